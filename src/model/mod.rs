@@ -3,6 +3,25 @@
 //! Responsible for: Kubernetes' things as small values.
 //! Must not: use any other module of ours, read a clock, or do IO.
 
+mod backoff;
+mod ids;
+mod index_set;
+mod job;
+mod limits;
+pub mod names;
+mod pod;
+mod pod_table;
 mod time;
 
+pub use backoff::Exponential;
+pub use ids::{JobKey, Slot, Uid};
+pub use index_set::IndexSet;
+pub use job::{
+    CompletionMode, Condition, ConditionKind, Job, JobSpec, JobStatus, PodReplacement,
+    RestartPolicy, Uncounted,
+};
+pub use limits::Limits;
+pub use names::PodSuffix;
+pub use pod::{CompactIndex, PodFlags, PodName, PodPhase, PodRecord};
+pub use pod_table::PodTable;
 pub use time::Time;

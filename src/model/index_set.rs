@@ -1,0 +1,175 @@
+//! A set of completion indexes, and its text form in a Job's status (`0-2,4,6,7`).
+//!
+//! Source: job-controller rules 3.6. Parsing is lenient, as a controller must be that meets a
+//! status somebody else wrote; the API server's strict reading lives with the API server.
+
+use std::fmt::{self, Write as _};
+
+use roaring::RoaringBitmap;
+
+/// Completion indexes as a compressed bitmap.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct IndexSet(RoaringBitmap);
+
+impl IndexSet {
+    /// The empty set.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// All indexes below `end`.
+    pub fn below(end: u32) -> Self {
+        let mut bits = RoaringBitmap::new();
+        bits.insert_range(0..end);
+        Self(bits)
+    }
+
+    /// Reads the status text of a Job with `completions` indexes: an item that is no number or
+    /// interval is skipped, reading stops at the first item that starts beyond the last index,
+    /// and an interval that runs past it is clipped.
+    pub fn parse(text: &str, completions: u32) -> Self {
+        let mut bits = RoaringBitmap::new();
+        for item in text.split(',') {
+            let (first, last) = match item.split_once('-') {
+                Some((first, last)) => (first.parse::<u32>(), last.parse::<u32>()),
+                None => (item.parse(), item.parse()),
+            };
+            let (Ok(first), Ok(last)) = (first, last) else { continue };
+            if first >= completions {
+                break;
+            }
+            bits.insert_range(first..=last.min(completions - 1));
+        }
+        Self(bits)
+    }
+
+    /// Adds an index; whether it was new.
+    pub fn insert(&mut self, index: u32) -> bool {
+        self.0.insert(index)
+    }
+
+    /// Takes an index out; whether it was there.
+    pub fn remove(&mut self, index: u32) -> bool {
+        self.0.remove(index)
+    }
+
+    /// Whether the index is in the set.
+    pub fn contains(&self, index: u32) -> bool {
+        self.0.contains(index)
+    }
+
+    /// How many indexes there are.
+    pub fn len(&self) -> u32 {
+        u32::try_from(self.0.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The lowest index.
+    pub fn min(&self) -> Option<u32> {
+        self.0.min()
+    }
+
+    /// The indexes, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.0.iter()
+    }
+
+    /// Takes out every index of `other`.
+    pub fn subtract(&mut self, other: &Self) {
+        self.0 -= &other.0;
+    }
+
+    /// How many indexes are in both sets.
+    pub fn intersection_len(&self, other: &Self) -> u32 {
+        u32::try_from(self.0.intersection_len(&other.0)).unwrap_or(u32::MAX)
+    }
+
+    /// Heap bytes held, roughly; for the memory report.
+    pub fn heap_bytes(&self) -> usize {
+        self.0.serialized_size()
+    }
+}
+
+impl FromIterator<u32> for IndexSet {
+    fn from_iter<T: IntoIterator<Item = u32>>(indexes: T) -> Self {
+        Self(indexes.into_iter().collect())
+    }
+}
+
+impl fmt::Display for IndexSet {
+    /// Ascending, no spaces; a run of two is `5,6`, a longer run `5-7`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut runs = Runs { indexes: self.0.iter(), ahead: None };
+        let mut first_run = true;
+        while let Some((start, end)) = runs.next_run() {
+            if !first_run {
+                f.write_char(',')?;
+            }
+            first_run = false;
+            match end - start {
+                0 => write!(f, "{start}")?,
+                1 => write!(f, "{start},{end}")?,
+                _ => write!(f, "{start}-{end}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Groups ascending indexes into runs without a gap.
+struct Runs<I> {
+    indexes: I,
+    ahead: Option<u32>,
+}
+
+impl<I: Iterator<Item = u32>> Runs<I> {
+    fn next_run(&mut self) -> Option<(u32, u32)> {
+        let start = self.ahead.take().or_else(|| self.indexes.next())?;
+        let mut end = start;
+        for index in self.indexes.by_ref() {
+            if index != end + 1 {
+                self.ahead = Some(index);
+                break;
+            }
+            end = index;
+        }
+        Some((start, end))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, completions: u32, expect: &str) {
+        assert_eq!(IndexSet::parse(text, completions).to_string(), expect, "{text} of {completions}");
+    }
+
+    #[test]
+    fn reads_leniently_and_writes_the_shortest_form() {
+        check("", 5, "");
+        check("0", 5, "0");
+        check("0-2,4,6,7", 7, "0-2,4,6");
+        check("0-2,4,6,7", 8, "0-2,4,6,7");
+        check("0,1-foo,bar", 4, "0");
+        check("0,1,2", 9, "0-2");
+        check("5,6", 9, "5,6");
+        check("5-6", 9, "5,6");
+        check("2,4,5,7-9", 20, "2,4,5,7-9");
+        check("0-1,2-3", 9, "0-3");
+        check("3-99", 5, "3,4");
+        check("9,0", 5, "");
+        check("4294967295", u32::MAX, "");
+    }
+
+    #[test]
+    fn a_full_set_is_one_run() {
+        let set = IndexSet::below(100_000);
+        assert_eq!(set.to_string(), "0-99999");
+        assert_eq!(set.len(), 100_000);
+    }
+}

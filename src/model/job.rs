@@ -1,0 +1,219 @@
+//! A Job as decisions see it: the fields lakh acts on, parsed once.
+//!
+//! Must not: hold the Pod template (it travels as raw JSON beside the Job) or know of JSON.
+
+use std::{sync::Arc, time::Duration};
+
+use compact_str::CompactString;
+
+use super::{JobKey, Time, Uid};
+
+/// A Job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Its namespace and name.
+    pub key: JobKey,
+    /// Who it is; a Job that is made again under the same name is another one.
+    pub uid: Uid,
+    /// The version of the object that this was read from.
+    pub resource_version: u64,
+    /// Grows with each change of the spec.
+    pub generation: i64,
+    /// It has a deletionTimestamp.
+    pub deleting: bool,
+    /// What is wanted.
+    pub spec: JobSpec,
+    /// What has been observed and counted.
+    pub status: JobStatus,
+}
+
+/// What is wanted of a Job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobSpec {
+    /// How many Pods may be active at once.
+    pub parallelism: u32,
+    /// How many must succeed; `None` makes the Job a work queue.
+    pub completions: Option<u32>,
+    /// Whether completions are told apart.
+    pub mode: CompletionMode,
+    /// How many failed Pods (or restarts) are borne.
+    pub backoff_limit: u32,
+    /// How long the Job may be active.
+    pub active_deadline: Option<Duration>,
+    /// Whether no Pod may run for now.
+    pub suspend: bool,
+    /// What a kubelet does when a container of the template ends.
+    pub restart_policy: RestartPolicy,
+    /// When a Pod that goes away is replaced.
+    pub pod_replacement: PodReplacement,
+    /// A field of the spec whose rule lakh does not implement; the Job is then left alone, with a
+    /// Warning event, rather than run by wrong rules.
+    pub unsupported: Option<&'static str>,
+    /// The controller that manages the Job, if the field is set.
+    pub managed_by: Option<CompactString>,
+}
+
+impl JobSpec {
+    /// Whether Pods have completion indexes.
+    pub fn is_indexed(&self) -> bool {
+        self.mode == CompletionMode::Indexed
+    }
+}
+
+/// Whether a Job's completions are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompletionMode {
+    /// Any Pod's success counts.
+    NonIndexed,
+    /// Each index from 0 to completions-1 must succeed once.
+    Indexed,
+    /// A mode of a newer API that lakh does not know.
+    Unrecognized,
+}
+
+/// What a kubelet does when a container ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestartPolicy {
+    /// The Pod ends with its containers.
+    Never,
+    /// A container that failed is started again in its Pod.
+    OnFailure,
+}
+
+/// When a Pod that goes away is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PodReplacement {
+    /// As soon as it is being deleted.
+    TerminatingOrFailed,
+    /// Once it has ended.
+    Failed,
+}
+
+/// What has been observed of a Job and counted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JobStatus {
+    /// Pods neither ended nor being deleted.
+    pub active: u32,
+    /// Active Pods with condition Ready.
+    pub ready: Option<u32>,
+    /// Pods being deleted and not yet ended.
+    pub terminating: Option<u32>,
+    /// Pods (or indexes) that succeeded.
+    pub succeeded: u32,
+    /// Pods that failed.
+    pub failed: u32,
+    /// The indexes that succeeded, as text; empty for none.
+    pub completed_indexes: Arc<str>,
+    /// The indexes that failed for good, as text, where such are told apart.
+    pub failed_indexes: Option<Arc<str>>,
+    /// Pods that ended and are not yet in the counters.
+    pub uncounted: Option<Uncounted>,
+    /// The conditions, in the order in which they were added.
+    pub conditions: Vec<Condition>,
+    /// When the controller first acted on the Job, or it was last resumed.
+    pub start_time: Option<Time>,
+    /// When it became Complete.
+    pub completion_time: Option<Time>,
+}
+
+impl JobStatus {
+    /// The condition of a kind that is True.
+    pub fn true_condition(&self, kind: ConditionKind) -> Option<&Condition> {
+        self.conditions.iter().find(|condition| condition.is(kind) && condition.is_true())
+    }
+
+    /// Whether the Job is Complete or Failed.
+    pub fn is_finished(&self) -> bool {
+        self.true_condition(ConditionKind::Complete).is_some()
+            || self.true_condition(ConditionKind::Failed).is_some()
+    }
+}
+
+/// `status.uncountedTerminatedPods`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Uncounted {
+    /// Pods that succeeded.
+    pub succeeded: Vec<Uid>,
+    /// Pods that failed.
+    pub failed: Vec<Uid>,
+    /// Entries of `succeeded` that are no UID of any Pod an API server could have made.
+    pub strange_succeeded: u32,
+    /// Entries of `failed` likewise.
+    pub strange_failed: u32,
+}
+
+impl Uncounted {
+    /// Whether no Pod waits to be counted.
+    pub fn is_empty(&self) -> bool {
+        self == &Self::default()
+    }
+}
+
+/// The kinds of condition that lakh reads or writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConditionKind {
+    /// No Pod may run for now.
+    Suspended,
+    /// The Job will be Complete once its Pods are gone.
+    SuccessCriteriaMet,
+    /// The Job will be Failed once its Pods are gone.
+    FailureTarget,
+    /// Ended well.
+    Complete,
+    /// Ended badly.
+    Failed,
+}
+
+impl ConditionKind {
+    /// The API's word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Suspended => "Suspended",
+            Self::SuccessCriteriaMet => "SuccessCriteriaMet",
+            Self::FailureTarget => "FailureTarget",
+            Self::Complete => "Complete",
+            Self::Failed => "Failed",
+        }
+    }
+}
+
+/// One condition of a Job; kinds that lakh does not know are carried along untouched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// The API's word for its kind.
+    pub kind: CompactString,
+    /// `True`, `False` or `Unknown`.
+    pub status: CompactString,
+    /// Why, as one word.
+    pub reason: CompactString,
+    /// Why, for people.
+    pub message: String,
+    /// When it was last looked at.
+    pub last_probe: Option<Time>,
+    /// When its status last changed.
+    pub last_transition: Option<Time>,
+}
+
+impl Condition {
+    /// A condition that became True at `now`.
+    pub fn new_true(kind: ConditionKind, reason: &str, message: &str, now: Time) -> Self {
+        Self {
+            kind: CompactString::const_new(kind.as_str()),
+            status: CompactString::const_new("True"),
+            reason: CompactString::new(reason),
+            message: message.to_owned(),
+            last_probe: Some(now),
+            last_transition: Some(now),
+        }
+    }
+
+    /// Whether it is of this kind.
+    pub fn is(&self, kind: ConditionKind) -> bool {
+        self.kind == kind.as_str()
+    }
+
+    /// Whether its status is True.
+    pub fn is_true(&self) -> bool {
+        self.status == "True"
+    }
+}

@@ -1,0 +1,111 @@
+//! The names of a Job's Pods.
+//!
+//! Source: job-controller rules 4.6 (`generateName`). lakh chooses the random-looking part
+//! itself, so that a create whose answer was lost can be repeated without making a second Pod.
+
+use std::fmt::Write as _;
+
+use compact_str::CompactString;
+
+/// The alphabet that the API server uses for generated names: no vowels, no look-alikes.
+const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// How many suffixes of five letters there are.
+const SUFFIXES: u32 = 27 * 27 * 27 * 27 * 27;
+
+/// A step that shares no factor with 27^5, so that counting by it meets every suffix once.
+const STEP: u64 = 8_675_309;
+
+/// Pod names are cut so that the part before the suffix has at most this many characters.
+const PREFIX_MAX: usize = 58;
+
+/// The longest name of an API object.
+const NAME_MAX: usize = 253;
+
+/// The last five letters of a Pod's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PodSuffix([u8; 5]);
+
+impl PodSuffix {
+    /// The `count`-th suffix of a series; no two of a series are alike until all have been used.
+    pub fn nth(seed: u64, count: u64) -> Self {
+        let at = u128::from(seed) + u128::from(count) * u128::from(STEP);
+        let mut rest = (at % u128::from(SUFFIXES)) as u32;
+        let mut letters = [0; 5];
+        for letter in &mut letters {
+            *letter = ALPHABET[(rest % 27) as usize];
+            rest /= 27;
+        }
+        Self(letters)
+    }
+
+    /// Takes the suffix off a Pod's name, if the name ends like a generated one.
+    pub fn of_name(name: &str) -> Option<Self> {
+        let letters: [u8; 5] = name.as_bytes().last_chunk().copied()?;
+        letters.iter().all(|letter| ALPHABET.contains(letter)).then_some(Self(letters))
+    }
+
+    /// The letters.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).expect("the alphabet is ASCII")
+    }
+}
+
+/// What stands before the suffix in the name of a Pod without completion index.
+pub fn generate_name(job: &str) -> CompactString {
+    let mut prefix = CompactString::new(job);
+    if job.len() < NAME_MAX {
+        prefix.push('-');
+    }
+    prefix
+}
+
+/// What stands before the suffix in the name of the Pod of a completion index.
+pub fn generate_name_indexed(job: &str, index: u32) -> CompactString {
+    let mut tail = CompactString::default();
+    write!(tail, "-{index}-").expect("writing to a string");
+    let mut prefix = CompactString::new(&job[..job.len().min(PREFIX_MAX - tail.len())]);
+    prefix.push_str(&tail);
+    prefix
+}
+
+/// A Pod's whole name from its prefix; the API server cuts long prefixes the same way.
+pub fn pod_name(generate_name: &str, suffix: PodSuffix) -> CompactString {
+    let mut name = CompactString::new(&generate_name[..generate_name.len().min(PREFIX_MAX)]);
+    name.push_str(suffix.as_str());
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn suffixes_of_a_series_do_not_repeat() {
+        let series: HashSet<PodSuffix> =
+            (0..200_000).map(|count| PodSuffix::nth(7, count)).collect();
+        assert_eq!(series.len(), 200_000);
+        assert_ne!(PodSuffix::nth(1, 0), PodSuffix::nth(2, 0));
+    }
+
+    #[test]
+    fn a_suffix_is_found_in_its_name() {
+        let suffix = PodSuffix::nth(42, 3);
+        assert_eq!(PodSuffix::of_name(&pod_name("train-7-", suffix)), Some(suffix));
+        assert_eq!(PodSuffix::of_name("train"), None);
+        assert_eq!(PodSuffix::of_name("ab"), None);
+    }
+
+    #[test]
+    fn long_job_names_are_cut_before_the_index() {
+        let job = "a".repeat(69);
+        let prefix = generate_name_indexed(&job, 1);
+        assert_eq!(prefix, format!("{}-1-", "a".repeat(55)));
+        assert_eq!(prefix.len(), 58);
+        assert_eq!(generate_name_indexed("hi", 12), "hi-12-");
+        assert_eq!(generate_name("pi"), "pi-");
+        assert_eq!(generate_name(&"a".repeat(253)).len(), 253);
+    }
+}

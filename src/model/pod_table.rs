@@ -1,0 +1,160 @@
+//! The records of one Job's Pods, in slots, with marks on those that changed.
+//!
+//! Writers (informer, answers to own writes) put facts in; the one reader (the Job's actor)
+//! takes the marks. Marks coalesce, so the table never holds more of them than it has Pods.
+//! A slot whose Pod is gone is not given to another Pod before the reader has seen that.
+//!
+//! Must not: decide anything, or know which Job this is.
+
+use super::{PodRecord, Slot};
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub struct PodTable {
+    entries: Vec<Entry>,
+    free: Vec<Slot>,
+    dirty: Vec<Slot>,
+    len: usize,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    record: Option<PodRecord>,
+    dirty: bool,
+}
+
+impl PodTable {
+    /// Adds a Pod.
+    pub fn insert(&mut self, record: PodRecord) -> Slot {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(Entry::default());
+            Slot(u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 Pods"))
+        });
+        self.entries[slot.at()].record = Some(record);
+        self.len += 1;
+        self.mark(slot);
+        slot
+    }
+
+    /// Replaces what is known of the Pod in `slot`; marks it only if something changed but the
+    /// version.
+    pub fn replace(&mut self, slot: Slot, mut record: PodRecord) {
+        let Some(known) = &mut self.entries[slot.at()].record else { return };
+        std::mem::swap(known, &mut record);
+        record.resource_version = known.resource_version;
+        if record != *known {
+            self.mark(slot);
+        }
+    }
+
+    /// Changes what is known of the Pod in `slot`, if there is still one.
+    pub fn update(&mut self, slot: Slot, change: impl FnOnce(&mut PodRecord)) {
+        if let Some(record) = &mut self.entries[slot.at()].record {
+            change(record);
+            self.mark(slot);
+        }
+    }
+
+    /// Notes that the Pod in `slot` is gone.
+    pub fn remove(&mut self, slot: Slot) {
+        if self.entries[slot.at()].record.take().is_some() {
+            self.len -= 1;
+            self.mark(slot);
+        }
+    }
+
+    /// What is known of the Pod in `slot`.
+    pub fn get(&self, slot: Slot) -> Option<&PodRecord> {
+        self.entries.get(slot.at())?.record.as_ref()
+    }
+
+    /// How many Pods there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no Pod.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether anything is marked.
+    pub fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// Takes one mark; a slot that turns out empty may be used again from here on.
+    pub fn take_dirty(&mut self) -> Option<(Slot, Option<&PodRecord>)> {
+        let slot = self.dirty.pop()?;
+        let entry = &mut self.entries[slot.at()];
+        entry.dirty = false;
+        if entry.record.is_none() {
+            self.free.push(slot);
+        }
+        Some((slot, entry.record.as_ref()))
+    }
+
+    /// Marks every Pod, for a reader that starts anew. Slots of Pods that are gone become free.
+    pub fn mark_all(&mut self) {
+        self.dirty.clear();
+        self.free.clear();
+        for (at, entry) in self.entries.iter_mut().enumerate() {
+            let slot = Slot(u32::try_from(at).expect("fewer than 2^32 Pods"));
+            entry.dirty = entry.record.is_some();
+            if entry.dirty {
+                self.dirty.push(slot);
+            } else {
+                self.free.push(slot);
+            }
+        }
+    }
+
+    /// All Pods, for tests, dumps and sweeps that a person asked for.
+    pub fn iter(&self) -> impl Iterator<Item = (Slot, &PodRecord)> {
+        self.entries.iter().enumerate().filter_map(|(at, entry)| {
+            let slot = Slot(u32::try_from(at).expect("fewer than 2^32 Pods"));
+            entry.record.as_ref().map(|record| (slot, record))
+        })
+    }
+
+    fn mark(&mut self, slot: Slot) {
+        let entry = &mut self.entries[slot.at()];
+        if !entry.dirty {
+            entry.dirty = true;
+            self.dirty.push(slot);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(version: u64) -> PodRecord {
+        PodRecord { resource_version: version, ..PodRecord::default() }
+    }
+
+    #[test]
+    fn marks_coalesce_and_a_new_version_alone_is_no_change() {
+        let mut table = PodTable::default();
+        let slot = table.insert(pod(1));
+        table.update(slot, |pod| pod.restarts = 1);
+        assert_eq!(table.take_dirty().map(|(slot, _)| slot), Some(slot));
+        assert!(!table.is_dirty());
+        table.replace(slot, PodRecord { restarts: 1, ..pod(2) });
+        assert!(!table.is_dirty());
+        assert_eq!(table.get(slot).map(|pod| pod.resource_version), Some(2));
+    }
+
+    #[test]
+    fn a_slot_is_not_reused_before_its_end_was_seen() {
+        let mut table = PodTable::default();
+        let first = table.insert(pod(1));
+        table.remove(first);
+        let second = table.insert(pod(2));
+        assert_ne!(first, second);
+        while table.take_dirty().is_some() {}
+        assert_eq!(table.insert(pod(3)), first);
+        assert_eq!(table.len(), 2);
+    }
+}
