@@ -30,7 +30,10 @@ mod tests {
 
     #[test]
     fn doubles_up_to_its_maximum() {
-        let pods = Exponential { base: Duration::from_secs(10), max: Duration::from_secs(600) };
+        let pods = Exponential {
+            base: Duration::from_secs(10),
+            max: Duration::from_secs(600),
+        };
         let secs: Vec<u64> = (0..9).map(|n| pods.delay(n).as_secs()).collect();
         assert_eq!(secs, [0, 10, 20, 40, 80, 160, 320, 600, 600]);
         assert_eq!(pods.delay(u32::MAX).as_secs(), 600);

@@ -98,7 +98,10 @@ mod tests {
     #[test]
     fn a_uid_prints_back_as_it_was_read() {
         let text = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9";
-        assert_eq!(Uid::parse(text).map(|uid| uid.to_string()).as_deref(), Some(text));
+        assert_eq!(
+            Uid::parse(text).map(|uid| uid.to_string()).as_deref(),
+            Some(text)
+        );
     }
 
     #[test]

@@ -34,7 +34,9 @@ impl IndexSet {
                 Some((first, last)) => (first.parse::<u32>(), last.parse::<u32>()),
                 None => (item.parse(), item.parse()),
             };
-            let (Ok(first), Ok(last)) = (first, last) else { continue };
+            let (Ok(first), Ok(last)) = (first, last) else {
+                continue;
+            };
             if first >= completions {
                 break;
             }
@@ -103,7 +105,10 @@ impl FromIterator<u32> for IndexSet {
 impl fmt::Display for IndexSet {
     /// Ascending, no spaces; a run of two is `5,6`, a longer run `5-7`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut runs = Runs { indexes: self.0.iter(), ahead: None };
+        let mut runs = Runs {
+            indexes: self.0.iter(),
+            ahead: None,
+        };
         let mut first_run = true;
         while let Some((start, end)) = runs.next_run() {
             if !first_run {
@@ -146,7 +151,11 @@ mod tests {
     use super::*;
 
     fn check(text: &str, completions: u32, expect: &str) {
-        assert_eq!(IndexSet::parse(text, completions).to_string(), expect, "{text} of {completions}");
+        assert_eq!(
+            IndexSet::parse(text, completions).to_string(),
+            expect,
+            "{text} of {completions}"
+        );
     }
 
     #[test]

@@ -119,7 +119,9 @@ pub struct JobStatus {
 impl JobStatus {
     /// The condition of a kind that is True.
     pub fn true_condition(&self, kind: ConditionKind) -> Option<&Condition> {
-        self.conditions.iter().find(|condition| condition.is(kind) && condition.is_true())
+        self.conditions
+            .iter()
+            .find(|condition| condition.is(kind) && condition.is_true())
     }
 
     /// Whether the Job is Complete or Failed.

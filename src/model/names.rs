@@ -42,7 +42,10 @@ impl PodSuffix {
     /// Takes the suffix off a Pod's name, if the name ends like a generated one.
     pub fn of_name(name: &str) -> Option<Self> {
         let letters: [u8; 5] = name.as_bytes().last_chunk().copied()?;
-        letters.iter().all(|letter| ALPHABET.contains(letter)).then_some(Self(letters))
+        letters
+            .iter()
+            .all(|letter| ALPHABET.contains(letter))
+            .then_some(Self(letters))
     }
 
     /// The letters.
@@ -93,7 +96,10 @@ mod tests {
     #[test]
     fn a_suffix_is_found_in_its_name() {
         let suffix = PodSuffix::nth(42, 3);
-        assert_eq!(PodSuffix::of_name(&pod_name("train-7-", suffix)), Some(suffix));
+        assert_eq!(
+            PodSuffix::of_name(&pod_name("train-7-", suffix)),
+            Some(suffix)
+        );
         assert_eq!(PodSuffix::of_name("train"), None);
         assert_eq!(PodSuffix::of_name("ab"), None);
     }

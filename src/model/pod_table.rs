@@ -39,7 +39,9 @@ impl PodTable {
     /// Replaces what is known of the Pod in `slot`; marks it only if something changed but the
     /// version.
     pub fn replace(&mut self, slot: Slot, mut record: PodRecord) {
-        let Some(known) = &mut self.entries[slot.at()].record else { return };
+        let Some(known) = &mut self.entries[slot.at()].record else {
+            return;
+        };
         std::mem::swap(known, &mut record);
         record.resource_version = known.resource_version;
         if record != *known {
@@ -131,7 +133,10 @@ mod tests {
     use super::*;
 
     fn pod(version: u64) -> PodRecord {
-        PodRecord { resource_version: version, ..PodRecord::default() }
+        PodRecord {
+            resource_version: version,
+            ..PodRecord::default()
+        }
     }
 
     #[test]
@@ -141,7 +146,13 @@ mod tests {
         table.update(slot, |pod| pod.restarts = 1);
         assert_eq!(table.take_dirty().map(|(slot, _)| slot), Some(slot));
         assert!(!table.is_dirty());
-        table.replace(slot, PodRecord { restarts: 1, ..pod(2) });
+        table.replace(
+            slot,
+            PodRecord {
+                restarts: 1,
+                ..pod(2)
+            },
+        );
         assert!(!table.is_dirty());
         assert_eq!(table.get(slot).map(|pod| pod.resource_version), Some(2));
     }

@@ -30,6 +30,12 @@ impl Time {
         self.0.div_euclid(1000)
     }
 
+    /// The same time without the part of a second that the API does not carry.
+    #[must_use]
+    pub const fn whole_secs(self) -> Self {
+        Self::from_secs(self.as_secs())
+    }
+
     /// How long ago `earlier` was; zero if it lies ahead.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
@@ -54,7 +60,10 @@ impl ops::Add<Duration> for Time {
     type Output = Self;
 
     fn add(self, delay: Duration) -> Self {
-        Self(self.0.saturating_add(i64::try_from(delay.as_millis()).unwrap_or(i64::MAX)))
+        Self(
+            self.0
+                .saturating_add(i64::try_from(delay.as_millis()).unwrap_or(i64::MAX)),
+        )
     }
 }
 
@@ -66,7 +75,10 @@ mod tests {
     fn api_times_are_whole_seconds_in_utc() {
         let time = Time::from_millis(1_795_231_200_999);
         assert_eq!(time.to_rfc3339(), "2026-11-21T03:20:00Z");
-        assert_eq!(Time::parse_rfc3339("2026-11-21T04:20:00+01:00"), Some(Time::from_secs(time.as_secs())));
+        assert_eq!(
+            Time::parse_rfc3339("2026-11-21T04:20:00+01:00"),
+            Some(Time::from_secs(time.as_secs()))
+        );
         assert_eq!(Time::parse_rfc3339("yesterday"), None);
     }
 

@@ -1,0 +1,341 @@
+//! Counts each ended Pod exactly once, by way of its finalizer.
+//!
+//! Source: job-controller rules 3. The order that makes it safe, per Pod: it ends; a status write
+//! names it (its UID, or its index in `completedIndexes`); only then is its finalizer removed;
+//! only then does its UID move from the list into the counter. Whatever crashes in between, the
+//! next machine finds either the finalizer or the name.
+//!
+//! Must not: decide how many Pods there should be.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::model::{PodFlags, PodPhase, PodRecord, PodReplacement, Slot, Uid, Uncounted};
+
+use super::{
+    JobMachine, Verdict,
+    tracked::{End, Facts, Stage, Tracked},
+};
+
+/// The Pods that the server's status lists as ended and not yet counted.
+#[derive(Debug, Default)]
+pub(super) struct UncountedList {
+    by_uid: BTreeMap<Uid, Listed>,
+    /// How many there are, success and failure, with entries that are no UIDs.
+    count: [u32; 2],
+    held: usize,
+    strange: [u32; 2],
+}
+
+#[derive(Debug)]
+struct Listed {
+    end: End,
+    /// Where the Pod is, while its finalizer is on; without, it can be counted.
+    slot: Option<Slot>,
+}
+
+impl UncountedList {
+    pub(super) fn new(stored: Option<&Uncounted>) -> Self {
+        let mut list = Self::default();
+        let Some(stored) = stored else { return list };
+        for (end, uids, strange) in [
+            (End::Success, &stored.succeeded, stored.strange_succeeded),
+            (End::Failure, &stored.failed, stored.strange_failed),
+        ] {
+            list.strange[end as usize] = strange;
+            list.count[end as usize] = strange;
+            for uid in uids {
+                list.add(*uid, end, None);
+            }
+        }
+        list
+    }
+
+    /// How many are listed as ended in this way.
+    pub(super) fn len(&self, end: End) -> u32 {
+        self.count[end as usize]
+    }
+
+    /// How many of them still have their finalizer.
+    pub(super) fn held_total(&self) -> usize {
+        self.held
+    }
+
+    fn end_of(&self, uid: Uid) -> Option<End> {
+        self.by_uid.get(&uid).map(|listed| listed.end)
+    }
+
+    pub(super) fn add(&mut self, uid: Uid, end: End, slot: Option<Slot>) {
+        self.held += usize::from(slot.is_some());
+        match self.by_uid.insert(uid, Listed { end, slot }) {
+            None => self.count[end as usize] += 1,
+            Some(before) => self.held -= usize::from(before.slot.is_some()),
+        }
+    }
+
+    /// Notes that the Pod's finalizer is off.
+    fn release(&mut self, uid: Uid) {
+        if let Some(listed) = self.by_uid.get_mut(&uid) {
+            self.held -= usize::from(listed.slot.take().is_some());
+        }
+    }
+
+    /// Notes that the Pod that was in this slot is gone. The list is short: it is what one status
+    /// may name.
+    fn release_slot(&mut self, slot: Slot) {
+        for listed in self.by_uid.values_mut() {
+            if listed.slot == Some(slot) {
+                listed.slot = None;
+                self.held -= 1;
+            }
+        }
+    }
+
+    /// Those whose finalizer is off, so that the next status can count them.
+    pub(super) fn released(&self) -> impl Iterator<Item = (Uid, End)> + '_ {
+        self.by_uid
+            .iter()
+            .filter(|(_, listed)| listed.slot.is_none())
+            .map(|(uid, listed)| (*uid, listed.end))
+    }
+
+    /// Those that must stay listed.
+    pub(super) fn held(&self, end: End) -> impl Iterator<Item = Uid> + '_ {
+        self.by_uid
+            .iter()
+            .filter(move |(_, listed)| listed.slot.is_some() && listed.end == end)
+            .map(|(uid, _)| *uid)
+    }
+
+    pub(super) fn strange(&self, end: End) -> u32 {
+        self.strange[end as usize]
+    }
+
+    /// Takes out what a status write that succeeded has counted.
+    pub(super) fn counted(&mut self, uids: &[Uid]) {
+        for uid in uids {
+            if let Some(listed) = self.by_uid.remove(uid) {
+                self.count[listed.end as usize] -= 1;
+                self.held -= usize::from(listed.slot.is_some());
+            }
+        }
+        for end in [0, 1] {
+            self.count[end] -= std::mem::take(&mut self.strange[end]);
+        }
+    }
+}
+
+/// Pods that ended and wait for the next status write.
+#[derive(Debug, Default)]
+pub(super) struct EndedPods {
+    /// Successes of Indexed Jobs: named by their index, in any number.
+    pub(super) by_index: Vec<Slot>,
+    /// All others: named by their UID, a limited number at a time.
+    pub(super) by_uid: VecDeque<Slot>,
+}
+
+impl JobMachine {
+    /// Takes in what is known of the Pod in a slot: its record, or that it is gone.
+    pub fn handle_pod(&mut self, slot: Slot, pod: Option<&PodRecord>) {
+        if self.tracked.len() <= slot.at() {
+            self.tracked.resize(slot.at() + 1, Tracked::default());
+        }
+        let mut tracked = self.tracked[slot.at()];
+        self.share(slot, &tracked, false);
+        match pod {
+            Some(pod) => {
+                self.resolve_creation(pod);
+                tracked.see(pod);
+                self.advance(slot, &mut tracked, pod);
+            }
+            None => {
+                if matches!(tracked.stage, Stage::Listed(_)) {
+                    self.uncounted.release_slot(slot);
+                }
+                tracked = Tracked::default();
+            }
+        }
+        self.share(slot, &tracked, true);
+        self.tracked[slot.at()] = tracked;
+        self.status_is_stale = true;
+    }
+
+    /// Moves a Pod's counting on, as far as what is seen of it allows.
+    fn advance(&mut self, slot: Slot, tracked: &mut Tracked, pod: &PodRecord) {
+        let guarded = tracked.has(Facts::FINALIZER);
+        tracked.stage = match tracked.stage {
+            Stage::Live if guarded => self.first_stage(slot, pod),
+            Stage::Ended(End::Failure) if guarded && pod.phase == PodPhase::Succeeded => {
+                self.end(slot, pod, End::Success)
+            }
+            same @ Stage::Ended(_) if guarded => same,
+            // Somebody else took the finalizer off before the Pod was named anywhere.
+            Stage::Ended(_) => Stage::Settled,
+            Stage::Listed(_) if !guarded => {
+                self.uncounted.release(pod.uid);
+                Stage::Settled
+            }
+            Stage::Listing(_) | Stage::Waived if !guarded => Stage::Settled,
+            // It was counted or waived before: never a second time.
+            Stage::Settled if guarded => Stage::Waived,
+            same => same,
+        };
+        if !guarded {
+            tracked.facts.set(Facts::REMOVAL, false);
+        }
+        if self.lets_go_of_everything() && guarded {
+            tracked.stage = Stage::Waived;
+        }
+        self.queue_work(slot, tracked);
+    }
+
+    /// The stage of a Pod with finalizer that is not yet being counted.
+    fn first_stage(&mut self, slot: Slot, pod: &PodRecord) -> Stage {
+        if let Some(end) = self.uncounted.end_of(pod.uid) {
+            self.uncounted.add(pod.uid, end, Some(slot));
+            return Stage::Listed(end);
+        }
+        let Some(end) = self.ended_how(pod) else {
+            return if self.deleting {
+                Stage::Waived
+            } else {
+                Stage::Live
+            };
+        };
+        match end {
+            End::Success => self.batch.success(pod.finished_at()),
+            End::Failure => self.batch.failure(pod.finished_at()),
+        }
+        self.end(slot, pod, end)
+    }
+
+    /// Queues a Pod that ended for the next status write, or waives it.
+    fn end(&mut self, slot: Slot, pod: &PodRecord, end: End) -> Stage {
+        if !self.spec.is_indexed() {
+            self.ended_pods.by_uid.push_back(slot);
+            return Stage::Ended(end);
+        }
+        match pod
+            .index
+            .map(|index| index.get())
+            .filter(|index| self.indexes.is_valid(*index))
+        {
+            None => Stage::Waived,
+            Some(index) if end == End::Success => {
+                self.indexes.complete(index);
+                if self.indexes.is_stored(index) {
+                    return Stage::Listed(end);
+                }
+                self.ended_pods.by_index.push(slot);
+                Stage::Ended(end)
+            }
+            Some(_) => {
+                self.ended_pods.by_uid.push_back(slot);
+                Stage::Ended(end)
+            }
+        }
+    }
+
+    /// How a Pod ended, if it has, by the Job's rule for Pods that are being deleted.
+    fn ended_how(&self, pod: &PodRecord) -> Option<End> {
+        match pod.phase {
+            PodPhase::Succeeded => Some(End::Success),
+            PodPhase::Failed => Some(End::Failure),
+            PodPhase::Pending | PodPhase::Running | PodPhase::Unknown => {
+                let replaced_at_once =
+                    self.spec.pod_replacement == PodReplacement::TerminatingOrFailed;
+                (replaced_at_once && pod.has(PodFlags::DELETING)).then_some(End::Failure)
+            }
+        }
+    }
+
+    /// Once a verdict stands and no Pod is active, the Pods that have not ended are let go: counted
+    /// as failed when the Job fails, not counted when it succeeds.
+    pub(super) fn settle_live(&mut self, verdict: &Verdict) {
+        for slot in self.tally.live_slots.clone() {
+            let slot = Slot(slot);
+            let valid = !self.is_misfit(&self.tracked[slot.at()]);
+            self.restage(slot, |machine| {
+                if verdict.success || (machine.spec.is_indexed() && !valid) {
+                    return Stage::Waived;
+                }
+                machine.ended_pods.by_uid.push_back(slot);
+                Stage::Ended(End::Failure)
+            });
+        }
+    }
+
+    /// The Pods that have not ended are let go without being counted.
+    pub(super) fn waive_live(&mut self) {
+        for slot in self.tally.live_slots.clone() {
+            self.restage(Slot(slot), |_| Stage::Waived);
+        }
+    }
+
+    /// Gives a Pod another stage, keeping the sums true and queueing what follows.
+    pub(super) fn restage(&mut self, slot: Slot, stage: impl FnOnce(&mut Self) -> Stage) {
+        self.restage_with(slot, |machine, tracked| tracked.stage = stage(machine));
+    }
+
+    /// Changes what is remembered of a Pod, keeping the sums true and queueing what follows.
+    pub(super) fn restage_with(
+        &mut self,
+        slot: Slot,
+        change: impl FnOnce(&mut Self, &mut Tracked),
+    ) {
+        let mut tracked = self.tracked[slot.at()];
+        self.share(slot, &tracked, false);
+        change(self, &mut tracked);
+        self.queue_work(slot, &mut tracked);
+        self.share(slot, &tracked, true);
+        self.tracked[slot.at()] = tracked;
+        self.status_is_stale = true;
+    }
+
+    /// Puts a Pod in or takes it out of the sums and of its index.
+    fn share(&mut self, slot: Slot, tracked: &Tracked, more: bool) {
+        self.tally
+            .share(slot, tracked, self.is_misfit(tracked), more);
+        let Some(index) = tracked.index.filter(|_| self.holds_index(tracked)) else {
+            return;
+        };
+        if more {
+            self.indexes.take(index.get());
+        } else {
+            self.indexes.give_back(index.get());
+        }
+    }
+
+    /// Whether a Pod keeps others from its index.
+    fn holds_index(&self, tracked: &Tracked) -> bool {
+        tracked.has(Facts::ACTIVE)
+            || (self.spec.pod_replacement == PodReplacement::Failed
+                && tracked.has(Facts::TERMINATING))
+    }
+
+    /// Whether a Pod of an Indexed Job has no index that the Job has.
+    fn is_misfit(&self, tracked: &Tracked) -> bool {
+        self.spec.is_indexed()
+            && tracked
+                .index
+                .is_none_or(|index| !self.indexes.is_valid(index.get()))
+    }
+
+    /// Queues the removal of a finalizer that may go, and the deletion of a condemned Pod whose
+    /// finalizer is off.
+    pub(super) fn queue_work(&mut self, slot: Slot, tracked: &mut Tracked) {
+        let may_go = matches!(tracked.stage, Stage::Listed(_) | Stage::Waived);
+        if may_go && tracked.has(Facts::FINALIZER) && !tracked.has(Facts::REMOVAL) {
+            tracked.facts.set(Facts::REMOVAL, true);
+            self.removals.queue(slot);
+        }
+        if !tracked.has(Facts::ACTIVE) {
+            tracked.facts.set(Facts::CONDEMNED, false);
+            tracked.facts.set(Facts::DELETION, false);
+        }
+        let doomed = tracked.has(Facts::CONDEMNED) && !tracked.has(Facts::DELETION);
+        if doomed && (!tracked.has(Facts::FINALIZER) || self.ends_with_deletion()) {
+            tracked.facts.set(Facts::DELETION, true);
+            self.deletions.queue(slot);
+        }
+    }
+}

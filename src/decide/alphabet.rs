@@ -1,0 +1,107 @@
+//! What a Job machine hears of its own writes, and what it asks for.
+
+use crate::model::{JobStatus, PodSuffix, Slot};
+
+/// What to do. Carries no handle; whoever carries it out answers with an [`Outcome`], but for
+/// [`Effect::Report`].
+#[derive(Clone, Debug, PartialEq)]
+#[must_use = "a dropped effect is a Pod that is never created, or never counted"]
+pub enum Effect {
+    /// Create a Pod.
+    CreatePod(NewPod),
+    /// Delete the Pod in this slot, with default options.
+    DeletePod(Slot),
+    /// Take the tracking finalizer off the Pod in this slot.
+    RemoveFinalizer(Slot),
+    /// Replace the Job's status by this one, on top of the version last seen.
+    WriteStatus(Box<JobStatus>),
+    /// Tell people, by an Event on the Job.
+    Report(Report),
+}
+
+/// A Pod to be created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewPod {
+    /// Its completion index, for Indexed Jobs.
+    pub index: Option<u32>,
+    /// The end of its name.
+    pub suffix: PodSuffix,
+    /// An earlier attempt with this very name had no clear answer: if the name is taken now, the
+    /// Pod that has it may be the one.
+    pub doubtful: bool,
+}
+
+/// How a write that the machine asked for ended. What it changed in the Pods is already in their
+/// records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The Pod exists; its record is in the table.
+    PodCreated(PodSuffix),
+    /// The Pod was not created, or nobody knows.
+    PodNotCreated(PodSuffix, CreateError),
+    /// The delete was accepted, or the Pod was gone already.
+    PodDeleted(Slot),
+    /// The delete was refused.
+    PodNotDeleted(Slot),
+    /// The finalizer is off, or the Pod was gone already.
+    FinalizerRemoved(Slot),
+    /// The finalizer is still on, or nobody knows.
+    FinalizerNotRemoved(Slot),
+    /// The server has the status of the last [`Effect::WriteStatus`].
+    StatusWritten,
+    /// It has not, or nobody knows.
+    StatusNotWritten,
+}
+
+/// Why a Pod was not created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CreateError {
+    /// Another object has that name.
+    NameTaken,
+    /// The namespace is going away: no Pod will ever be created here again.
+    NamespaceTerminating,
+    /// The server said no.
+    Refused,
+    /// There was no answer, or one that does not tell.
+    Unknown,
+}
+
+/// Something to tell people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// How bad it is.
+    pub severity: Severity,
+    /// One word.
+    pub reason: String,
+    /// A sentence.
+    pub message: String,
+}
+
+impl Report {
+    /// Something that was to be expected.
+    pub fn normal(reason: &str, message: &str) -> Self {
+        Self {
+            severity: Severity::Normal,
+            reason: reason.into(),
+            message: message.into(),
+        }
+    }
+
+    /// Something that somebody may have to look at.
+    pub fn warning(reason: &str, message: &str) -> Self {
+        Self {
+            severity: Severity::Warning,
+            reason: reason.into(),
+            message: message.into(),
+        }
+    }
+}
+
+/// How bad a [`Report`] is; the words are those of the Events API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// To be expected.
+    Normal,
+    /// To be looked at.
+    Warning,
+}

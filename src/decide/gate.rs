@@ -1,0 +1,78 @@
+//! Holds back one kind of write after it was refused.
+
+use crate::model::{Exponential, Time};
+
+/// Closed for a while after each failure, longer each time in a row.
+#[derive(Clone, Debug)]
+pub(super) struct Gate {
+    backoff: Exponential,
+    failures: u32,
+    closed_until: Option<Time>,
+}
+
+impl Gate {
+    pub(super) fn new(backoff: Exponential) -> Self {
+        Self {
+            backoff,
+            failures: 0,
+            closed_until: None,
+        }
+    }
+
+    /// Notes a failure. Failures that come while the gate is closed are of the same batch and
+    /// make the wait no longer.
+    pub(super) fn fail(&mut self, now: Time) {
+        if self.is_closed(now) {
+            return;
+        }
+        self.failures = self.failures.saturating_add(1);
+        self.closed_until = Some(now + self.backoff.delay(self.failures));
+    }
+
+    /// Notes a success; it ends the row of failures unless it is of the batch that failed.
+    pub(super) fn succeed(&mut self, now: Time) {
+        if !self.is_closed(now) {
+            self.failures = 0;
+            self.closed_until = None;
+        }
+    }
+
+    /// Opens the gate, because what was wrong has been learned.
+    pub(super) fn open(&mut self) {
+        self.closed_until = None;
+    }
+
+    pub(super) fn is_closed(&self, now: Time) -> bool {
+        self.closed_until.is_some_and(|until| now < until)
+    }
+
+    /// When it opens, if it is closed.
+    pub(super) fn opens_at(&self, now: Time) -> Option<Time> {
+        self.closed_until.filter(|until| now < *until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn failures_of_one_batch_count_once_and_a_row_of_batches_doubles() {
+        let backoff = Exponential {
+            base: Duration::from_secs(1),
+            max: Duration::from_secs(60),
+        };
+        let mut gate = Gate::new(backoff);
+        gate.fail(Time::from_secs(0));
+        gate.fail(Time::from_secs(0));
+        gate.succeed(Time::from_secs(0));
+        assert_eq!(gate.opens_at(Time::from_secs(0)), Some(Time::from_secs(1)));
+        gate.fail(Time::from_secs(1));
+        assert_eq!(gate.opens_at(Time::from_secs(1)), Some(Time::from_secs(3)));
+        gate.succeed(Time::from_secs(3));
+        gate.fail(Time::from_secs(3));
+        assert_eq!(gate.opens_at(Time::from_secs(3)), Some(Time::from_secs(4)));
+    }
+}

@@ -1,0 +1,412 @@
+//! The Job machine: dispatch only.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::model::{Job, JobSpec, JobStatus, Limits, PodSuffix, PodTable, Slot, Time};
+
+use super::{
+    Effect, Outcome, Report, Verdict,
+    account::{EndedPods, UncountedList},
+    backoff::{EndedBatch, Failures},
+    gate::Gate,
+    indexes::Indexes,
+    ramp::Ramp,
+    status::Writing,
+    steer::{Creation, CreationState},
+    tracked::{Facts, Stage, Tally, Tracked},
+};
+
+/// The decision state of one Job.
+///
+/// Four kinds of method. `handle_*` take input: the Job, Pods by slot, outcomes of own writes.
+/// [`JobMachine::decide`] draws the conclusions, once after any number of `handle_*`.
+/// [`JobMachine::poll_effect`] then gives what to do until it is empty, and
+/// [`JobMachine::poll_timeout`] when to decide again though nothing happened.
+///
+/// A new machine must hear of every Pod there is before its first `decide`. What it cannot take
+/// in by change (somebody else wrote the status, `completions` changed) makes
+/// [`JobMachine::is_outdated`] true; its [`JobMachine::successor`] then starts from the store, as
+/// after a restart.
+#[derive(Debug)]
+pub struct JobMachine {
+    pub(super) limits: Limits,
+    pub(super) spec: JobSpec,
+    pub(super) deleting: bool,
+    gone: bool,
+    outdated: bool,
+    /// The status as the server has it.
+    pub(super) status: JobStatus,
+    pub(super) start_time: Option<Time>,
+    /// Whether a Suspended condition exists, and which way it shall be.
+    pub(super) suspended: Option<bool>,
+    /// A verdict that the next status write announces.
+    pub(super) announced: Option<Verdict>,
+    /// A verdict stands: active Pods are deleted with their finalizer on.
+    ending: bool,
+
+    pub(super) tracked: Vec<Tracked>,
+    pub(super) tally: Tally,
+    pub(super) indexes: Indexes,
+    pub(super) uncounted: UncountedList,
+    pub(super) ended_pods: EndedPods,
+    pub(super) batch: EndedBatch,
+    pub(super) failures: Failures,
+    /// The failures as of the last status write that succeeded.
+    pub(super) failures_stored: Failures,
+
+    pub(super) creations: BTreeMap<PodSuffix, Creation>,
+    pub(super) doubtful: u32,
+    pub(super) void: u32,
+    pub(super) void_until: Option<Time>,
+    /// How many Pods were still missing after the last `decide`.
+    pub(super) missing: u32,
+    pub(super) ramp: Ramp,
+    pub(super) create_gate: Gate,
+    pub(super) removals: Lane,
+    pub(super) deletions: Lane,
+    pub(super) seed: u64,
+    pub(super) suffixes_used: u64,
+
+    pub(super) writing: Option<Writing>,
+    pub(super) written_at: Option<Time>,
+    pub(super) status_is_stale: bool,
+    pub(super) status_gate: Gate,
+
+    reported_unsupported: bool,
+    pub(super) effects: VecDeque<Effect>,
+    timeout: Option<(Time, &'static str)>,
+}
+
+/// Writes of one kind to Pods, a limited number of them under way.
+#[derive(Debug)]
+pub(super) struct Lane {
+    waiting: VecDeque<Slot>,
+    in_flight: u32,
+    gate: Gate,
+}
+
+impl Lane {
+    fn new(limits: &Limits) -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            in_flight: 0,
+            gate: Gate::new(limits.retry_backoff),
+        }
+    }
+
+    pub(super) fn queue(&mut self, slot: Slot) {
+        self.waiting.push_back(slot);
+    }
+}
+
+impl JobMachine {
+    /// A machine for a Job, as the server has it. `seed` makes the names of its Pods differ from
+    /// those of the Job's other machines, before and after.
+    pub fn new(job: &Job, limits: Limits, seed: u64) -> Self {
+        let completions = job
+            .spec
+            .completions
+            .filter(|_| job.spec.is_indexed())
+            .unwrap_or(0);
+        let suspended = job
+            .status
+            .conditions
+            .iter()
+            .find(|condition| condition.is(crate::model::ConditionKind::Suspended));
+        Self {
+            limits,
+            spec: job.spec.clone(),
+            deleting: job.deleting,
+            gone: false,
+            outdated: false,
+            start_time: job.status.start_time,
+            suspended: suspended.map(|condition| condition.is_true()),
+            announced: None,
+            ending: false,
+            tracked: Vec::new(),
+            tally: Tally::default(),
+            indexes: Indexes::new(completions, &job.status.completed_indexes),
+            uncounted: UncountedList::new(job.status.uncounted.as_ref()),
+            ended_pods: EndedPods::default(),
+            batch: EndedBatch::default(),
+            failures: Failures::default(),
+            failures_stored: Failures::default(),
+            creations: BTreeMap::new(),
+            doubtful: 0,
+            void: 0,
+            void_until: None,
+            missing: 0,
+            ramp: Ramp::new(limits.max_pod_writes),
+            create_gate: Gate::new(limits.retry_backoff),
+            removals: Lane::new(&limits),
+            deletions: Lane::new(&limits),
+            seed,
+            suffixes_used: 0,
+            writing: None,
+            written_at: None,
+            status_is_stale: true,
+            status_gate: Gate::new(limits.retry_backoff),
+            status: job.status.clone(),
+            reported_unsupported: false,
+            effects: VecDeque::new(),
+            timeout: None,
+        }
+    }
+
+    /// The machine that takes over after this one, with what cannot be read from the store: the
+    /// failures in a row, and creations of which nobody knows whether they happened.
+    #[must_use]
+    pub fn successor(&self, job: &Job) -> Self {
+        let mut next = Self::new(job, self.limits, self.seed);
+        next.suffixes_used = self.suffixes_used;
+        next.failures = self.failures_stored;
+        next.failures_stored = self.failures_stored;
+        next.status_gate = self.status_gate.clone();
+        next.create_gate = self.create_gate.clone();
+        next.reported_unsupported = self.reported_unsupported;
+        for (suffix, creation) in &self.creations {
+            if creation.state == CreationState::Doubtful {
+                next.doubtful += 1;
+                next.creations.insert(*suffix, *creation);
+                if let Some(index) = creation.index {
+                    next.indexes.take(index);
+                }
+            }
+        }
+        next
+    }
+
+    /// Takes in a newer version of the Job. Not to be called while a status write is under way:
+    /// what it brings may be that very write.
+    pub fn handle_job(&mut self, job: &Job) {
+        let same_rules = job.spec.completions == self.spec.completions
+            && job.spec.mode == self.spec.mode
+            && job.spec.pod_replacement == self.spec.pod_replacement;
+        self.outdated |= !same_rules || job.status != self.status;
+        self.spec = job.spec.clone();
+        self.deleting = job.deleting;
+        self.status_gate.open();
+    }
+
+    /// The Job is no more; what is left of it is to let its Pods go.
+    pub fn handle_job_gone(&mut self) {
+        if !self.gone {
+            self.gone = true;
+            let slots = 0..u32::try_from(self.tracked.len()).unwrap_or(u32::MAX);
+            for slot in slots.map(Slot) {
+                if self.tracked[slot.at()].has(Facts::FINALIZER) {
+                    self.restage(slot, |_| Stage::Waived);
+                }
+            }
+        }
+    }
+
+    /// Takes in how one of this machine's writes ended. What it changed in the Pods comes through
+    /// [`JobMachine::handle_pod`].
+    pub fn handle_outcome(&mut self, outcome: Outcome, now: Time) {
+        match outcome {
+            Outcome::PodCreated(suffix) => {
+                self.create_gate.succeed(now);
+                self.forget_creation(suffix);
+            }
+            Outcome::PodNotCreated(suffix, error) => self.not_created(suffix, error, now),
+            Outcome::PodDeleted(_) => self.deletions.done(true, now),
+            Outcome::PodNotDeleted(slot) => {
+                self.deletions.done(false, now);
+                self.change_facts(slot, |facts| {
+                    facts.set(Facts::CONDEMNED, false);
+                    facts.set(Facts::DELETION, false);
+                });
+            }
+            Outcome::FinalizerRemoved(_) => self.removals.done(true, now),
+            Outcome::FinalizerNotRemoved(slot) => {
+                self.removals.done(false, now);
+                self.change_facts(slot, |facts| facts.set(Facts::REMOVAL, false));
+            }
+            Outcome::StatusWritten => self.status_written(now),
+            Outcome::StatusNotWritten => self.status_not_written(now),
+        }
+    }
+
+    /// Draws the conclusions from all that was heard.
+    pub fn decide(&mut self, pods: &PodTable, now: Time) {
+        self.timeout = None;
+        self.failures.fold(&mut self.batch);
+        if self.is_left_alone() {
+            return;
+        }
+        if !self.lets_go_of_everything() {
+            self.conduct(pods, now);
+            self.write_status_if_due(pods, now);
+        }
+        self.send_pod_writes(now);
+        self.set_timeout(now);
+    }
+
+    /// Gives the next thing to do.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// Gives the time at which to [`JobMachine::decide`] again, and why.
+    pub fn poll_timeout(&self) -> Option<(Time, &'static str)> {
+        self.timeout
+    }
+
+    /// Whether the machine must give way to its [`JobMachine::successor`].
+    pub fn is_outdated(&self) -> bool {
+        self.outdated
+    }
+
+    /// Whether a status write is under way.
+    pub fn is_writing_status(&self) -> bool {
+        self.writing.is_some()
+    }
+
+    /// One pass over the rules, in their order.
+    fn conduct(&mut self, pods: &PodTable, now: Time) {
+        if self.deleting {
+            self.waive_live();
+        }
+        if self.start_time.is_none() && !self.spec.suspend {
+            self.start_time = Some(now.whole_secs());
+        }
+        let mut verdict = self.verdict(now);
+        self.ending = verdict.is_some();
+        let steers = !self.ending && !self.deleting;
+        self.missing = 0;
+        if steers {
+            self.steer(pods, now);
+        } else if self.ending && self.tally.active > self.tally.condemned {
+            self.end_active();
+        }
+        if verdict.is_none() && self.completions_reached() {
+            verdict = Some(Verdict::completions_reached());
+        }
+        match verdict {
+            Some(verdict) if self.tally.active == 0 && self.creations.is_empty() => {
+                self.settle_live(&verdict);
+                self.announced = Some(verdict);
+            }
+            Some(_) => {}
+            None if steers => self.note_suspension(now),
+            None => {}
+        }
+    }
+
+    /// Keeps track of suspension: it stops the Job's clock, resuming starts it anew.
+    fn note_suspension(&mut self, now: Time) {
+        let was = self.suspended == Some(true);
+        if self.spec.suspend && !was {
+            self.suspended = Some(true);
+            self.start_time = None;
+            self.report(Report::normal("Suspended", "Job suspended"));
+        } else if !self.spec.suspend && was {
+            self.suspended = Some(false);
+            self.start_time = Some(now.whole_secs());
+            self.report(Report::normal("Resumed", "Job resumed"));
+        }
+    }
+
+    /// Whether the Job is one that lakh must not touch.
+    fn is_left_alone(&mut self) -> bool {
+        let report = if self.spec.mode == crate::model::CompletionMode::Unrecognized {
+            Report::warning(
+                "UnknownCompletionMode",
+                "Skipped Job sync because completion mode is unknown",
+            )
+        } else if let Some(field) = self.spec.unsupported {
+            Report::warning(
+                "UnsupportedField",
+                &format!("Skipped Job sync because {field} is not supported yet"),
+            )
+        } else {
+            return false;
+        };
+        if !std::mem::replace(&mut self.reported_unsupported, true) {
+            self.report(report);
+        }
+        true
+    }
+
+    /// Whether all that is left is to let the Pods go: the Job has ended or is no more.
+    pub(super) fn lets_go_of_everything(&self) -> bool {
+        self.gone || self.status.is_finished()
+    }
+
+    /// Whether Pods are deleted with their finalizer on.
+    pub(super) fn ends_with_deletion(&self) -> bool {
+        self.ending
+    }
+
+    pub(super) fn report(&mut self, report: Report) {
+        self.effects.push_back(Effect::Report(report));
+    }
+
+    /// Changes what is under way for a Pod, if it is still there.
+    pub(super) fn change_facts(&mut self, slot: Slot, change: impl FnOnce(&mut Facts)) {
+        if slot.at() < self.tracked.len() {
+            self.restage_with(slot, |_, tracked| change(&mut tracked.facts));
+        }
+    }
+
+    fn send_pod_writes(&mut self, now: Time) {
+        let width = self.limits.max_pod_writes;
+        while let Some(slot) = self.deletions.next(width, now) {
+            if self.tracked[slot.at()].has(Facts::DELETION) {
+                self.deletions.in_flight += 1;
+                self.effects.push_back(Effect::DeletePod(slot));
+            }
+        }
+        while let Some(slot) = self.removals.next(width, now) {
+            if self.tracked[slot.at()].has(Facts::REMOVAL) {
+                self.removals.in_flight += 1;
+                self.effects.push_back(Effect::RemoveFinalizer(slot));
+            }
+        }
+    }
+
+    fn set_timeout(&mut self, now: Time) {
+        let missing = self.missing > 0 || self.doubtful > 0;
+        let timeouts = [
+            (
+                self.create_blocked_until(now).filter(|_| missing),
+                "pod creation backoff",
+            ),
+            (self.deletions.opens_at(now), "pod deletion retry"),
+            (self.removals.opens_at(now), "finalizer removal retry"),
+            (
+                self.deadline_at().filter(|due| *due > now),
+                "active deadline",
+            ),
+            (self.status_due_at(now), "status write"),
+            (self.void_creations_end(now), "void creations"),
+        ];
+        self.timeout = timeouts
+            .into_iter()
+            .filter_map(|(at, why)| Some((at?, why)))
+            .min_by_key(|(at, _)| *at);
+    }
+}
+
+impl Lane {
+    fn next(&mut self, width: u32, now: Time) -> Option<Slot> {
+        if self.in_flight >= width || self.gate.is_closed(now) {
+            return None;
+        }
+        self.waiting.pop_front()
+    }
+
+    fn done(&mut self, accepted: bool, now: Time) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        if accepted {
+            self.gate.succeed(now);
+        } else {
+            self.gate.fail(now);
+        }
+    }
+
+    fn opens_at(&self, now: Time) -> Option<Time> {
+        self.gate.opens_at(now).filter(|_| !self.waiting.is_empty())
+    }
+}

@@ -1,0 +1,25 @@
+//! Decides what one Job needs next.
+//!
+//! Responsible for: turning what is known of a Job and its Pods, and the time, into effects.
+//! Must not: know of HTTP, JSON, tasks, locks, random sources or the wall clock; scan all Pods of
+//! a Job because of one Pod's event.
+//!
+//! Read first: [`JobMachine`], then `steer` (Pods wanted), `account` (Pods counted), `verdict`
+//! (how it ends), `status` (what is written). The rules are those of Kubernetes' Job controller.
+
+mod account;
+mod alphabet;
+mod backoff;
+mod gate;
+mod indexes;
+mod machine;
+mod ramp;
+mod rank;
+mod status;
+mod steer;
+mod tracked;
+mod verdict;
+
+pub use alphabet::{CreateError, Effect, NewPod, Outcome, Report, Severity};
+pub use machine::JobMachine;
+pub use verdict::Verdict;

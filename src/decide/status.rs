@@ -1,0 +1,324 @@
+//! Composes the status document, and tells when it is worth a write.
+//!
+//! Source: job-controller rules 2.7, 2.8 and 3.4. At most one write is under way; it carries all
+//! that came meanwhile. A verdict is announced by one write and, once every Pod is counted and
+//! gone, becomes the Job's end by another.
+
+use crate::model::{Condition, ConditionKind, JobStatus, PodTable, Slot, Time, Uid, Uncounted};
+
+use super::{
+    Effect, JobMachine, Report,
+    backoff::Failures,
+    tracked::{End, Stage},
+};
+
+/// A status write under way, and what its success means.
+#[derive(Debug)]
+pub(super) struct Writing {
+    status: JobStatus,
+    /// Pods that it names by their UID for the first time.
+    named: Vec<(Uid, End, Slot)>,
+    /// Pods that it names by their index for the first time.
+    indexed: Vec<Slot>,
+    /// Pods that it moves from the list into the counters.
+    counted: Vec<Uid>,
+    failures: Failures,
+}
+
+impl JobMachine {
+    /// Sends a status write if one is due.
+    pub(super) fn write_status_if_due(&mut self, pods: &PodTable, now: Time) {
+        if self.status_due_at(now).is_none_or(|due| due > now) {
+            return;
+        }
+        self.status_is_stale = false;
+        let writing = self.compose(pods, now);
+        let only_start_time = JobStatus {
+            start_time: self.status.start_time,
+            ..writing.status.clone()
+        };
+        if only_start_time == self.status {
+            return;
+        }
+        self.effects
+            .push_back(Effect::WriteStatus(Box::new(writing.status.clone())));
+        self.writing = Some(writing);
+        self.written_at = Some(now);
+    }
+
+    /// When the next status write is due, if there is something to write.
+    pub(super) fn status_due_at(&self, now: Time) -> Option<Time> {
+        if self.writing.is_some() || !self.status_is_stale || self.lets_go_of_everything() {
+            return None;
+        }
+        let batched = self
+            .written_at
+            .map_or(now, |at| at + self.limits.sync_batch_period);
+        let due = if self.is_urgent() {
+            now
+        } else {
+            batched.max(now)
+        };
+        Some(
+            self.status_gate
+                .opens_at(now)
+                .map_or(due, |open| due.max(open)),
+        )
+    }
+
+    /// Whether the next status write is waited for: by people, or by the Job's next step.
+    fn is_urgent(&self) -> bool {
+        let announces = self.announced.as_ref().is_some_and(|verdict| {
+            self.status.true_condition(verdict.interim()).is_none() || self.may_end()
+        });
+        let first = self.status.ready.is_none() && self.creations.is_empty();
+        let flips = self.suspended != self.stored_suspension();
+        announces || first || flips || self.has_backlog()
+    }
+
+    /// Whether more Pods wait to be named than one status may name, and it can name some more.
+    fn has_backlog(&self) -> bool {
+        let most = self.limits.max_uncounted_pods as usize;
+        let held = self.uncounted.held_total();
+        self.ended_pods.by_uid.len() >= most && held <= most / 2
+    }
+
+    fn stored_suspension(&self) -> Option<bool> {
+        let condition = self
+            .status
+            .conditions
+            .iter()
+            .find(|found| found.is(ConditionKind::Suspended))?;
+        Some(condition.is_true())
+    }
+
+    /// Whether nothing keeps an announced verdict from being the Job's end.
+    fn may_end(&self) -> bool {
+        self.tally.active == 0
+            && self.tally.terminating == 0
+            && self.tally.with_finalizer == 0
+            && self.creations.is_empty()
+            && self.uncounted.held_total() == 0
+            && self.tally.unlisted(End::Success) + self.tally.unlisted(End::Failure) == 0
+    }
+
+    fn compose(&mut self, pods: &PodTable, now: Time) -> Writing {
+        let mut next = self.status.clone();
+        next.active = self.tally.active + self.void_creations();
+        next.ready = Some(self.tally.ready);
+        next.terminating = Some(self.tally.terminating);
+        next.start_time = self.start_time;
+        let counted = self.count_released(&mut next);
+        let named = self.name_ended(pods);
+        let indexed = self.name_indexed(&mut next);
+        let list = |end| {
+            let new = named.iter().filter(move |(_, ended, _)| *ended == end);
+            self.uncounted
+                .held(end)
+                .chain(new.map(|(uid, _, _)| *uid))
+                .collect()
+        };
+        next.uncounted = Some(Uncounted {
+            succeeded: list(End::Success),
+            failed: list(End::Failure),
+            ..Uncounted::default()
+        });
+        self.compose_conditions(&mut next, now.whole_secs());
+        Writing {
+            status: next,
+            named,
+            indexed,
+            counted,
+            failures: self.failures,
+        }
+    }
+
+    /// Moves Pods whose finalizer is off from the list into the counters.
+    fn count_released(&self, next: &mut JobStatus) -> Vec<Uid> {
+        let by_pod = !self.spec.is_indexed();
+        let mut add = |end, count| match end {
+            End::Success if by_pod => next.succeeded += count,
+            End::Success => {}
+            End::Failure => next.failed += count,
+        };
+        for end in [End::Success, End::Failure] {
+            add(end, self.uncounted.strange(end));
+        }
+        let released = self.uncounted.released();
+        released
+            .map(|(uid, end)| {
+                add(end, 1);
+                uid
+            })
+            .collect()
+    }
+
+    /// Chooses the Pods that this write names by UID, as many as one status may name.
+    fn name_ended(&mut self, pods: &PodTable) -> Vec<(Uid, End, Slot)> {
+        let most = self.limits.max_uncounted_pods as usize;
+        let mut named = Vec::new();
+        while self.uncounted.held_total() + named.len() < most {
+            let Some(slot) = self.ended_pods.by_uid.pop_front() else {
+                break;
+            };
+            let Stage::Ended(end) = self.tracked[slot.at()].stage else {
+                continue;
+            };
+            if self.spec.is_indexed() && end == End::Success {
+                continue;
+            }
+            let Some(pod) = pods.get(slot) else { continue };
+            named.push((pod.uid, end, slot));
+            self.restage(slot, |_| Stage::Listing(end));
+        }
+        named
+    }
+
+    /// Names the Pods of an Indexed Job that succeeded, by their indexes.
+    fn name_indexed(&mut self, next: &mut JobStatus) -> Vec<Slot> {
+        if !self.spec.is_indexed() {
+            return Vec::new();
+        }
+        next.completed_indexes = self.indexes.text();
+        self.indexes.begin_store();
+        next.succeeded = self.indexes.completed_len();
+        let mut indexed = std::mem::take(&mut self.ended_pods.by_index);
+        indexed.retain(|slot| self.tracked[slot.at()].stage == Stage::Ended(End::Success));
+        indexed.sort_unstable();
+        indexed.dedup();
+        for slot in &indexed {
+            self.restage(*slot, |_| Stage::Listing(End::Success));
+        }
+        indexed
+    }
+
+    fn compose_conditions(&self, next: &mut JobStatus, now: Time) {
+        if let Some(suspended) = self.suspended {
+            set_suspended(&mut next.conditions, suspended, now);
+        }
+        let Some(verdict) = &self.announced else {
+            return;
+        };
+        if next.true_condition(verdict.interim()).is_none() {
+            next.conditions.push(Condition::new_true(
+                verdict.interim(),
+                &verdict.reason,
+                &verdict.message,
+                now,
+            ));
+            return;
+        }
+        let nothing_listed = next.uncounted.as_ref().is_none_or(Uncounted::is_empty);
+        if !self.may_end() || !nothing_listed {
+            return;
+        }
+        let end = Condition::new_true(verdict.terminal(), &verdict.reason, &verdict.message, now);
+        match next
+            .conditions
+            .iter_mut()
+            .find(|found| found.is(verdict.terminal()))
+        {
+            Some(found) => *found = end,
+            None => next.conditions.push(end),
+        }
+        if verdict.success {
+            next.completion_time = Some(now);
+        }
+    }
+
+    /// The server has the status: finalizers of the Pods that it names may go.
+    pub(super) fn status_written(&mut self, now: Time) {
+        self.status_gate.succeed(now);
+        let Some(writing) = self.writing.take() else {
+            return;
+        };
+        self.status = writing.status;
+        self.failures_stored = writing.failures;
+        self.uncounted.counted(&writing.counted);
+        for (uid, end, slot) in writing.named {
+            let held = self.tracked[slot.at()].stage == Stage::Listing(end);
+            self.uncounted.add(uid, end, held.then_some(slot));
+            if held {
+                self.restage(slot, |_| Stage::Listed(end));
+            } else {
+                self.status_is_stale = true;
+            }
+        }
+        for slot in writing.indexed {
+            let tracked = &self.tracked[slot.at()];
+            if tracked.stage == Stage::Listing(End::Success) {
+                self.restage(slot, |_| Stage::Listed(End::Success));
+            }
+        }
+        self.indexes.end_store(true);
+        if !writing.counted.is_empty() || self.announced.is_some() {
+            self.status_is_stale = true;
+        }
+        self.report_end();
+    }
+
+    /// Nobody knows whether the server has the status; the next write says it all again.
+    pub(super) fn status_not_written(&mut self, now: Time) {
+        self.status_gate.fail(now);
+        self.status_is_stale = true;
+        self.indexes.end_store(false);
+        let Some(writing) = self.writing.take() else {
+            return;
+        };
+        for (_, end, slot) in writing.named {
+            if self.tracked[slot.at()].stage == Stage::Listing(end) {
+                self.restage(slot, |_| Stage::Ended(end));
+                self.ended_pods.by_uid.push_front(slot);
+            }
+        }
+        for slot in writing.indexed {
+            if self.tracked[slot.at()].stage == Stage::Listing(End::Success) {
+                self.restage(slot, |_| Stage::Ended(End::Success));
+                self.ended_pods.by_index.push(slot);
+            }
+        }
+    }
+
+    /// Tells people how the Job ended, once the server knows.
+    fn report_end(&mut self) {
+        let Some(verdict) = self.announced.clone().filter(|_| self.status.is_finished()) else {
+            return;
+        };
+        if !verdict.success {
+            self.report(Report::warning(&verdict.reason, &verdict.message));
+            return;
+        }
+        if self
+            .spec
+            .completions
+            .is_some_and(|wanted| self.status.succeeded > wanted)
+        {
+            self.report(Report::warning(
+                "TooManySucceededPods",
+                "Too many succeeded pods running after completion count reached",
+            ));
+        }
+        self.report(Report::normal("Completed", "Job completed"));
+    }
+}
+
+/// Makes the Suspended condition so, and leaves it alone if it is.
+fn set_suspended(conditions: &mut Vec<Condition>, suspended: bool, now: Time) {
+    let (reason, message) = if suspended {
+        ("JobSuspended", "Job suspended")
+    } else {
+        ("JobResumed", "Job resumed")
+    };
+    let mut condition = Condition::new_true(ConditionKind::Suspended, reason, message, now);
+    if !suspended {
+        condition.status = "False".into();
+    }
+    match conditions
+        .iter_mut()
+        .find(|found| found.is(ConditionKind::Suspended))
+    {
+        Some(found) if found.status == condition.status => {}
+        Some(found) => *found = condition,
+        None => conditions.push(condition),
+    }
+}

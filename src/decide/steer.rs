@@ -1,0 +1,267 @@
+//! Brings the number of active Pods to what is wanted.
+//!
+//! Source: job-controller rules 2.5 and 4. Pods that are too many lose their finalizer first and
+//! are deleted then, so that they never count as failed; Pods of a Job that ends are deleted
+//! first, because they may count.
+
+use std::time::Duration;
+
+use crate::model::{PodRecord, PodReplacement, PodSuffix, PodTable, Slot, Time};
+
+use super::{
+    CreateError, Effect, JobMachine, NewPod, rank,
+    tracked::{Facts, Stage},
+};
+
+/// How long a creation counts that the end of its namespace made void: upstream's expiry of
+/// expectations.
+const VOID_CREATION_LIFE: Duration = Duration::from_secs(300);
+
+/// A Pod whose creation was asked for and whose record is not here yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Creation {
+    pub(super) index: Option<u32>,
+    pub(super) state: CreationState,
+}
+
+/// How far a creation has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CreationState {
+    /// The write is under way.
+    Sent,
+    /// Nobody knows whether it happened; it will be asked for again under the same name.
+    Doubtful,
+    /// Refused because the namespace goes away. Upstream still counts such a Pod as active, and
+    /// forgets it after five minutes; there is nothing better to do than to wait for the end.
+    Void,
+}
+
+impl JobMachine {
+    /// Deletes every active Pod, because the Job ends.
+    pub(super) fn end_active(&mut self) {
+        for slot in self.tally.active_slots.clone() {
+            self.condemn(Slot(slot));
+        }
+    }
+
+    /// Creates or deletes Pods as the spec wants it.
+    pub(super) fn steer(&mut self, pods: &PodTable, now: Time) {
+        self.forget_void_creations(now);
+        if self.spec.suspend {
+            if self.tally.active > self.tally.condemned {
+                for slot in self.tally.active_slots.clone() {
+                    self.shed(Slot(slot));
+                }
+            }
+            return;
+        }
+        self.shed_surplus(pods);
+        if self.tally.condemned == 0 {
+            self.create_missing(now);
+        }
+    }
+
+    fn shed_surplus(&mut self, pods: &PodTable) {
+        let staying = self.tally.active - self.tally.condemned + self.creations_len();
+        let surplus = staying.saturating_sub(self.wanted_active(staying)) as usize;
+        let has_misfits =
+            self.tally.misfits > 0 || (self.spec.is_indexed() && self.indexes.has_duplicates());
+        if surplus == 0 && !has_misfits {
+            return;
+        }
+        let candidates: Vec<Slot> = self
+            .tally
+            .active_slots
+            .iter()
+            .map(Slot)
+            .filter(|slot| !self.tracked[slot.at()].has(Facts::CONDEMNED))
+            .collect();
+        let (mut going, rest) = match self.spec.completions {
+            Some(completions) if self.spec.is_indexed() => {
+                rank::split_misfits(candidates, pods, completions)
+            }
+            _ => (Vec::new(), candidates),
+        };
+        let more = surplus.saturating_sub(going.len());
+        going.append(&mut rank::first_to_go(rest, pods, more));
+        for slot in going {
+            self.shed(slot);
+        }
+    }
+
+    /// How many Pods shall be active (rules 4.1).
+    fn wanted_active(&self, active: u32) -> u32 {
+        match self.spec.completions {
+            None if self.succeeded_total() > 0 => active,
+            None => self.spec.parallelism,
+            Some(wanted) => wanted
+                .saturating_sub(self.succeeded_total())
+                .min(self.spec.parallelism),
+        }
+    }
+
+    fn create_missing(&mut self, now: Time) {
+        let active = self.tally.active + self.creations_len();
+        let going = match self.spec.pod_replacement {
+            PodReplacement::Failed => self.tally.terminating,
+            PodReplacement::TerminatingOrFailed => 0,
+        };
+        self.missing = self.wanted_active(active).saturating_sub(active + going);
+        self.repeat_doubtful(now);
+        if self.missing == 0 || self.create_blocked_until(now).is_some() {
+            return;
+        }
+        let under_way = self.creations_len();
+        let count = self.ramp.room(under_way).min(self.missing);
+        self.ramp.sent(count);
+        for _ in 0..count {
+            let index = match self.spec.is_indexed().then(|| self.indexes.lowest_free()) {
+                Some(None) => break,
+                Some(index) => index,
+                None => None,
+            };
+            self.create(index);
+            self.missing -= 1;
+        }
+    }
+
+    fn create(&mut self, index: Option<u32>) {
+        let suffix = loop {
+            let suffix = PodSuffix::nth(self.seed, self.suffixes_used);
+            self.suffixes_used += 1;
+            if !self.creations.contains_key(&suffix) {
+                break suffix;
+            }
+        };
+        if let Some(index) = index {
+            self.indexes.take(index);
+        }
+        self.creations.insert(
+            suffix,
+            Creation {
+                index,
+                state: CreationState::Sent,
+            },
+        );
+        self.effects.push_back(Effect::CreatePod(NewPod {
+            index,
+            suffix,
+            doubtful: false,
+        }));
+    }
+
+    /// Asks again for Pods of which nobody knows whether they exist: the name decides.
+    fn repeat_doubtful(&mut self, now: Time) {
+        if self.doubtful == 0 || self.create_gate.is_closed(now) {
+            return;
+        }
+        for (suffix, creation) in &mut self.creations {
+            if creation.state == CreationState::Doubtful {
+                creation.state = CreationState::Sent;
+                self.effects.push_back(Effect::CreatePod(NewPod {
+                    index: creation.index,
+                    suffix: *suffix,
+                    doubtful: true,
+                }));
+            }
+        }
+        self.doubtful = 0;
+    }
+
+    /// Until when no Pod may be created, because Pods or creations failed.
+    pub(super) fn create_blocked_until(&self, now: Time) -> Option<Time> {
+        let backoff = self.failures.until(self.limits.pod_failure_backoff, now);
+        backoff.max(self.create_gate.opens_at(now))
+    }
+
+    pub(super) fn creations_len(&self) -> u32 {
+        u32::try_from(self.creations.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Condemns a Pod; its finalizer goes first, so that it is never counted.
+    fn shed(&mut self, slot: Slot) {
+        self.condemn(slot);
+        if matches!(self.tracked[slot.at()].stage, Stage::Live) {
+            self.restage(slot, |_| Stage::Waived);
+        }
+    }
+
+    fn condemn(&mut self, slot: Slot) {
+        if self.tracked[slot.at()].has(Facts::CONDEMNED) {
+            return;
+        }
+        self.change_facts(slot, |facts| facts.set(Facts::CONDEMNED, true));
+    }
+
+    /// A Pod's record has come: if it is one that was asked for, it is no longer outstanding.
+    pub(super) fn resolve_creation(&mut self, pod: &PodRecord) {
+        if self.creations.is_empty() {
+            return;
+        }
+        if let Some(suffix) = PodSuffix::of_name(pod.name.tail()) {
+            self.forget_creation(suffix);
+        }
+    }
+
+    /// Forgets a creation, whether it happened or not; its index is free unless a Pod holds it.
+    pub(super) fn forget_creation(&mut self, suffix: PodSuffix) {
+        let Some(creation) = self.creations.remove(&suffix) else {
+            return;
+        };
+        match creation.state {
+            CreationState::Sent => {}
+            CreationState::Doubtful => self.doubtful -= 1,
+            CreationState::Void => self.void -= 1,
+        }
+        if let Some(index) = creation.index {
+            self.indexes.give_back(index);
+        }
+    }
+
+    /// Takes in that a Pod was not created.
+    pub(super) fn not_created(&mut self, suffix: PodSuffix, error: CreateError, now: Time) {
+        match error {
+            CreateError::NameTaken => self.forget_creation(suffix),
+            CreateError::Refused => {
+                self.forget_creation(suffix);
+                self.ramp.refused();
+                self.create_gate.fail(now);
+            }
+            CreateError::Unknown => {
+                self.ramp.refused();
+                self.create_gate.fail(now);
+                if let Some(creation) = self.creations.get_mut(&suffix) {
+                    creation.state = CreationState::Doubtful;
+                    self.doubtful += 1;
+                }
+            }
+            CreateError::NamespaceTerminating => {
+                if let Some(creation) = self.creations.get_mut(&suffix) {
+                    creation.state = CreationState::Void;
+                    self.void += 1;
+                    self.void_until = Some(now + VOID_CREATION_LIFE);
+                }
+            }
+        }
+    }
+
+    /// Creations that the end of the namespace made void, as long as they count.
+    pub(super) fn void_creations(&self) -> u32 {
+        self.void
+    }
+
+    pub(super) fn void_creations_end(&self, now: Time) -> Option<Time> {
+        self.void_until.filter(|until| *until > now)
+    }
+
+    fn forget_void_creations(&mut self, now: Time) {
+        if self.void_until.is_some_and(|until| until <= now) {
+            let void = self.creations.iter();
+            let void = void.filter(|(_, creation)| creation.state == CreationState::Void);
+            for suffix in void.map(|(suffix, _)| *suffix).collect::<Vec<_>>() {
+                self.forget_creation(suffix);
+            }
+            self.void_until = None;
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What the machine remembers of each Pod, and the sums over all of them.
+//!
+//! A Pod's change takes its old share out of the sums and puts its new one in: no sum is ever
+//! computed by looking at all Pods.
+
+use roaring::RoaringBitmap;
+
+use crate::model::{CompactIndex, PodFlags, PodPhase, PodRecord, Slot};
+
+/// How a Pod ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Success,
+    Failure,
+}
+
+/// How far the counting of a Pod has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Nothing to count: it has not ended, or it came without our finalizer.
+    #[default]
+    Live,
+    /// It ended and waits for the next status write.
+    Ended(End),
+    /// A status write that has it is under way.
+    Listing(End),
+    /// The server's status has it: its finalizer may go.
+    Listed(End),
+    /// It is not to be counted: its finalizer may go.
+    Waived,
+    /// Nothing is left to do.
+    Settled,
+}
+
+/// One Pod, as the machine last saw it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tracked {
+    pub(super) stage: Stage,
+    pub(super) facts: Facts,
+    pub(super) index: Option<CompactIndex>,
+    restarts: u32,
+}
+
+/// Yes-or-no facts about a tracked Pod: its share in the sums, and what is under way for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Facts(u8);
+
+impl Facts {
+    pub(super) const ACTIVE: Self = Self(1);
+    pub(super) const READY: Self = Self(1 << 1);
+    pub(super) const TERMINATING: Self = Self(1 << 2);
+    pub(super) const FINALIZER: Self = Self(1 << 3);
+    /// It shall go: it is more than what is wanted, or the Job is over or suspended.
+    pub(super) const CONDEMNED: Self = Self(1 << 4);
+    /// Its deletion is queued or under way.
+    pub(super) const DELETION: Self = Self(1 << 5);
+    /// The removal of its finalizer is queued or under way.
+    pub(super) const REMOVAL: Self = Self(1 << 6);
+
+    /// The facts that a record tells; the others are the machine's own.
+    const SEEN: u8 = 0b1111;
+
+    pub(super) const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    pub(super) fn set(&mut self, other: Self, value: bool) {
+        if value {
+            self.0 |= other.0;
+        } else {
+            self.0 &= !other.0;
+        }
+    }
+
+    fn see(&mut self, pod: &PodRecord) {
+        self.0 &= !Self::SEEN;
+        self.set(Self::ACTIVE, pod.is_active());
+        self.set(Self::READY, pod.is_ready());
+        self.set(Self::TERMINATING, pod.is_terminating());
+        self.set(Self::FINALIZER, pod.has(PodFlags::FINALIZER));
+    }
+}
+
+impl Tracked {
+    /// Takes over what a record tells; stage and work under way stay.
+    pub(super) fn see(&mut self, pod: &PodRecord) {
+        self.facts.see(pod);
+        self.index = pod.index;
+        let counts = matches!(pod.phase, PodPhase::Pending | PodPhase::Running);
+        self.restarts = if counts { pod.restarts } else { 0 };
+    }
+
+    pub(super) fn has(&self, fact: Facts) -> bool {
+        self.facts.has(fact)
+    }
+}
+
+/// Sums over the Pods of a Job.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) active: u32,
+    pub(super) ready: u32,
+    pub(super) terminating: u32,
+    pub(super) with_finalizer: u32,
+    /// Active Pods that shall go.
+    pub(super) condemned: u32,
+    /// Restarts in Pods that are Pending or Running.
+    pub(super) restarts: u64,
+    /// Pods in [`Stage::Ended`], by how they ended: success, failure.
+    pub(super) ended: [u32; 2],
+    /// Pods in [`Stage::Listing`] likewise.
+    pub(super) listing: [u32; 2],
+    /// Active Pods of an Indexed Job without a valid index.
+    pub(super) misfits: u32,
+    /// The active Pods.
+    pub(super) active_slots: RoaringBitmap,
+    /// The Pods in [`Stage::Live`] that have the finalizer.
+    pub(super) live_slots: RoaringBitmap,
+}
+
+impl Tally {
+    /// Puts a Pod's share in (`more`), or takes it out.
+    pub(super) fn share(&mut self, slot: Slot, pod: &Tracked, misfit: bool, more: bool) {
+        let add = |sum: &mut u32, counts: bool| {
+            if counts && more {
+                *sum += 1;
+            } else if counts {
+                *sum -= 1;
+            }
+        };
+        let active = pod.has(Facts::ACTIVE);
+        add(&mut self.active, active);
+        add(&mut self.ready, pod.has(Facts::READY));
+        add(&mut self.terminating, pod.has(Facts::TERMINATING));
+        add(&mut self.with_finalizer, pod.has(Facts::FINALIZER));
+        add(&mut self.condemned, active && pod.has(Facts::CONDEMNED));
+        add(
+            &mut self.misfits,
+            active && misfit && !pod.has(Facts::CONDEMNED),
+        );
+        match pod.stage {
+            Stage::Ended(end) => add(&mut self.ended[end as usize], true),
+            Stage::Listing(end) => add(&mut self.listing[end as usize], true),
+            Stage::Live | Stage::Listed(_) | Stage::Waived | Stage::Settled => {}
+        }
+        if more {
+            self.restarts += u64::from(pod.restarts);
+        } else {
+            self.restarts -= u64::from(pod.restarts);
+        }
+        keep(&mut self.active_slots, slot, active && more);
+        let live = pod.stage == Stage::Live && pod.has(Facts::FINALIZER);
+        keep(&mut self.live_slots, slot, live && more);
+    }
+
+    /// Pods that ended in this way and are not yet in the server's status.
+    pub(super) fn unlisted(&self, end: End) -> u32 {
+        self.ended[end as usize] + self.listing[end as usize]
+    }
+}
+
+fn keep(slots: &mut RoaringBitmap, slot: Slot, member: bool) {
+    if member {
+        slots.insert(slot.0);
+    } else {
+        slots.remove(slot.0);
+    }
+}
