@@ -4,6 +4,7 @@
 //!
 //! - [`model`]: the nouns everybody shares; no behaviour beyond their own arithmetic.
 //! - [`decide`]: the Job machine: what one Job needs next, as values.
+//! - [`wire`]: Kubernetes' JSON: bytes to records, values to bodies and paths.
 #![cfg_attr(
     feature = "embedded",
     doc = "- [`apiserver`]: the embedded API server as a machine: requests and time in, replies out."
@@ -19,6 +20,7 @@
 
 pub mod decide;
 pub mod model;
+pub mod wire;
 
 #[cfg(feature = "embedded")]
 pub mod apiserver;

@@ -1,0 +1,151 @@
+//! The errors of an API server, as its Status objects tell them.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+/// What to make of an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// There is no such object.
+    NotFound,
+    /// Another object has that name.
+    AlreadyExists,
+    /// The object is another version than the one that was meant.
+    Conflict,
+    /// The version asked for is too old: start from a list.
+    Expired,
+    /// The namespace is going away.
+    NamespaceTerminating,
+    /// The server has too much to do; it said when to come back, if it did.
+    Busy,
+    /// The server will not do it, however often it is asked.
+    Refused,
+    /// The server, or something between, failed: nobody knows whether it was done.
+    Failed,
+}
+
+/// An error answer.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct ApiError {
+    /// What to make of it.
+    pub kind: ErrorKind,
+    /// The HTTP status code; 0 when there was no answer.
+    pub code: u16,
+    /// The server's words.
+    pub message: String,
+    /// When to come back.
+    pub retry_after: Option<Duration>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    message: String,
+    reason: String,
+    details: Option<Details>,
+    code: u16,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Details {
+    causes: Vec<Cause>,
+    retry_after_seconds: Option<u64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Cause {
+    reason: String,
+}
+
+impl ApiError {
+    /// Reads an error answer. A body that is no Status object is taken as its message.
+    pub fn from_response(code: u16, body: &[u8], retry_after: Option<Duration>) -> Self {
+        let status: Status = serde_json::from_slice(body).unwrap_or_default();
+        let details = status.details.unwrap_or_default();
+        let caused_by = |reason: &str| details.causes.iter().any(|cause| cause.reason == reason);
+        let kind = match (code, status.reason.as_str()) {
+            (_, "AlreadyExists") => ErrorKind::AlreadyExists,
+            (404, _) => ErrorKind::NotFound,
+            (409, _) => ErrorKind::Conflict,
+            (410, _) => ErrorKind::Expired,
+            (403, _) if caused_by("NamespaceTerminating") => ErrorKind::NamespaceTerminating,
+            (429, _) => ErrorKind::Busy,
+            (500.., _) => ErrorKind::Failed,
+            _ => ErrorKind::Refused,
+        };
+        let message = if status.message.is_empty() {
+            let text = String::from_utf8_lossy(body);
+            format!("HTTP {code} {}", text.trim()).trim_end().to_owned()
+        } else {
+            status.message
+        };
+        let retry_after =
+            retry_after.or_else(|| details.retry_after_seconds.map(Duration::from_secs));
+        Self {
+            kind,
+            code,
+            message,
+            retry_after,
+        }
+    }
+
+    /// Reads the object of an ERROR event on a watch.
+    pub fn from_event(status: &[u8]) -> Self {
+        let code = serde_json::from_slice(status).map_or(0, |status: Status| status.code);
+        Self::from_response(code, status, None)
+    }
+
+    /// There was no answer.
+    pub fn no_answer(message: impl Into<String>) -> Self {
+        Self {
+            kind: ErrorKind::Failed,
+            code: 0,
+            message: message.into(),
+            retry_after: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(code: u16, body: &str) -> ErrorKind {
+        ApiError::from_response(code, body.as_bytes(), None).kind
+    }
+
+    #[test]
+    fn kinds_follow_reason_and_cause() {
+        assert_eq!(
+            kind(409, r#"{"reason":"AlreadyExists"}"#),
+            ErrorKind::AlreadyExists
+        );
+        assert_eq!(kind(409, r#"{"reason":"Conflict"}"#), ErrorKind::Conflict);
+        assert_eq!(kind(403, r#"{"reason":"Forbidden"}"#), ErrorKind::Refused);
+        assert_eq!(
+            kind(
+                403,
+                r#"{"details":{"causes":[{"reason":"NamespaceTerminating"}]}}"#
+            ),
+            ErrorKind::NamespaceTerminating
+        );
+        assert_eq!(
+            kind(429, "Too many requests, please try again later."),
+            ErrorKind::Busy
+        );
+        assert_eq!(kind(503, ""), ErrorKind::Failed);
+        assert_eq!(kind(422, "{}"), ErrorKind::Refused);
+    }
+
+    #[test]
+    fn the_server_says_when_to_come_back() {
+        let body = br#"{"details":{"retryAfterSeconds":7},"message":"busy"}"#;
+        let error = ApiError::from_response(429, body, None);
+        assert_eq!(error.retry_after, Some(Duration::from_secs(7)));
+        assert_eq!(error.to_string(), "busy");
+    }
+}

@@ -1,0 +1,262 @@
+//! Reads a Job: the fields lakh acts on, and the Pod template as it stands.
+
+use std::{sync::Arc, time::Duration};
+
+use compact_str::CompactString;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::model::{
+    CompletionMode, Condition, Job, JobKey, JobSpec, JobStatus, PodReplacement, RestartPolicy,
+    Time, Uid, Uncounted,
+};
+
+/// A Job and the JSON of its Pod template, untouched.
+#[derive(Clone, Debug)]
+pub struct DecodedJob {
+    /// What decisions need.
+    pub job: Job,
+    /// `spec.template`, with every field that the server sent.
+    pub template: Arc<RawValue>,
+}
+
+/// Reads a Job's JSON.
+pub fn decode_job(json: &str) -> Result<DecodedJob, serde_json::Error> {
+    let object: JobObject = serde_json::from_str(json)?;
+    let restarts: Template = serde_json::from_str(object.spec.template.get())?;
+    let odd = || serde::de::Error::custom("metadata.uid or metadata.resourceVersion is odd");
+    let meta = object.metadata;
+    let job = Job {
+        key: JobKey {
+            namespace: meta.namespace,
+            name: meta.name,
+        },
+        uid: Uid::parse(&meta.uid).ok_or_else(odd)?,
+        resource_version: meta.resource_version.parse().map_err(|_| odd())?,
+        generation: meta.generation,
+        deleting: meta.deletion_timestamp.is_some(),
+        spec: spec(&object.spec, &restarts),
+        status: status(object.status),
+    };
+    Ok(DecodedJob {
+        job,
+        template: object.spec.template.into(),
+    })
+}
+
+fn spec(spec: &Spec, template: &Template) -> JobSpec {
+    let parallelism = spec.parallelism.unwrap_or(1);
+    let completions = match (spec.completions, spec.parallelism) {
+        (None, None) => Some(1),
+        (completions, _) => completions,
+    };
+    let unsupported = [
+        (spec.pod_failure_policy.is_some(), "spec.podFailurePolicy"),
+        (
+            spec.backoff_limit_per_index.is_some(),
+            "spec.backoffLimitPerIndex",
+        ),
+        (spec.success_policy.is_some(), "spec.successPolicy"),
+    ];
+    JobSpec {
+        parallelism,
+        completions,
+        mode: match spec.completion_mode.as_deref() {
+            None | Some("NonIndexed") => CompletionMode::NonIndexed,
+            Some("Indexed") => CompletionMode::Indexed,
+            Some(_) => CompletionMode::Unrecognized,
+        },
+        backoff_limit: spec.backoff_limit.unwrap_or(6),
+        active_deadline: spec.active_deadline_seconds.map(Duration::from_secs),
+        suspend: spec.suspend.unwrap_or(false),
+        restart_policy: match template.spec.restart_policy.as_deref() {
+            Some("OnFailure") => RestartPolicy::OnFailure,
+            _ => RestartPolicy::Never,
+        },
+        pod_replacement: match spec.pod_replacement_policy.as_deref() {
+            Some("Failed") => PodReplacement::Failed,
+            _ if spec.pod_failure_policy.is_some() => PodReplacement::Failed,
+            _ => PodReplacement::TerminatingOrFailed,
+        },
+        unsupported: unsupported
+            .iter()
+            .find(|(set, _)| *set)
+            .map(|(_, field)| *field),
+        managed_by: spec.managed_by.clone(),
+    }
+}
+
+fn status(status: Status) -> JobStatus {
+    JobStatus {
+        active: status.active,
+        ready: status.ready,
+        terminating: status.terminating,
+        succeeded: status.succeeded,
+        failed: status.failed,
+        completed_indexes: status.completed_indexes.into(),
+        failed_indexes: status.failed_indexes.map(Into::into),
+        uncounted: status.uncounted_terminated_pods.map(uncounted),
+        conditions: status.conditions.into_iter().map(condition).collect(),
+        start_time: status.start_time.as_deref().and_then(Time::parse_rfc3339),
+        completion_time: status
+            .completion_time
+            .as_deref()
+            .and_then(Time::parse_rfc3339),
+    }
+}
+
+fn uncounted(pods: UncountedPods) -> Uncounted {
+    let read = |texts: Vec<String>| {
+        let uids: Vec<Uid> = texts.iter().filter_map(|text| Uid::parse(text)).collect();
+        let strange = u32::try_from(texts.len() - uids.len()).unwrap_or(u32::MAX);
+        (uids, strange)
+    };
+    let (succeeded, strange_succeeded) = read(pods.succeeded);
+    let (failed, strange_failed) = read(pods.failed);
+    Uncounted {
+        succeeded,
+        failed,
+        strange_succeeded,
+        strange_failed,
+    }
+}
+
+fn condition(condition: JobCondition) -> Condition {
+    Condition {
+        kind: condition.kind,
+        status: condition.status,
+        reason: condition.reason,
+        message: condition.message,
+        last_probe: condition
+            .last_probe_time
+            .as_deref()
+            .and_then(Time::parse_rfc3339),
+        last_transition: condition
+            .last_transition_time
+            .as_deref()
+            .and_then(Time::parse_rfc3339),
+    }
+}
+
+#[derive(Deserialize)]
+struct JobObject {
+    metadata: Metadata,
+    spec: Spec,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Metadata {
+    name: CompactString,
+    namespace: CompactString,
+    uid: String,
+    resource_version: String,
+    generation: i64,
+    deletion_timestamp: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    parallelism: Option<u32>,
+    completions: Option<u32>,
+    completion_mode: Option<String>,
+    backoff_limit: Option<u32>,
+    active_deadline_seconds: Option<u64>,
+    suspend: Option<bool>,
+    pod_replacement_policy: Option<String>,
+    managed_by: Option<CompactString>,
+    pod_failure_policy: Option<serde::de::IgnoredAny>,
+    backoff_limit_per_index: Option<serde::de::IgnoredAny>,
+    success_policy: Option<serde::de::IgnoredAny>,
+    template: Box<RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Template {
+    #[serde(default)]
+    spec: TemplateSpec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct TemplateSpec {
+    restart_policy: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Status {
+    active: u32,
+    ready: Option<u32>,
+    terminating: Option<u32>,
+    succeeded: u32,
+    failed: u32,
+    completed_indexes: String,
+    failed_indexes: Option<String>,
+    uncounted_terminated_pods: Option<UncountedPods>,
+    conditions: Vec<JobCondition>,
+    start_time: Option<String>,
+    completion_time: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct UncountedPods {
+    succeeded: Vec<String>,
+    failed: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct JobCondition {
+    #[serde(rename = "type")]
+    kind: CompactString,
+    status: CompactString,
+    reason: CompactString,
+    message: String,
+    last_probe_time: Option<String>,
+    last_transition_time: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_with_what_the_server_leaves_out() {
+        let json = r#"{"metadata":{"name":"pi","namespace":"default",
+            "uid":"0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9","resourceVersion":"7","generation":1},
+            "spec":{"template":{"spec":{"restartPolicy":"OnFailure","newField":1}}}}"#;
+        let decoded = decode_job(json).expect("a good Job");
+        let spec = &decoded.job.spec;
+        assert_eq!(
+            (spec.parallelism, spec.completions, spec.backoff_limit),
+            (1, Some(1), 6)
+        );
+        assert_eq!(spec.restart_policy, RestartPolicy::OnFailure);
+        assert!(decoded.template.get().contains("newField"));
+        assert_eq!(decoded.job.status, JobStatus::default());
+    }
+
+    #[test]
+    fn a_work_queue_has_no_completions() {
+        let json = r#"{"metadata":{"uid":"0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9",
+            "resourceVersion":"7"},"spec":{"parallelism":3,"template":{}}}"#;
+        assert_eq!(
+            decode_job(json).expect("a good Job").job.spec.completions,
+            None
+        );
+    }
+
+    #[test]
+    fn entries_that_are_no_uids_are_counted() {
+        let pods = UncountedPods {
+            succeeded: vec!["a".into()],
+            failed: vec![],
+        };
+        assert_eq!(uncounted(pods).strange_succeeded, 1);
+    }
+}

@@ -1,0 +1,29 @@
+//! Kubernetes' JSON: what lakh reads of objects, and the bodies it writes.
+//!
+//! Responsible for: bytes to small records, values to request bodies and paths.
+//! Must not: send anything, decide anything, or keep an object whole.
+
+mod error;
+mod job;
+pub mod paths;
+mod pod;
+mod status;
+mod template;
+mod timestamp;
+mod watch;
+
+pub use error::{ApiError, ErrorKind};
+pub use job::{DecodedJob, decode_job};
+pub use pod::{Controller, DecodedPod, PodDecoder, ack_of_write};
+pub use status::status_patch;
+pub use template::{PodTemplate, TemplateError};
+pub use watch::{ListMeta, ListPage, WatchEvent, decode_list_page, decode_watch_line};
+
+/// The finalizer by which a Pod is kept until it is counted.
+pub const TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";
+
+/// Annotation and label that carry a Pod's completion index.
+pub const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
+
+/// The controller name that a Job's `spec.managedBy` may spell out for the default controller.
+pub const DEFAULT_MANAGER: &str = "kubernetes.io/job-controller";

@@ -1,0 +1,32 @@
+//! The paths of the REST API that the controller uses.
+
+/// Jobs of all namespaces, or of one.
+pub fn jobs(namespace: Option<&str>) -> String {
+    match namespace {
+        None => "/apis/batch/v1/jobs".into(),
+        Some(namespace) => format!("/apis/batch/v1/namespaces/{namespace}/jobs"),
+    }
+}
+
+/// The status of a Job.
+pub fn job_status(namespace: &str, name: &str) -> String {
+    format!("/apis/batch/v1/namespaces/{namespace}/jobs/{name}/status")
+}
+
+/// Pods of all namespaces, or of one.
+pub fn pods(namespace: Option<&str>) -> String {
+    match namespace {
+        None => "/api/v1/pods".into(),
+        Some(namespace) => format!("/api/v1/namespaces/{namespace}/pods"),
+    }
+}
+
+/// One Pod.
+pub fn pod(namespace: &str, name: &str) -> String {
+    format!("/api/v1/namespaces/{namespace}/pods/{name}")
+}
+
+/// Events of one namespace.
+pub fn events(namespace: &str) -> String {
+    format!("/api/v1/namespaces/{namespace}/events")
+}

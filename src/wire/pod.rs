@@ -1,0 +1,460 @@
+//! Reads a Pod straight into its record; whatever decisions do not need is skipped unread.
+
+use std::borrow::Cow;
+
+use compact_str::CompactString;
+use serde::Deserialize;
+
+use crate::model::{CompactIndex, PodFlags, PodName, PodPhase, PodRecord, Uid};
+
+use super::timestamp::seconds;
+
+/// Who controls a Pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Controller {
+    /// The Job with this UID.
+    Job(Uid),
+    /// Something that is not a Job.
+    Other,
+    /// Nobody.
+    None,
+}
+
+/// A Pod as read from an event or a list.
+#[derive(Clone, Debug)]
+pub struct DecodedPod {
+    /// Its namespace.
+    pub namespace: CompactString,
+    /// Its whole name.
+    pub name: CompactString,
+    /// Who controls it.
+    pub controller: Controller,
+    /// What is kept of it.
+    pub record: PodRecord,
+}
+
+/// Reads Pods for one controller: it knows the controller's finalizer.
+#[derive(Clone, Debug)]
+pub struct PodDecoder {
+    /// The finalizer by which this controller keeps Pods until they are counted.
+    pub finalizer: &'static str,
+}
+
+impl PodDecoder {
+    /// Reads a Pod's JSON. An object without a UID or version as an API server makes them is
+    /// refused.
+    pub fn decode(&self, json: &str) -> Result<DecodedPod, serde_json::Error> {
+        let pod: PodObject<'_> = serde_json::from_str(json)?;
+        let refuse = || serde::de::Error::custom("metadata.uid or metadata.resourceVersion is odd");
+        self.keep(&pod).ok_or_else(refuse)
+    }
+
+    fn keep(&self, pod: &PodObject<'_>) -> Option<DecodedPod> {
+        let meta = &pod.metadata;
+        let owner = meta
+            .owner_references
+            .iter()
+            .find(|owner| owner.controller == Some(true));
+        let controller = match owner {
+            None => Controller::None,
+            Some(owner) if owner.kind == "Job" && owner.api_version.starts_with("batch/") => {
+                Uid::parse(&owner.uid).map_or(Controller::Other, Controller::Job)
+            }
+            Some(_) => Controller::Other,
+        };
+        let job = owner.map_or("", |owner| &owner.name);
+        let ready = pod
+            .status
+            .conditions
+            .iter()
+            .find(|condition| condition.kind == "Ready");
+        let flags = PodFlags::default()
+            .with(
+                PodFlags::FINALIZER,
+                meta.finalizers.iter().any(|name| name == self.finalizer),
+            )
+            .with(PodFlags::DELETING, meta.deletion_timestamp.is_some())
+            .with(
+                PodFlags::READY,
+                ready.is_some_and(|condition| condition.status == "True"),
+            )
+            .with(PodFlags::ASSIGNED, !pod.spec.node_name.is_empty());
+        let phase = phase(&pod.status.phase);
+        let restarts = restarts(pod);
+        Some(DecodedPod {
+            namespace: CompactString::new(&meta.namespace),
+            name: CompactString::new(&meta.name),
+            controller,
+            record: PodRecord {
+                uid: Uid::parse(&meta.uid)?,
+                name: PodName::new(job, &meta.name),
+                resource_version: meta.resource_version.parse().ok()?,
+                index: meta.annotations.index.as_deref().and_then(index),
+                restarts: restarts.all,
+                restarts_max: restarts.max,
+                sidecar_restarts_max: restarts.sidecar_max,
+                created: seconds(&meta.creation_timestamp),
+                ready_since: ready.map_or(0, |condition| seconds(&condition.last_transition_time)),
+                finished: if phase.is_terminal() || flags.has(PodFlags::DELETING) {
+                    finished(pod)
+                } else {
+                    0
+                },
+                phase,
+                flags,
+            },
+        })
+    }
+}
+
+/// Reads the answer to an own write to a Pod, when only its metadata was asked for; gives UID,
+/// version and whether it is being deleted.
+pub fn ack_of_write(body: &[u8]) -> Option<(Uid, u64, bool)> {
+    let object: PodObject<'_> = serde_json::from_slice(body).ok()?;
+    let uid = Uid::parse(&object.metadata.uid)?;
+    let version = object.metadata.resource_version.parse().ok()?;
+    Some((uid, version, object.metadata.deletion_timestamp.is_some()))
+}
+
+fn phase(text: &str) -> PodPhase {
+    match text {
+        "Running" => PodPhase::Running,
+        "Succeeded" => PodPhase::Succeeded,
+        "Failed" => PodPhase::Failed,
+        "Unknown" => PodPhase::Unknown,
+        _ => PodPhase::Pending,
+    }
+}
+
+fn index(text: &str) -> Option<CompactIndex> {
+    text.parse::<u32>().ok().and_then(CompactIndex::new)
+}
+
+struct Restarts {
+    all: u32,
+    max: u16,
+    sidecar_max: u16,
+}
+
+fn restarts(pod: &PodObject<'_>) -> Restarts {
+    let mut restarts = Restarts {
+        all: 0,
+        max: 0,
+        sidecar_max: 0,
+    };
+    for container in &pod.status.container_statuses {
+        restarts.all = restarts.all.saturating_add(container.restart_count);
+        restarts.max = restarts.max.max(saturate(container.restart_count));
+    }
+    for container in &pod.status.init_container_statuses {
+        restarts.all = restarts.all.saturating_add(container.restart_count);
+        if pod.is_sidecar(&container.name) {
+            restarts.sidecar_max = restarts.sidecar_max.max(saturate(container.restart_count));
+        }
+    }
+    restarts
+}
+
+fn saturate(count: u32) -> u16 {
+    u16::try_from(count).unwrap_or(u16::MAX)
+}
+
+/// When the Pod ended, by the first evidence there is (job-controller rules 5.2): its containers'
+/// ends, Ready turning False, its deletion, its creation.
+fn finished(pod: &PodObject<'_>) -> u32 {
+    let sidecars = pod.status.init_container_statuses.iter();
+    let sidecars = latest_end(sidecars.filter(|container| pod.is_sidecar(&container.name)));
+    let containers = latest_end(pod.status.container_statuses.iter());
+    let by_containers = match (containers, sidecars) {
+        (_, Ends::Unfinished) => None,
+        (Ends::At(at), Ends::At(sidecar)) => Some(at.max(sidecar)),
+        (Ends::At(at), Ends::Nothing) | (_, Ends::At(at)) => Some(at),
+        (_, Ends::Nothing) => None,
+    };
+    let by_readiness = || {
+        let mut conditions = pod.status.conditions.iter();
+        let ready = conditions.find(|found| found.kind == "Ready" && found.status == "False")?;
+        Some(seconds(&ready.last_transition_time)).filter(|at| *at > 0)
+    };
+    let by_deletion = || {
+        let at = seconds(pod.metadata.deletion_timestamp.as_deref()?);
+        let grace = pod
+            .metadata
+            .deletion_grace_period_seconds
+            .unwrap_or(0)
+            .max(0);
+        Some(at.saturating_sub(u32::try_from(grace).unwrap_or(u32::MAX)))
+    };
+    by_containers
+        .or_else(by_readiness)
+        .or_else(by_deletion)
+        .unwrap_or_else(|| seconds(&pod.metadata.creation_timestamp))
+}
+
+/// When a group of containers ended.
+enum Ends {
+    /// There is none.
+    Nothing,
+    /// One has not ended.
+    Unfinished,
+    /// All have; the latest then.
+    At(u32),
+}
+
+fn latest_end<'a>(containers: impl Iterator<Item = &'a ContainerStatus<'a>>) -> Ends {
+    let mut ends = Ends::Nothing;
+    for container in containers {
+        let Some(end) = &container.state.terminated else {
+            return Ends::Unfinished;
+        };
+        let at = seconds(&end.finished_at);
+        if at == 0 {
+            return Ends::Unfinished;
+        }
+        ends = match ends {
+            Ends::At(before) => Ends::At(before.max(at)),
+            Ends::Nothing | Ends::Unfinished => Ends::At(at),
+        };
+    }
+    ends
+}
+
+/// The parts of a Pod's JSON that are looked at; a bookmark has only some of them.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct PodObject<'a> {
+    #[serde(borrow)]
+    metadata: Metadata<'a>,
+    #[serde(borrow)]
+    spec: Spec<'a>,
+    #[serde(borrow)]
+    status: PodStatus<'a>,
+}
+
+impl PodObject<'_> {
+    fn is_sidecar(&self, name: &str) -> bool {
+        let mut containers = self.spec.init_containers.iter();
+        containers.any(|found| found.name == name && found.restart_policy == "Always")
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Metadata<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow)]
+    namespace: Cow<'a, str>,
+    #[serde(borrow)]
+    uid: Cow<'a, str>,
+    #[serde(borrow)]
+    resource_version: Cow<'a, str>,
+    #[serde(borrow)]
+    creation_timestamp: Cow<'a, str>,
+    #[serde(borrow)]
+    deletion_timestamp: Option<Cow<'a, str>>,
+    deletion_grace_period_seconds: Option<i64>,
+    #[serde(borrow)]
+    finalizers: Vec<Cow<'a, str>>,
+    #[serde(borrow)]
+    owner_references: Vec<OwnerReference<'a>>,
+    #[serde(borrow)]
+    annotations: Annotations<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct OwnerReference<'a> {
+    #[serde(borrow)]
+    api_version: Cow<'a, str>,
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow)]
+    uid: Cow<'a, str>,
+    controller: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Annotations<'a> {
+    #[serde(borrow, rename = "batch.kubernetes.io/job-completion-index")]
+    index: Option<Cow<'a, str>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Spec<'a> {
+    #[serde(borrow)]
+    node_name: Cow<'a, str>,
+    #[serde(borrow)]
+    init_containers: Vec<InitContainer<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct InitContainer<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow)]
+    restart_policy: Cow<'a, str>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodStatus<'a> {
+    #[serde(borrow)]
+    phase: Cow<'a, str>,
+    #[serde(borrow)]
+    conditions: Vec<PodCondition<'a>>,
+    #[serde(borrow)]
+    container_statuses: Vec<ContainerStatus<'a>>,
+    #[serde(borrow)]
+    init_container_statuses: Vec<ContainerStatus<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodCondition<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    status: Cow<'a, str>,
+    #[serde(borrow, deserialize_with = "text_or_null")]
+    last_transition_time: Cow<'a, str>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ContainerStatus<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    restart_count: u32,
+    #[serde(borrow)]
+    state: ContainerState<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ContainerState<'a> {
+    #[serde(borrow)]
+    terminated: Option<Terminated<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Terminated<'a> {
+    #[serde(borrow, deserialize_with = "text_or_null")]
+    finished_at: Cow<'a, str>,
+}
+
+fn text_or_null<'de: 'a, 'a, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Cow<'a, str>, D::Error> {
+    Ok(Option::<Cow<'a, str>>::deserialize(deserializer)?.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::TRACKING_FINALIZER;
+
+    fn decode(status: &str, meta: &str) -> DecodedPod {
+        let json = format!(
+            r#"{{"metadata":{{"name":"train-7-bcdfg","namespace":"ml","creationTimestamp":"1970-01-01T00:00:01Z",
+            "uid":"0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9","resourceVersion":"7"{meta}}},
+            "spec":{{"initContainers":[{{"name":"side","restartPolicy":"Always"}},{{"name":"init"}}]}},
+            "status":{status}}}"#
+        );
+        PodDecoder {
+            finalizer: TRACKING_FINALIZER,
+        }
+        .decode(&json)
+        .expect("a good Pod")
+    }
+
+    #[test]
+    fn owner_index_and_flags() {
+        let pod = decode(
+            r#"{"phase":"Running","conditions":[{"type":"Ready","status":"True",
+                "lastTransitionTime":"1970-01-01T00:00:09Z"}]}"#,
+            r#","finalizers":["x","batch.kubernetes.io/job-tracking"],
+               "annotations":{"batch.kubernetes.io/job-completion-index":"7","other":"x"},
+               "ownerReferences":[{"kind":"Thing","uid":"u"},{"apiVersion":"batch/v1","kind":"Job",
+               "name":"train","uid":"00000000-0000-0000-0000-000000000001","controller":true}]"#,
+        );
+        assert_eq!(pod.controller, Controller::Job(Uid::from_u128(1)));
+        let record = pod.record;
+        assert_eq!(record.index.map(CompactIndex::get), Some(7));
+        assert_eq!(record.name.tail(), "-7-bcdfg");
+        assert!(record.has(PodFlags::FINALIZER) && record.is_ready());
+        assert_eq!(
+            (record.created, record.ready_since, record.finished),
+            (1, 9, 0)
+        );
+    }
+
+    #[test]
+    fn indexes_that_are_none() {
+        for text in ["", "x", "-1", "4294967296", "2147483648", "1.0"] {
+            let meta = format!(
+                r#","annotations":{{"batch.kubernetes.io/job-completion-index":"{text}"}}"#
+            );
+            assert_eq!(decode("{}", &meta).record.index, None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_job_of_another_group_is_no_job() {
+        let owner = r#","ownerReferences":[{"apiVersion":"acme.io/v1","kind":"Job","name":"j",
+            "uid":"00000000-0000-0000-0000-000000000001","controller":true}]"#;
+        assert_eq!(decode("{}", owner).controller, Controller::Other);
+    }
+
+    #[test]
+    fn the_end_is_told_by_the_best_evidence() {
+        let ended = |at| {
+            format!(
+                r#"{{"name":"c","state":{{"terminated":{{"finishedAt":"1970-01-01T00:00:{at}Z"}}}}}}"#
+            )
+        };
+        let side = |state| format!(r#"{{"name":"side","restartCount":2,"state":{state}}}"#);
+        let end = |status: &str, meta| decode(status, meta).record.finished;
+        let two = format!(
+            r#"{{"phase":"Failed","containerStatuses":[{},{}]}}"#,
+            ended(20),
+            ended(30)
+        );
+        assert_eq!(end(&two, ""), 30);
+        let running_sidecar = format!(
+            r#"{{"phase":"Failed","containerStatuses":[{}],"initContainerStatuses":[{}],
+            "conditions":[{{"type":"Ready","status":"False","lastTransitionTime":"1970-01-01T00:00:40Z"}}]}}"#,
+            ended(20),
+            side("{}")
+        );
+        assert_eq!(end(&running_sidecar, ""), 40);
+        let deleted =
+            r#","deletionTimestamp":"1970-01-01T00:00:50Z","deletionGracePeriodSeconds":30"#;
+        assert_eq!(end(r#"{"phase":"Running"}"#, deleted), 20);
+        assert_eq!(end(r#"{"phase":"Failed"}"#, ""), 1);
+    }
+
+    #[test]
+    fn restarts_are_summed_and_ranked_apart() {
+        let record = decode(
+            r#"{"phase":"Running","containerStatuses":[{"name":"a","restartCount":3},{"name":"b","restartCount":1}],
+               "initContainerStatuses":[{"name":"side","restartCount":5},{"name":"init","restartCount":7}]}"#,
+            "",
+        )
+        .record;
+        assert_eq!(
+            (
+                record.restarts,
+                record.restarts_max,
+                record.sidecar_restarts_max
+            ),
+            (16, 3, 5)
+        );
+    }
+}

@@ -1,0 +1,271 @@
+//! Makes the bodies of a Job's new Pods.
+//!
+//! Source: job-controller rules 4.6. The template is turned once into a body with gaps; a Pod's
+//! body is that with its name and index filled in. Every field that the server sent in the
+//! template is kept, known to lakh or not.
+
+use serde_json::{Map, Value, json, value::RawValue};
+
+use crate::model::{Job, PodSuffix, names};
+
+use super::COMPLETION_INDEX;
+
+/// A Job's template cannot be made into Pods.
+#[derive(Debug, thiserror::Error)]
+pub enum TemplateError {
+    /// It is not what a template is.
+    #[error("spec.template is no object: {0}")]
+    NotAnObject(#[from] serde_json::Error),
+    /// Pods without labels would not be found again.
+    #[error("unable to create pods, no labels")]
+    NoLabels,
+}
+
+/// Bodies of new Pods, with gaps.
+#[derive(Debug)]
+pub struct PodTemplate {
+    job: String,
+    indexed: bool,
+    /// Literal text, each but the last followed by a gap.
+    text: Vec<(String, Option<Gap>)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gap {
+    Name,
+    GenerateName,
+    Index,
+    Hostname,
+}
+
+impl PodTemplate {
+    /// Prepares the template of a Job.
+    pub fn new(job: &Job, template: &RawValue, finalizer: &str) -> Result<Self, TemplateError> {
+        let template: Map<String, Value> = serde_json::from_str(template.get())?;
+        // A text that cannot be in a template, because the UID was made after it.
+        let mark = |gap: &str| format!("<{}:{gap}>", job.uid);
+        let indexed = job.spec.is_indexed();
+        let meta = metadata(job, &template, finalizer, &mark)?;
+        let mut spec = template.get("spec").cloned().unwrap_or_else(|| json!({}));
+        if indexed {
+            spec["hostname"] = mark("hostname").into();
+            add_index_variable(&mut spec);
+        }
+        let body = json!({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec});
+        let text = split(&body.to_string(), &|gap| mark(gap));
+        Ok(Self {
+            job: job.key.name.to_string(),
+            indexed,
+            text,
+        })
+    }
+
+    /// The name and the body of a new Pod.
+    pub fn pod(&self, index: Option<u32>, suffix: PodSuffix) -> (String, Vec<u8>) {
+        let prefix = match index.filter(|_| self.indexed) {
+            Some(index) => names::generate_name_indexed(&self.job, index),
+            None => names::generate_name(&self.job),
+        };
+        let name = names::pod_name(&prefix, suffix);
+        let index = index.unwrap_or(0).to_string();
+        let mut body = Vec::with_capacity(self.text.iter().map(|(text, _)| text.len() + 64).sum());
+        for (text, gap) in &self.text {
+            body.extend_from_slice(text.as_bytes());
+            match gap {
+                Some(Gap::Name) => body.extend_from_slice(name.as_bytes()),
+                Some(Gap::GenerateName) => body.extend_from_slice(prefix.as_bytes()),
+                Some(Gap::Index) => body.extend_from_slice(index.as_bytes()),
+                Some(Gap::Hostname) => {
+                    body.extend_from_slice(self.job.as_bytes());
+                    body.push(b'-');
+                    body.extend_from_slice(index.as_bytes());
+                }
+                None => {}
+            }
+        }
+        (name.into(), body)
+    }
+}
+
+fn metadata(
+    job: &Job,
+    template: &Map<String, Value>,
+    finalizer: &str,
+    mark: &dyn Fn(&str) -> String,
+) -> Result<Value, TemplateError> {
+    let own = |field: &str| {
+        template
+            .get("metadata")
+            .and_then(|meta| meta.get(field))
+            .filter(|value| !value.is_null())
+    };
+    let map = |field: &str| {
+        own(field)
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default()
+    };
+    let mut labels = map("labels");
+    let mut annotations = map("annotations");
+    if labels.is_empty() {
+        return Err(TemplateError::NoLabels);
+    }
+    if job.spec.is_indexed() {
+        labels.insert(COMPLETION_INDEX.into(), mark("index").into());
+        annotations.insert(COMPLETION_INDEX.into(), mark("index").into());
+    }
+    let mut finalizers = own("finalizers")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
+    if !finalizers.iter().any(|name| name == finalizer) {
+        finalizers.push(finalizer.into());
+    }
+    let mut meta = json!({
+        "name": mark("name"),
+        "generateName": mark("generateName"),
+        "labels": labels,
+        "finalizers": finalizers,
+        "ownerReferences": [{
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "name": job.key.name.as_str(),
+            "uid": job.uid.to_string(),
+            "controller": true,
+            "blockOwnerDeletion": true,
+        }],
+    });
+    if !annotations.is_empty() {
+        meta["annotations"] = annotations.into();
+    }
+    Ok(meta)
+}
+
+/// Gives each container the variable with its completion index, unless it has one of that name.
+fn add_index_variable(spec: &mut Value) {
+    for list in ["initContainers", "containers"] {
+        let Some(containers) = spec.get_mut(list).and_then(Value::as_array_mut) else {
+            continue;
+        };
+        for container in containers.iter_mut().filter_map(Value::as_object_mut) {
+            let env = container.entry("env").or_insert(Value::Null);
+            if env.is_null() {
+                *env = json!([]);
+            }
+            let Some(env) = env.as_array_mut() else {
+                continue;
+            };
+            if env
+                .iter()
+                .any(|variable| variable["name"] == "JOB_COMPLETION_INDEX")
+            {
+                continue;
+            }
+            env.push(json!({
+                "name": "JOB_COMPLETION_INDEX",
+                "valueFrom": {
+                    "fieldRef": {"fieldPath": format!("metadata.labels['{COMPLETION_INDEX}']")},
+                },
+            }));
+        }
+    }
+}
+
+/// Cuts a body at its marks.
+fn split(body: &str, mark: &dyn Fn(&str) -> String) -> Vec<(String, Option<Gap>)> {
+    let gaps = [
+        ("name", Gap::Name),
+        ("generateName", Gap::GenerateName),
+        ("index", Gap::Index),
+        ("hostname", Gap::Hostname),
+    ]
+    .map(|(word, gap)| (mark(word), gap));
+    let mut text = Vec::new();
+    let mut rest = body;
+    loop {
+        let next = gaps
+            .iter()
+            .filter_map(|(mark, gap)| rest.find(mark.as_str()).map(|at| (at, mark.len(), *gap)))
+            .min_by_key(|(at, _, _)| *at);
+        let Some((at, len, gap)) = next else { break };
+        text.push((rest[..at].to_owned(), Some(gap)));
+        rest = &rest[at + len..];
+    }
+    text.push((rest.to_owned(), None));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{TRACKING_FINALIZER, decode_job};
+
+    fn pod(spec: &str, index: Option<u32>) -> Value {
+        let json = format!(
+            r#"{{"metadata":{{"name":"train","namespace":"ml","uid":"0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9",
+            "resourceVersion":"7"}},"spec":{spec}}}"#
+        );
+        let decoded = decode_job(&json).expect("a good Job");
+        let template = PodTemplate::new(&decoded.job, &decoded.template, TRACKING_FINALIZER)
+            .expect("a good template");
+        let (name, body) = template.pod(index, PodSuffix::nth(1, 1));
+        let pod: Value = serde_json::from_slice(&body).expect("JSON");
+        assert_eq!(pod["metadata"]["name"], name);
+        pod
+    }
+
+    const INDEXED: &str = r#"{"completionMode":"Indexed","completions":9,"template":{
+        "metadata":{"labels":{"a":"b"},"annotations":{"c":"d"},"ownerReferences":[{"uid":"x"}],
+                    "finalizers":["own/one"]},
+        "spec":{"hostname":"mine","subdomain":"sub","someday":{"new":[1.5,true]},
+                "initContainers":[{"name":"i","env":[{"name":"JOB_COMPLETION_INDEX","value":"x"}]}],
+                "containers":[{"name":"c","env":[{"name":"Z","value":"1"}]},{"name":"d"}]}}}"#;
+
+    #[test]
+    fn an_indexed_pod_has_its_index_everywhere() {
+        let pod = pod(INDEXED, Some(7));
+        let meta = &pod["metadata"];
+        assert_eq!(meta["generateName"], "train-7-");
+        assert_eq!(meta["labels"], json!({"a": "b", COMPLETION_INDEX: "7"}));
+        assert_eq!(
+            meta["annotations"],
+            json!({"c": "d", COMPLETION_INDEX: "7"})
+        );
+        assert_eq!(meta["finalizers"], json!(["own/one", TRACKING_FINALIZER]));
+        assert_eq!(meta["ownerReferences"].as_array().map(Vec::len), Some(1));
+        assert_eq!(meta["ownerReferences"][0]["kind"], "Job");
+        let spec = &pod["spec"];
+        assert_eq!(
+            (&spec["hostname"], &spec["subdomain"]),
+            (&json!("train-7"), &json!("sub"))
+        );
+        assert_eq!(
+            spec["someday"],
+            json!({"new": [1.5, true]}),
+            "unknown fields are kept"
+        );
+    }
+
+    #[test]
+    fn containers_learn_their_index_once() {
+        let spec = pod(INDEXED, Some(7))["spec"].clone();
+        assert_eq!(
+            spec["initContainers"][0]["env"].as_array().map(Vec::len),
+            Some(1)
+        );
+        let variable = json!({"name": "JOB_COMPLETION_INDEX", "valueFrom": {"fieldRef":
+            {"fieldPath": "metadata.labels['batch.kubernetes.io/job-completion-index']"}}});
+        assert_eq!(spec["containers"][0]["env"][1], variable, "the last one");
+        assert_eq!(spec["containers"][1]["env"], json!([variable]));
+    }
+
+    #[test]
+    fn a_pod_without_index_is_left_as_its_template() {
+        let spec = r#"{"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c"}]}}}"#;
+        let pod = pod(spec, None);
+        assert_eq!(pod["metadata"]["generateName"], "train-");
+        assert_eq!(pod["metadata"]["labels"], json!({"a": "b"}));
+        assert_eq!(pod["spec"], json!({"containers": [{"name": "c"}]}));
+        assert!(pod["metadata"].get("annotations").is_none());
+    }
+}
