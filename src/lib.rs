@@ -4,6 +4,7 @@
 //!
 //! - [`model`]: the nouns everybody shares; no behaviour beyond their own arithmetic.
 //! - [`decide`]: the Job machine: what one Job needs next, as values.
+//! - [`queue`]: whose turn it is: to be worked on, and to write.
 //! - [`wire`]: Kubernetes' JSON: bytes to records, values to bodies and paths.
 #![cfg_attr(
     feature = "embedded",
@@ -20,6 +21,7 @@
 
 pub mod decide;
 pub mod model;
+pub mod queue;
 pub mod wire;
 
 #[cfg(feature = "embedded")]
