@@ -29,4 +29,8 @@ pub mod apiserver;
 #[cfg(feature = "embedded")]
 pub mod kubelet;
 #[cfg(feature = "runtime")]
+pub mod cluster;
+#[cfg(feature = "runtime")]
+pub mod runtime;
+#[cfg(feature = "runtime")]
 pub mod serve;

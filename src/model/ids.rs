@@ -66,7 +66,7 @@ impl fmt::Debug for Uid {
 }
 
 /// `namespace/name` of a Job.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobKey {
     /// The Job's namespace.
     pub namespace: CompactString,

@@ -53,6 +53,24 @@ pub struct JobSpec {
     pub managed_by: Option<CompactString>,
 }
 
+impl Default for JobSpec {
+    /// What the API server makes of an empty spec.
+    fn default() -> Self {
+        Self {
+            parallelism: 1,
+            completions: Some(1),
+            mode: CompletionMode::NonIndexed,
+            backoff_limit: 6,
+            active_deadline: None,
+            suspend: false,
+            restart_policy: RestartPolicy::Never,
+            pod_replacement: PodReplacement::TerminatingOrFailed,
+            unsupported: None,
+            managed_by: None,
+        }
+    }
+}
+
 impl JobSpec {
     /// Whether Pods have completion indexes.
     pub fn is_indexed(&self) -> bool {

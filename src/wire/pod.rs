@@ -12,8 +12,13 @@ use super::timestamp::seconds;
 /// Who controls a Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Controller {
-    /// The Job with this UID.
-    Job(Uid),
+    /// A Job.
+    Job {
+        /// Its UID.
+        uid: Uid,
+        /// Its name.
+        name: CompactString,
+    },
     /// Something that is not a Job.
     Other,
     /// Nobody.
@@ -58,7 +63,10 @@ impl PodDecoder {
         let controller = match owner {
             None => Controller::None,
             Some(owner) if owner.kind == "Job" && owner.api_version.starts_with("batch/") => {
-                Uid::parse(&owner.uid).map_or(Controller::Other, Controller::Job)
+                Uid::parse(&owner.uid).map_or(Controller::Other, |uid| Controller::Job {
+                    uid,
+                    name: CompactString::new(&owner.name),
+                })
             }
             Some(_) => Controller::Other,
         };
@@ -384,7 +392,10 @@ mod tests {
                "ownerReferences":[{"kind":"Thing","uid":"u"},{"apiVersion":"batch/v1","kind":"Job",
                "name":"train","uid":"00000000-0000-0000-0000-000000000001","controller":true}]"#,
         );
-        assert_eq!(pod.controller, Controller::Job(Uid::from_u128(1)));
+        assert_eq!(
+            pod.controller,
+            Controller::Job { uid: Uid::from_u128(1), name: "train".into() }
+        );
         let record = pod.record;
         assert_eq!(record.index.map(CompactIndex::get), Some(7));
         assert_eq!(record.name.tail(), "-7-bcdfg");

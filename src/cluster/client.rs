@@ -1,0 +1,169 @@
+//! Calls to the API server, as bytes.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::Stream;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, BodyStream};
+use kube::client::Body;
+
+use crate::wire::ApiError;
+
+use super::Result;
+
+/// How long a call may take; the API server itself gives up after as long.
+const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Asks for an object's metadata only, which is all that is read of an answer to a write; a server
+/// that cannot do that sends the object.
+const METADATA_ONLY: &str =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+
+/// The body of a successful answer.
+pub type Answer = Bytes;
+
+/// The kinds of patch that are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patch {
+    /// RFC 7386.
+    Merge,
+    /// Kubernetes' own, which knows how lists are merged.
+    Strategic,
+}
+
+/// A connection to an API server; clones share it.
+#[derive(Clone)]
+pub struct Client(kube::Client);
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Client")
+    }
+}
+
+impl Client {
+    pub(super) fn new(client: kube::Client) -> Self {
+        Self(client)
+    }
+
+    /// GET.
+    pub async fn get(&self, path: &str) -> Result<Answer> {
+        self.call(Method::GET, path, None, "application/json", Vec::new()).await
+    }
+
+    /// POST of a JSON object.
+    pub async fn create(&self, path: &str, body: Vec<u8>) -> Result<Answer> {
+        self.call(Method::POST, path, Some("application/json"), METADATA_ONLY, body).await
+    }
+
+    /// POST of a JSON object; the answer is the whole object.
+    pub async fn create_whole(&self, path: &str, body: Vec<u8>) -> Result<Answer> {
+        let json = "application/json";
+        self.call(Method::POST, path, Some(json), json, body).await
+    }
+
+    /// PATCH.
+    pub async fn patch(&self, path: &str, patch: Patch, body: Vec<u8>) -> Result<Answer> {
+        let kind = match patch {
+            Patch::Merge => "application/merge-patch+json",
+            Patch::Strategic => "application/strategic-merge-patch+json",
+        };
+        self.call(Method::PATCH, path, Some(kind), METADATA_ONLY, body).await
+    }
+
+    /// DELETE with default options.
+    pub async fn delete(&self, path: &str) -> Result<Answer> {
+        self.call(Method::DELETE, path, None, METADATA_ONLY, Vec::new()).await
+    }
+
+    /// GET of a watch: pieces of its lines, as they come.
+    pub async fn watch(
+        &self,
+        path: &str,
+    ) -> Result<impl Stream<Item = Result<Bytes>> + Unpin + use<>> {
+        let response = tokio::time::timeout(
+            CALL_TIMEOUT,
+            self.send(Method::GET, path, None, "application/json", Vec::new()),
+        )
+        .await
+        .map_err(|_| timed_out())??;
+        let stream = BodyStream::new(response.into_body());
+        Ok(Box::pin(futures::StreamExt::filter_map(stream, |frame| async {
+            match frame {
+                Ok(frame) => frame.into_data().ok().map(Ok),
+                Err(error) => Some(Err(ApiError::no_answer(chain(&error)))),
+            }
+        })))
+    }
+
+    async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: Option<&str>,
+        accept: &str,
+        body: Vec<u8>,
+    ) -> Result<Answer> {
+        let call = async {
+            let response = self.send(method, path, content_type, accept, body).await?;
+            collect(response).await
+        };
+        tokio::time::timeout(CALL_TIMEOUT, call).await.map_err(|_| timed_out())?
+    }
+
+    /// Sends a request; an answer that is no success becomes an error.
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: Option<&str>,
+        accept: &str,
+        body: Vec<u8>,
+    ) -> Result<Response<Body>> {
+        let mut request = Request::builder().method(method).uri(path);
+        request = request.header(header::ACCEPT, accept);
+        if let Some(kind) = content_type {
+            request = request.header(header::CONTENT_TYPE, kind);
+        }
+        let request = request
+            .body(Body::from(body))
+            .map_err(|error| ApiError::no_answer(error.to_string()))?;
+        let response =
+            self.0.send(request).await.map_err(|error| ApiError::no_answer(chain(&error)))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let (status, retry_after) = (response.status(), retry_after(&response));
+        let body = collect(response).await?;
+        Err(ApiError::from_response(StatusCode::as_u16(&status), &body, retry_after))
+    }
+}
+
+async fn collect(response: Response<Body>) -> Result<Bytes> {
+    let body = response.into_body().collect().await;
+    body.map(|body| body.to_bytes()).map_err(|error| ApiError::no_answer(chain(&error)))
+}
+
+fn retry_after(response: &Response<Body>) -> Option<Duration> {
+    let header = response.headers().get(header::RETRY_AFTER)?;
+    Some(Duration::from_secs(header.to_str().ok()?.parse().ok()?))
+}
+
+fn timed_out() -> ApiError {
+    ApiError::no_answer(format!("no answer within {} s", CALL_TIMEOUT.as_secs()))
+}
+
+/// An error with its causes, as one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,84 @@
+//! Finds out which cluster is meant, and who we are there: as kubectl does.
+
+use std::path::{Path, PathBuf};
+
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+
+use super::Client;
+
+/// There is no way to the cluster.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The kubeconfig cannot be read.
+    #[error("kubeconfig {path}: {source}")]
+    Kubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: kube::config::KubeconfigError,
+    },
+    /// No kubeconfig was named, and neither a default one nor a service account is there.
+    #[error("no kubeconfig and not in a cluster: {0}")]
+    NoConfig(#[source] kube::config::InferConfigError),
+    /// The settings do not make a client.
+    #[error("cluster {url}: {source}")]
+    Client {
+        /// The API server.
+        url: String,
+        /// What is wrong.
+        #[source]
+        source: kube::Error,
+    },
+    /// The API server does not answer, or not to us.
+    #[error("API server {url}: {message}")]
+    Unreachable {
+        /// The API server.
+        url: String,
+        /// What happened instead of an answer.
+        message: String,
+    },
+}
+
+/// Connects to the cluster that a kubeconfig names; without one, to that of `KUBECONFIG`,
+/// `~/.kube/config` or the Pod's service account, in that order. The server must answer.
+pub async fn connect(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+) -> Result<Client, ConnectError> {
+    let options = KubeConfigOptions { context: context.map(Into::into), ..Default::default() };
+    let config = match kubeconfig {
+        Some(path) => {
+            let failed = |source| ConnectError::Kubeconfig { path: path.to_owned(), source };
+            let file = Kubeconfig::read_from(path).map_err(failed)?;
+            Config::from_custom_kubeconfig(file, &options).await.map_err(failed)?
+        }
+        None if context.is_some() => {
+            let path = PathBuf::from("of the environment");
+            let failed = |source| ConnectError::Kubeconfig { path, source };
+            Config::from_kubeconfig(&options).await.map_err(failed)?
+        }
+        None => Config::infer().await.map_err(ConnectError::NoConfig)?,
+    };
+    check(config).await
+}
+
+/// Connects to an API server that asks for no credentials, by its URL.
+pub async fn connect_url(url: &str) -> Result<Client, ConnectError> {
+    let unreachable = |message: String| ConnectError::Unreachable { url: url.to_owned(), message };
+    let uri: http::Uri = url.parse().map_err(|_| unreachable("not a URL".into()))?;
+    check(Config::new(uri)).await
+}
+
+async fn check(mut config: Config) -> Result<Client, ConnectError> {
+    // Writes are repeated by those who know what repeating means.
+    config.default_retry = false;
+    let url = config.cluster_url.to_string();
+    let client = kube::Client::try_from(config)
+        .map_err(|source| ConnectError::Client { url: url.clone(), source })?;
+    let client = Client::new(client);
+    match client.get("/version").await {
+        Ok(_) => Ok(client),
+        Err(error) => Err(ConnectError::Unreachable { url, message: error.message }),
+    }
+}

@@ -1,0 +1,15 @@
+//! The way to an API server: kubeconfig, credentials, TLS and HTTP, by kube.
+//!
+//! Must not: know what a Job is, retry a write, or keep an answer. What an answer means is told
+//! by [`ApiError`], whether to ask again is the caller's business.
+
+mod client;
+mod connect;
+
+pub use client::{Answer, Client, Patch};
+pub use connect::{ConnectError, connect, connect_url};
+
+use crate::wire::ApiError;
+
+/// The result of a call.
+pub type Result<T> = std::result::Result<T, ApiError>;

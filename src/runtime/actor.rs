@@ -1,0 +1,201 @@
+//! One Job's actor: its machine, and the turn in which the machine hears and is heard.
+//!
+//! Between turns an actor is only memory: no task, no timer of its own. Its mailbox is the marks
+//! in its cell, which coalesce, and the outcomes of its writes, which are never more than it has
+//! in flight.
+//!
+//! Must not: decide. If a machine panics, that actor alone starts anew from the store.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use crate::{
+    decide::{Effect, JobMachine, NewPod, Report},
+    model::{Job, JobKey, JobSpec, JobStatus, Limits, PodFlags, PodTable, Slot, Time, Uid},
+    wire::PodTemplate,
+};
+
+use super::{
+    store::{Cell, CellState},
+    writer::{Op, Write},
+};
+
+/// How many changed Pods an actor takes in per turn, so that a giant Job's turn stays short: some
+/// milliseconds.
+const PODS_PER_TURN: usize = 4096;
+
+/// What came of a turn.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    /// Writes to be made.
+    pub(super) writes: Vec<Write>,
+    /// Something to tell people.
+    pub(super) reports: Vec<Report>,
+    /// When the next turn is due though nothing happens.
+    pub(super) wake_at: Option<Time>,
+    /// There was more to hear than one turn may.
+    pub(super) again: bool,
+    /// The machine panicked.
+    pub(super) panicked: bool,
+}
+
+/// Gives a Job's actor its turn. `seed` is used if a machine must be made.
+pub(super) fn turn(cell: &Arc<Cell>, limits: Limits, seed: u64, now: Time) -> Turn {
+    let mut guard = cell.lock();
+    let state = &mut *guard;
+    let mut turn = Turn::default();
+    let finished = catch_unwind(AssertUnwindSafe(|| {
+        #[cfg(test)]
+        assert!(!std::mem::take(&mut state.panic_next_turn), "a panic on purpose");
+        run(cell, state, limits, seed, now, &mut turn);
+    }));
+    if finished.is_err() {
+        // What it asked for in this turn is lost with it; the next one asks again.
+        state.machine = None;
+        turn = Turn { panicked: true, ..Turn::default() };
+    }
+    let sent = turn.writes.len();
+    state.in_flight += u32::try_from(sent).expect("a turn's writes are limited");
+    turn
+}
+
+fn run(
+    cell: &Arc<Cell>,
+    state: &mut CellState,
+    limits: Limits,
+    seed: u64,
+    now: Time,
+    turn: &mut Turn,
+) {
+    if state.external {
+        return;
+    }
+    let mut is_new = false;
+    if state.machine.is_none() {
+        if !needs_machine(state) || state.in_flight > 0 {
+            return;
+        }
+        // They are of a machine that is no more.
+        state.outcomes.clear();
+        state.machine = Some(JobMachine::new(&job_or_orphanage(cell.uid, state), limits, seed));
+        is_new = true;
+    }
+    let Some(machine) = &mut state.machine else { return };
+    for outcome in state.outcomes.drain(..) {
+        machine.handle_outcome(outcome, now);
+    }
+    if let Some(job) = &state.job
+        && state.job_is_fresh
+        && !machine.is_writing_status()
+    {
+        machine.handle_job(job);
+        state.job_is_fresh = false;
+        if machine.is_outdated() && !state.gone {
+            if state.in_flight > 0 {
+                state.job_is_fresh = true;
+                return;
+            }
+            *machine = machine.successor(job);
+            is_new = true;
+        }
+    }
+    if state.gone {
+        machine.handle_job_gone();
+    }
+    if is_new {
+        state.pods.mark_all();
+    }
+    for heard in 0.. {
+        if heard == PODS_PER_TURN && !is_new {
+            turn.again = true;
+            break;
+        }
+        let Some((slot, pod)) = state.pods.take_dirty() else { break };
+        machine.handle_pod(slot, pod);
+    }
+    machine.decide(&state.pods, now);
+    let key = state.key.clone().unwrap_or_default();
+    let job = state.job.as_ref().zip(state.template.as_ref());
+    while let Some(effect) = machine.poll_effect() {
+        carry_out(cell, &key, &state.pods, job, effect, turn);
+    }
+    turn.wake_at = machine.poll_timeout().map(|(at, _)| at);
+    let over = state.gone || state.job.as_ref().is_some_and(|job| job.status.is_finished());
+    if over && state.in_flight == 0 && turn.writes.is_empty() && !turn.again {
+        // Nothing is left to do: the actor goes, its Job's facts stay as long as the Job does.
+        state.machine = None;
+        turn.wake_at = None;
+    }
+}
+
+/// Whether there is anything to do for a Job that has no machine.
+fn needs_machine(state: &mut CellState) -> bool {
+    let over = state.gone || state.job.as_ref().is_none_or(|job| job.status.is_finished());
+    if !over {
+        return true;
+    }
+    // A Job that nobody has seen is no more once its Pods are being deleted: that is what the
+    // garbage collector does to them.
+    let unknown = state.job.is_none() && !state.gone;
+    let mut needed = false;
+    while let Some((_, pod)) = state.pods.take_dirty() {
+        needed |= pod.is_some_and(|pod| {
+            pod.has(PodFlags::FINALIZER) && (!unknown || pod.has(PodFlags::DELETING))
+        });
+    }
+    state.gone |= needed && unknown;
+    needed
+}
+
+/// The Job, or for Pods whose Job is no more one that says nothing.
+fn job_or_orphanage(uid: Uid, state: &CellState) -> Job {
+    state.job.clone().unwrap_or_else(|| Job {
+        key: state.key.clone().unwrap_or_default(),
+        uid,
+        resource_version: 0,
+        generation: 0,
+        deleting: true,
+        spec: JobSpec::default(),
+        status: JobStatus::default(),
+    })
+}
+
+fn carry_out(
+    cell: &Arc<Cell>,
+    key: &JobKey,
+    pods: &PodTable,
+    job: Option<(&Job, &Arc<Result<PodTemplate, String>>)>,
+    effect: Effect,
+    turn: &mut Turn,
+) {
+    let pod = |slot: Slot| {
+        let pod = pods.get(slot);
+        let name = pod.map(|pod| pod.name.full(&key.name)).unwrap_or_default();
+        (pod.map(|pod| pod.uid).unwrap_or_default(), name)
+    };
+    let op = match effect {
+        Effect::CreatePod(NewPod { index, suffix, doubtful }) => {
+            let Some((_, template)) = job else { return };
+            Op::Create { template: Arc::clone(template), index, suffix, doubtful }
+        }
+        Effect::DeletePod(slot) => {
+            let (uid, name) = pod(slot);
+            Op::Delete { slot, uid, name }
+        }
+        Effect::RemoveFinalizer(slot) => {
+            let (uid, name) = pod(slot);
+            Op::RemoveFinalizer { slot, uid, name }
+        }
+        Effect::WriteStatus(status) => {
+            let Some((job, _)) = job else { return };
+            Op::Status { status, version: job.resource_version }
+        }
+        Effect::Report(report) => {
+            turn.reports.push(report);
+            return;
+        }
+    };
+    turn.writes.push(Write { cell: Arc::clone(cell), key: key.clone(), op });
+}

@@ -1,0 +1,262 @@
+//! Puts the controller together, starts it and stops it.
+
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+    time::timeout,
+};
+
+use crate::{
+    cluster::Client,
+    model::Limits,
+    wire::{PodDecoder, TRACKING_FINALIZER},
+};
+
+use super::{
+    clock,
+    events::Recorder,
+    informer::{Informer, Watched},
+    metrics::Metrics,
+    probes::Probes,
+    scheduler::{Schedule, Worker},
+    store::{Orphan, Store},
+    throttle::{Rate, Throttle},
+    writer::{WriteQueue, Writer},
+};
+
+/// How long writes under way may take to finish when the controller stops.
+const STOP_PATIENCE: Duration = Duration::from_secs(4);
+
+/// What may be set.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The numbers of the Job rules.
+    pub limits: Limits,
+    /// How many calls may be made, of all kinds but watches.
+    pub rate: Rate,
+    /// How many writes may be under way at once.
+    pub max_in_flight: usize,
+    /// How many Jobs may have their turn at once.
+    pub concurrent_job_syncs: usize,
+    /// The namespaces to work in; none for all.
+    pub namespaces: Vec<String>,
+    /// Where to answer probes, if anywhere.
+    pub listen: Option<SocketAddr>,
+}
+
+/// The controller cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The port for probes cannot be opened.
+    #[error("--listen {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// A controller at work. Dropped, it stops at once; see [`Controller::stop`].
+#[derive(Debug)]
+pub struct Controller {
+    tasks: JoinSet<()>,
+    writers: JoinSet<()>,
+    stop: watch::Sender<bool>,
+    ready: watch::Receiver<bool>,
+    queue: Arc<WriteQueue>,
+    recorder: Arc<Recorder>,
+    listening: Option<SocketAddr>,
+}
+
+impl Controller {
+    /// Starts to work on a cluster. It is at once at work, and ready once it knows all there is.
+    pub async fn start(client: Client, options: Options) -> Result<Self, StartError> {
+        let listener = match options.listen {
+            None => None,
+            Some(address) => {
+                let failed = |source| StartError::Listen { address, source };
+                Some(Probes::listen(address).await.map_err(failed)?)
+            }
+        };
+        let metrics = Arc::new(Metrics::new());
+        let parts = Parts::new(client, &options, &metrics);
+        let (ready, is_ready) = watch::channel(false);
+        let (stop, stopping) = watch::channel(false);
+        let mut controller = Self {
+            tasks: JoinSet::new(),
+            writers: JoinSet::new(),
+            stop,
+            ready: is_ready.clone(),
+            queue: Arc::clone(&parts.writes),
+            recorder: Arc::clone(&parts.recorder),
+            listening: listener.as_ref().and_then(|listener| listener.local_addr().ok()),
+        };
+        let tasks = &mut controller.tasks;
+        if let Some(listener) = listener {
+            tasks.spawn(Probes { metrics, ready: is_ready.clone() }.serve(listener));
+        }
+        let (orphans, orphans_found) = mpsc::unbounded_channel();
+        let synced = parts.spawn_informers(&options.namespaces, &orphans, tasks);
+        tasks.spawn(signal_when_synced(synced, ready));
+        let writer = parts.writer();
+        tasks.spawn(release_orphans(writer.clone(), orphans_found, is_ready.clone()));
+        for _ in 0..options.max_in_flight.max(1) {
+            controller.writers.spawn(writer.clone().run(stopping.clone()));
+        }
+        let worker = parts.worker(options.limits);
+        for _ in 0..options.concurrent_job_syncs.max(1) {
+            let (worker, mut ready) = (worker.clone(), is_ready.clone());
+            controller.tasks.spawn(async move {
+                if ready.wait_for(|ready| *ready).await.is_ok() {
+                    worker.run().await;
+                }
+            });
+        }
+        let (recorder, client, throttle) = (parts.recorder, parts.client, parts.throttle);
+        controller.tasks.spawn(async move { recorder.run(client, throttle).await });
+        Ok(controller)
+    }
+
+    /// Waits until the caches are filled.
+    pub async fn ready(&self) {
+        let mut ready = self.ready.clone();
+        // It fails only when the controller is being dropped.
+        let _ = ready.wait_for(|ready| *ready).await;
+    }
+
+    /// Where probes are answered.
+    pub fn listening(&self) -> Option<SocketAddr> {
+        self.listening
+    }
+
+    /// Stops: what waits is forgotten, writes under way finish. Whatever was not written will be
+    /// found to be missing by the next controller.
+    pub async fn stop(mut self) {
+        self.queue.clear();
+        self.stop.send_replace(true);
+        let finished = async { while self.writers.join_next().await.is_some() {} };
+        if timeout(STOP_PATIENCE, finished).await.is_err() {
+            tracing::warn!("writes under way were abandoned");
+        }
+        let told = async {
+            while !self.recorder.is_empty() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        // Events are worth a moment, not more.
+        let _ = timeout(Duration::from_millis(500), told).await;
+        self.tasks.shutdown().await;
+    }
+}
+
+/// What the tasks share.
+struct Parts {
+    client: Client,
+    store: Arc<Store>,
+    schedule: Arc<Schedule>,
+    writes: Arc<WriteQueue>,
+    recorder: Arc<Recorder>,
+    throttle: Arc<Throttle>,
+    metrics: Arc<Metrics>,
+}
+
+impl Parts {
+    fn new(client: Client, options: &Options, metrics: &Arc<Metrics>) -> Self {
+        Self {
+            client,
+            store: Arc::new(Store::new(TRACKING_FINALIZER, &options.namespaces)),
+            schedule: Arc::new(Schedule::new(&options.limits)),
+            writes: Arc::new(WriteQueue::new(Arc::clone(metrics))),
+            recorder: Arc::new(Recorder::new(Arc::clone(metrics))),
+            throttle: Arc::new(Throttle::new(options.rate)),
+            metrics: Arc::clone(metrics),
+        }
+    }
+
+    fn spawn_informers(
+        &self,
+        namespaces: &[String],
+        orphans: &mpsc::UnboundedSender<Orphan>,
+        tasks: &mut JoinSet<()>,
+    ) -> Vec<watch::Receiver<bool>> {
+        let scopes: Vec<Option<String>> = if namespaces.is_empty() {
+            vec![None]
+        } else {
+            namespaces.iter().cloned().map(Some).collect()
+        };
+        let mut synced = Vec::new();
+        for namespace in scopes {
+            for watched in [Watched::Jobs, Watched::Pods] {
+                let (sender, receiver) = watch::channel(false);
+                synced.push(receiver);
+                let informer = Informer {
+                    watched,
+                    namespace: namespace.clone(),
+                    client: self.client.clone(),
+                    store: Arc::clone(&self.store),
+                    schedule: Arc::clone(&self.schedule),
+                    throttle: Arc::clone(&self.throttle),
+                    metrics: Arc::clone(&self.metrics),
+                    decoder: PodDecoder { finalizer: TRACKING_FINALIZER },
+                    orphans: orphans.clone(),
+                    synced: sender,
+                };
+                tasks.spawn(informer.run());
+            }
+        }
+        synced
+    }
+
+    fn writer(&self) -> Writer {
+        Writer {
+            client: self.client.clone(),
+            store: Arc::clone(&self.store),
+            schedule: Arc::clone(&self.schedule),
+            queue: Arc::clone(&self.writes),
+            recorder: Arc::clone(&self.recorder),
+            throttle: Arc::clone(&self.throttle),
+            metrics: Arc::clone(&self.metrics),
+            finalizer: TRACKING_FINALIZER,
+        }
+    }
+
+    fn worker(&self, limits: Limits) -> Worker {
+        Worker {
+            store: Arc::clone(&self.store),
+            schedule: Arc::clone(&self.schedule),
+            writes: Arc::clone(&self.writes),
+            recorder: Arc::clone(&self.recorder),
+            metrics: Arc::clone(&self.metrics),
+            limits,
+            seed: u64::try_from(clock::now().as_millis()).unwrap_or(0).wrapping_mul(0x9e37_79b9),
+        }
+    }
+}
+
+async fn signal_when_synced(synced: Vec<watch::Receiver<bool>>, ready: watch::Sender<bool>) {
+    for mut one in synced {
+        if one.wait_for(|synced| *synced).await.is_err() {
+            return;
+        }
+    }
+    tracing::info!("caches are filled");
+    ready.send_replace(true);
+}
+
+/// Takes the finalizer off Pods that have it and no owner, for ever.
+async fn release_orphans(
+    writer: Writer,
+    mut orphans: mpsc::UnboundedReceiver<Orphan>,
+    mut ready: watch::Receiver<bool>,
+) {
+    if ready.wait_for(|ready| *ready).await.is_err() {
+        return;
+    }
+    while let Some(orphan) = orphans.recv().await {
+        writer.release_orphan(&orphan.namespace, &orphan.name).await;
+    }
+}

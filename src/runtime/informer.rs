@@ -1,0 +1,319 @@
+//! Lists a kind and watches it, for ever: what the cluster has, the store has.
+//!
+//! A list comes in pages; objects that it does not show are taken out once it is complete. A watch
+//! goes on from the version it was last told of, also after a broken connection; when that version
+//! is too old (410), a new list starts. Nothing is missed and, as facts carry versions, nothing is
+//! taken in twice.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::StreamExt as _;
+use hashbrown::HashSet;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::{
+    cluster::Client,
+    model::{Exponential, Uid},
+    wire::{
+        ApiError, DEFAULT_MANAGER, ErrorKind, PodDecoder, WatchEvent, decode_job, decode_list_page,
+        decode_watch_line, paths,
+    },
+};
+
+use super::{
+    metrics::{Kind, Metrics},
+    scheduler::Schedule,
+    store::{Orphan, Store},
+    throttle::Throttle,
+};
+
+/// Objects per page of a list: what the standard client asks for.
+const PAGE_SIZE: u32 = 500;
+
+/// How long the server keeps a watch open; a watch is silent for at most as long.
+const WATCH_SECONDS: u64 = 290;
+
+/// How long to wait before the next try when the server does not answer.
+const RETRY: Exponential =
+    Exponential { base: Duration::from_millis(200), max: Duration::from_secs(30) };
+
+/// Changes that a chunk of a watch brought are queued together, but no more than these.
+const QUEUE_AT_ONCE: usize = 64;
+
+/// The two kinds that are watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Watched {
+    Jobs,
+    Pods,
+}
+
+/// One list and watch of a kind, in one namespace or all.
+#[derive(Debug)]
+pub(super) struct Informer {
+    pub(super) watched: Watched,
+    pub(super) namespace: Option<String>,
+    pub(super) client: Client,
+    pub(super) store: Arc<Store>,
+    pub(super) schedule: Arc<Schedule>,
+    pub(super) throttle: Arc<Throttle>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) decoder: PodDecoder,
+    /// Where Pods go that have our finalizer and no owner.
+    pub(super) orphans: tokio::sync::mpsc::UnboundedSender<Orphan>,
+    /// Set once the first list is complete.
+    pub(super) synced: tokio::sync::watch::Sender<bool>,
+}
+
+/// What came of an object's news.
+#[derive(Default)]
+struct News {
+    /// Jobs to queue, without repeats in a row.
+    jobs: Vec<Uid>,
+}
+
+/// An object that was taken in.
+struct Seen {
+    uid: Uid,
+    version: u64,
+}
+
+impl News {
+    fn add(&mut self, job: Option<Uid>) {
+        if let Some(job) = job
+            && self.jobs.last() != Some(&job)
+        {
+            self.jobs.push(job);
+        }
+    }
+}
+
+impl Informer {
+    /// Keeps the store up to date, for ever.
+    pub(super) async fn run(self) {
+        let mut failures = 0;
+        loop {
+            match self.list().await {
+                Ok(version) => {
+                    failures = 0;
+                    let error = self.watch_from(version).await;
+                    tracing::debug!(kind = self.kind(), %error, "listing anew");
+                }
+                Err(error) => {
+                    failures += 1;
+                    tracing::warn!(kind = self.kind(), %error, "list failed");
+                    sleep(RETRY.delay(failures)).await;
+                }
+            }
+        }
+    }
+
+    /// Takes in all there is; gives the version that the list shows.
+    async fn list(&self) -> Result<u64, ApiError> {
+        let mut listed = HashSet::new();
+        let mut token = String::new();
+        loop {
+            self.throttle.pass().await;
+            let path = format!("{}?limit={PAGE_SIZE}&continue={token}", self.path());
+            let body = self.client.get(&path).await;
+            let code = body.as_ref().map_or_else(|error| error.code, |_| 200);
+            self.metrics.call("list", self.kind(), code);
+            let body = body?;
+            let page = decode_list_page(&body)
+                .map_err(|error| ApiError::no_answer(format!("odd list: {error}")))?;
+            let mut news = News::default();
+            for item in &page.items {
+                listed.extend(self.apply(item.get(), &mut news).map(|seen| seen.uid));
+            }
+            self.queue(&mut news);
+            token = page.metadata.continue_token;
+            if token.is_empty() {
+                let version = page.metadata.resource_version.parse().unwrap_or(0);
+                self.finish_list(&listed, version);
+                return Ok(version);
+            }
+        }
+    }
+
+    fn finish_list(&self, listed: &HashSet<Uid>, version: u64) {
+        let namespace = self.namespace.as_deref();
+        let gone = match self.watched {
+            Watched::Jobs => self.store.retain_jobs(namespace, listed, version),
+            Watched::Pods => self.store.retain_pods(namespace, listed, version),
+        };
+        self.saw(version);
+        for job in gone {
+            self.schedule.add(job);
+        }
+        self.synced.send_replace(true);
+    }
+
+    /// Watches from a version on, until that is no longer possible.
+    async fn watch_from(&self, mut version: u64) -> ApiError {
+        let mut failures = 0;
+        loop {
+            let before = version;
+            let error = match self.watch_once(&mut version).await {
+                Ok(()) => {
+                    failures = 0;
+                    continue;
+                }
+                Err(error) => error,
+            };
+            if matches!(error.kind, ErrorKind::Expired | ErrorKind::Refused) {
+                return error;
+            }
+            failures = if version > before { 1 } else { failures + 1 };
+            tracing::debug!(kind = self.kind(), %error, "watch broke");
+            sleep(error.retry_after.unwrap_or(RETRY.delay(failures))).await;
+        }
+    }
+
+    /// One watch, to its regular end.
+    async fn watch_once(&self, version: &mut u64) -> Result<(), ApiError> {
+        self.metrics.watches.get_or_create(&Kind { kind: self.kind() }).inc();
+        let path = format!(
+            "{}?watch=true&allowWatchBookmarks=true&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}",
+            self.path()
+        );
+        let mut chunks = self.client.watch(&path).await?;
+        let silent_for = Duration::from_secs(WATCH_SECONDS + 30);
+        let mut rest = Vec::new();
+        let mut news = News::default();
+        loop {
+            let next = timeout_at(Instant::now() + silent_for, chunks.next()).await;
+            let Ok(next) = next else { return Err(ApiError::no_answer("the watch went silent")) };
+            let Some(chunk) = next else { return Ok(()) };
+            let result = self.take_in(&mut rest, &chunk?, version, &mut news);
+            self.queue(&mut news);
+            result?;
+        }
+    }
+
+    /// Takes in the whole lines of a chunk, and keeps the rest for the next.
+    fn take_in(
+        &self,
+        rest: &mut Vec<u8>,
+        chunk: &[u8],
+        version: &mut u64,
+        news: &mut News,
+    ) -> Result<(), ApiError> {
+        let mut chunk = chunk;
+        while let Some(end) = chunk.iter().position(|byte| *byte == b'\n') {
+            let (line, after) = (&chunk[..end], &chunk[end + 1..]);
+            chunk = after;
+            if rest.is_empty() {
+                self.line(line, version, news)?;
+            } else {
+                rest.extend_from_slice(line);
+                let line = std::mem::take(rest);
+                self.line(&line, version, news)?;
+                *rest = line;
+                rest.clear();
+            }
+            if news.jobs.len() >= QUEUE_AT_ONCE {
+                self.queue(news);
+            }
+        }
+        rest.extend_from_slice(chunk);
+        Ok(())
+    }
+
+    fn line(&self, line: &[u8], version: &mut u64, news: &mut News) -> Result<(), ApiError> {
+        if line.is_empty() {
+            return Ok(());
+        }
+        let event = decode_watch_line(line)
+            .map_err(|error| ApiError::no_answer(format!("odd event: {error}")))?;
+        let seen = match event {
+            WatchEvent::Applied(object) => self.apply(object, news).map(|seen| seen.version),
+            WatchEvent::Deleted(object) => self.delete(object, news).map(|seen| seen.version),
+            WatchEvent::Bookmark(seen) => seen.parse().ok(),
+            WatchEvent::Error(error) => return Err(error),
+        };
+        if let Some(seen) = seen {
+            *version = seen;
+            self.saw(seen);
+        }
+        Ok(())
+    }
+
+    /// Takes in a version of an object. One that cannot be read is passed over: it must not stop
+    /// the others.
+    fn apply(&self, object: &str, news: &mut News) -> Option<Seen> {
+        match self.watched {
+            Watched::Jobs => {
+                let job = self.readable(decode_job(object), object)?;
+                let manager = job.job.spec.managed_by.as_deref();
+                let external = manager.is_some_and(|name| name != DEFAULT_MANAGER);
+                let seen = Seen { uid: job.job.uid, version: job.job.resource_version };
+                news.add(self.store.apply_job(job, external));
+                Some(seen)
+            }
+            Watched::Pods => {
+                let pod = self.readable(self.decoder.decode(object), object)?;
+                let seen = Seen { uid: pod.record.uid, version: pod.record.resource_version };
+                let pod_news = self.store.apply_pod(pod);
+                for job in pod_news.jobs {
+                    news.add(job);
+                }
+                if let Some(orphan) = pod_news.orphan {
+                    // Nobody listens any more only when the controller stops.
+                    let _ = self.orphans.send(orphan);
+                }
+                Some(seen)
+            }
+        }
+    }
+
+    fn delete(&self, object: &str, news: &mut News) -> Option<Seen> {
+        match self.watched {
+            Watched::Jobs => {
+                let job = self.readable(decode_job(object), object)?.job;
+                news.add(self.store.delete_job(job.uid));
+                Some(Seen { uid: job.uid, version: job.resource_version })
+            }
+            Watched::Pods => {
+                let pod = self.readable(self.decoder.decode(object), object)?.record;
+                news.add(self.store.delete_pod(pod.uid));
+                Some(Seen { uid: pod.uid, version: pod.resource_version })
+            }
+        }
+    }
+
+    fn readable<T>(&self, decoded: Result<T, serde_json::Error>, object: &str) -> Option<T> {
+        decoded
+            .map_err(|error| {
+                let start: String = object.chars().take(200).collect();
+                tracing::error!(kind = self.kind(), %error, object = start, "object passed over");
+                self.metrics.unreadable.get_or_create(&Kind { kind: self.kind() }).inc();
+            })
+            .ok()
+    }
+
+    fn saw(&self, version: u64) {
+        if self.watched == Watched::Pods {
+            self.store.pods_seen(self.namespace.as_deref(), version);
+        }
+    }
+
+    fn queue(&self, news: &mut News) {
+        for job in news.jobs.drain(..) {
+            self.schedule.add(job);
+        }
+    }
+
+    fn path(&self) -> String {
+        let namespace = self.namespace.as_deref();
+        match self.watched {
+            Watched::Jobs => paths::jobs(namespace),
+            Watched::Pods => paths::pods(namespace),
+        }
+    }
+
+    fn kind(&self) -> &'static str {
+        match self.watched {
+            Watched::Jobs => "jobs",
+            Watched::Pods => "pods",
+        }
+    }
+}

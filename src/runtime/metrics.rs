@@ -1,0 +1,97 @@
+//! What the controller counts of itself, for `/metrics`.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    registry::Registry,
+};
+
+/// The controller's own metrics.
+#[derive(Debug)]
+pub(super) struct Metrics {
+    registry: Registry,
+    /// Turns of Jobs' actors.
+    pub(super) turns: Counter,
+    /// Actors that panicked and were built anew.
+    pub(super) panics: Counter,
+    /// Calls to the API server.
+    pub(super) calls: Family<Call, Counter>,
+    /// Objects that could not be read.
+    pub(super) unreadable: Family<Kind, Counter>,
+    /// Watches that were opened.
+    pub(super) watches: Family<Kind, Counter>,
+    /// Writes that wait for their turn or are under way.
+    pub(super) writes_pending: Gauge<i64>,
+    /// Events that were dropped because too many waited.
+    pub(super) events_dropped: Counter<u64, AtomicU64>,
+}
+
+/// A call, by what it did.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct Call {
+    pub(super) verb: &'static str,
+    pub(super) resource: &'static str,
+    pub(super) code: u16,
+}
+
+/// A kind of object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct Kind {
+    pub(super) kind: &'static str,
+}
+
+impl Metrics {
+    pub(super) fn new() -> Self {
+        let mut metrics = Self {
+            registry: Registry::with_prefix("lakh"),
+            turns: Counter::default(),
+            panics: Counter::default(),
+            calls: Family::default(),
+            unreadable: Family::default(),
+            watches: Family::default(),
+            writes_pending: Gauge::default(),
+            events_dropped: Counter::default(),
+        };
+        let registry = &mut metrics.registry;
+        registry.register("turns", "Turns of Jobs' actors", metrics.turns.clone());
+        registry.register("actor_panics", "Actors built anew after a panic", metrics.panics.clone());
+        registry.register("api_calls", "Calls to the API server", metrics.calls.clone());
+        let unreadable = metrics.unreadable.clone();
+        registry.register("unreadable_objects", "Objects that could not be read", unreadable);
+        registry.register("watches", "Watches opened", metrics.watches.clone());
+        let pending = metrics.writes_pending.clone();
+        registry.register("writes_pending", "Writes waiting or under way", pending);
+        let dropped = metrics.events_dropped.clone();
+        registry.register("events_dropped", "Events dropped", dropped);
+        metrics
+    }
+
+    /// Counts a call.
+    pub(super) fn call(&self, verb: &'static str, resource: &'static str, code: u16) {
+        self.calls.get_or_create(&Call { verb, resource, code }).inc();
+    }
+
+    /// All metrics, in the text format of OpenMetrics.
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string fails only if a metric's own encoder does; then what there is, is sent.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}
+
+/// A number that only grows, for progress through versions.
+#[derive(Debug, Default)]
+pub(super) struct Watermark(AtomicU64);
+
+impl Watermark {
+    pub(super) fn raise(&self, to: u64) {
+        self.0.fetch_max(to, Ordering::AcqRel);
+    }
+
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,23 @@
+//! The controller at work: tasks, timers and locks around the pure half.
+//!
+//! How it flows: the [`informer`] decodes Pods and Jobs into the [`store`], which marks what
+//! changed and queues the Job's key; a worker of the [`scheduler`] takes the key and gives the
+//! Job's [`actor`] its turn; the actor's writes go to the [`writer`], whose answers go back into
+//! the store as facts and outcomes.
+//!
+//! Must not: decide anything about Jobs, or read JSON.
+
+mod actor;
+mod clock;
+mod controller;
+mod events;
+mod informer;
+mod metrics;
+mod probes;
+mod scheduler;
+mod store;
+mod throttle;
+mod writer;
+
+pub use controller::{Controller, Options, StartError};
+pub use throttle::Rate;

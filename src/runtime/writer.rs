@@ -1,0 +1,372 @@
+//! Sends the writes of all Jobs: each Job in its turn, so many at once, so many a second.
+//!
+//! An answer goes back into the store as a fact and to the Job as an outcome. Only a write that a
+//! busy server did not take (429) is repeated here, when the server said; any other failure is
+//! the Job's to judge.
+
+use std::{sync::Arc, time::Duration};
+
+use compact_str::CompactString;
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+
+use crate::{
+    cluster::{Client, Patch},
+    decide::{CreateError, Outcome, Report},
+    model::{
+        CompactIndex, JobKey, JobStatus, PodFlags, PodName, PodRecord, PodSuffix, Slot, Uid,
+    },
+    queue::FairQueue,
+    wire::{self, ApiError, Controller, ErrorKind, PodDecoder, PodTemplate, paths},
+};
+
+use super::{
+    events::Recorder, metrics::Metrics, scheduler::Schedule, store::{Cell, Store},
+    throttle::Throttle,
+};
+
+/// How long to wait when a busy server did not say.
+const BUSY_PAUSE: Duration = Duration::from_secs(1);
+
+/// A write that a Job asked for.
+#[derive(Debug)]
+pub(super) struct Write {
+    pub(super) cell: Arc<Cell>,
+    pub(super) key: JobKey,
+    pub(super) op: Op,
+}
+
+/// What is to be written.
+#[derive(Debug)]
+pub(super) enum Op {
+    /// A new Pod.
+    Create {
+        template: Arc<Result<PodTemplate, String>>,
+        index: Option<u32>,
+        suffix: PodSuffix,
+        doubtful: bool,
+    },
+    /// The end of a Pod.
+    Delete { slot: Slot, uid: Uid, name: CompactString },
+    /// A Pod without the finalizer.
+    RemoveFinalizer { slot: Slot, uid: Uid, name: CompactString },
+    /// The Job's status, on top of this version.
+    Status { status: Box<JobStatus>, version: u64 },
+}
+
+/// The writes that wait.
+#[derive(Debug)]
+pub(super) struct WriteQueue {
+    waiting: Mutex<FairQueue<Uid, Write>>,
+    /// One permit for each write that waits.
+    ready: Semaphore,
+    metrics: Arc<Metrics>,
+}
+
+impl WriteQueue {
+    pub(super) fn new(metrics: Arc<Metrics>) -> Self {
+        Self { waiting: Mutex::default(), ready: Semaphore::new(0), metrics }
+    }
+
+    pub(super) fn push(&self, writes: Vec<Write>) {
+        let count = writes.len();
+        if count == 0 {
+            return;
+        }
+        let mut waiting = self.waiting.lock();
+        for write in writes {
+            let urgent = matches!(write.op, Op::Status { .. });
+            waiting.push(write.cell.uid, urgent, write);
+        }
+        drop(waiting);
+        self.metrics.writes_pending.inc_by(i64::try_from(count).unwrap_or(i64::MAX));
+        self.ready.add_permits(count);
+    }
+
+    async fn pop(&self) -> Write {
+        loop {
+            let permit = self.ready.acquire().await.expect("the semaphore is never closed");
+            permit.forget();
+            if let Some(write) = self.waiting.lock().pop() {
+                return write;
+            }
+        }
+    }
+
+    /// Forgets what waits: the Jobs ask again when the controller is back.
+    pub(super) fn clear(&self) {
+        *self.waiting.lock() = FairQueue::default();
+    }
+}
+
+/// One of those who send; as many are as writes may be under way.
+#[derive(Clone, Debug)]
+pub(super) struct Writer {
+    pub(super) client: Client,
+    pub(super) store: Arc<Store>,
+    pub(super) schedule: Arc<Schedule>,
+    pub(super) queue: Arc<WriteQueue>,
+    pub(super) recorder: Arc<Recorder>,
+    pub(super) throttle: Arc<Throttle>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) finalizer: &'static str,
+}
+
+impl Writer {
+    /// Sends writes until `stop` is cancelled; the one under way is finished.
+    pub(super) async fn run(self, mut stop: tokio::sync::watch::Receiver<bool>) {
+        loop {
+            let write = tokio::select! {
+                biased;
+                _ = stop.wait_for(|stop| *stop) => return,
+                write = self.queue.pop() => write,
+            };
+            let outcome = self.perform(&write).await;
+            self.metrics.writes_pending.dec();
+            {
+                let mut state = write.cell.lock();
+                state.in_flight -= 1;
+                state.outcomes.push(outcome);
+            }
+            self.schedule.add(write.cell.uid);
+        }
+    }
+
+    /// Removes the finalizer of a Pod that has no Job.
+    pub(super) async fn release_orphan(&self, namespace: &str, name: &str) {
+        let path = paths::pod(namespace, name);
+        let body = self.finalizer_patch();
+        let result = self
+            .call("patch", "pods", || self.client.patch(&path, Patch::Strategic, body.clone()))
+            .await;
+        if let Err(error) = result
+            && error.kind != ErrorKind::NotFound
+        {
+            tracing::warn!(namespace, pod = name, %error, "finalizer of a Pod without Job stays");
+        }
+    }
+
+    async fn perform(&self, write: &Write) -> Outcome {
+        match &write.op {
+            Op::Create { template, index, suffix, doubtful } => {
+                self.create(write, template, *index, *suffix, *doubtful).await
+            }
+            Op::Delete { slot, uid, name } => self.delete(write, *slot, *uid, name).await,
+            Op::RemoveFinalizer { slot, uid, name } => {
+                self.remove_finalizer(write, *slot, *uid, name).await
+            }
+            Op::Status { status, version } => self.write_status(write, status, *version).await,
+        }
+    }
+
+    async fn create(
+        &self,
+        write: &Write,
+        template: &Result<PodTemplate, String>,
+        index: Option<u32>,
+        suffix: PodSuffix,
+        doubtful: bool,
+    ) -> Outcome {
+        let key = &write.key;
+        let template = match template {
+            Ok(template) => template,
+            Err(message) => {
+                tracing::warn!(job = %key, message, "template makes no Pods");
+                return Outcome::PodNotCreated(suffix, CreateError::Refused);
+            }
+        };
+        let (name, body) = template.pod(index, suffix);
+        let path = paths::pods(Some(&key.namespace));
+        let result =
+            self.call("create", "pods", || self.client.create(&path, body.clone())).await;
+        let error = match result {
+            Ok(answer) => {
+                self.report_pod(write, || {
+                    Report::normal("SuccessfulCreate", &format!("Created pod: {name}"))
+                });
+                return self.created(write, &answer, &name, index, suffix);
+            }
+            Err(error) => error,
+        };
+        let why = match error.kind {
+            ErrorKind::AlreadyExists if doubtful => {
+                return self.settle_doubt(write, &name, index, suffix).await;
+            }
+            ErrorKind::AlreadyExists => CreateError::NameTaken,
+            ErrorKind::NamespaceTerminating => CreateError::NamespaceTerminating,
+            ErrorKind::Failed => CreateError::Unknown,
+            ErrorKind::NotFound
+            | ErrorKind::Conflict
+            | ErrorKind::Expired
+            | ErrorKind::Busy
+            | ErrorKind::Refused => CreateError::Refused,
+        };
+        if matches!(why, CreateError::Refused | CreateError::Unknown) {
+            tracing::debug!(job = %key, pod = name, %error, "Pod not created");
+            self.report_pod(write, || {
+                Report::warning("FailedCreate", &format!("Error creating: {error}"))
+            });
+        }
+        Outcome::PodNotCreated(suffix, why)
+    }
+
+    /// Takes in the answer to a creation.
+    fn created(
+        &self,
+        write: &Write,
+        answer: &[u8],
+        name: &str,
+        index: Option<u32>,
+        suffix: PodSuffix,
+    ) -> Outcome {
+        let Some((uid, version, deleting)) = wire::ack_of_write(answer) else {
+            // The watch will tell.
+            return Outcome::PodNotCreated(suffix, CreateError::Unknown);
+        };
+        let flags = PodFlags::default()
+            .with(PodFlags::FINALIZER, true)
+            .with(PodFlags::DELETING, deleting);
+        let record = PodRecord {
+            uid,
+            name: PodName::new(&write.key.name, name),
+            resource_version: version,
+            index: index.and_then(CompactIndex::new),
+            flags,
+            ..PodRecord::default()
+        };
+        self.store.pod_created(&write.cell, &write.key.namespace, record);
+        Outcome::PodCreated(suffix)
+    }
+
+    /// The name of a Pod that may or may not have been created is taken: by that Pod?
+    async fn settle_doubt(
+        &self,
+        write: &Write,
+        name: &str,
+        index: Option<u32>,
+        suffix: PodSuffix,
+    ) -> Outcome {
+        let path = paths::pod(&write.key.namespace, name);
+        let answer = match self.call("get", "pods", || self.client.get(&path)).await {
+            Ok(answer) => answer,
+            Err(_) => return Outcome::PodNotCreated(suffix, CreateError::Unknown),
+        };
+        let pod = std::str::from_utf8(&answer)
+            .ok()
+            .and_then(|json| PodDecoder { finalizer: self.finalizer }.decode(json).ok());
+        match pod.map(|pod| pod.controller) {
+            Some(Controller::Job { uid, .. }) if uid == write.cell.uid => {
+                self.created(write, &answer, name, index, suffix)
+            }
+            Some(_) => Outcome::PodNotCreated(suffix, CreateError::NameTaken),
+            None => Outcome::PodNotCreated(suffix, CreateError::Unknown),
+        }
+    }
+
+    async fn delete(&self, write: &Write, slot: Slot, uid: Uid, name: &str) -> Outcome {
+        let path = paths::pod(&write.key.namespace, name);
+        match self.call("delete", "pods", || self.client.delete(&path)).await {
+            Ok(answer) => {
+                let version = wire::ack_of_write(&answer).map(|(_, version, _)| version);
+                self.deleting(write, slot, uid, version);
+                self.report_pod(write, || {
+                    Report::normal("SuccessfulDelete", &format!("Deleted pod: {name}"))
+                });
+                Outcome::PodDeleted(slot)
+            }
+            Err(error) if error.kind == ErrorKind::NotFound => {
+                self.deleting(write, slot, uid, None);
+                Outcome::PodDeleted(slot)
+            }
+            Err(error) => {
+                self.report_pod(write, || {
+                    Report::warning("FailedDelete", &format!("Error deleting: {error}"))
+                });
+                Outcome::PodNotDeleted(slot)
+            }
+        }
+    }
+
+    fn deleting(&self, write: &Write, slot: Slot, uid: Uid, version: Option<u64>) {
+        Store::pod_written(&write.cell, slot, uid, version, |pod| {
+            pod.flags.set(PodFlags::DELETING, true);
+        });
+    }
+
+    async fn remove_finalizer(&self, write: &Write, slot: Slot, uid: Uid, name: &str) -> Outcome {
+        let path = paths::pod(&write.key.namespace, name);
+        let body = self.finalizer_patch();
+        let result = self
+            .call("patch", "pods", || self.client.patch(&path, Patch::Strategic, body.clone()))
+            .await;
+        let version = match result {
+            Ok(answer) => wire::ack_of_write(&answer).map(|(_, version, _)| version),
+            Err(error) if error.kind == ErrorKind::NotFound => None,
+            Err(error) => {
+                tracing::debug!(job = %write.key, pod = name, %error, "finalizer not removed");
+                return Outcome::FinalizerNotRemoved(slot);
+            }
+        };
+        Store::pod_written(&write.cell, slot, uid, version, |pod| {
+            pod.flags.set(PodFlags::FINALIZER, false);
+        });
+        Outcome::FinalizerRemoved(slot)
+    }
+
+    async fn write_status(&self, write: &Write, status: &JobStatus, version: u64) -> Outcome {
+        let path = paths::job_status(&write.key.namespace, &write.key.name);
+        let body = wire::status_patch(status, write.cell.uid, version);
+        let result = self
+            .call("patch", "jobs/status", || self.client.patch(&path, Patch::Merge, body.clone()))
+            .await;
+        match result {
+            Ok(answer) => {
+                if let Some((_, version, _)) = wire::ack_of_write(&answer) {
+                    Store::job_status_written(&write.cell, status.clone(), version);
+                }
+                Outcome::StatusWritten
+            }
+            Err(error) => {
+                match error.kind {
+                    ErrorKind::Conflict | ErrorKind::NotFound => {
+                        tracing::debug!(job = %write.key, %error, "status not written");
+                    }
+                    _ => tracing::warn!(job = %write.key, %error, "status not written"),
+                }
+                Outcome::StatusNotWritten
+            }
+        }
+    }
+
+    /// The patch that takes the finalizer off a Pod.
+    fn finalizer_patch(&self) -> Vec<u8> {
+        let finalizer = self.finalizer;
+        format!(r#"{{"metadata":{{"$deleteFromPrimitiveList/finalizers":["{finalizer}"]}}}}"#)
+            .into_bytes()
+    }
+
+    fn report_pod(&self, write: &Write, report: impl FnOnce() -> Report) {
+        self.recorder.pod(write.cell.uid, &write.key, &write.cell.events, report);
+    }
+
+    /// Makes a call, when it may be made; again, while the server is too busy to take it.
+    async fn call<T, F: Future<Output = Result<T, ApiError>>>(
+        &self,
+        verb: &'static str,
+        resource: &'static str,
+        call: impl Fn() -> F,
+    ) -> Result<T, ApiError> {
+        loop {
+            self.throttle.pass().await;
+            let result = call().await;
+            let code = result.as_ref().map_or_else(|error| error.code, |_| 200);
+            self.metrics.call(verb, resource, code);
+            match result {
+                Err(error) if error.kind == ErrorKind::Busy => {
+                    self.throttle.pause(error.retry_after.unwrap_or(BUSY_PAUSE));
+                }
+                result => return result,
+            }
+        }
+    }
+}
