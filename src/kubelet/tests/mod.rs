@@ -1,0 +1,8 @@
+//! Tests of the kubelet as data: a script goes in, the writes come out as short lines.
+//!
+//! Responsible for: the cases, by rule. The stage they play on is in `stage`.
+
+mod life;
+mod stage;
+mod statuses;
+mod writes;
