@@ -3,9 +3,18 @@
 //! Code map, from the inside out (ARCHITECTURE.md says who may use whom):
 //!
 //! - [`model`]: the nouns everybody shares; no behaviour beyond their own arithmetic.
-#![cfg_attr(feature = "embedded", doc = "- [`apiserver`]: the embedded API server as a machine: requests and time in, replies out.")]
-#![cfg_attr(feature = "embedded", doc = "- [`kubelet`]: the hollow kubelet as a machine: Pods and time in, API writes out.")]
-#![cfg_attr(feature = "runtime", doc = "- [`serve`]: HTTP in front of the two, on loopback.")]
+#![cfg_attr(
+    feature = "embedded",
+    doc = "- [`apiserver`]: the embedded API server as a machine: requests and time in, replies out."
+)]
+#![cfg_attr(
+    feature = "embedded",
+    doc = "- [`kubelet`]: the hollow kubelet as a machine: Pods and time in, API writes out."
+)]
+#![cfg_attr(
+    feature = "runtime",
+    doc = "- [`serve`]: HTTP in front of the two, on loopback."
+)]
 
 pub mod model;
 
@@ -13,5 +22,7 @@ pub mod model;
 pub mod apiserver;
 #[cfg(feature = "embedded")]
 pub mod kubelet;
+#[cfg(feature = "embedded")]
+pub mod manifest;
 #[cfg(feature = "runtime")]
 pub mod serve;
