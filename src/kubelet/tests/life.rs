@@ -344,10 +344,8 @@ fn ended_and_unbound_pods_that_are_deleted() {
     // Ended with a grace period left: the last delete is missing. Without: finalizers remain.
     check(
         running_for("1s"),
-        "pod a node=hollow-0 phase=Failed
-         delete a 30
-         pod b node=hollow-0 phase=Failed
-         delete b 0
+        "pod a node=hollow-0 phase=Failed deleting=30
+         pod b node=hollow-0 phase=Failed deleting=0
          until 1h",
         "0s a delete",
     );

@@ -5,9 +5,9 @@
 //!
 //! A script has one command per line:
 //!
-//! - `pod NAME key=value ...`: a Pod appears. Keys: `restart`, `node`, `phase`, `gate`,
-//!   `deadline`, `index`, `job`, `containers`, `inits` (`name!` is a sidecar), or a
-//!   simulation annotation.
+//! - `pod NAME key=value ...`: a Pod appears. Keys: `restart`, `node`, `phase`, `restarts`,
+//!   `gate`, `deleting` (the grace period), `deadline`, `index`, `job`, `containers`, `inits`
+//!   (`name!` is a sidecar), or a simulation annotation.
 //! - `ungate NAME`, `delete NAME GRACE`, `gone NAME`: what happens to it.
 //! - `refuse NAME COUNT`, `missing NAME`: how its next writes are answered.
 //! - `hold`, `release`: answers and watch events are kept back, and let go.
@@ -90,6 +90,10 @@ impl Stage {
             }
             ["delete", name, grace] => {
                 let grace: i64 = grace.parse().expect("a grace period in seconds");
+                let grace = self.granted_grace(name, grace);
+                if !self.can_shorten(name, grace) {
+                    return;
+                }
                 self.edit(name, |pod| {
                     pod["metadata"]["deletionTimestamp"] = json!("2000-01-01T00:00:00Z");
                     pod["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
@@ -106,6 +110,7 @@ impl Stage {
                 self.kubelet
                     .handle_pod(change, self.now)
                     .expect("a deletion is always read");
+                self.pods.remove(name);
             }
             ["refuse", name, count] => {
                 self.refusals
@@ -122,6 +127,25 @@ impl Stage {
             ["until", time] => self.pass_until(time),
             _ => panic!("no such command: {line}"),
         }
+    }
+
+    /// The Pods that exist.
+    pub(super) fn living(&self) -> Vec<String> {
+        self.pods.keys().cloned().collect()
+    }
+
+    /// The Pods that have no node.
+    pub(super) fn unbound(&self) -> Vec<String> {
+        let unbound = self
+            .pods
+            .iter()
+            .filter(|(_, pod)| pod["spec"].get("nodeName").is_none());
+        unbound.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Whether answers are kept back.
+    pub(super) fn is_holding(&self) -> bool {
+        self.held.is_some()
     }
 
     pub(super) fn drain(&mut self) {
@@ -143,6 +167,7 @@ impl Stage {
 
     fn answer(&mut self, write: &PodWrite) {
         let name = write.name.clone();
+        self.assert_allowed(write);
         let time = format_go_duration(self.now.since(Time::from_secs(0)));
         let text = describe(write);
         if let Some(left) = self.refusals.get_mut(&name).filter(|left| **left > 0) {
@@ -152,9 +177,18 @@ impl Stage {
                 .kubelet
                 .handle_write_failed(&write.uid, false, self.now);
         }
-        if self.missing.contains(&name) {
+        let Some(pod) = self
+            .pods
+            .get(&name)
+            .filter(|_| !self.missing.contains(&name))
+        else {
             writeln!(self.log, "{time} {name} {text} (missing)").expect("texts grow");
             return self.kubelet.handle_write_failed(&write.uid, true, self.now);
+        };
+        if matches!(write.action, Action::Bind { .. }) && is_deleted(pod) {
+            return self
+                .kubelet
+                .handle_write_failed(&write.uid, false, self.now);
         }
         writeln!(self.log, "{time} {name} {text}").expect("texts grow");
         self.store(&name, &write.action);
@@ -171,6 +205,41 @@ impl Stage {
                 }
             }
         }
+    }
+
+    /// What must never happen, whatever the script.
+    fn assert_allowed(&self, write: &PodWrite) {
+        let held = self.held.iter().flatten();
+        assert!(
+            held.clone().all(|name| *name != write.name),
+            "a second write is in flight for {}:\n{}",
+            write.name,
+            self.log
+        );
+        let Some(pod) = self.pods.get(&write.name) else {
+            return;
+        };
+        match &write.action {
+            Action::Bind { .. } => assert!(pod["spec"].get("nodeName").is_none(), "bound twice"),
+            Action::Status(_) => assert!(!is_ended(pod), "back from its end"),
+            Action::Delete => assert!(is_ended(pod) && is_deleted(pod), "deleted before its end"),
+        }
+    }
+
+    /// The API server gives no time to a Pod that has ended, or has no node.
+    fn granted_grace(&self, name: &str, grace: i64) -> i64 {
+        let pod = &self.pods[name];
+        if is_ended(pod) || pod["spec"].get("nodeName").is_none() {
+            0
+        } else {
+            grace
+        }
+    }
+
+    /// The API server takes a second delete only if it is shorter.
+    fn can_shorten(&self, name: &str, grace: i64) -> bool {
+        let known = &self.pods[name]["metadata"]["deletionGracePeriodSeconds"];
+        known.as_i64().is_none_or(|known| grace < known)
     }
 
     fn store(&mut self, name: &str, action: &Action) {
@@ -192,8 +261,12 @@ impl Stage {
         change(self.pods.get_mut(name).expect("the Pod is in the script"));
     }
 
+    /// Sends the Pod as it is now; one that is gone is not shown again.
     fn show(&mut self, name: &str) {
-        let json = self.pods[name].to_string();
+        let Some(pod) = self.pods.get(name) else {
+            return;
+        };
+        let json = pod.to_string();
         let change = PodChange::Applied(json.as_bytes());
         self.kubelet
             .handle_pod(change, self.now)
@@ -255,6 +328,14 @@ fn describe_container(container: &Value) -> String {
     format!("[{name} {state}{restarts}{last}]")
 }
 
+fn is_ended(pod: &Value) -> bool {
+    pod["status"]["phase"] == "Succeeded" || pod["status"]["phase"] == "Failed"
+}
+
+fn is_deleted(pod: &Value) -> bool {
+    pod["metadata"].get("deletionTimestamp").is_some()
+}
+
 /// Builds a Pod as the API server shows it.
 fn pod(name: &str, settings: &[&str]) -> Value {
     let mut pod = json!({
@@ -274,6 +355,11 @@ fn pod(name: &str, settings: &[&str]) -> Value {
                 pod["status"]["containerStatuses"] = json!([{"restartCount": count}]);
             }
             "gate" => pod["spec"]["schedulingGates"] = json!([{"name": value}]),
+            "deleting" => {
+                let grace: i64 = value.parse().expect("a grace period in seconds");
+                pod["metadata"]["deletionTimestamp"] = json!("2000-01-01T00:00:00Z");
+                pod["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
+            }
             "deadline" => {
                 let secs: i64 = value.parse().expect("seconds");
                 pod["spec"]["activeDeadlineSeconds"] = json!(secs);
