@@ -2,22 +2,20 @@
 //!
 //! Code map, from the inside out (ARCHITECTURE.md says who may use whom):
 //!
-//! - [`model`]: the nouns everybody shares; no behaviour beyond their own arithmetic.
-//! - [`decide`]: the Job machine: what one Job needs next, as values.
-//! - [`queue`]: whose turn it is: to be worked on, and to write.
-//! - [`wire`]: Kubernetes' JSON: bytes to records, values to bodies and paths.
-#![cfg_attr(
-    feature = "embedded",
-    doc = "- [`apiserver`]: the embedded API server as a machine: requests and time in, replies out."
-)]
-#![cfg_attr(
-    feature = "embedded",
-    doc = "- [`kubelet`]: the hollow kubelet as a machine: Pods and time in, API writes out."
-)]
-#![cfg_attr(
-    feature = "runtime",
-    doc = "- [`serve`]: HTTP in front of the two, on loopback."
-)]
+//! - `model`: the nouns everybody shares; no behaviour beyond their own arithmetic.
+//! - `decide`: the Job machine: what one Job needs next, as values.
+//! - `queue`: whose turn it is: to be worked on, and to write.
+//! - `wire`: Kubernetes' JSON: bytes to records, values to bodies and paths.
+//! - `apiserver`: the embedded API server as a machine: requests and time in, replies out.
+//! - `kubelet`: the hollow kubelet as a machine: Pods and time in, API writes out.
+//! - `manifest`: YAML and JSON files in, objects with their place in the file out.
+//! - `cluster`: the way to an API server, by kube.
+//! - `runtime`: the controller at work: tasks, timers and locks around the pure half.
+//! - `serve`: HTTP in front of the embedded API server, on loopback.
+//! - `embedded`: the embedded cluster in one piece: API server, hollow nodes, kubeconfig.
+//! - `cli`: the command line.
+//!
+//! Without features only the first four are there: they need neither tasks nor sockets.
 
 pub mod decide;
 pub mod model;
@@ -28,8 +26,15 @@ pub mod wire;
 pub mod apiserver;
 #[cfg(feature = "embedded")]
 pub mod kubelet;
+#[cfg(feature = "embedded")]
+pub mod manifest;
+
+#[cfg(feature = "runtime")]
+pub mod cli;
 #[cfg(feature = "runtime")]
 pub mod cluster;
+#[cfg(feature = "runtime")]
+pub mod embedded;
 #[cfg(feature = "runtime")]
 pub mod runtime;
 #[cfg(feature = "runtime")]

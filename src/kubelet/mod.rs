@@ -1,1 +1,52 @@
-//! The hollow kubelet.
+//! The hollow kubelet: gives every Pod the life a real node would give it, without running anything.
+//!
+//! Responsible for: binding Pods to hollow nodes, and the status writes and deletes of their
+//! whole life, as a machine: Pods and time in, API writes out.
+//! Must not: open a socket, read a clock, draw from a random source, or know who made a Pod.
+//! Read first: [`Kubelet`], then `life` (what happens to a Pod), then `talk` (what is said of it).
+//!
+//! # Different from a real scheduler and kubelet
+//!
+//! - Scheduling is round-robin; resources, selectors, affinity and taints are not looked at.
+//! - There is no write while a Pod is still `ContainerCreating`; the first status says Running,
+//!   or the end if the containers take no time at all.
+//! - The first container carries the simulated duration and exit code. The other containers end
+//!   with it, with exit code 0, unless they are killed. Sidecars end with the Pod.
+//! - Regular init containers take no time; they succeed unless `sim.lakh.dev/init-exit-code`
+//!   says otherwise.
+//! - A Pod that was already Running when this kubelet first saw it starts its run again.
+//! - A stopped container obeys: it exits with 143 after `stop_delay`, or 137 when its grace
+//!   period is shorter than that.
+//! - No Kubernetes Events, no probes, no image pulls, no evictions, no container-level restart
+//!   rules, no Node leases.
+
+mod attempts;
+mod conditions;
+mod containers;
+mod decode;
+mod duration;
+mod life;
+mod machine;
+mod node;
+mod options;
+mod pods;
+mod rng;
+mod settings;
+mod shape;
+mod status;
+mod talk;
+#[cfg(test)]
+mod tests;
+mod timers;
+mod world;
+mod write;
+
+pub use decode::{DecodeError, PodChange};
+pub use duration::{format_go_duration, parse_go_duration};
+pub use machine::Kubelet;
+pub use node::node_objects;
+pub use options::KubeletOptions;
+pub use settings::{
+    DURATION, EXIT_CODE, FAIL_ATTEMPTS, FAIL_INDEXES, INIT_EXIT_CODE, INVALID_ANNOTATION_REASON,
+};
+pub use write::{Action, Outcome, PodWrite, WriteRequest};

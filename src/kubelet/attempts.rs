@@ -1,0 +1,94 @@
+//! How often each piece of work of a Job has been tried.
+//!
+//! Responsible for: counting tries per Job and completion index, within bounds.
+//! Must not: count for Pods that do not ask for it.
+//!
+//! Nothing tells a kubelet that a Job is over, and the next try may come long after the last Pod
+//! is gone. So counters are not dropped with Pods: they stay until there are more than
+//! [`MAX_COUNTERS`], and then the Job that was tried least recently is forgotten as a whole.
+
+use compact_str::CompactString;
+use hashbrown::HashMap;
+
+/// Tries so far, by Job UID and completion index.
+#[derive(Debug)]
+pub(super) struct Attempts {
+    jobs: HashMap<CompactString, JobAttempts>,
+    counters: usize,
+    limit: usize,
+    clock: u64,
+}
+
+#[derive(Debug, Default)]
+struct JobAttempts {
+    last_used: u64,
+    by_index: HashMap<Option<u32>, u32>,
+}
+
+impl Attempts {
+    pub(super) fn new() -> Self {
+        Self::with_limit(MAX_COUNTERS)
+    }
+
+    fn with_limit(limit: usize) -> Self {
+        Self {
+            jobs: HashMap::new(),
+            counters: 0,
+            limit,
+            clock: 0,
+        }
+    }
+
+    /// Counts one more try and gives the number of tries before it.
+    pub(super) fn next(&mut self, job: &CompactString, index: Option<u32>) -> u32 {
+        self.clock += 1;
+        let entry = self.jobs.entry(job.clone()).or_default();
+        entry.last_used = self.clock;
+        let tries = entry.by_index.entry(index).or_insert_with(|| {
+            self.counters += 1;
+            0
+        });
+        let before = *tries;
+        *tries = tries.saturating_add(1);
+        if self.counters > self.limit {
+            self.forget_oldest(job);
+        }
+        before
+    }
+
+    /// Forgets the Job tried least recently, but never the one in hand.
+    fn forget_oldest(&mut self, keep: &CompactString) {
+        let oldest = self
+            .jobs
+            .iter()
+            .filter(|(job, _)| *job != keep)
+            .min_by_key(|(_, attempts)| attempts.last_used)
+            .map(|(job, _)| job.clone());
+        if let Some(gone) = oldest.and_then(|job| self.jobs.remove(&job)) {
+            self.counters -= gone.by_index.len();
+        }
+    }
+}
+
+/// Ten Jobs of the largest size we aim at; about 20 MB.
+const MAX_COUNTERS: usize = 1_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tries_are_counted_per_job_and_index_and_the_oldest_job_is_forgotten() {
+        let (a, b) = (CompactString::new("a"), CompactString::new("b"));
+        let mut attempts = Attempts::with_limit(100);
+        assert_eq!(attempts.next(&a, None), 0);
+        assert_eq!(attempts.next(&a, None), 1);
+        assert_eq!(attempts.next(&a, Some(0)), 0);
+        for index in 0..100 {
+            assert_eq!(attempts.next(&b, Some(index)), 0);
+        }
+        assert_eq!(attempts.counters, 100);
+        assert_eq!(attempts.next(&b, Some(5)), 1);
+        assert_eq!(attempts.next(&a, None), 0);
+    }
+}

@@ -1,0 +1,137 @@
+//! The conditions of a Pod.
+//!
+//! Responsible for: what each condition says at each point of a Pod's life, and since when.
+//! Must not: repeat `PodScheduled` for a Pod that was bound; the binding has set it.
+
+use serde::Serialize;
+
+use super::{
+    containers::unready_names,
+    life::{Cause, Life, Pod},
+    status::{end_time, is_zero, phase},
+};
+use crate::model::Time;
+
+/// One entry of `status.conditions`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Condition {
+    r#type: &'static str,
+    status: &'static str,
+    #[serde(skip_serializing_if = "is_zero")]
+    observed_generation: i64,
+    #[serde(skip_serializing_if = "Text::is_absent")]
+    reason: Text,
+    #[serde(skip_serializing_if = "Text::is_absent")]
+    message: Text,
+    last_transition_time: String,
+}
+
+/// A text of a condition. The patch merges conditions by type, so that a text that was there
+/// before must be taken away by name.
+#[derive(Clone)]
+enum Text {
+    Absent,
+    Cleared,
+    Says(String),
+}
+
+impl Text {
+    fn is_absent(&self) -> bool {
+        matches!(self, Self::Absent)
+    }
+}
+
+impl Serialize for Text {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Absent | Self::Cleared => serializer.serialize_none(),
+            Self::Says(text) => serializer.serialize_str(text),
+        }
+    }
+}
+
+/// All conditions that the Pod's life has a say in.
+pub(super) fn conditions(pod: &Pod) -> Vec<Condition> {
+    let scheduled_at = pod.run.scheduled_at;
+    let ended = pod.is_ended();
+    let sandbox_since = if ended { end_time(pod) } else { scheduled_at };
+    let mut all = vec![
+        condition(pod, "PodReadyToStartContainers", !ended, sandbox_since),
+        initialized(pod),
+        ready(pod, "Ready"),
+        ready(pod, "ContainersReady"),
+    ];
+    if pod.run.came_bound {
+        all.push(condition(pod, "PodScheduled", true, scheduled_at));
+    }
+    all
+}
+
+fn initialized(pod: &Pod) -> Condition {
+    let init_failed = pod.shape.init_exit_code() != 0 || pod.run.ended.is_none() && pod.is_ended();
+    let has_inits = pod.shape.inits.iter().any(|init| !init.sidecar);
+    let mut initialized = condition(
+        pod,
+        "Initialized",
+        !(has_inits && init_failed),
+        pod.run.scheduled_at,
+    );
+    if has_inits && init_failed {
+        let names = pod
+            .shape
+            .inits
+            .iter()
+            .filter(|init| !init.sidecar)
+            .map(|i| i.name.as_str());
+        let names: Vec<&str> = names.collect();
+        initialized.reason = Text::Says("ContainersNotInitialized".to_owned());
+        initialized.message = Text::Says(format!(
+            "containers with incomplete status: [{}]",
+            names.join(" ")
+        ));
+    } else if phase(pod) == "Succeeded" {
+        initialized.reason = Text::Says("PodCompleted".to_owned());
+    }
+    initialized
+}
+
+fn ready(pod: &Pod, kind: &'static str) -> Condition {
+    let unready = unready_names(pod);
+    let since = match pod.life {
+        Life::Running { .. } => pod.run.started_at,
+        Life::Unscheduled | Life::Starting { .. } => pod.run.scheduled_at,
+        Life::BackingOff { .. } | Life::Ended(_) => end_time(pod),
+    };
+    let mut ready = condition(pod, kind, unready.is_empty(), since);
+    let reason = match (pod.life, phase(pod)) {
+        _ if unready.is_empty() => return ready,
+        (_, "Succeeded") => "PodCompleted",
+        (Life::Ended(Cause::Exited | Cause::Deadline | Cause::Invalid), _) => "PodFailed",
+        _ => "ContainersNotReady",
+    };
+    ready.reason = Text::Says(reason.to_owned());
+    if reason == "ContainersNotReady" {
+        let names = unready.join(" ");
+        ready.message = Text::Says(format!("containers with unready status: [{names}]"));
+    }
+    ready
+}
+
+/// A condition without texts; texts of earlier statuses are cleared where there can be any.
+fn condition(pod: &Pod, kind: &'static str, holds: bool, since: Time) -> Condition {
+    let may_have_texts = pod.run.restarts > 0 && matches!(kind, "Ready" | "ContainersReady");
+    let text = if may_have_texts {
+        Text::Cleared
+    } else {
+        Text::Absent
+    };
+    Condition {
+        r#type: kind,
+        status: if holds { "True" } else { "False" },
+        observed_generation: pod.generation,
+        reason: text.clone(),
+        message: text,
+        last_transition_time: since.to_rfc3339(),
+    }
+}

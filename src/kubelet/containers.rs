@@ -1,0 +1,294 @@
+//! The container statuses of a Pod.
+//!
+//! Responsible for: what each container says at each point of a Pod's life.
+//! Must not: invent history; it draws the exits that `life` recorded.
+
+use serde::Serialize;
+
+use super::{
+    duration::format_go_duration,
+    life::{Cause, Exit, Life, Pod, Run},
+    rng::{hash_text, mix},
+    shape::Named,
+};
+use crate::model::Time;
+
+/// One entry of `status.containerStatuses`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ContainerStatus<'a> {
+    name: &'a str,
+    image: &'a str,
+    #[serde(rename = "imageID")]
+    image_id: &'a str,
+    #[serde(rename = "containerID", skip_serializing_if = "Option::is_none")]
+    container_id: Option<String>,
+    ready: bool,
+    started: bool,
+    restart_count: u32,
+    state: State,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_state: Option<State>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+enum State {
+    Waiting {
+        reason: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+    },
+    Running {
+        started_at: String,
+    },
+    Terminated {
+        exit_code: i32,
+        reason: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message: Option<&'static str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        started_at: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        finished_at: Option<String>,
+        #[serde(rename = "containerID", skip_serializing_if = "Option::is_none")]
+        container_id: Option<String>,
+    },
+}
+
+/// What one container has been through.
+#[derive(Clone, Copy)]
+struct History {
+    restarts: u32,
+    latest: Option<Exit>,
+    before: Option<Exit>,
+    /// A number that tells the containers of a Pod apart.
+    salt: u64,
+}
+
+impl History {
+    /// The history of the container that the Pod's life is about.
+    fn of_leader(run: &Run, salt: u64) -> Self {
+        Self {
+            restarts: run.restarts,
+            latest: run.ended,
+            before: run.ended_before,
+            salt,
+        }
+    }
+
+    /// The history of a container that goes along, and has ended like this or not yet.
+    fn of_other(latest: Option<Exit>, salt: u64) -> Self {
+        Self {
+            restarts: 0,
+            latest,
+            before: None,
+            salt,
+        }
+    }
+}
+
+/// Statuses of the containers, sorted by name.
+pub(super) fn container_statuses(pod: &Pod) -> Vec<ContainerStatus<'_>> {
+    if pod.life == Life::Ended(Cause::Invalid) {
+        return Vec::new();
+    }
+    let inits_fail = pod.shape.init_exit_code() != 0 && pod.run.ended.is_some();
+    let containers = pod.shape.containers.iter().zip(0..);
+    let mut all: Vec<ContainerStatus<'_>> = containers
+        .map(|(container, nth)| match nth {
+            _ if inits_fail => waiting_for_inits(container),
+            0 => draw(pod, container, History::of_leader(&pod.run, nth), true),
+            _ => draw(
+                pod,
+                container,
+                History::of_other(pod.run.others, nth),
+                false,
+            ),
+        })
+        .collect();
+    all.sort_by_key(|status| status.name);
+    all
+}
+
+/// Statuses of the init containers, in the order of the spec.
+pub(super) fn init_statuses(pod: &Pod) -> Vec<ContainerStatus<'_>> {
+    if pod.life == Life::Ended(Cause::Invalid) {
+        return Vec::new();
+    }
+    let regular = pod.shape.inits.iter().position(|init| !init.sidecar);
+    let failing = regular.filter(|_| pod.shape.init_exit_code() != 0);
+    let inits = pod.shape.inits.iter().enumerate();
+    inits
+        .map(|(nth, init)| init_status(pod, init, nth, failing))
+        .collect()
+}
+
+fn init_status<'a>(
+    pod: &Pod,
+    init: &'a Named,
+    nth: usize,
+    failing: Option<usize>,
+) -> ContainerStatus<'a> {
+    let run = &pod.run;
+    let salt = INIT_SALT + nth as u64;
+    let started = run.ended.is_some() || matches!(pod.life, Life::Running { .. });
+    if !started {
+        return draw(pod, init, History::of_other(None, salt), true);
+    }
+    match failing {
+        Some(failing) if nth == failing => draw(pod, init, History::of_leader(run, salt), true),
+        Some(_) => waiting_for_inits(init),
+        None if init.sidecar => {
+            let ended = run
+                .others
+                .filter(|_| pod.is_ended())
+                .map(|exit| Exit { code: 0, ..exit });
+            draw(pod, init, History::of_other(ended, salt), false)
+        }
+        None => completed_init(pod, init, salt),
+    }
+}
+
+/// Names of the containers that are not ready.
+pub(super) fn unready_names(pod: &Pod) -> Vec<&str> {
+    let containers = pod.shape.containers.iter().enumerate();
+    let unready = containers.filter(|(nth, _)| match pod.life {
+        Life::Running { .. } => *nth > 0 && pod.run.others.is_some(),
+        Life::Unscheduled | Life::Starting { .. } | Life::BackingOff { .. } | Life::Ended(_) => {
+            true
+        }
+    });
+    unready
+        .map(|(_, container)| container.name.as_str())
+        .collect()
+}
+
+/// Draws a container; `leads` tells whether the Pod's life is its own.
+fn draw<'a>(pod: &Pod, container: &'a Named, history: History, leads: bool) -> ContainerStatus<'a> {
+    let id = |restart: u32| container_id(pod, history.salt, restart);
+    let restart = history.restarts;
+    let ended = |exit: Exit, restart| terminated(exit, id(restart));
+    let earlier = |exit| ended(exit, restart.saturating_sub(1));
+    let (state, last_state) = match (pod.life, history.latest) {
+        (Life::Running { .. }, latest) if leads => {
+            (running(pod.run.started_at), latest.map(earlier))
+        }
+        (Life::BackingOff { delay, .. }, latest) if leads => (
+            crash_loop(pod, container, delay),
+            latest.map(|exit| ended(exit, restart)),
+        ),
+        (_, Some(exit)) => (ended(exit, restart), history.before.map(earlier)),
+        (Life::Running { .. } | Life::BackingOff { .. }, None) => {
+            (running(pod.run.started_at), None)
+        }
+        (Life::Unscheduled | Life::Starting { .. } | Life::Ended(_), None) => (lost(), None),
+    };
+    let runs = matches!(state, State::Running { .. });
+    let is_lost = matches!(
+        &state,
+        State::Terminated {
+            started_at: None,
+            ..
+        }
+    );
+    ContainerStatus {
+        container_id: (!is_lost).then(|| id(restart)),
+        ready: runs,
+        started: runs,
+        restart_count: restart,
+        image_id: if is_lost { "" } else { &container.image },
+        ..blank(container, state, last_state)
+    }
+}
+
+fn completed_init<'a>(pod: &Pod, init: &'a Named, salt: u64) -> ContainerStatus<'a> {
+    let at = pod.run.scheduled_at;
+    let exit = Exit {
+        code: 0,
+        started_at: at,
+        finished_at: at,
+    };
+    let id = container_id(pod, salt, 0);
+    ContainerStatus {
+        container_id: Some(id.clone()),
+        ready: true,
+        image_id: &init.image,
+        ..blank(init, terminated(exit, id), None)
+    }
+}
+
+fn waiting_for_inits(container: &Named) -> ContainerStatus<'_> {
+    blank(
+        container,
+        State::Waiting {
+            reason: "PodInitializing",
+            message: None,
+        },
+        None,
+    )
+}
+
+fn blank(container: &Named, state: State, last_state: Option<State>) -> ContainerStatus<'_> {
+    ContainerStatus {
+        name: &container.name,
+        image: &container.image,
+        image_id: "",
+        container_id: None,
+        ready: false,
+        started: false,
+        restart_count: 0,
+        state,
+        last_state,
+    }
+}
+
+fn running(at: Time) -> State {
+    State::Running {
+        started_at: at.to_rfc3339(),
+    }
+}
+
+fn terminated(exit: Exit, id: String) -> State {
+    State::Terminated {
+        exit_code: exit.code,
+        reason: if exit.code == 0 { "Completed" } else { "Error" },
+        message: None,
+        started_at: Some(exit.started_at.to_rfc3339()),
+        finished_at: Some(exit.finished_at.to_rfc3339()),
+        container_id: Some(id),
+    }
+}
+
+/// A container that never ran when its Pod was taken away.
+fn lost() -> State {
+    State::Terminated {
+        exit_code: 137,
+        reason: "ContainerStatusUnknown",
+        message: Some("The container could not be located when the pod was terminated"),
+        started_at: None,
+        finished_at: None,
+        container_id: None,
+    }
+}
+
+fn crash_loop(pod: &Pod, container: &Named, delay: std::time::Duration) -> State {
+    let (delay, name) = (format_go_duration(delay), &container.name);
+    let whose = format!("{}_{}({})", pod.name, pod.namespace, pod.uid);
+    State::Waiting {
+        reason: "CrashLoopBackOff",
+        message: Some(format!(
+            "back-off {delay} restarting failed container={name} pod={whose}"
+        )),
+    }
+}
+
+/// An ID that looks like one of containerd, and follows from the Pod, the container and the try.
+fn container_id(pod: &Pod, salt: u64, restart: u32) -> String {
+    let start = hash_text(&pod.uid) ^ mix(salt << 32 | u64::from(restart));
+    let [a, b, c, d] = [1, 2, 3, 4].map(|word| mix(start.wrapping_add(word)));
+    format!("containerd://{a:016x}{b:016x}{c:016x}{d:016x}")
+}
+
+/// Keeps the numbers of init containers apart from those of containers.
+const INIT_SALT: u64 = 1 << 16;

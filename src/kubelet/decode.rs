@@ -1,0 +1,191 @@
+//! The few fields of a Pod that a hollow kubelet looks at.
+//!
+//! Responsible for: reading them out of the Pod's JSON, borrowing what can be borrowed.
+//! Must not: judge them; that is the work of `shape` and `settings`.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+/// What happened to a Pod, as a watch tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PodChange<'a> {
+    /// The Pod is now like this: its JSON as the API server sends it.
+    Applied(&'a [u8]),
+    /// The Pod is gone.
+    Deleted {
+        /// Its namespace.
+        namespace: &'a str,
+        /// Its name.
+        name: &'a str,
+        /// Its UID; the name may already belong to another Pod.
+        uid: &'a str,
+    },
+}
+
+/// A Pod that cannot be read. Nothing has changed; sending it again does not help.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read the Pod: {source}")]
+pub struct DecodeError {
+    #[source]
+    source: serde_json::Error,
+}
+
+/// A Pod, as far as it matters here.
+#[derive(Debug, Deserialize)]
+pub(super) struct PodView<'a> {
+    #[serde(borrow)]
+    pub(super) metadata: Metadata<'a>,
+    #[serde(borrow, default)]
+    pub(super) spec: Spec<'a>,
+    #[serde(borrow, default)]
+    pub(super) status: Status<'a>,
+}
+
+impl<'a> PodView<'a> {
+    pub(super) fn read(json: &'a [u8]) -> Result<Self, DecodeError> {
+        serde_json::from_slice(json).map_err(|source| DecodeError { source })
+    }
+
+    /// Whether the Pod has reached a phase that it never leaves.
+    pub(super) fn is_terminal(&self) -> bool {
+        matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed"))
+    }
+
+    /// Restarts that the API already knows of; they must never seem to go back.
+    pub(super) fn restarts(&self) -> u32 {
+        let statuses = self.status.container_statuses.iter().flatten();
+        statuses
+            .map(|status| status.restart_count)
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// The UID of the Job that owns the Pod.
+    pub(super) fn job_uid(&self) -> Option<&str> {
+        let owners = self.metadata.owner_references.iter().flatten();
+        owners
+            .filter(|owner| owner.kind.0 == "Job")
+            .map(|owner| owner.uid.0.as_ref())
+            .next()
+    }
+
+    /// The completion index of a Pod of an Indexed Job.
+    pub(super) fn completion_index(&self) -> Option<u32> {
+        let from_annotation = self
+            .metadata
+            .annotations
+            .as_ref()
+            .and_then(|a| a.index.as_deref());
+        let from_label = self
+            .metadata
+            .labels
+            .as_ref()
+            .and_then(|l| l.index.as_deref());
+        from_annotation.or(from_label)?.parse().ok()
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Metadata<'a> {
+    #[serde(borrow)]
+    pub(super) name: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) namespace: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) uid: Cow<'a, str>,
+    #[serde(default)]
+    pub(super) generation: i64,
+    pub(super) annotations: Option<Annotations>,
+    pub(super) labels: Option<Labels>,
+    #[serde(borrow, default)]
+    pub(super) owner_references: Option<Vec<Owner<'a>>>,
+    pub(super) deletion_timestamp: Option<String>,
+    pub(super) deletion_grace_period_seconds: Option<i64>,
+}
+
+/// The annotations that steer the simulation; all others are skipped.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Annotations {
+    #[serde(rename = "sim.lakh.dev/duration")]
+    pub(super) duration: Option<String>,
+    #[serde(rename = "sim.lakh.dev/exit-code")]
+    pub(super) exit_code: Option<String>,
+    #[serde(rename = "sim.lakh.dev/init-exit-code")]
+    pub(super) init_exit_code: Option<String>,
+    #[serde(rename = "sim.lakh.dev/fail-indexes")]
+    pub(super) fail_indexes: Option<String>,
+    #[serde(rename = "sim.lakh.dev/fail-attempts")]
+    pub(super) fail_attempts: Option<String>,
+    #[serde(rename = "batch.kubernetes.io/job-completion-index")]
+    index: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Labels {
+    #[serde(rename = "batch.kubernetes.io/job-completion-index")]
+    index: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Owner<'a> {
+    #[serde(borrow)]
+    kind: Text<'a>,
+    #[serde(borrow)]
+    uid: Text<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Spec<'a> {
+    #[serde(borrow)]
+    pub(super) node_name: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) restart_policy: Option<Text<'a>>,
+    pub(super) scheduling_gates: Option<Vec<serde::de::IgnoredAny>>,
+    #[serde(borrow)]
+    pub(super) containers: Option<Vec<Container<'a>>>,
+    #[serde(borrow)]
+    pub(super) init_containers: Option<Vec<Container<'a>>>,
+    pub(super) termination_grace_period_seconds: Option<i64>,
+    pub(super) active_deadline_seconds: Option<i64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Container<'a> {
+    #[serde(borrow)]
+    pub(super) name: Text<'a>,
+    #[serde(borrow)]
+    pub(super) image: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) restart_policy: Option<Text<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Status<'a> {
+    #[serde(borrow)]
+    pub(super) phase: Option<Text<'a>>,
+    pub(super) container_statuses: Option<Vec<ContainerStatus>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ContainerStatus {
+    #[serde(default)]
+    restart_count: u32,
+}
+
+/// A text that is borrowed also inside an `Option` or a `Vec`, where a bare `Cow` is copied.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+
+impl std::ops::Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}

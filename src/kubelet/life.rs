@@ -1,0 +1,300 @@
+//! What happens to a Pod on a hollow node.
+//!
+//! Responsible for: the turns of a Pod's life, each at its own time. Must not: know what the API
+//! has been told; `talk` compares and decides that.
+//! Read first: [`Life`], then [`Pod::advance`].
+
+use std::{sync::Arc, time::Duration};
+
+use compact_str::CompactString;
+
+use super::{
+    KubeletOptions,
+    shape::Shape,
+    talk::Talk,
+    timers::Due,
+    world::{Try, World},
+};
+use crate::model::Time;
+
+/// A Pod that still needs something from this kubelet.
+#[derive(Debug)]
+pub(super) struct Pod {
+    pub(super) namespace: CompactString,
+    pub(super) name: CompactString,
+    pub(super) uid: CompactString,
+    pub(super) shape: Arc<Shape>,
+    /// UID of the owning Job; kept only where tries are counted per Job.
+    pub(super) job: Option<CompactString>,
+    pub(super) index: Option<u32>,
+    pub(super) generation: i64,
+    pub(super) gated: bool,
+    /// Grace period in seconds, once the Pod is being deleted.
+    pub(super) deletion: Option<i64>,
+    pub(super) life: Life,
+    pub(super) run: Run,
+    pub(super) stop: Option<Stop>,
+    pub(super) talk: Talk,
+    /// The deadline that the timers hold for this Pod.
+    pub(super) due: Option<Due>,
+}
+
+/// Where a Pod is in its life. Variants stand in the order in which they are reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Life {
+    /// Not bound to a node.
+    Unscheduled,
+    /// On a node; the containers start at this time.
+    Starting { at: Time },
+    /// The containers run.
+    Running { until: Time, exit_code: i32 },
+    /// The first container has ended and waits to be started again.
+    BackingOff { until: Time, delay: Duration },
+    /// Nothing runs any more.
+    Ended(Cause),
+}
+
+/// Why a Pod ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// Its containers exited, by themselves or because they were stopped.
+    Exited,
+    /// It outlived its own `activeDeadlineSeconds`.
+    Deadline,
+    /// Its simulation annotations cannot be read.
+    Invalid,
+}
+
+/// What the containers have been through.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Run {
+    pub(super) node: Option<usize>,
+    /// Whether the Pod had its node from the start, so that no binding marked it as scheduled.
+    pub(super) came_bound: bool,
+    pub(super) ip: u32,
+    pub(super) scheduled_at: Time,
+    pub(super) started_at: Time,
+    pub(super) restarts: u32,
+    /// Restarts since the back-off was last reset.
+    pub(super) streak: u32,
+    /// How the latest try of the first container ended.
+    pub(super) ended: Option<Exit>,
+    /// How the try before that ended.
+    pub(super) ended_before: Option<Exit>,
+    /// How the other containers ended.
+    pub(super) others: Option<Exit>,
+}
+
+/// The end of a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Exit {
+    pub(super) code: i32,
+    pub(super) started_at: Time,
+    pub(super) finished_at: Time,
+}
+
+/// The containers have been told to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stop {
+    at: Time,
+    exit_code: i32,
+    cause: Cause,
+}
+
+/// Something that happens by itself. At the same instant the earlier variant goes first: a
+/// container that ends when it is stopped has ended by itself, and one that would start does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    Exit,
+    Stop,
+    Deadline,
+    Start,
+    Restart,
+}
+
+impl Turn {
+    fn why(self) -> &'static str {
+        match self {
+            Self::Exit => "container ends",
+            Self::Stop => "container stops",
+            Self::Deadline => "pod deadline",
+            Self::Start => "container starts",
+            Self::Restart => "container restarts",
+        }
+    }
+}
+
+impl Pod {
+    /// The Pod has a node: its life on it begins.
+    pub(super) fn schedule(&mut self, node: usize, world: &mut World, now: Time) {
+        let run = &mut self.run;
+        (run.node, run.ip, run.scheduled_at) = (Some(node), world.take_ip(), now);
+        self.life = match self.shape.settings {
+            Ok(_) => Life::Starting {
+                at: now + world.options.startup_latency,
+            },
+            Err(_) => Life::Ended(Cause::Invalid),
+        };
+        if self.is_ended() {
+            self.talk.news();
+        }
+    }
+
+    /// The Pod is being deleted, or deleted again with a shorter grace period.
+    pub(super) fn delete(&mut self, grace_secs: i64, options: &KubeletOptions, now: Time) {
+        if self.deletion.is_some_and(|known| known <= grace_secs) {
+            return;
+        }
+        self.deletion = Some(grace_secs);
+        let grace = Duration::from_secs(u64::try_from(grace_secs).unwrap_or(0));
+        if matches!(self.life, Life::Unscheduled | Life::Ended(_)) {
+            return;
+        }
+        self.request_stop(Cause::Exited, grace, options, now);
+    }
+
+    /// Lets everything happen that was due by now, in order.
+    pub(super) fn advance(&mut self, world: &mut World, now: Time) {
+        while let Some((at, turn)) = self.next_turn().filter(|(at, _)| *at <= now) {
+            match turn {
+                Turn::Exit => self.finish_try(&world.options, at),
+                Turn::Stop => self.halt(at),
+                Turn::Deadline => {
+                    let grace = self.shape.grace;
+                    self.request_stop(Cause::Deadline, grace, &world.options, at);
+                }
+                Turn::Start => self.begin_try(world, at),
+                Turn::Restart => {
+                    self.run.restarts += 1;
+                    self.begin_try(world, at);
+                }
+            }
+        }
+    }
+
+    /// When something happens next, and what.
+    pub(super) fn next_due(&self) -> Option<Due> {
+        self.next_turn().map(|(at, turn)| (at, turn.why()))
+    }
+
+    pub(super) fn is_ended(&self) -> bool {
+        matches!(self.life, Life::Ended(_))
+    }
+
+    fn next_turn(&self) -> Option<(Time, Turn)> {
+        let own = match self.life {
+            Life::Unscheduled | Life::Ended(_) => return None,
+            Life::Starting { at } => (at, Turn::Start),
+            Life::Running { until, .. } => (until, Turn::Exit),
+            Life::BackingOff { until, .. } => (until, Turn::Restart),
+        };
+        let forced = match (self.stop, self.shape.deadline) {
+            (Some(stop), _) => Some((stop.at, Turn::Stop)),
+            (None, Some(deadline)) => Some((self.run.scheduled_at + deadline, Turn::Deadline)),
+            (None, None) => None,
+        };
+        Some(forced.map_or(own, |forced| forced.min(own)))
+    }
+
+    fn begin_try(&mut self, world: &mut World, at: Time) {
+        let Try {
+            duration,
+            exit_code,
+        } = world.draw_try(self);
+        self.run.started_at = at;
+        self.life = Life::Running {
+            until: at + duration,
+            exit_code,
+        };
+        self.talk.news();
+    }
+
+    /// The first container ended by itself.
+    fn finish_try(&mut self, options: &KubeletOptions, at: Time) {
+        let Life::Running { exit_code, .. } = self.life else {
+            return;
+        };
+        self.record_exit(exit_code, 0, at);
+        let stays_down = self.stop.is_some() || !self.shape.restarts_after(exit_code);
+        if stays_down {
+            let cause = self.stop.map_or(Cause::Exited, |stop| stop.cause);
+            self.life = Life::Ended(cause);
+            return;
+        }
+        let run = &mut self.run;
+        if at.since(run.started_at) > options.backoff_max() * 2 {
+            run.streak = 0;
+        }
+        let delay = backoff(run.streak, options);
+        run.streak = run.streak.saturating_add(1);
+        self.life = Life::BackingOff {
+            until: at + delay,
+            delay,
+        };
+    }
+
+    /// What was told to stop has stopped.
+    fn halt(&mut self, at: Time) {
+        let Some(stop) = self.stop else { return };
+        if matches!(self.life, Life::Running { .. }) {
+            self.record_exit(stop.exit_code, stop.exit_code, at);
+        }
+        self.life = Life::Ended(stop.cause);
+        self.talk.news();
+    }
+
+    fn record_exit(&mut self, code: i32, code_of_others: i32, at: Time) {
+        let run = &mut self.run;
+        let exit = |code| Exit {
+            code,
+            started_at: run.started_at,
+            finished_at: at,
+        };
+        let others = exit(code_of_others);
+        run.ended_before = run.ended.replace(exit(code));
+        run.others.get_or_insert(others);
+        self.talk.news();
+    }
+
+    fn request_stop(&mut self, cause: Cause, grace: Duration, options: &KubeletOptions, now: Time) {
+        let (delay, exit_code) = match self.life {
+            Life::Running { .. } if options.stop_delay > grace => (grace, SIGKILL),
+            Life::Running { .. } => (options.stop_delay, SIGTERM),
+            Life::Unscheduled | Life::Starting { .. } => (Duration::ZERO, SIGKILL),
+            Life::BackingOff { .. } | Life::Ended(_) => (Duration::ZERO, SIGTERM),
+        };
+        let new = Stop {
+            at: now + delay,
+            exit_code,
+            cause,
+        };
+        self.stop = match self.stop {
+            Some(old) if old.at <= new.at => Some(old),
+            Some(old) => Some(Stop {
+                cause: old.cause,
+                ..new
+            }),
+            None => Some(new),
+        };
+    }
+}
+
+/// The first restart is immediate, the second waits for the base delay, each later one twice as
+/// long, up to the cap.
+fn backoff(streak: u32, options: &KubeletOptions) -> Duration {
+    match streak.checked_sub(1) {
+        None => Duration::ZERO,
+        Some(doublings) => {
+            let factor = 1_u32.checked_shl(doublings).unwrap_or(u32::MAX);
+            options
+                .backoff_base()
+                .saturating_mul(factor)
+                .min(options.backoff_max())
+        }
+    }
+}
+
+/// Exit code of a container that obeys SIGTERM.
+const SIGTERM: i32 = 143;
+/// Exit code of a container that had to be killed.
+const SIGKILL: i32 = 137;

@@ -1,0 +1,277 @@
+//! The hollow kubelet as a machine.
+//!
+//! Responsible for: taking events to the right Pod, and handing out writes and deadlines.
+//! Must not: hold rules of a Pod's life (`life`) or of what to write (`talk`).
+
+use std::collections::VecDeque;
+
+use compact_str::CompactString;
+use hashbrown::HashMap;
+
+use super::{
+    Action, DecodeError, KubeletOptions, PodChange, PodWrite,
+    decode::PodView,
+    life::{Cause, Life, Pod, Run},
+    pods::{PodId, Pods},
+    shape::{Restart, Shapes},
+    status::status_patch,
+    talk::{Said, Talk},
+    timers::{Due, Timers},
+    world::World,
+};
+use crate::model::Time;
+
+/// All hollow nodes, and the scheduler in front of them.
+///
+/// Three kinds of method: `handle_*` take input and `now`; [`Self::poll_write`] gives one thing
+/// to do; [`Self::poll_timeout`] gives the next deadline. After each `handle_*`, call
+/// `poll_write` until it is empty, then `poll_timeout` once. `now` never goes back.
+///
+/// Every write must be answered by [`Self::handle_write_done`] or
+/// [`Self::handle_write_failed`]: there is never more than one write in flight for a Pod, so
+/// that writes of different Pods can be sent side by side and in any order. Watch events may
+/// come before or after the answer to the write that caused them.
+///
+/// A Pod is remembered until the API server shows it at its end, or gone. Work per event grows
+/// with the logarithm of the number of Pods.
+#[derive(Debug)]
+pub struct Kubelet {
+    world: World,
+    nodes: HashMap<String, usize>,
+    shapes: Shapes,
+    pods: Pods,
+    timers: Timers,
+    /// Pods that may have something to say, each at most once.
+    ready: VecDeque<PodId>,
+}
+
+impl Kubelet {
+    /// A kubelet that knows no Pods yet.
+    pub fn new(options: KubeletOptions) -> Self {
+        let names = options.node_names.iter().cloned();
+        Self {
+            nodes: names.zip(0..).collect(),
+            world: World::new(options),
+            shapes: Shapes::default(),
+            pods: Pods::default(),
+            timers: Timers::default(),
+            ready: VecDeque::new(),
+        }
+    }
+
+    /// Takes one event of a watch on Pods, or one Pod of a list.
+    ///
+    /// # Errors
+    ///
+    /// If the Pod cannot be read; then nothing has changed.
+    pub fn handle_pod(&mut self, change: PodChange<'_>, now: Time) -> Result<(), DecodeError> {
+        match change {
+            PodChange::Applied(json) => self.handle_applied(&PodView::read(json)?, now),
+            PodChange::Deleted { uid, .. } => self.forget_uid(uid),
+        }
+        Ok(())
+    }
+
+    /// The write in flight for this Pod has succeeded.
+    pub fn handle_write_done(&mut self, uid: &str, now: Time) {
+        let Some(id) = self.pods.find(uid) else {
+            return;
+        };
+        let Some(pod) = self.pods.get_mut(id) else {
+            return;
+        };
+        match pod.heard_yes() {
+            Some(Said::Bind(node)) if pod.life == Life::Unscheduled => {
+                pod.schedule(node, &mut self.world, now);
+            }
+            Some(Said::Bind(_) | Said::Status(_) | Said::Delete) | None => {}
+        }
+        self.settle(id, now);
+    }
+
+    /// The write in flight for this Pod has failed. With `gone` there is nothing left to write
+    /// to, else it is tried again a little later.
+    pub fn handle_write_failed(&mut self, uid: &str, gone: bool, now: Time) {
+        if gone {
+            return self.forget_uid(uid);
+        }
+        let Some(id) = self.pods.find(uid) else {
+            return;
+        };
+        if let Some(pod) = self.pods.get_mut(id) {
+            pod.heard_no(now);
+        }
+        self.settle(id, now);
+    }
+
+    /// Acts on the deadlines that have passed; harmless when none has.
+    pub fn handle_timeout(&mut self, now: Time) {
+        while let Some(id) = self.timers.first_due(now) {
+            self.settle(id, now);
+        }
+    }
+
+    /// Gives the next write.
+    pub fn poll_write(&mut self) -> Option<PodWrite> {
+        while let Some(id) = self.ready.pop_front() {
+            let Some(pod) = self.pods.get_mut(id) else {
+                continue;
+            };
+            pod.talk.queued = false;
+            if let Some(said) = pod.say_next(&mut self.world) {
+                return Some(render(pod, said, &self.world));
+            }
+        }
+        None
+    }
+
+    /// Gives the moment to call [`Self::handle_timeout`], and why.
+    pub fn poll_timeout(&self) -> Option<(Time, &'static str)> {
+        self.timers.next()
+    }
+
+    /// How many Pods are remembered: those that have not been seen at their end.
+    pub fn pods_remembered(&self) -> usize {
+        self.pods.len()
+    }
+
+    fn handle_applied(&mut self, view: &PodView<'_>, now: Time) {
+        let node = match view
+            .spec
+            .node_name
+            .as_deref()
+            .filter(|name| !name.is_empty())
+        {
+            None => None,
+            Some(name) => match self.nodes.get(name) {
+                Some(node) => Some(*node),
+                // Somebody else's Pod, perhaps after a race for its binding.
+                None => return self.forget_uid(&view.metadata.uid),
+            },
+        };
+        let known = self.pods.find(&view.metadata.uid);
+        if view.is_terminal() {
+            return self.handle_ended(known, view, now);
+        }
+        let id = known.unwrap_or_else(|| self.adopt(view, node.is_some()));
+        let Some(pod) = self.pods.get_mut(id) else {
+            return;
+        };
+        pod.gated = view
+            .spec
+            .scheduling_gates
+            .as_ref()
+            .is_some_and(|gates| !gates.is_empty());
+        if let (Life::Unscheduled, Some(node)) = (pod.life, node) {
+            pod.schedule(node, &mut self.world, now);
+        }
+        self.observe_metadata(id, view, now);
+    }
+
+    /// The API server shows a Pod at its end: all that may be missing is the final delete.
+    fn handle_ended(&mut self, known: Option<PodId>, view: &PodView<'_>, now: Time) {
+        let waits_for_delete = view.metadata.deletion_timestamp.is_some()
+            && view.metadata.deletion_grace_period_seconds != Some(0);
+        if !waits_for_delete {
+            return self.forget_uid(&view.metadata.uid);
+        }
+        let id = known.unwrap_or_else(|| self.adopt(view, true));
+        if let Some(pod) = self.pods.get_mut(id) {
+            if !pod.is_ended() {
+                pod.life = Life::Ended(Cause::Exited);
+            }
+            pod.talk.skip_to_truth();
+        }
+        self.observe_metadata(id, view, now);
+    }
+
+    /// Takes over what the API server says of every Pod at any time.
+    fn observe_metadata(&mut self, id: PodId, view: &PodView<'_>, now: Time) {
+        let Some(pod) = self.pods.get_mut(id) else {
+            return;
+        };
+        pod.generation = pod.generation.max(view.metadata.generation);
+        if view.metadata.deletion_timestamp.is_some() {
+            let grace = view.metadata.deletion_grace_period_seconds.unwrap_or(0);
+            pod.delete(grace, &self.world.options, now);
+        }
+        self.settle(id, now);
+    }
+
+    /// Makes a record for a Pod seen for the first time.
+    fn adopt(&mut self, view: &PodView<'_>, came_bound: bool) -> PodId {
+        let shape = self.shapes.of(view);
+        let counts_tries = shape.restart == Restart::Never
+            && shape
+                .settings
+                .as_ref()
+                .is_ok_and(|settings| settings.fail_attempts.is_some());
+        self.pods.insert(Pod {
+            namespace: CompactString::new(&view.metadata.namespace),
+            name: CompactString::new(&view.metadata.name),
+            uid: CompactString::new(&view.metadata.uid),
+            job: view
+                .job_uid()
+                .filter(|_| counts_tries)
+                .map(CompactString::new),
+            index: view.completion_index(),
+            shape,
+            generation: view.metadata.generation,
+            gated: false,
+            deletion: None,
+            life: Life::Unscheduled,
+            run: Run {
+                came_bound,
+                restarts: view.restarts(),
+                ..Run::default()
+            },
+            stop: None,
+            talk: Talk::default(),
+            due: None,
+        })
+    }
+
+    /// Brings a Pod up to `now`, and its deadline and place in the queue with it.
+    fn settle(&mut self, id: PodId, now: Time) {
+        let Some(pod) = self.pods.get_mut(id) else {
+            return;
+        };
+        pod.advance(&mut self.world, now);
+        pod.end_retry_wait(now);
+        let due = earliest(pod.next_due(), pod.retry_due());
+        self.timers.reset(id, pod.due, due);
+        pod.due = due;
+        if pod.has_something_to_say() && !pod.talk.queued {
+            pod.talk.queued = true;
+            self.ready.push_back(id);
+        }
+    }
+
+    fn forget_uid(&mut self, uid: &str) {
+        if let Some(id) = self.pods.find(uid)
+            && let Some(pod) = self.pods.remove(id)
+        {
+            self.timers.reset(id, pod.due, None);
+        }
+    }
+}
+
+fn earliest(one: Option<Due>, other: Option<Due>) -> Option<Due> {
+    one.into_iter().chain(other).min_by_key(|(at, _)| *at)
+}
+
+fn render(pod: &Pod, said: Said, world: &World) -> PodWrite {
+    let action = match said {
+        Said::Bind(node) => Action::Bind {
+            node: world.options.node_names[node].clone(),
+        },
+        Said::Status(_) => Action::Status(status_patch(pod)),
+        Said::Delete => Action::Delete,
+    };
+    PodWrite {
+        namespace: pod.namespace.to_string(),
+        name: pod.name.to_string(),
+        uid: pod.uid.to_string(),
+        action,
+    }
+}

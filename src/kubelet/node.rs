@@ -1,0 +1,103 @@
+//! The Node objects of the hollow nodes.
+//!
+//! Responsible for: rendering them. Must not: keep them alive; there are no heartbeats, and the
+//! embedded cluster has nobody who would miss them.
+
+use serde_json::{Value, json};
+
+use super::KubeletOptions;
+use crate::model::Time;
+
+/// One Node per name, Ready and with room for everything; to be created when the kubelet starts.
+pub fn node_objects(options: &KubeletOptions, now: Time) -> Vec<Value> {
+    options
+        .node_names
+        .iter()
+        .enumerate()
+        .map(|(nth, name)| node_object(nth, name, now))
+        .collect()
+}
+
+/// The address of a node, by its place in the list.
+pub(super) fn node_ip(nth: usize) -> String {
+    let host = nth + 2;
+    format!("172.18.{}.{}", host >> 8 & 0xff, host & 0xff)
+}
+
+fn node_object(nth: usize, name: &str, now: Time) -> Value {
+    let room = json!({"cpu": "1k", "memory": "1Ti", "ephemeral-storage": "1Ti", "pods": "1M"});
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {
+                "kubernetes.io/hostname": name,
+                "kubernetes.io/os": "linux",
+                "kubernetes.io/arch": "amd64",
+                "sim.lakh.dev/node": "hollow",
+            },
+        },
+        "spec": {},
+        "status": {
+            "addresses": [
+                {"type": "InternalIP", "address": node_ip(nth)},
+                {"type": "Hostname", "address": name},
+            ],
+            "capacity": room,
+            "allocatable": room,
+            "conditions": conditions(&now.to_rfc3339()),
+            "nodeInfo": {
+                "architecture": "amd64",
+                "operatingSystem": "linux",
+                "osImage": "hollow",
+                "kernelVersion": "hollow",
+                "containerRuntimeVersion": "hollow://0",
+                "kubeletVersion": concat!("v1.36.0-lakh-", env!("CARGO_PKG_VERSION")),
+                "kubeProxyVersion": "",
+                "machineID": "",
+                "systemUUID": "",
+                "bootID": "",
+            },
+        },
+    })
+}
+
+fn conditions(now: &str) -> Value {
+    let condition = |kind: &str, status: &str, reason: &str, message: &str| {
+        json!({
+            "type": kind,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": now,
+        })
+    };
+    json!([
+        condition(
+            "MemoryPressure",
+            "False",
+            "KubeletHasSufficientMemory",
+            "memory is plentiful"
+        ),
+        condition(
+            "DiskPressure",
+            "False",
+            "KubeletHasNoDiskPressure",
+            "disk is plentiful"
+        ),
+        condition(
+            "PIDPressure",
+            "False",
+            "KubeletHasSufficientPID",
+            "process ids are plentiful"
+        ),
+        condition(
+            "Ready",
+            "True",
+            "KubeletReady",
+            "the hollow kubelet is ready"
+        ),
+    ])
+}

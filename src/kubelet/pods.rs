@@ -1,0 +1,52 @@
+//! Where the records of living Pods are kept.
+//!
+//! Responsible for: finding a record by UID and by a small number. Must not: look inside.
+
+use compact_str::CompactString;
+use hashbrown::HashMap;
+
+use super::life::Pod;
+
+/// A small number for a Pod, handed out again after the Pod is forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct PodId(u32);
+
+/// The Pods that still need something from this kubelet.
+#[derive(Debug, Default)]
+pub(super) struct Pods {
+    slots: Vec<Option<Box<Pod>>>,
+    free: Vec<PodId>,
+    by_uid: HashMap<CompactString, PodId>,
+}
+
+impl Pods {
+    pub(super) fn len(&self) -> usize {
+        self.by_uid.len()
+    }
+
+    pub(super) fn find(&self, uid: &str) -> Option<PodId> {
+        self.by_uid.get(uid).copied()
+    }
+
+    pub(super) fn insert(&mut self, pod: Pod) -> PodId {
+        let uid = pod.uid.clone();
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            PodId(u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 Pods fit in memory"))
+        });
+        self.slots[id.0 as usize] = Some(Box::new(pod));
+        self.by_uid.insert(uid, id);
+        id
+    }
+
+    pub(super) fn get_mut(&mut self, id: PodId) -> Option<&mut Pod> {
+        self.slots.get_mut(id.0 as usize)?.as_deref_mut()
+    }
+
+    pub(super) fn remove(&mut self, id: PodId) -> Option<Box<Pod>> {
+        let pod = self.slots.get_mut(id.0 as usize)?.take()?;
+        self.by_uid.remove(&pod.uid);
+        self.free.push(id);
+        Some(pod)
+    }
+}

@@ -1,0 +1,243 @@
+//! What a single Pod asks of the simulation, by annotations of its template.
+//!
+//! Responsible for: reading those annotations, and deciding how a try of such a Pod ends.
+//! Must not: guess. An annotation that cannot be read is an error that the Pod's status shows.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use super::{decode::Annotations, duration::parse_go_duration};
+
+/// How long the containers run, as a Go duration.
+pub const DURATION: &str = "sim.lakh.dev/duration";
+/// What the first container exits with, 0 to 255; with one of the next two, only where they apply.
+pub const EXIT_CODE: &str = "sim.lakh.dev/exit-code";
+/// The completion indexes that fail, such as `0-3,7`; the others succeed.
+pub const FAIL_INDEXES: &str = "sim.lakh.dev/fail-indexes";
+/// How many tries fail before one succeeds.
+pub const FAIL_ATTEMPTS: &str = "sim.lakh.dev/fail-attempts";
+/// What the first init container exits with.
+pub const INIT_EXIT_CODE: &str = "sim.lakh.dev/init-exit-code";
+/// `status.reason` of a Pod whose annotations cannot be read; the message says which and why.
+pub const INVALID_ANNOTATION_REASON: &str = "InvalidSimAnnotation";
+
+/// The wishes of one Pod template.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Settings {
+    pub(super) duration: Option<Duration>,
+    pub(super) init_exit_code: u8,
+    pub(super) fail_attempts: Option<u32>,
+    exit_code: Option<u8>,
+    fail_indexes: Option<Box<[RangeInclusive<u32>]>>,
+}
+
+/// How a try ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// With this code, because the Pod says so.
+    Exit(u8),
+    /// As the kubelet's own options say.
+    Unsaid,
+}
+
+impl Settings {
+    /// Reads the annotations; the error names the first that makes no sense, and its value.
+    pub(super) fn read(annotations: &Annotations, indexed: bool) -> Result<Self, String> {
+        let exit_code = read(
+            EXIT_CODE,
+            annotations.exit_code.as_deref(),
+            CODE_FORM,
+            parse_code,
+        )?;
+        let indexes = annotations.fail_indexes.as_deref();
+        let attempts = annotations.fail_attempts.as_deref();
+        let settings = Self {
+            duration: read(
+                DURATION,
+                annotations.duration.as_deref(),
+                "must be a duration such as 200ms or 1m30s",
+                parse_go_duration,
+            )?,
+            init_exit_code: read(
+                INIT_EXIT_CODE,
+                annotations.init_exit_code.as_deref(),
+                CODE_FORM,
+                parse_code,
+            )?
+            .unwrap_or(0),
+            fail_attempts: read(FAIL_ATTEMPTS, attempts, "must be a count", |t| {
+                t.parse().ok()
+            })?,
+            fail_indexes: read(
+                FAIL_INDEXES,
+                indexes,
+                "must be a list of indexes and ranges such as 0-3,7",
+                parse_indexes,
+            )?,
+            exit_code,
+        };
+        if let Some(value) = indexes.filter(|_| !indexed) {
+            return Err(complaint(
+                FAIL_INDEXES,
+                value,
+                "needs a Pod with a completion index",
+            ));
+        }
+        if exit_code == Some(0) && (indexes.is_some() || attempts.is_some()) {
+            return Err(complaint(
+                EXIT_CODE,
+                "0",
+                "does not fail, but other annotations ask to",
+            ));
+        }
+        Ok(settings)
+    }
+
+    /// How the try with this number (from 0) ends.
+    pub(super) fn fate(&self, index: Option<u32>, try_number: u32) -> Fate {
+        if self.fail_indexes.is_none() && self.fail_attempts.is_none() {
+            return self.exit_code.map_or(Fate::Unsaid, Fate::Exit);
+        }
+        let index_fails = self.fail_indexes.as_deref().is_none_or(|ranges| {
+            index.is_some_and(|index| ranges.iter().any(|range| range.contains(&index)))
+        });
+        let try_fails = self.fail_attempts.is_none_or(|count| try_number < count);
+        if index_fails && try_fails {
+            Fate::Exit(self.exit_code.unwrap_or(1))
+        } else {
+            Fate::Exit(0)
+        }
+    }
+}
+
+fn read<T>(
+    annotation: &str,
+    value: Option<&str>,
+    form: &str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Result<Option<T>, String> {
+    let Some(value) = value else { return Ok(None) };
+    parse(value)
+        .map(Some)
+        .ok_or_else(|| complaint(annotation, value, form))
+}
+
+fn complaint(annotation: &str, value: &str, what: &str) -> String {
+    format!("annotation {annotation}: {value:?} {what}")
+}
+
+fn parse_code(text: &str) -> Option<u8> {
+    text.parse().ok()
+}
+
+fn parse_indexes(text: &str) -> Option<Box<[RangeInclusive<u32>]>> {
+    text.split(',').map(parse_range).collect()
+}
+
+fn parse_range(text: &str) -> Option<RangeInclusive<u32>> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let range = first.trim().parse().ok()?..=last.trim().parse().ok()?;
+    (!range.is_empty()).then_some(range)
+}
+
+const CODE_FORM: &str = "must be an exit code from 0 to 255";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn annotations(text: &str) -> Annotations {
+        let fields = text.split_whitespace().map(|pair| {
+            let (key, value) = pair.split_once('=').expect("test cases say key=value");
+            (format!("sim.lakh.dev/{key}"), value.into())
+        });
+        let object: serde_json::Map<String, serde_json::Value> = fields.collect();
+        serde_json::from_value(object.into()).expect("annotations are texts")
+    }
+
+    #[test]
+    fn annotations_decide_how_tries_end() {
+        // Annotations, then "index/try" and the exit code that follows ("?" is unsaid).
+        let cases = [
+            ("", "0/0=? 7/3=?"),
+            ("exit-code=42", "0/0=42 7/3=42"),
+            ("exit-code=0", "0/0=0"),
+            ("fail-indexes=0-3,7", "0/0=1 3/9=1 4/0=0 7/0=1 8/0=0"),
+            ("fail-indexes=5 exit-code=42", "5/0=42 4/0=0"),
+            ("fail-attempts=2", "0/0=1 9/1=1 0/2=0"),
+            ("fail-attempts=0", "0/0=0"),
+            (
+                "fail-attempts=1 fail-indexes=2,4-4 exit-code=3",
+                "2/0=3 2/1=0 3/0=0 4/0=3",
+            ),
+        ];
+        for (text, want) in cases {
+            let settings = Settings::read(&annotations(text), true).expect(text);
+            let got: Vec<String> = want
+                .split_whitespace()
+                .map(|case| {
+                    let (key, _) = case.split_once('=').expect("cases say index/try=code");
+                    let (index, try_number) = key.split_once('/').expect("index/try");
+                    let (index, try_number) = (
+                        index.parse().expect("index"),
+                        try_number.parse().expect("try"),
+                    );
+                    match settings.fate(Some(index), try_number) {
+                        Fate::Exit(code) => format!("{key}={code}"),
+                        Fate::Unsaid => format!("{key}=?"),
+                    }
+                })
+                .collect();
+            assert_eq!(got.join(" "), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        let cases = [
+            (
+                true,
+                "duration=5",
+                r#"/duration: "5" must be a duration such as 200ms or 1m30s"#,
+            ),
+            (
+                true,
+                "exit-code=256",
+                r#"/exit-code: "256" must be an exit code from 0 to 255"#,
+            ),
+            (
+                true,
+                "init-exit-code=x",
+                r#"/init-exit-code: "x" must be an exit code from 0 to 255"#,
+            ),
+            (
+                true,
+                "fail-attempts=-1",
+                r#"/fail-attempts: "-1" must be a count"#,
+            ),
+            (
+                true,
+                "fail-indexes=3-1",
+                r#"/fail-indexes: "3-1" must be a list of indexes and ranges such as 0-3,7"#,
+            ),
+            (
+                true,
+                "fail-indexes=1,,2",
+                r#"/fail-indexes: "1,,2" must be a list of indexes and ranges such as 0-3,7"#,
+            ),
+            (
+                false,
+                "fail-indexes=1",
+                r#"/fail-indexes: "1" needs a Pod with a completion index"#,
+            ),
+            (
+                true,
+                "fail-attempts=1 exit-code=0",
+                r#"/exit-code: "0" does not fail, but other annotations ask to"#,
+            ),
+        ];
+        for (indexed, text, want) in cases {
+            let got = Settings::read(&annotations(text), indexed).expect_err(text);
+            assert_eq!(got, format!("annotation sim.lakh.dev{want}"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What the Pods of one template have in common.
+//!
+//! Responsible for: the owned, checked form of a Pod's spec, shared between equal Pods.
+//! Must not: hold anything that differs from Pod to Pod, or the sharing is lost.
+
+use std::{sync::Arc, time::Duration};
+
+use compact_str::CompactString;
+
+use super::{
+    decode::{Annotations, Container, PodView},
+    settings::Settings,
+};
+
+/// The spec of a Pod, as far as it matters here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) containers: Box<[Named]>,
+    pub(super) inits: Box<[Named]>,
+    pub(super) restart: Restart,
+    pub(super) grace: Duration,
+    pub(super) deadline: Option<Duration>,
+    /// The wishes of the Pod, or what is wrong with them.
+    pub(super) settings: Result<Settings, String>,
+}
+
+/// A container by name and image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Named {
+    pub(super) name: CompactString,
+    pub(super) image: CompactString,
+    pub(super) sidecar: bool,
+}
+
+/// When a container that has ended is started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Restart {
+    Always,
+    OnFailure,
+    Never,
+}
+
+impl Shape {
+    fn read(view: &PodView<'_>) -> Self {
+        let spec = &view.spec;
+        let none = Annotations::default();
+        let annotations = view.metadata.annotations.as_ref().unwrap_or(&none);
+        Self {
+            containers: named(spec.containers.as_deref()),
+            inits: named(spec.init_containers.as_deref()),
+            restart: match spec.restart_policy.as_deref() {
+                Some("Never") => Restart::Never,
+                Some("OnFailure") => Restart::OnFailure,
+                _ => Restart::Always,
+            },
+            grace: secs(
+                spec.termination_grace_period_seconds
+                    .unwrap_or(DEFAULT_GRACE_SECS),
+            ),
+            deadline: spec.active_deadline_seconds.map(secs),
+            settings: Settings::read(annotations, view.completion_index().is_some()),
+        }
+    }
+
+    /// What the first regular init container exits with.
+    pub(super) fn init_exit_code(&self) -> u8 {
+        let has_init = self.inits.iter().any(|init| !init.sidecar);
+        self.settings.as_ref().map_or(0, |s| s.init_exit_code) * u8::from(has_init)
+    }
+
+    /// Whether a container that exited with this code is started again.
+    pub(super) fn restarts_after(&self, exit_code: i32) -> bool {
+        match self.restart {
+            Restart::Always => true,
+            Restart::OnFailure => exit_code != 0,
+            Restart::Never => false,
+        }
+    }
+}
+
+/// Gives equal Pods one shape. Only the latest is remembered: Pods of a Job come in rows.
+#[derive(Debug, Default)]
+pub(super) struct Shapes {
+    latest: Option<Arc<Shape>>,
+}
+
+impl Shapes {
+    pub(super) fn of(&mut self, view: &PodView<'_>) -> Arc<Shape> {
+        let shape = Shape::read(view);
+        match &self.latest {
+            Some(latest) if **latest == shape => Arc::clone(latest),
+            _ => Arc::clone(self.latest.insert(Arc::new(shape))),
+        }
+    }
+}
+
+fn named(containers: Option<&[Container<'_>]>) -> Box<[Named]> {
+    let containers = containers.unwrap_or_default().iter();
+    containers
+        .map(|container| Named {
+            name: CompactString::new(&*container.name),
+            image: CompactString::new(container.image.as_deref().unwrap_or_default()),
+            sidecar: container.restart_policy.as_deref() == Some("Always"),
+        })
+        .collect()
+}
+
+fn secs(secs: i64) -> Duration {
+    Duration::from_secs(u64::try_from(secs).unwrap_or(0))
+}
+
+/// The API server's default; seen only if it did not fill the field in.
+const DEFAULT_GRACE_SECS: i64 = 30;

@@ -1,0 +1,131 @@
+//! The status of a Pod, as the patch that tells it to the API server.
+//!
+//! Responsible for: the patch as a whole, and its phase. Must not: decide anything; it draws what
+//! `life` says. Conditions and containers have files of their own.
+
+use serde::Serialize;
+
+use super::{
+    INVALID_ANNOTATION_REASON,
+    conditions::{Condition, conditions},
+    containers::{ContainerStatus, container_statuses, init_statuses},
+    life::{Cause, Life, Pod},
+    node::node_ip,
+};
+use crate::model::Time;
+
+/// Renders a strategic merge patch for the Pod's status sub-resource, guarded by the Pod's UID.
+pub(super) fn status_patch(pod: &Pod) -> Vec<u8> {
+    let host_ip = node_ip(pod.run.node.unwrap_or_default());
+    let [_, b, c, d] = pod.run.ip.to_be_bytes();
+    let pod_ip = format!("10.{b}.{c}.{d}");
+    let (reason, message) = reason_and_message(pod);
+    let patch = Patch {
+        metadata: Guard { uid: &pod.uid },
+        status: Status {
+            observed_generation: pod.generation,
+            phase: phase(pod),
+            reason,
+            message,
+            start_time: pod.run.scheduled_at.to_rfc3339(),
+            host_ip: &host_ip,
+            host_ips: [Ip { ip: &host_ip }],
+            pod_ip: &pod_ip,
+            pod_ips: [Ip { ip: &pod_ip }],
+            conditions: conditions(pod),
+            init_container_statuses: init_statuses(pod),
+            container_statuses: container_statuses(pod),
+        },
+    };
+    serde_json::to_vec(&patch).expect("a status holds only texts, numbers and lists of them")
+}
+
+/// The phase that follows from the Pod's life.
+pub(super) fn phase(pod: &Pod) -> &'static str {
+    match pod.life {
+        Life::Unscheduled | Life::Starting { .. } => "Pending",
+        Life::Running { .. } | Life::BackingOff { .. } if pod.shape.init_exit_code() != 0 => {
+            "Pending"
+        }
+        Life::Running { .. } | Life::BackingOff { .. } => "Running",
+        Life::Ended(Cause::Exited) if has_succeeded(pod) => "Succeeded",
+        Life::Ended(_) => "Failed",
+    }
+}
+
+/// When the Pod ended; only of interest once it has.
+pub(super) fn end_time(pod: &Pod) -> Time {
+    pod.run
+        .ended
+        .map_or(pod.run.scheduled_at, |exit| exit.finished_at)
+}
+
+fn has_succeeded(pod: &Pod) -> bool {
+    let exits = [pod.run.ended, pod.run.others];
+    exits
+        .iter()
+        .all(|exit| exit.is_some_and(|exit| exit.code == 0))
+}
+
+fn reason_and_message(pod: &Pod) -> (Option<&str>, Option<&str>) {
+    match (pod.life, &pod.shape.settings) {
+        (Life::Ended(Cause::Deadline), _) => (Some("DeadlineExceeded"), Some(DEADLINE_MESSAGE)),
+        (Life::Ended(Cause::Invalid), Err(message)) => {
+            (Some(INVALID_ANNOTATION_REASON), Some(message))
+        }
+        _ => (None, None),
+    }
+}
+
+#[derive(Serialize)]
+struct Patch<'a> {
+    metadata: Guard<'a>,
+    status: Status<'a>,
+}
+
+#[derive(Serialize)]
+struct Guard<'a> {
+    uid: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Status<'a> {
+    #[serde(skip_serializing_if = "is_zero")]
+    observed_generation: i64,
+    phase: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a str>,
+    start_time: String,
+    #[serde(rename = "hostIP")]
+    host_ip: &'a str,
+    #[serde(rename = "hostIPs")]
+    host_ips: [Ip<'a>; 1],
+    #[serde(rename = "podIP")]
+    pod_ip: &'a str,
+    #[serde(rename = "podIPs")]
+    pod_ips: [Ip<'a>; 1],
+    conditions: Vec<Condition>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    init_container_statuses: Vec<ContainerStatus<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    container_statuses: Vec<ContainerStatus<'a>>,
+}
+
+#[derive(Serialize)]
+struct Ip<'a> {
+    ip: &'a str,
+}
+
+/// Whether a number stands for "not known".
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the serializer passes a reference"
+)]
+pub(super) fn is_zero(number: &i64) -> bool {
+    *number == 0
+}
+
+const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";

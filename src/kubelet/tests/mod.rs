@@ -1,0 +1,9 @@
+//! Tests of the kubelet as data: a script goes in, the writes come out as short lines.
+//!
+//! Responsible for: the cases, by rule. The stage they play on is in `stage`.
+
+mod chaos;
+mod life;
+mod stage;
+mod statuses;
+mod writes;

@@ -1,0 +1,392 @@
+//! The stage for scripted tests: a kubelet, a virtual clock, and just enough of an API server.
+//!
+//! Responsible for: playing a script and printing what the kubelet wrote.
+//! Must not: hold rules of the kubelet, or the tests would prove nothing.
+//!
+//! A script has one command per line:
+//!
+//! - `pod NAME key=value ...`: a Pod appears. Keys: `restart`, `node`, `phase`, `restarts`,
+//!   `gate`, `deleting` (the grace period), `deadline`, `index`, `job`, `containers`, `inits`
+//!   (`name!` is a sidecar), or a simulation annotation.
+//! - `ungate NAME`, `delete NAME GRACE`, `gone NAME`: what happens to it.
+//! - `refuse NAME COUNT`, `missing NAME`: how its next writes are answered.
+//! - `hold`, `release`: answers and watch events are kept back, and let go.
+//! - `until TIME`: time passes, as a Go duration since the start.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use serde_json::{Value, json};
+
+use crate::{
+    kubelet::{
+        Action, Kubelet, KubeletOptions, PodChange, PodWrite, format_go_duration, parse_go_duration,
+    },
+    model::Time,
+};
+
+/// Plays the script and compares the writes, one per line, with `want`.
+#[track_caller]
+pub(super) fn check(options: KubeletOptions, script: &str, want: &str) {
+    let got = play(options, script);
+    let want: String = want
+        .lines()
+        .map(str::trim)
+        .filter(|l| !l.is_empty())
+        .fold(String::new(), |all, line| all + line + "\n");
+    assert_eq!(got, want, "\n--- got\n{got}--- want\n{want}");
+}
+
+/// Plays the script and gives the writes, one per line.
+pub(super) fn play(options: KubeletOptions, script: &str) -> String {
+    let mut stage = Stage::new(options);
+    for line in script
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+    {
+        stage.command(line);
+        stage.drain();
+    }
+    stage.log
+}
+
+/// A kubelet and what surrounds it.
+pub(super) struct Stage {
+    pub(super) kubelet: Kubelet,
+    pub(super) now: Time,
+    /// The latest status patches, by Pod name.
+    pub(super) patches: BTreeMap<String, Value>,
+    pods: BTreeMap<String, Value>,
+    refusals: BTreeMap<String, usize>,
+    missing: Vec<String>,
+    held: Option<Vec<String>>,
+    log: String,
+}
+
+impl Stage {
+    pub(super) fn new(options: KubeletOptions) -> Self {
+        Self {
+            kubelet: Kubelet::new(options),
+            now: Time::from_secs(0),
+            patches: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            refusals: BTreeMap::new(),
+            missing: Vec::new(),
+            held: None,
+            log: String::new(),
+        }
+    }
+
+    pub(super) fn command(&mut self, line: &str) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["pod", name, ..] => {
+                self.pods.insert(name.to_owned(), pod(name, &words[2..]));
+                self.show(name);
+            }
+            ["ungate", name] => {
+                self.edit(name, |pod| pod["spec"]["schedulingGates"] = json!([]));
+                self.show(name);
+            }
+            ["delete", name, grace] => {
+                let grace: i64 = grace.parse().expect("a grace period in seconds");
+                let grace = self.granted_grace(name, grace);
+                if !self.can_shorten(name, grace) {
+                    return;
+                }
+                self.edit(name, |pod| {
+                    pod["metadata"]["deletionTimestamp"] = json!("2000-01-01T00:00:00Z");
+                    pod["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
+                });
+                self.show(name);
+            }
+            ["gone", name] => {
+                let (namespace, uid) = ("ns", uid_of(name));
+                let change = PodChange::Deleted {
+                    namespace,
+                    name,
+                    uid: &uid,
+                };
+                self.kubelet
+                    .handle_pod(change, self.now)
+                    .expect("a deletion is always read");
+                self.pods.remove(name);
+            }
+            ["refuse", name, count] => {
+                self.refusals
+                    .insert(name.to_owned(), count.parse().expect("a count"));
+            }
+            ["missing", name] => self.missing.push(name.to_owned()),
+            ["hold"] => self.held = Some(Vec::new()),
+            ["release"] => {
+                for name in self.held.take().expect("release follows hold") {
+                    self.kubelet.handle_write_done(&uid_of(&name), self.now);
+                    self.show(&name);
+                }
+            }
+            ["until", time] => self.pass_until(time),
+            _ => panic!("no such command: {line}"),
+        }
+    }
+
+    /// The Pods that exist.
+    pub(super) fn living(&self) -> Vec<String> {
+        self.pods.keys().cloned().collect()
+    }
+
+    /// The Pods that have no node.
+    pub(super) fn unbound(&self) -> Vec<String> {
+        let unbound = self
+            .pods
+            .iter()
+            .filter(|(_, pod)| pod["spec"].get("nodeName").is_none());
+        unbound.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Whether answers are kept back.
+    pub(super) fn is_holding(&self) -> bool {
+        self.held.is_some()
+    }
+
+    pub(super) fn drain(&mut self) {
+        while let Some(write) = self.kubelet.poll_write() {
+            self.answer(&write);
+        }
+    }
+
+    fn pass_until(&mut self, time: &str) {
+        let end = Time::from_secs(0) + parse_go_duration(time).expect("a Go duration");
+        while let Some((at, _)) = self.kubelet.poll_timeout().filter(|(at, _)| *at <= end) {
+            assert!(at >= self.now, "deadlines never lie in the past");
+            self.now = at;
+            self.kubelet.handle_timeout(at);
+            self.drain();
+        }
+        self.now = end;
+    }
+
+    fn answer(&mut self, write: &PodWrite) {
+        let name = write.name.clone();
+        self.assert_allowed(write);
+        let time = format_go_duration(self.now.since(Time::from_secs(0)));
+        let text = describe(write);
+        if let Some(left) = self.refusals.get_mut(&name).filter(|left| **left > 0) {
+            *left -= 1;
+            writeln!(self.log, "{time} {name} {text} (refused)").expect("texts grow");
+            return self
+                .kubelet
+                .handle_write_failed(&write.uid, false, self.now);
+        }
+        let Some(pod) = self
+            .pods
+            .get(&name)
+            .filter(|_| !self.missing.contains(&name))
+        else {
+            writeln!(self.log, "{time} {name} {text} (missing)").expect("texts grow");
+            return self.kubelet.handle_write_failed(&write.uid, true, self.now);
+        };
+        if matches!(write.action, Action::Bind { .. }) && is_deleted(pod) {
+            return self
+                .kubelet
+                .handle_write_failed(&write.uid, false, self.now);
+        }
+        writeln!(self.log, "{time} {name} {text}").expect("texts grow");
+        self.store(&name, &write.action);
+        match &mut self.held {
+            Some(held) => held.push(name),
+            None => {
+                // The watch may be faster than the answer, and slower; both are tried in turn.
+                if self.log.len().is_multiple_of(2) {
+                    self.show(&name);
+                    self.kubelet.handle_write_done(&write.uid, self.now);
+                } else {
+                    self.kubelet.handle_write_done(&write.uid, self.now);
+                    self.show(&name);
+                }
+            }
+        }
+    }
+
+    /// What must never happen, whatever the script.
+    fn assert_allowed(&self, write: &PodWrite) {
+        let held = self.held.iter().flatten();
+        assert!(
+            held.clone().all(|name| *name != write.name),
+            "a second write is in flight for {}:\n{}",
+            write.name,
+            self.log
+        );
+        let Some(pod) = self.pods.get(&write.name) else {
+            return;
+        };
+        match &write.action {
+            Action::Bind { .. } => assert!(pod["spec"].get("nodeName").is_none(), "bound twice"),
+            Action::Status(_) => assert!(!is_ended(pod), "back from its end"),
+            Action::Delete => assert!(is_ended(pod) && is_deleted(pod), "deleted before its end"),
+        }
+    }
+
+    /// The API server gives no time to a Pod that has ended, or has no node.
+    fn granted_grace(&self, name: &str, grace: i64) -> i64 {
+        let pod = &self.pods[name];
+        if is_ended(pod) || pod["spec"].get("nodeName").is_none() {
+            0
+        } else {
+            grace
+        }
+    }
+
+    /// The API server takes a second delete only if it is shorter.
+    fn can_shorten(&self, name: &str, grace: i64) -> bool {
+        let known = &self.pods[name]["metadata"]["deletionGracePeriodSeconds"];
+        known.as_i64().is_none_or(|known| grace < known)
+    }
+
+    fn store(&mut self, name: &str, action: &Action) {
+        match action {
+            Action::Bind { node } => self.edit(name, |pod| pod["spec"]["nodeName"] = json!(node)),
+            Action::Status(patch) => {
+                let patch: Value = serde_json::from_slice(patch).expect("patches are JSON");
+                self.edit(name, |pod| pod["status"] = patch["status"].clone());
+                self.patches.insert(name.to_owned(), patch);
+            }
+            // A finalizer keeps the Pod: the grace period becomes zero, and that is all.
+            Action::Delete => self.edit(name, |pod| {
+                pod["metadata"]["deletionGracePeriodSeconds"] = json!(0);
+            }),
+        }
+    }
+
+    fn edit(&mut self, name: &str, change: impl FnOnce(&mut Value)) {
+        change(self.pods.get_mut(name).expect("the Pod is in the script"));
+    }
+
+    /// Sends the Pod as it is now; one that is gone is not shown again.
+    fn show(&mut self, name: &str) {
+        let Some(pod) = self.pods.get(name) else {
+            return;
+        };
+        let json = pod.to_string();
+        let change = PodChange::Applied(json.as_bytes());
+        self.kubelet
+            .handle_pod(change, self.now)
+            .expect("test Pods can be read");
+    }
+}
+
+/// One line for a write: the phase, then each container, then whether the Pod is ready.
+fn describe(write: &PodWrite) -> String {
+    let patch = match &write.action {
+        Action::Bind { node } => return format!("bind {node}"),
+        Action::Delete => return "delete".to_owned(),
+        Action::Status(patch) => patch,
+    };
+    let patch: Value = serde_json::from_slice(patch).expect("patches are JSON");
+    assert_eq!(patch["metadata"]["uid"], uid_of(&write.name));
+    let status = &patch["status"];
+    let mut text = status["phase"].as_str().expect("a phase").to_owned();
+    if let Some(reason) = status["reason"].as_str() {
+        write!(text, " {reason}").expect("texts grow");
+    }
+    for kind in ["initContainerStatuses", "containerStatuses"] {
+        for container in status[kind].as_array().into_iter().flatten() {
+            write!(text, " {}", describe_container(container)).expect("texts grow");
+        }
+    }
+    let conditions = status["conditions"].as_array().expect("conditions");
+    if conditions
+        .iter()
+        .any(|c| c["type"] == "Ready" && c["status"] == "True")
+    {
+        text.push_str(" ready");
+    }
+    text
+}
+
+fn describe_container(container: &Value) -> String {
+    let name = container["name"].as_str().expect("a name");
+    let state = &container["state"];
+    let state = if let Some(ended) = state.get("terminated") {
+        format!(
+            "{}:{}",
+            ended["exitCode"],
+            ended["reason"].as_str().expect("a reason")
+        )
+    } else if let Some(waiting) = state.get("waiting") {
+        waiting["reason"].as_str().expect("a reason").to_owned()
+    } else {
+        "running".to_owned()
+    };
+    let restarts = match container["restartCount"].as_u64() {
+        Some(0) => String::new(),
+        count => format!(" x{}", count.expect("a count")),
+    };
+    let last = match &container["lastState"]["terminated"]["exitCode"] {
+        Value::Null => String::new(),
+        code => format!(" last {code}"),
+    };
+    format!("[{name} {state}{restarts}{last}]")
+}
+
+fn is_ended(pod: &Value) -> bool {
+    pod["status"]["phase"] == "Succeeded" || pod["status"]["phase"] == "Failed"
+}
+
+fn is_deleted(pod: &Value) -> bool {
+    pod["metadata"].get("deletionTimestamp").is_some()
+}
+
+/// Builds a Pod as the API server shows it.
+fn pod(name: &str, settings: &[&str]) -> Value {
+    let mut pod = json!({
+        "metadata": {"name": name, "namespace": "ns", "uid": uid_of(name), "annotations": {}},
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "busybox"}]},
+        "status": {"phase": "Pending"},
+    });
+    for setting in settings {
+        let (key, value) = setting.split_once('=').expect("settings are key=value");
+        let value = value.replace('_', " ");
+        match key {
+            "restart" => pod["spec"]["restartPolicy"] = json!(value),
+            "node" => pod["spec"]["nodeName"] = json!(value),
+            "phase" => pod["status"]["phase"] = json!(value),
+            "restarts" => {
+                let count: u32 = value.parse().expect("a count");
+                pod["status"]["containerStatuses"] = json!([{"restartCount": count}]);
+            }
+            "gate" => pod["spec"]["schedulingGates"] = json!([{"name": value}]),
+            "deleting" => {
+                let grace: i64 = value.parse().expect("a grace period in seconds");
+                pod["metadata"]["deletionTimestamp"] = json!("2000-01-01T00:00:00Z");
+                pod["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
+            }
+            "deadline" => {
+                let secs: i64 = value.parse().expect("seconds");
+                pod["spec"]["activeDeadlineSeconds"] = json!(secs);
+            }
+            "index" => {
+                let key = "batch.kubernetes.io/job-completion-index";
+                pod["metadata"]["annotations"][key] = json!(value);
+            }
+            "job" => {
+                pod["metadata"]["ownerReferences"] = json!([{"kind": "Job", "uid": value}]);
+            }
+            "containers" => pod["spec"]["containers"] = containers(&value),
+            "inits" => pod["spec"]["initContainers"] = containers(&value),
+            _ => pod["metadata"]["annotations"][format!("sim.lakh.dev/{key}")] = json!(value),
+        }
+    }
+    pod
+}
+
+fn containers(names: &str) -> Value {
+    let one = |name: &str| match name.strip_suffix('!') {
+        Some(name) => json!({"name": name, "image": "busybox", "restartPolicy": "Always"}),
+        None => json!({"name": name, "image": "busybox"}),
+    };
+    names.split(',').map(one).collect()
+}
+
+fn uid_of(name: &str) -> String {
+    format!("uid-{name}")
+}

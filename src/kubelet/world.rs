@@ -1,0 +1,91 @@
+//! What the hollow nodes share: options, chance, try counters and addresses.
+//!
+//! Responsible for: answers that depend on more than one Pod. Must not: hold Pods.
+
+use std::time::Duration;
+
+use super::{
+    KubeletOptions, attempts::Attempts, life::Pod, rng::Rng, settings::Fate, shape::Restart,
+};
+
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) options: KubeletOptions,
+    rng: Rng,
+    attempts: Attempts,
+    next_ip: u32,
+    next_node: usize,
+}
+
+/// How long a try takes, and what it ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Try {
+    pub(super) duration: Duration,
+    pub(super) exit_code: i32,
+}
+
+impl World {
+    pub(super) fn new(options: KubeletOptions) -> Self {
+        let rng = Rng::new(options.seed);
+        Self {
+            options,
+            rng,
+            attempts: Attempts::new(),
+            next_ip: 1,
+            next_node: 0,
+        }
+    }
+
+    /// The next node in turn; none if there are no nodes.
+    pub(super) fn take_node(&mut self) -> Option<usize> {
+        let count = self.options.node_names.len();
+        let node = self.next_node.checked_rem(count)?;
+        self.next_node = (node + 1) % count;
+        Some(node)
+    }
+
+    /// An address that no other Pod has, until 16 million Pods later.
+    pub(super) fn take_ip(&mut self) -> u32 {
+        let ip = self.next_ip;
+        self.next_ip = if ip >= POD_IPS { 1 } else { ip + 1 };
+        ip
+    }
+
+    /// Decides how the try that begins now will go.
+    pub(super) fn draw_try(&mut self, pod: &Pod) -> Try {
+        if pod.shape.init_exit_code() != 0 {
+            let exit_code = i32::from(pod.shape.init_exit_code());
+            return Try {
+                duration: Duration::ZERO,
+                exit_code,
+            };
+        }
+        let settings = pod.shape.settings.as_ref().ok();
+        let try_number = self.count_try(pod);
+        let fate = settings.map_or(Fate::Unsaid, |s| s.fate(pod.index, try_number));
+        let code = match fate {
+            Fate::Exit(code) => code,
+            Fate::Unsaid if self.rng.chance(self.options.fail_rate) => 1,
+            Fate::Unsaid => self.options.default_exit_code,
+        };
+        let duration = settings
+            .and_then(|s| s.duration)
+            .unwrap_or(self.options.default_duration);
+        Try {
+            duration,
+            exit_code: i32::from(code),
+        }
+    }
+
+    /// How often this piece of work was tried before: restarts in place where the container
+    /// restarts, else Pods of the same Job and index. Zero where nobody asks.
+    fn count_try(&mut self, pod: &Pod) -> u32 {
+        match (pod.shape.restart, &pod.job) {
+            (Restart::Never, Some(job)) => self.attempts.next(job, pod.index),
+            (Restart::Never | Restart::OnFailure | Restart::Always, _) => pod.run.restarts,
+        }
+    }
+}
+
+/// Addresses from 10.0.0.1 to 10.255.255.254.
+const POD_IPS: u32 = (1 << 24) - 2;

@@ -1,0 +1,187 @@
+//! What the hollow kubelet asks of the API server.
+//!
+//! Responsible for: the writes as values, as requests, and what an answer to one means.
+//! Must not: send them.
+
+use serde_json::json;
+
+/// One write about one Pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a dropped write is a Pod that stays where it is"]
+pub struct PodWrite {
+    /// Namespace of the Pod.
+    pub namespace: String,
+    /// Name of the Pod.
+    pub name: String,
+    /// UID of the Pod; a Pod of the same name with another UID must not be touched.
+    pub uid: String,
+    /// What to do with it.
+    pub action: Action,
+}
+
+/// The kinds of write, in the order of a Pod's life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Bind the Pod to a node.
+    Bind {
+        /// Name of the node.
+        node: String,
+    },
+    /// Patch the status: the body of a strategic merge patch, guarded by the UID.
+    Status(Vec<u8>),
+    /// Delete with a grace period of zero, if the UID still matches.
+    Delete,
+}
+
+/// A write as an HTTP request, without a server's address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteRequest {
+    /// The HTTP method.
+    pub method: &'static str,
+    /// The path, from `/api` on.
+    pub path: String,
+    /// The media type of the body.
+    pub content_type: &'static str,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// What an answer means for the kubelet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The write is done.
+    Done,
+    /// This Pod no longer exists, or not as we know it; there is nothing to write any more.
+    Gone,
+    /// The write may be tried again later.
+    Retry,
+}
+
+impl PodWrite {
+    /// Renders the write as a request.
+    pub fn request(&self) -> WriteRequest {
+        let Self {
+            namespace,
+            name,
+            uid,
+            action,
+        } = self;
+        let pod = format!("/api/v1/namespaces/{namespace}/pods/{name}");
+        match action {
+            Action::Bind { node } => WriteRequest {
+                method: "POST",
+                path: format!("{pod}/binding"),
+                content_type: JSON,
+                body: to_bytes(&json!({
+                    "apiVersion": "v1",
+                    "kind": "Binding",
+                    "metadata": {"namespace": namespace, "name": name, "uid": uid},
+                    "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+                })),
+            },
+            Action::Status(patch) => WriteRequest {
+                method: "PATCH",
+                path: format!("{pod}/status"),
+                content_type: STRATEGIC_MERGE_PATCH,
+                body: patch.clone(),
+            },
+            Action::Delete => WriteRequest {
+                method: "DELETE",
+                path: pod,
+                content_type: JSON,
+                body: to_bytes(&json!({
+                    "apiVersion": "v1",
+                    "kind": "DeleteOptions",
+                    "gracePeriodSeconds": 0,
+                    "preconditions": {"uid": uid},
+                })),
+            },
+        }
+    }
+
+    /// Reads the HTTP status code of an answer to this write.
+    ///
+    /// A wrong UID is refused with 422 for a status and with 409 for a delete. A binding is
+    /// refused with 409 when somebody else was faster, which the watch will tell.
+    pub fn outcome(&self, status_code: u16) -> Outcome {
+        match (status_code, &self.action) {
+            (200..=299, _) => Outcome::Done,
+            (404, _) => Outcome::Gone,
+            (422, Action::Status(_)) | (409, Action::Delete) => Outcome::Gone,
+            _ => Outcome::Retry,
+        }
+    }
+}
+
+fn to_bytes(value: &serde_json::Value) -> Vec<u8> {
+    value.to_string().into_bytes()
+}
+
+const JSON: &str = "application/json";
+const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(action: Action) -> PodWrite {
+        PodWrite {
+            namespace: "ns".into(),
+            name: "p".into(),
+            uid: "u".into(),
+            action,
+        }
+    }
+
+    #[test]
+    fn writes_are_requests() {
+        let cases = [
+            (
+                write(Action::Bind { node: "n1".into() }),
+                r#"POST /api/v1/namespaces/ns/pods/p/binding application/json {"apiVersion":"v1","kind":"Binding","metadata":{"name":"p","namespace":"ns","uid":"u"},"target":{"apiVersion":"v1","kind":"Node","name":"n1"}}"#,
+            ),
+            (
+                write(Action::Status(b"{}".to_vec())),
+                "PATCH /api/v1/namespaces/ns/pods/p/status application/strategic-merge-patch+json {}",
+            ),
+            (
+                write(Action::Delete),
+                r#"DELETE /api/v1/namespaces/ns/pods/p application/json {"apiVersion":"v1","gracePeriodSeconds":0,"kind":"DeleteOptions","preconditions":{"uid":"u"}}"#,
+            ),
+        ];
+        for (write, want) in cases {
+            let WriteRequest {
+                method,
+                path,
+                content_type,
+                body,
+            } = write.request();
+            let body = String::from_utf8(body).expect("bodies are text");
+            assert_eq!(format!("{method} {path} {content_type} {body}"), want);
+        }
+    }
+
+    #[test]
+    fn answers_say_whether_to_try_again() {
+        let (bind, status) = (
+            write(Action::Bind { node: "n".into() }),
+            write(Action::Status(vec![])),
+        );
+        let delete = write(Action::Delete);
+        let cases = [
+            (&bind, 201, Outcome::Done),
+            (&bind, 409, Outcome::Retry),
+            (&bind, 404, Outcome::Gone),
+            (&status, 200, Outcome::Done),
+            (&status, 409, Outcome::Retry),
+            (&status, 422, Outcome::Gone),
+            (&status, 429, Outcome::Retry),
+            (&status, 503, Outcome::Retry),
+            (&delete, 409, Outcome::Gone),
+            (&delete, 200, Outcome::Done),
+        ];
+        for (write, code, want) in cases {
+            assert_eq!(write.outcome(code), want, "{write:?} {code}");
+        }
+    }
+}

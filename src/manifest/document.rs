@@ -1,0 +1,218 @@
+//! Manifests as objects with their place in the file.
+//!
+//! Responsible for: the fields that every object needs, and lists of objects.
+//! Must not: know kinds, other than `List`.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use super::{ManifestError, Place, Source, split::split, yaml};
+
+/// One object of a manifest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document {
+    /// Where it stands: its source, its number there, and the line where the document begins.
+    pub place: Place,
+    /// `items[N].` for the N-th object of a `List`, else empty: put before every field path.
+    pub field_prefix: String,
+    /// `apiVersion`, such as `batch/v1`.
+    pub api_version: String,
+    /// `kind`, such as `Job`.
+    pub kind: String,
+    /// `metadata.name` or `metadata.generateName`.
+    pub name: ObjectName,
+    /// `metadata.namespace`, if it is given.
+    pub namespace: Option<String>,
+    /// The whole object.
+    pub body: Value,
+}
+
+/// What an object is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ObjectName {
+    /// By this name.
+    Given(String),
+    /// By a name that the API server makes by adding to this prefix.
+    Prefix(String),
+}
+
+impl fmt::Display for ObjectName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Given(name) => write!(f, "{name}"),
+            Self::Prefix(prefix) => write!(f, "{prefix}*"),
+        }
+    }
+}
+
+/// Reads all objects of all sources, in order. The objects of a `List` stand for themselves.
+///
+/// # Errors
+///
+/// The first document that cannot be read. None of the objects should be used then: a manifest
+/// is taken as a whole or not at all.
+pub fn load(sources: &[Source]) -> Result<Vec<Document>, ManifestError> {
+    let mut documents = Vec::new();
+    for source in sources {
+        for piece in split(&source.text) {
+            let place = Place {
+                source: source.name.clone(),
+                document: piece.number,
+                line: piece.first_line,
+                column: None,
+            };
+            let value = yaml::parse(&piece, &place)?;
+            add(&mut documents, value, &place, String::new())?;
+        }
+    }
+    Ok(documents)
+}
+
+/// Adds one object, or the objects of a list. A document that says `null` is empty.
+fn add(
+    documents: &mut Vec<Document>,
+    value: Value,
+    place: &Place,
+    field_prefix: String,
+) -> Result<(), ManifestError> {
+    let mut body = match value {
+        Value::Object(body) => body,
+        Value::Null if field_prefix.is_empty() => return Ok(()),
+        other => {
+            let (place, found) = (place.clone(), type_name(&other));
+            return Err(if field_prefix.is_empty() {
+                ManifestError::NotAnObject { place, found }
+            } else {
+                let field = field_prefix.trim_end_matches('.').to_owned();
+                ManifestError::BadField {
+                    place,
+                    field,
+                    problem: wanted("an object", found),
+                }
+            });
+        }
+    };
+    let reader = Reader {
+        place,
+        prefix: &field_prefix,
+    };
+    let api_version = reader.required_text(&body, "", "apiVersion")?;
+    let kind = reader.required_text(&body, "", "kind")?;
+    if kind == "List" {
+        let items = reader.items(&mut body)?;
+        return items.into_iter().enumerate().try_for_each(|(nth, item)| {
+            add(
+                documents,
+                item,
+                place,
+                format!("{field_prefix}items[{nth}]."),
+            )
+        });
+    }
+    let (name, namespace) = reader.name_and_namespace(&body)?;
+    let (place, body) = (place.clone(), Value::Object(body));
+    documents.push(Document {
+        place,
+        field_prefix,
+        api_version,
+        kind,
+        name,
+        namespace,
+        body,
+    });
+    Ok(())
+}
+
+/// Reads fields of one object and knows how to complain about them.
+struct Reader<'a> {
+    place: &'a Place,
+    prefix: &'a str,
+}
+
+impl Reader<'_> {
+    fn name_and_namespace(
+        &self,
+        body: &Map<String, Value>,
+    ) -> Result<(ObjectName, Option<String>), ManifestError> {
+        let metadata = match body.get("metadata") {
+            Some(Value::Object(metadata)) => metadata,
+            None | Some(Value::Null) => return Err(self.bad("metadata.name", MISSING)),
+            Some(other) => {
+                return Err(self.bad("metadata", wanted("an object", type_name(other))));
+            }
+        };
+        let name = match self.text(metadata, "metadata.", "name")? {
+            Some(name) => ObjectName::Given(name),
+            None => match self.text(metadata, "metadata.", "generateName")? {
+                Some(prefix) => ObjectName::Prefix(prefix),
+                None => return Err(self.bad("metadata.name", "is missing; so is generateName")),
+            },
+        };
+        Ok((name, self.text(metadata, "metadata.", "namespace")?))
+    }
+
+    fn items(&self, body: &mut Map<String, Value>) -> Result<Vec<Value>, ManifestError> {
+        match body.remove("items") {
+            Some(Value::Array(items)) => Ok(items),
+            None | Some(Value::Null) => Ok(Vec::new()),
+            Some(other) => Err(self.bad("items", wanted("a list", type_name(&other)))),
+        }
+    }
+
+    fn required_text(
+        &self,
+        object: &Map<String, Value>,
+        path: &str,
+        field: &str,
+    ) -> Result<String, ManifestError> {
+        let text = self.text(object, path, field)?;
+        text.ok_or_else(|| self.bad(&format!("{path}{field}"), MISSING))
+    }
+
+    /// A text that is not empty, if the field is there.
+    fn text(
+        &self,
+        object: &Map<String, Value>,
+        path: &str,
+        field: &str,
+    ) -> Result<Option<String>, ManifestError> {
+        match object.get(field) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.clone()).filter(|text| !text.is_empty())),
+            Some(other) => {
+                let mut problem = wanted("a text", type_name(other));
+                if other.is_number() || other.is_boolean() {
+                    problem.push_str(": put it in quotes");
+                }
+                Err(self.bad(&format!("{path}{field}"), problem))
+            }
+        }
+    }
+
+    fn bad(&self, field: &str, problem: impl Into<String>) -> ManifestError {
+        let field = format!("{}{field}", self.prefix);
+        ManifestError::BadField {
+            place: self.place.clone(),
+            field,
+            problem: problem.into(),
+        }
+    }
+}
+
+fn wanted(wanted: &str, found: &str) -> String {
+    format!("must be {wanted}, but is {found}")
+}
+
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+const MISSING: &str = "is missing";

@@ -1,0 +1,73 @@
+//! What can be wrong with a manifest.
+//!
+//! Responsible for: saying it with the file, the document and the line. Must not: be retried; the
+//! same text gives the same error.
+
+use std::{fmt, io};
+
+/// Where a document stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The name of the source.
+    pub source: String,
+    /// The document within the source, from 1; empty documents do not count.
+    pub document: usize,
+    /// The line within the source, from 1.
+    pub line: usize,
+    /// The column within the line, from 1, where it is known.
+    pub column: Option<usize>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: document {}, line {}",
+            self.source, self.document, self.line
+        )?;
+        match self.column {
+            Some(column) => write!(f, ", column {column}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why a manifest cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ManifestError {
+    /// The file cannot be read.
+    #[error("{name}: {source}")]
+    Unreadable {
+        /// The path as it was given.
+        name: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A document is not YAML, or a mapping has a key twice.
+    #[error("{place}: {message}")]
+    NotYaml {
+        /// Where reading stopped.
+        place: Place,
+        /// What the parser said.
+        message: String,
+    },
+    /// A document is something else than an object.
+    #[error("{place}: must be an object with apiVersion, kind and metadata, but is {found}")]
+    NotAnObject {
+        /// Where the document begins.
+        place: Place,
+        /// What it is instead.
+        found: &'static str,
+    },
+    /// A field that every object needs is missing or has the wrong type.
+    #[error("{place}: {field}: {problem}")]
+    BadField {
+        /// Where the document begins.
+        place: Place,
+        /// The path of the field.
+        field: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+}

@@ -1,0 +1,73 @@
+//! Where objects are sent.
+//!
+//! Responsible for: the paths of the kinds that lakh's embedded cluster serves.
+//! Must not: look at anything but kind, version and namespace.
+
+use super::{Document, ManifestError, ObjectName};
+
+/// The namespace of objects that name none.
+pub const DEFAULT_NAMESPACE: &str = "default";
+
+/// The kinds that [`resource_path`] knows.
+pub const SUPPORTED_KINDS: [&str; 5] = ["Job", "Pod", "Namespace", "ConfigMap", "ServiceAccount"];
+
+/// Where an object is created and found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResourcePath {
+    /// The path to POST to.
+    pub collection: String,
+    /// The path of the object itself; none if the API server will choose its name.
+    pub object: Option<String>,
+}
+
+/// Gives the path of an object; `default_namespace` is for objects that name none.
+///
+/// # Errors
+///
+/// If the kind is not one of [`SUPPORTED_KINDS`], or has another version.
+pub fn resource_path(
+    document: &Document,
+    default_namespace: &str,
+) -> Result<ResourcePath, ManifestError> {
+    let (version, plural) = match document.kind.as_str() {
+        "Job" => ("batch/v1", "jobs"),
+        "Pod" => ("v1", "pods"),
+        "Namespace" => ("v1", "namespaces"),
+        "ConfigMap" => ("v1", "configmaps"),
+        "ServiceAccount" => ("v1", "serviceaccounts"),
+        other => {
+            let known = SUPPORTED_KINDS.join(", ");
+            return Err(bad(
+                document,
+                "kind",
+                format!("{other} is not supported, only {known}"),
+            ));
+        }
+    };
+    if document.api_version != version {
+        let (kind, found) = (&document.kind, &document.api_version);
+        let problem = format!("{kind} is supported as {version}, not as {found}");
+        return Err(bad(document, "apiVersion", problem));
+    }
+    let root = if version == "v1" { "/api" } else { "/apis" };
+    let collection = if document.kind == "Namespace" {
+        format!("{root}/{version}/{plural}")
+    } else {
+        let namespace = document.namespace.as_deref().unwrap_or(default_namespace);
+        format!("{root}/{version}/namespaces/{namespace}/{plural}")
+    };
+    let object = match &document.name {
+        ObjectName::Given(name) => Some(format!("{collection}/{name}")),
+        ObjectName::Prefix(_) => None,
+    };
+    Ok(ResourcePath { collection, object })
+}
+
+fn bad(document: &Document, field: &str, problem: String) -> ManifestError {
+    let field = format!("{}{field}", document.field_prefix);
+    ManifestError::BadField {
+        place: document.place.clone(),
+        field,
+        problem,
+    }
+}

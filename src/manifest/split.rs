@@ -1,0 +1,112 @@
+//! Cuts a text into its YAML documents.
+//!
+//! Responsible for: finding the documents and their lines. Must not: parse YAML. It need not: a
+//! line that begins with `---` or `...` ends a document wherever it stands, even in a text block.
+
+/// The text of one document that is not empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece<'a> {
+    pub(super) text: &'a str,
+    /// Counts the documents of the text that are not empty, from 1.
+    pub(super) number: usize,
+    /// The line on which `text` begins, from 1.
+    pub(super) text_line: usize,
+    /// The first line that says something, from 1.
+    pub(super) first_line: usize,
+}
+
+/// Gives the documents that hold more than comments.
+pub(super) fn split(text: &str) -> Vec<Piece<'_>> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut pieces = Vec::new();
+    let (mut start, mut start_line, mut first_line) = (0, 1, None);
+    let mut end = 0;
+    for (line_number, line) in (1..).zip(text.split_inclusive('\n')) {
+        if is_marker(line, "---") || is_marker(line, "...") {
+            push(
+                &mut pieces,
+                &text[start..end],
+                start_line,
+                first_line.take(),
+            );
+            (start, start_line) = (end, line_number);
+            // The end marker belongs to the document before it, which needs it no more.
+            if is_marker(line, "...") {
+                (start, start_line) = (end + line.len(), line_number + 1);
+            }
+        }
+        if first_line.is_none() && says_something(line) {
+            first_line = Some(line_number);
+        }
+        end += line.len();
+    }
+    push(&mut pieces, &text[start..end], start_line, first_line);
+    pieces
+}
+
+fn push<'a>(pieces: &mut Vec<Piece<'a>>, text: &'a str, text_line: usize, first: Option<usize>) {
+    if let Some(first_line) = first {
+        pieces.push(Piece {
+            text,
+            number: pieces.len() + 1,
+            text_line,
+            first_line,
+        });
+    }
+}
+
+fn is_marker(line: &str, marker: &str) -> bool {
+    line.strip_prefix(marker)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(BLANK))
+}
+
+/// Whether a line holds more than a marker, a directive or a comment.
+fn says_something(line: &str) -> bool {
+    let is_marker = is_marker(line, "---") || is_marker(line, "...");
+    let content = if is_marker {
+        &line["---".len()..]
+    } else {
+        line
+    }
+    .trim();
+    !content.is_empty() && !content.starts_with('#') && !line.starts_with('%')
+}
+
+const BLANK: [char; 4] = [' ', '\t', '\r', '\n'];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_are_found_with_their_lines() {
+        // A text, then number:first line:text for each document.
+        let cases: &[(&str, &[&str])] = &[
+            ("", &[]),
+            ("# nothing\n---\n\n---\n# here\n...\n", &[]),
+            ("a: 1", &["1:1:a: 1"]),
+            (
+                "# c\n---\na: 1\n---\nb: 2\n",
+                &["1:3:---\na: 1\n", "2:5:---\nb: 2\n"],
+            ),
+            ("a\n--- \n---\r\n\nb", &["1:1:a\n", "2:5:---\r\n\nb"]),
+            (
+                "--- {a: 1}\n--- # c\nb",
+                &["1:1:--- {a: 1}\n", "2:3:--- # c\nb"],
+            ),
+            ("%YAML 1.2\n---\na\n...\nb\n", &["1:3:---\na\n", "2:5:b\n"]),
+            (
+                "a: |\n  ---\n  x\n----\n",
+                &["1:1:a: |\n  ---\n  x\n----\n"],
+            ),
+            ("\u{feff}a", &["1:1:a"]),
+        ];
+        for (text, want) in cases {
+            let got: Vec<String> = split(text)
+                .iter()
+                .map(|piece| format!("{}:{}:{}", piece.number, piece.first_line, piece.text))
+                .collect();
+            assert_eq!(got, *want, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! Tests of the loader as data, and of the examples that come with lakh.
+
+use std::{fs, path::Path};
+
+use super::*;
+
+/// Loads one text and prints what came of it: a line per object, or the error.
+fn outcome(text: &str) -> String {
+    match load(&[Source::new("f.yaml", text)]) {
+        Ok(documents) => documents
+            .iter()
+            .map(describe)
+            .collect::<Vec<_>>()
+            .join("\n"),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn describe(document: &Document) -> String {
+    let Document {
+        place,
+        field_prefix,
+        api_version,
+        kind,
+        name,
+        namespace,
+        ..
+    } = document;
+    let namespace = namespace.as_deref().unwrap_or("-");
+    format!("{place} {field_prefix}{api_version} {kind} {namespace} {name}")
+}
+
+#[track_caller]
+fn check(text: &str, want: &str) {
+    assert_eq!(outcome(text), want, "\n{text}");
+}
+
+const JOB: &str = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: pi}\n";
+
+#[test]
+fn objects_are_found_with_their_places() {
+    check("", "");
+    check("---\n# only a comment\n---\nnull\n", "");
+    check(JOB, "f.yaml: document 1, line 1 batch/v1 Job - pi");
+    check(
+        &format!("# two\n---\n{JOB}---\n\n---\n# the second\n{JOB}"),
+        "f.yaml: document 1, line 3 batch/v1 Job - pi\n\
+         f.yaml: document 2, line 10 batch/v1 Job - pi",
+    );
+    check(
+        "{\n\t\"apiVersion\": \"v1\", \"kind\": \"Pod\",\n\t\"metadata\": {\"generateName\": \"p-\", \
+         \"namespace\": \"n\"}}",
+        "f.yaml: document 1, line 1 v1 Pod n p-*",
+    );
+    check(
+        "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: a}}\n\
+         - {apiVersion: batch/v1, kind: Job, metadata: {name: b}}",
+        "f.yaml: document 1, line 1 items[0].v1 Pod - a\n\
+         f.yaml: document 1, line 1 items[1].batch/v1 Job - b",
+    );
+    check("apiVersion: v1\nkind: List\n", "");
+}
+
+#[test]
+fn errors_name_the_file_the_document_and_the_line() {
+    check(
+        &format!("{JOB}---\n# c\na: 1\nb: [1, 2\nc: 3\n"),
+        "f.yaml: document 2, line 8, column 2: illegal placement of ':' indicator",
+    );
+    check(
+        &format!("{JOB}---\nkind: Job\nspec:\n  a: 1\n  b: 2\n  a: 3\n"),
+        "f.yaml: document 2, line 9, column 3: duplicate mapping key: a not allowed here",
+    );
+    check(
+        "a: *x",
+        "f.yaml: document 1, line 1, column 4: reference to unknown value",
+    );
+    check(
+        "a: .inf",
+        "f.yaml: document 1, line 1, column 4: value `.inf` is not a finite number",
+    );
+    check(
+        "# c\n- 1\n",
+        "f.yaml: document 1, line 2: \
+         must be an object with apiVersion, kind and metadata, but is a list",
+    );
+    check(
+        "hello",
+        "f.yaml: document 1, line 1: \
+         must be an object with apiVersion, kind and metadata, but is a text",
+    );
+}
+
+#[test]
+fn errors_name_the_field() {
+    let cases = [
+        ("{}", "apiVersion: is missing"),
+        ("{apiVersion: ''}", "apiVersion: is missing"),
+        (
+            "{apiVersion: 1}",
+            "apiVersion: must be a text, but is a number: put it in quotes",
+        ),
+        ("{apiVersion: v1}", "kind: is missing"),
+        (
+            "{apiVersion: v1, kind: yes}",
+            "kind: must be a text, but is a boolean: put it in quotes",
+        ),
+        ("{apiVersion: v1, kind: Pod}", "metadata.name: is missing"),
+        (
+            "{apiVersion: v1, kind: Pod, metadata: x}",
+            "metadata: must be an object, but is a text",
+        ),
+        (
+            "{apiVersion: v1, kind: Pod, metadata: {}}",
+            "metadata.name: is missing; so is generateName",
+        ),
+        (
+            "{apiVersion: v1, kind: Pod, metadata: {name: 5}}",
+            "metadata.name: must be a text, but is a number: put it in quotes",
+        ),
+        (
+            "{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: []}}",
+            "metadata.namespace: must be a text, but is a list",
+        ),
+        (
+            "{apiVersion: v1, kind: List, items: 5}",
+            "items: must be a list, but is a number",
+        ),
+        (
+            "{apiVersion: v1, kind: List, items: [5]}",
+            "items[0]: must be an object, but is a number",
+        ),
+        (
+            "{apiVersion: v1, kind: List, items: [{apiVersion: v1}]}",
+            "items[0].kind: is missing",
+        ),
+    ];
+    for (text, want) in cases {
+        check(text, &format!("f.yaml: document 1, line 1: {want}"));
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let error = Source::read_file(Path::new("no/such.yaml")).expect_err("no such file");
+    assert!(error.to_string().starts_with("no/such.yaml: "), "{error}");
+}
+
+#[test]
+fn scalars_keep_the_types_that_kubernetes_gives_them() {
+    let cases = [
+        ("5", "5"),
+        ("\"5\"", "\"5\""),
+        ("'yes'", "\"yes\""),
+        ("yes", "true"),
+        ("on", "true"),
+        ("y", "true"),
+        ("off", "false"),
+        ("N", "false"),
+        ("true", "true"),
+        ("yesterday", "\"yesterday\""),
+        ("0644", "420"),
+        ("0o644", "420"),
+        ("0x10", "16"),
+        ("1_000", "1000"),
+        ("1e3", "1000"),
+        ("5.0", "5"),
+        ("1.5", "1.5"),
+        ("-1", "-1"),
+        ("~", "null"),
+        ("", "null"),
+        ("null", "null"),
+        ("2026-01-01", "\"2026-01-01\""),
+        ("1:20", "\"1:20\""),
+        ("100m", "\"100m\""),
+        ("1.2.3", "\"1.2.3\""),
+        ("!!str 5", "\"5\""),
+        ("|\n    a\n    ---\n    b", "\"a\\n---\\nb\\n\""),
+        (
+            "[&x {a: 1}, *x, {<<: *x, b: 2}]",
+            "[{\"a\":1},{\"a\":1},{\"a\":1,\"b\":2}]",
+        ),
+        ("{<<: {a: 1}, a: 2}", "{\"a\":2}"),
+    ];
+    for (scalar, want) in cases {
+        let text = format!("{JOB}value: {scalar}\n");
+        let documents = load(&[Source::new("f.yaml", text)]).expect(scalar);
+        assert_eq!(documents[0].body["value"].to_string(), want, "{scalar}");
+    }
+}
+
+#[test]
+fn a_bomb_of_aliases_is_an_error() {
+    let mut text = String::from("a: &a [x,x,x,x,x,x,x,x,x,x]\n");
+    for (one, next) in "abcdefgh".chars().zip("bcdefghi".chars()) {
+        let row = format!("*{one},").repeat(10);
+        text.push_str(&format!("{next}: &{next} [{row}]\n"));
+    }
+    let got = outcome(&text);
+    assert!(got.starts_with("f.yaml: document 1, line "), "{got}");
+}
+
+#[test]
+fn kinds_have_paths_or_are_refused_by_name() {
+    let supported = "only Job, Pod, Namespace, ConfigMap, ServiceAccount";
+    let cases = [
+        (
+            "{apiVersion: batch/v1, kind: Job, metadata: {name: a}}",
+            "/apis/batch/v1/namespaces/team/jobs a".to_owned(),
+        ),
+        (
+            "{apiVersion: v1, kind: Pod, metadata: {generateName: a-, namespace: 'n'}}",
+            "/api/v1/namespaces/n/pods -".to_owned(),
+        ),
+        (
+            "{apiVersion: v1, kind: Namespace, metadata: {name: 'n'}}",
+            "/api/v1/namespaces n".to_owned(),
+        ),
+        (
+            "{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}",
+            "/api/v1/namespaces/team/configmaps c".to_owned(),
+        ),
+        (
+            "{apiVersion: v1, kind: ServiceAccount, metadata: {name: s}}",
+            "/api/v1/namespaces/team/serviceaccounts s".to_owned(),
+        ),
+        (
+            "{apiVersion: batch/v1, kind: CronJob, metadata: {name: a}}",
+            format!("f.yaml: document 1, line 1: kind: CronJob is not supported, {supported}"),
+        ),
+        (
+            "{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: X, metadata: {name: a}}]}",
+            format!("f.yaml: document 1, line 1: items[0].kind: X is not supported, {supported}"),
+        ),
+        (
+            "{apiVersion: batch/v1beta1, kind: Job, metadata: {name: a}}",
+            "f.yaml: document 1, line 1: apiVersion: Job is supported as batch/v1, \
+             not as batch/v1beta1"
+                .to_owned(),
+        ),
+    ];
+    for (text, want) in cases {
+        let documents = load(&[Source::new("f.yaml", text)]).expect(text);
+        let got = match resource_path(&documents[0], "team") {
+            Ok(ResourcePath { collection, object }) => {
+                let name = match &object {
+                    Some(object) => object
+                        .strip_prefix(&format!("{collection}/"))
+                        .expect("below"),
+                    None => "-",
+                };
+                format!("{collection} {name}")
+            }
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(got, want, "{text}");
+    }
+}
+
+#[test]
+fn a_refusal_is_told_by_field() {
+    let text = format!("---\n{JOB}");
+    let documents = load(&[Source::new("job.yaml", text)]).expect("a Job");
+    let mut in_list = documents[0].clone();
+    in_list.field_prefix = "items[3].".to_owned();
+    in_list.namespace = Some("team".to_owned());
+    let invalid = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",
+        "message":"Job.batch \"pi\" is invalid: ...","reason":"Invalid","details":{"name":"pi","causes":[
+        {"reason":"FieldValueInvalid","message":"Invalid value: -1: must be at least 0","field":"spec.completions"},
+        {"reason":"FieldValueInvalid","message":"Invalid value: -1: must be at least 0","field":"spec.completions"},
+        {"reason":"FieldValueRequired","message":"Required value","field":"spec.template"}]},"code":422}"#;
+    let bad = r#"{"kind":"Status","message":"strict decoding error: unknown field \"spec.x\"","reason":"BadRequest","code":400}"#;
+    let cases = [
+        (
+            &documents[0],
+            422,
+            invalid,
+            "job.yaml: document 1, line 2: Job pi was refused (422 Invalid)\n\
+             \x20 spec.completions: Invalid value: -1: must be at least 0\n\
+             \x20 spec.template: Required value",
+        ),
+        (
+            &in_list,
+            422,
+            invalid,
+            "job.yaml: document 1, line 2: Job team/pi was refused (422 Invalid)\n\
+             \x20 items[3].spec.completions: Invalid value: -1: must be at least 0\n\
+             \x20 items[3].spec.template: Required value",
+        ),
+        (
+            &documents[0],
+            400,
+            bad,
+            "job.yaml: document 1, line 2: Job pi was refused (400 BadRequest)\n\
+             \x20 strict decoding error: unknown field \"spec.x\"",
+        ),
+        (
+            &documents[0],
+            502,
+            "Bad Gateway\n",
+            "job.yaml: document 1, line 2: Job pi was refused (502)\n  Bad Gateway",
+        ),
+        (
+            &documents[0],
+            500,
+            "",
+            "job.yaml: document 1, line 2: Job pi was refused (500)",
+        ),
+    ];
+    for (document, code, body, want) in cases {
+        assert_eq!(
+            Rejection::new(document, code, body.as_bytes()).to_string(),
+            want
+        );
+    }
+}
+
+#[test]
+fn the_examples_load_and_say_how_they_end() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let readme = fs::read_to_string(folder.join("README.md")).expect("examples have a README");
+    let mut seen = 0;
+    for entry in fs::read_dir(&folder).expect("there are examples") {
+        let path = entry.expect("a folder can be listed").path();
+        if path.extension().is_none_or(|extension| extension != "yaml") {
+            continue;
+        }
+        let source = Source::read_file(&path).expect("examples can be read");
+        let first_line = source
+            .text
+            .lines()
+            .next()
+            .map(str::to_owned)
+            .unwrap_or_default();
+        let ends = first_line
+            .strip_prefix("# ends: ")
+            .expect("line 1 says how the example ends");
+        assert!(
+            ["Complete", "Failed"].contains(&ends),
+            "{}: {ends}",
+            source.name
+        );
+        let documents = load(&[source]).expect("examples can be loaded");
+        assert_eq!(documents.len(), 1);
+        assert_eq!(documents[0].kind, "Job");
+        resource_path(&documents[0], DEFAULT_NAMESPACE).expect("Jobs have a path");
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .expect("plain names");
+        let row = readme
+            .lines()
+            .find(|line| line.contains(&format!("`{name}`")));
+        let row = row.unwrap_or_else(|| panic!("README.md does not mention {name}"));
+        assert!(row.contains(ends), "README.md and {name} differ: {row}");
+        seen += 1;
+    }
+    assert!(seen >= 9, "{seen} examples");
+}

@@ -1,0 +1,96 @@
+//! One YAML document as a JSON value.
+//!
+//! Responsible for: the parser's settings and limits, and its errors in our words and lines.
+//! Must not: know what the value is for.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+use serde_saphyr::{
+    DuplicateKeyPolicy, Error, Localizer, Location, MergeKeyPolicy, Options, RenderOptions,
+    SnippetMode, UserMessageFormatter,
+};
+
+use super::{ManifestError, Place, split::Piece};
+
+/// Parses a document. JSON is read as YAML, of which it is a part.
+pub(super) fn parse(piece: &Piece<'_>, place: &Place) -> Result<Value, ManifestError> {
+    match serde_saphyr::from_str_with_options::<Value>(piece.text, options()) {
+        Ok(mut value) => {
+            shorten_floats(&mut value);
+            Ok(value)
+        }
+        Err(error) => Err(in_our_words(&error, piece, place)),
+    }
+}
+
+/// The limits are far above any manifest that an API server would take (it stops at 3 MiB), and
+/// far below what would hurt.
+fn options() -> Options {
+    serde_saphyr::options! {
+        legacy_octal_numbers: true,
+        strict_booleans: false,
+        duplicate_keys: DuplicateKeyPolicy::Error,
+        merge_keys: MergeKeyPolicy::Merge,
+        with_snippet: false,
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: 100_000,
+            max_replay_stack_depth: 16,
+        },
+        budget: serde_saphyr::budget! {
+            max_depth: 64,
+            max_documents: 1,
+            max_nodes: 1_000_000,
+            max_aliases: 10_000,
+            max_anchors: 1_000,
+            max_total_scalar_bytes: 16 * 1024 * 1024,
+        },
+    }
+}
+
+/// Turns floats without a fraction into integers, as a conversion by way of JSON text does.
+fn shorten_floats(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let whole = number
+                .as_f64()
+                .filter(|f| f.fract() == 0.0 && f.abs() < EXACT_BELOW);
+            if let Some(whole) = whole {
+                *value = Value::from(whole as i64);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(shorten_floats),
+        Value::Object(fields) => fields.values_mut().for_each(shorten_floats),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn in_our_words(error: &Error, piece: &Piece<'_>, place: &Place) -> ManifestError {
+    let lines_before = piece.text_line - 1;
+    let formatter = UserMessageFormatter.with_localizer(&WithoutPlace);
+    let mut rendering = RenderOptions::new(&formatter);
+    rendering.snippets = SnippetMode::Off;
+    rendering.line_offset = lines_before as u64;
+    let mut place = place.clone();
+    if let Some(location) = error.location() {
+        let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        place.line = lines_before.saturating_add(number(location.line()));
+        place.column = Some(number(location.column()));
+    }
+    ManifestError::NotYaml {
+        place,
+        message: error.render_with_options(rendering),
+    }
+}
+
+/// Leaves the position out of the parser's messages; it stands in front of them already.
+struct WithoutPlace;
+
+impl Localizer for WithoutPlace {
+    fn attach_location<'a>(&self, base: Cow<'a, str>, _: Location) -> Cow<'a, str> {
+        base
+    }
+}
+
+/// Up to here a float holds every integer exactly.
+const EXACT_BELOW: f64 = 9_007_199_254_740_992.0;
