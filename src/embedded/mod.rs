@@ -1,0 +1,80 @@
+//! The embedded cluster in one piece: API server, hollow nodes, kubeconfig.
+//!
+//! For the first run, the tests and the load tests. The hollow nodes talk to the API server within
+//! the process; everybody else, lakh's controller too, comes over HTTP.
+//!
+//! Must not: hold rules of the API ([`crate::apiserver`]) or of Pods' lives ([`crate::kubelet`]).
+
+mod nodes;
+
+use std::{io, path::Path};
+
+use tokio::task::JoinHandle;
+
+use crate::{
+    kubelet::KubeletOptions,
+    serve::{self, ServeOptions, ServerHandle},
+};
+
+/// How the cluster is.
+#[derive(Clone, Debug)]
+pub struct ClusterOptions {
+    /// Port on 127.0.0.1; 0 takes a free one.
+    pub port: u16,
+    /// Seed of all that looks random.
+    pub seed: u64,
+    /// How the hollow nodes behave.
+    pub kubelet: KubeletOptions,
+}
+
+impl Default for ClusterOptions {
+    fn default() -> Self {
+        Self { port: 0, seed: 1, kubelet: KubeletOptions::with_nodes(3) }
+    }
+}
+
+/// A running cluster.
+#[derive(Debug)]
+pub struct EmbeddedCluster {
+    server: ServerHandle,
+    nodes: JoinHandle<()>,
+}
+
+impl EmbeddedCluster {
+    /// Starts a cluster.
+    ///
+    /// # Errors
+    ///
+    /// If the port cannot be had.
+    pub async fn start(options: ClusterOptions) -> io::Result<Self> {
+        let ClusterOptions { port, seed, kubelet } = options;
+        let server = serve::start(ServeOptions { port, seed }).await?;
+        let nodes = tokio::spawn(nodes::run(server.api(), kubelet));
+        Ok(Self { server, nodes })
+    }
+
+    /// The base URL of its API server.
+    pub fn url(&self) -> String {
+        self.server.url()
+    }
+
+    /// The API server's state, for checks within the process.
+    pub fn server(&self) -> &ServerHandle {
+        &self.server
+    }
+
+    /// Writes a kubeconfig for it.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn write_kubeconfig(&self, path: &Path) -> io::Result<()> {
+        std::fs::write(path, self.server.kubeconfig())
+    }
+
+    /// Ends it; its objects are gone.
+    pub async fn shutdown(self) {
+        self.nodes.abort();
+        self.server.shutdown().await;
+    }
+}

@@ -1,0 +1,102 @@
+//! Drives the hollow kubelet: Pods' events in, its writes out, its deadlines kept.
+
+use std::sync::Arc;
+
+use tokio::time::sleep;
+
+use crate::{
+    apiserver::{Event, EventType, Kind, Reply, Request, Stored},
+    kubelet::{Kubelet, KubeletOptions, Outcome, PodChange, PodWrite, node_objects},
+    serve::SharedApi,
+};
+
+/// Events taken in between two looks at what there is to write.
+const EVENTS_AT_ONCE: usize = 128;
+
+/// Keeps the hollow nodes alive, for ever.
+pub(super) async fn run(api: Arc<SharedApi>, options: KubeletOptions) {
+    for node in node_objects(&options, api.now()) {
+        let body = node.to_string().into_bytes();
+        send(&api, "POST", "/api/v1/nodes", "application/json", &body);
+    }
+    let mut kubelet = Kubelet::new(options);
+    let mut changes = api.changes(Kind::Pod);
+    let mut position = list(&api, &mut kubelet);
+    loop {
+        changes.borrow_and_update();
+        match api.events(Kind::Pod, position, EVENTS_AT_ONCE) {
+            None => position = list(&api, &mut kubelet),
+            Some(events) => {
+                position += events.len() as u64;
+                for event in &events {
+                    hear(&api, &mut kubelet, event);
+                }
+                kubelet.handle_timeout(api.now());
+                write(&api, &mut kubelet);
+                if !events.is_empty() {
+                    tokio::task::yield_now().await;
+                    continue;
+                }
+            }
+        }
+        let due = kubelet.poll_timeout().map(|(at, _)| at.since(api.now()));
+        tokio::select! {
+            changed = changes.changed() => if changed.is_err() { return },
+            () = sleep(due.unwrap_or_default()), if due.is_some() => {}
+        }
+    }
+}
+
+/// Takes in all Pods there are; gives the position from which to go on.
+fn list(api: &SharedApi, kubelet: &mut Kubelet) -> u64 {
+    let (pods, position) = api.objects(Kind::Pod);
+    for pod in pods {
+        applied(api, kubelet, &pod);
+    }
+    position
+}
+
+fn hear(api: &SharedApi, kubelet: &mut Kubelet, event: &Event) {
+    match event.event_type {
+        EventType::Added | EventType::Modified => applied(api, kubelet, &event.object),
+        EventType::Deleted => {
+            let pod = &event.object;
+            let (namespace, name, uid) = (pod.namespace(), pod.name(), pod.uid());
+            let gone = PodChange::Deleted { namespace, name, uid };
+            // Nothing is read of a Pod that is gone.
+            let _ = kubelet.handle_pod(gone, api.now());
+        }
+    }
+}
+
+fn applied(api: &SharedApi, kubelet: &mut Kubelet, pod: &Stored) {
+    if let Err(error) = kubelet.handle_pod(PodChange::Applied(pod.json()), api.now()) {
+        tracing::warn!(%error, "hollow kubelet passes over a Pod");
+    }
+}
+
+fn write(api: &SharedApi, kubelet: &mut Kubelet) {
+    while let Some(write) = kubelet.poll_write() {
+        let code = perform(api, &write);
+        match write.outcome(code) {
+            Outcome::Done => kubelet.handle_write_done(&write.uid, api.now()),
+            Outcome::Gone => kubelet.handle_write_failed(&write.uid, true, api.now()),
+            Outcome::Retry => kubelet.handle_write_failed(&write.uid, false, api.now()),
+        }
+    }
+}
+
+fn perform(api: &SharedApi, write: &PodWrite) -> u16 {
+    let request = write.request();
+    send(api, request.method, &request.path, request.content_type, &request.body)
+}
+
+/// Makes a request within the process; gives the status code.
+fn send(api: &SharedApi, method: &str, path: &str, content_type: &str, body: &[u8]) -> u16 {
+    let accept = "application/json";
+    let request = Request { method, path, query: "", accept, content_type, body };
+    match api.handle(request) {
+        Reply::Complete(response) => response.status,
+        Reply::Watch(_) => 200,
+    }
+}
