@@ -49,18 +49,36 @@ impl Client {
 
     /// GET.
     pub async fn get(&self, path: &str) -> Result<Answer> {
-        self.call(Method::GET, path, None, "application/json", Vec::new()).await
+        self.call(Method::GET, path, None, "application/json", Vec::new())
+            .await
     }
 
     /// POST of a JSON object.
     pub async fn create(&self, path: &str, body: Vec<u8>) -> Result<Answer> {
-        self.call(Method::POST, path, Some("application/json"), METADATA_ONLY, body).await
+        self.call(
+            Method::POST,
+            path,
+            Some("application/json"),
+            METADATA_ONLY,
+            body,
+        )
+        .await
     }
 
-    /// POST of a JSON object; the answer is the whole object.
-    pub async fn create_whole(&self, path: &str, body: Vec<u8>) -> Result<Answer> {
+    /// POST of a JSON object; the answer is the whole object, or whatever the server said instead
+    /// with its status code.
+    pub async fn post(&self, path: &str, body: Vec<u8>) -> Result<(u16, Answer)> {
         let json = "application/json";
-        self.call(Method::POST, path, Some(json), json, body).await
+        let call = async {
+            let response = self
+                .exchange(Method::POST, path, Some(json), json, body)
+                .await?;
+            let status = response.status().as_u16();
+            Ok((status, collect(response).await?))
+        };
+        tokio::time::timeout(CALL_TIMEOUT, call)
+            .await
+            .map_err(|_| timed_out())?
     }
 
     /// PATCH.
@@ -69,12 +87,14 @@ impl Client {
             Patch::Merge => "application/merge-patch+json",
             Patch::Strategic => "application/strategic-merge-patch+json",
         };
-        self.call(Method::PATCH, path, Some(kind), METADATA_ONLY, body).await
+        self.call(Method::PATCH, path, Some(kind), METADATA_ONLY, body)
+            .await
     }
 
     /// DELETE with default options.
     pub async fn delete(&self, path: &str) -> Result<Answer> {
-        self.call(Method::DELETE, path, None, METADATA_ONLY, Vec::new()).await
+        self.call(Method::DELETE, path, None, METADATA_ONLY, Vec::new())
+            .await
     }
 
     /// GET of a watch: pieces of its lines, as they come.
@@ -89,12 +109,15 @@ impl Client {
         .await
         .map_err(|_| timed_out())??;
         let stream = BodyStream::new(response.into_body());
-        Ok(Box::pin(futures::StreamExt::filter_map(stream, |frame| async {
-            match frame {
-                Ok(frame) => frame.into_data().ok().map(Ok),
-                Err(error) => Some(Err(ApiError::no_answer(chain(&error)))),
-            }
-        })))
+        Ok(Box::pin(futures::StreamExt::filter_map(
+            stream,
+            |frame| async {
+                match frame {
+                    Ok(frame) => frame.into_data().ok().map(Ok),
+                    Err(error) => Some(Err(ApiError::no_answer(chain(&error)))),
+                }
+            },
+        )))
     }
 
     async fn call(
@@ -109,11 +132,37 @@ impl Client {
             let response = self.send(method, path, content_type, accept, body).await?;
             collect(response).await
         };
-        tokio::time::timeout(CALL_TIMEOUT, call).await.map_err(|_| timed_out())?
+        tokio::time::timeout(CALL_TIMEOUT, call)
+            .await
+            .map_err(|_| timed_out())?
     }
 
     /// Sends a request; an answer that is no success becomes an error.
     async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: Option<&str>,
+        accept: &str,
+        body: Vec<u8>,
+    ) -> Result<Response<Body>> {
+        let response = self
+            .exchange(method, path, content_type, accept, body)
+            .await?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let (status, retry_after) = (response.status(), retry_after(&response));
+        let body = collect(response).await?;
+        Err(ApiError::from_response(
+            StatusCode::as_u16(&status),
+            &body,
+            retry_after,
+        ))
+    }
+
+    /// Sends a request and gives whatever is answered.
+    async fn exchange(
         &self,
         method: Method,
         path: &str,
@@ -129,20 +178,17 @@ impl Client {
         let request = request
             .body(Body::from(body))
             .map_err(|error| ApiError::no_answer(error.to_string()))?;
-        let response =
-            self.0.send(request).await.map_err(|error| ApiError::no_answer(chain(&error)))?;
-        if response.status().is_success() {
-            return Ok(response);
-        }
-        let (status, retry_after) = (response.status(), retry_after(&response));
-        let body = collect(response).await?;
-        Err(ApiError::from_response(StatusCode::as_u16(&status), &body, retry_after))
+        self.0
+            .send(request)
+            .await
+            .map_err(|error| ApiError::no_answer(chain(&error)))
     }
 }
 
 async fn collect(response: Response<Body>) -> Result<Bytes> {
     let body = response.into_body().collect().await;
-    body.map(|body| body.to_bytes()).map_err(|error| ApiError::no_answer(chain(&error)))
+    body.map(|body| body.to_bytes())
+        .map_err(|error| ApiError::no_answer(chain(&error)))
 }
 
 fn retry_after(response: &Response<Body>) -> Option<Duration> {

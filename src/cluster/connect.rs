@@ -46,12 +46,20 @@ pub async fn connect(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
 ) -> Result<Client, ConnectError> {
-    let options = KubeConfigOptions { context: context.map(Into::into), ..Default::default() };
+    let options = KubeConfigOptions {
+        context: context.map(Into::into),
+        ..Default::default()
+    };
     let config = match kubeconfig {
         Some(path) => {
-            let failed = |source| ConnectError::Kubeconfig { path: path.to_owned(), source };
+            let failed = |source| ConnectError::Kubeconfig {
+                path: path.to_owned(),
+                source,
+            };
             let file = Kubeconfig::read_from(path).map_err(failed)?;
-            Config::from_custom_kubeconfig(file, &options).await.map_err(failed)?
+            Config::from_custom_kubeconfig(file, &options)
+                .await
+                .map_err(failed)?
         }
         None if context.is_some() => {
             let path = PathBuf::from("of the environment");
@@ -65,7 +73,10 @@ pub async fn connect(
 
 /// Connects to an API server that asks for no credentials, by its URL.
 pub async fn connect_url(url: &str) -> Result<Client, ConnectError> {
-    let unreachable = |message: String| ConnectError::Unreachable { url: url.to_owned(), message };
+    let unreachable = |message: String| ConnectError::Unreachable {
+        url: url.to_owned(),
+        message,
+    };
     let uri: http::Uri = url.parse().map_err(|_| unreachable("not a URL".into()))?;
     check(Config::new(uri)).await
 }
@@ -74,11 +85,16 @@ async fn check(mut config: Config) -> Result<Client, ConnectError> {
     // Writes are repeated by those who know what repeating means.
     config.default_retry = false;
     let url = config.cluster_url.to_string();
-    let client = kube::Client::try_from(config)
-        .map_err(|source| ConnectError::Client { url: url.clone(), source })?;
+    let client = kube::Client::try_from(config).map_err(|source| ConnectError::Client {
+        url: url.clone(),
+        source,
+    })?;
     let client = Client::new(client);
     match client.get("/version").await {
         Ok(_) => Ok(client),
-        Err(error) => Err(ConnectError::Unreachable { url, message: error.message }),
+        Err(error) => Err(ConnectError::Unreachable {
+            url,
+            message: error.message,
+        }),
     }
 }

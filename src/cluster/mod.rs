@@ -5,9 +5,11 @@
 
 mod client;
 mod connect;
+mod lines;
 
 pub use client::{Answer, Client, Patch};
 pub use connect::{ConnectError, connect, connect_url};
+pub use lines::Lines;
 
 use crate::wire::ApiError;
 

@@ -29,7 +29,11 @@ pub struct ClusterOptions {
 
 impl Default for ClusterOptions {
     fn default() -> Self {
-        Self { port: 0, seed: 1, kubelet: KubeletOptions::with_nodes(3) }
+        Self {
+            port: 0,
+            seed: 1,
+            kubelet: KubeletOptions::with_nodes(3),
+        }
     }
 }
 
@@ -47,7 +51,11 @@ impl EmbeddedCluster {
     ///
     /// If the port cannot be had.
     pub async fn start(options: ClusterOptions) -> io::Result<Self> {
-        let ClusterOptions { port, seed, kubelet } = options;
+        let ClusterOptions {
+            port,
+            seed,
+            kubelet,
+        } = options;
         let server = serve::start(ServeOptions { port, seed }).await?;
         let nodes = tokio::spawn(nodes::run(server.api(), kubelet));
         Ok(Self { server, nodes })

@@ -61,8 +61,12 @@ fn hear(api: &SharedApi, kubelet: &mut Kubelet, event: &Event) {
         EventType::Added | EventType::Modified => applied(api, kubelet, &event.object),
         EventType::Deleted => {
             let pod = &event.object;
-            let (namespace, name, uid) = (pod.namespace(), pod.name(), pod.uid());
-            let gone = PodChange::Deleted { namespace, name, uid };
+            let (namespace, name, uid) = (&*pod.namespace, &*pod.name, &*pod.uid);
+            let gone = PodChange::Deleted {
+                namespace,
+                name,
+                uid,
+            };
             // Nothing is read of a Pod that is gone.
             let _ = kubelet.handle_pod(gone, api.now());
         }
@@ -70,7 +74,7 @@ fn hear(api: &SharedApi, kubelet: &mut Kubelet, event: &Event) {
 }
 
 fn applied(api: &SharedApi, kubelet: &mut Kubelet, pod: &Stored) {
-    if let Err(error) = kubelet.handle_pod(PodChange::Applied(pod.json()), api.now()) {
+    if let Err(error) = kubelet.handle_pod(PodChange::Applied(pod.bytes()), api.now()) {
         tracing::warn!(%error, "hollow kubelet passes over a Pod");
     }
 }
@@ -88,13 +92,26 @@ fn write(api: &SharedApi, kubelet: &mut Kubelet) {
 
 fn perform(api: &SharedApi, write: &PodWrite) -> u16 {
     let request = write.request();
-    send(api, request.method, &request.path, request.content_type, &request.body)
+    send(
+        api,
+        request.method,
+        &request.path,
+        request.content_type,
+        &request.body,
+    )
 }
 
 /// Makes a request within the process; gives the status code.
 fn send(api: &SharedApi, method: &str, path: &str, content_type: &str, body: &[u8]) -> u16 {
     let accept = "application/json";
-    let request = Request { method, path, query: "", accept, content_type, body };
+    let request = Request {
+        method,
+        path,
+        query: "",
+        accept,
+        content_type,
+        body,
+    };
     match api.handle(request) {
         Reply::Complete(response) => response.status,
         Reply::Watch(_) => 200,

@@ -48,13 +48,19 @@ pub(super) fn turn(cell: &Arc<Cell>, limits: Limits, seed: u64, now: Time) -> Tu
     let mut turn = Turn::default();
     let finished = catch_unwind(AssertUnwindSafe(|| {
         #[cfg(test)]
-        assert!(!std::mem::take(&mut state.panic_next_turn), "a panic on purpose");
+        assert!(
+            !std::mem::take(&mut state.panic_next_turn),
+            "a panic on purpose"
+        );
         run(cell, state, limits, seed, now, &mut turn);
     }));
     if finished.is_err() {
         // What it asked for in this turn is lost with it; the next one asks again.
         state.machine = None;
-        turn = Turn { panicked: true, ..Turn::default() };
+        turn = Turn {
+            panicked: true,
+            ..Turn::default()
+        };
     }
     let sent = turn.writes.len();
     state.in_flight += u32::try_from(sent).expect("a turn's writes are limited");
@@ -79,10 +85,16 @@ fn run(
         }
         // They are of a machine that is no more.
         state.outcomes.clear();
-        state.machine = Some(JobMachine::new(&job_or_orphanage(cell.uid, state), limits, seed));
+        state.machine = Some(JobMachine::new(
+            &job_or_orphanage(cell.uid, state),
+            limits,
+            seed,
+        ));
         is_new = true;
     }
-    let Some(machine) = &mut state.machine else { return };
+    let Some(machine) = &mut state.machine else {
+        return;
+    };
     for outcome in state.outcomes.drain(..) {
         machine.handle_outcome(outcome, now);
     }
@@ -112,7 +124,9 @@ fn run(
             turn.again = true;
             break;
         }
-        let Some((slot, pod)) = state.pods.take_dirty() else { break };
+        let Some((slot, pod)) = state.pods.take_dirty() else {
+            break;
+        };
         machine.handle_pod(slot, pod);
     }
     machine.decide(&state.pods, now);
@@ -122,7 +136,11 @@ fn run(
         carry_out(cell, &key, &state.pods, job, effect, turn);
     }
     turn.wake_at = machine.poll_timeout().map(|(at, _)| at);
-    let over = state.gone || state.job.as_ref().is_some_and(|job| job.status.is_finished());
+    let over = state.gone
+        || state
+            .job
+            .as_ref()
+            .is_some_and(|job| job.status.is_finished());
     if over && state.in_flight == 0 && turn.writes.is_empty() && !turn.again {
         // Nothing is left to do: the actor goes, its Job's facts stay as long as the Job does.
         state.machine = None;
@@ -132,7 +150,11 @@ fn run(
 
 /// Whether there is anything to do for a Job that has no machine.
 fn needs_machine(state: &mut CellState) -> bool {
-    let over = state.gone || state.job.as_ref().is_none_or(|job| job.status.is_finished());
+    let over = state.gone
+        || state
+            .job
+            .as_ref()
+            .is_none_or(|job| job.status.is_finished());
     if !over {
         return true;
     }
@@ -176,9 +198,18 @@ fn carry_out(
         (pod.map(|pod| pod.uid).unwrap_or_default(), name)
     };
     let op = match effect {
-        Effect::CreatePod(NewPod { index, suffix, doubtful }) => {
+        Effect::CreatePod(NewPod {
+            index,
+            suffix,
+            doubtful,
+        }) => {
             let Some((_, template)) = job else { return };
-            Op::Create { template: Arc::clone(template), index, suffix, doubtful }
+            Op::Create {
+                template: Arc::clone(template),
+                index,
+                suffix,
+                doubtful,
+            }
         }
         Effect::DeletePod(slot) => {
             let (uid, name) = pod(slot);
@@ -190,12 +221,19 @@ fn carry_out(
         }
         Effect::WriteStatus(status) => {
             let Some((job, _)) = job else { return };
-            Op::Status { status, version: job.resource_version }
+            Op::Status {
+                status,
+                version: job.resource_version,
+            }
         }
         Effect::Report(report) => {
             turn.reports.push(report);
             return;
         }
     };
-    turn.writes.push(Write { cell: Arc::clone(cell), key: key.clone(), op });
+    turn.writes.push(Write {
+        cell: Arc::clone(cell),
+        key: key.clone(),
+        op,
+    });
 }

@@ -6,6 +6,8 @@ use crate::model::Time;
 
 /// Now, by the wall clock.
 pub(super) fn now() -> Time {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    let since_epoch = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or(Duration::ZERO);
     Time::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
 }

@@ -93,19 +93,33 @@ impl Controller {
             ready: is_ready.clone(),
             queue: Arc::clone(&parts.writes),
             recorder: Arc::clone(&parts.recorder),
-            listening: listener.as_ref().and_then(|listener| listener.local_addr().ok()),
+            listening: listener
+                .as_ref()
+                .and_then(|listener| listener.local_addr().ok()),
         };
         let tasks = &mut controller.tasks;
         if let Some(listener) = listener {
-            tasks.spawn(Probes { metrics, ready: is_ready.clone() }.serve(listener));
+            tasks.spawn(
+                Probes {
+                    metrics,
+                    ready: is_ready.clone(),
+                }
+                .serve(listener),
+            );
         }
         let (orphans, orphans_found) = mpsc::unbounded_channel();
         let synced = parts.spawn_informers(&options.namespaces, &orphans, tasks);
         tasks.spawn(signal_when_synced(synced, ready));
         let writer = parts.writer();
-        tasks.spawn(release_orphans(writer.clone(), orphans_found, is_ready.clone()));
+        tasks.spawn(release_orphans(
+            writer.clone(),
+            orphans_found,
+            is_ready.clone(),
+        ));
         for _ in 0..options.max_in_flight.max(1) {
-            controller.writers.spawn(writer.clone().run(stopping.clone()));
+            controller
+                .writers
+                .spawn(writer.clone().run(stopping.clone()));
         }
         let worker = parts.worker(options.limits);
         for _ in 0..options.concurrent_job_syncs.max(1) {
@@ -117,7 +131,9 @@ impl Controller {
             });
         }
         let (recorder, client, throttle) = (parts.recorder, parts.client, parts.throttle);
-        controller.tasks.spawn(async move { recorder.run(client, throttle).await });
+        controller
+            .tasks
+            .spawn(async move { recorder.run(client, throttle).await });
         Ok(controller)
     }
 
@@ -201,7 +217,9 @@ impl Parts {
                     schedule: Arc::clone(&self.schedule),
                     throttle: Arc::clone(&self.throttle),
                     metrics: Arc::clone(&self.metrics),
-                    decoder: PodDecoder { finalizer: TRACKING_FINALIZER },
+                    decoder: PodDecoder {
+                        finalizer: TRACKING_FINALIZER,
+                    },
                     orphans: orphans.clone(),
                     synced: sender,
                 };
@@ -232,7 +250,9 @@ impl Parts {
             recorder: Arc::clone(&self.recorder),
             metrics: Arc::clone(&self.metrics),
             limits,
-            seed: u64::try_from(clock::now().as_millis()).unwrap_or(0).wrapping_mul(0x9e37_79b9),
+            seed: u64::try_from(clock::now().as_millis())
+                .unwrap_or(0)
+                .wrapping_mul(0x9e37_79b9),
         }
     }
 }

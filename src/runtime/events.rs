@@ -115,7 +115,12 @@ impl Recorder {
     }
 
     fn queue(&self, uid: Uid, key: &JobKey, report: Report) {
-        let event = Waiting { uid, key: key.clone(), report, at: clock::now() };
+        let event = Waiting {
+            uid,
+            key: key.clone(),
+            report,
+            at: clock::now(),
+        };
         if self.waiting.force_push(event).is_some() {
             self.metrics.events_dropped.inc();
         }
@@ -184,7 +189,9 @@ mod tests {
     fn a_thousand_creations_leave_room_for_the_end() {
         let budget = EventBudget::default();
         let now = Time::from_secs(1000);
-        let created = (0..1000).filter(|_| budget.spend(BURST - RESERVED, now)).count();
+        let created = (0..1000)
+            .filter(|_| budget.spend(BURST - RESERVED, now))
+            .count();
         assert_eq!(created, 15);
         let own = (0..1000).filter(|_| budget.spend(BURST, now)).count();
         assert_eq!(own, 10);

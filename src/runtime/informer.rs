@@ -12,7 +12,7 @@ use hashbrown::HashSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::{
-    cluster::Client,
+    cluster::{Client, Lines},
     model::{Exponential, Uid},
     wire::{
         ApiError, DEFAULT_MANAGER, ErrorKind, PodDecoder, WatchEvent, decode_job, decode_list_page,
@@ -34,8 +34,10 @@ const PAGE_SIZE: u32 = 500;
 const WATCH_SECONDS: u64 = 290;
 
 /// How long to wait before the next try when the server does not answer.
-const RETRY: Exponential =
-    Exponential { base: Duration::from_millis(200), max: Duration::from_secs(30) };
+const RETRY: Exponential = Exponential {
+    base: Duration::from_millis(200),
+    max: Duration::from_secs(30),
+};
 
 /// Changes that a chunk of a watch brought are queued together, but no more than these.
 const QUEUE_AT_ONCE: usize = 64;
@@ -170,52 +172,28 @@ impl Informer {
 
     /// One watch, to its regular end.
     async fn watch_once(&self, version: &mut u64) -> Result<(), ApiError> {
-        self.metrics.watches.get_or_create(&Kind { kind: self.kind() }).inc();
+        self.metrics
+            .watches
+            .get_or_create(&Kind { kind: self.kind() })
+            .inc();
         let path = format!(
             "{}?watch=true&allowWatchBookmarks=true&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}",
             self.path()
         );
         let mut chunks = self.client.watch(&path).await?;
         let silent_for = Duration::from_secs(WATCH_SECONDS + 30);
-        let mut rest = Vec::new();
+        let mut lines = Lines::default();
         let mut news = News::default();
         loop {
             let next = timeout_at(Instant::now() + silent_for, chunks.next()).await;
-            let Ok(next) = next else { return Err(ApiError::no_answer("the watch went silent")) };
+            let Ok(next) = next else {
+                return Err(ApiError::no_answer("the watch went silent"));
+            };
             let Some(chunk) = next else { return Ok(()) };
-            let result = self.take_in(&mut rest, &chunk?, version, &mut news);
+            let taken_in = lines.push(&chunk?, |line| self.line(line, version, &mut news));
             self.queue(&mut news);
-            result?;
+            taken_in?;
         }
-    }
-
-    /// Takes in the whole lines of a chunk, and keeps the rest for the next.
-    fn take_in(
-        &self,
-        rest: &mut Vec<u8>,
-        chunk: &[u8],
-        version: &mut u64,
-        news: &mut News,
-    ) -> Result<(), ApiError> {
-        let mut chunk = chunk;
-        while let Some(end) = chunk.iter().position(|byte| *byte == b'\n') {
-            let (line, after) = (&chunk[..end], &chunk[end + 1..]);
-            chunk = after;
-            if rest.is_empty() {
-                self.line(line, version, news)?;
-            } else {
-                rest.extend_from_slice(line);
-                let line = std::mem::take(rest);
-                self.line(&line, version, news)?;
-                *rest = line;
-                rest.clear();
-            }
-            if news.jobs.len() >= QUEUE_AT_ONCE {
-                self.queue(news);
-            }
-        }
-        rest.extend_from_slice(chunk);
-        Ok(())
     }
 
     fn line(&self, line: &[u8], version: &mut u64, news: &mut News) -> Result<(), ApiError> {
@@ -234,6 +212,9 @@ impl Informer {
             *version = seen;
             self.saw(seen);
         }
+        if news.jobs.len() >= QUEUE_AT_ONCE {
+            self.queue(news);
+        }
         Ok(())
     }
 
@@ -245,13 +226,19 @@ impl Informer {
                 let job = self.readable(decode_job(object), object)?;
                 let manager = job.job.spec.managed_by.as_deref();
                 let external = manager.is_some_and(|name| name != DEFAULT_MANAGER);
-                let seen = Seen { uid: job.job.uid, version: job.job.resource_version };
+                let seen = Seen {
+                    uid: job.job.uid,
+                    version: job.job.resource_version,
+                };
                 news.add(self.store.apply_job(job, external));
                 Some(seen)
             }
             Watched::Pods => {
                 let pod = self.readable(self.decoder.decode(object), object)?;
-                let seen = Seen { uid: pod.record.uid, version: pod.record.resource_version };
+                let seen = Seen {
+                    uid: pod.record.uid,
+                    version: pod.record.resource_version,
+                };
                 let pod_news = self.store.apply_pod(pod);
                 for job in pod_news.jobs {
                     news.add(job);
@@ -270,12 +257,18 @@ impl Informer {
             Watched::Jobs => {
                 let job = self.readable(decode_job(object), object)?.job;
                 news.add(self.store.delete_job(job.uid));
-                Some(Seen { uid: job.uid, version: job.resource_version })
+                Some(Seen {
+                    uid: job.uid,
+                    version: job.resource_version,
+                })
             }
             Watched::Pods => {
                 let pod = self.readable(self.decoder.decode(object), object)?.record;
                 news.add(self.store.delete_pod(pod.uid));
-                Some(Seen { uid: pod.uid, version: pod.resource_version })
+                Some(Seen {
+                    uid: pod.uid,
+                    version: pod.resource_version,
+                })
             }
         }
     }
@@ -285,7 +278,10 @@ impl Informer {
             .map_err(|error| {
                 let start: String = object.chars().take(200).collect();
                 tracing::error!(kind = self.kind(), %error, object = start, "object passed over");
-                self.metrics.unreadable.get_or_create(&Kind { kind: self.kind() }).inc();
+                self.metrics
+                    .unreadable
+                    .get_or_create(&Kind { kind: self.kind() })
+                    .inc();
             })
             .ok()
     }

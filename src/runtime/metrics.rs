@@ -56,10 +56,22 @@ impl Metrics {
         };
         let registry = &mut metrics.registry;
         registry.register("turns", "Turns of Jobs' actors", metrics.turns.clone());
-        registry.register("actor_panics", "Actors built anew after a panic", metrics.panics.clone());
-        registry.register("api_calls", "Calls to the API server", metrics.calls.clone());
+        registry.register(
+            "actor_panics",
+            "Actors built anew after a panic",
+            metrics.panics.clone(),
+        );
+        registry.register(
+            "api_calls",
+            "Calls to the API server",
+            metrics.calls.clone(),
+        );
         let unreadable = metrics.unreadable.clone();
-        registry.register("unreadable_objects", "Objects that could not be read", unreadable);
+        registry.register(
+            "unreadable_objects",
+            "Objects that could not be read",
+            unreadable,
+        );
         registry.register("watches", "Watches opened", metrics.watches.clone());
         let pending = metrics.writes_pending.clone();
         registry.register("writes_pending", "Writes waiting or under way", pending);
@@ -70,7 +82,13 @@ impl Metrics {
 
     /// Counts a call.
     pub(super) fn call(&self, verb: &'static str, resource: &'static str, code: u16) {
-        self.calls.get_or_create(&Call { verb, resource, code }).inc();
+        self.calls
+            .get_or_create(&Call {
+                verb,
+                resource,
+                code,
+            })
+            .inc();
     }
 
     /// All metrics, in the text format of OpenMetrics.

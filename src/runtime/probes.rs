@@ -28,7 +28,9 @@ impl Probes {
     /// Answers, for ever.
     pub(super) async fn serve(self, listener: TcpListener) {
         loop {
-            let Ok((stream, _)) = listener.accept().await else { continue };
+            let Ok((stream, _)) = listener.accept().await else {
+                continue;
+            };
             let probes = self.clone();
             let answer = service_fn(move |request| {
                 let response = probes.answer(&request);
@@ -36,7 +38,9 @@ impl Probes {
             });
             tokio::spawn(async move {
                 // A prober that goes away early is its own business.
-                let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
+                let _ = http1::Builder::new()
+                    .serve_connection(TokioIo::new(stream), answer)
+                    .await;
             });
         }
     }
@@ -45,9 +49,10 @@ impl Probes {
         let (status, body) = match request.uri().path() {
             "/livez" => (StatusCode::OK, "ok".to_owned()),
             "/readyz" if *self.ready.borrow() => (StatusCode::OK, "ok".to_owned()),
-            "/readyz" => {
-                (StatusCode::SERVICE_UNAVAILABLE, "the caches are not filled yet".to_owned())
-            }
+            "/readyz" => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the caches are not filled yet".to_owned(),
+            ),
             "/metrics" => (StatusCode::OK, self.metrics.text()),
             _ => (StatusCode::NOT_FOUND, "not found".to_owned()),
         };

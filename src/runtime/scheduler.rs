@@ -10,9 +10,7 @@ use crate::{
     queue::WorkQueue,
 };
 
-use super::{
-    actor, clock, events::Recorder, metrics::Metrics, store::Store, writer::WriteQueue,
-};
+use super::{actor, clock, events::Recorder, metrics::Metrics, store::Store, writer::WriteQueue};
 
 /// The work queue, shared.
 #[derive(Debug)]
@@ -23,7 +21,10 @@ pub(super) struct Schedule {
 
 impl Schedule {
     pub(super) fn new(limits: &Limits) -> Self {
-        Self { queue: Mutex::new(WorkQueue::new(limits.retry_backoff)), changed: Notify::new() }
+        Self {
+            queue: Mutex::new(WorkQueue::new(limits.retry_backoff)),
+            changed: Notify::new(),
+        }
     }
 
     /// A Job has something new to look at.
@@ -109,7 +110,9 @@ impl Worker {
 
     /// Whether the turn failed.
     fn turn(&self, job: Uid) -> bool {
-        let Some(cell) = self.store.cell(job) else { return false };
+        let Some(cell) = self.store.cell(job) else {
+            return false;
+        };
         let now = clock::now();
         let seed = self.seed ^ (job.as_u128() as u64);
         let turn = actor::turn(&cell, self.limits, seed, now);

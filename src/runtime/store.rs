@@ -101,13 +101,24 @@ impl Cell {
 impl Store {
     /// An empty store for Pods of these namespaces (none: of all).
     pub(super) fn new(finalizer: &'static str, namespaces: &[String]) -> Self {
-        let scope = |namespace| Scope { namespace, pods_seen: Watermark::default() };
+        let scope = |namespace| Scope {
+            namespace,
+            pods_seen: Watermark::default(),
+        };
         let scopes = if namespaces.is_empty() {
             vec![scope(None)]
         } else {
-            namespaces.iter().map(|name| scope(Some(name.clone()))).collect()
+            namespaces
+                .iter()
+                .map(|name| scope(Some(name.clone())))
+                .collect()
         };
-        Self { finalizer, cells: DashMap::new(), placements: DashMap::new(), scopes }
+        Self {
+            finalizer,
+            cells: DashMap::new(),
+            placements: DashMap::new(),
+            scopes,
+        }
     }
 
     /// The cell of a Job, if there is one.
@@ -150,16 +161,29 @@ impl Store {
 
     /// Takes in a version of a Pod.
     pub(super) fn apply_pod(&self, pod: DecodedPod) -> PodNews {
-        let DecodedPod { namespace, name, controller, record } = pod;
+        let DecodedPod {
+            namespace,
+            name,
+            controller,
+            record,
+        } = pod;
         let uid = record.uid;
         let mut news = PodNews::default();
         let owner = match controller {
-            Controller::Job { uid, name } => Some((uid, JobKey { namespace: namespace.clone(), name })),
+            Controller::Job { uid, name } => Some((
+                uid,
+                JobKey {
+                    namespace: namespace.clone(),
+                    name,
+                },
+            )),
             Controller::Other => None,
             Controller::None => {
                 if record.has(PodFlags::FINALIZER) {
-                    news.orphan =
-                        Some(Orphan { namespace: namespace.to_string(), name: name.to_string() });
+                    news.orphan = Some(Orphan {
+                        namespace: namespace.to_string(),
+                        name: name.to_string(),
+                    });
                 }
                 None
             }
@@ -216,15 +240,21 @@ impl Store {
             .map(|entry| (*entry.key(), *entry.value()))
             .collect();
         let is_old = |placement: &Placement| {
-            let Some(cell) = self.cell(placement.job) else { return true };
+            let Some(cell) = self.cell(placement.job) else {
+                return true;
+            };
             let state = cell.lock();
-            let in_scope = namespace.is_none_or(|scope| {
-                state.key.as_ref().is_some_and(|key| key.namespace == scope)
-            });
+            let in_scope = namespace
+                .is_none_or(|scope| state.key.as_ref().is_some_and(|key| key.namespace == scope));
             in_scope
-                && state.pods.get(placement.slot).is_none_or(|pod| pod.resource_version <= version)
+                && state
+                    .pods
+                    .get(placement.slot)
+                    .is_none_or(|pod| pod.resource_version <= version)
         };
-        let gone = unlisted.into_iter().filter(|(_, placement)| is_old(placement));
+        let gone = unlisted
+            .into_iter()
+            .filter(|(_, placement)| is_old(placement));
         gone.filter_map(|(uid, _)| self.delete_pod(uid)).collect()
     }
 
@@ -237,7 +267,9 @@ impl Store {
     ) -> Vec<Uid> {
         let unlisted = self.jobs().into_iter().filter(|uid| !listed.contains(uid));
         let gone = unlisted.filter(|uid| {
-            let Some(cell) = self.cell(*uid) else { return false };
+            let Some(cell) = self.cell(*uid) else {
+                return false;
+            };
             let state = cell.lock();
             state.job.as_ref().is_some_and(|job| {
                 job.resource_version <= version
@@ -249,8 +281,10 @@ impl Store {
 
     /// Notes how far the watch of a scope's Pods has come.
     pub(super) fn pods_seen(&self, namespace: Option<&str>, version: u64) {
-        if let Some(scope) =
-            self.scopes.iter().find(|scope| scope.namespace.as_deref() == namespace)
+        if let Some(scope) = self
+            .scopes
+            .iter()
+            .find(|scope| scope.namespace.as_deref() == namespace)
         {
             scope.pods_seen.raise(version);
         }
@@ -259,15 +293,23 @@ impl Store {
     /// Takes in the answer to the creation of a Pod: the watch may not have told of it yet, or
     /// may already have told that it is gone again.
     pub(super) fn pod_created(&self, cell: &Cell, namespace: &str, record: PodRecord) {
-        let Entry::Vacant(entry) = self.placements.entry(record.uid) else { return };
+        let Entry::Vacant(entry) = self.placements.entry(record.uid) else {
+            return;
+        };
         let scope = self.scopes.iter().find(|scope| {
-            scope.namespace.as_deref().is_none_or(|covered| covered == namespace)
+            scope
+                .namespace
+                .as_deref()
+                .is_none_or(|covered| covered == namespace)
         });
         if scope.is_some_and(|scope| scope.pods_seen.get() >= record.resource_version) {
             return;
         }
         let slot = cell.lock().pods.insert(record);
-        entry.insert(Placement { job: cell.uid, slot });
+        entry.insert(Placement {
+            job: cell.uid,
+            slot,
+        });
     }
 
     /// Takes in what an own write changed in a Pod.
@@ -311,7 +353,11 @@ impl Store {
     fn with_cell<T>(&self, uid: Uid, run: impl FnOnce(&mut CellState) -> T) -> T {
         loop {
             let cell = Arc::clone(&self.cells.entry(uid).or_insert_with(|| {
-                Arc::new(Cell { uid, events: EventBudget::default(), state: Mutex::default() })
+                Arc::new(Cell {
+                    uid,
+                    events: EventBudget::default(),
+                    state: Mutex::default(),
+                })
             }));
             let mut state = cell.lock();
             if !state.closed {
@@ -328,9 +374,13 @@ impl Store {
     }
 
     fn replace(&self, placement: Placement, mut record: PodRecord) {
-        let Some(cell) = self.cell(placement.job) else { return };
+        let Some(cell) = self.cell(placement.job) else {
+            return;
+        };
         let mut state = cell.lock();
-        let Some(known) = state.pods.get(placement.slot) else { return };
+        let Some(known) = state.pods.get(placement.slot) else {
+            return;
+        };
         if known.resource_version > record.resource_version {
             return;
         }

@@ -30,7 +30,10 @@ impl Throttle {
             let burst = NonZeroU32::new(rate.burst).unwrap_or(qps);
             RateLimiter::direct(Quota::per_second(qps).allow_burst(burst))
         });
-        Self { bucket, paused_until: Mutex::new(None) }
+        Self {
+            bucket,
+            paused_until: Mutex::new(None),
+        }
     }
 
     /// Waits until a call may be made.

@@ -13,15 +13,16 @@ use tokio::sync::Semaphore;
 use crate::{
     cluster::{Client, Patch},
     decide::{CreateError, Outcome, Report},
-    model::{
-        CompactIndex, JobKey, JobStatus, PodFlags, PodName, PodRecord, PodSuffix, Slot, Uid,
-    },
+    model::{CompactIndex, JobKey, JobStatus, PodFlags, PodName, PodRecord, PodSuffix, Slot, Uid},
     queue::FairQueue,
     wire::{self, ApiError, Controller, ErrorKind, PodDecoder, PodTemplate, paths},
 };
 
 use super::{
-    events::Recorder, metrics::Metrics, scheduler::Schedule, store::{Cell, Store},
+    events::Recorder,
+    metrics::Metrics,
+    scheduler::Schedule,
+    store::{Cell, Store},
     throttle::Throttle,
 };
 
@@ -47,11 +48,22 @@ pub(super) enum Op {
         doubtful: bool,
     },
     /// The end of a Pod.
-    Delete { slot: Slot, uid: Uid, name: CompactString },
+    Delete {
+        slot: Slot,
+        uid: Uid,
+        name: CompactString,
+    },
     /// A Pod without the finalizer.
-    RemoveFinalizer { slot: Slot, uid: Uid, name: CompactString },
+    RemoveFinalizer {
+        slot: Slot,
+        uid: Uid,
+        name: CompactString,
+    },
     /// The Job's status, on top of this version.
-    Status { status: Box<JobStatus>, version: u64 },
+    Status {
+        status: Box<JobStatus>,
+        version: u64,
+    },
 }
 
 /// The writes that wait.
@@ -65,7 +77,11 @@ pub(super) struct WriteQueue {
 
 impl WriteQueue {
     pub(super) fn new(metrics: Arc<Metrics>) -> Self {
-        Self { waiting: Mutex::default(), ready: Semaphore::new(0), metrics }
+        Self {
+            waiting: Mutex::default(),
+            ready: Semaphore::new(0),
+            metrics,
+        }
     }
 
     pub(super) fn push(&self, writes: Vec<Write>) {
@@ -79,13 +95,19 @@ impl WriteQueue {
             waiting.push(write.cell.uid, urgent, write);
         }
         drop(waiting);
-        self.metrics.writes_pending.inc_by(i64::try_from(count).unwrap_or(i64::MAX));
+        self.metrics
+            .writes_pending
+            .inc_by(i64::try_from(count).unwrap_or(i64::MAX));
         self.ready.add_permits(count);
     }
 
     async fn pop(&self) -> Write {
         loop {
-            let permit = self.ready.acquire().await.expect("the semaphore is never closed");
+            let permit = self
+                .ready
+                .acquire()
+                .await
+                .expect("the semaphore is never closed");
             permit.forget();
             if let Some(write) = self.waiting.lock().pop() {
                 return write;
@@ -137,7 +159,9 @@ impl Writer {
         let path = paths::pod(namespace, name);
         let body = self.finalizer_patch();
         let result = self
-            .call("patch", "pods", || self.client.patch(&path, Patch::Strategic, body.clone()))
+            .call("patch", "pods", || {
+                self.client.patch(&path, Patch::Strategic, body.clone())
+            })
             .await;
         if let Err(error) = result
             && error.kind != ErrorKind::NotFound
@@ -148,8 +172,14 @@ impl Writer {
 
     async fn perform(&self, write: &Write) -> Outcome {
         match &write.op {
-            Op::Create { template, index, suffix, doubtful } => {
-                self.create(write, template, *index, *suffix, *doubtful).await
+            Op::Create {
+                template,
+                index,
+                suffix,
+                doubtful,
+            } => {
+                self.create(write, template, *index, *suffix, *doubtful)
+                    .await
             }
             Op::Delete { slot, uid, name } => self.delete(write, *slot, *uid, name).await,
             Op::RemoveFinalizer { slot, uid, name } => {
@@ -177,8 +207,9 @@ impl Writer {
         };
         let (name, body) = template.pod(index, suffix);
         let path = paths::pods(Some(&key.namespace));
-        let result =
-            self.call("create", "pods", || self.client.create(&path, body.clone())).await;
+        let result = self
+            .call("create", "pods", || self.client.create(&path, body.clone()))
+            .await;
         let error = match result {
             Ok(answer) => {
                 self.report_pod(write, || {
@@ -234,7 +265,8 @@ impl Writer {
             flags,
             ..PodRecord::default()
         };
-        self.store.pod_created(&write.cell, &write.key.namespace, record);
+        self.store
+            .pod_created(&write.cell, &write.key.namespace, record);
         Outcome::PodCreated(suffix)
     }
 
@@ -251,9 +283,13 @@ impl Writer {
             Ok(answer) => answer,
             Err(_) => return Outcome::PodNotCreated(suffix, CreateError::Unknown),
         };
-        let pod = std::str::from_utf8(&answer)
+        let pod = std::str::from_utf8(&answer).ok().and_then(|json| {
+            PodDecoder {
+                finalizer: self.finalizer,
+            }
+            .decode(json)
             .ok()
-            .and_then(|json| PodDecoder { finalizer: self.finalizer }.decode(json).ok());
+        });
         match pod.map(|pod| pod.controller) {
             Some(Controller::Job { uid, .. }) if uid == write.cell.uid => {
                 self.created(write, &answer, name, index, suffix)
@@ -265,7 +301,10 @@ impl Writer {
 
     async fn delete(&self, write: &Write, slot: Slot, uid: Uid, name: &str) -> Outcome {
         let path = paths::pod(&write.key.namespace, name);
-        match self.call("delete", "pods", || self.client.delete(&path)).await {
+        match self
+            .call("delete", "pods", || self.client.delete(&path))
+            .await
+        {
             Ok(answer) => {
                 let version = wire::ack_of_write(&answer).map(|(_, version, _)| version);
                 self.deleting(write, slot, uid, version);
@@ -297,7 +336,9 @@ impl Writer {
         let path = paths::pod(&write.key.namespace, name);
         let body = self.finalizer_patch();
         let result = self
-            .call("patch", "pods", || self.client.patch(&path, Patch::Strategic, body.clone()))
+            .call("patch", "pods", || {
+                self.client.patch(&path, Patch::Strategic, body.clone())
+            })
             .await;
         let version = match result {
             Ok(answer) => wire::ack_of_write(&answer).map(|(_, version, _)| version),
@@ -317,7 +358,9 @@ impl Writer {
         let path = paths::job_status(&write.key.namespace, &write.key.name);
         let body = wire::status_patch(status, write.cell.uid, version);
         let result = self
-            .call("patch", "jobs/status", || self.client.patch(&path, Patch::Merge, body.clone()))
+            .call("patch", "jobs/status", || {
+                self.client.patch(&path, Patch::Merge, body.clone())
+            })
             .await;
         match result {
             Ok(answer) => {
@@ -346,7 +389,8 @@ impl Writer {
     }
 
     fn report_pod(&self, write: &Write, report: impl FnOnce() -> Report) {
-        self.recorder.pod(write.cell.uid, &write.key, &write.cell.events, report);
+        self.recorder
+            .pod(write.cell.uid, &write.key, &write.cell.events, report);
     }
 
     /// Makes a call, when it may be made; again, while the server is too busy to take it.

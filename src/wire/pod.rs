@@ -394,7 +394,10 @@ mod tests {
         );
         assert_eq!(
             pod.controller,
-            Controller::Job { uid: Uid::from_u128(1), name: "train".into() }
+            Controller::Job {
+                uid: Uid::from_u128(1),
+                name: "train".into()
+            }
         );
         let record = pod.record;
         assert_eq!(record.index.map(CompactIndex::get), Some(7));

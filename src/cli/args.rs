@@ -1,0 +1,107 @@
+//! What can be typed.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+
+use crate::kubelet::parse_go_duration;
+
+use super::tunables::Tunables;
+
+/// A Kubernetes Job controller for Jobs of a hundred thousand Pods.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    pub(super) command: Command,
+    /// Log more; twice for even more. RUST_LOG overrides it.
+    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
+    pub(super) verbose: u8,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Run the controller against a cluster.
+    Controller(ControllerArgs),
+    /// Run Jobs on an embedded cluster, in this process.
+    Local(LocalArgs),
+}
+
+#[derive(ClapArgs, Debug)]
+pub(super) struct ControllerArgs {
+    /// Kubeconfig of the cluster. Default: $KUBECONFIG, ~/.kube/config, or the Pod's own service
+    /// account.
+    #[arg(long, value_name = "PATH")]
+    pub(super) kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig to use, instead of its current one.
+    #[arg(long, value_name = "NAME")]
+    pub(super) context: Option<String>,
+    /// Where to answer /readyz, /livez and /metrics.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    pub(super) listen: SocketAddr,
+    #[command(flatten)]
+    pub(super) tunables: Tunables,
+}
+
+#[derive(ClapArgs, Debug)]
+pub(super) struct LocalArgs {
+    /// Manifest to run; may be given more than once, - is standard input. Without, the cluster
+    /// serves until it is interrupted.
+    #[arg(short, long = "filename", value_name = "FILE")]
+    pub(super) filenames: Vec<PathBuf>,
+    /// Port of the API server on 127.0.0.1; 0 takes a free one.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(super) port: u16,
+    /// Where to write the kubeconfig. Default: a file of its own in the directory for temporary
+    /// files.
+    #[arg(long, value_name = "PATH")]
+    pub(super) kubeconfig_out: Option<PathBuf>,
+    /// How long a Pod's containers run, unless the Pod says otherwise (sim.lakh.dev/duration).
+    #[arg(long, value_name = "D", default_value = "1s", value_parser = duration)]
+    pub(super) pod_duration: Duration,
+    /// What a Pod's containers exit with, unless the Pod says otherwise (sim.lakh.dev/exit-code).
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(super) pod_exit_code: u8,
+    /// Share of Pods that fail, from 0 to 1.
+    #[arg(long, value_name = "F", default_value_t = 0.0, value_parser = share)]
+    pub(super) pod_fail_rate: f64,
+    /// Nodes of the cluster.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub(super) nodes: usize,
+    /// Seed of all that looks random on the cluster.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) seed: u64,
+    /// How long the Jobs may take; then the exit code is 1.
+    #[arg(long, value_name = "D", value_parser = duration)]
+    pub(super) timeout: Option<Duration>,
+    /// How to print the closing summary.
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    pub(super) output: Output,
+    /// Where the controller answers /readyz, /livez and /metrics, if anywhere.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) listen: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(super) tunables: Tunables,
+}
+
+/// Forms of the closing summary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Output {
+    /// For people.
+    Text,
+    /// For machines.
+    Json,
+}
+
+/// Reads a duration as Kubernetes writes it: `200ms`, `1m30s`.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    parse_go_duration(text)
+        .ok_or_else(|| "must be a duration such as 200ms, 10s or 1m30s".to_owned())
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let value: Option<f64> = text.parse().ok();
+    value
+        .filter(|value| (0.0..=1.0).contains(value))
+        .ok_or_else(|| "must be a number from 0 to 1".to_owned())
+}

@@ -1,0 +1,218 @@
+//! `lakh local`: an embedded cluster and the controller, in this process.
+
+use std::{
+    io::Read as _,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use serde_json::Value;
+
+use crate::{
+    cluster::{self, Client},
+    embedded::{ClusterOptions, EmbeddedCluster},
+    kubelet::KubeletOptions,
+    manifest::{self, DEFAULT_NAMESPACE, Document, Rejection, Source, resource_path},
+    runtime::Controller,
+};
+
+use super::{
+    FAILED, OK, UNUSABLE,
+    args::LocalArgs,
+    complain, finish,
+    progress::Progress,
+    say, summary,
+    watch::{Followed, Following},
+};
+
+/// Something keeps the Jobs from being run.
+type Problem = Box<dyn std::error::Error>;
+
+/// Runs the Jobs of the manifests that were given, or serves.
+pub(super) async fn run(args: LocalArgs) -> u8 {
+    match start(&args).await {
+        Ok(running) => {
+            let code = if args.filenames.is_empty() {
+                serve(&running).await
+            } else {
+                follow(&args, running.jobs.clone(), &running.client).await
+            };
+            running.stop().await;
+            code
+        }
+        Err(problem) => {
+            complain(&problem.to_string());
+            UNUSABLE
+        }
+    }
+}
+
+/// Cluster and controller at work, with the Jobs of the manifests.
+struct Running {
+    cluster: EmbeddedCluster,
+    controller: Controller,
+    client: Client,
+    kubeconfig: PathBuf,
+    keep_kubeconfig: bool,
+    jobs: Vec<Followed>,
+}
+
+impl Running {
+    async fn stop(self) {
+        self.controller.stop().await;
+        self.cluster.shutdown().await;
+        if !self.keep_kubeconfig {
+            // It leads nowhere any more; that it cannot be removed hurts nobody.
+            let _ = std::fs::remove_file(&self.kubeconfig);
+        }
+    }
+}
+
+/// Starts everything; the controller comes last, so that nothing has run if a manifest is refused.
+async fn start(args: &LocalArgs) -> Result<Running, Problem> {
+    let documents = read(&args.filenames)?;
+    let options = ClusterOptions {
+        port: args.port,
+        seed: args.seed,
+        kubelet: KubeletOptions {
+            default_duration: args.pod_duration,
+            default_exit_code: args.pod_exit_code,
+            fail_rate: args.pod_fail_rate,
+            seed: args.seed,
+            ..KubeletOptions::with_nodes(args.nodes)
+        },
+    };
+    let cluster = EmbeddedCluster::start(options)
+        .await
+        .map_err(|error| format!("--port {}: {error}", args.port))?;
+    let url = cluster.url();
+    let kubeconfig = args.kubeconfig_out.clone().unwrap_or_else(|| {
+        let port = url.rsplit(':').next().unwrap_or_default();
+        std::env::temp_dir().join(format!("lakh-{port}.kubeconfig"))
+    });
+    cluster
+        .write_kubeconfig(&kubeconfig)
+        .map_err(|error| format!("--kubeconfig-out {}: {error}", kubeconfig.display()))?;
+    let client = cluster::connect_url(&url).await?;
+    let jobs = apply(&client, &documents).await?;
+    let options = args.tunables.clone().options(args.listen);
+    let controller = Controller::start(cluster::connect_url(&url).await?, options).await?;
+    let keep_kubeconfig = args.kubeconfig_out.is_some();
+    Ok(Running {
+        cluster,
+        controller,
+        client,
+        kubeconfig,
+        keep_kubeconfig,
+        jobs,
+    })
+}
+
+fn read(filenames: &[PathBuf]) -> Result<Vec<Document>, Problem> {
+    let sources = filenames.iter().map(|path| -> Result<Source, Problem> {
+        if path != Path::new("-") {
+            return Ok(Source::read_file(path)?);
+        }
+        let mut text = String::new();
+        std::io::stdin()
+            .read_to_string(&mut text)
+            .map_err(|error| format!("standard input: {error}"))?;
+        Ok(Source::stdin(text))
+    });
+    let sources: Vec<Source> = sources.collect::<Result<_, _>>()?;
+    let documents = manifest::load(&sources)?;
+    for document in &documents {
+        resource_path(document, DEFAULT_NAMESPACE)?;
+    }
+    if !filenames.is_empty() && !documents.iter().any(|document| document.kind == "Job") {
+        let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
+        return Err(format!("{}: there is no Job in it", names.join(", ")).into());
+    }
+    Ok(documents)
+}
+
+/// Creates all objects, in order, as strictly as kubectl; gives the Jobs.
+async fn apply(client: &Client, documents: &[Document]) -> Result<Vec<Followed>, Problem> {
+    let started = Instant::now();
+    make_namespaces(client, documents).await?;
+    let mut jobs = Vec::new();
+    for document in documents {
+        let path = resource_path(document, DEFAULT_NAMESPACE)?.collection;
+        let path = format!("{path}?fieldValidation=Strict");
+        let (code, answer) = client
+            .post(&path, document.body.to_string().into_bytes())
+            .await?;
+        if !(200..300).contains(&code) {
+            return Err(Rejection::new(document, code, &answer).into());
+        }
+        if document.kind == "Job" {
+            let job: Value = serde_json::from_slice(&answer)?;
+            jobs.push(Followed::new(&job, started));
+        }
+    }
+    Ok(jobs)
+}
+
+/// On a cluster of one's own, the namespaces that objects name are there.
+async fn make_namespaces(client: &Client, documents: &[Document]) -> Result<(), Problem> {
+    let declared = |name: &str| {
+        documents
+            .iter()
+            .any(|document| document.kind == "Namespace" && document.name.to_string() == name)
+    };
+    let mut named: Vec<&str> = documents
+        .iter()
+        .filter_map(|document| document.namespace.as_deref())
+        .collect();
+    named.sort_unstable();
+    named.dedup();
+    for name in named.into_iter().filter(|name| !declared(name)) {
+        let body = serde_json::json!({
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": name},
+        });
+        // A name that cannot be a namespace's is complained of with the object that has it.
+        client
+            .post("/api/v1/namespaces", body.to_string().into_bytes())
+            .await?;
+    }
+    Ok(())
+}
+
+/// Serves until it is asked to end.
+async fn serve(running: &Running) -> u8 {
+    running.controller.ready().await;
+    say(&format!(
+        "API server at {}, ready for Jobs",
+        running.cluster.url()
+    ));
+    say(&format!(
+        "  export KUBECONFIG={}",
+        running.kubeconfig.display()
+    ));
+    say("  kubectl apply -f examples/indexed.yaml");
+    finish::asked_to_end().await;
+    OK
+}
+
+/// Follows the Jobs to their ends, or to the end of patience.
+async fn follow(args: &LocalArgs, jobs: Vec<Followed>, client: &Client) -> u8 {
+    let mut following = Following::new(jobs);
+    let mut progress = Progress::new(&following);
+    let ended = tokio::select! {
+        ended = following.run(client, |following| progress.show(following)) => ended,
+        () = finish::time_is_up(args.timeout) => Err(crate::wire::ApiError::no_answer("the time ran out")),
+        () = finish::asked_to_end() => Err(crate::wire::ApiError::no_answer("interrupted")),
+    };
+    progress.finish();
+    summary::print(&following, args.output);
+    match ended {
+        Ok(()) if following.all_complete() => OK,
+        Ok(()) => FAILED,
+        Err(error) => {
+            complain(&error.message);
+            FAILED
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The command line: what was typed in, an exit code out.
+//!
+//! Exit codes: 0 all went well; 1 a Job failed or the time ran out; 2 what was given cannot be
+//! used, and nothing was done.
+//!
+//! Must not: hold anything that a library user would miss.
+
+mod args;
+mod controller;
+mod finish;
+mod local;
+mod progress;
+mod summary;
+mod tunables;
+mod watch;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use args::{Args, Command};
+
+/// Everything went well.
+const OK: u8 = 0;
+/// A Job failed, or the time ran out.
+const FAILED: u8 = 1;
+/// What was given cannot be used.
+const UNUSABLE: u8 = 2;
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    let args = Args::parse();
+    start_logging(args.verbose);
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return unusable(&format!("cannot start: {error}")),
+    };
+    let code = runtime.block_on(async {
+        match args.command {
+            Command::Controller(args) => controller::run(args).await,
+            Command::Local(args) => local::run(args).await,
+        }
+    });
+    // Whatever is still under way is not waited for: it was given its time.
+    runtime.shutdown_background();
+    ExitCode::from(code)
+}
+
+/// Logs go to standard error: warnings, more with each `-v`, or what `RUST_LOG` says.
+fn start_logging(verbose: u8) {
+    let level = match verbose {
+        0 => "warn",
+        1 => "warn,lakh=info",
+        _ => "info,lakh=debug",
+    };
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+}
+
+/// Says what cannot be used.
+fn unusable(message: &str) -> ExitCode {
+    complain(message);
+    ExitCode::from(UNUSABLE)
+}
+
+#[expect(
+    clippy::print_stderr,
+    reason = "a command line's errors go to standard error"
+)]
+fn complain(message: &str) {
+    eprintln!("lakh: {message}");
+}
+
+/// Says something beside the result.
+#[expect(
+    clippy::print_stderr,
+    reason = "a command line's news go to standard error"
+)]
+fn say(message: &str) {
+    eprintln!("{message}");
+}
+
+/// Prints the result.
+#[expect(
+    clippy::print_stdout,
+    reason = "a command line's results go to standard output"
+)]
+fn print(text: &str) {
+    println!("{text}");
+}

@@ -1,0 +1,148 @@
+//! Shows how the Jobs are coming along: bars on a terminal, plain lines elsewhere.
+
+use std::{
+    io::IsTerminal as _,
+    time::{Duration, Instant},
+};
+
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+use super::watch::{Followed, Following};
+
+/// More Jobs than this share one bar.
+const BARS_MAX: usize = 16;
+
+/// Plain lines come at most this often.
+const LINE_EVERY: Duration = Duration::from_secs(1);
+
+/// See the module's text. What it shows goes to standard error.
+#[derive(Debug)]
+pub(super) enum Progress {
+    Bars {
+        bars: Vec<ProgressBar>,
+    },
+    Lines {
+        said_at: Option<Instant>,
+        said: String,
+    },
+}
+
+impl Progress {
+    /// Bars if standard error is a terminal.
+    pub(super) fn new(following: &Following) -> Self {
+        if std::io::stderr().is_terminal() {
+            Self::Bars {
+                bars: bars(following),
+            }
+        } else {
+            Self::Lines {
+                said_at: None,
+                said: String::new(),
+            }
+        }
+    }
+
+    /// Shows how it stands.
+    pub(super) fn show(&mut self, following: &Following) {
+        match self {
+            Self::Bars { bars } if bars.len() == following.jobs.len() => {
+                for (bar, job) in bars.iter().zip(&following.jobs) {
+                    set(bar, std::slice::from_ref(job));
+                }
+            }
+            Self::Bars { bars } => {
+                for bar in bars {
+                    set(bar, &following.jobs);
+                }
+            }
+            Self::Lines { said_at, said } => {
+                let early = said_at.is_some_and(|at| at.elapsed() < LINE_EVERY);
+                if early && !following.is_over() {
+                    return;
+                }
+                let line = line(following);
+                if line != *said {
+                    super::say(&line);
+                    *said = line;
+                    *said_at = Some(Instant::now());
+                }
+            }
+        }
+    }
+
+    /// Leaves what is shown as it is.
+    pub(super) fn finish(&self) {
+        if let Self::Bars { bars } = self {
+            for bar in bars {
+                bar.abandon();
+            }
+        }
+    }
+}
+
+fn bars(following: &Following) -> Vec<ProgressBar> {
+    let style = ProgressStyle::with_template(
+        "{prefix:24!} {wide_bar:.green/black} {pos}/{len} {msg:34!} {per_sec:>12} {eta:>5}",
+    )
+    .expect("the template is well-formed")
+    .progress_chars("━━─");
+    let all = MultiProgress::new();
+    let bar = |name: String, wanted: u64| {
+        let bar = all.add(ProgressBar::new(wanted));
+        bar.set_style(style.clone());
+        bar.set_prefix(name);
+        bar
+    };
+    let jobs = &following.jobs;
+    if jobs.len() <= BARS_MAX {
+        jobs.iter()
+            .map(|job| bar(format!("{}/{}", job.namespace, job.name), job.wanted))
+            .collect()
+    } else {
+        let wanted = jobs.iter().map(|job| job.wanted).sum();
+        vec![bar(format!("{} Jobs", jobs.len()), wanted)]
+    }
+}
+
+fn set(bar: &ProgressBar, jobs: &[Followed]) {
+    let sum = |field: &str| jobs.iter().map(|job| job.count(field)).sum::<u64>();
+    bar.set_position(sum("succeeded"));
+    bar.set_message(format!(
+        "{} active, {} failed",
+        sum("active"),
+        sum("failed")
+    ));
+    if jobs.iter().all(|job| job.end.is_some()) {
+        bar.abandon();
+    }
+}
+
+/// All Jobs in one line: of one Job its name, of more how many have ended.
+fn line(following: &Following) -> String {
+    let jobs = &following.jobs;
+    let sum = |field: &str| jobs.iter().map(|job| job.count(field)).sum::<u64>();
+    let wanted: u64 = jobs.iter().map(|job| job.wanted).sum();
+    let wall = jobs.iter().map(Followed::wall).max().unwrap_or_default();
+    let who = match jobs.as_slice() {
+        [job] => format!("{}/{}", job.namespace, job.name),
+        _ => {
+            let ended = jobs.iter().filter(|job| job.end.is_some()).count();
+            format!("{ended}/{} Jobs ended", jobs.len())
+        }
+    };
+    let succeeded = sum("succeeded");
+    let rate = succeeded as f64 / wall.as_secs_f64().max(0.001);
+    let left = if succeeded == 0 || following.is_over() {
+        String::new()
+    } else {
+        format!(
+            ", {:.0} s left",
+            wanted.saturating_sub(succeeded) as f64 / rate
+        )
+    };
+    format!(
+        "{who}: {succeeded}/{wanted} succeeded, {} active, {} failed, {rate:.0} Pods/s{left}",
+        sum("active"),
+        sum("failed"),
+    )
+}

@@ -1,0 +1,85 @@
+//! Says how it all ended.
+
+use serde_json::{Value, json};
+
+use super::{
+    args::Output,
+    watch::{Followed, Following},
+};
+
+/// Prints the closing summary to standard output.
+pub(super) fn print(following: &Following, output: Output) {
+    let text = match output {
+        Output::Text => text(following),
+        Output::Json => format!("{:#}", json(following)),
+    };
+    super::print(&text);
+}
+
+fn result(job: &Followed) -> &'static str {
+    match job.end {
+        Some((_, true)) => "Complete",
+        Some((_, false)) => "Failed",
+        None => "Unfinished",
+    }
+}
+
+fn json(following: &Following) -> Value {
+    let jobs = following.jobs.iter().map(|job| {
+        json!({
+            "namespace": job.namespace,
+            "name": job.name,
+            "result": result(job),
+            "wallSeconds": (job.wall().as_secs_f64() * 1000.0).round() / 1000.0,
+            "status": job.status,
+        })
+    });
+    json!({"jobs": jobs.collect::<Vec<_>>()})
+}
+
+fn text(following: &Following) -> String {
+    let name = |job: &Followed| format!("{}/{}", job.namespace, job.name);
+    let width = following
+        .jobs
+        .iter()
+        .map(|job| name(job).len())
+        .max()
+        .unwrap_or(0)
+        .max(3);
+    let mut lines = vec![format!(
+        "{:width$}  {:10}  {:>13}  {:>6}  {:>8}  {:>8}",
+        "JOB", "RESULT", "SUCCEEDED", "FAILED", "WALL", "PODS/S"
+    )];
+    for job in &following.jobs {
+        let succeeded = job.count("succeeded");
+        let wall = job.wall().as_secs_f64();
+        lines.push(format!(
+            "{:width$}  {:10}  {:>13}  {:>6}  {:>6.2} s  {:>8.0}",
+            name(job),
+            result(job),
+            format!("{succeeded}/{}", job.wanted),
+            job.count("failed"),
+            wall,
+            (succeeded + job.count("failed")) as f64 / wall.max(0.001),
+        ));
+        if result(job) == "Failed" {
+            lines.push(format!("{:width$}  {}", "", why(job)));
+        }
+    }
+    lines.join("\n")
+}
+
+/// Reason and message of a failed Job.
+fn why(job: &Followed) -> String {
+    let conditions = job.status["conditions"].as_array().into_iter().flatten();
+    let failed = conditions
+        .into_iter()
+        .find(|condition| condition["type"] == "Failed");
+    let text = |field: &str| {
+        failed
+            .and_then(|condition| condition[field].as_str())
+            .unwrap_or_default()
+            .to_owned()
+    };
+    format!("{}: {}", text("reason"), text("message"))
+}

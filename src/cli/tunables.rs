@@ -1,0 +1,79 @@
+//! The numbers that an operator may tune, as flags.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::{
+    model::{Exponential, Limits},
+    runtime::Rate,
+};
+
+use super::args::duration;
+
+/// Flags of every command that runs the controller.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Controller")]
+pub(super) struct Tunables {
+    /// Namespace to work in; may be given more than once. Default: all.
+    #[arg(long = "namespace", value_name = "NAME")]
+    pub(super) namespaces: Vec<String>,
+    /// Least time between two writes of a Job's status that only carry Pods' progress.
+    #[arg(long, value_name = "D", default_value = "1s", value_parser = duration)]
+    sync_batch_period: Duration,
+    /// Wait of a Job after its first failed Pod; doubled for each further one in a row.
+    #[arg(long, value_name = "D", default_value = "10s", value_parser = duration)]
+    pod_failure_backoff_base: Duration,
+    /// Longest wait of a Job after failed Pods.
+    #[arg(long, value_name = "D", default_value = "10m", value_parser = duration)]
+    pod_failure_backoff_max: Duration,
+    /// Pods that one status may list as ended and not yet counted.
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = at_least_one())]
+    max_uncounted_pods: u32,
+    /// Creations of Pods that one Job may have under way; as many deletions and finalizer removals.
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = at_least_one())]
+    max_pod_writes_per_sync: u32,
+    /// Calls per second to the API server, on average; 0 for no limit.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    qps: u32,
+    /// Calls at once after a quiet time, where --qps limits them. Default: as --qps.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    burst: u32,
+    /// Writes to the API server that may be under way at once.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = at_least_one())]
+    max_in_flight: u32,
+    /// Jobs that may be worked on at once. A Job's turn is computation only, never waiting: more
+    /// than there are processors gains nothing.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = at_least_one())]
+    concurrent_job_syncs: u32,
+}
+
+fn at_least_one() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..)
+}
+
+impl Tunables {
+    /// The controller's options, with probes answered at `listen`.
+    pub(super) fn options(self, listen: Option<std::net::SocketAddr>) -> crate::runtime::Options {
+        crate::runtime::Options {
+            limits: Limits {
+                sync_batch_period: self.sync_batch_period,
+                pod_failure_backoff: Exponential {
+                    base: self.pod_failure_backoff_base,
+                    max: self.pod_failure_backoff_max,
+                },
+                max_uncounted_pods: self.max_uncounted_pods,
+                max_pod_writes: self.max_pod_writes_per_sync,
+                ..Limits::default()
+            },
+            rate: Rate {
+                qps: self.qps,
+                burst: self.burst,
+            },
+            max_in_flight: self.max_in_flight as usize,
+            concurrent_job_syncs: self.concurrent_job_syncs as usize,
+            namespaces: self.namespaces,
+            listen,
+        }
+    }
+}

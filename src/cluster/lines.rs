@@ -1,0 +1,59 @@
+//! Puts the lines of a stream together from the pieces in which they come.
+
+/// Keeps what has come of a line that is not whole yet.
+#[derive(Debug, Default)]
+pub struct Lines {
+    rest: Vec<u8>,
+}
+
+impl Lines {
+    /// Takes a piece of the stream in, and gives each line that is whole now, without its end.
+    ///
+    /// # Errors
+    ///
+    /// The first error of `each`; the rest of the piece is lost then.
+    pub fn push<E>(
+        &mut self,
+        piece: &[u8],
+        mut each: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut piece = piece;
+        while let Some(end) = piece.iter().position(|byte| *byte == b'\n') {
+            let (line, after) = (&piece[..end], &piece[end + 1..]);
+            piece = after;
+            if self.rest.is_empty() {
+                each(line)?;
+            } else {
+                self.rest.extend_from_slice(line);
+                let result = each(&self.rest);
+                self.rest.clear();
+                result?;
+            }
+        }
+        self.rest.extend_from_slice(piece);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    #[test]
+    fn lines_come_whole_however_they_were_cut() {
+        let text = b"one\ntwo\n\nthree\nfou";
+        for size in 1..=text.len() {
+            let mut lines = Lines::default();
+            let mut seen: Vec<String> = Vec::new();
+            for piece in text.chunks(size) {
+                let Ok(()) = lines.push(piece, |line| {
+                    seen.push(String::from_utf8_lossy(line).into_owned());
+                    Ok::<_, Infallible>(())
+                });
+            }
+            assert_eq!(seen, ["one", "two", "", "three"], "pieces of {size}");
+        }
+    }
+}
