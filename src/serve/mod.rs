@@ -1,1 +1,84 @@
 //! HTTP in front of the embedded cluster.
+//!
+//! Responsible for: sockets, the clock, the one lock, and waking watchers. Must not: hold rules
+//! of the API; those are in [`crate::apiserver`].
+
+mod body;
+mod clock;
+mod counts;
+mod http;
+mod kubeconfig;
+mod shared;
+
+pub use counts::RequestCount;
+pub use shared::SharedApi;
+
+use std::{io, net::Ipv4Addr, sync::Arc};
+
+use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
+
+/// How to start the server.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ServeOptions {
+    /// Port on 127.0.0.1; 0 takes a free one.
+    pub port: u16,
+    /// Seed of uids and name suffixes.
+    pub seed: u64,
+}
+
+/// A running server; [`ServerHandle::shutdown`] ends it.
+#[derive(Debug)]
+pub struct ServerHandle {
+    port: u16,
+    api: Arc<SharedApi>,
+    stop: watch::Sender<bool>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+/// Starts the server on loopback.
+pub async fn start(options: ServeOptions) -> io::Result<ServerHandle> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await?;
+    let port = listener.local_addr()?.port();
+    let api = Arc::new(SharedApi::new(options.seed));
+    let (stop, stopped) = watch::channel(false);
+    let tasks = vec![
+        tokio::spawn(http::accept(listener, Arc::clone(&api), stopped.clone())),
+        tokio::spawn(shared::collect_garbage(Arc::clone(&api), stopped)),
+    ];
+    Ok(ServerHandle {
+        port,
+        api,
+        stop,
+        tasks,
+    })
+}
+
+impl ServerHandle {
+    /// The base URL, such as `http://127.0.0.1:6443`.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// A kubeconfig for this server, as YAML text.
+    pub fn kubeconfig(&self) -> String {
+        kubeconfig::text(&self.url())
+    }
+
+    /// The server's state, for use within this process.
+    pub fn api(&self) -> Arc<SharedApi> {
+        Arc::clone(&self.api)
+    }
+
+    /// Ends all connections and watches, and waits for the tasks.
+    pub async fn shutdown(self) {
+        // Nobody listening any more is what is wanted.
+        let _ = self.stop.send(true);
+        for task in self.tasks {
+            if let Err(error) = task.await
+                && error.is_panic()
+            {
+                tracing::error!(%error, "a task of the embedded API server panicked");
+            }
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Paths without objects: discovery, version, health, access reviews.
+//!
+//! Responsible for: telling clients what is served. Must not: look at stored objects.
+
+use serde_json::{Value, json};
+
+use super::{
+    accept::{Accepted, Transform},
+    error::{ApiError, Result},
+    object::Tree,
+    openapi,
+    reply::{Response, TEXT},
+    resources::{GROUPS, KINDS, KindInfo, VERBS},
+};
+
+/// The Kubernetes release whose behaviour is imitated.
+pub(crate) const VERSION: &str = "v1.36.2";
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// Answers a path outside of the resources.
+pub(crate) fn answer(path: &str, accepted: Accepted) -> Result<Response> {
+    let aggregated = accepted.transform == Transform::Discovery;
+    if let Some(document) = openapi::answer(path) {
+        return Ok(document);
+    }
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    match parts.as_slice() {
+        [] => Ok(Response::json(200, &paths())),
+        ["healthz" | "livez" | "readyz", ..] => Ok(Response::bytes(200, TEXT, b"ok".to_vec())),
+        ["version"] => Ok(Response::json(200, &version())),
+        ["api"] if aggregated => Ok(aggregate(&[""])),
+        ["apis"] if aggregated => Ok(aggregate(&GROUPS)),
+        ["api"] => Ok(Response::json(200, &core_versions())),
+        ["api", "v1"] => Ok(Response::json(200, &resource_list("", "v1"))),
+        ["apis"] => Ok(Response::json(200, &groups())),
+        ["apis", group] if GROUPS.contains(group) => {
+            let mut answer = group_entry(group);
+            answer["kind"] = "APIGroup".into();
+            answer["apiVersion"] = "v1".into();
+            Ok(Response::json(200, &answer))
+        }
+        ["apis", group, "v1"] if GROUPS.contains(group) => Ok(Response::json(
+            200,
+            &resource_list(group, &format!("{group}/v1")),
+        )),
+        ["apis", "authorization.k8s.io", "v1"] => Ok(Response::json(200, &reviews())),
+        _ => Err(ApiError::no_path()),
+    }
+}
+
+/// Answers an access review: everything is allowed on loopback.
+pub(crate) fn review(mut body: Tree) -> Response {
+    body.entry("kind")
+        .or_insert_with(|| "SelfSubjectAccessReview".into());
+    body.insert("apiVersion".into(), "authorization.k8s.io/v1".into());
+    let status = if body
+        .get("kind")
+        .is_some_and(|kind| kind == "SelfSubjectRulesReview")
+    {
+        json!({
+            "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+            "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+            "incomplete": false,
+        })
+    } else {
+        json!({"allowed": true, "reason": "everything is allowed on loopback"})
+    };
+    body.insert("status".into(), status);
+    Response::json(201, &Value::Object(body))
+}
+
+fn version() -> Value {
+    json!({
+        "major": "1",
+        "minor": "36",
+        "emulationMajor": "1",
+        "emulationMinor": "36",
+        "minCompatibilityMajor": "1",
+        "minCompatibilityMinor": "35",
+        "gitVersion": VERSION,
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "2026-06-01T00:00:00Z",
+        "goVersion": "none",
+        "compiler": "rustc",
+        "platform": "linux/amd64",
+    })
+}
+
+fn paths() -> Value {
+    let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
+    for group in GROUPS {
+        paths.push(format!("/apis/{group}"));
+        paths.push(format!("/apis/{group}/v1"));
+    }
+    for path in [
+        "/healthz",
+        "/livez",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/readyz",
+        "/version",
+    ] {
+        paths.push(path.to_owned());
+    }
+    json!({"paths": paths})
+}
+
+fn core_versions() -> Value {
+    json!({
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1"}],
+    })
+}
+
+fn groups() -> Value {
+    let mut groups: Vec<Value> = GROUPS.iter().map(|group| group_entry(group)).collect();
+    groups.push(group_entry("authorization.k8s.io"));
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+}
+
+fn group_entry(group: &str) -> Value {
+    let version = json!({"groupVersion": format!("{group}/v1"), "version": "v1"});
+    json!({"name": group, "versions": [version], "preferredVersion": version})
+}
+
+fn rows(group: &str) -> impl Iterator<Item = &'static KindInfo> {
+    KINDS.iter().filter(move |row| row.group == group)
+}
+
+fn resource_list(group: &str, group_version: &str) -> Value {
+    let mut resources = Vec::new();
+    for row in rows(group) {
+        let mut resource = json!({
+            "name": row.plural,
+            "singularName": row.singular,
+            "namespaced": row.namespaced,
+            "kind": row.name,
+            "verbs": VERBS,
+        });
+        if !row.short_names.is_empty() {
+            resource["shortNames"] = json!(row.short_names);
+        }
+        if !row.categories.is_empty() {
+            resource["categories"] = json!(row.categories);
+        }
+        resources.push(resource);
+        for sub in row.subresources {
+            let mut resource = json!({
+                "name": format!("{}/{}", row.plural, sub.name),
+                "singularName": "",
+                "namespaced": row.namespaced,
+                "kind": sub.kind,
+                "verbs": sub.verbs,
+            });
+            if let Some((group, version)) = sub.group_version {
+                resource["group"] = group.into();
+                resource["version"] = version.into();
+            }
+            resources.push(resource);
+        }
+    }
+    json!({
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": group_version,
+        "resources": resources,
+    })
+}
+
+fn reviews() -> Value {
+    json!({
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": "authorization.k8s.io/v1",
+        "resources": [review_resource()],
+    })
+}
+
+fn review_resource() -> Value {
+    json!({
+        "name": "selfsubjectaccessreviews",
+        "singularName": "selfsubjectaccessreview",
+        "namespaced": false,
+        "kind": "SelfSubjectAccessReview",
+        "verbs": ["create"],
+    })
+}
+
+/// The aggregated form: all groups with all resources in one answer.
+fn aggregate(groups: &[&str]) -> Response {
+    let mut items: Vec<Value> = groups.iter().map(|group| aggregated_group(group)).collect();
+    if groups != [""] {
+        items.push(aggregated_reviews());
+    }
+    let list = json!({
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": "apidiscovery.k8s.io/v2",
+        "metadata": {},
+        "items": items,
+    });
+    let mut response = Response::json(200, &list);
+    response.content_type = AGGREGATED;
+    response
+}
+
+fn aggregated_group(group: &str) -> Value {
+    let resources: Vec<Value> = rows(group).map(aggregated_resource).collect();
+    let mut metadata = json!({"creationTimestamp": null});
+    if !group.is_empty() {
+        metadata["name"] = group.into();
+    }
+    json!({
+        "metadata": metadata,
+        "versions": [{"version": "v1", "resources": resources, "freshness": "Current"}],
+    })
+}
+
+fn aggregated_resource(row: &KindInfo) -> Value {
+    let kind = |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
+    let mut resource = json!({
+        "resource": row.plural,
+        "responseKind": kind(row.group, row.version, row.name),
+        "scope": if row.namespaced { "Namespaced" } else { "Cluster" },
+        "singularResource": row.singular,
+        "verbs": VERBS,
+    });
+    if !row.short_names.is_empty() {
+        resource["shortNames"] = json!(row.short_names);
+    }
+    if !row.categories.is_empty() {
+        resource["categories"] = json!(row.categories);
+    }
+    let sub = |sub: &super::resources::Subresource| {
+        let (group, version) = sub.group_version.unwrap_or((row.group, row.version));
+        json!({
+            "subresource": sub.name,
+            "responseKind": kind(group, version, sub.kind),
+            "verbs": sub.verbs,
+        })
+    };
+    if !row.subresources.is_empty() {
+        resource["subresources"] = row.subresources.iter().map(sub).collect();
+    }
+    resource
+}
+
+fn aggregated_reviews() -> Value {
+    json!({
+        "metadata": {"name": "authorization.k8s.io", "creationTimestamp": null},
+        "versions": [{
+            "version": "v1",
+            "freshness": "Current",
+            "resources": [{
+                "resource": "selfsubjectaccessreviews",
+                "responseKind": {
+                    "group": "authorization.k8s.io", "version": "v1",
+                    "kind": "SelfSubjectAccessReview",
+                },
+                "scope": "Cluster",
+                "singularResource": "selfsubjectaccessreview",
+                "verbs": ["create"],
+            }],
+        }],
+    })
+}

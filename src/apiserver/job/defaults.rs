@@ -1,0 +1,146 @@
+//! Defaults of Jobs and what the server generates for them.
+//!
+//! Responsible for: filling in. Must not: refuse anything.
+
+use serde_json::{Value, json};
+
+use crate::apiserver::{meta, names, object::Tree, template};
+
+/// Labels that the server sets on the pod template, with the field they come from.
+pub(super) const GENERATED: [(&str, &str); 4] = [
+    ("controller-uid", "uid"),
+    ("batch.kubernetes.io/controller-uid", "uid"),
+    ("job-name", "name"),
+    ("batch.kubernetes.io/job-name", "name"),
+];
+
+/// The label that the generated selector selects by.
+pub(super) const SELECTOR_LABEL: &str = "batch.kubernetes.io/controller-uid";
+
+/// Applies the defaults of a Job.
+pub(crate) fn default(tree: &mut Tree) {
+    default_spec(meta::section_mut(tree, "spec"));
+    default_labels(tree);
+}
+
+/// Applies the defaults of a CronJob.
+pub(crate) fn default_cron_job(tree: &mut Tree) {
+    let spec = meta::section_mut(tree, "spec");
+    meta::default(spec, "concurrencyPolicy", "Allow");
+    meta::default(spec, "suspend", false);
+    meta::default(spec, "successfulJobsHistoryLimit", 3);
+    meta::default(spec, "failedJobsHistoryLimit", 1);
+    let template = meta::section_mut(meta::section_mut(spec, "jobTemplate"), "spec");
+    template::default_spec(meta::section_mut(
+        meta::section_mut(template, "template"),
+        "spec",
+    ));
+}
+
+fn default_spec(spec: &mut Tree) {
+    let completions = spec.contains_key("completions");
+    match (completions, spec.contains_key("parallelism")) {
+        (false, false) => {
+            spec.insert("completions".into(), 1.into());
+            spec.insert("parallelism".into(), 1.into());
+        }
+        (true, false) => {
+            spec.insert("parallelism".into(), 1.into());
+        }
+        (_, true) => {}
+    }
+    let unlimited = spec.contains_key("backoffLimitPerIndex");
+    meta::default(spec, "backoffLimit", if unlimited { i32::MAX } else { 6 });
+    meta::default(spec, "completionMode", "NonIndexed");
+    meta::default(spec, "suspend", false);
+    meta::default(spec, "manualSelector", false);
+    let failed_only = spec.contains_key("podFailurePolicy");
+    let policy = if failed_only {
+        "Failed"
+    } else {
+        "TerminatingOrFailed"
+    };
+    meta::default(spec, "podReplacementPolicy", policy);
+    let patterns = spec
+        .get_mut("podFailurePolicy")
+        .and_then(|policy| policy.get_mut("rules")?.as_array_mut())
+        .into_iter()
+        .flatten()
+        .filter_map(|rule| rule.get_mut("onPodConditions")?.as_array_mut())
+        .flatten()
+        .filter_map(Value::as_object_mut);
+    for pattern in patterns {
+        if meta::text(pattern, "status").is_empty() {
+            pattern.insert("status".into(), "True".into());
+        }
+    }
+    template::default_spec(meta::section_mut(
+        meta::section_mut(spec, "template"),
+        "spec",
+    ));
+}
+
+/// A Job without labels of its own shows those of its template.
+fn default_labels(tree: &mut Tree) {
+    if !meta::section(meta::of(tree), "labels").is_empty() {
+        return;
+    }
+    let template = meta::section(meta::section(tree, "spec"), "template");
+    if let Some(labels) = meta::of(template).get("labels").cloned() {
+        meta::of_mut(tree).insert("labels".into(), labels);
+    }
+}
+
+/// Clears the status and generates selector and labels.
+pub(crate) fn prepare_create(tree: &mut Tree) {
+    tree.insert("status".into(), json!({}));
+    let metadata = meta::of(tree).clone();
+    let spec = meta::section_mut(tree, "spec");
+    if !meta::flag(spec, "manualSelector") {
+        let template = meta::section_mut(meta::section_mut(spec, "template"), "metadata");
+        let labels = meta::section_mut(template, "labels");
+        for (label, field) in GENERATED {
+            meta::default(labels, label, meta::text(&metadata, field));
+        }
+        let selector = meta::section_mut(spec, "selector");
+        let labels = meta::section_mut(selector, "matchLabels");
+        meta::default(labels, SELECTOR_LABEL, meta::text(&metadata, "uid"));
+    }
+    default_labels(tree);
+}
+
+/// Warnings about a Job that was created.
+pub(crate) fn warnings(tree: &Tree) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if meta::text(meta::of(tree), "name").contains('.')
+        || !names::is_dns_label(meta::text(meta::of(tree), "name"))
+    {
+        warnings.push(
+            "metadata.name: this is used in Pod names and hostnames, which can result in \
+             surprising behavior; a DNS label is recommended: [must not contain dots]"
+                .to_owned(),
+        );
+    }
+    let spec = meta::section(tree, "spec");
+    let above = |field: &str, limit: i64| meta::int(spec, field).is_some_and(|have| have > limit);
+    if meta::text(spec, "completionMode") == "Indexed"
+        && above("completions", 100_000)
+        && above("parallelism", 10_000)
+    {
+        warnings.push(
+            "spec: In Indexed Jobs with a number of completions higher than 10^5 and a \
+             parallelism higher than 10^4, Kubernetes might not be able to track \
+             completedIndexes when a big number of indexes fail"
+                .to_owned(),
+        );
+    }
+    let pod = meta::section(meta::section(spec, "template"), "spec");
+    if meta::int(pod, "terminationGracePeriodSeconds").is_some_and(|seconds| seconds < 0) {
+        warnings.push(
+            "spec.template.spec.terminationGracePeriodSeconds: must be >= 0; negative values are \
+             invalid and will be treated as 1"
+                .to_owned(),
+        );
+    }
+    warnings
+}

@@ -1,0 +1,16 @@
+//! Jobs: defaults, generated labels and rules.
+//!
+//! Responsible for: what only Jobs have. Must not: hold pod-spec rules, which are in `template`.
+
+mod defaults;
+mod index_list;
+mod policies;
+mod selector;
+mod status;
+mod update;
+mod validate;
+
+pub(crate) use defaults::{default, default_cron_job, prepare_create, warnings};
+pub(crate) use status::validate_status;
+pub(crate) use update::validate_update;
+pub(crate) use validate::validate_create;

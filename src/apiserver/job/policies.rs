@@ -1,0 +1,1 @@
+//! Rules of failure and success policies.

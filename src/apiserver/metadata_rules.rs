@@ -1,0 +1,207 @@
+//! Rules about `metadata` that hold for every kind.
+//!
+//! Responsible for: what clients may set there. Must not: know kinds beyond their names' form.
+
+use serde_json::Value;
+
+use super::{
+    fields::{FieldErrors, shown},
+    meta, names,
+    object::Tree,
+    resources::Kind,
+};
+
+/// Members that clients may send on creation but that only the server decides.
+pub(crate) const SERVER_OWNED: &[&str] = &[
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "managedFields",
+    "selfLink",
+    "resourceVersion",
+];
+
+/// Largest sum of annotation sizes.
+const MAX_ANNOTATIONS: usize = 256 * 1024;
+
+/// Restores on update what clients cannot change, and reports the changes that are refused
+/// rather than read over.
+pub(crate) fn restore(tree: &mut Tree, old: &Tree) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let old = meta::of(old);
+    let metadata = meta::of_mut(tree);
+    let uid = metadata.get("uid").filter(|uid| !uid.is_null());
+    if uid.is_some() && uid != old.get("uid") {
+        // Update rules run twice on the real server, and so does this cause.
+        for _ in 0..2 {
+            errors.invalid("metadata.uid", shown(uid), "field is immutable");
+        }
+    }
+    let deletion = metadata.get("deletionTimestamp");
+    if deletion.is_some() && deletion != old.get("deletionTimestamp") {
+        errors.invalid(
+            "metadata.deletionTimestamp",
+            shown(deletion),
+            "field is immutable",
+        );
+    }
+    metadata.remove("managedFields");
+    metadata.remove("selfLink");
+    for field in [
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "namespace",
+        "resourceVersion",
+        "generateName",
+    ] {
+        meta::restore(metadata, old, field);
+    }
+    errors
+}
+
+/// Checks the metadata of a new object.
+pub(crate) fn check_create(kind: Kind, tree: &Tree) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let metadata = meta::of(tree);
+    let name = meta::text(metadata, "name");
+    if name.is_empty() {
+        errors.required("metadata.name", "name or generateName is required");
+    } else {
+        let problem = if kind == Kind::Namespace {
+            names::dns_label_problem(name)
+        } else {
+            names::dns_subdomain_problem(name)
+        };
+        if let Some(problem) = problem {
+            errors.invalid("metadata.name", Value::from(name), &problem);
+        }
+    }
+    check_common(metadata, &mut errors);
+    errors
+}
+
+/// Checks the metadata of a changed object.
+pub(crate) fn check_update(_kind: Kind, tree: &Tree, old: &Tree) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let metadata = meta::of(tree);
+    let old = meta::of(old);
+    if old.contains_key("deletionTimestamp") {
+        let had: Vec<&str> = meta::strings(old, "finalizers").collect();
+        let fresh: Vec<String> = meta::strings(metadata, "finalizers")
+            .filter(|finalizer| !had.contains(finalizer))
+            .map(|finalizer| format!("{finalizer:?}"))
+            .collect();
+        if !fresh.is_empty() {
+            let detail = format!(
+                "no new finalizers can be added if the object is being deleted, found new \
+                 finalizers []string{{{}}}",
+                fresh.join(", ")
+            );
+            errors.forbidden("metadata.finalizers", &detail);
+        }
+    }
+    let changed = |name: &str| metadata.get(name) != old.get(name);
+    if ["labels", "annotations", "finalizers", "ownerReferences"]
+        .into_iter()
+        .any(changed)
+    {
+        check_common(metadata, &mut errors);
+    }
+    errors
+}
+
+fn check_common(metadata: &Tree, errors: &mut FieldErrors) {
+    check_labels(meta::section(metadata, "labels"), "metadata.labels", errors);
+    check_annotations(
+        meta::section(metadata, "annotations"),
+        "metadata.annotations",
+        errors,
+    );
+    check_owners(metadata, errors);
+    check_finalizers(metadata, errors);
+}
+
+/// Checks a map of labels.
+pub(crate) fn check_labels(labels: &Tree, path: &str, errors: &mut FieldErrors) {
+    for (key, value) in labels {
+        for problem in names::qualified_name_problems(key) {
+            errors.invalid(path, Value::from(key.as_str()), &problem);
+        }
+        let value = value.as_str().unwrap_or_default();
+        for problem in names::label_value_problems(value) {
+            errors.invalid(path, Value::from(value), &problem);
+        }
+    }
+}
+
+/// Checks a map of annotations.
+pub(crate) fn check_annotations(annotations: &Tree, path: &str, errors: &mut FieldErrors) {
+    let mut size = 0;
+    for (key, value) in annotations {
+        for problem in names::qualified_name_problems(&key.to_lowercase()) {
+            errors.invalid(path, Value::from(key.as_str()), &problem);
+        }
+        size += key.len() + value.as_str().unwrap_or_default().len();
+    }
+    if size > MAX_ANNOTATIONS {
+        errors.too_long(path, MAX_ANNOTATIONS);
+    }
+}
+
+fn check_owners(metadata: &Tree, errors: &mut FieldErrors) {
+    let path = "metadata.ownerReferences";
+    let mut controllers = Vec::new();
+    for (index, owner) in meta::items(metadata, "ownerReferences").iter().enumerate() {
+        for field in ["apiVersion", "kind", "name", "uid"] {
+            if owner
+                .get(field)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .is_empty()
+            {
+                let path = format!("{path}[{index}].{field}");
+                let detail = if field == "apiVersion" {
+                    "version must not be empty"
+                } else {
+                    "must not be empty"
+                };
+                errors.invalid(path, "\"\"", detail);
+            }
+        }
+        if owner.get("controller") == Some(&Value::Bool(true)) {
+            let text = |name: &str| owner.get(name).and_then(Value::as_str).unwrap_or_default();
+            controllers.push(format!("{}/{}", text("kind"), text("name")));
+        }
+    }
+    if let [first, second, ..] = controllers.as_slice() {
+        let detail = format!(
+            "Only one reference can have Controller set to true. Found \"true\" in references \
+             for {first} and {second}"
+        );
+        errors.invalid(path, shown(metadata.get("ownerReferences")), &detail);
+    }
+}
+
+fn check_finalizers(metadata: &Tree, errors: &mut FieldErrors) {
+    let path = "metadata.finalizers";
+    let finalizers: Vec<&str> = meta::strings(metadata, "finalizers").collect();
+    for (index, finalizer) in finalizers.iter().enumerate() {
+        for problem in names::qualified_name_problems(finalizer) {
+            errors.invalid(path, Value::from(*finalizer), &problem);
+        }
+        let standard = ["orphan", "foregroundDeletion", "kubernetes"].contains(finalizer);
+        if !standard && !finalizer.contains('/') {
+            let detail = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.invalid(format!("{path}[{index}]"), Value::from(*finalizer), detail);
+        }
+    }
+    if finalizers.contains(&"orphan") && finalizers.contains(&"foregroundDeletion") {
+        let detail = "finalizer orphan and foregroundDeletion cannot be both set";
+        errors.invalid(path, shown(metadata.get("finalizers")), detail);
+    }
+}

@@ -1,0 +1,101 @@
+//! The forms of names, labels and label values, with the texts for those that do not fit.
+//!
+//! Responsible for: syntax. Must not: know where the names stand.
+
+/// What is wrong with a DNS label; `None` if nothing.
+pub(crate) fn dns_label_problem(text: &str) -> Option<String> {
+    if text.len() > 63 {
+        return Some("must be no more than 63 bytes".into());
+    }
+    (!is_dns_label(text)).then(|| {
+        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
+         and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', \
+         regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+            .into()
+    })
+}
+
+/// What is wrong with a DNS subdomain; `None` if nothing.
+pub(crate) fn dns_subdomain_problem(text: &str) -> Option<String> {
+    if text.len() > 253 {
+        return Some("must be no more than 253 bytes".into());
+    }
+    (!text.split('.').all(is_dns_label)).then(|| {
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' \
+         or '.', and must start and end with an alphanumeric character (e.g. 'example.com', \
+         regex used for validation is \
+         '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+            .into()
+    })
+}
+
+/// What is wrong with a label key, finalizer or condition type.
+pub(crate) fn qualified_name_problems(text: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    let name = match text.split_once('/') {
+        None => text,
+        Some((prefix, name)) if !name.contains('/') => {
+            if prefix.is_empty() {
+                problems.push("prefix part must be non-empty".into());
+            } else if let Some(problem) = dns_subdomain_problem(prefix) {
+                problems.push(format!("prefix part {problem}"));
+            }
+            name
+        }
+        Some(_) => {
+            return vec![format!(
+                "a qualified name {NAME_FORM} with an optional DNS subdomain prefix and '/' \
+                 (e.g. 'example.com/MyName')"
+            )];
+        }
+    };
+    if name.is_empty() {
+        problems.push("name part must be non-empty".into());
+    } else if name.len() > 63 {
+        problems.push("name part must be no more than 63 bytes".into());
+    }
+    if !is_name(name) {
+        problems.push(format!("name part {NAME_FORM}"));
+    }
+    problems
+}
+
+/// What is wrong with a label value.
+pub(crate) fn label_value_problems(text: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    if text.len() > 63 {
+        problems.push("must be no more than 63 bytes".into());
+    }
+    if !text.is_empty() && !is_name(text) {
+        problems.push(
+            "a valid label must be an empty string or consist of alphanumeric characters, '-', \
+             '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  \
+             or 'my_value',  or '12345', regex used for validation is \
+             '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+                .into(),
+        );
+    }
+    problems
+}
+
+const NAME_FORM: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
+     alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for \
+     validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+
+/// Whether the text is made of lower-case letters, digits and inner hyphens, at least one.
+pub(crate) fn is_dns_label(text: &str) -> bool {
+    let edge = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = text.as_bytes();
+    bytes.first().is_some_and(edge)
+        && bytes.last().is_some_and(edge)
+        && bytes.iter().all(|byte| edge(byte) || *byte == b'-')
+}
+
+fn is_name(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.first().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+}

@@ -1,0 +1,148 @@
+//! OpenAPI documents, as far as kubectl needs them.
+//!
+//! Responsible for: saying which kinds take the `fieldValidation` parameter, so that clients
+//! leave validation to the server. Must not: describe fields; schemas are open objects.
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    discovery::VERSION,
+    reply::Response,
+    resources::{GROUPS, KINDS, KindInfo},
+};
+
+/// Answers `/openapi/...`; `None` for other paths.
+pub(crate) fn answer(path: &str) -> Option<Response> {
+    match path {
+        "/openapi/v3" => Some(Response::json(200, &index())),
+        "/openapi/v3/api/v1" => Some(document("")),
+        "/openapi/v2" => Some(Response::json(200, &swagger())),
+        other => {
+            let group = other
+                .strip_prefix("/openapi/v3/apis/")?
+                .strip_suffix("/v1")?;
+            GROUPS.contains(&group).then(|| document(group))
+        }
+    }
+}
+
+fn index() -> Value {
+    let mut paths = Map::new();
+    let mut add = |path: String| {
+        // The hash only has to change when the document does.
+        let url = format!("/openapi/v3/{path}?hash={VERSION}");
+        paths.insert(path, json!({"serverRelativeURL": url}));
+    };
+    add("api/v1".to_owned());
+    for group in GROUPS {
+        add(format!("apis/{group}/v1"));
+    }
+    json!({"paths": paths})
+}
+
+fn document(group: &str) -> Response {
+    let mut paths = Map::new();
+    let mut schemas = Map::new();
+    for row in KINDS.iter().filter(|row| row.group == group) {
+        let root = if group.is_empty() {
+            "/api/v1".into()
+        } else {
+            format!("/apis/{group}/v1")
+        };
+        let collection = if row.namespaced {
+            format!("{root}/namespaces/{{namespace}}/{}", row.plural)
+        } else {
+            format!("{root}/{}", row.plural)
+        };
+        let write = |action: &str| operation(row, action);
+        paths.insert(
+            format!("{collection}/{{name}}"),
+            json!({
+                "get": operation(row, "get"),
+                "put": write("put"),
+                "patch": write("patch"),
+                "delete": operation(row, "delete"),
+            }),
+        );
+        paths.insert(
+            collection,
+            json!({
+                "get": operation(row, "list"),
+                "post": write("post"),
+            }),
+        );
+        schemas.insert(schema_name(row), schema(row));
+    }
+    let document = json!({
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": VERSION},
+        "paths": paths,
+        "components": {"schemas": schemas},
+    });
+    Response::json(200, &document)
+}
+
+fn operation(row: &KindInfo, action: &str) -> Value {
+    let query = |name: &str| {
+        json!({
+            "name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true},
+        })
+    };
+    let mut parameters = vec![query("pretty")];
+    if matches!(action, "post" | "put" | "patch") {
+        parameters.extend([
+            query("dryRun"),
+            query("fieldManager"),
+            query("fieldValidation"),
+        ]);
+    }
+    json!({
+        "parameters": parameters,
+        "responses": {"200": {"description": "OK"}},
+        "x-kubernetes-action": action,
+        "x-kubernetes-group-version-kind": group_version_kind(row),
+    })
+}
+
+fn group_version_kind(row: &KindInfo) -> Value {
+    json!({"group": row.group, "version": row.version, "kind": row.name})
+}
+
+fn schema_name(row: &KindInfo) -> String {
+    let group = if row.group.is_empty() {
+        "core"
+    } else {
+        row.group
+    };
+    let group = group.split('.').next().unwrap_or(group);
+    format!("io.k8s.api.{group}.{}.{}", row.version, row.name)
+}
+
+fn schema(row: &KindInfo) -> Value {
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({
+        "type": "object",
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": open,
+            "spec": open,
+            "status": open,
+        },
+        "x-kubernetes-group-version-kind": [group_version_kind(row)],
+        "x-kubernetes-preserve-unknown-fields": true,
+    })
+}
+
+fn swagger() -> Value {
+    let definitions: Map<String, Value> = KINDS
+        .iter()
+        .map(|row| (schema_name(row), schema(row)))
+        .collect();
+    json!({
+        "swagger": "2.0",
+        "info": {"title": "Kubernetes", "version": VERSION},
+        "paths": {},
+        "definitions": definitions,
+    })
+}

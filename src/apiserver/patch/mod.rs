@@ -1,0 +1,120 @@
+//! Patches: four kinds of body, applied to a tree.
+//!
+//! Responsible for: reading patch bodies and computing the patched tree. Must not: know which
+//! results are legal, or store them.
+
+mod json_patch;
+mod merge;
+mod strategic;
+
+use serde_json::{Value, json};
+
+use super::{
+    decode,
+    error::{ApiError, Result},
+    object::Tree,
+    request::{Request, Target},
+};
+
+/// A decoded patch.
+#[derive(Debug)]
+pub(crate) enum PatchBody {
+    /// RFC 6902.
+    Json(Vec<json_patch::Operation>),
+    /// RFC 7386.
+    Merge(Tree),
+    /// Kubernetes' own: lists merge by key.
+    Strategic(Tree),
+    /// Server-side apply, simplified: creates or merges, without managed fields and conflicts.
+    Apply(Tree),
+}
+
+impl PatchBody {
+    /// Reads the body by its content type.
+    pub(crate) fn read(request: Request<'_>, target: &Target) -> Result<Self> {
+        let media = request
+            .content_type
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim();
+        if media != "application/apply-patch+yaml" && target.options.force.is_some() {
+            let error = "Forbidden: may not be specified for non-apply patch";
+            return Err(ApiError::invalid_option("PatchOptions", "force", error));
+        }
+        match media {
+            "application/json-patch+json" => Ok(Self::Json(json_patch::read(request.body)?)),
+            "application/merge-patch+json" => Ok(Self::Merge(tree(request.body)?)),
+            "application/strategic-merge-patch+json" => Ok(Self::Strategic(tree(request.body)?)),
+            "application/apply-patch+yaml" => apply(request, target),
+            _ => Err(
+                ApiError::new(415, "UnsupportedMediaType", "415: Unsupported Media Type")
+                    .with_details(json!({})),
+            ),
+        }
+    }
+
+    /// Whether a missing object is created.
+    pub(crate) const fn is_apply(&self) -> bool {
+        matches!(self, Self::Apply(_))
+    }
+
+    /// Whether the patch can change the given top-level member.
+    pub(crate) fn touches(&self, member: &str) -> bool {
+        match self {
+            Self::Json(operations) => operations.iter().any(|operation| operation.touches(member)),
+            Self::Merge(patch) | Self::Strategic(patch) | Self::Apply(patch) => {
+                patch.contains_key(member)
+            }
+        }
+    }
+
+    /// Applies the patch.
+    pub(crate) fn apply(&self, tree: &mut Tree) -> Result<()> {
+        match self {
+            Self::Json(operations) => json_patch::apply(operations, tree),
+            Self::Merge(patch) => {
+                merge::apply(tree, patch);
+                Ok(())
+            }
+            Self::Strategic(patch) => strategic::apply(tree, patch),
+            Self::Apply(patch) => strategic::apply(tree, patch),
+        }
+    }
+}
+
+fn tree(body: &[u8]) -> Result<Tree> {
+    match serde_json::from_slice(body) {
+        Ok(Value::Object(tree)) => Ok(tree),
+        Ok(_) => Err(ApiError::bad_request(
+            "error decoding patch: json: cannot unmarshal array into Go value of type \
+             map[string]interface {}",
+        )),
+        Err(error) if error.is_eof() => Err(ApiError::bad_request(
+            "error decoding patch: unexpected end of JSON input",
+        )),
+        Err(error) => Err(ApiError::bad_request(format!(
+            "error decoding patch: {error}"
+        ))),
+    }
+}
+
+fn apply(request: Request<'_>, target: &Target) -> Result<PatchBody> {
+    if target.options.field_manager.is_none() {
+        let error = "Required value: is required for apply patch";
+        return Err(ApiError::invalid_option(
+            "PatchOptions",
+            "fieldManager",
+            error,
+        ));
+    }
+    let mut tree = decode::apply_body(request.body)?;
+    let managed = tree
+        .get("metadata")
+        .and_then(|metadata| metadata.get("managedFields"));
+    if managed.is_some_and(|fields| !fields.is_null()) {
+        return Err(ApiError::bad_request("metadata.managedFields must be nil"));
+    }
+    decode::normalize(target.kind, &mut tree);
+    Ok(PatchBody::Apply(tree))
+}

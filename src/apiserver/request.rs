@@ -1,0 +1,359 @@
+//! From an HTTP request to a prepared call: everything that needs no state.
+//!
+//! Responsible for: routing, options and decoding, so that a shell may do them outside of its
+//! lock. Must not: look at stored objects.
+
+use serde_json::Value;
+
+use super::{
+    accept::{self, Accepted},
+    decode,
+    error::{ApiError, Result},
+    object::Tree,
+    options::{self, DeleteOptions, WriteOptions},
+    patch::PatchBody,
+    query::{self, Query},
+    resources::{Kind, Subresource},
+};
+
+/// Largest body taken, as the real server limits it.
+pub const BODY_LIMIT: usize = 3 * 1024 * 1024;
+
+/// One HTTP request as a value.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// `GET`, `POST`, ...
+    pub method: &'a str,
+    /// Path without the query.
+    pub path: &'a str,
+    /// What follows `?`, still encoded.
+    pub query: &'a str,
+    /// `Accept`, or empty.
+    pub accept: &'a str,
+    /// `Content-Type`, or empty.
+    pub content_type: &'a str,
+    /// The body.
+    pub body: &'a [u8],
+}
+
+/// The form in which objects are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As stored.
+    Plain,
+    /// `PartialObjectMetadata`.
+    Metadata,
+    /// A table with the columns of `kubectl get`.
+    Table(IncludeObject),
+}
+
+/// What rows of a table carry beside their cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IncludeObject {
+    /// The metadata.
+    Metadata,
+    /// The whole object.
+    Object,
+    /// Nothing.
+    None,
+}
+
+/// A request that has been routed and decoded; see [`prepare`].
+#[derive(Debug)]
+pub struct Prepared {
+    pub(crate) call: Result<Call>,
+    verb: &'static str,
+    resource: &'static str,
+}
+
+/// What is asked.
+#[derive(Debug)]
+pub(crate) enum Call {
+    /// A path without objects: discovery, health, version.
+    Fixed {
+        path: String,
+        accepted: Accepted,
+    },
+    /// `selfsubjectaccessreviews` and the like: the answer is made from the body.
+    Review(Tree),
+    Get(Target),
+    /// `pods/log`.
+    Log(Target),
+    List(Target),
+    Watch(Target),
+    Create(Target, Box<Tree>),
+    Update(Target, Box<Tree>),
+    Patch(Target, Box<PatchBody>),
+    Delete(Target, DeleteOptions),
+    DeleteCollection(Target, DeleteOptions),
+    Bind(Target, Tree),
+    Evict(Target, Tree, DeleteOptions),
+}
+
+/// The object or collection that a call is about, with its options.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) kind: Kind,
+    /// Empty for cluster-scoped kinds and for lists over all namespaces.
+    pub(crate) namespace: String,
+    /// Empty for collections.
+    pub(crate) name: String,
+    pub(crate) subresource: Option<&'static Subresource>,
+    pub(crate) query: Query,
+    pub(crate) form: Form,
+    pub(crate) options: WriteOptions,
+    /// Warnings gathered while decoding.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Prepared {
+    /// Verb and resource for counters: `("create", "pods")`.
+    pub const fn label(&self) -> (&'static str, &'static str) {
+        (self.verb, self.resource)
+    }
+}
+
+impl Target {
+    /// Whether the main resource is meant.
+    pub(crate) const fn is_main(&self) -> bool {
+        self.subresource.is_none()
+    }
+
+    /// Whether the status subresource is meant.
+    pub(crate) fn is_status(&self) -> bool {
+        self.subresource.is_some_and(|sub| sub.name == "status")
+    }
+}
+
+/// Routes and decodes a request. Needs no server: a shell calls this before taking its lock.
+pub fn prepare(request: Request<'_>) -> Prepared {
+    let mut labels = ("other", "");
+    let call = route(request, &mut labels);
+    Prepared {
+        call,
+        verb: labels.0,
+        resource: labels.1,
+    }
+}
+
+fn route(request: Request<'_>, labels: &mut (&'static str, &'static str)) -> Result<Call> {
+    let decoded = query::decode(request.path, false);
+    let mut segments: Vec<&str> = decoded.split('/').filter(|part| !part.is_empty()).collect();
+    let (group, version) = match segments.as_slice() {
+        ["api", "v1", _, ..] => {
+            segments.drain(..2);
+            ("", "v1")
+        }
+        ["apis", group, version, _, ..] => {
+            let found = (*group, *version);
+            segments.drain(..3);
+            found
+        }
+        _ => return fixed(request, &decoded),
+    };
+    if group == "authorization.k8s.io" && version == "v1" {
+        return review(request, &segments);
+    }
+    let legacy_watch = segments.first() == Some(&"watch");
+    if legacy_watch {
+        segments.remove(0);
+    }
+    let place = locate(group, version, &segments)?;
+    labels.1 = place.kind.info().plural;
+    if request.body.len() > BODY_LIMIT {
+        let message = format!("Request entity too large: limit is {BODY_LIMIT}");
+        return Err(ApiError::new(413, "RequestEntityTooLarge", message));
+    }
+    call(request, place, legacy_watch, &mut labels.0)
+}
+
+fn fixed(request: Request<'_>, path: &str) -> Result<Call> {
+    let accepted = accept::negotiate(request.accept).unwrap_or_default();
+    if !matches!(request.method, "GET" | "HEAD") {
+        return Err(ApiError::method_not_allowed());
+    }
+    Ok(Call::Fixed {
+        path: path.trim_end_matches('/').to_owned(),
+        accepted,
+    })
+}
+
+fn review(request: Request<'_>, segments: &[&str]) -> Result<Call> {
+    let known = [
+        "selfsubjectaccessreviews",
+        "selfsubjectrulesreviews",
+        "subjectaccessreviews",
+    ];
+    match segments {
+        [resource] if known.contains(resource) => {
+            if request.method != "POST" {
+                return Err(ApiError::method_not_allowed());
+            }
+            Ok(Call::Review(decode::json_or_yaml(request)?))
+        }
+        _ => Err(ApiError::no_resource()),
+    }
+}
+
+struct Place<'a> {
+    kind: Kind,
+    namespace: &'a str,
+    name: &'a str,
+    subresource: Option<&'static Subresource>,
+}
+
+fn locate<'a>(group: &str, version: &str, segments: &[&'a str]) -> Result<Place<'a>> {
+    let known = super::resources::KINDS
+        .iter()
+        .any(|row| row.group == group && row.version == version);
+    if !known {
+        return Err(ApiError::no_path());
+    }
+    let is_namespace_itself =
+        |third: &str| Kind::Namespace.info().subresource(third).is_some() && group.is_empty();
+    let (namespace, rest) = match segments {
+        ["namespaces", namespace, third, rest @ ..]
+            if !(rest.is_empty() && is_namespace_itself(third)) =>
+        {
+            (*namespace, &segments[2..])
+        }
+        _ => ("", segments),
+    };
+    let (plural, name, subresource) = match rest {
+        [plural] => (*plural, "", ""),
+        [plural, name] => (*plural, *name, ""),
+        [plural, name, subresource] => (*plural, *name, *subresource),
+        _ => return Err(ApiError::no_resource()),
+    };
+    let kind = Kind::find(group, version, plural).ok_or_else(ApiError::no_resource)?;
+    let info = kind.info();
+    if info.namespaced == namespace.is_empty() && !(name.is_empty() && namespace.is_empty()) {
+        return Err(ApiError::no_resource());
+    }
+    let subresource = match subresource {
+        "" => None,
+        other => Some(info.subresource(other).ok_or_else(ApiError::no_resource)?),
+    };
+    Ok(Place {
+        kind,
+        namespace,
+        name,
+        subresource,
+    })
+}
+
+fn call(
+    request: Request<'_>,
+    place: Place<'_>,
+    legacy_watch: bool,
+    verb: &mut &'static str,
+) -> Result<Call> {
+    let mut target = target(request, place, legacy_watch)?;
+    let collection = target.name.is_empty();
+    let watch = legacy_watch || target.query.flag("watch");
+    *verb = match request.method {
+        "GET" | "HEAD" if watch && target.is_main() => "watch",
+        "GET" | "HEAD" if collection => "list",
+        "GET" | "HEAD" => "get",
+        "POST" => "create",
+        "PUT" => "update",
+        "PATCH" => "patch",
+        "DELETE" if collection => "deletecollection",
+        "DELETE" => "delete",
+        _ => return Err(ApiError::method_not_allowed()),
+    };
+    let sub = target.subresource;
+    if sub.is_some_and(|sub| !sub.verbs.contains(verb)) {
+        return Err(ApiError::method_not_allowed());
+    }
+    match *verb {
+        "watch" => Ok(Call::Watch(target)),
+        "list" => Ok(Call::List(target)),
+        "get" if sub.is_some_and(|sub| sub.name == "log") => Ok(Call::Log(target)),
+        "get" => Ok(Call::Get(target)),
+        "create" => create(request, target),
+        "update" if !collection => {
+            let body = decode::object(request, &mut target)?;
+            Ok(Call::Update(target, Box::new(body)))
+        }
+        "patch" if !collection => {
+            target.options = options::write(&target.query, "PatchOptions")?;
+            let patch = PatchBody::read(request, &target)?;
+            Ok(Call::Patch(target, Box::new(patch)))
+        }
+        "delete" => {
+            let options = options::delete(&target.query, &decode::optional(request)?, target.kind)?;
+            Ok(Call::Delete(target, options))
+        }
+        "deletecollection" => {
+            if target.kind.info().namespaced && target.namespace.is_empty() {
+                return Err(ApiError::method_not_allowed());
+            }
+            let options = options::delete(&target.query, &decode::optional(request)?, target.kind)?;
+            Ok(Call::DeleteCollection(target, options))
+        }
+        _ => Err(ApiError::method_not_allowed()),
+    }
+}
+
+fn create(request: Request<'_>, mut target: Target) -> Result<Call> {
+    match target.subresource.map(|sub| sub.name) {
+        None if target.name.is_empty() => {
+            if target.kind.info().namespaced && target.namespace.is_empty() {
+                return Err(ApiError::method_not_allowed());
+            }
+            let body = decode::object(request, &mut target)?;
+            Ok(Call::Create(target, Box::new(body)))
+        }
+        Some("binding") => Ok(Call::Bind(target, decode::json_or_yaml(request)?)),
+        Some("eviction") => {
+            let body = decode::json_or_yaml(request)?;
+            let delete = match body.get("deleteOptions") {
+                Some(Value::Object(options)) => options.clone(),
+                _ => Tree::new(),
+            };
+            let options = options::delete(&target.query, &delete, target.kind)?;
+            Ok(Call::Evict(target, body, options))
+        }
+        _ => Err(ApiError::method_not_allowed()),
+    }
+}
+
+fn target(request: Request<'_>, place: Place<'_>, legacy_watch: bool) -> Result<Target> {
+    let mut query = Query::parse(request.query);
+    let mut name = place.name.to_owned();
+    if legacy_watch && !name.is_empty() {
+        query = Query::parse(&format!(
+            "{}&fieldSelector=metadata.name={name}",
+            request.query
+        ));
+        name.clear();
+    }
+    let info = place.kind.info();
+    let list = name.is_empty() && matches!(request.method, "GET" | "DELETE");
+    let type_name = match info.group {
+        "" => format!("*core.{}", info.name),
+        group => format!(
+            "*{}.{}",
+            group.split('.').next().unwrap_or(group),
+            info.name
+        ),
+    };
+    let accepted = accept::negotiate(request.accept)?;
+    let form = accept::form(accepted, query.text("includeObject"), list, &type_name)?;
+    let options = match request.method {
+        "POST" => options::write(&query, "CreateOptions")?,
+        "PUT" => options::write(&query, "UpdateOptions")?,
+        _ => WriteOptions::default(),
+    };
+    Ok(Target {
+        kind: place.kind,
+        namespace: place.namespace.to_owned(),
+        name,
+        subresource: place.subresource,
+        query,
+        form,
+        options,
+        warnings: Vec::new(),
+    })
+}

@@ -1,0 +1,261 @@
+//! The table of resource kinds: it drives routing, storage and discovery.
+//!
+//! Responsible for: names and shapes of kinds. Must not: hold behaviour of single kinds.
+
+/// A kind of object that the server stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// `v1` Pod.
+    Pod,
+    /// `batch/v1` Job.
+    Job,
+    /// `v1` Namespace.
+    Namespace,
+    /// `v1` Node.
+    Node,
+    /// `v1` Event; `events.k8s.io/v1` is not offered.
+    Event,
+    /// `coordination.k8s.io/v1` Lease.
+    Lease,
+    /// `batch/v1` CronJob.
+    CronJob,
+    /// `v1` ServiceAccount.
+    ServiceAccount,
+    /// `v1` ConfigMap.
+    ConfigMap,
+    /// `v1` Secret.
+    Secret,
+}
+
+/// What discovery and routing need to know of a kind.
+#[derive(Debug)]
+pub struct KindInfo {
+    /// The kind that this row describes.
+    pub kind: Kind,
+    /// API group; empty for the core group.
+    pub group: &'static str,
+    /// API version within the group.
+    pub version: &'static str,
+    /// `group/version`, or the version alone in the core group.
+    pub api_version: &'static str,
+    /// Resource name in paths.
+    pub plural: &'static str,
+    /// Resource name in the singular.
+    pub singular: &'static str,
+    /// Type name.
+    pub name: &'static str,
+    /// Abbreviations for kubectl.
+    pub short_names: &'static [&'static str],
+    /// Whether objects live in a namespace.
+    pub namespaced: bool,
+    /// Paths below an object, with the verbs they take.
+    pub subresources: &'static [Subresource],
+    /// Groups for `kubectl get all`.
+    pub categories: &'static [&'static str],
+}
+
+/// A path below an object, such as `status`.
+#[derive(Debug)]
+pub struct Subresource {
+    /// Last path segment.
+    pub name: &'static str,
+    /// Kind of the body.
+    pub kind: &'static str,
+    /// Group and version of the body where they differ from the parent's.
+    pub group_version: Option<(&'static str, &'static str)>,
+    /// Verbs it takes.
+    pub verbs: &'static [&'static str],
+}
+
+/// Verbs of every main resource.
+pub(crate) const VERBS: &[&str] = &[
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+];
+
+const STATUS_VERBS: &[&str] = &["get", "patch", "update"];
+
+const fn status(kind: &'static str) -> Subresource {
+    Subresource {
+        name: "status",
+        kind,
+        group_version: None,
+        verbs: STATUS_VERBS,
+    }
+}
+
+const fn row(kind: Kind, api: [&'static str; 3], names: [&'static str; 3]) -> KindInfo {
+    KindInfo {
+        kind,
+        group: api[0],
+        version: api[1],
+        api_version: api[2],
+        plural: names[0],
+        singular: names[1],
+        name: names[2],
+        short_names: &[],
+        namespaced: true,
+        subresources: &[],
+        categories: &[],
+    }
+}
+
+const CORE: [&str; 3] = ["", "v1", "v1"];
+const BATCH: [&str; 3] = ["batch", "v1", "batch/v1"];
+const COORDINATION: [&str; 3] = ["coordination.k8s.io", "v1", "coordination.k8s.io/v1"];
+
+/// All kinds, in the order of the variants of [`Kind`].
+pub static KINDS: [KindInfo; 10] = [
+    KindInfo {
+        short_names: &["po"],
+        categories: &["all"],
+        subresources: &[
+            status("Pod"),
+            Subresource {
+                name: "binding",
+                kind: "Binding",
+                group_version: None,
+                verbs: &["create"],
+            },
+            Subresource {
+                name: "eviction",
+                kind: "Eviction",
+                group_version: Some(("policy", "v1")),
+                verbs: &["create"],
+            },
+            Subresource {
+                name: "log",
+                kind: "Pod",
+                group_version: None,
+                verbs: &["get"],
+            },
+        ],
+        ..row(Kind::Pod, CORE, ["pods", "pod", "Pod"])
+    },
+    KindInfo {
+        categories: &["all"],
+        subresources: &[status("Job")],
+        ..row(Kind::Job, BATCH, ["jobs", "job", "Job"])
+    },
+    KindInfo {
+        short_names: &["ns"],
+        namespaced: false,
+        subresources: &[
+            status("Namespace"),
+            Subresource {
+                name: "finalize",
+                kind: "Namespace",
+                group_version: None,
+                verbs: &["update"],
+            },
+        ],
+        ..row(
+            Kind::Namespace,
+            CORE,
+            ["namespaces", "namespace", "Namespace"],
+        )
+    },
+    KindInfo {
+        short_names: &["no"],
+        namespaced: false,
+        subresources: &[status("Node")],
+        ..row(Kind::Node, CORE, ["nodes", "node", "Node"])
+    },
+    KindInfo {
+        short_names: &["ev"],
+        ..row(Kind::Event, CORE, ["events", "event", "Event"])
+    },
+    row(Kind::Lease, COORDINATION, ["leases", "lease", "Lease"]),
+    KindInfo {
+        short_names: &["cj"],
+        categories: &["all"],
+        subresources: &[status("CronJob")],
+        ..row(Kind::CronJob, BATCH, ["cronjobs", "cronjob", "CronJob"])
+    },
+    KindInfo {
+        short_names: &["sa"],
+        ..row(
+            Kind::ServiceAccount,
+            CORE,
+            ["serviceaccounts", "serviceaccount", "ServiceAccount"],
+        )
+    },
+    KindInfo {
+        short_names: &["cm"],
+        ..row(
+            Kind::ConfigMap,
+            CORE,
+            ["configmaps", "configmap", "ConfigMap"],
+        )
+    },
+    row(Kind::Secret, CORE, ["secrets", "secret", "Secret"]),
+];
+
+/// Groups in the order of discovery, the core group left out.
+pub(crate) const GROUPS: [&str; 2] = ["batch", "coordination.k8s.io"];
+
+impl Kind {
+    /// This kind's row.
+    pub fn info(self) -> &'static KindInfo {
+        &KINDS[self as usize]
+    }
+
+    /// Finds the kind that an API group and version serves under a plural name.
+    pub(crate) fn find(group: &str, version: &str, plural: &str) -> Option<Self> {
+        KINDS
+            .iter()
+            .find(|row| row.plural == plural && row.group == group && row.version == version)
+            .map(|row| row.kind)
+    }
+
+    /// The plural with its group as error texts show it: `jobs.batch`.
+    pub(crate) fn qualified(self) -> String {
+        qualify(self.info().plural, self.info().group)
+    }
+
+    /// The type name with its group as error texts show it: `Job.batch`.
+    pub(crate) fn qualified_name(self) -> String {
+        qualify(self.info().name, self.info().group)
+    }
+
+    /// All kinds.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        KINDS.iter().map(|row| row.kind)
+    }
+}
+
+impl KindInfo {
+    /// Finds a subresource by its path segment.
+    pub(crate) fn subresource(&self, name: &str) -> Option<&'static Subresource> {
+        KINDS[self.kind as usize]
+            .subresources
+            .iter()
+            .find(|sub| sub.name == name)
+    }
+}
+
+fn qualify(name: &str, group: &str) -> String {
+    if group.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{name}.{group}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_stand_in_the_order_of_the_variants() {
+        for (index, row) in KINDS.iter().enumerate() {
+            assert_eq!(row.kind as usize, index, "{}", row.plural);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Where the kinds differ: one function per step, one arm per kind.
+//!
+//! Responsible for: calling the right kind's rules. Must not: hold rules of more than a line.
+
+use serde_json::Value;
+
+use super::{fields::FieldErrors, job, meta, namespace, object::Tree, pod, resources::Kind};
+
+/// The part of an object that a write is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The main resource.
+    Main,
+    /// `/status`.
+    Status,
+    /// `/finalize` of namespaces.
+    Finalize,
+}
+
+/// Applies defaults.
+pub(crate) fn default(kind: Kind, tree: &mut Tree) {
+    match kind {
+        Kind::Pod => pod::default(tree),
+        Kind::Job => job::default(tree),
+        Kind::Namespace => namespace::default(tree),
+        Kind::CronJob => job::default_cron_job(tree),
+        Kind::Node
+        | Kind::Event
+        | Kind::Lease
+        | Kind::ServiceAccount
+        | Kind::ConfigMap
+        | Kind::Secret => {}
+    }
+}
+
+/// Sets what the server decides on creation, the metadata being complete.
+pub(crate) fn prepare_create(kind: Kind, tree: &mut Tree) {
+    match kind {
+        Kind::Pod => pod::prepare_create(tree),
+        Kind::Job => job::prepare_create(tree),
+        Kind::Namespace => namespace::prepare_create(tree),
+        Kind::CronJob => {
+            tree.insert("status".into(), Value::Object(Tree::new()));
+        }
+        Kind::Node
+        | Kind::Event
+        | Kind::Lease
+        | Kind::ServiceAccount
+        | Kind::ConfigMap
+        | Kind::Secret => {}
+    }
+}
+
+/// Checks an object that is to be created.
+pub(crate) fn validate_create(kind: Kind, tree: &Tree) -> FieldErrors {
+    match kind {
+        Kind::Pod => pod::validate_create(tree),
+        Kind::Job => job::validate_create(tree),
+        Kind::Event => validate_event(tree),
+        Kind::Namespace
+        | Kind::Node
+        | Kind::Lease
+        | Kind::CronJob
+        | Kind::ServiceAccount
+        | Kind::ConfigMap
+        | Kind::Secret => FieldErrors::new(),
+    }
+}
+
+/// Warnings about an object that was created.
+pub(crate) fn warnings(kind: Kind, tree: &Tree) -> Vec<String> {
+    if kind == Kind::Job {
+        job::warnings(tree)
+    } else {
+        Vec::new()
+    }
+}
+
+/// Restores what this write must not change and applies defaults.
+pub(crate) fn prepare_update(kind: Kind, part: Part, tree: &mut Tree, old: &Tree) {
+    let has_status = !kind.info().subresources.is_empty();
+    match part {
+        Part::Main if has_status => {
+            meta::restore(tree, old, "status");
+            default(kind, tree);
+            if kind == Kind::Namespace {
+                meta::restore(tree, old, "spec");
+            }
+        }
+        Part::Main => default(kind, tree),
+        Part::Status => {
+            meta::restore(tree, old, "spec");
+            if kind == Kind::Pod {
+                pod::prepare_status(tree, old);
+            }
+        }
+        Part::Finalize => meta::restore(tree, old, "status"),
+    }
+}
+
+/// Checks a changed object against its old state.
+pub(crate) fn validate_update(kind: Kind, part: Part, tree: &Tree, old: &Tree) -> FieldErrors {
+    match (kind, part) {
+        (Kind::Job, Part::Main) => job::validate_update(tree, old),
+        (Kind::Job, Part::Status) => job::validate_status(tree, old),
+        (Kind::Pod, Part::Main) => pod::validate_update(tree, old),
+        (Kind::Pod, Part::Status) => pod::validate_status(tree, old),
+        (Kind::Event, Part::Main) => validate_event(tree),
+        _ => FieldErrors::new(),
+    }
+}
+
+/// Whether objects of a kind count generations.
+pub(crate) const fn has_generation(kind: Kind) -> bool {
+    matches!(kind, Kind::Pod | Kind::Job | Kind::CronJob)
+}
+
+/// Counts the generation up if the spec has changed.
+pub(crate) fn bump_generation(kind: Kind, part: Part, tree: &mut Tree, old: &Tree) {
+    if !has_generation(kind) || part != Part::Main || tree.get("spec") == old.get("spec") {
+        return;
+    }
+    let generation = meta::int(meta::of(old), "generation").unwrap_or_default() + 1;
+    meta::of_mut(tree).insert("generation".into(), generation.into());
+}
+
+/// Whether a written object is to go away: deletion was asked for and nothing holds it.
+pub(crate) fn is_finished(kind: Kind, tree: &Tree) -> bool {
+    let metadata = meta::of(tree);
+    metadata.contains_key("deletionTimestamp")
+        && meta::items(metadata, "finalizers").is_empty()
+        && meta::int(metadata, "deletionGracePeriodSeconds").unwrap_or_default() == 0
+        && (kind != Kind::Namespace
+            || meta::items(meta::section(tree, "spec"), "finalizers").is_empty())
+}
+
+fn validate_event(tree: &Tree) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let about = meta::text(meta::section(tree, "involvedObject"), "namespace");
+    let own = meta::text(meta::of(tree), "namespace");
+    if about != own && !(about.is_empty() && own == "default") {
+        let detail = "does not match event.namespace";
+        errors.invalid("involvedObject.namespace", Value::from(about), detail);
+    }
+    errors
+}

@@ -1,0 +1,133 @@
+//! The Job table.
+//!
+//! Responsible for: cells of Jobs. Must not: judge Jobs.
+
+use serde_json::Value;
+
+use super::{AGE, Column, NAME, age, duration, is_true, name};
+use crate::{
+    apiserver::{meta, object::Tree},
+    model::Time,
+};
+
+/// Columns of Jobs.
+pub(super) const COLUMNS: &[Column] = &[
+    NAME,
+    ("Status", "string", 0, "Status of the job."),
+    (
+        "Completions",
+        "string",
+        0,
+        "Succeeded pods of those the job should be run with.",
+    ),
+    (
+        "Duration",
+        "string",
+        0,
+        "Time required to complete the job.",
+    ),
+    AGE,
+    (
+        "Containers",
+        "string",
+        1,
+        "Names of each container in the template.",
+    ),
+    (
+        "Images",
+        "string",
+        1,
+        "Images referenced by each container in the template.",
+    ),
+    (
+        "Selector",
+        "string",
+        1,
+        "A label query over pods that should match the pod count.",
+    ),
+];
+
+/// Cells of one Job.
+pub(super) fn cells(tree: &Tree, now: Time) -> Vec<Value> {
+    let spec = meta::section(tree, "spec");
+    let pod = meta::section(meta::section(spec, "template"), "spec");
+    let of_containers = |field: &str| -> Value {
+        let list: Vec<&str> = meta::items(pod, "containers")
+            .iter()
+            .filter_map(|container| container.get(field)?.as_str())
+            .collect();
+        list.join(",").into()
+    };
+    vec![
+        name(tree),
+        status(tree).into(),
+        completions(tree).into(),
+        run_time(tree, now).into(),
+        age(tree, now),
+        of_containers("name"),
+        of_containers("image"),
+        selector(meta::section(spec, "selector")).into(),
+    ]
+}
+
+fn status(tree: &Tree) -> &'static str {
+    let deleted = meta::of(tree).contains_key("deletionTimestamp");
+    match () {
+        () if is_true(tree, "Complete") => "Complete",
+        () if is_true(tree, "Failed") => "Failed",
+        () if deleted => "Terminating",
+        () if is_true(tree, "Suspended") => "Suspended",
+        () if is_true(tree, "FailureTarget") => "FailureTarget",
+        () if is_true(tree, "SuccessCriteriaMet") => "SuccessCriteriaMet",
+        () => "Running",
+    }
+}
+
+fn completions(tree: &Tree) -> String {
+    let spec = meta::section(tree, "spec");
+    let succeeded = meta::int(meta::section(tree, "status"), "succeeded").unwrap_or_default();
+    match (
+        meta::int(spec, "completions"),
+        meta::int(spec, "parallelism"),
+    ) {
+        (Some(completions), _) => format!("{succeeded}/{completions}"),
+        (None, Some(parallelism)) if parallelism > 1 => format!("{succeeded}/1 of {parallelism}"),
+        (None, _) => format!("{succeeded}/1"),
+    }
+}
+
+fn run_time(tree: &Tree, now: Time) -> String {
+    let status = meta::section(tree, "status");
+    let Some(start) = Time::parse_rfc3339(meta::text(status, "startTime")) else {
+        return String::new();
+    };
+    let end = Time::parse_rfc3339(meta::text(status, "completionTime")).unwrap_or(now);
+    duration::between(start, end)
+}
+
+/// A label selector as text.
+fn selector(selector: &Tree) -> String {
+    let labels = meta::section(selector, "matchLabels");
+    let mut parts: Vec<String> = labels
+        .iter()
+        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+        .collect();
+    for item in meta::items(selector, "matchExpressions") {
+        let text = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default();
+        let values: Vec<&str> = item
+            .as_object()
+            .map(|item| meta::strings(item, "values").collect())
+            .unwrap_or_default();
+        parts.push(match text("operator") {
+            "In" => format!("{} in ({})", text("key"), values.join(",")),
+            "NotIn" => format!("{} notin ({})", text("key"), values.join(",")),
+            "DoesNotExist" => format!("!{}", text("key")),
+            _ => text("key").to_owned(),
+        });
+    }
+    if parts.is_empty() {
+        "<none>".to_owned()
+    } else {
+        parts.join(",")
+    }
+}

@@ -1,0 +1,198 @@
+//! Tables of the kinds with few columns.
+//!
+//! Responsible for: their cells. Must not: hold Jobs or Pods.
+
+use serde_json::Value;
+
+use super::{AGE, Column, NAME, age, duration, is_true, name, or_none};
+use crate::{
+    apiserver::{meta, object::Tree},
+    model::Time,
+};
+
+pub(super) const PLAIN_COLUMNS: &[Column] = &[NAME, AGE];
+
+pub(super) const NAMESPACE_COLUMNS: &[Column] = &[
+    NAME,
+    ("Status", "string", 0, "The status of the namespace"),
+    AGE,
+];
+
+pub(super) const NODE_COLUMNS: &[Column] = &[
+    NAME,
+    ("Status", "string", 0, "The status of the node"),
+    ("Roles", "string", 0, "The roles of the node"),
+    AGE,
+    (
+        "Version",
+        "string",
+        0,
+        "Kubelet version reported by the node",
+    ),
+];
+
+pub(super) const EVENT_COLUMNS: &[Column] = &[
+    (
+        "Last Seen",
+        "string",
+        0,
+        "Time of the most recent occurrence of the event.",
+    ),
+    ("Type", "string", 0, "Type of the event (Normal, Warning)."),
+    (
+        "Reason",
+        "string",
+        0,
+        "Why the event was generated, for machines.",
+    ),
+    (
+        "Object",
+        "string",
+        0,
+        "The object that this event is about.",
+    ),
+    (
+        "Subobject",
+        "string",
+        1,
+        "The part of the object that this event is about.",
+    ),
+    ("Source", "string", 1, "The component reporting this event."),
+    ("Message", "string", 0, "What happened, for humans."),
+    (
+        "First Seen",
+        "string",
+        1,
+        "Time of the first occurrence of the event.",
+    ),
+    ("Count", "string", 1, "How often the event occurred."),
+    ("Name", "string", 1, "Name of the event."),
+];
+
+pub(super) const LEASE_COLUMNS: &[Column] = &[
+    NAME,
+    (
+        "Holder",
+        "string",
+        0,
+        "The identity of the holder of the lease.",
+    ),
+    AGE,
+];
+
+pub(super) const CONFIG_MAP_COLUMNS: &[Column] =
+    &[NAME, ("Data", "string", 0, "Number of entries."), AGE];
+
+pub(super) const CRON_JOB_COLUMNS: &[Column] = &[
+    NAME,
+    ("Schedule", "string", 0, "The schedule in Cron format."),
+    ("Timezone", "string", 0, "The time zone of the schedule."),
+    (
+        "Suspend",
+        "boolean",
+        0,
+        "Whether further runs are suspended.",
+    ),
+    ("Active", "integer", 0, "Number of running jobs."),
+    (
+        "Last Schedule",
+        "string",
+        0,
+        "When a job was last scheduled.",
+    ),
+    AGE,
+];
+
+pub(super) fn namespace(tree: &Tree, now: Time) -> Vec<Value> {
+    let phase = meta::text(meta::section(tree, "status"), "phase");
+    vec![name(tree), phase.into(), age(tree, now)]
+}
+
+pub(super) fn node(tree: &Tree, now: Time) -> Vec<Value> {
+    let mut state = if super::condition(tree, "Ready").is_none() {
+        "Unknown"
+    } else if is_true(tree, "Ready") {
+        "Ready"
+    } else {
+        "NotReady"
+    }
+    .to_owned();
+    if meta::flag(meta::section(tree, "spec"), "unschedulable") {
+        state.push_str(",SchedulingDisabled");
+    }
+    let labels = meta::section(meta::of(tree), "labels");
+    let roles: Vec<&str> = labels
+        .keys()
+        .filter_map(|key| key.strip_prefix("node-role.kubernetes.io/"))
+        .filter(|role| !role.is_empty())
+        .collect();
+    let node_info = meta::section(meta::section(tree, "status"), "nodeInfo");
+    let version = meta::text(node_info, "kubeletVersion");
+    vec![
+        name(tree),
+        state.into(),
+        or_none(&roles.join(",")),
+        age(tree, now),
+        version.into(),
+    ]
+}
+
+pub(super) fn event(tree: &Tree, now: Time) -> Vec<Value> {
+    let about = meta::section(tree, "involvedObject");
+    let first = meta::text(tree, "firstTimestamp");
+    let last = meta::text(tree, "lastTimestamp");
+    let event_time = meta::text(tree, "eventTime");
+    let either = |text: &str| duration::since(if text.is_empty() { event_time } else { text }, now);
+    let source = meta::section(tree, "source");
+    let reporter = match meta::text(source, "component") {
+        "" => meta::text(tree, "reportingComponent"),
+        component => component,
+    };
+    let kind = meta::text(about, "kind").to_lowercase();
+    vec![
+        either(last).into(),
+        meta::text(tree, "type").into(),
+        meta::text(tree, "reason").into(),
+        format!("{kind}/{}", meta::text(about, "name")).into(),
+        meta::text(about, "fieldPath").into(),
+        reporter.into(),
+        meta::text(tree, "message").trim().into(),
+        either(first).into(),
+        meta::int(tree, "count").unwrap_or(1).into(),
+        name(tree),
+    ]
+}
+
+pub(super) fn lease(tree: &Tree, now: Time) -> Vec<Value> {
+    let holder = meta::text(meta::section(tree, "spec"), "holderIdentity");
+    vec![name(tree), holder.into(), age(tree, now)]
+}
+
+pub(super) fn config_map(tree: &Tree, now: Time) -> Vec<Value> {
+    let entries = meta::section(tree, "data").len() + meta::section(tree, "binaryData").len();
+    vec![name(tree), entries.into(), age(tree, now)]
+}
+
+pub(super) fn cron_job(tree: &Tree, now: Time) -> Vec<Value> {
+    let spec = meta::section(tree, "spec");
+    let status = meta::section(tree, "status");
+    let last = meta::text(status, "lastScheduleTime");
+    vec![
+        name(tree),
+        meta::text(spec, "schedule").into(),
+        or_none(meta::text(spec, "timeZone")),
+        if meta::flag(spec, "suspend") {
+            "True"
+        } else {
+            "False"
+        }
+        .into(),
+        meta::items(status, "active").len().into(),
+        if last.is_empty() {
+            "<none>".into()
+        } else {
+            duration::since(last, now).into()
+        },
+        age(tree, now),
+    ]
+}

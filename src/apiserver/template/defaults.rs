@@ -1,0 +1,105 @@
+//! Defaults of pod specs.
+//!
+//! Responsible for: filling in what was left out. Must not: refuse anything.
+
+use serde_json::{Value, json};
+
+use crate::apiserver::{meta, object::Tree};
+
+/// Applies the defaults of a pod spec.
+pub(crate) fn default_spec(spec: &mut Tree) {
+    meta::default(spec, "restartPolicy", "Always");
+    meta::default(spec, "terminationGracePeriodSeconds", 30);
+    meta::default(spec, "dnsPolicy", "ClusterFirst");
+    meta::default(spec, "schedulerName", "default-scheduler");
+    meta::default(spec, "securityContext", json!({}));
+    for list in ["containers", "initContainers"] {
+        let Some(Value::Array(containers)) = spec.get_mut(list) else {
+            continue;
+        };
+        for container in containers {
+            if let Value::Object(container) = container {
+                default_container(container);
+            }
+        }
+    }
+    let account = meta::text(spec, "serviceAccountName").to_owned();
+    if !account.is_empty() {
+        meta::default(spec, "serviceAccount", account);
+    }
+    default_volumes(spec);
+}
+
+fn default_container(container: &mut Tree) {
+    meta::default(container, "terminationMessagePath", "/dev/termination-log");
+    meta::default(container, "terminationMessagePolicy", "File");
+    meta::default(container, "resources", json!({}));
+    let policy = pull_policy(meta::text(container, "image"));
+    meta::default(container, "imagePullPolicy", policy);
+    if let Some(Value::Array(ports)) = container.get_mut("ports") {
+        for port in ports.iter_mut().filter_map(Value::as_object_mut) {
+            meta::default(port, "protocol", "TCP");
+        }
+    }
+    if let Some(Value::Array(variables)) = container.get_mut("env") {
+        for variable in variables {
+            let field = variable
+                .pointer_mut("/valueFrom/fieldRef")
+                .and_then(Value::as_object_mut);
+            if let Some(field) = field {
+                meta::default(field, "apiVersion", "v1");
+            }
+        }
+    }
+    for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        if let Some(Value::Object(probe)) = container.get_mut(probe) {
+            meta::default(probe, "timeoutSeconds", 1);
+            meta::default(probe, "periodSeconds", 10);
+            meta::default(probe, "successThreshold", 1);
+            meta::default(probe, "failureThreshold", 3);
+        }
+    }
+}
+
+fn default_volumes(spec: &mut Tree) {
+    let Some(Value::Array(volumes)) = spec.get_mut("volumes") else {
+        return;
+    };
+    for volume in volumes.iter_mut().filter_map(Value::as_object_mut) {
+        if volume.len() == 1 && volume.contains_key("name") {
+            volume.insert("emptyDir".into(), json!({}));
+        }
+        for source in ["configMap", "secret", "projected", "downwardAPI"] {
+            if let Some(Value::Object(source)) = volume.get_mut(source) {
+                meta::default(source, "defaultMode", 0o644);
+            }
+        }
+    }
+}
+
+/// `Always` for a tag of `latest` or none, else `IfNotPresent`.
+fn pull_policy(image: &str) -> &'static str {
+    if image.contains('@') {
+        return "IfNotPresent";
+    }
+    let last = image.rsplit('/').next().unwrap_or(image);
+    match last.split_once(':') {
+        None | Some((_, "latest")) => "Always",
+        Some(_) => "IfNotPresent",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pull_policies() {
+        let check = |image: &str, expected: &str| assert_eq!(pull_policy(image), expected);
+        check("busybox", "Always");
+        check("busybox:latest", "Always");
+        check("host:5000/busybox", "Always");
+        check("busybox:1.36", "IfNotPresent");
+        check("busybox@sha256:00", "IfNotPresent");
+    }
+}

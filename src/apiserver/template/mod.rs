@@ -1,0 +1,10 @@
+//! Pod specs, as they stand in Pods and in Job templates.
+//!
+//! Responsible for: what both share, defaults and checks. Must not: hold rules of Jobs or Pods
+//! alone.
+
+mod defaults;
+mod validate;
+
+pub(crate) use defaults::default_spec;
+pub(crate) use validate::{container_names, validate_spec, validate_template_metadata};

@@ -1,0 +1,365 @@
+//! Create, update and patch: the one pipeline every write of a client goes through.
+//!
+//! Responsible for: the order of steps (defaults, names, rules, locking, storage). Must not:
+//! hold rules of single kinds; those are in `strategy`.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{
+    ApiServer, decode,
+    error::{ApiError, Result},
+    fields::FieldErrors,
+    meta, metadata_rules,
+    object::{Stored, Tree},
+    options::FieldValidation,
+    patch::PatchBody,
+    reply::Response,
+    request::Target,
+    resources::Kind,
+    strategy::{self, Part},
+};
+use crate::model::Time;
+
+/// Longest `generateName` that is kept, so that the suffix fits into a label.
+const GENERATED_BASE: usize = 58;
+/// How often a new suffix is tried, as the real server does.
+const NAME_ATTEMPTS: usize = 8;
+
+impl ApiServer {
+    /// Creates an object.
+    pub(crate) fn create(
+        &mut self,
+        mut target: Target,
+        mut tree: Tree,
+        now: Time,
+    ) -> Result<Response> {
+        let kind = target.kind;
+        let metadata = meta::of(&tree);
+        if !meta::text(metadata, "resourceVersion").is_empty() {
+            let why = "resourceVersion should not be set on objects to be created";
+            return Err(ApiError::new(500, "", why));
+        }
+        self.check_namespace(&target, metadata)?;
+        strategy::default(kind, &mut tree);
+        let generated = self.fill_metadata(&target, &mut tree, now);
+        strategy::prepare_create(kind, &mut tree);
+        let name = meta::text(meta::of(&tree), "name").to_owned();
+        let mut errors = metadata_rules::check_create(kind, &tree);
+        errors.append(strategy::validate_create(kind, &tree));
+        errors.check(kind, &name)?;
+        self.check_free(kind, &target.namespace, &name, generated)?;
+        target.warnings.append(&mut strategy::warnings(kind, &tree));
+        let object = if target.options.dry_run {
+            Arc::new(Stored::encode(kind, 0, &tree))
+        } else {
+            self.store_put(kind, &tree)
+        };
+        Ok(Response::object(201, object, target.form, now).with_warnings(target.warnings))
+    }
+
+    /// Replaces an object (or its status).
+    pub(crate) fn update(&mut self, target: Target, tree: Tree, now: Time) -> Result<Response> {
+        let old = self.find(&target)?;
+        let uid = meta::text(meta::of(&tree), "uid");
+        if !uid.is_empty() && *uid != *old.uid {
+            let info = target.kind.info();
+            let why = format!(
+                "StorageError: invalid object, Code: 4, Key: /registry/{}/{}, ResourceVersion: 0, \
+                 AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in \
+                 object meta: {}",
+                info.plural,
+                old.key(),
+                old.uid
+            );
+            return Err(ApiError::conflict(
+                target.kind,
+                &target.name,
+                info.plural,
+                &why,
+            ));
+        }
+        let old_tree = old.tree();
+        self.replace(target, &old, old_tree, tree, now)
+    }
+
+    /// Patches an object (or its status).
+    pub(crate) fn patch(
+        &mut self,
+        mut target: Target,
+        patch: &PatchBody,
+        now: Time,
+    ) -> Result<Response> {
+        let found = self
+            .store
+            .get(target.kind, &target.namespace, &target.name)
+            .cloned();
+        let Some(old) = found else {
+            if patch.is_apply() && target.is_main() {
+                return self.create_by_apply(target, patch, now);
+            }
+            return Err(ApiError::not_found(target.kind, &target.name));
+        };
+        let old_tree = old.tree();
+        let mut tree = old_tree.clone();
+        patch.apply(&mut tree)?;
+        check_same_name(&target, &tree)?;
+        check_patched(&mut target, patch, &mut tree)?;
+        meta::drop_nulls(&mut tree);
+        self.replace(target, &old, old_tree, tree, now)
+    }
+
+    fn create_by_apply(
+        &mut self,
+        mut target: Target,
+        patch: &PatchBody,
+        now: Time,
+    ) -> Result<Response> {
+        let mut tree = Tree::new();
+        patch.apply(&mut tree)?;
+        let metadata = meta::of_mut(&mut tree);
+        metadata.remove("resourceVersion");
+        metadata.insert("name".into(), target.name.clone().into());
+        check_patched(&mut target, patch, &mut tree)?;
+        meta::drop_nulls(&mut tree);
+        self.create(target, tree, now)
+    }
+
+    /// The second half of update and patch: rules, then storage.
+    fn replace(
+        &mut self,
+        mut target: Target,
+        old: &Arc<Stored>,
+        old_tree: Tree,
+        mut tree: Tree,
+        now: Time,
+    ) -> Result<Response> {
+        let kind = target.kind;
+        let version = meta::text(meta::of(&tree), "resourceVersion");
+        if !version.is_empty() && version.parse() != Ok(old.version) {
+            return Err(ApiError::stale(kind, &target.name));
+        }
+        let part = part_of(&target);
+        let mut errors = metadata_rules::restore(&mut tree, &old_tree);
+        strategy::prepare_update(kind, part, &mut tree, &old_tree);
+        errors.append(metadata_rules::check_update(kind, &tree, &old_tree));
+        errors.append(strategy::validate_update(kind, part, &tree, &old_tree));
+        errors.check(kind, &target.name)?;
+        let warnings = std::mem::take(&mut target.warnings);
+        let reply = |object: Arc<Stored>| {
+            Response::object(200, object, target.form, now).with_warnings(warnings)
+        };
+        if tree == old_tree {
+            return Ok(reply(Arc::clone(old)));
+        }
+        strategy::bump_generation(kind, part, &mut tree, &old_tree);
+        if strategy::is_finished(kind, &tree) {
+            // The last finalizer is gone: the object goes in the same write, and the answer
+            // shows it under the version it had.
+            let object = Arc::new(Stored::encode(kind, old.version, &tree));
+            if !target.options.dry_run {
+                self.store_remove(kind, &old.namespace, &old.name);
+            }
+            return Ok(reply(object));
+        }
+        if target.options.dry_run {
+            return Ok(reply(Arc::new(Stored::encode(kind, old.version, &tree))));
+        }
+        Ok(reply(self.store_put(kind, &tree)))
+    }
+
+    /// Stores a state and lets garbage collection know.
+    pub(crate) fn store_put(&mut self, kind: Kind, tree: &Tree) -> Arc<Stored> {
+        let object = self.store.put(kind, tree);
+        self.garbage.stored(&object);
+        object
+    }
+
+    /// Takes an object away and lets garbage collection know.
+    pub(crate) fn store_remove(&mut self, kind: Kind, namespace: &str, name: &str) {
+        if let Some(gone) = self.store.remove(kind, namespace, name) {
+            self.garbage.removed(&gone);
+            self.note_removal_in_namespace(&gone);
+        }
+    }
+
+    /// The object a target names.
+    pub(crate) fn find(&self, target: &Target) -> Result<Arc<Stored>> {
+        self.store
+            .get(target.kind, &target.namespace, &target.name)
+            .cloned()
+            .ok_or_else(|| ApiError::not_found(target.kind, &target.name))
+    }
+
+    /// Fills what the server decides; true if the name was generated.
+    fn fill_metadata(&mut self, target: &Target, tree: &mut Tree, now: Time) -> bool {
+        let uid = self.rng.uid();
+        let metadata = meta::of_mut(tree);
+        for field in metadata_rules::SERVER_OWNED {
+            metadata.remove(*field);
+        }
+        if target.kind.info().namespaced {
+            metadata.insert("namespace".into(), target.namespace.clone().into());
+        } else {
+            metadata.remove("namespace");
+        }
+        metadata.insert("uid".into(), uid.into());
+        metadata.insert("creationTimestamp".into(), now.to_rfc3339().into());
+        if strategy::has_generation(target.kind) {
+            metadata.insert("generation".into(), 1.into());
+        }
+        let base = meta::text(metadata, "generateName");
+        if !meta::text(metadata, "name").is_empty() || base.is_empty() {
+            return false;
+        }
+        let base = truncated(base, GENERATED_BASE).to_owned();
+        let mut name = String::new();
+        for _ in 0..NAME_ATTEMPTS {
+            name = format!("{base}{}", self.rng.name_suffix());
+            if self
+                .store
+                .get(target.kind, &target.namespace, &name)
+                .is_none()
+            {
+                break;
+            }
+        }
+        meta::of_mut(tree).insert("name".into(), name.into());
+        true
+    }
+
+    fn check_namespace(&self, target: &Target, metadata: &Tree) -> Result<()> {
+        if !target.kind.info().namespaced {
+            return Ok(());
+        }
+        let namespace = self
+            .store
+            .get(Kind::Namespace, "", &target.namespace)
+            .ok_or_else(|| ApiError::not_found(Kind::Namespace, &target.namespace))?;
+        if namespace.deletion.is_none() {
+            return Ok(());
+        }
+        let name = match meta::text(metadata, "name") {
+            "" => meta::text(metadata, "generateName"),
+            name => name,
+        };
+        Err(ApiError::namespace_terminating(
+            target.kind,
+            name,
+            &target.namespace,
+        ))
+    }
+
+    fn check_free(&self, kind: Kind, namespace: &str, name: &str, generated: bool) -> Result<()> {
+        let Some(existing) = self.store.get(kind, namespace, name) else {
+            return Ok(());
+        };
+        let error = ApiError::already_exists(kind, name);
+        let details = super::error::object_details(kind, name, kind.info().plural);
+        if generated {
+            let message = format!(
+                "{error}, the server was not able to generate a unique name for the object"
+            );
+            let mut details = details;
+            details["retryAfterSeconds"] = 1.into();
+            return Err(ApiError::new(409, "AlreadyExists", message)
+                .with_details(details)
+                .with_header("Retry-After", "1"));
+        }
+        if existing.deletion.is_some() {
+            let message = format!("object is being deleted: {error}");
+            return Err(ApiError::new(409, "AlreadyExists", message).with_details(details));
+        }
+        Err(error)
+    }
+}
+
+fn part_of(target: &Target) -> Part {
+    match target.subresource.map(|sub| sub.name) {
+        None => Part::Main,
+        Some("status") => Part::Status,
+        Some(_) => Part::Finalize,
+    }
+}
+
+fn truncated(text: &str, most: usize) -> &str {
+    let mut end = text.len().min(most);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+fn check_same_name(target: &Target, tree: &Tree) -> Result<()> {
+    let metadata = meta::of(tree);
+    let name = meta::text(metadata, "name");
+    if name != target.name {
+        let url = &target.name;
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({url})"
+        )));
+    }
+    let namespace = meta::text(metadata, "namespace");
+    if !namespace.is_empty() && namespace != target.namespace && target.is_main() {
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the \
+             request",
+        ));
+    }
+    Ok(())
+}
+
+/// Checks the types of a patched object; Pods whose spec was not touched are spared.
+fn check_patched(target: &mut Target, patch: &PatchBody, tree: &mut Tree) -> Result<()> {
+    let kind = target.kind;
+    let unset = target.options.validation == FieldValidation::Unset;
+    if kind == Kind::Pod && unset && !patch.touches("spec") && sections_are_objects(tree) {
+        return Ok(());
+    }
+    decode::normalize(kind, tree);
+    match decode::check_types(kind, tree, target.options.validation) {
+        Ok(warnings) => {
+            target.warnings.extend(warnings);
+            Ok(())
+        }
+        Err(why) if patch.is_apply() => Err(apply_error(kind, &target.name, &why)),
+        Err(why) => {
+            let mut errors = FieldErrors::new();
+            errors.invalid(
+                "patch",
+                Value::String(Value::Object(tree.clone()).to_string()),
+                &why,
+            );
+            let error = errors.check(kind, "").expect_err("an error was just added");
+            let message = error.to_string();
+            let shown = message.split_once(' ').map_or("", |(_, rest)| rest);
+            Err(ApiError::new(422, "Invalid", format!(" {shown}"))
+                .with_details(error.status()["details"].take()))
+        }
+    }
+}
+
+fn sections_are_objects(tree: &Tree) -> bool {
+    ["metadata", "status"]
+        .iter()
+        .all(|name| tree.get(*name).is_none_or(Value::is_object))
+}
+
+fn apply_error(kind: Kind, name: &str, why: &str) -> ApiError {
+    let info = kind.info();
+    let why = why.split("unknown field \"").nth(1).map_or_else(
+        || why.to_owned(),
+        |path| {
+            format!(
+                ".{}: field not declared in schema",
+                path.split('"').next().unwrap_or(path)
+            )
+        },
+    );
+    let message = format!(
+        "failed to create typed patch object (/{name}; {}, Kind={}): {why}",
+        info.api_version, info.name
+    );
+    ApiError::new(500, "", message)
+}

@@ -1,0 +1,149 @@
+//! Response bodies: bytes, lists encoded piece by piece, and watch streams.
+//!
+//! Responsible for: turning replies into HTTP bodies. Must not: hold the lock while encoding.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures::stream;
+use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use hyper::body::Frame;
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout_at},
+};
+
+use super::shared::{SharedApi, until_stopped};
+use crate::apiserver::{Body, ListBody, WatchCursor};
+
+/// Any response body.
+pub(super) type HttpBody = UnsyncBoxBody<Bytes, Infallible>;
+
+/// Size of the pieces in which lists are sent: large enough to make system calls rare.
+const LIST_CHUNK: usize = 256 * 1024;
+/// Most entries a watcher takes under the lock at once.
+const WATCH_BATCH: usize = 512;
+/// How often a watcher that wants bookmarks gets one while nothing happens.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// How long a watch lasts if the client does not say.
+const DEFAULT_WATCH: Duration = Duration::from_secs(45 * 60);
+
+/// A body of ready bytes.
+pub(super) fn full(bytes: impl Into<Bytes>) -> HttpBody {
+    Full::new(bytes.into()).boxed_unsync()
+}
+
+/// The body of a complete reply.
+pub(super) fn complete(body: Body) -> HttpBody {
+    match body {
+        Body::Bytes(bytes) => full(bytes),
+        Body::Object(object) => full(object.bytes().to_vec()),
+        Body::List(list) => listed(list),
+    }
+}
+
+fn listed(mut list: Box<ListBody>) -> HttpBody {
+    let mut first = Vec::new();
+    list.encode_some(LIST_CHUNK, &mut first);
+    let mut second = Vec::new();
+    if !list.encode_some(LIST_CHUNK, &mut second) {
+        return full(first);
+    }
+    let start = [Some(first), Some(second)]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .concat();
+    let rest = stream::unfold((Some(start), list), |(ready, mut list)| async move {
+        if let Some(bytes) = ready {
+            return Some((frame(bytes), (None, list)));
+        }
+        let mut out = Vec::with_capacity(LIST_CHUNK + LIST_CHUNK / 8);
+        list.encode_some(LIST_CHUNK, &mut out)
+            .then(|| (frame(out), (None, list)))
+    });
+    BodyExt::boxed_unsync(StreamBody::new(rest))
+}
+
+struct Watching {
+    api: Arc<SharedApi>,
+    cursor: Box<WatchCursor>,
+    changes: watch::Receiver<u64>,
+    stopped: watch::Receiver<bool>,
+    deadline: Instant,
+    next_bookmark: Instant,
+    over: bool,
+}
+
+/// The stream of one watch.
+pub(super) fn watching(
+    api: Arc<SharedApi>,
+    cursor: Box<WatchCursor>,
+    stopped: watch::Receiver<bool>,
+) -> HttpBody {
+    let start = Instant::now();
+    let watching = Watching {
+        changes: api.changes(cursor.kind()),
+        deadline: start + cursor.timeout().unwrap_or(DEFAULT_WATCH),
+        next_bookmark: start + BOOKMARK_EVERY,
+        over: false,
+        api,
+        cursor,
+        stopped,
+    };
+    let frames = stream::unfold(watching, |mut watching| async move {
+        let bytes = watching.next().await?;
+        Some((frame(bytes), watching))
+    });
+    BodyExt::boxed_unsync(StreamBody::new(frames))
+}
+
+impl Watching {
+    /// The next frames; `None` at the end.
+    async fn next(&mut self) -> Option<Vec<u8>> {
+        loop {
+            if self.over || self.cursor.ended() || *self.stopped.borrow() {
+                return None;
+            }
+            self.changes.mark_unchanged();
+            let pulled = self.api.pull(&mut self.cursor, WATCH_BATCH);
+            if !pulled.is_empty() {
+                let mut out = Vec::with_capacity(4096);
+                self.cursor.encode(pulled, self.api.now(), &mut out);
+                if !out.is_empty() {
+                    return Some(out);
+                }
+                continue;
+            }
+            let now = Instant::now();
+            if now >= self.next_bookmark || now >= self.deadline {
+                self.next_bookmark = now + BOOKMARK_EVERY;
+                self.over = now >= self.deadline;
+                let mut out = Vec::new();
+                self.cursor.encode_bookmark(&mut out);
+                if !out.is_empty() {
+                    return Some(out);
+                }
+                continue;
+            }
+            self.wait(self.deadline.min(self.next_bookmark)).await;
+        }
+    }
+
+    /// Waits for a change of the kind, a deadline, or the end of the server.
+    async fn wait(&mut self, until: Instant) {
+        let change = async {
+            tokio::select! {
+                // Both senders outlive this stream; an error would only mean the end.
+                _ = self.changes.changed() => {}
+                () = until_stopped(&mut self.stopped) => {}
+            }
+        };
+        // Running into the deadline is an answer of its own; the caller looks at the clock.
+        let _ = timeout_at(until, change).await;
+    }
+}
+
+fn frame(bytes: Vec<u8>) -> Result<Frame<Bytes>, Infallible> {
+    Ok(Frame::data(Bytes::from(bytes)))
+}

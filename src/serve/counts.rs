@@ -1,0 +1,45 @@
+//! Counters of requests.
+//!
+//! Responsible for: counting by verb, resource and status code. Must not: export metrics.
+
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
+
+/// How often one kind of request was answered with one code.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RequestCount {
+    /// Verb, such as `create`.
+    pub verb: &'static str,
+    /// Resource, such as `pods`; empty for paths without one.
+    pub resource: &'static str,
+    /// HTTP status code.
+    pub code: u16,
+    /// How often.
+    pub count: u64,
+}
+
+/// All counters.
+#[derive(Debug, Default)]
+pub(super) struct RequestCounts(Mutex<BTreeMap<(&'static str, &'static str, u16), u64>>);
+
+impl RequestCounts {
+    /// Counts one answer.
+    pub(super) fn add(&self, (verb, resource): (&'static str, &'static str), code: u16) {
+        *self.0.lock().entry((verb, resource, code)).or_default() += 1;
+    }
+
+    /// The counters now.
+    pub(super) fn snapshot(&self) -> Vec<RequestCount> {
+        let counts = self.0.lock();
+        counts
+            .iter()
+            .map(|(&(verb, resource, code), &count)| RequestCount {
+                verb,
+                resource,
+                code,
+                count,
+            })
+            .collect()
+    }
+}

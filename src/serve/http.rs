@@ -1,0 +1,158 @@
+//! Connections and the translation between HTTP and the machine's requests.
+//!
+//! Responsible for: accepting, reading bodies, headers. Must not: know the API's rules.
+
+use std::{convert::Infallible, sync::Arc};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header, request::Parts};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::watch,
+};
+
+use super::{
+    body::{self, HttpBody},
+    shared::{SharedApi, until_stopped},
+};
+use crate::apiserver::{BODY_LIMIT, JSON, Reply, Request, prepare};
+
+/// Accepts connections until the server stops.
+pub(super) async fn accept(
+    listener: TcpListener,
+    api: Arc<SharedApi>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = until_stopped(&mut stopped) => return,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                tokio::spawn(connection(stream, Arc::clone(&api), stopped.clone()));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "accepting a connection failed");
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, api: Arc<SharedApi>, mut stopped: watch::Receiver<bool>) {
+    // Small answers must not wait for a full packet.
+    let _ = stream.set_nodelay(true);
+    let for_requests = stopped.clone();
+    let service =
+        service_fn(move |request| answer(request, Arc::clone(&api), for_requests.clone()));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = until_stopped(&mut stopped) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+async fn answer(
+    request: hyper::Request<Incoming>,
+    api: Arc<SharedApi>,
+    stopped: watch::Receiver<bool>,
+) -> Result<Response<HttpBody>, Infallible> {
+    let (parts, incoming) = request.into_parts();
+    // One byte more than is allowed is enough for the machine to refuse the body.
+    let bytes = match Limited::new(incoming, BODY_LIMIT + 1).collect().await {
+        Ok(collected) => collected.to_bytes(),
+        Err(error) if error.is::<LengthLimitError>() => return Ok(too_large()),
+        Err(error) => {
+            tracing::debug!(%error, "a request body could not be read");
+            return Ok(plain(StatusCode::BAD_REQUEST, "the body could not be read"));
+        }
+    };
+    let reply = handle(&parts, &bytes, &api);
+    Ok(match reply {
+        Reply::Complete(response) => {
+            let mut http = Response::new(body::complete(response.body));
+            *http.status_mut() =
+                StatusCode::from_u16(response.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            set_headers(http.headers_mut(), response.content_type);
+            for (name, value) in response.headers {
+                if let Ok(value) = HeaderValue::try_from(value) {
+                    http.headers_mut()
+                        .append(HeaderName::from_static(lower(name)), value);
+                }
+            }
+            http
+        }
+        Reply::Watch(cursor) => {
+            let mut http = Response::new(body::watching(api, cursor, stopped));
+            set_headers(http.headers_mut(), JSON);
+            http
+        }
+    })
+}
+
+fn handle(parts: &Parts, body: &Bytes, api: &SharedApi) -> Reply {
+    let text = |name: HeaderName| {
+        parts
+            .headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+    };
+    let prepared = prepare(Request {
+        method: parts.method.as_str(),
+        path: parts.uri.path(),
+        query: parts.uri.query().unwrap_or_default(),
+        accept: text(header::ACCEPT),
+        content_type: text(header::CONTENT_TYPE),
+        body,
+    });
+    api.handle_prepared(prepared)
+}
+
+fn set_headers(headers: &mut HeaderMap, content_type: &'static str) {
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("no-cache, private"),
+    );
+}
+
+/// Header names of the machine in the form that HTTP types want.
+fn lower(name: &'static str) -> &'static str {
+    match name {
+        "Warning" => "warning",
+        "Retry-After" => "retry-after",
+        other => other,
+    }
+}
+
+fn too_large() -> Response<HttpBody> {
+    let text = format!(
+        "{{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{{}},\"status\":\"Failure\",\
+         \"message\":\"Request entity too large: limit is {BODY_LIMIT}\",\
+         \"reason\":\"RequestEntityTooLarge\",\"code\":413}}"
+    );
+    let mut response = Response::new(body::full(text));
+    *response.status_mut() = StatusCode::PAYLOAD_TOO_LARGE;
+    set_headers(response.headers_mut(), JSON);
+    response
+}
+
+fn plain(status: StatusCode, text: &'static str) -> Response<HttpBody> {
+    let mut response = Response::new(body::full(text));
+    *response.status_mut() = status;
+    response
+}

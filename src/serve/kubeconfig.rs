@@ -1,0 +1,18 @@
+//! The kubeconfig of the embedded cluster.
+//!
+//! Responsible for: its text. Must not: write files.
+
+/// A kubeconfig with one cluster, one context and no credentials.
+pub(super) fn text(url: &str) -> String {
+    format!(
+        "apiVersion: v1\n\
+         kind: Config\n\
+         clusters:\n\
+         - name: lakh\n  cluster:\n    server: {url}\n\
+         users:\n\
+         - name: lakh\n  user: {{}}\n\
+         contexts:\n\
+         - name: lakh\n  context:\n    cluster: lakh\n    user: lakh\n    namespace: default\n\
+         current-context: lakh\n"
+    )
+}

@@ -1,0 +1,155 @@
+//! The server's state behind one lock, and the wake-ups of those who wait for changes.
+//!
+//! Responsible for: who holds the lock how long, and waking after commits. Must not: know HTTP.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+
+use super::{
+    clock,
+    counts::{RequestCount, RequestCounts},
+};
+use crate::{
+    apiserver::{
+        ApiServer, Event, KINDS, Kind, Limits, Prepared, Pulled, Reply, Request, Stored,
+        WatchCursor, prepare,
+    },
+    model::Time,
+};
+
+/// Garbage-collection steps per lock, so that requests wait no longer than for a small list.
+const GARBAGE_BATCH: usize = 64;
+
+/// An API server that many tasks may use.
+#[derive(Debug)]
+pub struct SharedApi {
+    server: Mutex<ApiServer>,
+    /// Log ends per kind, in the order of [`Kind`]; sent after each change.
+    changes: Vec<watch::Sender<u64>>,
+    garbage: Notify,
+    counts: RequestCounts,
+}
+
+impl SharedApi {
+    pub(super) fn new(seed: u64) -> Self {
+        let server = ApiServer::new(seed, Limits::default(), clock::now());
+        let changes = KINDS
+            .iter()
+            .map(|row| watch::Sender::new(server.log_end(row.kind)));
+        Self {
+            changes: changes.collect(),
+            server: Mutex::new(server),
+            garbage: Notify::new(),
+            counts: RequestCounts::default(),
+        }
+    }
+
+    /// Answers a request within this process.
+    pub fn handle(&self, request: Request<'_>) -> Reply {
+        self.handle_prepared(prepare(request))
+    }
+
+    /// The time as the server sees it.
+    pub fn now(&self) -> Time {
+        clock::now()
+    }
+
+    /// Counters of the requests answered so far.
+    pub fn request_counts(&self) -> Vec<RequestCount> {
+        self.counts.snapshot()
+    }
+
+    /// Tells when a kind changes: the value is the end of its event log. Wait for it to change,
+    /// then read [`Self::events`] from where you were.
+    pub fn changes(&self, kind: Kind) -> watch::Receiver<u64> {
+        self.changes[kind as usize].subscribe()
+    }
+
+    /// Up to `limit` events of a kind from a log position on; `None` if they have fallen out, and
+    /// the reader starts again from [`Self::objects`].
+    pub fn events(&self, kind: Kind, position: u64, limit: usize) -> Option<Vec<Event>> {
+        self.server.lock().events(kind, position, limit)
+    }
+
+    /// All objects of a kind, and the log position from which later changes are read.
+    pub fn objects(&self, kind: Kind) -> (Vec<Arc<Stored>>, u64) {
+        let server = self.server.lock();
+        (
+            server.objects(kind).cloned().collect(),
+            server.log_end(kind),
+        )
+    }
+
+    /// Finds one object; `namespace` is empty for cluster-scoped kinds.
+    pub fn get(&self, kind: Kind, namespace: &str, name: &str) -> Option<Arc<Stored>> {
+        self.server.lock().get(kind, namespace, name)
+    }
+
+    /// Answers a prepared request: decoding has been done without the lock.
+    pub(super) fn handle_prepared(&self, prepared: Prepared) -> Reply {
+        let label = prepared.label();
+        let now = clock::now();
+        let mut server = self.server.lock();
+        let before = server.version();
+        let reply = server.handle_prepared(prepared, now);
+        let changed = server.version() != before;
+        self.publish_and_unlock(server, changed);
+        let code = match &reply {
+            Reply::Complete(response) => response.status,
+            Reply::Watch(_) => 200,
+        };
+        self.counts.add(label, code);
+        reply
+    }
+
+    /// Takes entries for a watcher.
+    pub(super) fn pull(&self, cursor: &mut WatchCursor, limit: usize) -> Pulled {
+        self.server.lock().pull(cursor, limit)
+    }
+
+    /// One batch of garbage collection; true if more is left.
+    fn collect_some_garbage(&self) -> bool {
+        let mut server = self.server.lock();
+        let before = server.version();
+        let more = server.collect_garbage(clock::now(), GARBAGE_BATCH);
+        let changed = server.version() != before;
+        self.publish_and_unlock(server, changed);
+        more
+    }
+
+    fn publish_and_unlock(&self, server: parking_lot::MutexGuard<'_, ApiServer>, changed: bool) {
+        if !changed {
+            return;
+        }
+        for (row, sender) in KINDS.iter().zip(&self.changes) {
+            let end = server.log_end(row.kind);
+            sender.send_if_modified(|seen| std::mem::replace(seen, end) != end);
+        }
+        let garbage = server.garbage_pending();
+        drop(server);
+        if garbage {
+            self.garbage.notify_one();
+        }
+    }
+}
+
+/// Works off garbage whenever there is some.
+pub(super) async fn collect_garbage(api: Arc<SharedApi>, mut stopped: watch::Receiver<bool>) {
+    loop {
+        tokio::select! {
+            () = api.garbage.notified() => {}
+            () = until_stopped(&mut stopped) => return,
+        }
+        while api.collect_some_garbage() && !*stopped.borrow() {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Waits until the server is to stop, or its handle is gone.
+pub(super) async fn until_stopped(stopped: &mut watch::Receiver<bool>) {
+    // The guard inside the answer must not live across an await.
+    let _ = stopped.wait_for(|stopped| *stopped).await;
+}
