@@ -1,0 +1,192 @@
+//! What the end-to-end tests share: the binary, an embedded cluster, and looks at it over HTTP.
+
+#![allow(dead_code, reason = "each test uses its part")]
+
+use std::{
+    io::Write as _,
+    path::Path,
+    process::{Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use lakh::{
+    cluster::{self, Client},
+    embedded::{ClusterOptions, EmbeddedCluster},
+    kubelet::KubeletOptions,
+    model::Limits,
+    runtime::{Controller, Options, Rate},
+};
+use serde_json::{Value, json};
+
+/// The finalizer by which Pods are kept until they are counted.
+pub const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
+
+/// The binary under test, in the project's folder.
+pub fn lakh(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lakh"));
+    command
+        .args(args)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env_remove("KUBECONFIG");
+    command
+}
+
+/// Runs the binary to its end.
+pub fn run(args: &[&str]) -> Output {
+    lakh(args).output().expect("the binary runs")
+}
+
+/// Runs the binary to its end, with a text on its standard input.
+pub fn run_with_input(args: &[&str], input: &str) -> Output {
+    let mut command = lakh(args);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary runs");
+    let mut stdin = child.stdin.take().expect("standard input is piped");
+    stdin.write_all(input.as_bytes()).expect("the binary reads");
+    drop(stdin);
+    child.wait_with_output().expect("the binary ends")
+}
+
+/// A cluster whose Pods take this long.
+pub async fn cluster(pod_duration: Duration) -> EmbeddedCluster {
+    let kubelet = KubeletOptions {
+        default_duration: pod_duration,
+        ..KubeletOptions::with_nodes(3)
+    };
+    EmbeddedCluster::start(ClusterOptions {
+        kubelet,
+        ..ClusterOptions::default()
+    })
+    .await
+    .expect("a free port")
+}
+
+/// The controller's options when nothing is set, but for a short wait after failed Pods.
+pub fn options() -> Options {
+    let mut limits = Limits::default();
+    limits.pod_failure_backoff.base = Duration::from_millis(100);
+    Options {
+        limits,
+        rate: Rate { qps: 0, burst: 0 },
+        max_in_flight: 64,
+        concurrent_job_syncs: 2,
+        namespaces: Vec::new(),
+        listen: None,
+    }
+}
+
+/// A client of the cluster.
+pub async fn client(cluster: &EmbeddedCluster) -> Client {
+    cluster::connect_url(&cluster.url())
+        .await
+        .expect("the embedded server answers")
+}
+
+/// A controller at work on the cluster.
+pub async fn controller(cluster: &EmbeddedCluster) -> Controller {
+    let client = client(cluster).await;
+    Controller::start(client, options())
+        .await
+        .expect("nothing to listen on")
+}
+
+/// An Indexed Job in the default namespace.
+pub fn indexed_job(name: &str, completions: u32, parallelism: u32) -> Value {
+    json!({
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {
+            "completionMode": "Indexed",
+            "completions": completions,
+            "parallelism": parallelism,
+            "template": {"spec": {
+                "restartPolicy": "Never",
+                "containers": [{"name": "main", "image": "busybox"}],
+            }},
+        },
+    })
+}
+
+/// Creates a Job.
+pub async fn create(client: &Client, job: &Value) {
+    let path = "/apis/batch/v1/namespaces/default/jobs";
+    client
+        .create(path, job.to_string().into_bytes())
+        .await
+        .expect("a good Job");
+}
+
+/// GETs an object.
+pub async fn get(client: &Client, path: &str) -> Value {
+    let body = client.get(path).await.expect("it is there");
+    serde_json::from_slice(&body).expect("JSON")
+}
+
+/// A Job of the default namespace, once this holds of it.
+pub async fn job_when(client: &Client, name: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    let path = format!("/apis/batch/v1/namespaces/default/jobs/{name}");
+    let started = Instant::now();
+    loop {
+        let job = get(client, &path).await;
+        if holds(&job) {
+            return job;
+        }
+        assert!(
+            started.elapsed() < Duration::from_secs(60),
+            "waited for 60 s: {job:#}"
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Whether a Job has a condition that is True.
+pub fn is(job: &Value, kind: &str) -> bool {
+    let conditions = job["status"]["conditions"].as_array();
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == kind && condition["status"] == "True")
+}
+
+/// All Pods of the default namespace.
+pub async fn pods(client: &Client) -> Vec<Value> {
+    let list = get(client, "/api/v1/namespaces/default/pods").await;
+    list["items"].as_array().cloned().unwrap_or_default()
+}
+
+/// Checks what must hold of the Pods of an Indexed Job that ended Complete: none is held back, and
+/// no index has succeeded twice.
+pub fn check_pods_of_complete_job(pods: &[Value], completions: usize) {
+    let mut succeeded = vec![0; completions];
+    for pod in pods {
+        let held = pod["metadata"]["finalizers"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        assert!(
+            !held.into_iter().any(|name| name == FINALIZER),
+            "held back: {pod:#}"
+        );
+        if pod["status"]["phase"] == "Succeeded" {
+            let index = &pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"];
+            let index: usize = index.as_str().expect("an index").parse().expect("a number");
+            succeeded[index] += 1;
+        }
+    }
+    assert!(
+        succeeded.iter().all(|count| *count == 1),
+        "an index succeeded twice or never"
+    );
+}
+
+/// A path of the project as text.
+pub fn project(path: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join(path)
+        .display()
+        .to_string()
+}
