@@ -51,11 +51,11 @@ impl ApiServer {
         errors.check(kind, &name)?;
         self.check_free(kind, &target.namespace, &name, generated)?;
         target.warnings.append(&mut strategy::warnings(kind, &tree));
-        let object = if target.options.dry_run {
-            Arc::new(Stored::encode(kind, 0, &tree))
-        } else {
-            self.store_put(kind, &tree)
-        };
+        if target.options.dry_run {
+            // What is not stored has no version, so it cannot take the form of a stored object.
+            return Ok(Response::json(201, &Value::Object(tree)).with_warnings(target.warnings));
+        }
+        let object = self.store_put(kind, &tree);
         Ok(Response::object(201, object, target.form, now).with_warnings(target.warnings))
     }
 

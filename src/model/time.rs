@@ -54,10 +54,7 @@ impl ops::Add<Duration> for Time {
     type Output = Self;
 
     fn add(self, delay: Duration) -> Self {
-        Self(
-            self.0
-                .saturating_add(i64::try_from(delay.as_millis()).unwrap_or(i64::MAX)),
-        )
+        Self(self.0.saturating_add(i64::try_from(delay.as_millis()).unwrap_or(i64::MAX)))
     }
 }
 
@@ -69,10 +66,7 @@ mod tests {
     fn api_times_are_whole_seconds_in_utc() {
         let time = Time::from_millis(1_795_231_200_999);
         assert_eq!(time.to_rfc3339(), "2026-11-21T03:20:00Z");
-        assert_eq!(
-            Time::parse_rfc3339("2026-11-21T04:20:00+01:00"),
-            Some(Time::from_secs(time.as_secs()))
-        );
+        assert_eq!(Time::parse_rfc3339("2026-11-21T04:20:00+01:00"), Some(Time::from_secs(time.as_secs())));
         assert_eq!(Time::parse_rfc3339("yesterday"), None);
     }
 
