@@ -118,11 +118,6 @@ impl Target {
     pub(crate) const fn is_main(&self) -> bool {
         self.subresource.is_none()
     }
-
-    /// Whether the status subresource is meant.
-    pub(crate) fn is_status(&self) -> bool {
-        self.subresource.is_some_and(|sub| sub.name == "status")
-    }
 }
 
 /// Routes and decodes a request. Needs no server: a shell calls this before taking its lock.
@@ -189,7 +184,10 @@ fn review(request: Request<'_>, segments: &[&str]) -> Result<Call> {
             if request.method != "POST" {
                 return Err(ApiError::method_not_allowed());
             }
-            Ok(Call::Review(decode::json_or_yaml(request)?))
+            // The answer does not depend on the body, so one in protobuf need not be read.
+            Ok(Call::Review(
+                decode::json_or_yaml(request).unwrap_or_default(),
+            ))
         }
         _ => Err(ApiError::no_resource()),
     }

@@ -21,7 +21,7 @@ fn a_new_pod_is_filled_in() {
 
 #[test]
 fn quality_of_service() {
-    let mut check = |name: &str, resources: Value, expected: &str| {
+    let check = |name: &str, resources: Value, expected: &str| {
         let mut cluster = Cluster::new();
         let mut pod = pod(name);
         pod["spec"]["containers"][0]["resources"] = resources;
