@@ -181,8 +181,17 @@ fn session(kubectl: &Kubectl<'_>) {
         kubectl.refuse("get job demo", "", "jobs.batch \"demo\" not found");
         kubectl.check("create -f -", JOB, &["created"]);
     }
-    kubectl.check("delete jobs --all", "", &["demo"]);
-    let namespace = "{apiVersion: v1, kind: Namespace, metadata: {name: other}}";
-    kubectl.check("create -f -", namespace, &["created"]);
+    kubectl.check(
+        "create job quick --image=busybox",
+        "",
+        &["job.batch/quick created"],
+    );
+    kubectl.check("delete jobs --all", "", &["quick"]);
+    kubectl.check("create namespace other", "", &["created"]);
+    kubectl.check(
+        "create configmap c --from-literal=a=b -n other",
+        "",
+        &["created"],
+    );
     kubectl.check("delete namespace other", "", &["deleted"]);
 }

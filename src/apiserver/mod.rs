@@ -31,6 +31,7 @@ mod options;
 mod patch;
 mod pod;
 mod printer;
+mod protobuf;
 mod query;
 mod reply;
 mod request;
