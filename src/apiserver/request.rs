@@ -320,7 +320,9 @@ fn create(request: Request<'_>, mut target: Target) -> Result<Call> {
 fn target(request: Request<'_>, place: Place<'_>, legacy_watch: bool) -> Result<Target> {
     let mut query = Query::parse(request.query);
     let mut name = place.name.to_owned();
-    if legacy_watch && !name.is_empty() {
+    let watch = legacy_watch || (request.method == "GET" && query.flag("watch"));
+    if watch && !name.is_empty() && place.subresource.is_none() {
+        // Watching one object is watching the collection for its name.
         query = Query::parse(&format!(
             "{}&fieldSelector=metadata.name={name}",
             request.query

@@ -132,3 +132,25 @@ fn binding_and_eviction() {
     );
     assert_eq!(evicted["metadata"]["deletionGracePeriodSeconds"], 30);
 }
+
+#[test]
+fn patches_keep_what_they_do_not_touch() {
+    let mut cluster = Cluster::new();
+    let created = cluster.ok("POST", PODS, &pod("a"));
+    let path = format!("{PODS}/a");
+    let label = json!({"metadata": {"labels": {"x": "y"}}});
+    cluster.typed("PATCH", &path, STRATEGIC, &label);
+    let phase = json!([{"op": "replace", "path": "/status/phase", "value": "Running"}]);
+    let status = format!("{path}/status");
+    cluster.typed("PATCH", &status, "application/json-patch+json", &phase);
+    let (code, _) = cluster.typed("PATCH", &status, MERGE, &json!({"spec": {"priority": 7}}));
+    assert_eq!(code, 200);
+    let now = cluster.get(&path);
+    assert_eq!(now["spec"], created["spec"]);
+    assert_eq!(
+        now["status"],
+        json!({"phase": "Running", "qosClass": "BestEffort"})
+    );
+    assert_eq!(now["metadata"]["labels"], json!({"x": "y"}));
+    assert_eq!(now["metadata"]["generation"], 1);
+}

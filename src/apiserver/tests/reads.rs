@@ -72,6 +72,22 @@ fn objects_enter_and_leave_a_selection() {
 }
 
 #[test]
+fn one_object_is_watched_by_its_name() {
+    let mut cluster = Cluster::new();
+    for name in ["a", "b"] {
+        cluster.ok("POST", PODS, &pod(name));
+    }
+    for path in [
+        format!("{PODS}/b?watch=1"),
+        "/api/v1/watch/namespaces/default/pods/b?".to_owned(),
+        format!("{PODS}?watch=1&fieldSelector=metadata.name%3Db"),
+    ] {
+        let mut cursor = watch(&mut cluster, &path, "");
+        assert_eq!(frames(&cluster, &mut cursor), ["ADDED b"], "{path}");
+    }
+}
+
+#[test]
 fn metadata_watches_and_old_versions() {
     let mut cluster = Cluster::new();
     let created = cluster.ok("POST", PODS, &pod("a"));
