@@ -1,5 +1,6 @@
 //! Drives the embedded API server over HTTP as any client would.
 #![cfg(feature = "runtime")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::time::Duration;
 

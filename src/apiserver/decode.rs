@@ -18,6 +18,7 @@ use super::{
     meta,
     object::Tree,
     options::FieldValidation,
+    protobuf,
     request::{Request, Target},
     resources::{Kind, KindInfo},
 };
@@ -33,15 +34,10 @@ pub(crate) fn json_or_yaml(request: Request<'_>) -> Result<Tree> {
     let value = match media {
         "" | "application/json" => json(request.body)?,
         "application/yaml" => yaml(request.body)?,
-        _ => {
-            return Err(ApiError::new(
-                415,
-                "UnsupportedMediaType",
-                "the body of the request was in an unknown format - accepted media types \
-                 include: application/json, application/yaml, \
-                 application/vnd.kubernetes.protobuf",
-            ));
+        "application/vnd.kubernetes.protobuf" => {
+            Value::Object(protobuf::read(request.body).ok_or_else(unknown_format)?)
         }
+        _ => return Err(unknown_format()),
     };
     match value {
         Value::Object(tree) => Ok(tree),
@@ -52,6 +48,15 @@ pub(crate) fn json_or_yaml(request: Request<'_>) -> Result<Tree> {
             go_name(&other)
         ))),
     }
+}
+
+fn unknown_format() -> ApiError {
+    ApiError::new(
+        415,
+        "UnsupportedMediaType",
+        "the body of the request was in an unknown format - accepted media types include: \
+         application/json, application/yaml, application/vnd.kubernetes.protobuf",
+    )
 }
 
 /// Like [`json_or_yaml`], but an empty body is an empty object: DELETE may have none.

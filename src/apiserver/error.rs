@@ -63,16 +63,6 @@ impl ApiError {
         self
     }
 
-    /// The status code.
-    pub(crate) const fn code(&self) -> u16 {
-        self.0.code
-    }
-
-    /// The reason, or empty.
-    pub(crate) const fn reason(&self) -> &'static str {
-        self.0.reason
-    }
-
     /// 400 without details.
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)

@@ -288,11 +288,8 @@ impl ApiServer {
         let Some(object) = self.at(*kind, key) else {
             return;
         };
-        let in_foreground = object.has_finalizer(FOREGROUND);
-        if (object.deletion.is_some() && !in_foreground) || object.owners.is_empty() {
-            return;
-        }
-        if object.deletion.is_some() {
+        // An object in foreground deletion itself is looked at as an owner, not here.
+        if object.deletion.is_some() || object.owners.is_empty() {
             return;
         }
         let solid = |owner: &Owner| self.owner_lives_for(&object, owner) == Some(false);
@@ -314,7 +311,9 @@ impl ApiServer {
         let has_dependents = self.garbage.next_dependent(&object.uid, None).is_some();
         let propagation = if object.has_finalizer(ORPHAN) {
             Propagation::Orphan
-        } else if in_foreground || (has_dependents && object.owners.iter().any(waiting)) {
+        } else if object.has_finalizer(FOREGROUND)
+            || (has_dependents && object.owners.iter().any(waiting))
+        {
             Propagation::Foreground
         } else {
             Propagation::Background

@@ -5,6 +5,10 @@
 //! Read first: [`ApiServer`], then `request` (what is asked), `write` and `delete` (how state
 //! changes), `watch` (how changes are seen). ARCHITECTURE.md lists where this server differs
 //! from a real one; each file says so for its own part.
+#![cfg_attr(
+    test,
+    expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")
+)]
 
 mod accept;
 mod continue_token;
@@ -27,6 +31,7 @@ mod options;
 mod patch;
 mod pod;
 mod printer;
+mod protobuf;
 mod query;
 mod reply;
 mod request;

@@ -118,11 +118,6 @@ impl Target {
     pub(crate) const fn is_main(&self) -> bool {
         self.subresource.is_none()
     }
-
-    /// Whether the status subresource is meant.
-    pub(crate) fn is_status(&self) -> bool {
-        self.subresource.is_some_and(|sub| sub.name == "status")
-    }
 }
 
 /// Routes and decodes a request. Needs no server: a shell calls this before taking its lock.
@@ -189,7 +184,10 @@ fn review(request: Request<'_>, segments: &[&str]) -> Result<Call> {
             if request.method != "POST" {
                 return Err(ApiError::method_not_allowed());
             }
-            Ok(Call::Review(decode::json_or_yaml(request)?))
+            // The answer does not depend on the body, so one in protobuf need not be read.
+            Ok(Call::Review(
+                decode::json_or_yaml(request).unwrap_or_default(),
+            ))
         }
         _ => Err(ApiError::no_resource()),
     }
@@ -322,7 +320,9 @@ fn create(request: Request<'_>, mut target: Target) -> Result<Call> {
 fn target(request: Request<'_>, place: Place<'_>, legacy_watch: bool) -> Result<Target> {
     let mut query = Query::parse(request.query);
     let mut name = place.name.to_owned();
-    if legacy_watch && !name.is_empty() {
+    let watch = legacy_watch || (request.method == "GET" && query.flag("watch"));
+    if watch && !name.is_empty() && place.subresource.is_none() {
+        // Watching one object is watching the collection for its name.
         query = Query::parse(&format!(
             "{}&fieldSelector=metadata.name={name}",
             request.query

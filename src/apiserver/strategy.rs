@@ -82,7 +82,10 @@ pub(crate) fn prepare_update(kind: Kind, part: Part, tree: &mut Tree, old: &Tree
     match part {
         Part::Main if has_status => {
             meta::restore(tree, old, "status");
-            default(kind, tree);
+            // A Pod's patch may come without the spec, which then keeps its defaults.
+            if kind != Kind::Pod || tree.get("spec") != old.get("spec") {
+                default(kind, tree);
+            }
             if kind == Kind::Namespace {
                 meta::restore(tree, old, "spec");
             }

@@ -13,7 +13,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::shared::{SharedApi, until_stopped};
+use super::shared::{SharedApi, is_stopped, until_stopped};
 use crate::apiserver::{Body, ListBody, WatchCursor};
 
 /// Any response body.
@@ -102,7 +102,7 @@ impl Watching {
     /// The next frames; `None` at the end.
     async fn next(&mut self) -> Option<Vec<u8>> {
         loop {
-            if self.over || self.cursor.ended() || *self.stopped.borrow() {
+            if self.over || self.cursor.ended() || is_stopped(&self.stopped) {
                 return None;
             }
             self.changes.mark_unchanged();

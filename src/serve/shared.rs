@@ -142,7 +142,7 @@ pub(super) async fn collect_garbage(api: Arc<SharedApi>, mut stopped: watch::Rec
             () = api.garbage.notified() => {}
             () = until_stopped(&mut stopped) => return,
         }
-        while api.collect_some_garbage() && !*stopped.borrow() {
+        while api.collect_some_garbage() && !is_stopped(&stopped) {
             tokio::task::yield_now().await;
         }
     }
@@ -152,4 +152,9 @@ pub(super) async fn collect_garbage(api: Arc<SharedApi>, mut stopped: watch::Rec
 pub(super) async fn until_stopped(stopped: &mut watch::Receiver<bool>) {
     // The guard inside the answer must not live across an await.
     let _ = stopped.wait_for(|stopped| *stopped).await;
+}
+
+/// Whether the server is to stop; a handle that was dropped means the same.
+pub(super) fn is_stopped(stopped: &watch::Receiver<bool>) -> bool {
+    *stopped.borrow() || stopped.has_changed().is_err()
 }

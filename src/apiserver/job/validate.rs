@@ -1,5 +1,284 @@
-//! stub
-use crate::apiserver::{fields::FieldErrors, object::Tree};
-pub(crate) fn validate_create(_tree: &Tree) -> FieldErrors {
-    FieldErrors::new()
+//! Rules about the spec of a Job.
+//!
+//! Responsible for: everything that is checked on creation, and again on update. Must not:
+//! compare with an older state.
+
+use serde_json::Value;
+
+use super::{
+    defaults::{GENERATED, SELECTOR_LABEL},
+    policies, selector,
+};
+use crate::apiserver::{
+    fields::{FieldErrors, shown},
+    meta, names,
+    object::Tree,
+    template,
+};
+
+/// Most parallel Pods of an Indexed Job, and most failed indexes.
+const MAX_PARALLEL: i64 = 100_000;
+/// Completions above which failed indexes must be limited more tightly.
+const MANY_COMPLETIONS: i64 = 100_000;
+/// The tighter limits.
+const MAX_WITH_MANY: i64 = 10_000;
+/// Longest `managedBy`.
+const MAX_MANAGED_BY: usize = 63;
+
+/// Checks a new Job.
+pub(crate) fn validate_create(tree: &Tree) -> FieldErrors {
+    let spec = meta::section(tree, "spec");
+    let mut errors = check_generated(tree, spec);
+    errors.append(check_spec(spec));
+    check_selector(spec, &mut errors);
+    check_hostnames(tree, spec, &mut errors);
+    errors
+}
+
+/// Checks labels and selector that the server generates.
+pub(super) fn check_generated(tree: &Tree, spec: &Tree) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    if meta::flag(spec, "manualSelector") {
+        return errors;
+    }
+    let metadata = meta::of(tree);
+    let template = meta::section(meta::section(spec, "template"), "metadata");
+    let labels = meta::section(template, "labels");
+    let mut wanted = Tree::new();
+    wanted.insert(SELECTOR_LABEL.into(), meta::text(metadata, "uid").into());
+    let job_selector = meta::section(spec, "selector");
+    // Old Jobs select by the label without prefix; both forms are the server's own.
+    let mut legacy = Tree::new();
+    legacy.insert("controller-uid".into(), meta::text(metadata, "uid").into());
+    let have = meta::section(job_selector, "matchLabels");
+    let generated = (*have == wanted || *have == legacy) && job_selector.len() == 1;
+    if !generated {
+        let value = shown(spec.get("selector"));
+        errors.invalid("spec.selector", value, "`selector` not auto-generated");
+    }
+    for (label, field) in GENERATED {
+        let value = meta::text(metadata, field);
+        let have = labels.get(label).and_then(Value::as_str);
+        if have != Some(value) {
+            let path = format!("spec.template.metadata.labels[{label}]");
+            let all = shown(template.get("labels"));
+            errors.invalid(path, all, &format!("must be '{value}'"));
+        }
+    }
+    if meta::text(metadata, "name").len() > 63 {
+        for _ in 0..2 {
+            let name = Value::from(meta::text(metadata, "name"));
+            errors.invalid(
+                "spec.template.labels",
+                name,
+                "must be no more than 63 bytes",
+            );
+        }
+    }
+    errors
+}
+
+/// The same on update: labels that an old Job never had are not asked for.
+pub(super) fn check_generated_on_update(tree: &Tree, spec: &Tree) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    if meta::flag(spec, "manualSelector") {
+        return errors;
+    }
+    let template = meta::section(meta::section(spec, "template"), "metadata");
+    for (label, field) in GENERATED {
+        let wanted = meta::text(meta::of(tree), field);
+        let have = meta::section(template, "labels")
+            .get(label)
+            .and_then(Value::as_str);
+        if have.is_some_and(|have| have != wanted) {
+            let path = format!("spec.template.metadata.labels[{label}]");
+            let all = shown(template.get("labels"));
+            errors.invalid(path, all, &format!("must be '{wanted}'"));
+        }
+    }
+    errors
+}
+
+/// Checks the spec but for selector and generated labels.
+pub(super) fn check_spec(spec: &Tree) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    check_numbers(spec, &mut errors);
+    check_managed_by(spec, &mut errors);
+    match meta::text(spec, "completionMode") {
+        "Indexed" => check_indexed(spec, &mut errors),
+        "NonIndexed" => check_non_indexed(spec, &mut errors),
+        other => errors.unsupported(
+            "spec.completionMode",
+            Value::from(other),
+            &["NonIndexed", "Indexed"],
+        ),
+    }
+    policies::check_failure_policy(spec, &mut errors);
+    policies::check_success_policy(spec, &mut errors);
+    check_replacement_policy(spec, &mut errors);
+    check_template(spec, &mut errors);
+    errors
+}
+
+fn check_numbers(spec: &Tree, errors: &mut FieldErrors) {
+    for field in [
+        "parallelism",
+        "completions",
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "ttlSecondsAfterFinished",
+        "backoffLimitPerIndex",
+    ] {
+        errors.not_negative(format!("spec.{field}"), meta::int(spec, field));
+    }
+    let max_failed = meta::int(spec, "maxFailedIndexes");
+    errors.not_negative("spec.maxFailedIndexes", max_failed);
+    if max_failed.is_some() && meta::int(spec, "backoffLimitPerIndex").is_none() {
+        errors.required(
+            "spec.backoffLimitPerIndex",
+            "when maxFailedIndexes is specified",
+        );
+    }
+}
+
+fn check_managed_by(spec: &Tree, errors: &mut FieldErrors) {
+    let Some(manager) = spec.get("managedBy").and_then(Value::as_str) else {
+        return;
+    };
+    let path = "spec.managedBy";
+    if manager.is_empty() {
+        return errors.required(path, "");
+    }
+    let valid = manager.split_once('/').is_some_and(|(domain, rest)| {
+        names::dns_subdomain_problem(domain).is_none() && !rest.is_empty()
+    });
+    if !valid {
+        let detail = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+        errors.invalid(path, Value::from(manager), detail);
+    }
+    if manager.len() > MAX_MANAGED_BY {
+        errors.too_long(path, MAX_MANAGED_BY);
+    }
+}
+
+fn check_indexed(spec: &Tree, errors: &mut FieldErrors) {
+    let completions = meta::int(spec, "completions");
+    let parallelism = meta::int(spec, "parallelism");
+    let max_failed = meta::int(spec, "maxFailedIndexes");
+    let per_index = meta::int(spec, "backoffLimitPerIndex").is_some();
+    if completions.is_none() {
+        errors.required("spec.completions", "when completion mode is Indexed");
+    }
+    if let Some(parallelism) = parallelism.filter(|have| *have > MAX_PARALLEL) {
+        let detail =
+            format!("must be less than or equal to {MAX_PARALLEL} when completion mode is Indexed");
+        errors.invalid("spec.parallelism", parallelism, &detail);
+    }
+    if let (Some(max_failed), Some(completions)) = (max_failed, completions)
+        && max_failed > completions
+    {
+        let detail = "must be less than or equal to completions";
+        errors.invalid("spec.maxFailedIndexes", max_failed, detail);
+    }
+    if let Some(max_failed) = max_failed.filter(|have| *have > MAX_PARALLEL) {
+        let detail = format!("must be less than or equal to {MAX_PARALLEL}");
+        errors.invalid("spec.maxFailedIndexes", max_failed, &detail);
+    }
+    if !per_index || completions.is_none_or(|completions| completions <= MANY_COMPLETIONS) {
+        return;
+    }
+    let tight = format!(
+        "must be less than or equal to {MAX_WITH_MANY} when completions are above \
+         {MANY_COMPLETIONS} and used with backoff limit per index"
+    );
+    if max_failed.is_none() {
+        let detail = format!("must be specified when completions is above {MANY_COMPLETIONS}");
+        errors.required("spec.maxFailedIndexes", &detail);
+    }
+    if let Some(parallelism) = parallelism.filter(|have| *have > MAX_WITH_MANY) {
+        errors.invalid("spec.parallelism", parallelism, &tight);
+    }
+    if let Some(max_failed) = max_failed.filter(|have| *have > MAX_WITH_MANY) {
+        errors.invalid("spec.maxFailedIndexes", max_failed, &tight);
+    }
+}
+
+fn check_non_indexed(spec: &Tree, errors: &mut FieldErrors) {
+    for field in ["backoffLimitPerIndex", "maxFailedIndexes"] {
+        if let Some(number) = meta::int(spec, field) {
+            errors.invalid(
+                format!("spec.{field}"),
+                number,
+                "requires indexed completion mode",
+            );
+        }
+    }
+}
+
+fn check_replacement_policy(spec: &Tree, errors: &mut FieldErrors) {
+    let policy = meta::text(spec, "podReplacementPolicy");
+    let supported: &[&str] = if spec.contains_key("podFailurePolicy") {
+        &["Failed"]
+    } else {
+        &["Failed", "TerminatingOrFailed"]
+    };
+    if !supported.contains(&policy) {
+        errors.unsupported("spec.podReplacementPolicy", Value::from(policy), supported);
+    }
+}
+
+fn check_template(spec: &Tree, errors: &mut FieldErrors) {
+    let template = meta::section(spec, "template");
+    let metadata = meta::of(template);
+    errors.append(template::validate_template_metadata(
+        metadata,
+        "spec.template",
+    ));
+    let pod = meta::section(template, "spec");
+    errors.append(template::validate_spec(pod, "spec.template.spec"));
+    let path = "spec.template.spec.restartPolicy";
+    let policy = meta::text(pod, "restartPolicy");
+    match policy {
+        "Always" | "" => errors.required(path, "valid values: \"OnFailure\", \"Never\""),
+        "OnFailure" if spec.contains_key("podFailurePolicy") => {
+            let detail = "only \"Never\" is supported when podFailurePolicy is specified";
+            errors.invalid(path, Value::from(policy), detail);
+        }
+        "OnFailure" | "Never" => {}
+        other => errors.unsupported(path, Value::from(other), &["OnFailure", "Never"]),
+    }
+}
+
+/// Checks that there is a selector and that it selects the template's labels.
+pub(super) fn check_selector(spec: &Tree, errors: &mut FieldErrors) {
+    let template = meta::section(meta::section(spec, "template"), "metadata");
+    let selects = match spec.get("selector") {
+        None => {
+            errors.required("spec.selector", "");
+            false
+        }
+        Some(_) => {
+            let selector = meta::section(spec, "selector");
+            !selector.is_empty() && selector::matches(selector, meta::section(template, "labels"))
+        }
+    };
+    if !selects {
+        let labels = shown(template.get("labels"));
+        let detail = "`selector` does not match template `labels`";
+        errors.invalid("spec.template.metadata.labels", labels, detail);
+    }
+}
+
+/// Pods of an Indexed Job take their hostname from the Job's name and their index.
+pub(super) fn check_hostnames(tree: &Tree, spec: &Tree, errors: &mut FieldErrors) {
+    let completions = meta::int(spec, "completions").unwrap_or_default();
+    if meta::text(spec, "completionMode") != "Indexed" || completions <= 0 {
+        return;
+    }
+    let name = meta::text(meta::of(tree), "name");
+    let last = format!("{name}-{}", completions - 1);
+    if names::dns_label_problem(&last).is_some() {
+        let detail = format!("will not able to create pod with invalid DNS label: {last}");
+        errors.invalid("metadata.name", Value::from(name), &detail);
+    }
 }

@@ -95,8 +95,11 @@ impl Summary {
 fn summarize(tree: &Tree) -> Summary {
     let status = meta::section(tree, "status");
     let spec = meta::section(tree, "spec");
-    let mut summary = Summary::default();
-    summary.total = meta::items(spec, "containers").len() + sidecars(spec).count();
+    let total = meta::items(spec, "containers").len() + sidecars(spec).count();
+    let mut summary = Summary {
+        total,
+        ..Summary::default()
+    };
     let reason = meta::text(status, "reason");
     let phase = meta::text(status, "phase");
     summary.reason = if reason.is_empty() { phase } else { reason }.to_owned();

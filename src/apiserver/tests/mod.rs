@@ -1,0 +1,132 @@
+//! Tests of the machine as a whole: requests in, answers out, no sockets.
+
+mod deletion;
+mod jobs;
+mod pods;
+mod reads;
+mod status;
+
+use serde_json::{Value, json};
+
+use super::*;
+
+/// A server with a clock that tests move by hand.
+struct Cluster {
+    server: ApiServer,
+    now: Time,
+}
+
+const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+
+impl Cluster {
+    fn new() -> Self {
+        let now = Time::from_secs(1_000_000);
+        Self {
+            server: ApiServer::new(1, Limits { log_capacity: 1000 }, now),
+            now,
+        }
+    }
+
+    fn request(&mut self, method: &str, path: &str, media: &str, body: &str) -> Response {
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let request = Request {
+            method,
+            path,
+            query,
+            accept: "application/json",
+            content_type: media,
+            body: body.as_bytes(),
+        };
+        match self.server.handle(request, self.now) {
+            Reply::Complete(response) => response,
+            Reply::Watch(_) => panic!("a watch was not expected"),
+        }
+    }
+
+    fn send(&mut self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let media = if method == "PATCH" {
+            MERGE
+        } else {
+            "application/json"
+        };
+        self.typed(method, path, media, body)
+    }
+
+    fn typed(&mut self, method: &str, path: &str, media: &str, body: &Value) -> (u16, Value) {
+        let text = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
+        };
+        let response = self.request(method, path, media, &text);
+        let status = response.status;
+        (
+            status,
+            serde_json::from_slice(&response.into_bytes()).unwrap(),
+        )
+    }
+
+    fn get(&mut self, path: &str) -> Value {
+        self.send("GET", path, &Value::Null).1
+    }
+
+    /// Sends a write that must succeed.
+    fn ok(&mut self, method: &str, path: &str, body: &Value) -> Value {
+        let (status, answer) = self.send(method, path, body);
+        assert!(status < 300, "{method} {path}: {answer}");
+        answer
+    }
+
+    /// What has happened to a kind so far: `ADDED a`, ...
+    fn history(&self, kind: Kind) -> Vec<String> {
+        let events = self.server.events(kind, 0, 1000).unwrap();
+        events
+            .iter()
+            .map(|event| format!("{:?} {}", event.event_type, event.object.name))
+            .collect()
+    }
+
+    fn collect(&mut self) {
+        while self.server.collect_garbage(self.now, 3) {}
+    }
+}
+
+/// Merges `change` into `base`, null removing, to write small variations.
+fn with(mut base: Value, change: &Value) -> Value {
+    fn merge(base: &mut Value, change: &Value) {
+        match (base, change) {
+            (Value::Object(base), Value::Object(change)) => {
+                for (name, value) in change {
+                    if value.is_null() {
+                        base.remove(name);
+                    } else {
+                        merge(base.entry(name.clone()).or_insert(Value::Null), value);
+                    }
+                }
+            }
+            (base, change) => *base = change.clone(),
+        }
+    }
+    merge(&mut base, change);
+    base
+}
+
+fn job(name: &str) -> Value {
+    json!({
+        "metadata": {"name": name},
+        "spec": {"template": {"spec": {
+            "restartPolicy": "Never",
+            "containers": [{"name": "c", "image": "i:1"}],
+        }}},
+    })
+}
+
+fn pod(name: &str) -> Value {
+    json!({
+        "metadata": {"name": name},
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i:1"}]},
+    })
+}

@@ -1,0 +1,197 @@
+//! Drives the embedded API server with the real kubectl, if there is one.
+#![cfg(feature = "runtime")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::{
+    io::Write,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use lakh::serve::{self, ServeOptions};
+
+const JOB: &str = "
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: demo
+spec:
+  completions: 3
+  parallelism: 2
+  completionMode: Indexed
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+      - name: main
+        image: busybox:1.36
+        command: [sleep, '1']
+        resources:
+          requests: {cpu: '1'}
+";
+
+const POD: &str = "
+apiVersion: v1
+kind: Pod
+metadata:
+  name: alone
+spec:
+  containers:
+  - name: main
+    image: busybox
+";
+
+struct Kubectl<'a> {
+    config: &'a Path,
+}
+
+impl Kubectl<'_> {
+    fn run(&self, arguments: &str, input: &str) -> Output {
+        let mut child = Command::new("kubectl")
+            .args(arguments.split_whitespace())
+            .env("KUBECONFIG", self.config)
+            .env("HOME", self.config.parent().unwrap())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(input.as_bytes())
+            .unwrap();
+        child.wait_with_output().unwrap()
+    }
+
+    /// Runs a command that must succeed and whose output must hold all of `expected`.
+    #[track_caller]
+    fn check(&self, arguments: &str, input: &str, expected: &[&str]) -> String {
+        let output = self.run(arguments, input);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success(),
+            "kubectl {arguments}: {text}{errors}"
+        );
+        for part in expected {
+            assert!(
+                text.contains(part),
+                "kubectl {arguments}: no {part:?} in:\n{text}{errors}"
+            );
+        }
+        text
+    }
+
+    /// Runs a command that must fail with `expected` in its error output.
+    #[track_caller]
+    fn refuse(&self, arguments: &str, input: &str, expected: &str) {
+        let output = self.run(arguments, input);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "kubectl {arguments} succeeded");
+        assert!(errors.contains(expected), "kubectl {arguments}: {errors}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kubectl_works_unmodified() {
+    if Command::new("kubectl")
+        .arg("version")
+        .arg("--client")
+        .output()
+        .is_err()
+    {
+        println!("kubectl is not installed: skipped");
+        return;
+    }
+    let server = serve::start(ServeOptions { port: 0, seed: 1 })
+        .await
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("config");
+    std::fs::write(&config, server.kubeconfig()).unwrap();
+    tokio::task::spawn_blocking(move || session(&Kubectl { config: &config }))
+        .await
+        .unwrap();
+    server.shutdown().await;
+}
+
+fn session(kubectl: &Kubectl<'_>) {
+    kubectl.check("version", "", &["Server Version: v1.36"]);
+    kubectl.check("api-resources", "", &["jobs", "batch/v1", "po ", "Lease"]);
+    kubectl.check("get namespaces", "", &["default", "kube-system", "Active"]);
+    kubectl.check("auth can-i create jobs", "", &["yes"]);
+    kubectl.check("apply -f -", JOB, &["job.batch/demo created"]);
+    kubectl.check("apply -f -", JOB, &["job.batch/demo unchanged"]);
+    let changed = JOB.replace("parallelism: 2", "parallelism: 3");
+    kubectl.check("apply -f -", &changed, &["job.batch/demo configured"]);
+    kubectl.check(
+        "apply --server-side --force-conflicts -f -",
+        &changed,
+        &["serverside-applied"],
+    );
+    let wrong = JOB.replace("parallelism", "parallelsim");
+    kubectl.refuse("apply -f -", &wrong, "unknown field \"spec.parallelsim\"");
+    kubectl.check(
+        "get jobs",
+        "",
+        &["NAME", "COMPLETIONS", "demo", "Running", "0/3"],
+    );
+    kubectl.check("get jobs -o wide", "", &["busybox:1.36", "controller-uid="]);
+    kubectl.check("get job demo -o yaml", "", &["completionMode: Indexed"]);
+    kubectl.check(
+        "describe job demo",
+        "",
+        &["Completion Mode:", "Indexed", "busybox:1.36"],
+    );
+    kubectl.check("label job demo team=a", "", &["labeled"]);
+    kubectl.check("annotate job demo note=b", "", &["annotated"]);
+    kubectl.check(
+        "patch job demo --type=merge -p {\"spec\":{\"suspend\":true}}",
+        "",
+        &["patched"],
+    );
+    kubectl.check("get jobs -l team=a", "", &["demo", "Running"]);
+    kubectl.check("create -f -", POD, &["pod/alone created"]);
+    kubectl.check("get pods", "", &["READY", "alone", "0/1", "Pending"]);
+    kubectl.check("get pods -A -o wide", "", &["default", "NODE", "<none>"]);
+    kubectl.check("describe pod alone", "", &["QoS Class:", "BestEffort"]);
+    kubectl.check(
+        "get pods -w --request-timeout=1s --output-watch-events",
+        "",
+        &["ADDED", "alone"],
+    );
+    kubectl.check("get all", "", &["pod/alone", "job.batch/demo"]);
+    kubectl.check("get events", "", &[]);
+    kubectl.check("get --raw /readyz", "", &["ok"]);
+    kubectl.check(
+        "wait pod/alone --for=jsonpath={.status.phase}=Pending",
+        "",
+        &["condition met"],
+    );
+    kubectl.check("delete pod alone", "", &["deleted"]);
+    kubectl.refuse("get pod alone", "", "pods \"alone\" not found");
+    for cascade in ["background", "foreground", "orphan"] {
+        kubectl.check(
+            &format!("delete job demo --cascade={cascade}"),
+            "",
+            &["deleted"],
+        );
+        kubectl.refuse("get job demo", "", "jobs.batch \"demo\" not found");
+        kubectl.check("create -f -", JOB, &["created"]);
+    }
+    kubectl.check(
+        "create job quick --image=busybox",
+        "",
+        &["job.batch/quick created"],
+    );
+    kubectl.check("delete jobs --all", "", &["quick"]);
+    kubectl.check("create namespace other", "", &["created"]);
+    kubectl.check(
+        "create configmap c --from-literal=a=b -n other",
+        "",
+        &["created"],
+    );
+    kubectl.check("delete namespace other", "", &["deleted"]);
+}
