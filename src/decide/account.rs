@@ -106,6 +106,20 @@ impl UncountedList {
             .map(|(uid, _)| *uid)
     }
 
+    /// Whether the sums are those of the entries.
+    pub(super) fn adds_up(&self) -> bool {
+        let held = self.by_uid.values().filter(|listed| listed.slot.is_some());
+        let count = |end| {
+            let same = self.by_uid.values().filter(move |listed| listed.end == end);
+            u32::try_from(same.count())
+                .ok()
+                .map(|count| count + self.strange[end as usize])
+        };
+        self.held == held.count()
+            && Some(self.count[0]) == count(End::Success)
+            && Some(self.count[1]) == count(End::Failure)
+    }
+
     pub(super) fn strange(&self, end: End) -> u32 {
         self.strange[end as usize]
     }
@@ -165,6 +179,7 @@ impl JobMachine {
         tracked.stage = match tracked.stage {
             Stage::Live if guarded => self.first_stage(slot, pod),
             Stage::Ended(End::Failure) if guarded && pod.phase == PodPhase::Succeeded => {
+                self.batch.success(pod.finished_at());
                 self.end(slot, pod, End::Success)
             }
             same @ Stage::Ended(_) if guarded => same,
@@ -195,17 +210,15 @@ impl JobMachine {
             return Stage::Listed(end);
         }
         let Some(end) = self.ended_how(pod) else {
-            return if self.deleting {
-                Stage::Waived
-            } else {
-                Stage::Live
-            };
+            return Stage::Live;
         };
+        let stage = self.end(slot, pod, end);
         match end {
+            _ if stage == Stage::Waived => {}
             End::Success => self.batch.success(pod.finished_at()),
             End::Failure => self.batch.failure(pod.finished_at()),
         }
-        self.end(slot, pod, end)
+        stage
     }
 
     /// Queues a Pod that ended for the next status write, or waives it.
@@ -306,14 +319,14 @@ impl JobMachine {
     }
 
     /// Whether a Pod keeps others from its index.
-    fn holds_index(&self, tracked: &Tracked) -> bool {
+    pub(super) fn holds_index(&self, tracked: &Tracked) -> bool {
         tracked.has(Facts::ACTIVE)
             || (self.spec.pod_replacement == PodReplacement::Failed
                 && tracked.has(Facts::TERMINATING))
     }
 
     /// Whether a Pod of an Indexed Job has no index that the Job has.
-    fn is_misfit(&self, tracked: &Tracked) -> bool {
+    pub(super) fn is_misfit(&self, tracked: &Tracked) -> bool {
         self.spec.is_indexed()
             && tracked
                 .index
@@ -333,7 +346,7 @@ impl JobMachine {
             tracked.facts.set(Facts::DELETION, false);
         }
         let doomed = tracked.has(Facts::CONDEMNED) && !tracked.has(Facts::DELETION);
-        if doomed && (!tracked.has(Facts::FINALIZER) || self.ends_with_deletion()) {
+        if doomed && (!tracked.has(Facts::FINALIZER) || self.ends_badly()) {
             tracked.facts.set(Facts::DELETION, true);
             self.deletions.queue(slot);
         }

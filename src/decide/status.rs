@@ -4,7 +4,9 @@
 //! that came meanwhile. A verdict is announced by one write and, once every Pod is counted and
 //! gone, becomes the Job's end by another.
 
-use crate::model::{Condition, ConditionKind, JobStatus, PodTable, Slot, Time, Uid, Uncounted};
+use crate::model::{
+    CompactIndex, Condition, ConditionKind, JobStatus, PodTable, Slot, Time, Uid, Uncounted,
+};
 
 use super::{
     Effect, JobMachine, Report,
@@ -44,6 +46,7 @@ impl JobMachine {
             .push_back(Effect::WriteStatus(Box::new(writing.status.clone())));
         self.writing = Some(writing);
         self.written_at = Some(now);
+        self.has_written = true;
     }
 
     /// When the next status write is due, if there is something to write.
@@ -51,13 +54,9 @@ impl JobMachine {
         if self.writing.is_some() || !self.status_is_stale || self.lets_go_of_everything() {
             return None;
         }
-        let batched = self
-            .written_at
-            .map_or(now, |at| at + self.limits.sync_batch_period);
-        let due = if self.is_urgent() {
-            now
-        } else {
-            batched.max(now)
+        let due = match self.written_at {
+            Some(at) if !self.is_urgent() => (at + self.limits.sync_batch_period).max(now),
+            Some(_) | None => now,
         };
         Some(
             self.status_gate
@@ -71,7 +70,8 @@ impl JobMachine {
         let announces = self.announced.as_ref().is_some_and(|verdict| {
             self.status.true_condition(verdict.interim()).is_none() || self.may_end()
         });
-        let first = self.status.ready.is_none() && self.creations.is_empty();
+        // What a new machine has to say waits for its first Pods, but no longer than one period.
+        let first = !self.has_written && self.creations.is_empty();
         let flips = self.suspended != self.stored_suspension();
         announces || first || flips || self.has_backlog()
     }
@@ -83,7 +83,7 @@ impl JobMachine {
         self.ended_pods.by_uid.len() >= most && held <= most / 2
     }
 
-    fn stored_suspension(&self) -> Option<bool> {
+    pub(super) fn stored_suspension(&self) -> Option<bool> {
         let condition = self
             .status
             .conditions
@@ -186,9 +186,16 @@ impl JobMachine {
         indexed.retain(|slot| self.tracked[slot.at()].stage == Stage::Ended(End::Success));
         indexed.sort_unstable();
         indexed.dedup();
-        for slot in &indexed {
-            self.restage(*slot, |_| Stage::Listing(End::Success));
-        }
+        indexed.retain(|slot| {
+            let index = self.tracked[slot.at()].index.map(CompactIndex::get);
+            // Another Pod of the index may have brought it into the server's status meanwhile.
+            let stored = index.is_some_and(|index| self.indexes.is_stored(index));
+            self.restage(*slot, |_| match stored {
+                true => Stage::Listed(End::Success),
+                false => Stage::Listing(End::Success),
+            });
+            !stored
+        });
         indexed
     }
 

@@ -6,16 +6,17 @@
 
 use std::time::Duration;
 
-use crate::model::{PodRecord, PodReplacement, PodSuffix, PodTable, Slot, Time};
+use crate::model::{CompactIndex, PodRecord, PodReplacement, PodSuffix, PodTable, Slot, Time};
 
 use super::{
     CreateError, Effect, JobMachine, NewPod, rank,
     tracked::{Facts, Stage},
 };
 
-/// How long a creation counts that the end of its namespace made void: upstream's expiry of
-/// expectations.
-const VOID_CREATION_LIFE: Duration = Duration::from_secs(300);
+/// How long a creation counts that the end of its namespace made void, or that nobody knows of
+/// and nobody wants any more: upstream's expiry of expectations, and far longer than an API server
+/// works on one request.
+const LOST_CREATION_LIFE: Duration = Duration::from_secs(300);
 
 /// A Pod whose creation was asked for and whose record is not here yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,16 +38,21 @@ pub(super) enum CreationState {
 }
 
 impl JobMachine {
-    /// Deletes every active Pod, because the Job ends.
+    /// Deletes every active Pod, because the Job ends. If it ends well, they must not count as
+    /// failed and lose their finalizer first.
     pub(super) fn end_active(&mut self) {
+        let counts = self.ends_badly();
         for slot in self.tally.active_slots.clone() {
-            self.condemn(Slot(slot));
+            if counts {
+                self.condemn(Slot(slot));
+            } else {
+                self.shed(Slot(slot));
+            }
         }
     }
 
     /// Creates or deletes Pods as the spec wants it.
     pub(super) fn steer(&mut self, pods: &PodTable, now: Time) {
-        self.forget_void_creations(now);
         if self.spec.suspend {
             if self.tally.active > self.tally.condemned {
                 for slot in self.tally.active_slots.clone() {
@@ -62,7 +68,8 @@ impl JobMachine {
     }
 
     fn shed_surplus(&mut self, pods: &PodTable) {
-        let staying = self.tally.active - self.tally.condemned + self.creations_len();
+        // Pods whose creation is under way are not looked at: once here they are the first to go.
+        let staying = self.tally.active - self.tally.condemned;
         let surplus = staying.saturating_sub(self.wanted_active(staying)) as usize;
         let has_misfits =
             self.tally.misfits > 0 || (self.spec.is_indexed() && self.indexes.has_duplicates());
@@ -111,7 +118,7 @@ impl JobMachine {
         if self.missing == 0 || self.create_blocked_until(now).is_some() {
             return;
         }
-        let under_way = self.creations_len();
+        let under_way = self.creations_len() - self.void - self.doubtful;
         let count = self.ramp.room(under_way).min(self.missing);
         self.ramp.sent(count);
         for _ in 0..count {
@@ -198,7 +205,12 @@ impl JobMachine {
         if self.creations.is_empty() {
             return;
         }
-        if let Some(suffix) = PodSuffix::of_name(pod.name.tail()) {
+        let Some(suffix) = PodSuffix::of_name(pod.name.tail()) else {
+            return;
+        };
+        let index = pod.index.map(CompactIndex::get);
+        let creation = self.creations.get(&suffix);
+        if creation.is_some_and(|creation| creation.index.is_none() || creation.index == index) {
             self.forget_creation(suffix);
         }
     }
@@ -233,13 +245,14 @@ impl JobMachine {
                 if let Some(creation) = self.creations.get_mut(&suffix) {
                     creation.state = CreationState::Doubtful;
                     self.doubtful += 1;
+                    self.lost_until = Some(now + LOST_CREATION_LIFE);
                 }
             }
             CreateError::NamespaceTerminating => {
                 if let Some(creation) = self.creations.get_mut(&suffix) {
                     creation.state = CreationState::Void;
                     self.void += 1;
-                    self.void_until = Some(now + VOID_CREATION_LIFE);
+                    self.lost_until = Some(now + LOST_CREATION_LIFE);
                 }
             }
         }
@@ -250,18 +263,33 @@ impl JobMachine {
         self.void
     }
 
-    pub(super) fn void_creations_end(&self, now: Time) -> Option<Time> {
-        self.void_until.filter(|until| *until > now)
+    /// When creations of which nothing will be heard any more stop to count.
+    pub(super) fn lost_creations_end(&self, now: Time) -> Option<Time> {
+        self.lost_until.filter(|until| *until > now)
     }
 
-    fn forget_void_creations(&mut self, now: Time) {
-        if self.void_until.is_some_and(|until| until <= now) {
-            let void = self.creations.iter();
-            let void = void.filter(|(_, creation)| creation.state == CreationState::Void);
-            for suffix in void.map(|(suffix, _)| *suffix).collect::<Vec<_>>() {
-                self.forget_creation(suffix);
-            }
-            self.void_until = None;
+    /// Forgets void creations once they have counted long enough; doubtful ones too, unless they
+    /// will be `repeated` to learn their fate.
+    pub(super) fn forget_lost_creations(&mut self, repeated: bool, now: Time) {
+        if self.void + self.doubtful == 0 {
+            self.lost_until = None;
+        }
+        if self.lost_until.is_none_or(|until| until > now) {
+            return;
+        }
+        let lost = |creation: &Creation| match creation.state {
+            CreationState::Sent => false,
+            CreationState::Doubtful => !repeated,
+            CreationState::Void => true,
+        };
+        let suffixes: Vec<PodSuffix> = self
+            .creations
+            .iter()
+            .filter(|(_, creation)| lost(creation))
+            .map(|(suffix, _)| *suffix)
+            .collect();
+        for suffix in suffixes {
+            self.forget_creation(suffix);
         }
     }
 }

@@ -72,6 +72,13 @@ impl Facts {
         }
     }
 
+    /// Whether this is what a record tells.
+    pub(super) fn agrees_with(self, pod: &PodRecord) -> bool {
+        let mut seen = self;
+        seen.see(pod);
+        seen == self
+    }
+
     fn see(&mut self, pod: &PodRecord) {
         self.0 &= !Self::SEEN;
         self.set(Self::ACTIVE, pod.is_active());
@@ -96,7 +103,7 @@ impl Tracked {
 }
 
 /// Sums over the Pods of a Job.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Tally {
     pub(super) active: u32,
     pub(super) ready: u32,
