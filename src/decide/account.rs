@@ -272,6 +272,7 @@ impl JobMachine {
                     return Stage::Waived;
                 }
                 machine.ended_pods.by_uid.push_back(slot);
+                machine.status_is_stale = true;
                 Stage::Ended(End::Failure)
             });
         }
@@ -301,7 +302,6 @@ impl JobMachine {
         self.queue_work(slot, &mut tracked);
         self.share(slot, &tracked, true);
         self.tracked[slot.at()] = tracked;
-        self.status_is_stale = true;
     }
 
     /// Puts a Pod in or takes it out of the sums and of its index.

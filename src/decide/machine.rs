@@ -70,10 +70,11 @@ pub struct JobMachine {
     pub(super) suffixes_used: u64,
 
     pub(super) writing: Option<Writing>,
-    /// When the last status write was sent; before the first, when the machine first decided.
+    /// When the last status write was sent.
     pub(super) written_at: Option<Time>,
-    pub(super) has_written: bool,
     pub(super) status_is_stale: bool,
+    /// When that was first noticed.
+    pub(super) stale_since: Option<Time>,
     pub(super) status_gate: Gate,
 
     reported_unsupported: bool,
@@ -148,8 +149,8 @@ impl JobMachine {
             suffixes_used: 0,
             writing: None,
             written_at: None,
-            has_written: false,
             status_is_stale: true,
+            stale_since: None,
             status_gate: Gate::new(limits.retry_backoff),
             status: job.status.clone(),
             reported_unsupported: false,
@@ -256,9 +257,11 @@ impl JobMachine {
             self.handle_job_gone();
         }
         self.failures.fold(&mut self.batch);
-        self.written_at.get_or_insert(now);
         if !self.lets_go_of_everything() {
             self.conduct(pods, now);
+            if self.status_is_stale {
+                self.stale_since.get_or_insert(now);
+            }
             self.write_status_if_due(pods, now);
         }
         self.send_pod_writes(now);
@@ -309,6 +312,7 @@ impl JobMachine {
         match verdict {
             Some(verdict) if self.tally.active == 0 && self.creations.is_empty() => {
                 self.settle_live(&verdict);
+                self.status_is_stale |= self.announced.is_none();
                 self.announced = Some(verdict);
             }
             Some(_) => {}
@@ -322,6 +326,7 @@ impl JobMachine {
     /// the start of a Job that it does not know as suspended.
     fn note_suspension(&mut self, now: Time) {
         let was = self.suspended == Some(true);
+        self.status_is_stale |= self.spec.suspend != was;
         if self.spec.suspend && !was {
             self.suspended = Some(true);
             self.start_time = None;

@@ -13,10 +13,13 @@ use super::{
     tracked::{Facts, Stage},
 };
 
-/// How long a creation counts that the end of its namespace made void, or that nobody knows of
-/// and nobody wants any more: upstream's expiry of expectations, and far longer than an API server
-/// works on one request.
-const LOST_CREATION_LIFE: Duration = Duration::from_secs(300);
+/// How long a creation counts that the end of its namespace made void: upstream's expiry of
+/// expectations.
+const VOID_CREATION_LIFE: Duration = Duration::from_secs(300);
+
+/// How long a creation without answer counts that nobody wants any more: an API server gives up
+/// on a request after a minute (`--request-timeout`), and the watch then tells what came of it.
+const DOUBTFUL_CREATION_LIFE: Duration = Duration::from_secs(90);
 
 /// A Pod whose creation was asked for and whose record is not here yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,8 +121,7 @@ impl JobMachine {
         if self.missing == 0 || self.create_blocked_until(now).is_some() {
             return;
         }
-        let under_way = self.creations_len() - self.void - self.doubtful;
-        let count = self.ramp.room(under_way).min(self.missing);
+        let count = self.ramp.room(self.creations_under_way()).min(self.missing);
         self.ramp.sent(count);
         for _ in 0..count {
             let index = match self.spec.is_indexed().then(|| self.indexes.lowest_free()) {
@@ -181,6 +183,10 @@ impl JobMachine {
         backoff.max(self.create_gate.opens_at(now))
     }
 
+    pub(super) fn creations_under_way(&self) -> u32 {
+        self.creations_len() - self.void - self.doubtful
+    }
+
     pub(super) fn creations_len(&self) -> u32 {
         u32::try_from(self.creations.len()).unwrap_or(u32::MAX)
     }
@@ -223,7 +229,10 @@ impl JobMachine {
         match creation.state {
             CreationState::Sent => {}
             CreationState::Doubtful => self.doubtful -= 1,
-            CreationState::Void => self.void -= 1,
+            CreationState::Void => {
+                self.void -= 1;
+                self.status_is_stale = true;
+            }
         }
         if let Some(index) = creation.index {
             self.indexes.give_back(index);
@@ -245,14 +254,15 @@ impl JobMachine {
                 if let Some(creation) = self.creations.get_mut(&suffix) {
                     creation.state = CreationState::Doubtful;
                     self.doubtful += 1;
-                    self.lost_until = Some(now + LOST_CREATION_LIFE);
+                    self.lost_until = self.lost_until.max(Some(now + DOUBTFUL_CREATION_LIFE));
                 }
             }
             CreateError::NamespaceTerminating => {
                 if let Some(creation) = self.creations.get_mut(&suffix) {
                     creation.state = CreationState::Void;
                     self.void += 1;
-                    self.lost_until = Some(now + LOST_CREATION_LIFE);
+                    self.status_is_stale = true;
+                    self.lost_until = self.lost_until.max(Some(now + VOID_CREATION_LIFE));
                 }
             }
         }
@@ -265,7 +275,8 @@ impl JobMachine {
 
     /// When creations of which nothing will be heard any more stop to count.
     pub(super) fn lost_creations_end(&self, now: Time) -> Option<Time> {
-        self.lost_until.filter(|until| *until > now)
+        self.lost_until
+            .filter(|until| self.void + self.doubtful > 0 && *until > now)
     }
 
     /// Forgets void creations once they have counted long enough; doubtful ones too, unless they
