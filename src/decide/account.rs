@@ -189,13 +189,18 @@ impl JobMachine {
                 self.uncounted.release(pod.uid);
                 Stage::Settled
             }
-            Stage::Listing(_) | Stage::Waived if !guarded => Stage::Settled,
+            Stage::Listing(_) | Stage::Shed | Stage::Waived if !guarded => Stage::Settled,
+            Stage::Shed if pod.phase.is_terminal() && !tracked.has(Facts::REMOVAL_SENT) => {
+                tracked.facts.set(Facts::REMOVAL, false);
+                self.first_stage(slot, pod)
+            }
             // It was counted or waived before: never a second time.
             Stage::Settled if guarded => Stage::Waived,
             same => same,
         };
         if !guarded {
             tracked.facts.set(Facts::REMOVAL, false);
+            tracked.facts.set(Facts::REMOVAL_SENT, false);
         }
         if self.lets_go_of_everything() && guarded {
             tracked.stage = Stage::Waived;
@@ -269,7 +274,7 @@ impl JobMachine {
             let valid = !self.is_misfit(&self.tracked[slot.at()]);
             self.restage(slot, |machine| {
                 if verdict.success || (machine.spec.is_indexed() && !valid) {
-                    return Stage::Waived;
+                    return Stage::Shed;
                 }
                 machine.ended_pods.by_uid.push_back(slot);
                 machine.status_is_stale = true;
@@ -281,8 +286,28 @@ impl JobMachine {
     /// The Pods that have not ended are let go without being counted.
     pub(super) fn waive_live(&mut self) {
         for slot in self.tally.live_slots.clone() {
-            self.restage(Slot(slot), |_| Stage::Waived);
+            self.restage(Slot(slot), |_| Stage::Shed);
         }
+    }
+
+    /// A finalizer is still on. A Pod that was to go uncounted is looked at again: it may have ended,
+    /// or be wanted by now.
+    pub(super) fn finalizer_not_removed(&mut self, slot: Slot) {
+        if slot.at() >= self.tracked.len() {
+            return;
+        }
+        if self.tracked[slot.at()].stage == Stage::Shed {
+            self.revisit.push(slot);
+        }
+        self.restage_with(slot, |_, tracked| {
+            tracked.facts.set(Facts::REMOVAL, false);
+            tracked.facts.set(Facts::REMOVAL_SENT, false);
+            if tracked.stage == Stage::Shed {
+                tracked.stage = Stage::Live;
+                tracked.facts.set(Facts::CONDEMNED, false);
+                tracked.facts.set(Facts::DELETION, false);
+            }
+        });
     }
 
     /// Gives a Pod another stage, keeping the sums true and queueing what follows.
@@ -336,7 +361,10 @@ impl JobMachine {
     /// Queues the removal of a finalizer that may go, and the deletion of a condemned Pod whose
     /// finalizer is off.
     pub(super) fn queue_work(&mut self, slot: Slot, tracked: &mut Tracked) {
-        let may_go = matches!(tracked.stage, Stage::Listed(_) | Stage::Waived);
+        let may_go = matches!(
+            tracked.stage,
+            Stage::Listed(_) | Stage::Shed | Stage::Waived
+        );
         if may_go && tracked.has(Facts::FINALIZER) && !tracked.has(Facts::REMOVAL) {
             tracked.facts.set(Facts::REMOVAL, true);
             self.removals.queue(slot);

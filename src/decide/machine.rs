@@ -46,6 +46,8 @@ pub struct JobMachine {
     pub(super) ending: Option<Verdict>,
 
     pub(super) tracked: Vec<Tracked>,
+    /// Pods to be looked at again in the next `decide`.
+    pub(super) revisit: Vec<Slot>,
     pub(super) tally: Tally,
     pub(super) indexes: Indexes,
     pub(super) uncounted: UncountedList,
@@ -129,6 +131,7 @@ impl JobMachine {
             announced: None,
             ending: None,
             tracked: Vec::new(),
+            revisit: Vec::new(),
             tally: Tally::default(),
             indexes: Indexes::new(completions, &job.status.completed_indexes),
             uncounted: UncountedList::new(job.status.uncounted.as_ref()),
@@ -234,7 +237,7 @@ impl JobMachine {
             Outcome::FinalizerRemoved(_) => self.removals.done(true, now),
             Outcome::FinalizerNotRemoved(slot) => {
                 self.removals.done(false, now);
-                self.change_facts(slot, |facts| facts.set(Facts::REMOVAL, false));
+                self.finalizer_not_removed(slot);
             }
             Outcome::StatusWritten => self.status_written(now),
             Outcome::StatusNotWritten => self.status_not_written(now),
@@ -255,6 +258,9 @@ impl JobMachine {
             }
             // Its Pods would else keep it from going.
             self.handle_job_gone();
+        }
+        for slot in std::mem::take(&mut self.revisit) {
+            self.handle_pod(slot, pods.get(slot));
         }
         self.failures.fold(&mut self.batch);
         if !self.lets_go_of_everything() {
@@ -398,7 +404,9 @@ impl JobMachine {
             }
         }
         while let Some(slot) = self.removals.next(width, now) {
-            if self.tracked[slot.at()].has(Facts::REMOVAL) {
+            let tracked = &mut self.tracked[slot.at()];
+            if tracked.has(Facts::REMOVAL) && !tracked.has(Facts::REMOVAL_SENT) {
+                tracked.facts.set(Facts::REMOVAL_SENT, true);
                 self.removals.in_flight += 1;
                 self.effects.push_back(Effect::RemoveFinalizer(slot));
             }
@@ -406,7 +414,8 @@ impl JobMachine {
     }
 
     fn set_timeout(&mut self, now: Time) {
-        let runs = !self.lets_go_of_everything() && self.ending.is_none();
+        let ends = self.ending.is_some() || self.announced.is_some();
+        let runs = !self.lets_go_of_everything() && !ends;
         let creates = runs && !self.deleting && !self.spec.suspend;
         let timeouts = [
             (

@@ -195,7 +195,7 @@ impl JobMachine {
     fn shed(&mut self, slot: Slot) {
         self.condemn(slot);
         if matches!(self.tracked[slot.at()].stage, Stage::Live) {
-            self.restage(slot, |_| Stage::Waived);
+            self.restage(slot, |_| Stage::Shed);
         }
     }
 

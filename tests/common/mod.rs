@@ -5,7 +5,9 @@
 #![allow(dead_code, reason = "each test uses its own part")]
 
 pub(crate) mod case;
+pub(crate) mod judge;
 pub(crate) mod one_sync;
 pub(crate) mod print;
 pub(crate) mod rules;
 pub(crate) mod server;
+pub(crate) mod world;
