@@ -106,6 +106,20 @@ impl UncountedList {
             .map(|(uid, _)| *uid)
     }
 
+    /// Whether the sums are those of the entries.
+    pub(super) fn adds_up(&self) -> bool {
+        let held = self.by_uid.values().filter(|listed| listed.slot.is_some());
+        let count = |end| {
+            let same = self.by_uid.values().filter(move |listed| listed.end == end);
+            u32::try_from(same.count())
+                .ok()
+                .map(|count| count + self.strange[end as usize])
+        };
+        self.held == held.count()
+            && Some(self.count[0]) == count(End::Success)
+            && Some(self.count[1]) == count(End::Failure)
+    }
+
     pub(super) fn strange(&self, end: End) -> u32 {
         self.strange[end as usize]
     }
@@ -165,6 +179,7 @@ impl JobMachine {
         tracked.stage = match tracked.stage {
             Stage::Live if guarded => self.first_stage(slot, pod),
             Stage::Ended(End::Failure) if guarded && pod.phase == PodPhase::Succeeded => {
+                self.batch.success(pod.finished_at());
                 self.end(slot, pod, End::Success)
             }
             same @ Stage::Ended(_) if guarded => same,
@@ -174,13 +189,18 @@ impl JobMachine {
                 self.uncounted.release(pod.uid);
                 Stage::Settled
             }
-            Stage::Listing(_) | Stage::Waived if !guarded => Stage::Settled,
+            Stage::Listing(_) | Stage::Shed | Stage::Waived if !guarded => Stage::Settled,
+            Stage::Shed if pod.phase.is_terminal() && !tracked.has(Facts::REMOVAL_SENT) => {
+                tracked.facts.set(Facts::REMOVAL, false);
+                self.first_stage(slot, pod)
+            }
             // It was counted or waived before: never a second time.
             Stage::Settled if guarded => Stage::Waived,
             same => same,
         };
         if !guarded {
             tracked.facts.set(Facts::REMOVAL, false);
+            tracked.facts.set(Facts::REMOVAL_SENT, false);
         }
         if self.lets_go_of_everything() && guarded {
             tracked.stage = Stage::Waived;
@@ -195,17 +215,15 @@ impl JobMachine {
             return Stage::Listed(end);
         }
         let Some(end) = self.ended_how(pod) else {
-            return if self.deleting {
-                Stage::Waived
-            } else {
-                Stage::Live
-            };
+            return Stage::Live;
         };
+        let stage = self.end(slot, pod, end);
         match end {
+            _ if stage == Stage::Waived => {}
             End::Success => self.batch.success(pod.finished_at()),
             End::Failure => self.batch.failure(pod.finished_at()),
         }
-        self.end(slot, pod, end)
+        stage
     }
 
     /// Queues a Pod that ended for the next status write, or waives it.
@@ -256,9 +274,10 @@ impl JobMachine {
             let valid = !self.is_misfit(&self.tracked[slot.at()]);
             self.restage(slot, |machine| {
                 if verdict.success || (machine.spec.is_indexed() && !valid) {
-                    return Stage::Waived;
+                    return Stage::Shed;
                 }
                 machine.ended_pods.by_uid.push_back(slot);
+                machine.status_is_stale = true;
                 Stage::Ended(End::Failure)
             });
         }
@@ -267,8 +286,28 @@ impl JobMachine {
     /// The Pods that have not ended are let go without being counted.
     pub(super) fn waive_live(&mut self) {
         for slot in self.tally.live_slots.clone() {
-            self.restage(Slot(slot), |_| Stage::Waived);
+            self.restage(Slot(slot), |_| Stage::Shed);
         }
+    }
+
+    /// A finalizer is still on. A Pod that was to go uncounted is looked at again: it may have ended,
+    /// or be wanted by now.
+    pub(super) fn finalizer_not_removed(&mut self, slot: Slot) {
+        if slot.at() >= self.tracked.len() {
+            return;
+        }
+        if self.tracked[slot.at()].stage == Stage::Shed {
+            self.revisit.push(slot);
+        }
+        self.restage_with(slot, |_, tracked| {
+            tracked.facts.set(Facts::REMOVAL, false);
+            tracked.facts.set(Facts::REMOVAL_SENT, false);
+            if tracked.stage == Stage::Shed {
+                tracked.stage = Stage::Live;
+                tracked.facts.set(Facts::CONDEMNED, false);
+                tracked.facts.set(Facts::DELETION, false);
+            }
+        });
     }
 
     /// Gives a Pod another stage, keeping the sums true and queueing what follows.
@@ -288,7 +327,6 @@ impl JobMachine {
         self.queue_work(slot, &mut tracked);
         self.share(slot, &tracked, true);
         self.tracked[slot.at()] = tracked;
-        self.status_is_stale = true;
     }
 
     /// Puts a Pod in or takes it out of the sums and of its index.
@@ -306,14 +344,14 @@ impl JobMachine {
     }
 
     /// Whether a Pod keeps others from its index.
-    fn holds_index(&self, tracked: &Tracked) -> bool {
+    pub(super) fn holds_index(&self, tracked: &Tracked) -> bool {
         tracked.has(Facts::ACTIVE)
             || (self.spec.pod_replacement == PodReplacement::Failed
                 && tracked.has(Facts::TERMINATING))
     }
 
     /// Whether a Pod of an Indexed Job has no index that the Job has.
-    fn is_misfit(&self, tracked: &Tracked) -> bool {
+    pub(super) fn is_misfit(&self, tracked: &Tracked) -> bool {
         self.spec.is_indexed()
             && tracked
                 .index
@@ -323,7 +361,10 @@ impl JobMachine {
     /// Queues the removal of a finalizer that may go, and the deletion of a condemned Pod whose
     /// finalizer is off.
     pub(super) fn queue_work(&mut self, slot: Slot, tracked: &mut Tracked) {
-        let may_go = matches!(tracked.stage, Stage::Listed(_) | Stage::Waived);
+        let may_go = matches!(
+            tracked.stage,
+            Stage::Listed(_) | Stage::Shed | Stage::Waived
+        );
         if may_go && tracked.has(Facts::FINALIZER) && !tracked.has(Facts::REMOVAL) {
             tracked.facts.set(Facts::REMOVAL, true);
             self.removals.queue(slot);
@@ -333,7 +374,7 @@ impl JobMachine {
             tracked.facts.set(Facts::DELETION, false);
         }
         let doomed = tracked.has(Facts::CONDEMNED) && !tracked.has(Facts::DELETION);
-        if doomed && (!tracked.has(Facts::FINALIZER) || self.ends_with_deletion()) {
+        if doomed && (!tracked.has(Facts::FINALIZER) || self.ends_badly()) {
             tracked.facts.set(Facts::DELETION, true);
             self.deletions.queue(slot);
         }

@@ -119,6 +119,18 @@ impl Indexes {
         self.free.min()
     }
 
+    /// Whether exactly these hold an index (some twice), and the rest is free or done.
+    pub(super) fn agree_with(&self, mut holders: Vec<u32>) -> bool {
+        holders.retain(|index| self.is_valid(*index));
+        let taken: IndexSet = holders.iter().copied().collect();
+        let again: u32 = self.taken_again.values().sum();
+        let mut free = IndexSet::below(self.completions);
+        free.subtract(&self.completed);
+        free.subtract(&taken);
+        let twice = holders.len().checked_sub(taken.len() as usize);
+        taken == self.taken && twice == Some(again as usize) && free == self.free
+    }
+
     /// The completed indexes as the status has them; made anew only when they changed.
     pub(super) fn text(&mut self) -> Arc<str> {
         if self.text_is_stale {

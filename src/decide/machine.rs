@@ -41,10 +41,13 @@ pub struct JobMachine {
     pub(super) suspended: Option<bool>,
     /// A verdict that the next status write announces.
     pub(super) announced: Option<Verdict>,
-    /// A verdict stands: active Pods are deleted with their finalizer on.
-    ending: bool,
+    /// The verdict that stands: active Pods are deleted. It stays even if what led to it (restarts
+    /// of Pods that are gone by now) can no longer be seen.
+    pub(super) ending: Option<Verdict>,
 
     pub(super) tracked: Vec<Tracked>,
+    /// Pods to be looked at again in the next `decide`.
+    pub(super) revisit: Vec<Slot>,
     pub(super) tally: Tally,
     pub(super) indexes: Indexes,
     pub(super) uncounted: UncountedList,
@@ -57,7 +60,8 @@ pub struct JobMachine {
     pub(super) creations: BTreeMap<PodSuffix, Creation>,
     pub(super) doubtful: u32,
     pub(super) void: u32,
-    pub(super) void_until: Option<Time>,
+    /// Until when void and doubtful creations count.
+    pub(super) lost_until: Option<Time>,
     /// How many Pods were still missing after the last `decide`.
     pub(super) missing: u32,
     pub(super) ramp: Ramp,
@@ -68,8 +72,11 @@ pub struct JobMachine {
     pub(super) suffixes_used: u64,
 
     pub(super) writing: Option<Writing>,
+    /// When the last status write was sent.
     pub(super) written_at: Option<Time>,
     pub(super) status_is_stale: bool,
+    /// When that was first noticed.
+    pub(super) stale_since: Option<Time>,
     pub(super) status_gate: Gate,
 
     reported_unsupported: bool,
@@ -122,8 +129,9 @@ impl JobMachine {
             start_time: job.status.start_time,
             suspended: suspended.map(|condition| condition.is_true()),
             announced: None,
-            ending: false,
+            ending: None,
             tracked: Vec::new(),
+            revisit: Vec::new(),
             tally: Tally::default(),
             indexes: Indexes::new(completions, &job.status.completed_indexes),
             uncounted: UncountedList::new(job.status.uncounted.as_ref()),
@@ -134,7 +142,7 @@ impl JobMachine {
             creations: BTreeMap::new(),
             doubtful: 0,
             void: 0,
-            void_until: None,
+            lost_until: None,
             missing: 0,
             ramp: Ramp::new(limits.max_pod_writes),
             create_gate: Gate::new(limits.retry_backoff),
@@ -145,6 +153,7 @@ impl JobMachine {
             writing: None,
             written_at: None,
             status_is_stale: true,
+            stale_since: None,
             status_gate: Gate::new(limits.retry_backoff),
             status: job.status.clone(),
             reported_unsupported: false,
@@ -164,8 +173,12 @@ impl JobMachine {
         next.status_gate = self.status_gate.clone();
         next.create_gate = self.create_gate.clone();
         next.reported_unsupported = self.reported_unsupported;
+        next.lost_until = self.lost_until;
         for (suffix, creation) in &self.creations {
-            if creation.state == CreationState::Doubtful {
+            let wanted = creation
+                .index
+                .is_none_or(|index| next.indexes.is_valid(index));
+            if creation.state == CreationState::Doubtful && wanted {
                 next.doubtful += 1;
                 next.creations.insert(*suffix, *creation);
                 if let Some(index) = creation.index {
@@ -183,6 +196,9 @@ impl JobMachine {
             && job.spec.mode == self.spec.mode
             && job.spec.pod_replacement == self.spec.pod_replacement;
         self.outdated |= !same_rules || job.status != self.status;
+        if self.outdated {
+            return;
+        }
         self.spec = job.spec.clone();
         self.deleting = job.deleting;
         self.status_gate.open();
@@ -221,7 +237,7 @@ impl JobMachine {
             Outcome::FinalizerRemoved(_) => self.removals.done(true, now),
             Outcome::FinalizerNotRemoved(slot) => {
                 self.removals.done(false, now);
-                self.change_facts(slot, |facts| facts.set(Facts::REMOVAL, false));
+                self.finalizer_not_removed(slot);
             }
             Outcome::StatusWritten => self.status_written(now),
             Outcome::StatusNotWritten => self.status_not_written(now),
@@ -229,14 +245,29 @@ impl JobMachine {
     }
 
     /// Draws the conclusions from all that was heard.
+    ///
+    /// One that is outdated decides nothing: its successor will.
     pub fn decide(&mut self, pods: &PodTable, now: Time) {
         self.timeout = None;
-        self.failures.fold(&mut self.batch);
-        if self.is_left_alone() {
+        if self.is_outdated() {
             return;
         }
+        if self.is_left_alone() {
+            if !self.deleting {
+                return;
+            }
+            // Its Pods would else keep it from going.
+            self.handle_job_gone();
+        }
+        for slot in std::mem::take(&mut self.revisit) {
+            self.handle_pod(slot, pods.get(slot));
+        }
+        self.failures.fold(&mut self.batch);
         if !self.lets_go_of_everything() {
             self.conduct(pods, now);
+            if self.status_is_stale {
+                self.stale_since.get_or_insert(now);
+            }
             self.write_status_if_due(pods, now);
         }
         self.send_pod_writes(now);
@@ -255,7 +286,7 @@ impl JobMachine {
 
     /// Whether the machine must give way to its [`JobMachine::successor`].
     pub fn is_outdated(&self) -> bool {
-        self.outdated
+        self.outdated && !self.gone
     }
 
     /// Whether a status write is under way.
@@ -265,19 +296,20 @@ impl JobMachine {
 
     /// One pass over the rules, in their order.
     fn conduct(&mut self, pods: &PodTable, now: Time) {
-        if self.deleting {
-            self.waive_live();
-        }
         if self.start_time.is_none() && !self.spec.suspend {
             self.start_time = Some(now.whole_secs());
         }
         let mut verdict = self.verdict(now);
-        self.ending = verdict.is_some();
-        let steers = !self.ending && !self.deleting;
+        self.ending.clone_from(&verdict);
+        if self.deleting && !self.ends_badly() {
+            self.waive_live();
+        }
+        let steers = verdict.is_none() && !self.deleting;
         self.missing = 0;
+        self.forget_lost_creations(steers && !self.spec.suspend, now);
         if steers {
             self.steer(pods, now);
-        } else if self.ending && self.tally.active > self.tally.condemned {
+        } else if verdict.is_some() && self.tally.active > self.tally.condemned {
             self.end_active();
         }
         if verdict.is_none() && self.completions_reached() {
@@ -286,6 +318,7 @@ impl JobMachine {
         match verdict {
             Some(verdict) if self.tally.active == 0 && self.creations.is_empty() => {
                 self.settle_live(&verdict);
+                self.status_is_stale |= self.announced.is_none();
                 self.announced = Some(verdict);
             }
             Some(_) => {}
@@ -294,22 +327,34 @@ impl JobMachine {
         }
     }
 
-    /// Keeps track of suspension: it stops the Job's clock, resuming starts it anew.
+    /// Keeps track of suspension: it stops the Job's clock, resuming starts it anew. A suspension
+    /// that the server never heard of leaves the clock as it was, for the server refuses to move
+    /// the start of a Job that it does not know as suspended.
     fn note_suspension(&mut self, now: Time) {
         let was = self.suspended == Some(true);
+        self.status_is_stale |= self.spec.suspend != was;
         if self.spec.suspend && !was {
             self.suspended = Some(true);
             self.start_time = None;
             self.report(Report::normal("Suspended", "Job suspended"));
         } else if !self.spec.suspend && was {
-            self.suspended = Some(false);
-            self.start_time = Some(now.whole_secs());
+            let stored = self.stored_suspension();
+            if stored == Some(true) {
+                self.suspended = Some(false);
+                self.start_time = Some(now.whole_secs());
+            } else {
+                self.suspended = stored;
+                self.start_time = self.status.start_time.or(Some(now.whole_secs()));
+            }
             self.report(Report::normal("Resumed", "Job resumed"));
         }
     }
 
     /// Whether the Job is one that lakh must not touch.
     fn is_left_alone(&mut self) -> bool {
+        if self.lets_go_of_everything() {
+            return false;
+        }
         let report = if self.spec.mode == crate::model::CompletionMode::Unrecognized {
             Report::warning(
                 "UnknownCompletionMode",
@@ -334,9 +379,9 @@ impl JobMachine {
         self.gone || self.status.is_finished()
     }
 
-    /// Whether Pods are deleted with their finalizer on.
-    pub(super) fn ends_with_deletion(&self) -> bool {
-        self.ending
+    /// Whether the Job fails: its Pods are deleted with their finalizer on, and count.
+    pub(super) fn ends_badly(&self) -> bool {
+        self.ending.as_ref().is_some_and(|verdict| !verdict.success)
     }
 
     pub(super) fn report(&mut self, report: Report) {
@@ -359,7 +404,9 @@ impl JobMachine {
             }
         }
         while let Some(slot) = self.removals.next(width, now) {
-            if self.tracked[slot.at()].has(Facts::REMOVAL) {
+            let tracked = &mut self.tracked[slot.at()];
+            if tracked.has(Facts::REMOVAL) && !tracked.has(Facts::REMOVAL_SENT) {
+                tracked.facts.set(Facts::REMOVAL_SENT, true);
                 self.removals.in_flight += 1;
                 self.effects.push_back(Effect::RemoveFinalizer(slot));
             }
@@ -367,20 +414,29 @@ impl JobMachine {
     }
 
     fn set_timeout(&mut self, now: Time) {
-        let missing = self.missing > 0 || self.doubtful > 0;
+        let ends = self.ending.is_some() || self.announced.is_some();
+        let runs = !self.lets_go_of_everything() && !ends;
+        let creates = runs && !self.deleting && !self.spec.suspend;
         let timeouts = [
             (
-                self.create_blocked_until(now).filter(|_| missing),
+                self.create_blocked_until(now)
+                    .filter(|_| creates && self.missing > 0),
                 "pod creation backoff",
+            ),
+            (
+                self.create_gate
+                    .opens_at(now)
+                    .filter(|_| creates && self.doubtful > 0),
+                "pod creation retry",
             ),
             (self.deletions.opens_at(now), "pod deletion retry"),
             (self.removals.opens_at(now), "finalizer removal retry"),
             (
-                self.deadline_at().filter(|due| *due > now),
+                self.deadline_at().filter(|due| runs && *due > now),
                 "active deadline",
             ),
             (self.status_due_at(now), "status write"),
-            (self.void_creations_end(now), "void creations"),
+            (self.lost_creations_end(now), "lost creations"),
         ];
         self.timeout = timeouts
             .into_iter()

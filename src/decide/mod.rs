@@ -10,6 +10,7 @@
 mod account;
 mod alphabet;
 mod backoff;
+mod check;
 mod gate;
 mod indexes;
 mod machine;

@@ -4,7 +4,9 @@
 //! that came meanwhile. A verdict is announced by one write and, once every Pod is counted and
 //! gone, becomes the Job's end by another.
 
-use crate::model::{Condition, ConditionKind, JobStatus, PodTable, Slot, Time, Uid, Uncounted};
+use crate::model::{
+    CompactIndex, Condition, ConditionKind, JobStatus, PodTable, Slot, Time, Uid, Uncounted,
+};
 
 use super::{
     Effect, JobMachine, Report,
@@ -32,6 +34,7 @@ impl JobMachine {
             return;
         }
         self.status_is_stale = false;
+        self.stale_since = None;
         let writing = self.compose(pods, now);
         let only_start_time = JobStatus {
             start_time: self.status.start_time,
@@ -51,13 +54,14 @@ impl JobMachine {
         if self.writing.is_some() || !self.status_is_stale || self.lets_go_of_everything() {
             return None;
         }
-        let batched = self
-            .written_at
-            .map_or(now, |at| at + self.limits.sync_batch_period);
+        let period = self.limits.sync_batch_period;
         let due = if self.is_urgent() {
             now
         } else {
-            batched.max(now)
+            let throttled = self.written_at.filter(|_| !self.flips_suspension());
+            let held = self.stale_since.filter(|_| self.is_moving());
+            let after = throttled.max(held);
+            after.map_or(now, |at| (at + period).max(now))
         };
         Some(
             self.status_gate
@@ -66,14 +70,22 @@ impl JobMachine {
         )
     }
 
-    /// Whether the next status write is waited for: by people, or by the Job's next step.
+    /// Whether Pods are about to come or go by this machine's own writes. A status write waits for
+    /// them, no longer than one period, and has them all.
+    fn is_moving(&self) -> bool {
+        self.tally.condemned > 0 || self.creations_under_way() > 0
+    }
+
+    fn flips_suspension(&self) -> bool {
+        self.suspended != self.stored_suspension()
+    }
+
+    /// Whether the next status write is waited for by the Job's next step.
     fn is_urgent(&self) -> bool {
         let announces = self.announced.as_ref().is_some_and(|verdict| {
             self.status.true_condition(verdict.interim()).is_none() || self.may_end()
         });
-        let first = self.status.ready.is_none() && self.creations.is_empty();
-        let flips = self.suspended != self.stored_suspension();
-        announces || first || flips || self.has_backlog()
+        announces || self.has_backlog()
     }
 
     /// Whether more Pods wait to be named than one status may name, and it can name some more.
@@ -83,7 +95,7 @@ impl JobMachine {
         self.ended_pods.by_uid.len() >= most && held <= most / 2
     }
 
-    fn stored_suspension(&self) -> Option<bool> {
+    pub(super) fn stored_suspension(&self) -> Option<bool> {
         let condition = self
             .status
             .conditions
@@ -186,9 +198,16 @@ impl JobMachine {
         indexed.retain(|slot| self.tracked[slot.at()].stage == Stage::Ended(End::Success));
         indexed.sort_unstable();
         indexed.dedup();
-        for slot in &indexed {
-            self.restage(*slot, |_| Stage::Listing(End::Success));
-        }
+        indexed.retain(|slot| {
+            let index = self.tracked[slot.at()].index.map(CompactIndex::get);
+            // Another Pod of the index may have brought it into the server's status meanwhile.
+            let stored = index.is_some_and(|index| self.indexes.is_stored(index));
+            self.restage(*slot, |_| match stored {
+                true => Stage::Listed(End::Success),
+                false => Stage::Listing(End::Success),
+            });
+            !stored
+        });
         indexed
     }
 
@@ -224,6 +243,11 @@ impl JobMachine {
         if verdict.success {
             next.completion_time = Some(now);
         }
+        // The server wants to know when a Job started that has ended, even if it never ran.
+        let never_ran = self.spec.suspend && self.spec.completions == Some(0);
+        if next.start_time.is_none() && !never_ran {
+            next.start_time = Some(now);
+        }
     }
 
     /// The server has the status: finalizers of the Pods that it names may go.
@@ -251,9 +275,7 @@ impl JobMachine {
             }
         }
         self.indexes.end_store(true);
-        if !writing.counted.is_empty() || self.announced.is_some() {
-            self.status_is_stale = true;
-        }
+        self.status_is_stale |= self.announced.is_some() || !self.ended_pods.by_uid.is_empty();
         self.report_end();
     }
 

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::model::{PodRecord, PodReplacement, PodSuffix, PodTable, Slot, Time};
+use crate::model::{CompactIndex, PodRecord, PodReplacement, PodSuffix, PodTable, Slot, Time};
 
 use super::{
     CreateError, Effect, JobMachine, NewPod, rank,
@@ -16,6 +16,10 @@ use super::{
 /// How long a creation counts that the end of its namespace made void: upstream's expiry of
 /// expectations.
 const VOID_CREATION_LIFE: Duration = Duration::from_secs(300);
+
+/// How long a creation without answer counts that nobody wants any more: an API server gives up
+/// on a request after a minute (`--request-timeout`), and the watch then tells what came of it.
+const DOUBTFUL_CREATION_LIFE: Duration = Duration::from_secs(90);
 
 /// A Pod whose creation was asked for and whose record is not here yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,16 +41,21 @@ pub(super) enum CreationState {
 }
 
 impl JobMachine {
-    /// Deletes every active Pod, because the Job ends.
+    /// Deletes every active Pod, because the Job ends. If it ends well, they must not count as
+    /// failed and lose their finalizer first.
     pub(super) fn end_active(&mut self) {
+        let counts = self.ends_badly();
         for slot in self.tally.active_slots.clone() {
-            self.condemn(Slot(slot));
+            if counts {
+                self.condemn(Slot(slot));
+            } else {
+                self.shed(Slot(slot));
+            }
         }
     }
 
     /// Creates or deletes Pods as the spec wants it.
     pub(super) fn steer(&mut self, pods: &PodTable, now: Time) {
-        self.forget_void_creations(now);
         if self.spec.suspend {
             if self.tally.active > self.tally.condemned {
                 for slot in self.tally.active_slots.clone() {
@@ -62,7 +71,8 @@ impl JobMachine {
     }
 
     fn shed_surplus(&mut self, pods: &PodTable) {
-        let staying = self.tally.active - self.tally.condemned + self.creations_len();
+        // Pods whose creation is under way are not looked at: once here they are the first to go.
+        let staying = self.tally.active - self.tally.condemned;
         let surplus = staying.saturating_sub(self.wanted_active(staying)) as usize;
         let has_misfits =
             self.tally.misfits > 0 || (self.spec.is_indexed() && self.indexes.has_duplicates());
@@ -111,8 +121,7 @@ impl JobMachine {
         if self.missing == 0 || self.create_blocked_until(now).is_some() {
             return;
         }
-        let under_way = self.creations_len();
-        let count = self.ramp.room(under_way).min(self.missing);
+        let count = self.ramp.room(self.creations_under_way()).min(self.missing);
         self.ramp.sent(count);
         for _ in 0..count {
             let index = match self.spec.is_indexed().then(|| self.indexes.lowest_free()) {
@@ -174,6 +183,10 @@ impl JobMachine {
         backoff.max(self.create_gate.opens_at(now))
     }
 
+    pub(super) fn creations_under_way(&self) -> u32 {
+        self.creations_len() - self.void - self.doubtful
+    }
+
     pub(super) fn creations_len(&self) -> u32 {
         u32::try_from(self.creations.len()).unwrap_or(u32::MAX)
     }
@@ -182,7 +195,7 @@ impl JobMachine {
     fn shed(&mut self, slot: Slot) {
         self.condemn(slot);
         if matches!(self.tracked[slot.at()].stage, Stage::Live) {
-            self.restage(slot, |_| Stage::Waived);
+            self.restage(slot, |_| Stage::Shed);
         }
     }
 
@@ -198,7 +211,12 @@ impl JobMachine {
         if self.creations.is_empty() {
             return;
         }
-        if let Some(suffix) = PodSuffix::of_name(pod.name.tail()) {
+        let Some(suffix) = PodSuffix::of_name(pod.name.tail()) else {
+            return;
+        };
+        let index = pod.index.map(CompactIndex::get);
+        let creation = self.creations.get(&suffix);
+        if creation.is_some_and(|creation| creation.index.is_none() || creation.index == index) {
             self.forget_creation(suffix);
         }
     }
@@ -211,7 +229,10 @@ impl JobMachine {
         match creation.state {
             CreationState::Sent => {}
             CreationState::Doubtful => self.doubtful -= 1,
-            CreationState::Void => self.void -= 1,
+            CreationState::Void => {
+                self.void -= 1;
+                self.status_is_stale = true;
+            }
         }
         if let Some(index) = creation.index {
             self.indexes.give_back(index);
@@ -233,13 +254,15 @@ impl JobMachine {
                 if let Some(creation) = self.creations.get_mut(&suffix) {
                     creation.state = CreationState::Doubtful;
                     self.doubtful += 1;
+                    self.lost_until = self.lost_until.max(Some(now + DOUBTFUL_CREATION_LIFE));
                 }
             }
             CreateError::NamespaceTerminating => {
                 if let Some(creation) = self.creations.get_mut(&suffix) {
                     creation.state = CreationState::Void;
                     self.void += 1;
-                    self.void_until = Some(now + VOID_CREATION_LIFE);
+                    self.status_is_stale = true;
+                    self.lost_until = self.lost_until.max(Some(now + VOID_CREATION_LIFE));
                 }
             }
         }
@@ -250,18 +273,34 @@ impl JobMachine {
         self.void
     }
 
-    pub(super) fn void_creations_end(&self, now: Time) -> Option<Time> {
-        self.void_until.filter(|until| *until > now)
+    /// When creations of which nothing will be heard any more stop to count.
+    pub(super) fn lost_creations_end(&self, now: Time) -> Option<Time> {
+        self.lost_until
+            .filter(|until| self.void + self.doubtful > 0 && *until > now)
     }
 
-    fn forget_void_creations(&mut self, now: Time) {
-        if self.void_until.is_some_and(|until| until <= now) {
-            let void = self.creations.iter();
-            let void = void.filter(|(_, creation)| creation.state == CreationState::Void);
-            for suffix in void.map(|(suffix, _)| *suffix).collect::<Vec<_>>() {
-                self.forget_creation(suffix);
-            }
-            self.void_until = None;
+    /// Forgets void creations once they have counted long enough; doubtful ones too, unless they
+    /// will be `repeated` to learn their fate.
+    pub(super) fn forget_lost_creations(&mut self, repeated: bool, now: Time) {
+        if self.void + self.doubtful == 0 {
+            self.lost_until = None;
+        }
+        if self.lost_until.is_none_or(|until| until > now) {
+            return;
+        }
+        let lost = |creation: &Creation| match creation.state {
+            CreationState::Sent => false,
+            CreationState::Doubtful => !repeated,
+            CreationState::Void => true,
+        };
+        let suffixes: Vec<PodSuffix> = self
+            .creations
+            .iter()
+            .filter(|(_, creation)| lost(creation))
+            .map(|(suffix, _)| *suffix)
+            .collect();
+        for suffix in suffixes {
+            self.forget_creation(suffix);
         }
     }
 }

@@ -26,7 +26,10 @@ pub(super) enum Stage {
     Listing(End),
     /// The server's status has it: its finalizer may go.
     Listed(End),
-    /// It is not to be counted: its finalizer may go.
+    /// It has not ended and goes uncounted: its finalizer may go. If it ends before the server was
+    /// asked for that, or the server refused, it counts after all.
+    Shed,
+    /// It is not to be counted, whatever becomes of it: its finalizer may go.
     Waived,
     /// Nothing is left to do.
     Settled,
@@ -56,6 +59,8 @@ impl Facts {
     pub(super) const DELETION: Self = Self(1 << 5);
     /// The removal of its finalizer is queued or under way.
     pub(super) const REMOVAL: Self = Self(1 << 6);
+    /// The removal of its finalizer is under way.
+    pub(super) const REMOVAL_SENT: Self = Self(1 << 7);
 
     /// The facts that a record tells; the others are the machine's own.
     const SEEN: u8 = 0b1111;
@@ -70,6 +75,13 @@ impl Facts {
         } else {
             self.0 &= !other.0;
         }
+    }
+
+    /// Whether this is what a record tells.
+    pub(super) fn agrees_with(self, pod: &PodRecord) -> bool {
+        let mut seen = self;
+        seen.see(pod);
+        seen == self
     }
 
     fn see(&mut self, pod: &PodRecord) {
@@ -96,7 +108,7 @@ impl Tracked {
 }
 
 /// Sums over the Pods of a Job.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Tally {
     pub(super) active: u32,
     pub(super) ready: u32,
@@ -141,7 +153,7 @@ impl Tally {
         match pod.stage {
             Stage::Ended(end) => add(&mut self.ended[end as usize], true),
             Stage::Listing(end) => add(&mut self.listing[end as usize], true),
-            Stage::Live | Stage::Listed(_) | Stage::Waived | Stage::Settled => {}
+            Stage::Live | Stage::Listed(_) | Stage::Shed | Stage::Waived | Stage::Settled => {}
         }
         if more {
             self.restarts += u64::from(pod.restarts);

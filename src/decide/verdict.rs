@@ -73,6 +73,7 @@ impl JobMachine {
         stored(ConditionKind::SuccessCriteriaMet, true)
             .or_else(|| stored(ConditionKind::FailureTarget, false))
             .or_else(|| self.announced.clone())
+            .or_else(|| self.ending.clone())
             .or_else(|| self.backoff_limit_verdict())
             .or_else(|| self.deadline_verdict(now))
     }

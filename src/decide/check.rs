@@ -1,0 +1,53 @@
+//! Compares what the machine keeps by change with what a look at all Pods gives; for tests.
+
+use crate::model::{PodTable, Slot};
+
+use super::{
+    JobMachine,
+    steer::CreationState,
+    tracked::{Stage, Tally},
+};
+
+impl JobMachine {
+    /// Panics if a sum, a set or a list is not what it would be if it were made anew from the
+    /// Pods. To be called when the machine has heard of every Pod; costs a look at all of them.
+    #[doc(hidden)]
+    pub fn debug_check(&self, pods: &PodTable) {
+        let mut tally = Tally::default();
+        let mut holders: Vec<u32> = self
+            .creations
+            .values()
+            .filter_map(|one| one.index)
+            .collect();
+        for (at, tracked) in self.tracked.iter().enumerate() {
+            let slot = Slot(u32::try_from(at).expect("fewer than 2^32 Pods"));
+            tally.share(slot, tracked, self.is_misfit(tracked), true);
+            let held = tracked.index.filter(|_| self.holds_index(tracked));
+            holders.extend(held.map(|index| index.get()));
+            match pods.get(slot) {
+                Some(pod) => {
+                    assert!(
+                        tracked.facts.agrees_with(pod),
+                        "{slot:?}: {tracked:?}, {pod:?}"
+                    );
+                }
+                None => assert_eq!(tracked.stage, Stage::Live, "{slot:?}: a Pod that is gone"),
+            }
+            let listing = matches!(tracked.stage, Stage::Listing(_));
+            assert!(
+                !listing || self.writing.is_some(),
+                "{slot:?}: named in no write"
+            );
+        }
+        assert_eq!(self.tally, tally, "a sum has drifted");
+        assert!(self.uncounted.adds_up(), "{:?}", self.uncounted);
+        assert!(self.indexes.agree_with(holders), "{:?}", self.indexes);
+        for (state, kept) in [
+            (CreationState::Doubtful, self.doubtful),
+            (CreationState::Void, self.void),
+        ] {
+            let found = self.creations.values().filter(|one| one.state == state);
+            assert_eq!(found.count(), kept as usize, "{state:?} creations");
+        }
+    }
+}

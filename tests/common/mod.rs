@@ -1,0 +1,13 @@
+//! A small world for the Job machine: an API server that keeps one Job and its Pods, and the
+//! rules by which it refuses a status.
+//!
+//! Must not: use anything of the machine but its words (effects and outcomes).
+#![allow(dead_code, reason = "each test uses its own part")]
+
+pub(crate) mod case;
+pub(crate) mod judge;
+pub(crate) mod one_sync;
+pub(crate) mod print;
+pub(crate) mod rules;
+pub(crate) mod server;
+pub(crate) mod world;

@@ -1,0 +1,643 @@
+//! Drives a machine through one step of a golden case, as the shell would, until nothing is left
+//! to do at that instant but what the throttle of status writes holds back.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use lakh::{
+    decide::{CreateError, Effect, JobMachine, NewPod, Outcome, Severity},
+    model::{
+        CompactIndex, CompletionMode, Condition, ConditionKind, Job, JobKey, JobSpec, JobStatus,
+        Limits, PodFlags, PodName, PodPhase, PodRecord, PodReplacement, PodTable, RestartPolicy,
+        Slot, Time, Uid, Uncounted,
+    },
+};
+
+use super::{
+    print::{self, Labels, some_of},
+    server::{Pod, Server, seconds},
+};
+
+const START: Time = Time::from_secs(1_000_000);
+
+/// How the fake server answers.
+#[derive(Default)]
+struct Faults {
+    creates: Answer,
+    accepted: Option<u32>,
+    taken: u32,
+    deletes_fail: bool,
+    finalizers_fail: bool,
+    statuses_fail: bool,
+}
+
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Answer {
+    #[default]
+    Yes,
+    No(CreateError),
+    /// The creation happens, the answer is lost.
+    Lost,
+    /// No answer yet.
+    Withheld,
+}
+
+/// See the module's text.
+pub(crate) struct Driver {
+    server: Server,
+    machine: JobMachine,
+    limits: Limits,
+    seen_version: u64,
+    table: PodTable,
+    slots: BTreeMap<Uid, Slot>,
+    uids: HashMap<Slot, Uid>,
+    labels: Labels,
+    faults: Faults,
+    outcomes: VecDeque<Outcome>,
+    withheld: Vec<NewPod>,
+    now: Time,
+    writes: u32,
+    status_failed: bool,
+    trace: Vec<String>,
+}
+
+impl Driver {
+    /// A world as the first step of a case describes it.
+    pub(crate) fn new(inputs: &[(String, String)]) -> Self {
+        let job = plain_job();
+        let mut driver = Self {
+            machine: JobMachine::new(&job, Limits::default(), 7),
+            server: Server::new(job),
+            limits: Limits::default(),
+            seen_version: 0,
+            table: PodTable::default(),
+            slots: BTreeMap::new(),
+            uids: HashMap::new(),
+            labels: Labels::default(),
+            faults: Faults::default(),
+            outcomes: VecDeque::new(),
+            withheld: Vec::new(),
+            now: START,
+            writes: 0,
+            status_failed: false,
+            trace: Vec::new(),
+        };
+        // Pods first: a stored status may name them.
+        for wanted in [true, false] {
+            for (key, rest) in inputs.iter().filter(|(key, _)| (key == "pods") == wanted) {
+                driver.take_in(key, rest);
+            }
+        }
+        driver.restart();
+        driver
+    }
+
+    /// Takes one line of a step.
+    pub(crate) fn take_in(&mut self, key: &str, rest: &str) {
+        match key {
+            "job" => self.server.change_job(|job| change_job(job, rest)),
+            "status" => {
+                let mut status = self.server.job.status.clone();
+                let words = rest.split(' ');
+                words.for_each(|word| set_status(&mut status, word, &mut self.labels));
+                self.server.change_job(|job| job.status = status);
+            }
+            "pods" => rest.split(',').for_each(|item| self.put_pods(item.trim())),
+            "pod" => self.change_pod(rest),
+            "fake" => self.fake(rest),
+            "limits" => {
+                let (name, value) = rest.split_once('=').expect("limits name=number");
+                let value = value.parse().expect("a number");
+                match name {
+                    "max_uncounted_pods" => self.limits.max_uncounted_pods = value,
+                    "max_pod_writes" => self.limits.max_pod_writes = value,
+                    other => panic!("limits {other}"),
+                }
+            }
+            "at" => self.now = START + std::time::Duration::from_millis(millis(rest) as u64),
+            "restart" => self.restart(),
+            "gone" => self.machine.handle_job_gone(),
+            other => panic!("unknown line {other} {rest}"),
+        }
+    }
+
+    /// Runs until quiet, and tells what happened.
+    pub(crate) fn run(&mut self) -> Vec<String> {
+        self.trace.clear();
+        let arrived = self.release_withheld();
+        self.outcomes.extend(arrived);
+        loop {
+            self.turn();
+            if !self.outcomes.is_empty() || self.table.is_dirty() || self.has_newer_job() {
+                continue;
+            }
+            match self.machine.poll_timeout() {
+                Some((at, "status write"))
+                    if !self.status_failed && at <= self.now + self.limits.sync_batch_period =>
+                {
+                    self.now = at;
+                    self.trace.push(print::time(Some(at), START));
+                }
+                timeout => {
+                    self.print_end(timeout);
+                    return std::mem::take(&mut self.trace);
+                }
+            }
+        }
+    }
+
+    fn has_newer_job(&self) -> bool {
+        self.seen_version != self.server.job.resource_version
+    }
+
+    fn restart(&mut self) {
+        self.limits = Limits { ..self.limits };
+        self.machine = JobMachine::new(&self.server.job, self.limits, 11);
+        self.seen_version = self.server.job.resource_version;
+        self.outcomes.clear();
+        self.withheld.clear();
+        self.watch();
+        self.table.mark_all();
+    }
+
+    /// One turn of the shell.
+    fn turn(&mut self) {
+        self.watch();
+        for outcome in std::mem::take(&mut self.outcomes) {
+            self.machine.handle_outcome(outcome, self.now);
+        }
+        if self.has_newer_job() && !self.machine.is_writing_status() {
+            self.seen_version = self.server.job.resource_version;
+            self.machine.handle_job(&self.server.job);
+            if self.machine.is_outdated() {
+                self.trace.push("successor".to_owned());
+                self.machine = self.machine.successor(&self.server.job);
+                self.table.mark_all();
+            }
+        }
+        let mut dirty: Vec<Slot> = Vec::new();
+        while let Some((slot, _)) = self.table.take_dirty() {
+            dirty.push(slot);
+        }
+        dirty.sort_unstable();
+        for slot in dirty {
+            self.machine.handle_pod(slot, self.table.get(slot));
+        }
+        self.machine.decide(&self.table, self.now);
+        self.machine.debug_check(&self.table);
+        let effects: Vec<Effect> = std::iter::from_fn(|| self.machine.poll_effect()).collect();
+        let timeout = self.machine.poll_timeout();
+        self.machine.decide(&self.table, self.now);
+        assert_eq!(self.machine.poll_effect(), None, "a second decide");
+        assert_eq!(self.machine.poll_timeout(), timeout, "a second decide");
+        self.carry_out(&effects);
+    }
+
+    /// The store learns what the server has.
+    fn watch(&mut self) {
+        let gone: Vec<Uid> = self
+            .slots
+            .keys()
+            .filter(|uid| !self.server.pods.contains_key(*uid))
+            .copied()
+            .collect();
+        for uid in gone {
+            let slot = self.slots.remove(&uid).expect("just found");
+            self.table.remove(slot);
+        }
+        for (uid, pod) in &self.server.pods {
+            match self.slots.get(uid) {
+                Some(slot) => self.table.replace(*slot, pod.record.clone()),
+                None => {
+                    let slot = self.table.insert(pod.record.clone());
+                    self.slots.insert(*uid, slot);
+                    self.uids.insert(slot, *uid);
+                }
+            }
+        }
+    }
+
+    fn carry_out(&mut self, effects: &[Effect]) {
+        let mut said: Vec<(String, Vec<String>)> = Vec::new();
+        for effect in effects {
+            let (kind, word) = self.carry_out_one(effect);
+            match said
+                .last_mut()
+                .filter(|(before, _)| kind != "report" && *before == kind)
+            {
+                Some((_, words)) => words.push(word),
+                None => said.push((kind, vec![word])),
+            }
+        }
+        for (kind, mut words) in said {
+            let (verb, suffix) = kind.split_once('/').unwrap_or((&kind, ""));
+            if matches!(verb, "delete" | "fin") {
+                words.sort_by_key(|label| (label.len(), label.clone()));
+            }
+            let what = match words.iter().all(|word| word == "-") {
+                true => format!("x{}", words.len()),
+                false => some_of(&words),
+            };
+            self.trace
+                .push(format!("{verb} {what} {suffix}").trim().to_owned());
+        }
+    }
+
+    /// Carries out an effect; what kind of thing happened to whom.
+    fn carry_out_one(&mut self, effect: &Effect) -> (String, String) {
+        match effect {
+            Effect::CreatePod(new) => self.create(new),
+            Effect::DeletePod(slot) => {
+                let uid = self.uids[slot];
+                let refused = self.faults.deletes_fail;
+                self.outcomes.push_back(match refused {
+                    true => Outcome::PodNotDeleted(*slot),
+                    false => Outcome::PodDeleted(*slot),
+                });
+                if !refused {
+                    self.server.delete(uid, self.now);
+                }
+                (kind("delete", refused), self.labels.label(uid))
+            }
+            Effect::RemoveFinalizer(slot) => {
+                let uid = self.uids[slot];
+                let refused = self.faults.finalizers_fail;
+                self.outcomes.push_back(match refused {
+                    true => Outcome::FinalizerNotRemoved(*slot),
+                    false => Outcome::FinalizerRemoved(*slot),
+                });
+                if !refused {
+                    self.server.remove_finalizer(uid);
+                }
+                (kind("fin", refused), self.labels.label(uid))
+            }
+            Effect::WriteStatus(status) => self.write_status(status),
+            Effect::Report(report) => {
+                let severity = match report.severity {
+                    Severity::Normal => "Normal",
+                    Severity::Warning => "Warning",
+                };
+                let text = format!("{severity} {}: {}", report.reason, report.message);
+                ("report".to_owned(), text)
+            }
+        }
+    }
+
+    fn create(&mut self, new: &NewPod) -> (String, String) {
+        let word = new.index.map_or("-".to_owned(), |index| index.to_string());
+        let verb = if new.doubtful { "repeat" } else { "create" };
+        let mut answer = self.faults.creates;
+        if let Some(left) = &mut self.faults.accepted {
+            match left.checked_sub(1) {
+                Some(less) => *left = less,
+                None => answer = Answer::No(CreateError::Refused),
+            }
+        }
+        if self.faults.taken > 0 {
+            self.faults.taken -= 1;
+            answer = Answer::No(CreateError::NameTaken);
+        }
+        let suffix = match answer {
+            Answer::Yes | Answer::Lost => match self.server.create(new, self.now) {
+                Ok(uid) => {
+                    self.labels.created(uid);
+                    if answer == Answer::Yes {
+                        self.outcomes.push_back(Outcome::PodCreated(new.suffix));
+                        ""
+                    } else {
+                        let lost = Outcome::PodNotCreated(new.suffix, CreateError::Unknown);
+                        self.outcomes.push_back(lost);
+                        "/answer lost"
+                    }
+                }
+                Err(error) => panic!("{error:?}"),
+            },
+            Answer::No(error) => {
+                let no = Outcome::PodNotCreated(new.suffix, error);
+                self.outcomes.push_back(no);
+                match error {
+                    CreateError::Refused => "/refused",
+                    CreateError::NameTaken => "/name taken",
+                    CreateError::Unknown => "/no answer",
+                    CreateError::NamespaceTerminating => "/namespace terminating",
+                }
+            }
+            Answer::Withheld => {
+                self.withheld.push(*new);
+                "/under way"
+            }
+        };
+        (format!("{verb}{suffix}"), word)
+    }
+
+    fn release_withheld(&mut self) -> Vec<Outcome> {
+        if self.faults.creates == Answer::Withheld {
+            return Vec::new();
+        }
+        let mut outcomes = Vec::new();
+        for new in std::mem::take(&mut self.withheld) {
+            let uid = self.server.create(&new, self.now).expect("a new name");
+            self.labels.created(uid);
+            outcomes.push(Outcome::PodCreated(new.suffix));
+        }
+        outcomes
+    }
+
+    fn write_status(&mut self, status: &JobStatus) -> (String, String) {
+        self.writes += 1;
+        let before = &self.server.job.status;
+        let text = print::difference(before, status, &self.labels, START);
+        self.status_failed = self.faults.statuses_fail;
+        if self.status_failed {
+            self.outcomes.push_back(Outcome::StatusNotWritten);
+        } else {
+            let base = self.seen_version;
+            if let Err(refusal) = self.server.write_status(status, base) {
+                panic!("the server refuses {text}: {refusal}");
+            }
+            self.seen_version = self.server.job.resource_version;
+            self.outcomes.push_back(Outcome::StatusWritten);
+            // The watch brings the write back.
+            self.seen_version -= 1;
+        }
+        (kind(&format!("W{}", self.writes), self.status_failed), text)
+    }
+
+    fn print_end(&mut self, timeout: Option<(Time, &'static str)>) {
+        let status = print::whole(&self.server.job.status, &self.labels, START);
+        self.trace.push(format!("status {status}"));
+        let held: Vec<Uid> = self
+            .server
+            .pods
+            .values()
+            .filter(|pod| pod.record.has(PodFlags::FINALIZER))
+            .filter(|pod| !pod.record.is_active())
+            .map(|pod| pod.record.uid)
+            .collect();
+        if !held.is_empty() {
+            let held = self.labels.list(&held);
+            self.trace.push(format!("held {held}"));
+        }
+        if let Some((at, why)) = timeout {
+            let at = print::time(Some(at), START);
+            self.trace.push(format!("wake {at} {why}"));
+        }
+    }
+
+    fn put_pods(&mut self, item: &str) {
+        let (count, item) = match item.split_once('*') {
+            Some((count, item)) => (count.parse().expect("a number"), item),
+            None => (1, item),
+        };
+        for _ in 0..count {
+            let (label, rest) = match item.split_once('=') {
+                Some((label, rest)) if !label.contains(':') => (label.to_owned(), rest),
+                Some(_) | None => (self.labels.fresh(), item),
+            };
+            let uid = self.labels.uid(&label);
+            let mut words = rest.split(' ');
+            let place = words.next().expect("index:phase");
+            let (index, phase) = place.split_once(':').expect("index:phase");
+            let record = PodRecord {
+                uid,
+                name: PodName::new("job", &format!("job-{label}-given")),
+                index: index.parse().ok().and_then(CompactIndex::new),
+                created: seconds(START) - 60,
+                finished: seconds(START) - 60,
+                flags: PodFlags::default().with(PodFlags::FINALIZER, true),
+                ..PodRecord::default()
+            };
+            self.server.put(Pod {
+                record,
+                name: format!("job-{label}-given"),
+                grace_over: false,
+            });
+            self.set_pod(uid, phase);
+            words.for_each(|word| self.set_pod(uid, word));
+            if !phase.contains('@') {
+                self.server
+                    .change(uid, |pod| pod.record.finished = seconds(START) - 60);
+            }
+        }
+    }
+
+    /// `a Running ready`, `a gone`.
+    fn change_pod(&mut self, rest: &str) {
+        let mut words = rest.split(' ');
+        let labels = words.next().expect("a label").split(',');
+        let words: Vec<&str> = words.collect();
+        for label in labels {
+            let uid = self.labels.uid(label);
+            words.iter().for_each(|word| self.set_pod(uid, word));
+        }
+    }
+
+    fn set_pod(&mut self, uid: Uid, word: &str) {
+        let (word, finished) = word.split_once('@').unwrap_or((word, ""));
+        let now = self.now;
+        let at = (!finished.is_empty()).then(|| seconds(offset(finished)));
+        let end = |server: &mut Server, phase| {
+            server.end(uid, phase, now);
+            let finished = at.unwrap_or(seconds(now));
+            server.change(uid, |pod| pod.record.finished = finished);
+        };
+        match word {
+            "Pending" => {}
+            "Succeeded" => end(&mut self.server, PodPhase::Succeeded),
+            "Failed" => end(&mut self.server, PodPhase::Failed),
+            "gone" => {
+                self.server.pods.remove(&uid);
+            }
+            "deleted" => self.server.delete(uid, now),
+            other => self.server.change(uid, |pod| set_record(pod, other)),
+        }
+        if word == "T" && at.is_some() {
+            let at = at.unwrap_or_default();
+            self.server.change(uid, |pod| pod.record.finished = at);
+        }
+    }
+
+    fn fake(&mut self, rest: &str) {
+        let faults = &mut self.faults;
+        match rest {
+            "well" => *faults = Faults::default(),
+            "pod writes fail" => {
+                faults.creates = Answer::No(CreateError::Refused);
+                faults.deletes_fail = true;
+                faults.finalizers_fail = true;
+            }
+            "deletes fail" => faults.deletes_fail = true,
+            "finalizer patches fail" => faults.finalizers_fail = true,
+            "status writes fail" => faults.statuses_fail = true,
+            "creates fail" => faults.creates = Answer::No(CreateError::Refused),
+            "names taken 1" => faults.taken = 1,
+            "no answer to creates" => faults.creates = Answer::No(CreateError::Unknown),
+            "answers to creates lost" => faults.creates = Answer::Lost,
+            "namespace terminating" => {
+                faults.creates = Answer::No(CreateError::NamespaceTerminating);
+            }
+            "creations under way" => faults.creates = Answer::Withheld,
+            other => {
+                let number = other
+                    .strip_prefix("accept ")
+                    .and_then(|rest| rest.strip_suffix(" creates"));
+                faults.accepted = Some(number.expect(other).parse().expect(other));
+            }
+        }
+    }
+}
+
+fn kind(verb: &str, refused: bool) -> String {
+    match refused {
+        true => format!("{verb}/refused"),
+        false => verb.to_owned(),
+    }
+}
+
+fn set_record(pod: &mut Pod, word: &str) {
+    let record = &mut pod.record;
+    let (word, value) = word.split_once('=').unwrap_or((word, ""));
+    let number = || value.parse::<u32>().expect(word);
+    let running = |record: &mut PodRecord| {
+        record.phase = PodPhase::Running;
+        record.flags.set(PodFlags::ASSIGNED, true);
+    };
+    match word {
+        "Running" => running(record),
+        "Unknown" => {
+            running(record);
+            record.phase = PodPhase::Unknown;
+        }
+        "T" => {
+            running(record);
+            record.flags.set(PodFlags::DELETING, true);
+        }
+        "ready" => {
+            record.flags.set(PodFlags::READY, true);
+            if record.ready_since == 0 && value.is_empty() {
+                record.ready_since = seconds(START) - 30;
+            } else if !value.is_empty() {
+                record.ready_since = seconds(offset(value));
+            }
+        }
+        "since-unset" => record.ready_since = 0,
+        "assigned" => record.flags.set(PodFlags::ASSIGNED, true),
+        "deleting" => record.flags.set(PodFlags::DELETING, true),
+        "nofin" => record.flags.set(PodFlags::FINALIZER, false),
+        "fin" => record.flags.set(PodFlags::FINALIZER, true),
+        "restarts" => {
+            record.restarts = number();
+            record.restarts_max = u16::try_from(number()).expect("few restarts");
+        }
+        "sidecar" => record.sidecar_restarts_max = u16::try_from(number()).expect("few"),
+        "created" if value == "unset" => record.created = 0,
+        "created" => record.created = seconds(offset(value)),
+        other => panic!("pod word {other}"),
+    }
+}
+
+fn plain_job() -> Job {
+    Job {
+        key: JobKey {
+            namespace: "default".into(),
+            name: "job".into(),
+        },
+        uid: Uid::from_u128(0xabc),
+        resource_version: 1,
+        generation: 1,
+        deleting: false,
+        spec: JobSpec {
+            parallelism: 1,
+            completions: None,
+            mode: CompletionMode::NonIndexed,
+            backoff_limit: 6,
+            active_deadline: None,
+            suspend: false,
+            restart_policy: RestartPolicy::Never,
+            pod_replacement: PodReplacement::TerminatingOrFailed,
+            unsupported: None,
+            managed_by: None,
+        },
+        status: JobStatus::default(),
+    }
+}
+
+fn change_job(job: &mut Job, words: &str) {
+    for word in words.split(' ') {
+        let (word, value) = word.split_once('=').unwrap_or((word, ""));
+        let number = || value.parse::<u32>().expect(word);
+        let spec = &mut job.spec;
+        match word {
+            "p" => spec.parallelism = number(),
+            "c" => spec.completions = Some(number()),
+            "bl" => spec.backoff_limit = number(),
+            "indexed" => spec.mode = CompletionMode::Indexed,
+            "othermode" => spec.mode = CompletionMode::Unrecognized,
+            "unsupported" => spec.unsupported = Some("spec.podFailurePolicy"),
+            "suspend" => spec.suspend = true,
+            "resume" => spec.suspend = false,
+            "deleting" => job.deleting = true,
+            "ads" => spec.active_deadline = Some(std::time::Duration::from_secs(number().into())),
+            "policy" if value == "Failed" => spec.pod_replacement = PodReplacement::Failed,
+            "restart" if value == "OnFailure" => spec.restart_policy = RestartPolicy::OnFailure,
+            other => panic!("job word {other}"),
+        }
+    }
+}
+
+fn set_status(status: &mut JobStatus, word: &str, labels: &mut Labels) {
+    let (word, value) = word.split_once('=').expect("status name=value");
+    let number = || value.parse::<u32>().expect(word);
+    let mut uids = || value.split(',').map(|label| labels.uid(label)).collect();
+    match word {
+        "active" => status.active = number(),
+        "ready" => status.ready = Some(number()),
+        "terminating" => status.terminating = Some(number()),
+        "succeeded" => status.succeeded = number(),
+        "failed" => status.failed = number(),
+        "completed" => status.completed_indexes = value.into(),
+        "start" => status.start_time = Some(offset(value)),
+        "uncounted" => status.uncounted = Some(Uncounted::default()),
+        "uncounted.succeeded" => {
+            status.uncounted.get_or_insert_default().succeeded = uids();
+        }
+        "uncounted.failed" => status.uncounted.get_or_insert_default().failed = uids(),
+        "strange.failed" => {
+            status.uncounted.get_or_insert_default().strange_failed = number();
+        }
+        "strange.succeeded" => {
+            status.uncounted.get_or_insert_default().strange_succeeded = number();
+        }
+        kind => {
+            let kind = [
+                ConditionKind::Suspended,
+                ConditionKind::SuccessCriteriaMet,
+                ConditionKind::FailureTarget,
+                ConditionKind::Complete,
+                ConditionKind::Failed,
+            ]
+            .into_iter()
+            .find(|known| known.as_str() == kind)
+            .expect("a field or a condition");
+            let mut parts = value.splitn(3, '/');
+            let truth = parts.next().expect("True or False");
+            let reason = parts.next().unwrap_or("Stored");
+            let message = parts.next().unwrap_or("as_stored").replace('_', " ");
+            let mut condition = Condition::new_true(kind, reason, &message, offset("-60s"));
+            condition.status = truth.into();
+            status.conditions.push(condition);
+            if kind == ConditionKind::Complete && truth == "True" {
+                status.completion_time = Some(offset("-1s"));
+            }
+        }
+    }
+}
+
+fn offset(text: &str) -> Time {
+    Time::from_millis(START.as_millis() + millis(text))
+}
+
+fn millis(text: &str) -> i64 {
+    let text = text.strip_suffix('s').expect("seconds end in s");
+    let seconds: f64 = text.parse().expect("seconds");
+    (seconds * 1000.0).round() as i64
+}

@@ -1,0 +1,152 @@
+//! The API server's side: one Job, its Pods, and what a write does to them.
+
+use std::collections::BTreeMap;
+
+use lakh::{
+    decide::{CreateError, NewPod},
+    model::{
+        CompactIndex, Job, JobStatus, PodFlags, PodName, PodPhase, PodRecord, Time, Uid,
+        names::{generate_name, generate_name_indexed, pod_name},
+    },
+};
+
+use super::rules;
+
+/// A Pod as the server has it.
+#[derive(Clone, Debug)]
+pub(crate) struct Pod {
+    pub(crate) record: PodRecord,
+    pub(crate) name: String,
+    /// Its grace period is over: without finalizers the object goes.
+    pub(crate) grace_over: bool,
+}
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    pub(crate) job: Job,
+    pub(crate) pods: BTreeMap<Uid, Pod>,
+    version: u64,
+    uids: u128,
+}
+
+impl Server {
+    pub(crate) fn new(job: Job) -> Self {
+        Self {
+            job,
+            pods: BTreeMap::new(),
+            version: 1000,
+            uids: 1000,
+        }
+    }
+
+    fn next_version(&mut self) -> u64 {
+        self.version += 1;
+        self.version
+    }
+
+    pub(crate) fn put(&mut self, mut pod: Pod) {
+        pod.record.resource_version = self.next_version();
+        self.pods.insert(pod.record.uid, pod);
+    }
+
+    pub(crate) fn create(&mut self, new: &NewPod, now: Time) -> Result<Uid, CreateError> {
+        let job = self.job.key.name.clone();
+        let prefix = match new.index {
+            Some(index) => generate_name_indexed(&job, index),
+            None => generate_name(&job),
+        };
+        let name = pod_name(&prefix, new.suffix).to_string();
+        if let Some(taken) = self.pods.values().find(|pod| pod.name == name) {
+            // All Pods here are this Job's: one that was asked for without answer is the one.
+            return if new.doubtful {
+                Ok(taken.record.uid)
+            } else {
+                Err(CreateError::NameTaken)
+            };
+        }
+        self.uids += 1;
+        let uid = Uid::from_u128(self.uids);
+        let record = PodRecord {
+            uid,
+            name: PodName::new(&job, &name),
+            index: new.index.and_then(CompactIndex::new),
+            created: seconds(now),
+            finished: seconds(now),
+            flags: PodFlags::default().with(PodFlags::FINALIZER, true),
+            ..PodRecord::default()
+        };
+        self.put(Pod {
+            record,
+            name,
+            grace_over: false,
+        });
+        Ok(uid)
+    }
+
+    /// Changes a Pod, if it is still there; then it may go.
+    pub(crate) fn change(&mut self, uid: Uid, change: impl FnOnce(&mut Pod)) {
+        let version = self.next_version();
+        let Some(pod) = self.pods.get_mut(&uid) else {
+            return;
+        };
+        change(pod);
+        pod.record.resource_version = version;
+        let flags = pod.record.flags;
+        if flags.has(PodFlags::DELETING) && pod.grace_over && !flags.has(PodFlags::FINALIZER) {
+            self.pods.remove(&uid);
+        }
+    }
+
+    pub(crate) fn delete(&mut self, uid: Uid, now: Time) {
+        self.change(uid, |pod| {
+            if !pod.record.has(PodFlags::DELETING) {
+                pod.record.flags.set(PodFlags::DELETING, true);
+                if !pod.record.phase.is_terminal() {
+                    pod.record.finished = seconds(now);
+                }
+            }
+            pod.grace_over |= pod.record.phase.is_terminal() || !pod.record.has(PodFlags::ASSIGNED);
+        });
+    }
+
+    pub(crate) fn remove_finalizer(&mut self, uid: Uid) {
+        self.change(uid, |pod| pod.record.flags.set(PodFlags::FINALIZER, false));
+    }
+
+    /// A kubelet ends the Pod; of one that is being deleted nothing is left but finalizers.
+    pub(crate) fn end(&mut self, uid: Uid, phase: PodPhase, now: Time) {
+        self.change(uid, |pod| {
+            pod.record.phase = phase;
+            pod.record.flags.set(PodFlags::READY, false);
+            pod.record.finished = seconds(now);
+            pod.grace_over |= pod.record.has(PodFlags::DELETING);
+        });
+    }
+
+    /// Takes a status that was made on top of `base`, or says why not.
+    pub(crate) fn write_status(&mut self, status: &JobStatus, base: u64) -> Result<(), String> {
+        if base != self.job.resource_version {
+            return Err("conflict".to_owned());
+        }
+        let violations = rules::violations(&self.job.spec, &self.job.status, status);
+        if !violations.is_empty() {
+            return Err(violations.join("; "));
+        }
+        self.job.status = status.clone();
+        self.job.resource_version = self.next_version();
+        Ok(())
+    }
+
+    /// Somebody changes the Job.
+    pub(crate) fn change_job(&mut self, change: impl FnOnce(&mut Job)) {
+        change(&mut self.job);
+        self.job.generation += 1;
+        self.job.resource_version = self.next_version();
+    }
+}
+
+/// Seconds as Pod records keep them.
+pub(crate) fn seconds(time: Time) -> u32 {
+    u32::try_from(time.as_secs()).expect("a time of this test")
+}

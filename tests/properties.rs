@@ -1,0 +1,187 @@
+//! Random histories of random Jobs: what must never happen, and what must happen in the end.
+//!
+//! Each history is determined by its seed. A failing one prints it; `LAKH_SEED=<seed>` runs that
+//! history alone and prints all of it. `LAKH_HISTORIES=<n>` runs so many fresh ones.
+
+mod common;
+
+use std::{
+    env,
+    hash::{BuildHasher, RandomState},
+    panic::{self, AssertUnwindSafe},
+    time::Duration,
+};
+
+use common::world::{Dice, Odds, World};
+use lakh::model::{
+    CompletionMode, ConditionKind, Exponential, Job, JobKey, JobSpec, JobStatus, Limits, PodFlags,
+    PodReplacement, RestartPolicy, Uid,
+};
+
+/// Seeds that always run: the first few, and those that once found something.
+const FIXED: &[u64] = &[1, 2, 3, 4, 5, 6, 7, 8];
+
+#[test]
+fn histories_hold_to_the_rules_and_come_to_an_end() {
+    if let Some(seed) = number("LAKH_SEED") {
+        history(seed, true);
+        return;
+    }
+    let fresh = RandomState::new().hash_one("a fresh seed");
+    let count = number("LAKH_HISTORIES").unwrap_or(300);
+    let fresh = (0..count).map(|at| fresh.wrapping_add(at));
+    for seed in FIXED.iter().copied().chain(fresh) {
+        let run = panic::catch_unwind(AssertUnwindSafe(|| history(seed, false)));
+        assert!(run.is_ok(), "replay with LAKH_SEED={seed}");
+    }
+}
+
+fn number(name: &str) -> Option<u64> {
+    env::var(name).ok()?.parse().ok()
+}
+
+/// One history, with faults first and then without.
+fn history(seed: u64, tell: bool) {
+    let mut dice = Dice(seed);
+    let job = random_job(&mut dice);
+    let limits = random_limits(&mut dice);
+    let odds = random_odds(&mut dice);
+    let steps = 50 + dice.below(600);
+    let mut world = World::new(job, limits, odds, dice);
+    let run = panic::catch_unwind(AssertUnwindSafe(|| {
+        for _ in 0..steps {
+            world.step();
+        }
+        world.log.push("from here on all is well".to_owned());
+        assert!(world.heal(), "no rest");
+        check_end(&world);
+    }));
+    if tell || run.is_err() {
+        let shown = if tell {
+            0
+        } else {
+            world.log.len().saturating_sub(60)
+        };
+        eprintln!("{}", world.log[shown..].join("\n"));
+        eprintln!("{:#?}", world.server.job);
+    }
+    if let Err(cause) = run {
+        panic::resume_unwind(cause);
+    }
+}
+
+/// Once nothing is left to do, the Job has ended or waits for people.
+fn check_end(world: &World) {
+    let job = &world.server.job;
+    let status = &job.status;
+    let held = world
+        .server
+        .pods
+        .values()
+        .filter(|pod| pod.record.has(PodFlags::FINALIZER));
+    if world.is_job_gone() {
+        assert_eq!(held.count(), 0, "Pods of a Job that is gone are held");
+        return;
+    }
+    if status.true_condition(ConditionKind::Complete).is_some() {
+        world.judge.completed(job);
+    }
+    if status.is_finished() {
+        assert_eq!(held.count(), 0, "Pods of a Job that has ended are held");
+        return;
+    }
+    assert!(
+        status.uncounted.as_ref().is_none_or(|list| list.is_empty()),
+        "Pods wait to be counted"
+    );
+    assert_eq!(held.count(), 0, "Pods are held");
+    if job.deleting {
+        return;
+    }
+    let waits = job.spec.suspend || job.spec.parallelism == 0;
+    assert!(waits, "neither ended nor waiting for people");
+    if job.spec.suspend {
+        let suspended = status.true_condition(ConditionKind::Suspended).is_some();
+        assert!(suspended, "suspended and does not say so");
+    }
+    assert_eq!(status.active, 0);
+}
+
+fn random_job(dice: &mut Dice) -> Job {
+    let mut small = |end| u32::try_from(dice.below(end)).expect("small");
+    let mode = small(3);
+    let parallelism = small(6);
+    let completions = match mode {
+        0 => None,
+        _ => Some(small(12)),
+    };
+    let elastic = mode == 2 && small(2) == 0;
+    let spec = JobSpec {
+        parallelism: if elastic {
+            completions.unwrap_or(0)
+        } else {
+            parallelism
+        },
+        completions,
+        mode: match mode {
+            2 => CompletionMode::Indexed,
+            _ => CompletionMode::NonIndexed,
+        },
+        backoff_limit: small(8),
+        active_deadline: (small(5) == 0).then(|| Duration::from_secs(u64::from(small(200)))),
+        suspend: small(8) == 0,
+        restart_policy: match small(4) {
+            0 => RestartPolicy::OnFailure,
+            _ => RestartPolicy::Never,
+        },
+        pod_replacement: match small(3) {
+            0 => PodReplacement::Failed,
+            _ => PodReplacement::TerminatingOrFailed,
+        },
+        unsupported: None,
+        managed_by: None,
+    };
+    Job {
+        key: JobKey {
+            namespace: "default".into(),
+            name: "job".into(),
+        },
+        uid: Uid::from_u128(0xabc),
+        resource_version: 1,
+        generation: 1,
+        deleting: false,
+        spec,
+        status: JobStatus::default(),
+    }
+}
+
+fn random_limits(dice: &mut Dice) -> Limits {
+    let secs = Duration::from_secs;
+    Limits {
+        max_uncounted_pods: u32::try_from(1 + dice.below(8)).expect("small"),
+        max_pod_writes: u32::try_from(1 + dice.below(8)).expect("small"),
+        pod_failure_backoff: Exponential {
+            base: secs(1 + dice.below(10)),
+            max: secs(60),
+        },
+        ..Limits::default()
+    }
+}
+
+fn random_odds(dice: &mut Dice) -> Odds {
+    let mut some = |most: u64| match dice.below(2) {
+        0 => 0,
+        _ => dice.below(most),
+    };
+    Odds {
+        refused: some(30),
+        lost: some(30),
+        pod_fails: some(60),
+        restarts: some(10),
+        crash: some(20),
+        user: some(40),
+        vanish: some(10),
+        spec: some(30),
+        gone: some(4),
+    }
+}
