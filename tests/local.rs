@@ -25,7 +25,7 @@ fn stderr(output: &Output) -> String {
 /// Runs a manifest and checks that it is refused: exit code 2, nothing printed, and each of the
 /// words said.
 fn check_refused(manifest: &str, words: &[&str]) {
-    let output = run_with_input(&["local", "-f", "-"], manifest);
+    let output = run_with_input(&["local", "-f", "-", "--timeout", "20s"], manifest);
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{said}\n{manifest}");
     assert!(output.stdout.is_empty(), "a summary of nothing");
