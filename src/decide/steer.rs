@@ -93,10 +93,22 @@ impl JobMachine {
             _ => (Vec::new(), candidates),
         };
         let more = surplus.saturating_sub(going.len());
+        let (done, rest) = self.split_done(rest);
+        going.append(&mut rank::first_to_go(done, pods, more));
+        let more = surplus.saturating_sub(going.len());
         going.append(&mut rank::first_to_go(rest, pods, more));
         for slot in going {
             self.shed(slot);
         }
+    }
+
+    /// Splits off the Pods whose index is done already, by a Pod that had seemed lost: upstream
+    /// ranks them with the others, and may stop one whose index is still wanted.
+    fn split_done(&self, candidates: Vec<Slot>) -> (Vec<Slot>, Vec<Slot>) {
+        candidates.into_iter().partition(|slot| {
+            let index = self.tracked[slot.at()].index.map(CompactIndex::get);
+            index.is_some_and(|index| self.indexes.is_done(index))
+        })
     }
 
     /// How many Pods shall be active (rules 4.1).

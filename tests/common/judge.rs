@@ -28,6 +28,8 @@ struct Truth {
 pub(crate) struct Judge {
     truths: BTreeMap<Uid, Truth>,
     succeeded_indexes: BTreeSet<u32>,
+    /// Indexes that some status has named as completed.
+    written_indexes: BTreeSet<u32>,
     /// UIDs that some status has listed, and that are counted by now.
     listed: BTreeSet<Uid>,
     counted: BTreeSet<Uid>,
@@ -125,7 +127,7 @@ impl Judge {
     pub(crate) fn released(&self, server: &Server, spec: &JobSpec, view: &PodRecord) {
         let status = &server.job.status;
         let uid = view.uid;
-        if status.is_finished() || self.is_named(server, view) {
+        if status.is_finished() || self.is_named(view) {
             return;
         }
         let valid = !spec.is_indexed()
@@ -142,7 +144,7 @@ impl Judge {
             .true_condition(ConditionKind::SuccessCriteriaMet)
             .is_some();
         assert!(
-            !valid || !self.calm || server.job.deleting || success || ended,
+            !valid || !self.calm || self.deleted_by_somebody || success || ended,
             "{uid} is let go though it is wanted"
         );
         // After a crash or a change of the spec Pods may be too many; those that ended never are.
@@ -153,12 +155,11 @@ impl Judge {
         );
     }
 
-    fn is_named(&self, server: &Server, pod: &PodRecord) -> bool {
-        let status = &server.job.status;
-        let completions = server.job.spec.completions.unwrap_or(0);
-        let done = IndexSet::parse(&status.completed_indexes, completions);
+    fn is_named(&self, pod: &PodRecord) -> bool {
         let by_index = pod.phase == PodPhase::Succeeded
-            && pod.index.is_some_and(|index| done.contains(index.get()));
+            && pod
+                .index
+                .is_some_and(|index| self.written_indexes.contains(&index.get()));
         self.listed.contains(&pod.uid) || by_index
     }
 
@@ -203,6 +204,7 @@ impl Judge {
             for index in done.iter() {
                 let really = self.succeeded_indexes.contains(&index);
                 assert!(really, "index {index} never succeeded");
+                self.written_indexes.insert(index);
             }
         } else {
             assert_eq!(status.succeeded - old.succeeded, counted[1], "succeeded");
