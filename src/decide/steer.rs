@@ -26,6 +26,8 @@ const DOUBTFUL_CREATION_LIFE: Duration = Duration::from_secs(90);
 pub(super) struct Creation {
     pub(super) index: Option<u32>,
     pub(super) state: CreationState,
+    /// An earlier attempt had no clear answer: a refusal of a later one says nothing of the first.
+    doubted: bool,
 }
 
 /// How far a creation has come.
@@ -162,6 +164,7 @@ impl JobMachine {
             Creation {
                 index,
                 state: CreationState::Sent,
+                doubted: false,
             },
         );
         self.effects.push_back(Effect::CreatePod(NewPod {
@@ -253,6 +256,13 @@ impl JobMachine {
 
     /// Takes in that a Pod was not created.
     pub(super) fn not_created(&mut self, suffix: PodSuffix, error: CreateError, now: Time) {
+        let doubted = |creation: &Creation| creation.doubted;
+        let error = match error {
+            CreateError::Refused if self.creations.get(&suffix).is_some_and(doubted) => {
+                CreateError::Unknown
+            }
+            clear => clear,
+        };
         match error {
             CreateError::NameTaken => self.forget_creation(suffix),
             CreateError::Refused => {
@@ -265,6 +275,7 @@ impl JobMachine {
                 self.create_gate.fail(now);
                 if let Some(creation) = self.creations.get_mut(&suffix) {
                     creation.state = CreationState::Doubtful;
+                    creation.doubted = true;
                     self.doubtful += 1;
                     self.lost_until = self.lost_until.max(Some(now + DOUBTFUL_CREATION_LIFE));
                 }

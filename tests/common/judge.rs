@@ -111,15 +111,10 @@ impl Judge {
             .filter(|pod| pod.is_active() && pod.index == index)
             .count();
         assert!(index.is_none() || same <= 1, "two Pods of {index:?}");
-        if let (Some(index), true) = (index, self.calm) {
-            assert!(
-                !self.succeeded_indexes.contains(&index.get()) || !self.whole || same == 0 || {
-                    let completions = server.job.spec.completions.unwrap_or(0);
-                    let done = IndexSet::parse(&server.job.status.completed_indexes, completions);
-                    !done.contains(index.get())
-                },
-                "{index:?} was done"
-            );
+        let undisturbed = self.calm && self.whole && !self.deleted_by_somebody;
+        if let Some(index) = index.filter(|_| undisturbed) {
+            let done = self.succeeded_indexes.contains(&index.get());
+            assert!(!done, "{index:?} was done");
         }
     }
 
@@ -137,14 +132,15 @@ impl Judge {
         let ended = view.phase.is_terminal()
             || (view.is_terminating() && spec.pod_replacement != PodReplacement::Failed);
         assert!(
-            !(ended && valid) || !self.calm,
+            !(ended && valid && self.calm),
             "{uid} loses its finalizer before it is named"
         );
+        let undisturbed = self.calm && self.whole && !self.deleted_by_somebody;
         let success = status
             .true_condition(ConditionKind::SuccessCriteriaMet)
             .is_some();
         assert!(
-            !valid || !self.calm || self.deleted_by_somebody || success || ended,
+            !valid || !undisturbed || success || ended,
             "{uid} is let go though it is wanted"
         );
         // After a crash or a change of the spec Pods may be too many; those that ended never are.
