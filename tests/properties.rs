@@ -3,6 +3,8 @@
 //! Each history is determined by its seed. A failing one prints it; `LAKH_SEED=<seed>` runs that
 //! history alone and prints all of it. `LAKH_HISTORIES=<n>` runs so many fresh ones.
 
+#![allow(clippy::print_stderr, reason = "a failure tells its history")]
+
 mod common;
 
 use std::{
