@@ -28,6 +28,7 @@ struct Faults {
     deletes_fail: bool,
     finalizers_fail: bool,
     statuses_fail: bool,
+    statuses_late: bool,
 }
 
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -57,6 +58,7 @@ pub(crate) struct Driver {
     now: Time,
     writes: u32,
     status_failed: bool,
+    late_status: bool,
     trace: Vec<String>,
 }
 
@@ -79,6 +81,7 @@ impl Driver {
             now: START,
             writes: 0,
             status_failed: false,
+            late_status: false,
             trace: Vec::new(),
         };
         // Pods first: a stored status may name them.
@@ -123,6 +126,10 @@ impl Driver {
     /// Runs until quiet, and tells what happened.
     pub(crate) fn run(&mut self) -> Vec<String> {
         self.trace.clear();
+        if self.late_status && !self.faults.statuses_late {
+            self.late_status = false;
+            self.outcomes.push_back(Outcome::StatusWritten);
+        }
         let arrived = self.release_withheld();
         self.outcomes.extend(arrived);
         loop {
@@ -355,6 +362,10 @@ impl Driver {
                 panic!("the server refuses {text}: {refusal}");
             }
             self.seen_version = self.server.job.resource_version;
+            if self.faults.statuses_late {
+                self.late_status = true;
+                return (format!("W{}/unanswered", self.writes), text);
+            }
             self.outcomes.push_back(Outcome::StatusWritten);
             // The watch brings the write back.
             self.seen_version -= 1;
@@ -468,6 +479,7 @@ impl Driver {
             "deletes fail" => faults.deletes_fail = true,
             "finalizer patches fail" => faults.finalizers_fail = true,
             "status writes fail" => faults.statuses_fail = true,
+            "status answers late" => faults.statuses_late = true,
             "creates fail" => faults.creates = Answer::No(CreateError::Refused),
             "names taken 1" => faults.taken = 1,
             "no answer to creates" => faults.creates = Answer::No(CreateError::Unknown),
