@@ -20,7 +20,18 @@ use lakh::model::{
 };
 
 /// Seeds that always run: the first few, and those that once found something.
-const FIXED: &[u64] = &[1, 2, 3, 4, 5, 6, 7, 8];
+const FIXED: &[u64] = &[
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    7,
+    8,
+    5_015_675_139_551_072_625,
+    2_987_491_157_752_504_423,
+];
 
 #[test]
 fn histories_hold_to_the_rules_and_come_to_an_end() {

@@ -477,7 +477,10 @@ impl Driver {
             "deletes fail" => faults.deletes_fail = true,
             "finalizer patches fail" => faults.finalizers_fail = true,
             "status writes fail" => faults.statuses_fail = true,
-            "status answers late" => faults.statuses_late = true,
+            "status answers late" => {
+                *faults = Faults::default();
+                faults.statuses_late = true;
+            }
             "creates fail" => faults.creates = Answer::No(CreateError::Refused),
             "names taken 1" => faults.taken = 1,
             "no answer to creates" => faults.creates = Answer::No(CreateError::Unknown),
