@@ -208,11 +208,16 @@ impl JobMachine {
     pub fn handle_job_gone(&mut self) {
         if !self.gone {
             self.gone = true;
-            let slots = 0..u32::try_from(self.tracked.len()).unwrap_or(u32::MAX);
-            for slot in slots.map(Slot) {
-                if self.tracked[slot.at()].has(Facts::FINALIZER) {
-                    self.restage(slot, |_| Stage::Waived);
-                }
+            self.let_go_of_all();
+        }
+    }
+
+    /// Lets every Pod go that has its finalizer, uncounted.
+    pub(super) fn let_go_of_all(&mut self) {
+        let slots = 0..u32::try_from(self.tracked.len()).unwrap_or(u32::MAX);
+        for slot in slots.map(Slot) {
+            if self.tracked[slot.at()].has(Facts::FINALIZER) {
+                self.restage(slot, |_| Stage::Waived);
             }
         }
     }
