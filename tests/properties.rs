@@ -43,6 +43,7 @@ fn histories_hold_to_the_rules_and_come_to_an_end() {
     }
     let fresh = RandomState::new().hash_one("a fresh seed");
     let count = number("LAKH_HISTORIES").unwrap_or(300);
+    println!("fresh seeds: {count} from {fresh} on");
     let fresh = (0..count).map(|at| fresh.wrapping_add(at));
     let mut ends: BTreeMap<&str, u32> = BTreeMap::new();
     for seed in FIXED.iter().copied().chain(fresh) {
