@@ -101,8 +101,9 @@ impl Judge {
                     && pod.is_terminating())
         };
         let held = mine.iter().filter(holds_place).count();
+        // A Pod that somebody took away before the watch had told of it may seem to be another.
         assert!(
-            held <= self.most_parallel as usize,
+            held <= self.most_parallel as usize || !self.whole,
             "{held} Pods hold a place"
         );
         let index = server.pods[&uid].record.index;
@@ -110,7 +111,10 @@ impl Judge {
             .iter()
             .filter(|pod| pod.is_active() && pod.index == index)
             .count();
-        assert!(index.is_none() || same <= 1, "two Pods of {index:?}");
+        assert!(
+            index.is_none() || same <= 1 || !self.whole,
+            "two Pods of {index:?}"
+        );
         let undisturbed = self.calm && self.whole && !self.deleted_by_somebody;
         if let Some(index) = index.filter(|_| undisturbed) {
             let done = self.succeeded_indexes.contains(&index.get());
