@@ -133,13 +133,18 @@ impl Judge {
             || view
                 .index
                 .is_some_and(|index| Some(index.get()) < spec.completions);
-        let ended = view.phase.is_terminal()
-            || (view.is_terminating() && spec.pod_replacement != PodReplacement::Failed);
+        // A Pod that was to go anyway does not count because somebody deletes it meanwhile.
+        let undisturbed = self.calm && self.whole && !self.deleted_by_somebody;
+        let replaced_at_once = spec.pod_replacement != PodReplacement::Failed;
+        let ended = view.phase.is_terminal() || (view.is_terminating() && replaced_at_once);
+        let must_be_named = match view.phase.is_terminal() {
+            true => self.calm && valid,
+            false => undisturbed && ended && valid,
+        };
         assert!(
-            !(ended && valid && self.calm),
+            !must_be_named,
             "{uid} loses its finalizer before it is named"
         );
-        let undisturbed = self.calm && self.whole && !self.deleted_by_somebody;
         let success = status
             .true_condition(ConditionKind::SuccessCriteriaMet)
             .is_some();
