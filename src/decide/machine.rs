@@ -163,7 +163,8 @@ impl JobMachine {
     }
 
     /// The machine that takes over after this one, with what cannot be read from the store: the
-    /// failures in a row, and creations of which nobody knows whether they happened.
+    /// failures in a row, a verdict that Pods were deleted for, and creations of which nobody knows
+    /// whether they happened.
     #[must_use]
     pub fn successor(&self, job: &Job) -> Self {
         let mut next = Self::new(job, self.limits, self.seed);
@@ -173,6 +174,10 @@ impl JobMachine {
         next.status_gate = self.status_gate.clone();
         next.create_gate = self.create_gate.clone();
         next.reported_unsupported = self.reported_unsupported;
+        if self.ends_badly() {
+            // Pods were deleted for it, and with them what led to it may have gone.
+            next.ending.clone_from(&self.ending);
+        }
         next.lost_until = self.lost_until;
         for (suffix, creation) in &self.creations {
             let wanted = creation
