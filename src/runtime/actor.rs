@@ -237,3 +237,79 @@ fn carry_out(
         op,
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        decide::Outcome,
+        model::{PodName, PodPhase, PodRecord},
+        runtime::store::Store,
+        wire::{Controller, DecodedPod, TRACKING_FINALIZER, decode_job},
+    };
+
+    const JOB: &str = r#"{"metadata":{"name":"j","namespace":"default","resourceVersion":"5",
+        "uid":"00000000-0000-0000-0000-000000000001","generation":1},
+        "spec":{"parallelism":3,"completions":3,
+                "template":{"metadata":{"labels":{"a":"b"}},"spec":{}}}}"#;
+
+    fn pod(number: u128, phase: PodPhase) -> DecodedPod {
+        let name = format!("j-{number}");
+        DecodedPod {
+            namespace: "default".into(),
+            name: name.as_str().into(),
+            controller: Controller::Job {
+                uid: Uid::from_u128(1),
+                name: "j".into(),
+            },
+            record: PodRecord {
+                uid: Uid::from_u128(100 + number),
+                name: PodName::new("j", &name),
+                resource_version: 6,
+                flags: PodFlags::default().with(PodFlags::FINALIZER, true),
+                phase,
+                ..PodRecord::default()
+            },
+        }
+    }
+
+    fn give(cell: &Arc<Cell>) -> Turn {
+        turn(cell, Limits::default(), 1, Time::from_secs(100))
+    }
+
+    #[test]
+    fn a_panic_costs_the_actor_and_nothing_else() {
+        let store = Store::new(TRACKING_FINALIZER, &[]);
+        store.apply_job(decode_job(JOB).expect("a good Job"), false);
+        store.apply_pod(pod(1, PodPhase::Running));
+        store.apply_pod(pod(2, PodPhase::Succeeded));
+        let cell = store.cell(Uid::from_u128(1)).expect("it was made");
+        let first = give(&cell);
+        assert_eq!(first.writes.len(), 1, "one Pod is missing");
+
+        cell.lock().panic_next_turn = true;
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(|_| {}));
+        let panicked = give(&cell);
+        std::panic::set_hook(hook);
+        assert!(panicked.panicked && panicked.writes.is_empty());
+        assert!(cell.lock().machine.is_none());
+
+        // The writes of the machine that is no more are still under way: nothing is asked for
+        // a second time before it is known how they ended.
+        assert!(give(&cell).writes.is_empty());
+        store.apply_pod(pod(3, PodPhase::Pending));
+        {
+            let mut state = cell.lock();
+            state.in_flight = 0;
+            state.outcomes.push(Outcome::StatusNotWritten);
+        }
+        let again = give(&cell);
+        let creates = again
+            .writes
+            .iter()
+            .filter(|write| matches!(write.op, Op::Create { .. }));
+        assert_eq!(creates.count(), 0, "all three Pods are there");
+        assert!(cell.lock().machine.is_some(), "built anew from the store");
+    }
+}
