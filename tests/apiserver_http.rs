@@ -112,9 +112,12 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 
 #[tokio::test]
 async fn the_life_of_a_pod_is_seen_by_a_watcher() {
-    let server = serve::start(ServeOptions { port: 0, seed: 1 })
-        .await
-        .unwrap();
+    let server = serve::start(ServeOptions {
+        seed: 1,
+        ..ServeOptions::default()
+    })
+    .await
+    .unwrap();
     let client = Client::new(&server);
     let (status, created) = client.json("POST", PODS, pod("a")).await;
     assert_eq!(status, 201, "{created}");
@@ -187,9 +190,12 @@ async fn the_life_of_a_pod_is_seen_by_a_watcher() {
 
 #[tokio::test]
 async fn a_streaming_list_ends_with_a_bookmark() {
-    let server = serve::start(ServeOptions { port: 0, seed: 1 })
-        .await
-        .unwrap();
+    let server = serve::start(ServeOptions {
+        seed: 1,
+        ..ServeOptions::default()
+    })
+    .await
+    .unwrap();
     let client = Client::new(&server);
     for name in ["b", "a"] {
         assert_eq!(client.json("POST", PODS, pod(name)).await.0, 201);
@@ -215,9 +221,12 @@ async fn a_streaming_list_ends_with_a_bookmark() {
 
 #[tokio::test]
 async fn errors_have_kubernetes_shapes() {
-    let server = serve::start(ServeOptions { port: 0, seed: 1 })
-        .await
-        .unwrap();
+    let server = serve::start(ServeOptions {
+        seed: 1,
+        ..ServeOptions::default()
+    })
+    .await
+    .unwrap();
     let client = Client::new(&server);
     let (status, error) = client.json("GET", &format!("{PODS}/x"), Value::Null).await;
     assert_eq!(status, 404);

@@ -105,9 +105,12 @@ async fn kubectl_works_unmodified() {
         println!("kubectl is not installed: skipped");
         return;
     }
-    let server = serve::start(ServeOptions { port: 0, seed: 1 })
-        .await
-        .unwrap();
+    let server = serve::start(ServeOptions {
+        seed: 1,
+        ..ServeOptions::default()
+    })
+    .await
+    .unwrap();
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("config");
     std::fs::write(&config, server.kubeconfig()).unwrap();

@@ -114,9 +114,12 @@ fn pod(index: usize) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a measurement, for release builds on a quiet machine"]
 async fn speed() {
-    let server = serve::start(ServeOptions { port: 0, seed: 1 })
-        .await
-        .unwrap();
+    let server = serve::start(ServeOptions {
+        seed: 1,
+        ..ServeOptions::default()
+    })
+    .await
+    .unwrap();
     let url = server.url();
     let address = url.trim_start_matches("http://");
     measure("creates", address, |index| {

@@ -23,6 +23,8 @@ pub struct ClusterOptions {
     pub port: u16,
     /// Seed of all that looks random.
     pub seed: u64,
+    /// Events kept per kind; a watch that is further behind gets 410. None: the server's default.
+    pub log_capacity: Option<usize>,
     /// How the hollow nodes behave.
     pub kubelet: KubeletOptions,
 }
@@ -32,6 +34,7 @@ impl Default for ClusterOptions {
         Self {
             port: 0,
             seed: 1,
+            log_capacity: None,
             kubelet: KubeletOptions::with_nodes(3),
         }
     }
@@ -54,9 +57,15 @@ impl EmbeddedCluster {
         let ClusterOptions {
             port,
             seed,
+            log_capacity,
             kubelet,
         } = options;
-        let server = serve::start(ServeOptions { port, seed }).await?;
+        let server = serve::start(ServeOptions {
+            port,
+            seed,
+            log_capacity,
+        })
+        .await?;
         let nodes = tokio::spawn(nodes::run(server.api(), kubelet));
         Ok(Self { server, nodes })
     }

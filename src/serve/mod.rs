@@ -24,6 +24,8 @@ pub struct ServeOptions {
     pub port: u16,
     /// Seed of uids and name suffixes.
     pub seed: u64,
+    /// Events kept per kind; a watch that is further behind gets 410. None: the server's default.
+    pub log_capacity: Option<usize>,
 }
 
 /// A running server; [`ServerHandle::shutdown`] ends it.
@@ -39,7 +41,7 @@ pub struct ServerHandle {
 pub async fn start(options: ServeOptions) -> io::Result<ServerHandle> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await?;
     let port = listener.local_addr()?.port();
-    let api = Arc::new(SharedApi::new(options.seed));
+    let api = Arc::new(SharedApi::new(&options));
     let (stop, stopped) = watch::channel(false);
     let tasks = vec![
         tokio::spawn(http::accept(listener, Arc::clone(&api), stopped.clone())),

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use super::{
-    clock,
+    ServeOptions, clock,
     counts::{RequestCount, RequestCounts},
 };
 use crate::{
@@ -33,8 +33,10 @@ pub struct SharedApi {
 }
 
 impl SharedApi {
-    pub(super) fn new(seed: u64) -> Self {
-        let server = ApiServer::new(seed, Limits::default(), clock::now());
+    pub(super) fn new(options: &ServeOptions) -> Self {
+        let mut limits = Limits::default();
+        limits.log_capacity = options.log_capacity.unwrap_or(limits.log_capacity);
+        let server = ApiServer::new(options.seed, limits, clock::now());
         let changes = KINDS
             .iter()
             .map(|row| watch::Sender::new(server.log_end(row.kind)));
