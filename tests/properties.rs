@@ -178,10 +178,10 @@ fn random_odds(dice: &mut Dice) -> Odds {
         lost: some(30),
         pod_fails: some(60),
         restarts: some(10),
-        crash: some(20),
+        crash: some(30),
         user: some(40),
         vanish: some(10),
-        spec: some(30),
+        spec: some(60),
         gone: some(4),
     }
 }

@@ -296,6 +296,7 @@ impl JobMachine {
 
     /// One pass over the rules, in their order.
     fn conduct(&mut self, pods: &PodTable, now: Time) {
+        self.take_back_suspension(now);
         if self.start_time.is_none() && !self.spec.suspend {
             self.start_time = Some(now.whole_secs());
         }
@@ -327,27 +328,39 @@ impl JobMachine {
         }
     }
 
-    /// Keeps track of suspension: it stops the Job's clock, resuming starts it anew. A suspension
-    /// that the server never heard of leaves the clock as it was, for the server refuses to move
-    /// the start of a Job that it does not know as suspended.
+    /// Keeps track of suspension: it stops the Job's clock, resuming starts it anew.
     fn note_suspension(&mut self, now: Time) {
         let was = self.suspended == Some(true);
-        self.status_is_stale |= self.spec.suspend != was;
-        if self.spec.suspend && !was {
-            self.suspended = Some(true);
-            self.start_time = None;
-            self.report(Report::normal("Suspended", "Job suspended"));
-        } else if !self.spec.suspend && was {
-            let stored = self.stored_suspension();
-            if stored == Some(true) {
-                self.suspended = Some(false);
-                self.start_time = Some(now.whole_secs());
-            } else {
-                self.suspended = stored;
-                self.start_time = self.status.start_time.or(Some(now.whole_secs()));
-            }
-            self.report(Report::normal("Resumed", "Job resumed"));
+        if self.spec.suspend == was {
+            return;
         }
+        self.status_is_stale = true;
+        self.suspended = Some(self.spec.suspend);
+        self.start_time = (!self.spec.suspend).then(|| now.whole_secs());
+        self.report_suspension(self.spec.suspend);
+    }
+
+    /// Takes back a flip that the server never heard of once the spec has flipped back: it refuses
+    /// to move the start of a Job that it does not know as suspended.
+    fn take_back_suspension(&mut self, now: Time) {
+        let stored = self.stored_suspension();
+        let heard = self.suspended == stored;
+        if heard || (stored == Some(true)) != self.spec.suspend {
+            return;
+        }
+        self.suspended = stored;
+        self.start_time = self.status.start_time;
+        if !self.spec.suspend {
+            self.start_time.get_or_insert(now.whole_secs());
+        }
+        self.report_suspension(self.spec.suspend);
+    }
+
+    fn report_suspension(&mut self, suspended: bool) {
+        self.report(match suspended {
+            true => Report::normal("Suspended", "Job suspended"),
+            false => Report::normal("Resumed", "Job resumed"),
+        });
     }
 
     /// Whether the Job is one that lakh must not touch.

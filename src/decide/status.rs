@@ -24,6 +24,8 @@ pub(super) struct Writing {
     indexed: Vec<Slot>,
     /// Pods that it moves from the list into the counters.
     counted: Vec<Uid>,
+    /// How many of those it names are gone by now, by how they ended.
+    pub(super) orphans: [u32; 2],
     failures: Failures,
 }
 
@@ -141,6 +143,7 @@ impl JobMachine {
             named,
             indexed,
             counted,
+            orphans: [0, 0],
             failures: self.failures,
         }
     }

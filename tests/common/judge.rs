@@ -28,6 +28,8 @@ struct Truth {
 pub(crate) struct Judge {
     truths: BTreeMap<Uid, Truth>,
     succeeded_indexes: BTreeSet<u32>,
+    /// Indexes that some status has named as completed.
+    written_indexes: BTreeSet<u32>,
     /// UIDs that some status has listed, and that are counted by now.
     listed: BTreeSet<Uid>,
     counted: BTreeSet<Uid>,
@@ -109,15 +111,10 @@ impl Judge {
             .filter(|pod| pod.is_active() && pod.index == index)
             .count();
         assert!(index.is_none() || same <= 1, "two Pods of {index:?}");
-        if let (Some(index), true) = (index, self.calm) {
-            assert!(
-                !self.succeeded_indexes.contains(&index.get()) || !self.whole || same == 0 || {
-                    let completions = server.job.spec.completions.unwrap_or(0);
-                    let done = IndexSet::parse(&server.job.status.completed_indexes, completions);
-                    !done.contains(index.get())
-                },
-                "{index:?} was done"
-            );
+        let undisturbed = self.calm && self.whole && !self.deleted_by_somebody;
+        if let Some(index) = index.filter(|_| undisturbed) {
+            let done = self.succeeded_indexes.contains(&index.get());
+            assert!(!done, "{index:?} was done");
         }
     }
 
@@ -125,7 +122,7 @@ impl Judge {
     pub(crate) fn released(&self, server: &Server, spec: &JobSpec, view: &PodRecord) {
         let status = &server.job.status;
         let uid = view.uid;
-        if status.is_finished() || self.is_named(server, view) {
+        if status.is_finished() || self.is_named(view) {
             return;
         }
         let valid = !spec.is_indexed()
@@ -135,14 +132,15 @@ impl Judge {
         let ended = view.phase.is_terminal()
             || (view.is_terminating() && spec.pod_replacement != PodReplacement::Failed);
         assert!(
-            !(ended && valid) || !self.calm,
+            !(ended && valid && self.calm),
             "{uid} loses its finalizer before it is named"
         );
+        let undisturbed = self.calm && self.whole && !self.deleted_by_somebody;
         let success = status
             .true_condition(ConditionKind::SuccessCriteriaMet)
             .is_some();
         assert!(
-            !valid || !self.calm || server.job.deleting || success || ended,
+            !valid || !undisturbed || success || ended,
             "{uid} is let go though it is wanted"
         );
         // After a crash or a change of the spec Pods may be too many; those that ended never are.
@@ -153,12 +151,11 @@ impl Judge {
         );
     }
 
-    fn is_named(&self, server: &Server, pod: &PodRecord) -> bool {
-        let status = &server.job.status;
-        let completions = server.job.spec.completions.unwrap_or(0);
-        let done = IndexSet::parse(&status.completed_indexes, completions);
+    fn is_named(&self, pod: &PodRecord) -> bool {
         let by_index = pod.phase == PodPhase::Succeeded
-            && pod.index.is_some_and(|index| done.contains(index.get()));
+            && pod
+                .index
+                .is_some_and(|index| self.written_indexes.contains(&index.get()));
         self.listed.contains(&pod.uid) || by_index
     }
 
@@ -203,6 +200,7 @@ impl Judge {
             for index in done.iter() {
                 let really = self.succeeded_indexes.contains(&index);
                 assert!(really, "index {index} never succeeded");
+                self.written_indexes.insert(index);
             }
         } else {
             assert_eq!(status.succeeded - old.succeeded, counted[1], "succeeded");

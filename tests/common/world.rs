@@ -246,7 +246,8 @@ impl World {
         };
         let refused = self.dice.percent(self.odds.refused);
         let lost = self.dice.percent(self.odds.lost);
-        let happens = !refused && !(lost && self.dice.percent(50));
+        let vain = lost && self.dice.percent(50);
+        let happens = !(refused || vain);
         let flight = self.flights.swap_remove(at);
         let (outcome, record, version) = self.carry_out(&flight, happens);
         let outcome = match (&flight.effect, outcome) {
@@ -288,10 +289,13 @@ impl World {
                 if !happens {
                     return (Outcome::PodCreated(new.suffix), None, None);
                 }
+                let before = self.server.pods.len();
                 match self.server.create(new, self.now) {
                     Ok(uid) => {
-                        self.judge.created(&self.server, uid, flight.ghost);
-                        self.publish(uid);
+                        if self.server.pods.len() > before {
+                            self.judge.created(&self.server, uid, flight.ghost);
+                            self.publish(uid);
+                        }
                         let record = self.server.pods[&uid].record.clone();
                         (Outcome::PodCreated(new.suffix), Some(record), None)
                     }
