@@ -138,7 +138,9 @@ fn random_job(dice: &mut Dice) -> Job {
             0 => PodReplacement::Failed,
             _ => PodReplacement::TerminatingOrFailed,
         },
-        unsupported: None,
+        pod_failure: None,
+        per_index: None,
+        success: None,
         managed_by: None,
     };
     Job {

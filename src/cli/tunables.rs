@@ -34,10 +34,20 @@ pub(super) struct Tunables {
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = at_least_one())]
     max_pod_writes_per_sync: u32,
     /// Calls per second to the API server, on average; 0 for no limit.
-    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        allow_negative_numbers = true
+    )]
     qps: u32,
     /// Calls at once after a quiet time, where --qps limits them. Default: as --qps.
-    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        allow_negative_numbers = true
+    )]
     burst: u32,
     /// Writes to the API server that may be under way at once.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = at_least_one())]
