@@ -6,13 +6,14 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use lakh::{
     decide::{CreateError, Effect, JobMachine, NewPod, Outcome, Severity},
     model::{
-        CompactIndex, CompletionMode, Condition, ConditionKind, Job, JobKey, JobSpec, JobStatus,
-        Limits, PodFlags, PodName, PodPhase, PodRecord, PodReplacement, PodTable, RestartPolicy,
-        Slot, Time, Uid, Uncounted,
+        CompactIndex, CompletionMode, Condition, ConditionKind, FailureFacts, Job, JobKey, JobSpec,
+        JobStatus, Limits, PodFlags, PodName, PodPhase, PodRecord, PodReplacement, PodTable,
+        RestartPolicy, Slot, Time, Uid, Uncounted,
     },
 };
 
 use super::{
+    policies,
     print::{self, Labels, some_of},
     server::{Pod, Server, seconds},
 };
@@ -283,7 +284,7 @@ impl Driver {
     }
 
     fn create(&mut self, new: &NewPod) -> (String, String) {
-        let word = new.index.map_or("-".to_owned(), |index| index.to_string());
+        let word = policies::creation(new);
         let verb = if new.doubtful { "repeat" } else { "create" };
         let mut answer = self.faults.creates;
         if let Some(left) = &mut self.faults.accepted {
@@ -409,6 +410,7 @@ impl Driver {
             self.server.put(Pod {
                 record,
                 name: format!("job-{label}-given"),
+                facts: FailureFacts::default(),
                 grace_over: false,
             });
             self.set_pod(uid, phase);
@@ -529,6 +531,9 @@ fn set_record(pod: &mut Pod, word: &str) {
             record.restarts_max = u16::try_from(number()).expect("few restarts");
         }
         "sidecar" => record.sidecar_restarts_max = u16::try_from(number()).expect("few"),
+        "code" | "init" | "cond" | "failures" | "ignored" => {
+            policies::set_facts(&mut pod.facts, word, value);
+        }
         "created" if value == "unset" => record.created = 0,
         "created" => record.created = seconds(offset(value)),
         other => panic!("pod word {other}"),
@@ -580,7 +585,7 @@ fn change_job(job: &mut Job, words: &str) {
             "ads" => spec.active_deadline = Some(std::time::Duration::from_secs(number().into())),
             "policy" if value == "Failed" => spec.pod_replacement = PodReplacement::Failed,
             "restart" if value == "OnFailure" => spec.restart_policy = RestartPolicy::OnFailure,
-            other => panic!("job word {other}"),
+            other => policies::set_spec(spec, other, value),
         }
     }
 }
@@ -596,6 +601,7 @@ fn set_status(status: &mut JobStatus, word: &str, labels: &mut Labels) {
         "succeeded" => status.succeeded = number(),
         "failed" => status.failed = number(),
         "completed" => status.completed_indexes = value.into(),
+        "failed-indexes" => status.failed_indexes = Some(value.into()),
         "start" => status.start_time = Some(offset(value)),
         "uncounted" => status.uncounted = Some(Uncounted::default()),
         "uncounted.succeeded" => {
