@@ -59,6 +59,10 @@ impl JobMachine {
             "{:?}, {retained:?}",
             self.retention
         );
+        for (index, slot) in retained {
+            let needless = active.contains(index) || self.indexes.is_over(index);
+            assert!(!needless, "{slot:?} is kept for {index}");
+        }
         let successes = Successes::new(self.spec.success.as_ref(), self.indexes.completed());
         assert_eq!(self.successes, successes, "a success was lost");
         for (state, kept) in [
