@@ -177,8 +177,8 @@ impl JobMachine {
     }
 
     /// The machine that takes over after this one, with what cannot be read from the store: the
-    /// failures in a row, a Pod that failed the Job and may be gone, and creations of which nobody
-    /// knows whether they happened.
+    /// failures in a row, what Pods led to that may be gone (a verdict that Pods were deleted for, a
+    /// Pod that failed the Job), and creations of which nobody knows whether they happened.
     #[must_use]
     pub fn successor(&self, job: &Job) -> Self {
         let mut next = Self::new(job, self.limits, self.seed);
@@ -189,6 +189,10 @@ impl JobMachine {
         next.status_gate = self.status_gate.clone();
         next.create_gate = self.create_gate.clone();
         next.reported_left_alone = self.reported_left_alone;
+        if self.ends_badly() {
+            // Pods were deleted for it, and with them what led to it may have gone.
+            next.ending.clone_from(&self.ending);
+        }
         next.lost_until = self.lost_until;
         for (suffix, creation) in &self.creations {
             let wanted = creation
@@ -221,12 +225,17 @@ impl JobMachine {
     pub fn handle_job_gone(&mut self) {
         if !self.gone {
             self.gone = true;
-            self.retention.clear();
-            let slots = 0..u32::try_from(self.tracked.len()).unwrap_or(u32::MAX);
-            for slot in slots.map(Slot) {
-                if self.tracked[slot.at()].has(Facts::FINALIZER) {
-                    self.restage(slot, |_| Stage::Waived);
-                }
+            self.let_go_of_all();
+        }
+    }
+
+    /// Lets every Pod go that has its finalizer, uncounted.
+    pub(super) fn let_go_of_all(&mut self) {
+        self.retention.clear();
+        let slots = 0..u32::try_from(self.tracked.len()).unwrap_or(u32::MAX);
+        for slot in slots.map(Slot) {
+            if self.tracked[slot.at()].has(Facts::FINALIZER) {
+                self.restage(slot, |_| Stage::Waived);
             }
         }
     }

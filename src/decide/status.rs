@@ -280,6 +280,10 @@ impl JobMachine {
         }
         self.indexes.end_store(true);
         self.status_is_stale |= self.announced.is_some() || !self.ended_pods.by_uid.is_empty();
+        if self.status.is_finished() && self.tally.with_finalizer > 0 {
+            // They came while the Job's end was under way.
+            self.let_go_of_all();
+        }
         self.report_end();
     }
 

@@ -11,4 +11,5 @@ pub(crate) mod policies;
 pub(crate) mod print;
 pub(crate) mod rules;
 pub(crate) mod server;
+pub(crate) mod words;
 pub(crate) mod world;

@@ -4,7 +4,10 @@
 //! The shell's part here is as thin as the real one's: a store that takes no older version, and
 //! turns of the machine. Read first: [`World::step`], then `turn`.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::Duration,
+};
 
 use lakh::{
     decide::{CreateError, Effect, JobMachine, Outcome},
@@ -55,6 +58,9 @@ pub(crate) struct Odds {
     pub(crate) spec: u64,
     pub(crate) gone: u64,
 }
+
+/// A step of the clock that the watch does not lag behind.
+const MOST_LAG: Duration = Duration::from_secs(10);
 
 /// A write on its way to the server and back.
 struct Flight {
@@ -492,11 +498,18 @@ impl World {
 
     fn tick(&mut self) {
         let next = self.machine.poll_timeout().map(|(at, _)| at);
-        let some = self.now + std::time::Duration::from_millis(self.dice.below(3000));
-        self.now = match next {
+        let some = self.now + Duration::from_millis(self.dice.below(3000));
+        let then = match next {
             Some(at) if self.dice.percent(60) => at.max(self.now),
             Some(_) | None => some,
         };
+        // The watch lags by seconds, never by the minute and more that a lost creation counts.
+        if then.since(self.now) > MOST_LAG {
+            while self.pod_events.values().any(|events| !events.is_empty()) {
+                self.watch_pod();
+            }
+        }
+        self.now = then;
     }
 
     fn trouble(&mut self) {
