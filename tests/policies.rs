@@ -85,7 +85,7 @@ async fn run(job: &Value, ends: &str) -> (Value, Vec<Value>) {
 
 async fn patient_controller(cluster: &EmbeddedCluster) -> Controller {
     let mut limits = support::options().limits;
-    limits.pod_failure_backoff.base = Duration::from_secs(2);
+    limits.pod_failure_backoff.base = Duration::from_secs(5);
     let options = Options {
         limits,
         ..support::options()
