@@ -107,6 +107,7 @@ fn check_end(world: &World) -> &'static str {
         assert_eq!(held.count(), 0, "Pods of a Job that is gone are held");
         return "gone";
     }
+    world.judge.reason(job);
     if status.true_condition(ConditionKind::Complete).is_some() {
         world.judge.completed(job);
     }

@@ -7,7 +7,7 @@ use lakh::{
     decide::{NewPod, Report},
     model::{
         ConditionKind, FailureCounts, IndexSet, Job, JobSpec, JobStatus, PodFlags, PodPhase,
-        PodRecord, PodReplacement, Uid, Uncounted,
+        PodRecord, PodReplacement, RestartPolicy, SuccessRule, Uid, Uncounted,
     },
 };
 
@@ -28,6 +28,8 @@ struct Truth {
     ignored: bool,
     /// It failed, and that policy has its index fail for it.
     fails_index: bool,
+    /// It failed, and that policy has the Job fail for it.
+    fails_job: bool,
 }
 
 /// See the module's text.
@@ -95,6 +97,7 @@ impl Judge {
         truth.guarded = guarded;
         truth.ignored = judged && (disrupted || code == Some(2));
         truth.fails_index = judged && !disrupted && code == Some(3);
+        truth.fails_job = judged && !disrupted && code == Some(4);
         if let (PodPhase::Succeeded, true, Some(index)) = (phase, guarded, record.index) {
             self.succeeded_indexes.insert(index.get());
         }
@@ -279,6 +282,50 @@ impl Judge {
         } else {
             assert_eq!(status.succeeded - old.succeeded, counted[1], "succeeded");
         }
+    }
+
+    /// The Job has ended for a reason: it is one, going by what the last status says. Whoever changes
+    /// the spec, or hides or deletes Pods, may make a good reason look like none.
+    pub(crate) fn reason(&self, job: &Job) {
+        let end = |kind| job.status.true_condition(kind);
+        let end = end(ConditionKind::Complete).or_else(|| end(ConditionKind::Failed));
+        let undisturbed = self.calm && self.whole && !self.deleted_by_somebody;
+        let Some(end) = end.filter(|_| undisturbed) else {
+            return;
+        };
+        let Job { spec, status, .. } = job;
+        let completions = spec.completions.unwrap_or(0);
+        let done = IndexSet::parse(&status.completed_indexes, completions);
+        let failed = status.failed_indexes.as_deref().unwrap_or("");
+        let failed = IndexSet::parse(failed, completions);
+        let most = spec.per_index.and_then(|limit| limit.max_failed_indexes);
+        let good = match end.reason.as_str() {
+            "FailedIndexes" => !failed.is_empty() && done.len() + failed.len() >= completions,
+            "MaxFailedIndexesExceeded" => most.is_some_and(|most| failed.len() > most),
+            "SuccessPolicy" => spec.success.as_ref().is_some_and(|policy| {
+                policy.rules.iter().any(|rule| match rule {
+                    SuccessRule::Among { indexes, enough } => {
+                        indexes.iter().filter(|index| done.contains(*index)).count()
+                            >= *enough as usize
+                    }
+                    SuccessRule::Any(enough) => done.len() >= *enough,
+                    SuccessRule::Never => false,
+                })
+            }),
+            "PodFailurePolicy" => self.truths.values().any(|truth| truth.fails_job),
+            "BackoffLimitExceeded" if spec.restart_policy == RestartPolicy::Never => {
+                status.failed > spec.backoff_limit
+            }
+            "CompletionsReached" if spec.is_indexed() => done.len() == completions,
+            _ => true,
+        };
+        assert!(good, "{} {}", end.kind, end.reason);
+        let fails_job = self.truths.values().any(|truth| truth.fails_job);
+        let complete = end.is(ConditionKind::Complete) && end.reason == "CompletionsReached";
+        assert!(
+            !(complete && fails_job && !spec.is_indexed()),
+            "a FailJob was missed"
+        );
     }
 
     /// The Job is Complete: every end that the machine could see was counted.
