@@ -191,6 +191,8 @@ impl JobMachine {
         tracked.stage = match tracked.stage {
             _ if guarded && self.lets_go_of_everything() => Stage::Waived,
             Stage::Live if guarded => self.first_stage(slot, tracked, pod),
+            // Its index has failed with it: what it was first it stays.
+            same @ Stage::Ended(End::Failure) if guarded && self.index_has_failed(tracked) => same,
             Stage::Ended(End::Failure) if guarded && pod.phase == PodPhase::Succeeded => {
                 self.batch.success(pod.finished_at());
                 self.succeed(slot, tracked)
@@ -258,7 +260,7 @@ impl JobMachine {
             self.ended_pods.by_uid.push_back(slot);
             return Stage::Ended(End::Success);
         };
-        if self.indexes.has_failed(index) {
+        if self.index_has_failed(tracked) {
             return Stage::Waived;
         }
         if self.indexes.complete(index) {
@@ -378,6 +380,12 @@ impl JobMachine {
             && tracked
                 .index
                 .is_none_or(|index| !self.indexes.is_valid(index.get()))
+    }
+
+    /// Whether a Pod's index has failed for good.
+    fn index_has_failed(&self, tracked: &Tracked) -> bool {
+        let index = tracked.index.map(CompactIndex::get);
+        index.is_some_and(|index| self.indexes.has_failed(index))
     }
 
     /// Queues the removal of a finalizer that may go, and the deletion of a condemned Pod whose

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{CompactIndex, Exponential, FailureCounts, IndexSet, PodRecord, Slot, Time};
+use crate::model::{CompactIndex, FailureCounts, IndexSet, PodRecord, Slot, Time};
 
 use super::{
     JobMachine,
@@ -137,7 +137,7 @@ impl JobMachine {
             .unwrap_or_default()
             .and_one(tracked.ruling == Ruling::Ignored);
         let finished = pod.finished_at();
-        let backoff: Exponential = self.limits.pod_failure_backoff;
+        let wait = self.limits.pod_failure_backoff.delay(failures.total());
         let rival = self.retention.by_index.get(&index);
         if rival.is_some_and(|rival| {
             failures.total() < rival.failures.total() || finished < rival.finished
@@ -151,7 +151,7 @@ impl JobMachine {
                 slot,
                 failures,
                 finished,
-                due: finished + backoff.delay(failures.total()),
+                due: finished + wait,
             },
         );
         Stage::Retained
