@@ -15,10 +15,13 @@ use std::{
     time::Duration,
 };
 
-use common::world::{Dice, Odds, World};
+use common::{
+    policies::set_spec,
+    world::{Dice, Odds, World},
+};
 use lakh::model::{
-    CompletionMode, ConditionKind, Exponential, Job, JobKey, JobSpec, JobStatus, Limits, PodFlags,
-    PodReplacement, RestartPolicy, Uid,
+    CompletionMode, ConditionKind, Exponential, IndexSet, Job, JobKey, JobSpec, JobStatus, Limits,
+    PerIndexLimit, PodFlags, PodPhase, PodRecord, PodReplacement, RestartPolicy, Uid,
 };
 
 /// Seeds that always run: the first few, and those that once found something.
@@ -107,6 +110,7 @@ fn check_end(world: &World) -> &'static str {
         assert_eq!(held.count(), 0, "Pods of a Job that is gone are held");
         return "gone";
     }
+    world.judge.reason(job);
     if status.true_condition(ConditionKind::Complete).is_some() {
         world.judge.completed(job);
     }
@@ -119,7 +123,8 @@ fn check_end(world: &World) -> &'static str {
         status.uncounted.as_ref().is_none_or(|list| list.is_empty()),
         "Pods wait to be counted"
     );
-    assert_eq!(held.count(), 0, "Pods are held");
+    let kept = held.filter(|pod| !is_kept(job, &pod.record));
+    assert_eq!(kept.count(), 0, "Pods are held");
     if job.deleting {
         return "deleting";
     }
@@ -131,6 +136,21 @@ fn check_end(world: &World) -> &'static str {
     }
     assert_eq!(status.active, 0);
     "waits"
+}
+
+/// Whether a Pod is one that stays until its index has a new one.
+fn is_kept(job: &Job, pod: &PodRecord) -> bool {
+    let over = |text: &str| {
+        let completions = job.spec.completions.unwrap_or(0);
+        let indexes = IndexSet::parse(text, completions);
+        pod.index.is_none_or(|index| indexes.contains(index.get()))
+    };
+    let status = &job.status;
+    job.spec.per_index.is_some()
+        && !job.deleting
+        && pod.phase == PodPhase::Failed
+        && !over(&status.completed_indexes)
+        && !over(status.failed_indexes.as_deref().unwrap_or(""))
 }
 
 fn random_job(dice: &mut Dice) -> Job {
@@ -164,9 +184,12 @@ fn random_job(dice: &mut Dice) -> Job {
             0 => PodReplacement::Failed,
             _ => PodReplacement::TerminatingOrFailed,
         },
-        unsupported: None,
+        pod_failure: None,
+        per_index: None,
+        success: None,
         managed_by: None,
     };
+    let spec = with_policies(spec, dice);
     Job {
         key: JobKey {
             namespace: "default".into(),
@@ -179,6 +202,28 @@ fn random_job(dice: &mut Dice) -> Job {
         spec,
         status: JobStatus::default(),
     }
+}
+
+fn with_policies(mut spec: JobSpec, dice: &mut Dice) -> JobSpec {
+    let indexed = spec.completions.filter(|_| spec.is_indexed());
+    let mut small = |end| u32::try_from(dice.below(end)).expect("small");
+    if small(3) == 0 {
+        let rules = "Ignore/DisruptionTarget;Ignore/In/2;Later/In/1;FailIndex/In/3;FailJob/In/4";
+        let rules = if small(6) == 0 { "empty" } else { rules };
+        set_spec(&mut spec, "failure", rules);
+    }
+    if indexed.is_some() && small(2) == 0 {
+        spec.per_index = Some(PerIndexLimit {
+            backoff_limit: small(4),
+            max_failed_indexes: (small(2) == 0).then(|| small(6)),
+        });
+        spec.backoff_limit = if small(3) == 0 { small(8) } else { u32::MAX };
+    }
+    if indexed.is_some() && small(3) == 0 {
+        let rules = ["0-2/2;4", "1,3", "/3", "9-11/1;/5"][small(4) as usize];
+        set_spec(&mut spec, "success", rules);
+    }
+    spec
 }
 
 fn random_limits(dice: &mut Dice) -> Limits {

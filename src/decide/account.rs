@@ -9,7 +9,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::model::{PodFlags, PodPhase, PodRecord, PodReplacement, Slot, Uid, Uncounted};
+use crate::model::{
+    CompactIndex, PodFlags, PodPhase, PodRecord, PodReplacement, PodTable, Slot, Uid, Uncounted,
+};
 
 use super::{
     JobMachine, Verdict,
@@ -155,10 +157,12 @@ impl JobMachine {
         }
         let mut tracked = self.tracked[slot.at()];
         self.share(slot, &tracked, false);
+        self.forget_retained(&mut tracked);
         match pod {
             Some(pod) => {
                 self.resolve_creation(pod);
                 tracked.see(pod);
+                self.rule_on(&mut tracked, pod);
                 self.advance(slot, &mut tracked, pod);
             }
             None => {
@@ -166,6 +170,7 @@ impl JobMachine {
                     Stage::Listed(_) => self.uncounted.release_slot(slot),
                     Stage::Listing(end) => self.orphan(end),
                     Stage::Live
+                    | Stage::Retained
                     | Stage::Ended(_)
                     | Stage::Shed
                     | Stage::Waived
@@ -176,6 +181,7 @@ impl JobMachine {
         }
         self.share(slot, &tracked, true);
         self.tracked[slot.at()] = tracked;
+        self.replace_retained(&tracked);
         self.status_is_stale = true;
     }
 
@@ -183,10 +189,13 @@ impl JobMachine {
     fn advance(&mut self, slot: Slot, tracked: &mut Tracked, pod: &PodRecord) {
         let guarded = tracked.has(Facts::FINALIZER);
         tracked.stage = match tracked.stage {
-            Stage::Live if guarded => self.first_stage(slot, pod),
+            _ if guarded && self.lets_go_of_everything() => Stage::Waived,
+            Stage::Live if guarded => self.first_stage(slot, tracked, pod),
+            // Its index has failed with it: what it was first it stays.
+            same @ Stage::Ended(End::Failure) if guarded && self.index_has_failed(tracked) => same,
             Stage::Ended(End::Failure) if guarded && pod.phase == PodPhase::Succeeded => {
                 self.batch.success(pod.finished_at());
-                self.end(slot, pod, End::Success)
+                self.succeed(slot, tracked)
             }
             same @ Stage::Ended(_) if guarded => same,
             // Somebody else took the finalizer off before the Pod was named anywhere.
@@ -202,7 +211,7 @@ impl JobMachine {
             Stage::Shed | Stage::Waived if !guarded => Stage::Settled,
             Stage::Shed if pod.phase.is_terminal() && !tracked.has(Facts::REMOVAL_SENT) => {
                 tracked.facts.set(Facts::REMOVAL, false);
-                self.first_stage(slot, pod)
+                self.first_stage(slot, tracked, pod)
             }
             // It was counted or waived before: never a second time.
             Stage::Settled if guarded => Stage::Waived,
@@ -211,9 +220,6 @@ impl JobMachine {
         if !guarded {
             tracked.facts.set(Facts::REMOVAL, false);
             tracked.facts.set(Facts::REMOVAL_SENT, false);
-        }
-        if self.lets_go_of_everything() && guarded {
-            tracked.stage = Stage::Waived;
         }
         self.queue_work(slot, tracked);
     }
@@ -227,48 +233,45 @@ impl JobMachine {
     }
 
     /// The stage of a Pod with finalizer that is not yet being counted.
-    fn first_stage(&mut self, slot: Slot, pod: &PodRecord) -> Stage {
+    fn first_stage(&mut self, slot: Slot, tracked: &Tracked, pod: &PodRecord) -> Stage {
         if let Some(end) = self.uncounted.end_of(pod.uid) {
             self.uncounted.add(pod.uid, end, Some(slot));
             return Stage::Listed(end);
         }
-        let Some(end) = self.ended_how(pod) else {
-            return Stage::Live;
-        };
-        let stage = self.end(slot, pod, end);
-        match end {
-            _ if stage == Stage::Waived => {}
-            End::Success => self.batch.success(pod.finished_at()),
-            End::Failure => self.batch.failure(pod.finished_at()),
+        match self.ended_how(pod) {
+            None => Stage::Live,
+            Some(_) if self.is_misfit(tracked) => Stage::Waived,
+            Some(End::Success) => {
+                self.batch.success(pod.finished_at());
+                self.succeed(slot, tracked)
+            }
+            Some(End::Failure) => {
+                self.batch.failure(pod.finished_at());
+                self.fail(slot, tracked, pod)
+            }
         }
-        stage
     }
 
-    /// Queues a Pod that ended for the next status write, or waives it.
-    fn end(&mut self, slot: Slot, pod: &PodRecord, end: End) -> Stage {
-        if !self.spec.is_indexed() {
+    /// Queues a Pod that succeeded for the next status write. A success of an index that has failed
+    /// for good comes too late: the server would refuse to have both.
+    fn succeed(&mut self, slot: Slot, tracked: &Tracked) -> Stage {
+        let index = tracked.index.map(CompactIndex::get);
+        let Some(index) = index.filter(|_| self.spec.is_indexed()) else {
             self.ended_pods.by_uid.push_back(slot);
-            return Stage::Ended(end);
+            return Stage::Ended(End::Success);
+        };
+        if self.index_has_failed(tracked) {
+            return Stage::Waived;
         }
-        match pod
-            .index
-            .map(|index| index.get())
-            .filter(|index| self.indexes.is_valid(*index))
-        {
-            None => Stage::Waived,
-            Some(index) if end == End::Success => {
-                self.indexes.complete(index);
-                if self.indexes.is_stored(index) {
-                    return Stage::Listed(end);
-                }
-                self.ended_pods.by_index.push(slot);
-                Stage::Ended(end)
-            }
-            Some(_) => {
-                self.ended_pods.by_uid.push_back(slot);
-                Stage::Ended(end)
-            }
+        if self.indexes.complete(index) {
+            self.count_success(index);
+            self.release_retained(index);
         }
+        if self.indexes.is_stored(index) {
+            return Stage::Listed(End::Success);
+        }
+        self.ended_pods.by_index.push(slot);
+        Stage::Ended(End::Success)
     }
 
     /// How a Pod ended, if it has, by the Job's rule for Pods that are being deleted.
@@ -285,13 +288,15 @@ impl JobMachine {
     }
 
     /// Once a verdict stands and no Pod is active, the Pods that have not ended are let go: counted
-    /// as failed when the Job fails, not counted when it succeeds.
-    pub(super) fn settle_live(&mut self, verdict: &Verdict) {
+    /// as failed when the Job fails and no policy has them ignored, not counted when it succeeds.
+    pub(super) fn settle_live(&mut self, verdict: &Verdict, pods: &PodTable) {
         for slot in self.tally.live_slots.clone() {
             let slot = Slot(slot);
-            let valid = !self.is_misfit(&self.tracked[slot.at()]);
+            let waived = verdict.success
+                || self.is_misfit(&self.tracked[slot.at()])
+                || pods.get(slot).is_some_and(|pod| self.is_exempt(pod));
             self.restage(slot, |machine| {
-                if verdict.success || (machine.spec.is_indexed() && !valid) {
+                if waived {
                     return Stage::Shed;
                 }
                 machine.ended_pods.by_uid.push_back(slot);
@@ -351,6 +356,7 @@ impl JobMachine {
     fn share(&mut self, slot: Slot, tracked: &Tracked, more: bool) {
         self.tally
             .share(slot, tracked, self.is_misfit(tracked), more);
+        self.share_active(tracked, more);
         let Some(index) = tracked.index.filter(|_| self.holds_index(tracked)) else {
             return;
         };
@@ -374,6 +380,12 @@ impl JobMachine {
             && tracked
                 .index
                 .is_none_or(|index| !self.indexes.is_valid(index.get()))
+    }
+
+    /// Whether a Pod's index has failed for good.
+    fn index_has_failed(&self, tracked: &Tracked) -> bool {
+        let index = tracked.index.map(CompactIndex::get);
+        index.is_some_and(|index| self.indexes.has_failed(index))
     }
 
     /// Queues the removal of a finalizer that may go, and the deletion of a condemned Pod whose

@@ -1,6 +1,6 @@
 //! What a Job machine hears of its own writes, and what it asks for.
 
-use crate::model::{JobStatus, PodSuffix, Slot};
+use crate::model::{FailureCounts, JobStatus, PodSuffix, Slot};
 
 /// What to do. Carries no handle; whoever carries it out answers with an [`Outcome`], but for
 /// [`Effect::Report`].
@@ -24,6 +24,8 @@ pub enum Effect {
 pub struct NewPod {
     /// Its completion index, for Indexed Jobs.
     pub index: Option<u32>,
+    /// How often its index failed before, for Jobs that limit failures by index.
+    pub failures: Option<FailureCounts>,
     /// The end of its name.
     pub suffix: PodSuffix,
     /// An earlier attempt with this very name had no clear answer: if the name is taken now, the

@@ -1,11 +1,13 @@
 //! Compares what the machine keeps by change with what a look at all Pods gives; for tests.
 
-use crate::model::{PodTable, Slot};
+use crate::model::{CompactIndex, PodTable, Slot};
 
 use super::{
     JobMachine,
+    holders::Holders,
     steer::CreationState,
-    tracked::{Stage, Tally},
+    success_policy::Successes,
+    tracked::{Facts, Stage, Tally},
 };
 
 impl JobMachine {
@@ -19,11 +21,21 @@ impl JobMachine {
             .values()
             .filter_map(|one| one.index)
             .collect();
+        let mut retained: Vec<(u32, Slot)> = Vec::new();
+        let mut active = Holders::default();
         for (at, tracked) in self.tracked.iter().enumerate() {
             let slot = Slot(u32::try_from(at).expect("fewer than 2^32 Pods"));
             tally.share(slot, tracked, self.is_misfit(tracked), true);
             let held = tracked.index.filter(|_| self.holds_index(tracked));
             holders.extend(held.map(|index| index.get()));
+            if let Some(index) = tracked.index.map(CompactIndex::get) {
+                if tracked.stage == Stage::Retained {
+                    retained.push((index, slot));
+                }
+                if self.spec.per_index.is_some() && tracked.has(Facts::ACTIVE) {
+                    active.take(index);
+                }
+            }
             match pods.get(slot) {
                 Some(pod) => {
                     assert!(
@@ -41,7 +53,18 @@ impl JobMachine {
         }
         assert_eq!(self.tally, tally, "a sum has drifted");
         assert!(self.uncounted.adds_up(), "{:?}", self.uncounted);
-        assert!(self.indexes.agree_with(holders), "{:?}", self.indexes);
+        assert!(self.indexes.agree_with(&holders), "{:?}", self.indexes);
+        assert!(
+            self.retention.agrees_with(&retained, &active),
+            "{:?}, {retained:?}",
+            self.retention
+        );
+        for (index, slot) in retained {
+            let needless = active.contains(index) || self.indexes.is_over(index);
+            assert!(!needless, "{slot:?} is kept for {index}");
+        }
+        let successes = Successes::new(self.spec.success.as_ref(), self.indexes.completed());
+        assert_eq!(self.successes, successes, "a success was lost");
         for (state, kept) in [
             (CreationState::Doubtful, self.doubtful),
             (CreationState::Void, self.void),

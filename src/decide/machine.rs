@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::model::{Job, JobSpec, JobStatus, Limits, PodSuffix, PodTable, Slot, Time};
+use crate::model::{
+    CompletionMode, Job, JobKey, JobSpec, JobStatus, Limits, PodSuffix, PodTable, Slot, Time,
+};
 
 use super::{
     Effect, Outcome, Report, Verdict,
@@ -11,8 +13,10 @@ use super::{
     gate::Gate,
     indexes::Indexes,
     ramp::Ramp,
+    retention::Retention,
     status::Writing,
     steer::{Creation, CreationState},
+    success_policy::Successes,
     tracked::{Facts, Stage, Tally, Tracked},
 };
 
@@ -30,6 +34,7 @@ use super::{
 #[derive(Debug)]
 pub struct JobMachine {
     pub(super) limits: Limits,
+    pub(super) key: JobKey,
     pub(super) spec: JobSpec,
     pub(super) deleting: bool,
     gone: bool,
@@ -44,12 +49,16 @@ pub struct JobMachine {
     /// The verdict that stands: active Pods are deleted. It stays even if what led to it (restarts
     /// of Pods that are gone by now) can no longer be seen.
     pub(super) ending: Option<Verdict>,
+    /// What the first Pod led to that fails the Job by the podFailurePolicy.
+    pub(super) fail_job: Option<Verdict>,
 
     pub(super) tracked: Vec<Tracked>,
     /// Pods to be looked at again in the next `decide`.
     pub(super) revisit: Vec<Slot>,
     pub(super) tally: Tally,
     pub(super) indexes: Indexes,
+    pub(super) successes: Successes,
+    pub(super) retention: Retention,
     pub(super) uncounted: UncountedList,
     pub(super) ended_pods: EndedPods,
     pub(super) batch: EndedBatch,
@@ -79,7 +88,7 @@ pub struct JobMachine {
     pub(super) stale_since: Option<Time>,
     pub(super) status_gate: Gate,
 
-    reported_unsupported: bool,
+    reported_left_alone: bool,
     pub(super) effects: VecDeque<Effect>,
     timeout: Option<(Time, &'static str)>,
 }
@@ -120,8 +129,10 @@ impl JobMachine {
             .conditions
             .iter()
             .find(|condition| condition.is(crate::model::ConditionKind::Suspended));
+        let indexes = Indexes::new(completions, &job.status, job.spec.per_index.is_some());
         Self {
             limits,
+            key: job.key.clone(),
             spec: job.spec.clone(),
             deleting: job.deleting,
             gone: false,
@@ -130,10 +141,13 @@ impl JobMachine {
             suspended: suspended.map(|condition| condition.is_true()),
             announced: None,
             ending: None,
+            fail_job: None,
             tracked: Vec::new(),
             revisit: Vec::new(),
             tally: Tally::default(),
-            indexes: Indexes::new(completions, &job.status.completed_indexes),
+            successes: Successes::new(job.spec.success.as_ref(), indexes.completed()),
+            indexes,
+            retention: Retention::default(),
             uncounted: UncountedList::new(job.status.uncounted.as_ref()),
             ended_pods: EndedPods::default(),
             batch: EndedBatch::default(),
@@ -156,24 +170,25 @@ impl JobMachine {
             stale_since: None,
             status_gate: Gate::new(limits.retry_backoff),
             status: job.status.clone(),
-            reported_unsupported: false,
+            reported_left_alone: false,
             effects: VecDeque::new(),
             timeout: None,
         }
     }
 
     /// The machine that takes over after this one, with what cannot be read from the store: the
-    /// failures in a row, a verdict that Pods were deleted for, and creations of which nobody knows
-    /// whether they happened.
+    /// failures in a row, what Pods led to that may be gone (a verdict that Pods were deleted for, a
+    /// Pod that failed the Job), and creations of which nobody knows whether they happened.
     #[must_use]
     pub fn successor(&self, job: &Job) -> Self {
         let mut next = Self::new(job, self.limits, self.seed);
         next.suffixes_used = self.suffixes_used;
+        next.fail_job.clone_from(&self.fail_job);
         next.failures = self.failures_stored;
         next.failures_stored = self.failures_stored;
         next.status_gate = self.status_gate.clone();
         next.create_gate = self.create_gate.clone();
-        next.reported_unsupported = self.reported_unsupported;
+        next.reported_left_alone = self.reported_left_alone;
         if self.ends_badly() {
             // Pods were deleted for it, and with them what led to it may have gone.
             next.ending.clone_from(&self.ending);
@@ -197,10 +212,7 @@ impl JobMachine {
     /// Takes in a newer version of the Job. Not to be called while a status write is under way:
     /// what it brings may be that very write.
     pub fn handle_job(&mut self, job: &Job) {
-        let same_rules = job.spec.completions == self.spec.completions
-            && job.spec.mode == self.spec.mode
-            && job.spec.pod_replacement == self.spec.pod_replacement;
-        self.outdated |= !same_rules || job.status != self.status;
+        self.outdated |= !has_same_rules(&self.spec, &job.spec) || job.status != self.status;
         if self.outdated {
             return;
         }
@@ -219,6 +231,7 @@ impl JobMachine {
 
     /// Lets every Pod go that has its finalizer, uncounted.
     pub(super) fn let_go_of_all(&mut self) {
+        self.retention.clear();
         let slots = 0..u32::try_from(self.tracked.len()).unwrap_or(u32::MAX);
         for slot in slots.map(Slot) {
             if self.tracked[slot.at()].has(Facts::FINALIZER) {
@@ -312,6 +325,9 @@ impl JobMachine {
         }
         let mut verdict = self.verdict(now);
         self.ending.clone_from(&verdict);
+        if verdict.is_some() || self.deleting {
+            self.release_all_retained();
+        }
         if self.deleting && !self.ends_badly() {
             self.waive_live();
         }
@@ -328,7 +344,7 @@ impl JobMachine {
         }
         match verdict {
             Some(verdict) if self.tally.active == 0 && self.creations.is_empty() => {
-                self.settle_live(&verdict);
+                self.settle_live(&verdict, pods);
                 self.status_is_stale |= self.announced.is_none();
                 self.announced = Some(verdict);
             }
@@ -378,20 +394,14 @@ impl JobMachine {
         if self.lets_go_of_everything() {
             return false;
         }
-        let report = if self.spec.mode == crate::model::CompletionMode::Unrecognized {
-            Report::warning(
-                "UnknownCompletionMode",
-                "Skipped Job sync because completion mode is unknown",
-            )
-        } else if let Some(field) = self.spec.unsupported {
-            Report::warning(
-                "UnsupportedField",
-                &format!("Skipped Job sync because {field} is not supported yet"),
-            )
-        } else {
+        if self.spec.mode != CompletionMode::Unrecognized {
             return false;
-        };
-        if !std::mem::replace(&mut self.reported_unsupported, true) {
+        }
+        let report = Report::warning(
+            "UnknownCompletionMode",
+            "Skipped Job sync because completion mode is unknown",
+        );
+        if !std::mem::replace(&mut self.reported_left_alone, true) {
             self.report(report);
         }
         true
@@ -447,6 +457,12 @@ impl JobMachine {
                 "pod creation backoff",
             ),
             (
+                self.retention
+                    .next_due()
+                    .filter(|_| creates && self.missing > 0),
+                "index backoff",
+            ),
+            (
                 self.create_gate
                     .opens_at(now)
                     .filter(|_| creates && self.doubtful > 0),
@@ -466,6 +482,17 @@ impl JobMachine {
             .filter_map(|(at, why)| Some((at?, why)))
             .min_by_key(|(at, _)| *at);
     }
+}
+
+/// Whether two specs of a Job are alike in what a machine is built on.
+fn has_same_rules(one: &JobSpec, other: &JobSpec) -> bool {
+    let by_index = |spec: &JobSpec| spec.per_index.map(|limit| limit.backoff_limit);
+    one.completions == other.completions
+        && one.mode == other.mode
+        && one.pod_replacement == other.pod_replacement
+        && one.pod_failure == other.pod_failure
+        && one.success == other.success
+        && by_index(one) == by_index(other)
 }
 
 impl Lane {

@@ -5,19 +5,24 @@
 //! a Job because of one Pod's event.
 //!
 //! Read first: [`JobMachine`], then `steer` (Pods wanted), `account` (Pods counted), `verdict`
-//! (how it ends), `status` (what is written). The rules are those of Kubernetes' Job controller.
+//! (how it ends), `status` (what is written); then the
+//! policies: `failure_policy`, `retention` (failures index by index), `success_policy`. The rules are those of Kubernetes' Job controller.
 
 mod account;
 mod alphabet;
 mod backoff;
 mod check;
+mod failure_policy;
 mod gate;
+mod holders;
 mod indexes;
 mod machine;
 mod ramp;
 mod rank;
+mod retention;
 mod status;
 mod steer;
+mod success_policy;
 mod tracked;
 mod verdict;
 

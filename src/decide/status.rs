@@ -125,6 +125,7 @@ impl JobMachine {
         let counted = self.count_released(&mut next);
         let named = self.name_ended(pods);
         let indexed = self.name_indexed(&mut next);
+        next.failed_indexes = self.indexes.failed_text();
         let list = |end| {
             let new = named.iter().filter(move |(_, ended, _)| *ended == end);
             self.uncounted
@@ -194,7 +195,7 @@ impl JobMachine {
         if !self.spec.is_indexed() {
             return Vec::new();
         }
-        next.completed_indexes = self.indexes.text();
+        next.completed_indexes = self.indexes.completed_text();
         self.indexes.begin_store();
         next.succeeded = self.indexes.completed_len();
         let mut indexed = std::mem::take(&mut self.ended_pods.by_index);

@@ -6,7 +6,9 @@
 
 use std::time::Duration;
 
-use crate::model::{CompactIndex, PodRecord, PodReplacement, PodSuffix, PodTable, Slot, Time};
+use crate::model::{
+    CompactIndex, FailureCounts, PodRecord, PodReplacement, PodSuffix, PodTable, Slot, Time,
+};
 
 use super::{
     CreateError, Effect, JobMachine, NewPod, rank,
@@ -25,6 +27,7 @@ const DOUBTFUL_CREATION_LIFE: Duration = Duration::from_secs(90);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Creation {
     pub(super) index: Option<u32>,
+    failures: Option<FailureCounts>,
     pub(super) state: CreationState,
     /// An earlier attempt had no clear answer: a refusal of a later one says nothing of the first.
     doubted: bool,
@@ -125,6 +128,7 @@ impl JobMachine {
     }
 
     fn create_missing(&mut self, now: Time) {
+        self.retention.expire(now);
         let active = self.tally.active + self.creations_len();
         let going = match self.spec.pod_replacement {
             PodReplacement::Failed => self.tally.terminating,
@@ -136,15 +140,18 @@ impl JobMachine {
             return;
         }
         let count = self.ramp.room(self.creations_under_way()).min(self.missing);
+        let chosen: Vec<Option<u32>> = if self.spec.is_indexed() {
+            let waiting = self.retention.waiting();
+            let chosen = self.indexes.choose(self.missing, count, waiting);
+            chosen.into_iter().map(Some).collect()
+        } else {
+            vec![None; count as usize]
+        };
+        let count = u32::try_from(chosen.len()).expect("no more than are missing");
         self.ramp.sent(count);
-        for _ in 0..count {
-            let index = match self.spec.is_indexed().then(|| self.indexes.lowest_free()) {
-                Some(None) => break,
-                Some(index) => index,
-                None => None,
-            };
+        self.missing -= count;
+        for index in chosen {
             self.create(index);
-            self.missing -= 1;
         }
     }
 
@@ -159,16 +166,21 @@ impl JobMachine {
         if let Some(index) = index {
             self.indexes.take(index);
         }
+        let failures = index
+            .filter(|_| self.spec.per_index.is_some())
+            .map(|index| self.retention.failures(index));
         self.creations.insert(
             suffix,
             Creation {
                 index,
+                failures,
                 state: CreationState::Sent,
                 doubted: false,
             },
         );
         self.effects.push_back(Effect::CreatePod(NewPod {
             index,
+            failures,
             suffix,
             doubtful: false,
         }));
@@ -184,6 +196,7 @@ impl JobMachine {
                 creation.state = CreationState::Sent;
                 self.effects.push_back(Effect::CreatePod(NewPod {
                     index: creation.index,
+                    failures: creation.failures,
                     suffix: *suffix,
                     doubtful: true,
                 }));
@@ -194,7 +207,10 @@ impl JobMachine {
 
     /// Until when no Pod may be created, because Pods or creations failed.
     pub(super) fn create_blocked_until(&self, now: Time) -> Option<Time> {
-        let backoff = self.failures.until(self.limits.pod_failure_backoff, now);
+        let backoff = match self.spec.per_index {
+            Some(_) => None,
+            None => self.failures.until(self.limits.pod_failure_backoff, now),
+        };
         backoff.max(self.create_gate.opens_at(now))
     }
 

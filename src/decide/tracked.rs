@@ -20,6 +20,8 @@ pub(super) enum Stage {
     /// Nothing to count: it has not ended, or it came without our finalizer.
     #[default]
     Live,
+    /// It failed and is kept until its index has a new Pod.
+    Retained,
     /// It ended and waits for the next status write.
     Ended(End),
     /// A status write that has it is under way.
@@ -35,10 +37,25 @@ pub(super) enum Stage {
     Settled,
 }
 
+/// What the Job's podFailurePolicy says of a failed Pod.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Ruling {
+    /// It was not judged: it has not failed.
+    #[default]
+    Open,
+    /// It counts.
+    Counts,
+    /// It does not count.
+    Ignored,
+    /// It counts, and its index has failed for good.
+    FailsIndex,
+}
+
 /// One Pod, as the machine last saw it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tracked {
     pub(super) stage: Stage,
+    pub(super) ruling: Ruling,
     pub(super) facts: Facts,
     pub(super) index: Option<CompactIndex>,
     restarts: u32,
@@ -122,6 +139,8 @@ pub(super) struct Tally {
     pub(super) ended: [u32; 2],
     /// Pods in [`Stage::Listing`] likewise.
     pub(super) listing: [u32; 2],
+    /// Pods in [`Stage::Retained`] that count.
+    pub(super) retained: u32,
     /// Active Pods of an Indexed Job without a valid index.
     pub(super) misfits: u32,
     /// The active Pods.
@@ -153,6 +172,7 @@ impl Tally {
         match pod.stage {
             Stage::Ended(end) => add(&mut self.ended[end as usize], true),
             Stage::Listing(end) => add(&mut self.listing[end as usize], true),
+            Stage::Retained => add(&mut self.retained, pod.ruling != Ruling::Ignored),
             Stage::Live | Stage::Listed(_) | Stage::Shed | Stage::Waived | Stage::Settled => {}
         }
         if more {

@@ -1,6 +1,6 @@
 //! How a Job ends.
 //!
-//! Source: job-controller rules 2.3, 2.4 and 2.6. The first test that holds decides; failure is
+//! Source: job-controller rules 2.3, 2.4, 2.6 and 6.2. The first test that holds decides; failure is
 //! tested before success.
 
 use crate::model::{Condition, ConditionKind, RestartPolicy, Time};
@@ -19,7 +19,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    fn failed(reason: &str, message: &str) -> Self {
+    pub(super) fn failed(reason: &str, message: &str) -> Self {
         Self {
             success: false,
             reason: reason.into(),
@@ -27,12 +27,19 @@ impl Verdict {
         }
     }
 
-    pub(super) fn completions_reached() -> Self {
+    pub(super) fn succeeded(reason: &str, message: &str) -> Self {
         Self {
             success: true,
-            reason: "CompletionsReached".into(),
-            message: "Reached expected number of succeeded pods".into(),
+            reason: reason.into(),
+            message: message.into(),
         }
+    }
+
+    pub(super) fn completions_reached() -> Self {
+        Self::succeeded(
+            "CompletionsReached",
+            "Reached expected number of succeeded pods",
+        )
     }
 
     fn stored(condition: &Condition, success: bool) -> Self {
@@ -74,8 +81,11 @@ impl JobMachine {
             .or_else(|| stored(ConditionKind::FailureTarget, false))
             .or_else(|| self.announced.clone())
             .or_else(|| self.ending.clone())
+            .or_else(|| self.fail_job.clone())
             .or_else(|| self.backoff_limit_verdict())
             .or_else(|| self.deadline_verdict(now))
+            .or_else(|| self.failed_indexes_verdict())
+            .or_else(|| self.success_policy_verdict())
     }
 
     fn backoff_limit_verdict(&self) -> Option<Verdict> {
@@ -102,6 +112,20 @@ impl JobMachine {
         })
     }
 
+    fn failed_indexes_verdict(&self) -> Option<Verdict> {
+        let limit = self.spec.per_index?;
+        let failed = self.indexes.failed_len();
+        if limit.max_failed_indexes.is_some_and(|most| failed > most) {
+            return Some(Verdict::failed(
+                "MaxFailedIndexesExceeded",
+                "Job has exceeded the specified maximal number of failed indexes",
+            ));
+        }
+        let over = failed + self.indexes.completed_len();
+        (failed > 0 && self.spec.completions.is_some_and(|wanted| over >= wanted))
+            .then(|| Verdict::failed("FailedIndexes", "Job has failed indexes"))
+    }
+
     /// When the Job's deadline passes, if its clock runs.
     pub(super) fn deadline_at(&self) -> Option<Time> {
         if self.spec.suspend {
@@ -123,7 +147,7 @@ impl JobMachine {
 
     /// Failed Pods, counted by the server or not yet.
     pub(super) fn failed_total(&self) -> u32 {
-        self.status.failed + self.ended_uncounted(End::Failure)
+        self.status.failed + self.ended_uncounted(End::Failure) + self.tally.retained
     }
 
     /// Succeeded Pods, or for an Indexed Job indexes, counted by the server or not yet.

@@ -6,7 +6,11 @@ use compact_str::CompactString;
 
 /// The UID of an API object, which the API server makes as a UUID: 16 bytes, not 36.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Uid(u128);
+pub struct Uid {
+    // Two halves, not one number: that would make every record a multiple of 16 bytes.
+    high: u64,
+    low: u64,
+}
 
 impl Uid {
     /// Reads the usual text form; `None` for anything that would not print back the same.
@@ -30,23 +34,26 @@ impl Uid {
             };
             value = value << 4 | u128::from(digit);
         }
-        Some(Self(value))
+        Some(Self::from_u128(value))
     }
 
     /// A UID from its number, for tests and simulations.
     pub const fn from_u128(value: u128) -> Self {
-        Self(value)
+        Self {
+            high: (value >> 64) as u64,
+            low: value as u64,
+        }
     }
 
     /// The number, for hashing.
     pub const fn as_u128(self) -> u128 {
-        self.0
+        (self.high as u128) << 64 | self.low as u128
     }
 }
 
 impl fmt::Display for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let v = self.0;
+        let v = self.as_u128();
         write!(
             f,
             "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",

@@ -11,6 +11,8 @@ use roaring::RoaringBitmap;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IndexSet(RoaringBitmap);
 
+impl Eq for IndexSet {}
+
 impl IndexSet {
     /// The empty set.
     pub fn new() -> Self {
@@ -73,6 +75,16 @@ impl IndexSet {
     /// The lowest index.
     pub fn min(&self) -> Option<u32> {
         self.0.min()
+    }
+
+    /// How many indexes there are up to and including this one.
+    pub fn rank(&self, index: u32) -> u32 {
+        u32::try_from(self.0.rank(index)).unwrap_or(u32::MAX)
+    }
+
+    /// Whether no index is in both sets.
+    pub fn is_disjoint(&self, other: &Self) -> bool {
+        self.0.is_disjoint(&other.0)
     }
 
     /// The indexes, ascending.

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use compact_str::CompactString;
 
-use super::{JobKey, Time, Uid};
+use super::{JobKey, PerIndexLimit, PodFailurePolicy, SuccessPolicy, Time, Uid};
 
 /// A Job.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,9 +46,12 @@ pub struct JobSpec {
     pub restart_policy: RestartPolicy,
     /// When a Pod that goes away is replaced.
     pub pod_replacement: PodReplacement,
-    /// A field of the spec whose rule lakh does not implement; the Job is then left alone, with a
-    /// Warning event, rather than run by wrong rules.
-    pub unsupported: Option<&'static str>,
+    /// What is done with failed Pods, by how they failed.
+    pub pod_failure: Option<PodFailurePolicy>,
+    /// How many failures are borne index by index.
+    pub per_index: Option<PerIndexLimit>,
+    /// Which successes are enough.
+    pub success: Option<SuccessPolicy>,
     /// The controller that manages the Job, if the field is set.
     pub managed_by: Option<CompactString>,
 }
@@ -65,7 +68,9 @@ impl Default for JobSpec {
             suspend: false,
             restart_policy: RestartPolicy::Never,
             pod_replacement: PodReplacement::TerminatingOrFailed,
-            unsupported: None,
+            pod_failure: None,
+            per_index: None,
+            success: None,
             managed_by: None,
         }
     }

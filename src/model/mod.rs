@@ -4,6 +4,7 @@
 //! Must not: use any other module of ours, read a clock, or do IO.
 
 mod backoff;
+mod failure;
 mod ids;
 mod index_set;
 mod job;
@@ -11,9 +12,11 @@ mod limits;
 pub mod names;
 mod pod;
 mod pod_table;
+mod policy;
 mod time;
 
 pub use backoff::Exponential;
+pub use failure::{FailedContainer, FailureCounts, FailureFacts};
 pub use ids::{JobKey, Slot, Uid};
 pub use index_set::IndexSet;
 pub use job::{
@@ -24,4 +27,8 @@ pub use limits::Limits;
 pub use names::PodSuffix;
 pub use pod::{CompactIndex, PodFlags, PodName, PodPhase, PodRecord};
 pub use pod_table::PodTable;
+pub use policy::{
+    CodeOperator, FailureAction, FailureRule, FailureTest, PerIndexLimit, PodFailurePolicy,
+    SuccessPolicy, SuccessRule,
+};
 pub use time::Time;

@@ -6,7 +6,7 @@ use std::fmt;
 
 use compact_str::CompactString;
 
-use super::{Time, Uid};
+use super::{FailureFacts, Time, Uid};
 
 /// Where a Pod is in its life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -128,10 +128,12 @@ pub struct PodRecord {
     pub phase: PodPhase,
     /// Yes-or-no facts.
     pub flags: PodFlags,
+    /// How it failed, once it has or is about to end.
+    pub failure: Option<Box<FailureFacts>>,
 }
 
-/// A record stays this small: 100,000 of them are 8 MB.
-const _: () = assert!(size_of::<PodRecord>() <= 80, "a Pod's record has grown");
+/// A record stays this small: 100,000 of them are 9 MB.
+const _: () = assert!(size_of::<PodRecord>() <= 88, "a Pod's record has grown");
 
 impl PodRecord {
     /// Whether a flag is set.

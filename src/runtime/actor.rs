@@ -12,7 +12,7 @@ use std::{
 };
 
 use crate::{
-    decide::{Effect, JobMachine, NewPod, Report},
+    decide::{Effect, JobMachine, Report},
     model::{Job, JobKey, JobSpec, JobStatus, Limits, PodFlags, PodTable, Slot, Time, Uid},
     wire::PodTemplate,
 };
@@ -198,17 +198,11 @@ fn carry_out(
         (pod.map(|pod| pod.uid).unwrap_or_default(), name)
     };
     let op = match effect {
-        Effect::CreatePod(NewPod {
-            index,
-            suffix,
-            doubtful,
-        }) => {
+        Effect::CreatePod(pod) => {
             let Some((_, template)) = job else { return };
             Op::Create {
                 template: Arc::clone(template),
-                index,
-                suffix,
-                doubtful,
+                pod,
             }
         }
         Effect::DeletePod(slot) => {

@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 
 use crate::{
     cluster::{Client, Patch},
-    decide::{CreateError, Outcome, Report},
+    decide::{CreateError, NewPod, Outcome, Report},
     model::{CompactIndex, JobKey, JobStatus, PodFlags, PodName, PodRecord, PodSuffix, Slot, Uid},
     queue::FairQueue,
     wire::{self, ApiError, Controller, ErrorKind, PodDecoder, PodTemplate, paths},
@@ -43,9 +43,7 @@ pub(super) enum Op {
     /// A new Pod.
     Create {
         template: Arc<Result<PodTemplate, String>>,
-        index: Option<u32>,
-        suffix: PodSuffix,
-        doubtful: bool,
+        pod: NewPod,
     },
     /// The end of a Pod.
     Delete {
@@ -172,15 +170,7 @@ impl Writer {
 
     async fn perform(&self, write: &Write) -> Outcome {
         match &write.op {
-            Op::Create {
-                template,
-                index,
-                suffix,
-                doubtful,
-            } => {
-                self.create(write, template, *index, *suffix, *doubtful)
-                    .await
-            }
+            Op::Create { template, pod } => self.create(write, template, *pod).await,
             Op::Delete { slot, uid, name } => self.delete(write, *slot, *uid, name).await,
             Op::RemoveFinalizer { slot, uid, name } => {
                 self.remove_finalizer(write, *slot, *uid, name).await
@@ -193,10 +183,14 @@ impl Writer {
         &self,
         write: &Write,
         template: &Result<PodTemplate, String>,
-        index: Option<u32>,
-        suffix: PodSuffix,
-        doubtful: bool,
+        pod: NewPod,
     ) -> Outcome {
+        let NewPod {
+            index,
+            suffix,
+            failures,
+            doubtful,
+        } = pod;
         let key = &write.key;
         let template = match template {
             Ok(template) => template,
@@ -205,7 +199,7 @@ impl Writer {
                 return Outcome::PodNotCreated(suffix, CreateError::Refused);
             }
         };
-        let (name, body) = template.pod(index, suffix);
+        let (name, body) = template.pod(index, failures, suffix);
         let path = paths::pods(Some(&key.namespace));
         let result = self
             .call("create", "pods", || self.client.create(&path, body.clone()))

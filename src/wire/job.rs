@@ -7,9 +7,14 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::model::{
-    CompletionMode, Condition, Job, JobKey, JobSpec, JobStatus, PodReplacement, RestartPolicy,
-    Time, Uid, Uncounted,
+    CompletionMode, Condition, Job, JobKey, JobSpec, JobStatus, PerIndexLimit, PodReplacement,
+    RestartPolicy, Time, Uid, Uncounted,
 };
+
+use super::policy::{FailurePolicyJson, SuccessPolicyJson};
+
+/// What the API server makes of an unset `backoffLimit` when each index has its own.
+const NO_LIMIT: u32 = i32::MAX as u32;
 
 /// A Job and the JSON of its Pod template, untouched.
 #[derive(Clone, Debug)]
@@ -50,14 +55,15 @@ fn spec(spec: &Spec, template: &Template) -> JobSpec {
         (None, None) => Some(1),
         (completions, _) => completions,
     };
-    let unsupported = [
-        (spec.pod_failure_policy.is_some(), "spec.podFailurePolicy"),
-        (
-            spec.backoff_limit_per_index.is_some(),
-            "spec.backoffLimitPerIndex",
-        ),
-        (spec.success_policy.is_some(), "spec.successPolicy"),
-    ];
+    let indexes = completions.filter(|_| spec.completion_mode.as_deref() == Some("Indexed"));
+    let per_index = spec
+        .backoff_limit_per_index
+        .filter(|_| indexes.is_some())
+        .map(|backoff_limit| PerIndexLimit {
+            backoff_limit,
+            max_failed_indexes: spec.max_failed_indexes,
+        });
+    let backoff_limit = if per_index.is_some() { NO_LIMIT } else { 6 };
     JobSpec {
         parallelism,
         completions,
@@ -66,7 +72,7 @@ fn spec(spec: &Spec, template: &Template) -> JobSpec {
             Some("Indexed") => CompletionMode::Indexed,
             Some(_) => CompletionMode::Unrecognized,
         },
-        backoff_limit: spec.backoff_limit.unwrap_or(6),
+        backoff_limit: spec.backoff_limit.unwrap_or(backoff_limit),
         active_deadline: spec.active_deadline_seconds.map(Duration::from_secs),
         suspend: spec.suspend.unwrap_or(false),
         restart_policy: match template.spec.restart_policy.as_deref() {
@@ -78,10 +84,16 @@ fn spec(spec: &Spec, template: &Template) -> JobSpec {
             _ if spec.pod_failure_policy.is_some() => PodReplacement::Failed,
             _ => PodReplacement::TerminatingOrFailed,
         },
-        unsupported: unsupported
-            .iter()
-            .find(|(set, _)| *set)
-            .map(|(_, field)| *field),
+        pod_failure: spec
+            .pod_failure_policy
+            .as_ref()
+            .map(FailurePolicyJson::read),
+        per_index,
+        success: spec
+            .success_policy
+            .as_ref()
+            .zip(indexes)
+            .map(|(policy, completions)| policy.read(completions)),
         managed_by: spec.managed_by.clone(),
     }
 }
@@ -168,9 +180,10 @@ struct Spec {
     suspend: Option<bool>,
     pod_replacement_policy: Option<String>,
     managed_by: Option<CompactString>,
-    pod_failure_policy: Option<serde::de::IgnoredAny>,
-    backoff_limit_per_index: Option<serde::de::IgnoredAny>,
-    success_policy: Option<serde::de::IgnoredAny>,
+    pod_failure_policy: Option<FailurePolicyJson>,
+    backoff_limit_per_index: Option<u32>,
+    max_failed_indexes: Option<u32>,
+    success_policy: Option<SuccessPolicyJson>,
     template: Box<RawValue>,
 }
 
@@ -224,6 +237,7 @@ struct JobCondition {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::SuccessRule;
 
     #[test]
     fn a_job_with_what_the_server_leaves_out() {
@@ -249,6 +263,41 @@ mod tests {
             decode_job(json).expect("a good Job").job.spec.completions,
             None
         );
+    }
+
+    fn spec_of(spec: &str) -> JobSpec {
+        let json = format!(
+            r#"{{"metadata":{{"uid":"0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9",
+            "resourceVersion":"7"}},"spec":{{{spec},"template":{{}}}}}}"#
+        );
+        decode_job(&json).expect("a good Job").job.spec
+    }
+
+    #[test]
+    fn policies_change_defaults() {
+        let spec = spec_of(
+            r#""completionMode":"Indexed","completions":5,"backoffLimitPerIndex":1,
+            "maxFailedIndexes":2,"podFailurePolicy":{"rules":[]},
+            "successPolicy":{"rules":[{"succeededIndexes":"3-9"}]}"#,
+        );
+        assert_eq!(spec.pod_replacement, PodReplacement::Failed);
+        assert_eq!(spec.backoff_limit, NO_LIMIT);
+        let limit = PerIndexLimit {
+            backoff_limit: 1,
+            max_failed_indexes: Some(2),
+        };
+        assert_eq!(spec.per_index, Some(limit));
+        let rules = spec.success.expect("a success policy").rules;
+        assert_eq!(rules, [SuccessRule::new(Some("3,4"), None, 5)]);
+    }
+
+    #[test]
+    fn policies_for_indexes_need_indexes() {
+        let spec =
+            spec_of(r#""backoffLimitPerIndex":1,"successPolicy":{"rules":[{"succeededCount":1}]}"#);
+        assert_eq!((spec.per_index, spec.success), (None, None));
+        assert_eq!(spec.backoff_limit, 6);
+        assert_eq!(spec.pod_replacement, PodReplacement::TerminatingOrFailed);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod error;
 mod job;
 pub mod paths;
 mod pod;
+mod policy;
 mod status;
 mod template;
 mod timestamp;
@@ -24,6 +25,12 @@ pub const TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 
 /// Annotation and label that carry a Pod's completion index.
 pub const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
+
+/// Annotation that tells a Pod how often its index failed before, and counted.
+pub const INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
+
+/// Annotation that tells a Pod how often its index failed before, and did not count.
+pub const INDEX_IGNORED_FAILURES: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 
 /// The controller name that a Job's `spec.managedBy` may spell out for the default controller.
 pub const DEFAULT_MANAGER: &str = "kubernetes.io/job-controller";

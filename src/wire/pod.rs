@@ -1,5 +1,7 @@
 //! Reads a Pod straight into its record; whatever decisions do not need is skipped unread.
 
+mod failure;
+
 use std::borrow::Cow;
 
 use compact_str::CompactString;
@@ -8,6 +10,7 @@ use serde::Deserialize;
 use crate::model::{CompactIndex, PodFlags, PodName, PodPhase, PodRecord, Uid};
 
 use super::timestamp::seconds;
+use failure::failure;
 
 /// Who controls a Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,6 +113,7 @@ impl PodDecoder {
                 },
                 phase,
                 flags,
+                failure: failure(pod, phase, flags),
             },
         })
     }
@@ -289,6 +293,10 @@ struct OwnerReference<'a> {
 struct Annotations<'a> {
     #[serde(borrow, rename = "batch.kubernetes.io/job-completion-index")]
     index: Option<Cow<'a, str>>,
+    #[serde(borrow, rename = "batch.kubernetes.io/job-index-failure-count")]
+    failures: Option<Cow<'a, str>>,
+    #[serde(borrow, rename = "batch.kubernetes.io/job-index-ignored-failure-count")]
+    ignored_failures: Option<Cow<'a, str>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -353,6 +361,7 @@ struct ContainerState<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Terminated<'a> {
+    exit_code: i32,
     #[serde(borrow, deserialize_with = "text_or_null")]
     finished_at: Cow<'a, str>,
 }

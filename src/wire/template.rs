@@ -6,9 +6,9 @@
 
 use serde_json::{Map, Value, json, value::RawValue};
 
-use crate::model::{Job, PodSuffix, names};
+use crate::model::{FailureCounts, Job, PodSuffix, names};
 
-use super::COMPLETION_INDEX;
+use super::{COMPLETION_INDEX, INDEX_FAILURES, INDEX_IGNORED_FAILURES};
 
 /// A Job's template cannot be made into Pods.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +36,9 @@ enum Gap {
     GenerateName,
     Index,
     Hostname,
+    /// The value of the annotation of failures, and the one of ignored failures behind it if there
+    /// were any.
+    Failures,
 }
 
 impl PodTemplate {
@@ -60,8 +63,14 @@ impl PodTemplate {
         })
     }
 
-    /// The name and the body of a new Pod.
-    pub fn pod(&self, index: Option<u32>, suffix: PodSuffix) -> (String, Vec<u8>) {
+    /// The name and the body of a new Pod. `failures` are those of its index, where they are told
+    /// apart.
+    pub fn pod(
+        &self,
+        index: Option<u32>,
+        failures: Option<FailureCounts>,
+        suffix: PodSuffix,
+    ) -> (String, Vec<u8>) {
         let prefix = match index.filter(|_| self.indexed) {
             Some(index) => names::generate_name_indexed(&self.job, index),
             None => names::generate_name(&self.job),
@@ -79,6 +88,9 @@ impl PodTemplate {
                     body.extend_from_slice(self.job.as_bytes());
                     body.push(b'-');
                     body.extend_from_slice(index.as_bytes());
+                }
+                Some(Gap::Failures) => {
+                    body.extend_from_slice(failure_values(failures.unwrap_or_default()).as_bytes());
                 }
                 None => {}
             }
@@ -114,6 +126,10 @@ fn metadata(
         labels.insert(COMPLETION_INDEX.into(), mark("index").into());
         annotations.insert(COMPLETION_INDEX.into(), mark("index").into());
     }
+    if job.spec.per_index.is_some() {
+        annotations.remove(INDEX_IGNORED_FAILURES);
+        annotations.insert(INDEX_FAILURES.into(), mark("failures").into());
+    }
     let mut finalizers = own("finalizers")
         .and_then(Value::as_array)
         .cloned()
@@ -139,6 +155,15 @@ fn metadata(
         meta["annotations"] = annotations.into();
     }
     Ok(meta)
+}
+
+/// What stands between the quotes of the annotation of failures.
+fn failure_values(failures: FailureCounts) -> String {
+    let FailureCounts { counted, ignored } = failures;
+    match ignored {
+        0 => counted.to_string(),
+        _ => format!(r#"{counted}","{INDEX_IGNORED_FAILURES}":"{ignored}"#),
+    }
 }
 
 /// Gives each container the variable with its completion index, unless it has one of that name.
@@ -178,6 +203,7 @@ fn split(body: &str, mark: &dyn Fn(&str) -> String) -> Vec<(String, Option<Gap>)
         ("generateName", Gap::GenerateName),
         ("index", Gap::Index),
         ("hostname", Gap::Hostname),
+        ("failures", Gap::Failures),
     ]
     .map(|(word, gap)| (mark(word), gap));
     let mut text = Vec::new();
@@ -201,6 +227,10 @@ mod tests {
     use crate::wire::{TRACKING_FINALIZER, decode_job};
 
     fn pod(spec: &str, index: Option<u32>) -> Value {
+        pod_after(spec, index, None)
+    }
+
+    fn pod_after(spec: &str, index: Option<u32>, failures: Option<FailureCounts>) -> Value {
         let json = format!(
             r#"{{"metadata":{{"name":"train","namespace":"ml","uid":"0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9",
             "resourceVersion":"7"}},"spec":{spec}}}"#
@@ -208,7 +238,7 @@ mod tests {
         let decoded = decode_job(&json).expect("a good Job");
         let template = PodTemplate::new(&decoded.job, &decoded.template, TRACKING_FINALIZER)
             .expect("a good template");
-        let (name, body) = template.pod(index, PodSuffix::nth(1, 1));
+        let (name, body) = template.pod(index, failures, PodSuffix::nth(1, 1));
         let pod: Value = serde_json::from_slice(&body).expect("JSON");
         assert_eq!(pod["metadata"]["name"], name);
         pod
@@ -257,6 +287,26 @@ mod tests {
             {"fieldPath": "metadata.labels['batch.kubernetes.io/job-completion-index']"}}});
         assert_eq!(spec["containers"][0]["env"][1], variable, "the last one");
         assert_eq!(spec["containers"][1]["env"], json!([variable]));
+    }
+
+    #[test]
+    fn a_pod_is_told_how_often_its_index_failed() {
+        let spec = INDEXED.replace(
+            r#""completions":9"#,
+            r#""completions":9,"backoffLimitPerIndex":3"#,
+        );
+        let annotations = |counted, ignored| {
+            let failures = FailureCounts { counted, ignored };
+            pod_after(&spec, Some(7), Some(failures))["metadata"]["annotations"].clone()
+        };
+        assert_eq!(
+            annotations(0, 0),
+            json!({"c": "d", COMPLETION_INDEX: "7", INDEX_FAILURES: "0"})
+        );
+        assert_eq!(
+            annotations(2, 1),
+            json!({"c": "d", COMPLETION_INDEX: "7", INDEX_FAILURES: "2", INDEX_IGNORED_FAILURES: "1"})
+        );
     }
 
     #[test]

@@ -16,7 +16,7 @@
 //! expect
 //! ```
 //!
-//! Pods are labelled `a`, `b`, ... in their order unless a label is given; those that the machine
+//! The words for policies are in `policies.rs`. Pods are labelled `a`, `b`, ... in their order unless a label is given; those that the machine
 //! creates are `new1`, `new2`, ... `T` is a Running Pod that is being deleted.
 
 use std::fs;

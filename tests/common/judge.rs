@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lakh::{
-    decide::Report,
+    decide::{NewPod, Report},
     model::{
-        ConditionKind, IndexSet, Job, JobSpec, JobStatus, PodPhase, PodRecord, PodReplacement, Uid,
-        Uncounted,
+        ConditionKind, FailureCounts, IndexSet, Job, JobSpec, JobStatus, PodFlags, PodPhase,
+        PodRecord, PodReplacement, RestartPolicy, SuccessRule, Uid, Uncounted,
     },
 };
 
-use super::server::Server;
+use super::server::{Pod, Server};
 
 /// What really happened to a Pod.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +21,15 @@ struct Truth {
     guarded: bool,
     deleted: bool,
     ghost: bool,
+    index: Option<u32>,
+    /// What it was told of its index's failures.
+    told: FailureCounts,
+    /// It failed, and the policy of the random Jobs ignores that.
+    ignored: bool,
+    /// It failed, and that policy has its index fail for it.
+    fails_index: bool,
+    /// It failed, and that policy has the Job fail for it.
+    fails_job: bool,
 }
 
 /// See the module's text.
@@ -75,19 +84,66 @@ impl Judge {
 
     pub(crate) fn report(&mut self, _report: &Report) {}
 
-    pub(crate) fn ended(&mut self, record: &PodRecord, phase: PodPhase, guarded: bool) {
+    pub(crate) fn ended(&mut self, spec: &JobSpec, pod: &Pod, phase: PodPhase) {
+        let record = &pod.record;
+        let guarded = record.has(PodFlags::FINALIZER);
+        let policy = spec.pod_failure.as_ref();
+        let has_rules = policy.is_some_and(|policy| !policy.rules.is_empty());
+        let code = pod.facts.containers.first().map(|one| one.exit_code);
+        let disrupted = !pod.facts.conditions.is_empty();
+        let judged = has_rules && phase == PodPhase::Failed;
         let truth = self.truths.entry(record.uid).or_default();
         truth.phase = Some(phase);
         truth.guarded = guarded;
+        truth.ignored = judged && (disrupted || code == Some(2));
+        truth.fails_index = judged && !disrupted && code == Some(3);
+        truth.fails_job = judged && !disrupted && code == Some(4);
         if let (PodPhase::Succeeded, true, Some(index)) = (phase, guarded, record.index) {
             self.succeeded_indexes.insert(index.get());
         }
     }
 
+    /// A new Pod is told how often its index failed: of as many Pods as it had, never more than
+    /// are borne; of all of them, if nobody meddled.
+    fn told(&mut self, spec: &JobSpec, new: &NewPod, uid: Uid) {
+        assert_eq!(new.failures.is_some(), spec.per_index.is_some());
+        let (Some(told), Some(limit)) = (new.failures, spec.per_index) else {
+            return;
+        };
+        assert!(told.counted <= limit.backoff_limit, "{new:?}");
+        let before = |(known, truth): &(&Uid, &Truth)| **known != uid && truth.index == new.index;
+        let before = self.truths.iter().filter(before).count() as u32;
+        assert!(told.total() <= before, "{new:?} after {before} Pods");
+        let undisturbed = self.calm && self.whole && !self.deleted_by_somebody;
+        assert!(
+            !undisturbed || told.total() == before,
+            "{new:?} after {before} Pods"
+        );
+        let truth = self.truths.entry(uid).or_default();
+        truth.index = new.index;
+        truth.told = told;
+    }
+
+    /// An index that a status names as failed: some Pod failed it.
+    fn failed_rightly(&self, spec: &JobSpec, index: u32) -> bool {
+        let Some(limit) = spec.per_index else {
+            return false;
+        };
+        self.truths.values().any(|truth| {
+            let failed = match truth.phase {
+                Some(PodPhase::Failed) => true,
+                _ => truth.deleted && spec.pod_replacement != PodReplacement::Failed,
+            };
+            let used_up = !truth.ignored && truth.told.counted >= limit.backoff_limit;
+            truth.index == Some(index) && failed && (truth.fails_index || used_up)
+        })
+    }
+
     /// A Pod was created: never more than wanted, never two of an index. Those that a dead
     /// controller had asked for are not held against the living.
-    pub(crate) fn created(&mut self, server: &Server, uid: Uid, ghost: bool) {
+    pub(crate) fn created(&mut self, server: &Server, new: &NewPod, uid: Uid, ghost: bool) {
         self.truths.entry(uid).or_default().ghost |= ghost;
+        self.told(&server.job.spec, new, uid);
         let is_known = |pod: &PodRecord| !self.truths.get(&pod.uid).is_some_and(|one| one.ghost);
         let mine: Vec<&PodRecord> = server
             .pods
@@ -126,7 +182,14 @@ impl Judge {
     pub(crate) fn released(&self, server: &Server, spec: &JobSpec, view: &PodRecord) {
         let status = &server.job.status;
         let uid = view.uid;
-        if status.is_finished() || self.is_named(view) {
+        let truth = self.truths.get(&uid).cloned().unwrap_or_default();
+        let ignored = truth.ignored && view.phase == PodPhase::Failed;
+        if status.is_finished() || self.is_named(view) || ignored {
+            return;
+        }
+        // A success that came too late: its index had failed.
+        let index = truth.index.filter(|_| view.phase == PodPhase::Succeeded);
+        if index.is_some_and(|index| self.failed_rightly(spec, index)) {
             return;
         }
         let valid = !spec.is_indexed()
@@ -149,7 +212,7 @@ impl Judge {
             .true_condition(ConditionKind::SuccessCriteriaMet)
             .is_some();
         assert!(
-            !valid || !undisturbed || success || ended,
+            !valid || !undisturbed || success || ended || spec.success.is_some(),
             "{uid} is let go though it is wanted"
         );
         // After a crash or a change of the spec Pods may be too many; those that ended never are.
@@ -192,13 +255,14 @@ impl Judge {
                     (false, _) => truth.deleted || failing,
                 };
                 assert!(is_true, "{uid} is listed, success {success}, was {truth:?}");
+                assert!(!truth.ignored || failing, "{uid} is ignored and counts");
             }
             for uid in before.iter().filter(|uid| !after.contains(uid)) {
                 assert!(self.counted.insert(*uid), "{uid} is counted a second time");
                 let held = server
                     .pods
                     .get(uid)
-                    .is_some_and(|pod| pod.record.has(lakh::model::PodFlags::FINALIZER));
+                    .is_some_and(|pod| pod.record.has(PodFlags::FINALIZER));
                 assert!(!held, "{uid} is counted with its finalizer on");
                 counted[usize::from(success)] += 1;
             }
@@ -211,20 +275,69 @@ impl Judge {
                 assert!(really, "index {index} never succeeded");
                 self.written_indexes.insert(index);
             }
+            let failed = status.failed_indexes.as_deref().unwrap_or("");
+            for index in IndexSet::parse(failed, u32::MAX).iter() {
+                assert!(self.failed_rightly(spec, index), "index {index} had no end");
+            }
         } else {
             assert_eq!(status.succeeded - old.succeeded, counted[1], "succeeded");
         }
     }
 
+    /// The Job has ended for a reason: it is one, going by what the last status says. Whoever changes
+    /// the spec, or hides or deletes Pods, may make a good reason look like none.
+    pub(crate) fn reason(&self, job: &Job) {
+        let end = |kind| job.status.true_condition(kind);
+        let end = end(ConditionKind::Complete).or_else(|| end(ConditionKind::Failed));
+        let undisturbed = self.calm && self.whole && !self.deleted_by_somebody;
+        let Some(end) = end.filter(|_| undisturbed) else {
+            return;
+        };
+        let Job { spec, status, .. } = job;
+        let completions = spec.completions.unwrap_or(0);
+        let done = IndexSet::parse(&status.completed_indexes, completions);
+        let failed = status.failed_indexes.as_deref().unwrap_or("");
+        let failed = IndexSet::parse(failed, completions);
+        let most = spec.per_index.and_then(|limit| limit.max_failed_indexes);
+        let good = match end.reason.as_str() {
+            "FailedIndexes" => !failed.is_empty() && done.len() + failed.len() >= completions,
+            "MaxFailedIndexesExceeded" => most.is_some_and(|most| failed.len() > most),
+            "SuccessPolicy" => spec.success.as_ref().is_some_and(|policy| {
+                policy.rules.iter().any(|rule| match rule {
+                    SuccessRule::Among { indexes, enough } => {
+                        indexes.iter().filter(|index| done.contains(*index)).count()
+                            >= *enough as usize
+                    }
+                    SuccessRule::Any(enough) => done.len() >= *enough,
+                    SuccessRule::Never => false,
+                })
+            }),
+            "PodFailurePolicy" => self.truths.values().any(|truth| truth.fails_job),
+            "BackoffLimitExceeded" if spec.restart_policy == RestartPolicy::Never => {
+                status.failed > spec.backoff_limit
+            }
+            "CompletionsReached" if spec.is_indexed() => done.len() == completions,
+            _ => true,
+        };
+        assert!(good, "{} {}", end.kind, end.reason);
+        let fails_job = self.truths.values().any(|truth| truth.fails_job);
+        let complete = end.is(ConditionKind::Complete) && end.reason == "CompletionsReached";
+        assert!(
+            !(complete && fails_job && !spec.is_indexed()),
+            "a FailJob was missed"
+        );
+    }
+
     /// The Job is Complete: every end that the machine could see was counted.
     pub(crate) fn completed(&self, job: &Job) {
-        if !self.calm || !self.whole || job.deleting {
+        // A success policy stops Pods that then may end in any way.
+        if !self.calm || !self.whole || job.deleting || job.spec.success.is_some() {
             return;
         }
         let ended = |wanted| {
             let truths = self.truths.values();
             truths
-                .filter(|truth| truth.phase == Some(wanted) && truth.guarded)
+                .filter(|truth| truth.phase == Some(wanted) && truth.guarded && !truth.ignored)
                 .count()
         };
         if job.spec.is_indexed() {

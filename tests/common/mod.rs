@@ -7,6 +7,7 @@
 pub(crate) mod case;
 pub(crate) mod judge;
 pub(crate) mod one_sync;
+pub(crate) mod policies;
 pub(crate) mod print;
 pub(crate) mod rules;
 pub(crate) mod server;

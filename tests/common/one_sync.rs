@@ -6,12 +6,13 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use lakh::{
     decide::{CreateError, Effect, JobMachine, NewPod, Outcome, Severity},
     model::{
-        CompactIndex, JobStatus, Limits, PodFlags, PodName, PodPhase, PodRecord, PodTable, Slot,
-        Time, Uid,
+        CompactIndex, FailureFacts, JobStatus, Limits, PodFlags, PodName, PodPhase, PodRecord,
+        PodTable, Slot, Time, Uid,
     },
 };
 
 use super::{
+    policies,
     print::{self, Labels, some_of},
     server::{Pod, Server, seconds},
     words::{START, change_job, millis, offset, plain_job, set_record, set_status},
@@ -288,7 +289,7 @@ impl Driver {
     }
 
     fn create(&mut self, new: &NewPod) -> (String, String) {
-        let word = new.index.map_or("-".to_owned(), |index| index.to_string());
+        let word = policies::creation(new);
         let verb = if new.doubtful { "repeat" } else { "create" };
         let mut answer = self.faults.creates;
         if let Some(left) = &mut self.faults.accepted {
@@ -418,6 +419,7 @@ impl Driver {
             self.server.put(Pod {
                 record,
                 name: format!("job-{label}-given"),
+                facts: FailureFacts::default(),
                 grace_over: false,
             });
             self.set_pod(uid, phase);

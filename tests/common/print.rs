@@ -125,6 +125,13 @@ fn fields(status: &JobStatus, labels: &Labels, start: Time) -> Vec<(String, Stri
         ("succeeded", status.succeeded.to_string()),
         ("failed", status.failed.to_string()),
         ("completed", format!("\"{}\"", status.completed_indexes)),
+        (
+            "failed-indexes",
+            status
+                .failed_indexes
+                .as_ref()
+                .map_or("none".to_owned(), |text| format!("\"{text}\"")),
+        ),
         ("uncounted.succeeded", list(|list| &list.succeeded)),
         ("uncounted.failed", list(|list| &list.failed)),
         ("start", time(status.start_time, start)),

@@ -52,7 +52,7 @@ pub(crate) fn violations(spec: &JobSpec, old: &JobStatus, new: &JobStatus) -> Ve
     uncounted(&mut refuse, new.uncounted.as_ref());
     conditions(&mut refuse, old, new);
     times(&mut refuse, spec, old, new);
-    indexes(&mut refuse, spec, new);
+    indexes(&mut refuse, spec, old, new);
     if new.is_finished() {
         refuse(new.active > 0, "active>0 is invalid for finished job");
         refuse(
@@ -148,7 +148,7 @@ fn times(refuse: &mut impl FnMut(bool, &str), spec: &JobSpec, old: &JobStatus, n
     }
 }
 
-fn indexes(refuse: &mut impl FnMut(bool, &str), spec: &JobSpec, new: &JobStatus) {
+fn indexes(refuse: &mut impl FnMut(bool, &str), spec: &JobSpec, old: &JobStatus, new: &JobStatus) {
     let completions = spec.completions.filter(|_| spec.is_indexed());
     let Some(completions) = completions else {
         refuse(
@@ -167,7 +167,26 @@ fn indexes(refuse: &mut impl FnMut(bool, &str), spec: &JobSpec, new: &JobStatus)
         "succeeded is not the number of completedIndexes",
     );
     refuse(
-        new.failed_indexes.is_some(),
+        new.failed_indexes.is_some() && spec.per_index.is_none(),
         "failedIndexes only with backoffLimitPerIndex",
+    );
+    let failed = IndexSet::parse(new.failed_indexes.as_deref().unwrap_or(""), completions);
+    refuse(
+        failed.to_string() != new.failed_indexes.as_deref().unwrap_or(""),
+        "failedIndexes: not in the ascending form, or out of range",
+    );
+    refuse(
+        !failed.is_disjoint(&read),
+        "failedIndexes and completedIndexes overlap",
+    );
+    // Not the server's rules: what has ended does not end anew, and the list is there if it may be.
+    let before = IndexSet::parse(old.failed_indexes.as_deref().unwrap_or(""), completions);
+    refuse(
+        before.iter().any(|index| !failed.contains(index)),
+        "an index failed and has not any more",
+    );
+    refuse(
+        spec.per_index.is_some() && new.failed_indexes.is_none(),
+        "failedIndexes with backoffLimitPerIndex",
     );
 }

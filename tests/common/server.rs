@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use lakh::{
     decide::{CreateError, NewPod},
     model::{
-        CompactIndex, Job, JobStatus, PodFlags, PodName, PodPhase, PodRecord, Time, Uid,
+        CompactIndex, FailureFacts, Job, JobStatus, PodFlags, PodName, PodPhase, PodRecord, Time,
+        Uid,
         names::{generate_name, generate_name_indexed, pod_name},
     },
 };
@@ -17,8 +18,20 @@ use super::rules;
 pub(crate) struct Pod {
     pub(crate) record: PodRecord,
     pub(crate) name: String,
+    /// What a reader learns of it once it failed or is being deleted.
+    pub(crate) facts: FailureFacts,
     /// Its grace period is over: without finalizers the object goes.
     pub(crate) grace_over: bool,
+}
+
+impl Pod {
+    /// Puts into the record what a decoder would.
+    fn show_failure(&mut self) {
+        let ended = self.record.phase == PodPhase::Succeeded;
+        let disrupted = !self.facts.conditions.is_empty() && !ended;
+        let over = self.record.phase == PodPhase::Failed || self.record.is_terminating();
+        self.record.failure = (over || disrupted).then(|| Box::new(self.facts.clone()));
+    }
 }
 
 /// See the module's text.
@@ -47,6 +60,7 @@ impl Server {
 
     pub(crate) fn put(&mut self, mut pod: Pod) {
         pod.record.resource_version = self.next_version();
+        pod.show_failure();
         self.pods.insert(pod.record.uid, pod);
     }
 
@@ -79,6 +93,10 @@ impl Server {
         self.put(Pod {
             record,
             name,
+            facts: FailureFacts {
+                counts: new.failures.unwrap_or_default(),
+                ..FailureFacts::default()
+            },
             grace_over: false,
         });
         Ok(uid)
@@ -92,6 +110,7 @@ impl Server {
         };
         change(pod);
         pod.record.resource_version = version;
+        pod.show_failure();
         let flags = pod.record.flags;
         if flags.has(PodFlags::DELETING) && pod.grace_over && !flags.has(PodFlags::FINALIZER) {
             self.pods.remove(&uid);

@@ -6,6 +6,7 @@ use lakh::model::{
 };
 
 use super::{
+    policies,
     print::Labels,
     server::{Pod, seconds},
 };
@@ -49,6 +50,9 @@ pub(crate) fn set_record(pod: &mut Pod, word: &str) {
             record.restarts_max = u16::try_from(number()).expect("few restarts");
         }
         "sidecar" => record.sidecar_restarts_max = u16::try_from(number()).expect("few"),
+        "code" | "init" | "cond" | "failures" | "ignored" => {
+            policies::set_facts(&mut pod.facts, word, value);
+        }
         "created" if value == "unset" => record.created = 0,
         "created" => record.created = seconds(offset(value)),
         other => panic!("pod word {other}"),
@@ -74,7 +78,9 @@ pub(crate) fn plain_job() -> Job {
             suspend: false,
             restart_policy: RestartPolicy::Never,
             pod_replacement: PodReplacement::TerminatingOrFailed,
-            unsupported: None,
+            pod_failure: None,
+            per_index: None,
+            success: None,
             managed_by: None,
         },
         status: JobStatus::default(),
@@ -92,14 +98,13 @@ pub(crate) fn change_job(job: &mut Job, words: &str) {
             "bl" => spec.backoff_limit = number(),
             "indexed" => spec.mode = CompletionMode::Indexed,
             "othermode" => spec.mode = CompletionMode::Unrecognized,
-            "unsupported" => spec.unsupported = Some("spec.podFailurePolicy"),
             "suspend" => spec.suspend = true,
             "resume" => spec.suspend = false,
             "deleting" => job.deleting = true,
             "ads" => spec.active_deadline = Some(std::time::Duration::from_secs(number().into())),
             "policy" if value == "Failed" => spec.pod_replacement = PodReplacement::Failed,
             "restart" if value == "OnFailure" => spec.restart_policy = RestartPolicy::OnFailure,
-            other => panic!("job word {other}"),
+            other => policies::set_spec(spec, other, value),
         }
     }
 }
@@ -115,6 +120,7 @@ pub(crate) fn set_status(status: &mut JobStatus, word: &str, labels: &mut Labels
         "succeeded" => status.succeeded = number(),
         "failed" => status.failed = number(),
         "completed" => status.completed_indexes = value.into(),
+        "failed-indexes" => status.failed_indexes = Some(value.into()),
         "start" => status.start_time = Some(offset(value)),
         "uncounted" => status.uncounted = Some(Uncounted::default()),
         "uncounted.succeeded" => {

@@ -11,7 +11,10 @@ use std::{
 
 use lakh::{
     decide::{CreateError, Effect, JobMachine, Outcome},
-    model::{Job, JobSpec, Limits, PodFlags, PodPhase, PodRecord, PodTable, Slot, Time, Uid},
+    model::{
+        FailedContainer, Job, JobSpec, Limits, PodFlags, PodPhase, PodRecord, PodTable, Slot, Time,
+        Uid,
+    },
 };
 
 use super::{judge::Judge, server::Server};
@@ -299,7 +302,7 @@ impl World {
                 match self.server.create(new, self.now) {
                     Ok(uid) => {
                         if self.server.pods.len() > before {
-                            self.judge.created(&self.server, uid, flight.ghost);
+                            self.judge.created(&self.server, new, uid, flight.ghost);
                             self.publish(uid);
                         }
                         let record = self.server.pods[&uid].record.clone();
@@ -479,9 +482,17 @@ impl World {
     }
 
     fn end(&mut self, uid: Uid, phase: PodPhase) {
-        let record = &self.server.pods[&uid].record;
+        let code = 1 + i32::try_from(self.dice.below(12)).expect("small");
+        if phase == PodPhase::Failed {
+            let container = FailedContainer {
+                name: "main".into(),
+                exit_code: code.min(5),
+            };
+            self.server
+                .change(uid, |pod| pod.facts.containers.push(container));
+        }
         self.judge
-            .ended(record, phase, record.has(PodFlags::FINALIZER));
+            .ended(&self.server.job.spec, &self.server.pods[&uid], phase);
         self.server.end(uid, phase, self.now);
     }
 
@@ -513,6 +524,13 @@ impl World {
             self.note(|| format!("somebody deletes {uid}"));
             self.judge.deleted_by_somebody(uid);
             self.server.delete(uid, self.now);
+            let disrupts = self.dice.percent(50);
+            self.server.change(uid, |pod| {
+                if disrupts && !pod.record.phase.is_terminal() {
+                    let condition = ("DisruptionTarget".into(), "True".into());
+                    pod.facts.conditions.push(condition);
+                }
+            });
             self.publish(uid);
         }
         if self.dice.percent(odds.vanish)

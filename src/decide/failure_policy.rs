@@ -1,0 +1,219 @@
+//! What a Job's podFailurePolicy says of a failed Pod.
+//!
+//! Source: job-controller rules 6.1. A Pod is judged once, when it is first seen in phase Failed;
+//! the first that fails the Job keeps its message until the Job has ended.
+
+use crate::model::{
+    CodeOperator, FailedContainer, FailureAction, FailureFacts, FailureTest, PodFailurePolicy,
+    PodPhase, PodRecord,
+};
+
+use super::{
+    JobMachine, Verdict,
+    tracked::{Ruling, Tracked},
+};
+
+/// The rule that decides, and what it found in the Pod.
+#[derive(Debug, PartialEq)]
+struct Match<'a> {
+    rule: usize,
+    action: FailureAction,
+    cause: Cause<'a>,
+}
+
+#[derive(Debug, PartialEq)]
+enum Cause<'a> {
+    Container(&'a FailedContainer),
+    Condition(&'a str),
+}
+
+/// The first rule that matches and that lakh can follow.
+fn judge<'a>(policy: &PodFailurePolicy, facts: &'a FailureFacts) -> Option<Match<'a>> {
+    let rules = policy.rules.iter().enumerate();
+    rules
+        .filter(|(_, rule)| rule.action != FailureAction::Unrecognized)
+        .find_map(|(at, rule)| {
+            Some(Match {
+                rule: at,
+                action: rule.action,
+                cause: find(&rule.test, facts)?,
+            })
+        })
+}
+
+fn find<'a>(test: &FailureTest, facts: &'a FailureFacts) -> Option<Cause<'a>> {
+    match test {
+        FailureTest::ExitCodes {
+            container,
+            operator,
+            codes,
+        } => {
+            let is_meant = |found: &&FailedContainer| {
+                let named = container.as_ref().is_none_or(|name| *name == found.name);
+                named && holds(*operator, codes, found.exit_code)
+            };
+            facts.containers.iter().find(is_meant).map(Cause::Container)
+        }
+        FailureTest::Conditions(patterns) => {
+            let mut conditions = facts.conditions.iter();
+            let found = conditions.find(|condition| patterns.contains(condition))?;
+            Some(Cause::Condition(&found.0))
+        }
+        FailureTest::Nothing => None,
+    }
+}
+
+fn holds(operator: CodeOperator, codes: &[i32], code: i32) -> bool {
+    match operator {
+        CodeOperator::In => codes.contains(&code),
+        CodeOperator::NotIn => !codes.contains(&code),
+        CodeOperator::Unrecognized => false,
+    }
+}
+
+impl JobMachine {
+    /// Judges a Pod that has failed, if it was not judged before.
+    pub(super) fn rule_on(&mut self, tracked: &mut Tracked, pod: &PodRecord) {
+        if pod.phase == PodPhase::Failed && tracked.ruling == Ruling::Open {
+            tracked.ruling = self.ruling(pod);
+        }
+    }
+
+    fn ruling(&mut self, pod: &PodRecord) -> Ruling {
+        let Some(found) = self.judged(pod) else {
+            return Ruling::Counts;
+        };
+        match found.action {
+            FailureAction::Ignore => Ruling::Ignored,
+            FailureAction::FailIndex => Ruling::FailsIndex,
+            FailureAction::Count | FailureAction::Unrecognized => Ruling::Counts,
+            FailureAction::FailJob => {
+                let message = self.fail_job_message(pod, &found);
+                let verdict = Verdict::failed("PodFailurePolicy", &message);
+                self.fail_job.get_or_insert(verdict);
+                Ruling::Counts
+            }
+        }
+    }
+
+    fn judged<'a>(&self, pod: &'a PodRecord) -> Option<Match<'a>> {
+        judge(self.spec.pod_failure.as_ref()?, pod.failure.as_deref()?)
+    }
+
+    /// Whether a Pod that is stopped because the Job fails must not count as failed.
+    pub(super) fn is_exempt(&self, pod: &PodRecord) -> bool {
+        let found = self.judged(pod);
+        found.is_some_and(|found| found.action == FailureAction::Ignore)
+    }
+
+    fn fail_job_message(&self, pod: &PodRecord, found: &Match<'_>) -> String {
+        let namespace = &self.key.namespace;
+        let name = pod.name.full(&self.key.name);
+        let rule = format!("matching FailJob rule at index {}", found.rule);
+        match found.cause {
+            Cause::Container(FailedContainer {
+                name: container,
+                exit_code,
+            }) => format!(
+                "Container {container} for pod {namespace}/{name} failed with exit code \
+                 {exit_code} {rule}"
+            ),
+            Cause::Condition(kind) => {
+                format!("Pod {namespace}/{name} has condition {kind} {rule}")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::FailureRule;
+
+    fn facts() -> FailureFacts {
+        let container = |name: &str, exit_code| FailedContainer {
+            name: name.into(),
+            exit_code,
+        };
+        FailureFacts {
+            containers: vec![
+                container("a", 2),
+                container("b", 6),
+                container("init", -1_073_741_510),
+            ],
+            conditions: vec![
+                ("Ready".into(), "False".into()),
+                ("DisruptionTarget".into(), "True".into()),
+            ],
+            ..FailureFacts::default()
+        }
+    }
+
+    fn codes(container: Option<&str>, operator: CodeOperator, codes: &[i32]) -> FailureTest {
+        FailureTest::ExitCodes {
+            container: container.map(Into::into),
+            operator,
+            codes: codes.to_vec(),
+        }
+    }
+
+    fn found(rules: &[(FailureAction, FailureTest)]) -> Option<String> {
+        let rules = rules.iter().map(|(action, test)| FailureRule {
+            action: *action,
+            test: test.clone(),
+        });
+        let policy = PodFailurePolicy {
+            rules: rules.collect(),
+        };
+        let facts = facts();
+        let found = judge(&policy, &facts)?;
+        let cause = match found.cause {
+            Cause::Container(container) => format!("{} {}", container.name, container.exit_code),
+            Cause::Condition(kind) => kind.to_owned(),
+        };
+        Some(format!("{} {:?} {cause}", found.rule, found.action))
+    }
+
+    #[test]
+    fn the_first_rule_that_matches_decides() {
+        use CodeOperator::{In, NotIn};
+        use FailureAction::{Count, FailJob, Ignore, Unrecognized};
+        let check = |rules: &[(FailureAction, FailureTest)], expect: &str| {
+            assert_eq!(found(rules).as_deref(), Some(expect));
+        };
+        let ignore = (Ignore, codes(None, In, &[1, 2, 3]));
+        let fail = (FailJob, codes(None, In, &[5, 6, 7]));
+        check(&[ignore.clone(), fail.clone()], "0 Ignore a 2");
+        check(&[fail.clone(), ignore.clone()], "0 FailJob b 6");
+        check(&[(Unrecognized, ignore.1.clone()), fail], "1 FailJob b 6");
+        check(&[(Count, codes(None, NotIn, &[2]))], "0 Count b 6");
+        check(&[(Count, codes(Some("b"), NotIn, &[2]))], "0 Count b 6");
+        check(
+            &[(FailJob, codes(None, In, &[-1_073_741_510]))],
+            "0 FailJob init -1073741510",
+        );
+    }
+
+    #[test]
+    fn conditions_are_held_against_patterns() {
+        let patterns = |kind: &str, status: &str| {
+            let test = FailureTest::Conditions(vec![(kind.into(), status.into())]);
+            found(&[(FailureAction::FailJob, test)])
+        };
+        assert_eq!(
+            patterns("DisruptionTarget", "True").as_deref(),
+            Some("0 FailJob DisruptionTarget")
+        );
+        assert_eq!(patterns("DisruptionTarget", "False"), None);
+        assert_eq!(patterns("Other", "True"), None);
+    }
+
+    #[test]
+    fn what_nobody_understands_never_matches() {
+        let odd = codes(None, CodeOperator::Unrecognized, &[2]);
+        let missed = codes(Some("c"), CodeOperator::In, &[2]);
+        for test in [FailureTest::Nothing, odd, missed] {
+            assert_eq!(found(&[(FailureAction::FailJob, test)]), None);
+        }
+    }
+}

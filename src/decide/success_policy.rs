@@ -1,0 +1,101 @@
+//! Whether an Indexed Job's successPolicy is met.
+//!
+//! Source: job-controller rules 6.4. For each rule the machine keeps how many of its indexes are
+//! done, so that a look at the rules costs no look at the indexes.
+
+use crate::model::{IndexSet, SuccessPolicy, SuccessRule};
+
+use super::{JobMachine, Verdict};
+
+/// For each rule, how many of the indexes it names are done.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Successes {
+    done: Vec<u32>,
+}
+
+impl Successes {
+    /// The counts when these indexes are done.
+    pub(super) fn new(policy: Option<&SuccessPolicy>, completed: &IndexSet) -> Self {
+        let rules = policy.into_iter().flat_map(|policy| &policy.rules);
+        Self {
+            done: rules
+                .map(|rule| match rule {
+                    SuccessRule::Among { indexes, .. } => indexes.intersection_len(completed),
+                    SuccessRule::Any(_) | SuccessRule::Never => 0,
+                })
+                .collect(),
+        }
+    }
+
+    /// Notes that one more index is done.
+    fn add(&mut self, policy: &SuccessPolicy, index: u32) {
+        for (done, rule) in self.done.iter_mut().zip(&policy.rules) {
+            match rule {
+                SuccessRule::Among { indexes, .. } if indexes.contains(index) => *done += 1,
+                SuccessRule::Among { .. } | SuccessRule::Any(_) | SuccessRule::Never => {}
+            }
+        }
+    }
+
+    /// The place of the first rule that is met, when so many indexes are done in all.
+    fn met(&self, policy: &SuccessPolicy, completed: u32) -> Option<usize> {
+        if completed == 0 {
+            return None;
+        }
+        let mut rules = self.done.iter().zip(&policy.rules);
+        rules.position(|(done, rule)| match rule {
+            SuccessRule::Among { enough, .. } => done >= enough,
+            SuccessRule::Any(enough) => completed >= *enough,
+            SuccessRule::Never => false,
+        })
+    }
+}
+
+impl JobMachine {
+    /// Notes that an index is done that was not before.
+    pub(super) fn count_success(&mut self, index: u32) {
+        if let Some(policy) = &self.spec.success {
+            self.successes.add(policy, index);
+        }
+    }
+
+    pub(super) fn success_policy_verdict(&self) -> Option<Verdict> {
+        let policy = self.spec.success.as_ref()?;
+        let rule = self.successes.met(policy, self.indexes.completed_len())?;
+        Some(Verdict::succeeded(
+            "SuccessPolicy",
+            &format!("Matched rules at index {rule}"),
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn met(rules: Vec<SuccessRule>, completed: &str) -> Option<usize> {
+        let policy = SuccessPolicy { rules };
+        let completed = IndexSet::parse(completed, 9);
+        let at_once = Successes::new(Some(&policy), &completed);
+        let mut by_change = Successes::new(Some(&policy), &IndexSet::new());
+        for index in completed.iter() {
+            by_change.add(&policy, index);
+        }
+        assert_eq!(at_once, by_change);
+        at_once.met(&policy, completed.len())
+    }
+
+    #[test]
+    fn a_rule_counts_its_own_indexes() {
+        let rule = |indexes, count| SuccessRule::new(indexes, count, 8);
+        let two_of = || vec![rule(Some("3-6"), Some(2))];
+        assert_eq!(met(two_of(), "0-2,4-7"), Some(0));
+        assert_eq!(met(two_of(), "0-2,6,7"), None);
+        assert_eq!(met(vec![rule(Some("0,1"), None)], "0,2"), None);
+        assert_eq!(met(vec![rule(Some("0,1"), None)], "0,1"), Some(0));
+        let two_rules = vec![rule(Some("0,1"), None), rule(None, Some(2))];
+        assert_eq!(met(two_rules, "4,5"), Some(1));
+        assert_eq!(met(vec![rule(Some("invalid"), Some(0))], "0"), None);
+        assert_eq!(met(vec![rule(None, Some(0))], ""), None, "nothing is done");
+    }
+}
