@@ -75,7 +75,8 @@ fn run(
     now: Time,
     turn: &mut Turn,
 ) {
-    if state.external {
+    // Whoever managed a Job that is gone, its Pods that carry our finalizer are nobody else's.
+    if state.external && !state.gone {
         return;
     }
     let mut is_new = false;

@@ -8,17 +8,14 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{
-    cluster::Client,
-    model::Limits,
-    wire::{PodDecoder, TRACKING_FINALIZER},
-};
+use crate::{cluster::Client, model::Limits, wire::PodDecoder};
 
 use super::{
     clock,
     events::Recorder,
     informer::{Informer, Watched},
     metrics::Metrics,
+    mode::Mode,
     probes::Probes,
     scheduler::{Schedule, Worker},
     store::{Orphan, Store},
@@ -32,6 +29,8 @@ const STOP_PATIENCE: Duration = Duration::from_secs(4);
 /// What may be set.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// Which Jobs to work on.
+    pub mode: Mode,
     /// The numbers of the Job rules.
     pub limits: Limits,
     /// How many calls may be made, of all kinds but watches.
@@ -178,18 +177,20 @@ struct Parts {
     recorder: Arc<Recorder>,
     throttle: Arc<Throttle>,
     metrics: Arc<Metrics>,
+    mode: Mode,
 }
 
 impl Parts {
     fn new(client: Client, options: &Options, metrics: &Arc<Metrics>) -> Self {
         Self {
             client,
-            store: Arc::new(Store::new(TRACKING_FINALIZER, &options.namespaces)),
+            store: Arc::new(Store::new(options.mode.finalizer(), &options.namespaces)),
             schedule: Arc::new(Schedule::new(&options.limits)),
             writes: Arc::new(WriteQueue::new(Arc::clone(metrics))),
-            recorder: Arc::new(Recorder::new(Arc::clone(metrics))),
+            recorder: Arc::new(Recorder::new(options.mode.component(), Arc::clone(metrics))),
             throttle: Arc::new(Throttle::new(options.rate)),
             metrics: Arc::clone(metrics),
+            mode: options.mode.clone(),
         }
     }
 
@@ -217,8 +218,9 @@ impl Parts {
                     schedule: Arc::clone(&self.schedule),
                     throttle: Arc::clone(&self.throttle),
                     metrics: Arc::clone(&self.metrics),
+                    mode: self.mode.clone(),
                     decoder: PodDecoder {
-                        finalizer: TRACKING_FINALIZER,
+                        finalizer: self.mode.finalizer(),
                     },
                     orphans: orphans.clone(),
                     synced: sender,
@@ -238,7 +240,7 @@ impl Parts {
             recorder: Arc::clone(&self.recorder),
             throttle: Arc::clone(&self.throttle),
             metrics: Arc::clone(&self.metrics),
-            finalizer: TRACKING_FINALIZER,
+            finalizer: self.mode.finalizer(),
         }
     }
 

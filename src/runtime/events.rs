@@ -38,9 +38,6 @@ const REFILL: Duration = Duration::from_secs(300);
 /// How many events may wait to be sent, of all Jobs together.
 const WAITING_MAX: usize = 4096;
 
-/// The component that events name as their source.
-const COMPONENT: &str = "job-controller";
-
 /// How many more events a Job may send.
 #[derive(Debug, Default)]
 pub(super) struct EventBudget(Mutex<Spent>);
@@ -70,6 +67,8 @@ impl EventBudget {
 /// Sends events in the background.
 #[derive(Debug)]
 pub(super) struct Recorder {
+    /// What events name as their source.
+    component: &'static str,
     waiting: ArrayQueue<Waiting>,
     ready: Notify,
     sent: AtomicU64,
@@ -85,8 +84,9 @@ struct Waiting {
 }
 
 impl Recorder {
-    pub(super) fn new(metrics: Arc<Metrics>) -> Self {
+    pub(super) fn new(component: &'static str, metrics: Arc<Metrics>) -> Self {
         Self {
+            component,
             waiting: ArrayQueue::new(WAITING_MAX),
             ready: Notify::new(),
             sent: AtomicU64::new(0),
@@ -139,7 +139,10 @@ impl Recorder {
                 throttle.pass().await;
                 let count = self.sent.fetch_add(1, Ordering::Relaxed);
                 let path = paths::events(&event.key.namespace);
-                if let Err(error) = client.create(&path, body(&event, count)).await {
+                if let Err(error) = client
+                    .create(&path, body(&event, count, self.component))
+                    .await
+                {
                     tracing::debug!(job = %event.key, %error, "event not recorded");
                 }
             }
@@ -148,7 +151,7 @@ impl Recorder {
     }
 }
 
-fn body(event: &Waiting, count: u64) -> Vec<u8> {
+fn body(event: &Waiting, count: u64, component: &str) -> Vec<u8> {
     let at = event.at.to_rfc3339();
     let key = &event.key;
     let severity = match event.report.severity {
@@ -172,8 +175,8 @@ fn body(event: &Waiting, count: u64) -> Vec<u8> {
         "type": severity,
         "reason": event.report.reason,
         "message": event.report.message,
-        "source": {"component": COMPONENT},
-        "reportingComponent": COMPONENT,
+        "source": {"component": component},
+        "reportingComponent": component,
         "firstTimestamp": at,
         "lastTimestamp": at,
         "count": 1,

@@ -15,13 +15,14 @@ use crate::{
     cluster::{Client, Lines},
     model::{Exponential, Uid},
     wire::{
-        ApiError, DEFAULT_MANAGER, ErrorKind, PodDecoder, WatchEvent, decode_job, decode_list_page,
+        ApiError, ErrorKind, PodDecoder, WatchEvent, decode_job, decode_list_page,
         decode_watch_line, paths,
     },
 };
 
 use super::{
     metrics::{Kind, Metrics},
+    mode::Mode,
     scheduler::Schedule,
     store::{Orphan, Store},
     throttle::Throttle,
@@ -59,6 +60,7 @@ pub(super) struct Informer {
     pub(super) schedule: Arc<Schedule>,
     pub(super) throttle: Arc<Throttle>,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) mode: Mode,
     pub(super) decoder: PodDecoder,
     /// Where Pods go that have our finalizer and no owner.
     pub(super) orphans: tokio::sync::mpsc::UnboundedSender<Orphan>,
@@ -224,8 +226,7 @@ impl Informer {
         match self.watched {
             Watched::Jobs => {
                 let job = self.readable(decode_job(object), object)?;
-                let manager = job.job.spec.managed_by.as_deref();
-                let external = manager.is_some_and(|name| name != DEFAULT_MANAGER);
+                let external = !self.mode.manages(&job.job);
                 let seen = Seen {
                     uid: job.job.uid,
                     version: job.job.resource_version,

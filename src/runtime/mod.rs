@@ -13,6 +13,7 @@ mod controller;
 mod events;
 mod informer;
 mod metrics;
+mod mode;
 mod probes;
 mod scheduler;
 mod store;
@@ -20,4 +21,5 @@ mod throttle;
 mod writer;
 
 pub use controller::{Controller, Options, StartError};
+pub use mode::{BadManagerName, ManagerName, Mode};
 pub use throttle::Rate;

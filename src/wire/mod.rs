@@ -22,6 +22,9 @@ pub use watch::{ListMeta, ListPage, WatchEvent, decode_list_page, decode_watch_l
 /// The finalizer by which a Pod is kept until it is counted.
 pub const TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 
+/// The finalizer that takes its place beside the built-in controller, which it is reserved for.
+pub const OWN_TRACKING_FINALIZER: &str = "lakh.dev/job-tracking";
+
 /// Annotation and label that carry a Pod's completion index.
 pub const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
