@@ -12,12 +12,16 @@ use std::{
 };
 
 use crate::{
-    decide::{Effect, JobMachine, NewPod, Report},
-    model::{Job, JobKey, JobSpec, JobStatus, Limits, PodFlags, PodTable, Slot, Time, Uid},
+    decide::{Effect, JobMachine, NewPod, Outcome, Report},
+    model::{
+        ConditionKind, Job, JobKey, JobSpec, JobStatus, Limits, PodFlags, PodTable, Slot, Time, Uid,
+    },
     wire::PodTemplate,
 };
 
 use super::{
+    job_metrics::{Action, Sync},
+    progress::{Progress, why_created},
     store::{Cell, CellState},
     writer::{Op, Write},
 };
@@ -37,6 +41,8 @@ pub(super) struct Turn {
     pub(super) wake_at: Option<Time>,
     /// There was more to hear than one turn may.
     pub(super) again: bool,
+    /// What it was, if the actor had something to do.
+    pub(super) sync: Option<Sync>,
     /// The machine panicked.
     pub(super) panicked: bool,
 }
@@ -59,6 +65,11 @@ pub(super) fn turn(cell: &Arc<Cell>, limits: Limits, seed: u64, now: Time) -> Tu
         state.machine = None;
         turn = Turn {
             panicked: true,
+            sync: state.job.as_ref().map(|job| Sync {
+                mode: job.spec.mode,
+                failed: true,
+                action: Action::Reconciling,
+            }),
             ..Turn::default()
         };
     }
@@ -96,6 +107,7 @@ fn run(
     let Some(machine) = &mut state.machine else {
         return;
     };
+    let failed = state.outcomes.iter().any(is_failure);
     for outcome in state.outcomes.drain(..) {
         machine.handle_outcome(outcome, now);
     }
@@ -137,6 +149,11 @@ fn run(
         carry_out(cell, &key, &state.pods, job, effect, turn);
     }
     turn.wake_at = machine.poll_timeout().map(|(at, _)| at);
+    turn.sync = state.job.as_ref().map(|job| Sync {
+        mode: job.spec.mode,
+        failed,
+        action: action(job, &turn.writes),
+    });
     let over = state.gone
         || state
             .job
@@ -146,6 +163,47 @@ fn run(
         // Nothing is left to do: the actor goes, its Job's facts stay as long as the Job does.
         state.machine = None;
         turn.wake_at = None;
+    }
+}
+
+/// What a turn did, as metrics tell it.
+fn action(job: &Job, writes: &[Write]) -> Action {
+    let any = |kind: fn(&Op) -> bool| writes.iter().any(|write| kind(&write.op));
+    let ends = job.deleting || job.status.is_finished() || any(is_end);
+    if ends {
+        Action::Reconciling
+    } else if any(|op| matches!(op, Op::Create { .. })) {
+        Action::PodsCreated
+    } else if job.spec.suspend || any(|op| matches!(op, Op::Delete { .. })) {
+        Action::PodsDeleted
+    } else {
+        Action::Tracking
+    }
+}
+
+/// Whether a write announces a Job's end, or is it.
+fn is_end(op: &Op) -> bool {
+    let announced = |status: &JobStatus| {
+        let ends = [
+            ConditionKind::SuccessCriteriaMet,
+            ConditionKind::FailureTarget,
+        ];
+        ends.iter()
+            .any(|kind| status.true_condition(*kind).is_some())
+    };
+    matches!(op, Op::Status { status, .. } if announced(status))
+}
+
+fn is_failure(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::PodNotCreated(..)
+        | Outcome::PodNotDeleted(_)
+        | Outcome::FinalizerNotRemoved(_)
+        | Outcome::StatusNotWritten => true,
+        Outcome::PodCreated(_)
+        | Outcome::PodDeleted(_)
+        | Outcome::FinalizerRemoved(_)
+        | Outcome::StatusWritten => false,
     }
 }
 
@@ -204,12 +262,13 @@ fn carry_out(
             suffix,
             doubtful,
         }) => {
-            let Some((_, template)) = job else { return };
+            let Some((job, template)) = job else { return };
             Op::Create {
                 template: Arc::clone(template),
                 index,
                 suffix,
                 doubtful,
+                why: why_created(job),
             }
         }
         Effect::DeletePod(slot) => {
@@ -223,6 +282,7 @@ fn carry_out(
         Effect::WriteStatus(status) => {
             let Some((job, _)) = job else { return };
             Op::Status {
+                progress: Progress::between(job, &status),
                 status,
                 version: job.resource_version,
             }

@@ -184,8 +184,12 @@ impl Parts {
     fn new(client: Client, options: &Options, metrics: &Arc<Metrics>) -> Self {
         Self {
             client,
-            store: Arc::new(Store::new(options.mode.finalizer(), &options.namespaces)),
-            schedule: Arc::new(Schedule::new(&options.limits)),
+            store: Arc::new(Store::new(
+                options.mode.finalizer(),
+                &options.namespaces,
+                metrics.jobs.seen.clone(),
+            )),
+            schedule: Arc::new(Schedule::new(&options.limits, Arc::clone(metrics))),
             writes: Arc::new(WriteQueue::new(Arc::clone(metrics))),
             recorder: Arc::new(Recorder::new(options.mode.component(), Arc::clone(metrics))),
             throttle: Arc::new(Throttle::new(options.rate)),

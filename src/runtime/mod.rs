@@ -10,11 +10,15 @@
 mod actor;
 mod clock;
 mod controller;
+mod correlate;
 mod events;
 mod informer;
+mod job_metrics;
 mod metrics;
 mod mode;
 mod probes;
+mod progress;
+mod queue_metrics;
 mod scheduler;
 mod store;
 mod throttle;

@@ -26,6 +26,11 @@ pub fn pod(namespace: &str, name: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/pods/{name}")
 }
 
+/// One Event.
+pub fn event(namespace: &str, name: &str) -> String {
+    format!("/api/v1/namespaces/{namespace}/events/{name}")
+}
+
 /// Events of one namespace.
 pub fn events(namespace: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/events")
