@@ -2,6 +2,7 @@
 //! `cargo test --release --test apiserver_speed -- --ignored --nocapture`.
 #![cfg(feature = "runtime")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::print_stdout, reason = "it reports figures to whoever runs it")]
 
 use std::{
     sync::{

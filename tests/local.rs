@@ -1,5 +1,7 @@
 //! `lakh local` as a user meets it: the examples, the exit codes, and what it says of bad input.
 
+#![cfg(feature = "runtime")]
+
 mod support;
 
 use std::{fs, process::Output};

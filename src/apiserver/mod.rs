@@ -5,10 +5,6 @@
 //! Read first: [`ApiServer`], then `request` (what is asked), `write` and `delete` (how state
 //! changes), `watch` (how changes are seen). ARCHITECTURE.md lists where this server differs
 //! from a real one; each file says so for its own part.
-#![cfg_attr(
-    test,
-    expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")
-)]
 
 mod accept;
 mod continue_token;

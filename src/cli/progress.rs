@@ -1,6 +1,7 @@
 //! Shows how the Jobs are coming along: bars on a terminal, plain lines elsewhere.
 
 use std::{
+    fmt,
     io::IsTerminal as _,
     time::{Duration, Instant},
 };
@@ -82,7 +83,7 @@ impl Progress {
 
 fn bars(following: &Following) -> Vec<ProgressBar> {
     let style = ProgressStyle::with_template(
-        "{prefix:24!} {wide_bar:.green/black} {pos}/{len} {msg:34!} {per_sec:>12} {eta:>5}",
+        "{prefix:24!} {wide_bar:.green/black} {pos:>7}/{len:7} {msg:46!}",
     )
     .expect("the template is well-formed")
     .progress_chars("━━─");
@@ -105,14 +106,10 @@ fn bars(following: &Following) -> Vec<ProgressBar> {
 }
 
 fn set(bar: &ProgressBar, jobs: &[Followed]) {
-    let sum = |field: &str| jobs.iter().map(|job| job.count(field)).sum::<u64>();
-    bar.set_position(sum("succeeded"));
-    bar.set_message(format!(
-        "{} active, {} failed",
-        sum("active"),
-        sum("failed")
-    ));
-    if jobs.iter().all(|job| job.end.is_some()) {
+    let standing = Standing::of(jobs);
+    bar.set_position(standing.succeeded);
+    bar.set_message(standing.to_string());
+    if standing.ended == jobs.len() {
         bar.abandon();
     }
 }
@@ -120,29 +117,61 @@ fn set(bar: &ProgressBar, jobs: &[Followed]) {
 /// All Jobs in one line: of one Job its name, of more how many have ended.
 fn line(following: &Following) -> String {
     let jobs = &following.jobs;
-    let sum = |field: &str| jobs.iter().map(|job| job.count(field)).sum::<u64>();
-    let wanted: u64 = jobs.iter().map(|job| job.wanted).sum();
-    let wall = jobs.iter().map(Followed::wall).max().unwrap_or_default();
+    let standing = Standing::of(jobs);
     let who = match jobs.as_slice() {
         [job] => format!("{}/{}", job.namespace, job.name),
-        _ => {
-            let ended = jobs.iter().filter(|job| job.end.is_some()).count();
-            format!("{ended}/{} Jobs ended", jobs.len())
-        }
-    };
-    let succeeded = sum("succeeded");
-    let rate = succeeded as f64 / wall.as_secs_f64().max(0.001);
-    let left = if succeeded == 0 || following.is_over() {
-        String::new()
-    } else {
-        format!(
-            ", {:.0} s left",
-            wanted.saturating_sub(succeeded) as f64 / rate
-        )
+        _ => format!("{}/{} Jobs ended", standing.ended, jobs.len()),
     };
     format!(
-        "{who}: {succeeded}/{wanted} succeeded, {} active, {} failed, {rate:.0} Pods/s{left}",
-        sum("active"),
-        sum("failed"),
+        "{who}: {}/{} succeeded, {standing}",
+        standing.succeeded, standing.wanted
     )
+}
+
+/// How some Jobs stand, together.
+struct Standing {
+    succeeded: u64,
+    wanted: u64,
+    active: u64,
+    failed: u64,
+    ended: usize,
+    /// Successes per second so far.
+    rate: f64,
+    /// Whether all have ended.
+    over: bool,
+}
+
+impl Standing {
+    fn of(jobs: &[Followed]) -> Self {
+        let sum = |field: &str| jobs.iter().map(|job| job.count(field)).sum::<u64>();
+        let wall = jobs.iter().map(Followed::wall).max().unwrap_or_default();
+        let succeeded = sum("succeeded");
+        let ended = jobs.iter().filter(|job| job.end.is_some()).count();
+        Self {
+            succeeded,
+            wanted: jobs.iter().map(|job| job.wanted).sum(),
+            active: sum("active"),
+            failed: sum("failed"),
+            ended,
+            rate: succeeded as f64 / wall.as_secs_f64().max(0.001),
+            over: ended == jobs.len(),
+        }
+    }
+}
+
+impl fmt::Display for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            active,
+            failed,
+            rate,
+            ..
+        } = self;
+        write!(f, "{active} active, {failed} failed, {rate:.0} Pods/s")?;
+        if self.succeeded > 0 && !self.over {
+            let left = self.wanted.saturating_sub(self.succeeded) as f64 / rate;
+            write!(f, ", {left:.0} s left")?;
+        }
+        Ok(())
+    }
 }

@@ -162,8 +162,14 @@ impl JobMachine {
                 self.advance(slot, &mut tracked, pod);
             }
             None => {
-                if matches!(tracked.stage, Stage::Listed(_)) {
-                    self.uncounted.release_slot(slot);
+                match tracked.stage {
+                    Stage::Listed(_) => self.uncounted.release_slot(slot),
+                    Stage::Listing(end) => self.orphan(end),
+                    Stage::Live
+                    | Stage::Ended(_)
+                    | Stage::Shed
+                    | Stage::Waived
+                    | Stage::Settled => {}
                 }
                 tracked = Tracked::default();
             }
@@ -189,7 +195,11 @@ impl JobMachine {
                 self.uncounted.release(pod.uid);
                 Stage::Settled
             }
-            Stage::Listing(_) | Stage::Shed | Stage::Waived if !guarded => Stage::Settled,
+            Stage::Listing(end) if !guarded => {
+                self.orphan(end);
+                Stage::Settled
+            }
+            Stage::Shed | Stage::Waived if !guarded => Stage::Settled,
             Stage::Shed if pod.phase.is_terminal() && !tracked.has(Facts::REMOVAL_SENT) => {
                 tracked.facts.set(Facts::REMOVAL, false);
                 self.first_stage(slot, pod)
@@ -206,6 +216,14 @@ impl JobMachine {
             tracked.stage = Stage::Waived;
         }
         self.queue_work(slot, tracked);
+    }
+
+    /// A Pod is gone that the status write under way names: should the write succeed it counts, and
+    /// until then it must not seem to be missing.
+    fn orphan(&mut self, end: End) {
+        if let Some(writing) = &mut self.writing {
+            writing.orphans[end as usize] += 1;
+        }
     }
 
     /// The stage of a Pod with finalizer that is not yet being counted.

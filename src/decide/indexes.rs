@@ -59,6 +59,11 @@ impl Indexes {
         first
     }
 
+    /// Whether the index is done, whether the server knows it or not.
+    pub(super) fn is_done(&self, index: u32) -> bool {
+        self.completed.contains(index)
+    }
+
     /// Whether the server knows that the index is done.
     pub(super) fn is_stored(&self, index: u32) -> bool {
         self.completed_stored.contains(index)

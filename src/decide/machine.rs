@@ -163,7 +163,8 @@ impl JobMachine {
     }
 
     /// The machine that takes over after this one, with what cannot be read from the store: the
-    /// failures in a row, and creations of which nobody knows whether they happened.
+    /// failures in a row, a verdict that Pods were deleted for, and creations of which nobody knows
+    /// whether they happened.
     #[must_use]
     pub fn successor(&self, job: &Job) -> Self {
         let mut next = Self::new(job, self.limits, self.seed);
@@ -173,6 +174,10 @@ impl JobMachine {
         next.status_gate = self.status_gate.clone();
         next.create_gate = self.create_gate.clone();
         next.reported_unsupported = self.reported_unsupported;
+        if self.ends_badly() {
+            // Pods were deleted for it, and with them what led to it may have gone.
+            next.ending.clone_from(&self.ending);
+        }
         next.lost_until = self.lost_until;
         for (suffix, creation) in &self.creations {
             let wanted = creation
@@ -208,11 +213,16 @@ impl JobMachine {
     pub fn handle_job_gone(&mut self) {
         if !self.gone {
             self.gone = true;
-            let slots = 0..u32::try_from(self.tracked.len()).unwrap_or(u32::MAX);
-            for slot in slots.map(Slot) {
-                if self.tracked[slot.at()].has(Facts::FINALIZER) {
-                    self.restage(slot, |_| Stage::Waived);
-                }
+            self.let_go_of_all();
+        }
+    }
+
+    /// Lets every Pod go that has its finalizer, uncounted.
+    pub(super) fn let_go_of_all(&mut self) {
+        let slots = 0..u32::try_from(self.tracked.len()).unwrap_or(u32::MAX);
+        for slot in slots.map(Slot) {
+            if self.tracked[slot.at()].has(Facts::FINALIZER) {
+                self.restage(slot, |_| Stage::Waived);
             }
         }
     }
@@ -296,6 +306,7 @@ impl JobMachine {
 
     /// One pass over the rules, in their order.
     fn conduct(&mut self, pods: &PodTable, now: Time) {
+        self.take_back_suspension(now);
         if self.start_time.is_none() && !self.spec.suspend {
             self.start_time = Some(now.whole_secs());
         }
@@ -327,27 +338,39 @@ impl JobMachine {
         }
     }
 
-    /// Keeps track of suspension: it stops the Job's clock, resuming starts it anew. A suspension
-    /// that the server never heard of leaves the clock as it was, for the server refuses to move
-    /// the start of a Job that it does not know as suspended.
+    /// Keeps track of suspension: it stops the Job's clock, resuming starts it anew.
     fn note_suspension(&mut self, now: Time) {
         let was = self.suspended == Some(true);
-        self.status_is_stale |= self.spec.suspend != was;
-        if self.spec.suspend && !was {
-            self.suspended = Some(true);
-            self.start_time = None;
-            self.report(Report::normal("Suspended", "Job suspended"));
-        } else if !self.spec.suspend && was {
-            let stored = self.stored_suspension();
-            if stored == Some(true) {
-                self.suspended = Some(false);
-                self.start_time = Some(now.whole_secs());
-            } else {
-                self.suspended = stored;
-                self.start_time = self.status.start_time.or(Some(now.whole_secs()));
-            }
-            self.report(Report::normal("Resumed", "Job resumed"));
+        if self.spec.suspend == was {
+            return;
         }
+        self.status_is_stale = true;
+        self.suspended = Some(self.spec.suspend);
+        self.start_time = (!self.spec.suspend).then(|| now.whole_secs());
+        self.report_suspension(self.spec.suspend);
+    }
+
+    /// Takes back a flip that the server never heard of once the spec has flipped back: it refuses
+    /// to move the start of a Job that it does not know as suspended.
+    fn take_back_suspension(&mut self, now: Time) {
+        let stored = self.stored_suspension();
+        let heard = self.suspended == stored;
+        if heard || (stored == Some(true)) != self.spec.suspend {
+            return;
+        }
+        self.suspended = stored;
+        self.start_time = self.status.start_time;
+        if !self.spec.suspend {
+            self.start_time.get_or_insert(now.whole_secs());
+        }
+        self.report_suspension(self.spec.suspend);
+    }
+
+    fn report_suspension(&mut self, suspended: bool) {
+        self.report(match suspended {
+            true => Report::normal("Suspended", "Job suspended"),
+            false => Report::normal("Resumed", "Job resumed"),
+        });
     }
 
     /// Whether the Job is one that lakh must not touch.

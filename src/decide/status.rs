@@ -24,6 +24,8 @@ pub(super) struct Writing {
     indexed: Vec<Slot>,
     /// Pods that it moves from the list into the counters.
     counted: Vec<Uid>,
+    /// How many of those it names are gone by now, by how they ended.
+    pub(super) orphans: [u32; 2],
     failures: Failures,
 }
 
@@ -141,6 +143,7 @@ impl JobMachine {
             named,
             indexed,
             counted,
+            orphans: [0, 0],
             failures: self.failures,
         }
     }
@@ -276,6 +279,10 @@ impl JobMachine {
         }
         self.indexes.end_store(true);
         self.status_is_stale |= self.announced.is_some() || !self.ended_pods.by_uid.is_empty();
+        if self.status.is_finished() && self.tally.with_finalizer > 0 {
+            // They came while the Job's end was under way.
+            self.let_go_of_all();
+        }
         self.report_end();
     }
 

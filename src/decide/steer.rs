@@ -26,6 +26,8 @@ const DOUBTFUL_CREATION_LIFE: Duration = Duration::from_secs(90);
 pub(super) struct Creation {
     pub(super) index: Option<u32>,
     pub(super) state: CreationState,
+    /// An earlier attempt had no clear answer: a refusal of a later one says nothing of the first.
+    doubted: bool,
 }
 
 /// How far a creation has come.
@@ -93,10 +95,22 @@ impl JobMachine {
             _ => (Vec::new(), candidates),
         };
         let more = surplus.saturating_sub(going.len());
+        let (done, rest) = self.split_done(rest);
+        going.append(&mut rank::first_to_go(done, pods, more));
+        let more = surplus.saturating_sub(going.len());
         going.append(&mut rank::first_to_go(rest, pods, more));
         for slot in going {
             self.shed(slot);
         }
+    }
+
+    /// Splits off the Pods whose index is done already, by a Pod that had seemed lost: upstream
+    /// ranks them with the others, and may stop one whose index is still wanted.
+    fn split_done(&self, candidates: Vec<Slot>) -> (Vec<Slot>, Vec<Slot>) {
+        candidates.into_iter().partition(|slot| {
+            let index = self.tracked[slot.at()].index.map(CompactIndex::get);
+            index.is_some_and(|index| self.indexes.is_done(index))
+        })
     }
 
     /// How many Pods shall be active (rules 4.1).
@@ -150,6 +164,7 @@ impl JobMachine {
             Creation {
                 index,
                 state: CreationState::Sent,
+                doubted: false,
             },
         );
         self.effects.push_back(Effect::CreatePod(NewPod {
@@ -241,6 +256,13 @@ impl JobMachine {
 
     /// Takes in that a Pod was not created.
     pub(super) fn not_created(&mut self, suffix: PodSuffix, error: CreateError, now: Time) {
+        let doubted = |creation: &Creation| creation.doubted;
+        let error = match error {
+            CreateError::Refused if self.creations.get(&suffix).is_some_and(doubted) => {
+                CreateError::Unknown
+            }
+            clear => clear,
+        };
         match error {
             CreateError::NameTaken => self.forget_creation(suffix),
             CreateError::Refused => {
@@ -253,6 +275,7 @@ impl JobMachine {
                 self.create_gate.fail(now);
                 if let Some(creation) = self.creations.get_mut(&suffix) {
                     creation.state = CreationState::Doubtful;
+                    creation.doubted = true;
                     self.doubtful += 1;
                     self.lost_until = self.lost_until.max(Some(now + DOUBTFUL_CREATION_LIFE));
                 }

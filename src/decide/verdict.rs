@@ -123,7 +123,7 @@ impl JobMachine {
 
     /// Failed Pods, counted by the server or not yet.
     pub(super) fn failed_total(&self) -> u32 {
-        self.status.failed + self.uncounted.len(End::Failure) + self.tally.unlisted(End::Failure)
+        self.status.failed + self.ended_uncounted(End::Failure)
     }
 
     /// Succeeded Pods, or for an Indexed Job indexes, counted by the server or not yet.
@@ -131,6 +131,15 @@ impl JobMachine {
         if self.spec.is_indexed() {
             return self.indexes.completed_len();
         }
-        self.status.succeeded + self.uncounted.len(End::Success) + self.tally.unlisted(End::Success)
+        self.status.succeeded + self.ended_uncounted(End::Success)
+    }
+
+    /// Pods that ended in this way and are not in the server's counters.
+    fn ended_uncounted(&self, end: End) -> u32 {
+        let orphans = self
+            .writing
+            .as_ref()
+            .map_or(0, |writing| writing.orphans[end as usize]);
+        self.uncounted.len(end) + self.tally.unlisted(end) + orphans
     }
 }

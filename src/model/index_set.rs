@@ -125,22 +125,27 @@ impl fmt::Display for IndexSet {
     }
 }
 
-/// Groups ascending indexes into runs without a gap.
-struct Runs<I> {
-    indexes: I,
-    ahead: Option<u32>,
+/// The runs without a gap, ascending. The bitmap gives them a word of bits at a time, but breaks
+/// them where one of its containers ends.
+struct Runs<'a> {
+    indexes: roaring::bitmap::Iter<'a>,
+    ahead: Option<(u32, u32)>,
 }
 
-impl<I: Iterator<Item = u32>> Runs<I> {
+impl Runs<'_> {
+    fn next_piece(&mut self) -> Option<(u32, u32)> {
+        let piece = self.indexes.next_range()?;
+        Some((*piece.start(), *piece.end()))
+    }
+
     fn next_run(&mut self) -> Option<(u32, u32)> {
-        let start = self.ahead.take().or_else(|| self.indexes.next())?;
-        let mut end = start;
-        for index in self.indexes.by_ref() {
-            if index != end + 1 {
-                self.ahead = Some(index);
+        let (start, mut end) = self.ahead.take().or_else(|| self.next_piece())?;
+        while let Some((first, last)) = self.next_piece() {
+            if first != end + 1 {
+                self.ahead = Some((first, last));
                 break;
             }
-            end = index;
+            end = last;
         }
         Some((start, end))
     }
@@ -180,5 +185,7 @@ mod tests {
         let set = IndexSet::below(100_000);
         assert_eq!(set.to_string(), "0-99999");
         assert_eq!(set.len(), 100_000);
+        check("65534-65537,65539", 70_000, "65534-65537,65539");
+        check("65535,65536", 70_000, "65535,65536");
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! Must not: hold the Pod's object, or anything whose size depends on the Pod's spec.
 
+use std::fmt;
+
 use compact_str::CompactString;
 
 use super::{Time, Uid};
@@ -160,8 +162,14 @@ impl PodRecord {
 
 /// A completion index as annotated on a Pod, at most `i32::MAX`, in four bytes with room for
 /// `None`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CompactIndex(std::num::NonZeroU32);
+
+impl fmt::Debug for CompactIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.get(), f)
+    }
+}
 
 impl CompactIndex {
     /// Keeps an index; none above `i32::MAX` can be a completion index.

@@ -309,9 +309,8 @@ impl Writer {
         suffix: PodSuffix,
     ) -> Outcome {
         let path = paths::pod(&write.key.namespace, name);
-        let answer = match self.call("get", "pods", || self.client.get(&path)).await {
-            Ok(answer) => answer,
-            Err(_) => return Outcome::PodNotCreated(suffix, CreateError::Unknown),
+        let Ok(answer) = self.call("get", "pods", || self.client.get(&path)).await else {
+            return Outcome::PodNotCreated(suffix, CreateError::Unknown);
         };
         let pod = std::str::from_utf8(&answer).ok().and_then(|json| {
             PodDecoder {

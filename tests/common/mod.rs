@@ -10,4 +10,5 @@ pub(crate) mod one_sync;
 pub(crate) mod print;
 pub(crate) mod rules;
 pub(crate) mod server;
+pub(crate) mod words;
 pub(crate) mod world;

@@ -6,18 +6,16 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use lakh::{
     decide::{CreateError, Effect, JobMachine, NewPod, Outcome, Severity},
     model::{
-        CompactIndex, CompletionMode, Condition, ConditionKind, Job, JobKey, JobSpec, JobStatus,
-        Limits, PodFlags, PodName, PodPhase, PodRecord, PodReplacement, PodTable, RestartPolicy,
-        Slot, Time, Uid, Uncounted,
+        CompactIndex, JobStatus, Limits, PodFlags, PodName, PodPhase, PodRecord, PodTable, Slot,
+        Time, Uid,
     },
 };
 
 use super::{
     print::{self, Labels, some_of},
     server::{Pod, Server, seconds},
+    words::{START, change_job, millis, offset, plain_job, set_record, set_status},
 };
-
-const START: Time = Time::from_secs(1_000_000);
 
 /// How the fake server answers.
 #[derive(Default)]
@@ -28,6 +26,7 @@ struct Faults {
     deletes_fail: bool,
     finalizers_fail: bool,
     statuses_fail: bool,
+    statuses_late: bool,
 }
 
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -57,6 +56,7 @@ pub(crate) struct Driver {
     now: Time,
     writes: u32,
     status_failed: bool,
+    late_status: bool,
     trace: Vec<String>,
 }
 
@@ -79,6 +79,7 @@ impl Driver {
             now: START,
             writes: 0,
             status_failed: false,
+            late_status: false,
             trace: Vec::new(),
         };
         // Pods first: a stored status may name them.
@@ -123,6 +124,10 @@ impl Driver {
     /// Runs until quiet, and tells what happened.
     pub(crate) fn run(&mut self) -> Vec<String> {
         self.trace.clear();
+        if self.late_status && !self.faults.statuses_late {
+            self.late_status = false;
+            self.outcomes.push_back(Outcome::StatusWritten);
+        }
         let arrived = self.release_withheld();
         self.outcomes.extend(arrived);
         loop {
@@ -355,6 +360,10 @@ impl Driver {
                 panic!("the server refuses {text}: {refusal}");
             }
             self.seen_version = self.server.job.resource_version;
+            if self.faults.statuses_late {
+                self.late_status = true;
+                return (format!("W{}/unanswered", self.writes), text);
+            }
             self.outcomes.push_back(Outcome::StatusWritten);
             // The watch brings the write back.
             self.seen_version -= 1;
@@ -468,6 +477,10 @@ impl Driver {
             "deletes fail" => faults.deletes_fail = true,
             "finalizer patches fail" => faults.finalizers_fail = true,
             "status writes fail" => faults.statuses_fail = true,
+            "status answers late" => {
+                *faults = Faults::default();
+                faults.statuses_late = true;
+            }
             "creates fail" => faults.creates = Answer::No(CreateError::Refused),
             "names taken 1" => faults.taken = 1,
             "no answer to creates" => faults.creates = Answer::No(CreateError::Unknown),
@@ -491,153 +504,4 @@ fn kind(verb: &str, refused: bool) -> String {
         true => format!("{verb}/refused"),
         false => verb.to_owned(),
     }
-}
-
-fn set_record(pod: &mut Pod, word: &str) {
-    let record = &mut pod.record;
-    let (word, value) = word.split_once('=').unwrap_or((word, ""));
-    let number = || value.parse::<u32>().expect(word);
-    let running = |record: &mut PodRecord| {
-        record.phase = PodPhase::Running;
-        record.flags.set(PodFlags::ASSIGNED, true);
-    };
-    match word {
-        "Running" => running(record),
-        "Unknown" => {
-            running(record);
-            record.phase = PodPhase::Unknown;
-        }
-        "T" => {
-            running(record);
-            record.flags.set(PodFlags::DELETING, true);
-        }
-        "ready" => {
-            record.flags.set(PodFlags::READY, true);
-            if record.ready_since == 0 && value.is_empty() {
-                record.ready_since = seconds(START) - 30;
-            } else if !value.is_empty() {
-                record.ready_since = seconds(offset(value));
-            }
-        }
-        "since-unset" => record.ready_since = 0,
-        "assigned" => record.flags.set(PodFlags::ASSIGNED, true),
-        "deleting" => record.flags.set(PodFlags::DELETING, true),
-        "nofin" => record.flags.set(PodFlags::FINALIZER, false),
-        "fin" => record.flags.set(PodFlags::FINALIZER, true),
-        "restarts" => {
-            record.restarts = number();
-            record.restarts_max = u16::try_from(number()).expect("few restarts");
-        }
-        "sidecar" => record.sidecar_restarts_max = u16::try_from(number()).expect("few"),
-        "created" if value == "unset" => record.created = 0,
-        "created" => record.created = seconds(offset(value)),
-        other => panic!("pod word {other}"),
-    }
-}
-
-fn plain_job() -> Job {
-    Job {
-        key: JobKey {
-            namespace: "default".into(),
-            name: "job".into(),
-        },
-        uid: Uid::from_u128(0xabc),
-        resource_version: 1,
-        generation: 1,
-        deleting: false,
-        spec: JobSpec {
-            parallelism: 1,
-            completions: None,
-            mode: CompletionMode::NonIndexed,
-            backoff_limit: 6,
-            active_deadline: None,
-            suspend: false,
-            restart_policy: RestartPolicy::Never,
-            pod_replacement: PodReplacement::TerminatingOrFailed,
-            unsupported: None,
-            managed_by: None,
-        },
-        status: JobStatus::default(),
-    }
-}
-
-fn change_job(job: &mut Job, words: &str) {
-    for word in words.split(' ') {
-        let (word, value) = word.split_once('=').unwrap_or((word, ""));
-        let number = || value.parse::<u32>().expect(word);
-        let spec = &mut job.spec;
-        match word {
-            "p" => spec.parallelism = number(),
-            "c" => spec.completions = Some(number()),
-            "bl" => spec.backoff_limit = number(),
-            "indexed" => spec.mode = CompletionMode::Indexed,
-            "othermode" => spec.mode = CompletionMode::Unrecognized,
-            "unsupported" => spec.unsupported = Some("spec.podFailurePolicy"),
-            "suspend" => spec.suspend = true,
-            "resume" => spec.suspend = false,
-            "deleting" => job.deleting = true,
-            "ads" => spec.active_deadline = Some(std::time::Duration::from_secs(number().into())),
-            "policy" if value == "Failed" => spec.pod_replacement = PodReplacement::Failed,
-            "restart" if value == "OnFailure" => spec.restart_policy = RestartPolicy::OnFailure,
-            other => panic!("job word {other}"),
-        }
-    }
-}
-
-fn set_status(status: &mut JobStatus, word: &str, labels: &mut Labels) {
-    let (word, value) = word.split_once('=').expect("status name=value");
-    let number = || value.parse::<u32>().expect(word);
-    let mut uids = || value.split(',').map(|label| labels.uid(label)).collect();
-    match word {
-        "active" => status.active = number(),
-        "ready" => status.ready = Some(number()),
-        "terminating" => status.terminating = Some(number()),
-        "succeeded" => status.succeeded = number(),
-        "failed" => status.failed = number(),
-        "completed" => status.completed_indexes = value.into(),
-        "start" => status.start_time = Some(offset(value)),
-        "uncounted" => status.uncounted = Some(Uncounted::default()),
-        "uncounted.succeeded" => {
-            status.uncounted.get_or_insert_default().succeeded = uids();
-        }
-        "uncounted.failed" => status.uncounted.get_or_insert_default().failed = uids(),
-        "strange.failed" => {
-            status.uncounted.get_or_insert_default().strange_failed = number();
-        }
-        "strange.succeeded" => {
-            status.uncounted.get_or_insert_default().strange_succeeded = number();
-        }
-        kind => {
-            let kind = [
-                ConditionKind::Suspended,
-                ConditionKind::SuccessCriteriaMet,
-                ConditionKind::FailureTarget,
-                ConditionKind::Complete,
-                ConditionKind::Failed,
-            ]
-            .into_iter()
-            .find(|known| known.as_str() == kind)
-            .expect("a field or a condition");
-            let mut parts = value.splitn(3, '/');
-            let truth = parts.next().expect("True or False");
-            let reason = parts.next().unwrap_or("Stored");
-            let message = parts.next().unwrap_or("as_stored").replace('_', " ");
-            let mut condition = Condition::new_true(kind, reason, &message, offset("-60s"));
-            condition.status = truth.into();
-            status.conditions.push(condition);
-            if kind == ConditionKind::Complete && truth == "True" {
-                status.completion_time = Some(offset("-1s"));
-            }
-        }
-    }
-}
-
-fn offset(text: &str) -> Time {
-    Time::from_millis(START.as_millis() + millis(text))
-}
-
-fn millis(text: &str) -> i64 {
-    let text = text.strip_suffix('s').expect("seconds end in s");
-    let seconds: f64 = text.parse().expect("seconds");
-    (seconds * 1000.0).round() as i64
 }

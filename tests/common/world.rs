@@ -4,7 +4,10 @@
 //! The shell's part here is as thin as the real one's: a store that takes no older version, and
 //! turns of the machine. Read first: [`World::step`], then `turn`.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::Duration,
+};
 
 use lakh::{
     decide::{CreateError, Effect, JobMachine, Outcome},
@@ -52,6 +55,9 @@ pub(crate) struct Odds {
     pub(crate) spec: u64,
     pub(crate) gone: u64,
 }
+
+/// A step of the clock that the watch does not lag behind.
+const MOST_LAG: Duration = Duration::from_secs(10);
 
 /// A write on its way to the server and back.
 struct Flight {
@@ -246,7 +252,8 @@ impl World {
         };
         let refused = self.dice.percent(self.odds.refused);
         let lost = self.dice.percent(self.odds.lost);
-        let happens = !refused && !(lost && self.dice.percent(50));
+        let vain = lost && self.dice.percent(50);
+        let happens = !(refused || vain);
         let flight = self.flights.swap_remove(at);
         let (outcome, record, version) = self.carry_out(&flight, happens);
         let outcome = match (&flight.effect, outcome) {
@@ -288,10 +295,13 @@ impl World {
                 if !happens {
                     return (Outcome::PodCreated(new.suffix), None, None);
                 }
+                let before = self.server.pods.len();
                 match self.server.create(new, self.now) {
                     Ok(uid) => {
-                        self.judge.created(&self.server, uid, flight.ghost);
-                        self.publish(uid);
+                        if self.server.pods.len() > before {
+                            self.judge.created(&self.server, uid, flight.ghost);
+                            self.publish(uid);
+                        }
                         let record = self.server.pods[&uid].record.clone();
                         (Outcome::PodCreated(new.suffix), Some(record), None)
                     }
@@ -477,11 +487,18 @@ impl World {
 
     fn tick(&mut self) {
         let next = self.machine.poll_timeout().map(|(at, _)| at);
-        let some = self.now + std::time::Duration::from_millis(self.dice.below(3000));
-        self.now = match next {
+        let some = self.now + Duration::from_millis(self.dice.below(3000));
+        let then = match next {
             Some(at) if self.dice.percent(60) => at.max(self.now),
             Some(_) | None => some,
         };
+        // The watch lags by seconds, never by the minute and more that a lost creation counts.
+        if then.since(self.now) > MOST_LAG {
+            while self.pod_events.values().any(|events| !events.is_empty()) {
+                self.watch_pod();
+            }
+        }
+        self.now = then;
     }
 
     fn trouble(&mut self) {

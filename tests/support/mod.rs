@@ -1,6 +1,6 @@
 //! What the end-to-end tests share: the binary, an embedded cluster, and looks at it over HTTP.
 
-#![allow(dead_code, reason = "each test uses its part")]
+#![allow(dead_code, unreachable_pub, reason = "each test uses its part")]
 
 use std::{
     io::Write as _,

@@ -1,0 +1,192 @@
+//! What a Pod's events cost the Job machine, by the size of the Job, and index text both ways.
+//!
+//! The figure to watch: the cost per Pod must not grow with the Job.
+#![allow(missing_docs, reason = "criterion's macros make public functions")]
+
+use std::{hint::black_box, time::Duration};
+
+use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use lakh::{
+    decide::{Effect, JobMachine, Outcome},
+    model::{
+        CompactIndex, CompletionMode, IndexSet, Job, JobKey, JobSpec, JobStatus, Limits, PodFlags,
+        PodName, PodPhase, PodRecord, PodReplacement, PodTable, RestartPolicy, Slot, Time, Uid,
+    },
+};
+
+const SIZES: [u32; 3] = [100, 10_000, 100_000];
+
+/// Events of so many Pods come between two decisions.
+const PER_TURN: u32 = 10;
+
+fn job(completions: u32, mode: CompletionMode) -> Job {
+    Job {
+        key: JobKey {
+            namespace: "default".into(),
+            name: "bench".into(),
+        },
+        uid: Uid::from_u128(7),
+        resource_version: 1,
+        generation: 1,
+        deleting: false,
+        spec: JobSpec {
+            parallelism: completions,
+            completions: Some(completions),
+            mode,
+            backoff_limit: 6,
+            active_deadline: None,
+            suspend: false,
+            restart_policy: RestartPolicy::Never,
+            pod_replacement: PodReplacement::TerminatingOrFailed,
+            unsupported: None,
+            managed_by: None,
+        },
+        status: JobStatus::default(),
+    }
+}
+
+/// A Job all of whose Pods are Pending.
+struct Bench {
+    machine: JobMachine,
+    pods: PodTable,
+    slots: Vec<Slot>,
+    now: Time,
+}
+
+impl Bench {
+    fn new(size: u32, mode: CompletionMode) -> Self {
+        let mut bench = Self {
+            machine: JobMachine::new(&job(size, mode), Limits::default(), 7),
+            pods: PodTable::default(),
+            slots: Vec::new(),
+            now: Time::from_secs(1_000_000),
+        };
+        for index in 0..size {
+            let slot = bench.pods.insert(PodRecord {
+                uid: Uid::from_u128(u128::from(index)),
+                name: PodName::new("bench", &format!("bench-{index}-bcdfg")),
+                index: CompactIndex::new(index),
+                created: 1,
+                flags: PodFlags::default().with(PodFlags::FINALIZER, true),
+                ..PodRecord::default()
+            });
+            bench.slots.push(slot);
+        }
+        bench.turn();
+        bench
+    }
+
+    /// One Pod's next event.
+    fn event(&mut self, index: u32, phase: PodPhase) {
+        self.pods.update(self.slots[index as usize], |pod| {
+            pod.phase = phase;
+            pod.flags.set(PodFlags::ASSIGNED, true);
+            pod.finished = 1_000_000;
+        });
+    }
+
+    /// Turns of the shell until it is quiet; every write succeeds.
+    fn turn(&mut self) {
+        let mut outcomes = Vec::new();
+        loop {
+            for outcome in outcomes.drain(..) {
+                self.machine.handle_outcome(outcome, self.now);
+            }
+            while let Some((slot, record)) = self.pods.take_dirty() {
+                self.machine.handle_pod(slot, record);
+            }
+            self.machine.decide(&self.pods, self.now);
+            while let Some(effect) = self.machine.poll_effect() {
+                match effect {
+                    Effect::RemoveFinalizer(slot) => {
+                        self.pods
+                            .update(slot, |pod| pod.flags.set(PodFlags::FINALIZER, false));
+                        outcomes.push(Outcome::FinalizerRemoved(slot));
+                    }
+                    Effect::WriteStatus(_) => outcomes.push(Outcome::StatusWritten),
+                    Effect::DeletePod(slot) => outcomes.push(Outcome::PodDeleted(slot)),
+                    Effect::CreatePod(new) => outcomes.push(Outcome::PodCreated(new.suffix)),
+                    Effect::Report(_) => {}
+                }
+            }
+            if outcomes.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Each Pod of a range runs and then succeeds, a few per turn.
+    fn run(&mut self, from: u32, to: u32) {
+        for phase in [PodPhase::Running, PodPhase::Succeeded] {
+            for index in from..to {
+                self.event(index, phase);
+                if index % PER_TURN == 0 {
+                    self.now = self.now + Duration::from_millis(20);
+                    self.turn();
+                }
+            }
+        }
+        self.turn();
+    }
+}
+
+/// A hundred Pods of a Job, in its middle: Pending, Running, Succeeded, finalizer off.
+fn pod_events(criterion: &mut Criterion) {
+    for (name, mode) in [
+        ("indexed", CompletionMode::Indexed),
+        ("non-indexed", CompletionMode::NonIndexed),
+    ] {
+        let mut group = criterion.benchmark_group(format!("pod life, {name}"));
+        group.sample_size(20).throughput(Throughput::Elements(100));
+        for size in SIZES {
+            let mut bench = Bench::new(size, mode);
+            let middle = size / 2;
+            bench.run(0, middle);
+            let mut at = middle;
+            group.bench_function(BenchmarkId::from_parameter(size), |bencher| {
+                bencher.iter_custom(|rounds| {
+                    let mut spent = Duration::ZERO;
+                    for _ in 0..rounds {
+                        // A Job that is used up starts anew, off the clock.
+                        let end = at + 100;
+                        if end > size {
+                            bench = Bench::new(size, mode);
+                            bench.run(0, middle);
+                            at = middle;
+                        }
+                        let end = (at + 100).min(size);
+                        let start = std::time::Instant::now();
+                        bench.run(at, end);
+                        spent += start.elapsed() * 100 / (end - at);
+                        at = end;
+                    }
+                    spent
+                });
+            });
+        }
+        group.finish();
+    }
+}
+
+fn index_text(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("index text");
+    for size in SIZES {
+        // Every third index is missing: many short runs, the worst that happens.
+        let set: IndexSet = (0..size).filter(|index| index % 3 != 0).collect();
+        let text = set.to_string();
+        group.bench_function(BenchmarkId::new("write", size), |bencher| {
+            bencher.iter(|| black_box(&set).to_string());
+        });
+        group.bench_function(BenchmarkId::new("read", size), |bencher| {
+            bencher.iter_batched(
+                || text.clone(),
+                |text| IndexSet::parse(black_box(&text), size),
+                BatchSize::SmallInput,
+            );
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, pod_events, index_text);
+criterion_main!(benches);
