@@ -10,6 +10,7 @@ use support::project;
 
 /// What the controller does: verb, resource, API group.
 const CALLS: &[(&str, &str, &str)] = &[
+    ("get", "jobs", "batch"),
     ("list", "jobs", "batch"),
     ("watch", "jobs", "batch"),
     ("patch", "jobs/status", "batch"),

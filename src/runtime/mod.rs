@@ -8,6 +8,7 @@
 //! Must not: decide anything about Jobs, or read JSON.
 
 mod actor;
+mod chores;
 mod clock;
 mod controller;
 mod correlate;
@@ -16,6 +17,7 @@ mod informer;
 mod job_metrics;
 mod metrics;
 mod mode;
+mod ownership;
 mod probes;
 mod progress;
 mod queue_metrics;

@@ -15,9 +15,12 @@ use crate::{
 };
 
 use super::{
-    actor, clock, correlate::About, events::Recorder, metrics::Metrics, store::Store,
-    writer::WriteQueue,
+    actor, clock, correlate::About, events::Recorder, metrics::Metrics, ownership::Ownership,
+    store::Store, writer::WriteQueue,
 };
+
+/// How long until a Job that is adopting Pods is looked at again: some round trips.
+const CLAIMING_PAUSE: Duration = Duration::from_millis(10);
 
 /// The work queue, shared.
 #[derive(Debug)]
@@ -131,6 +134,7 @@ impl Schedule {
 #[derive(Clone, Debug)]
 pub(super) struct Worker {
     pub(super) store: Arc<Store>,
+    pub(super) ownership: Arc<Ownership>,
     pub(super) schedule: Arc<Schedule>,
     pub(super) writes: Arc<WriteQueue>,
     pub(super) recorder: Arc<Recorder>,
@@ -158,6 +162,10 @@ impl Worker {
             return false;
         };
         let now = clock::now();
+        if self.ownership.is_claiming(job) {
+            self.schedule.add_at(job, now + CLAIMING_PAUSE);
+            return false;
+        }
         let seed = self.seed ^ (job.as_u128() as u64);
         let started = clock::instant();
         let turn = actor::turn(&cell, self.limits, seed, now);

@@ -83,8 +83,9 @@ pub(super) struct CellState {
 }
 
 /// A Pod that nobody owns and that carries our finalizer.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Orphan {
+    pub(super) uid: Uid,
     pub(super) namespace: String,
     pub(super) name: String,
 }
@@ -175,6 +176,7 @@ impl Store {
             namespace,
             name,
             controller,
+            labels: _,
             record,
         } = pod;
         let uid = record.uid;
@@ -191,6 +193,7 @@ impl Store {
             Controller::None => {
                 if record.has(PodFlags::FINALIZER) {
                     news.orphan = Some(Orphan {
+                        uid,
                         namespace: namespace.to_string(),
                         name: name.to_string(),
                     });

@@ -161,7 +161,7 @@ impl Writer {
     }
 
     /// Removes the finalizer of a Pod that has no Job.
-    pub(super) async fn release_orphan(&self, namespace: &str, name: &str) {
+    pub(super) async fn release_orphan(&self, namespace: &str, name: &str) -> Result<(), ApiError> {
         let path = paths::pod(namespace, name);
         let body = self.finalizer_patch();
         let result = self
@@ -169,10 +169,9 @@ impl Writer {
                 self.client.patch(&path, Patch::Strategic, body.clone())
             })
             .await;
-        if let Err(error) = result
-            && error.kind != ErrorKind::NotFound
-        {
-            tracing::warn!(namespace, pod = name, %error, "finalizer of a Pod without Job stays");
+        match result {
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
+            other => other.map(drop),
         }
     }
 
@@ -428,7 +427,7 @@ impl Writer {
     }
 
     /// Makes a call, when it may be made; again, while the server is too busy to take it.
-    async fn call<T, F: Future<Output = Result<T, ApiError>>>(
+    pub(super) async fn call<T, F: Future<Output = Result<T, ApiError>>>(
         &self,
         verb: &'static str,
         resource: &'static str,

@@ -11,6 +11,8 @@ use crate::model::{
     Time, Uid, Uncounted,
 };
 
+use super::Selector;
+
 /// A Job and the JSON of its Pod template, untouched.
 #[derive(Clone, Debug)]
 pub struct DecodedJob {
@@ -18,6 +20,8 @@ pub struct DecodedJob {
     pub job: Job,
     /// `spec.template`, with every field that the server sent.
     pub template: Arc<RawValue>,
+    /// Which Pods it means; none where the server sent no selector.
+    pub selector: Option<Arc<Selector>>,
 }
 
 /// Reads a Job's JSON.
@@ -40,6 +44,7 @@ pub fn decode_job(json: &str) -> Result<DecodedJob, serde_json::Error> {
     };
     Ok(DecodedJob {
         job,
+        selector: object.spec.selector.map(Arc::new),
         template: object.spec.template.into(),
     })
 }
@@ -171,6 +176,7 @@ struct Spec {
     pod_failure_policy: Option<serde::de::IgnoredAny>,
     backoff_limit_per_index: Option<serde::de::IgnoredAny>,
     success_policy: Option<serde::de::IgnoredAny>,
+    selector: Option<Selector>,
     template: Box<RawValue>,
 }
 

@@ -5,8 +5,10 @@
 
 mod error;
 mod job;
+mod ownership;
 pub mod paths;
 mod pod;
+mod selector;
 mod status;
 mod template;
 mod timestamp;
@@ -14,7 +16,9 @@ mod watch;
 
 pub use error::{ApiError, ErrorKind};
 pub use job::{DecodedJob, decode_job};
+pub use ownership::{adoption_patch, release_patch};
 pub use pod::{Controller, DecodedPod, PodDecoder, ack_of_write};
+pub use selector::{Labels, Selector};
 pub use status::status_patch;
 pub use template::{PodTemplate, TemplateError};
 pub use watch::{ListMeta, ListPage, WatchEvent, decode_list_page, decode_watch_line};

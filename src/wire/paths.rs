@@ -8,6 +8,11 @@ pub fn jobs(namespace: Option<&str>) -> String {
     }
 }
 
+/// One Job.
+pub fn job(namespace: &str, name: &str) -> String {
+    format!("/apis/batch/v1/namespaces/{namespace}/jobs/{name}")
+}
+
 /// The status of a Job.
 pub fn job_status(namespace: &str, name: &str) -> String {
     format!("/apis/batch/v1/namespaces/{namespace}/jobs/{name}/status")
