@@ -286,6 +286,11 @@ fn flags_that_make_no_sense_exit_with_2() {
         ["local", "--pod-fail-rate", "2"],
         ["local", "--max-in-flight", "0"],
         ["controller", "--qps", "-1"],
+        ["controller", "--mode", "both"],
+        ["local", "--managed-by-name", "lakh"],
+        ["local", "--managed-by-name", "kubernetes.io/job-controller"],
+        // Without the mode, the name would be of no use and all other Jobs be taken.
+        ["controller", "--managed-by-name", "lakh.dev/job-controller"],
     ] {
         let output = run(&args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");

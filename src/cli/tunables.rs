@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::{
     model::{Exponential, Limits},
-    runtime::Rate,
+    runtime::{BadManagerName, ManagerName, Mode, Rate},
 };
 
 use super::args::duration;
@@ -15,6 +15,13 @@ use super::args::duration;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Controller")]
 pub(super) struct Tunables {
+    /// Which Jobs to work on. Default: replace.
+    #[arg(long, value_enum, value_name = "MODE")]
+    mode: Option<ModeName>,
+    /// With --mode managed-by: what spec.managedBy of our Jobs says. Default:
+    /// lakh.dev/job-controller.
+    #[arg(long, value_name = "NAME", requires = "mode", value_parser = manager_name)]
+    managed_by_name: Option<ManagerName>,
     /// Namespace to work in; may be given more than once. Default: all.
     #[arg(long = "namespace", value_name = "NAME")]
     pub(super) namespaces: Vec<String>,
@@ -58,6 +65,22 @@ pub(super) struct Tunables {
     concurrent_job_syncs: u32,
 }
 
+/// The modes, as they are typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ModeName {
+    /// Instead of the built-in controller, which must not run: Jobs without spec.managedBy.
+    Replace,
+    /// Beside the built-in controller: only Jobs whose spec.managedBy names this one.
+    ManagedBy,
+}
+
+/// What `spec.managedBy` says of our Jobs, if nothing else was typed.
+const DEFAULT_NAME: &str = "lakh.dev/job-controller";
+
+fn manager_name(text: &str) -> Result<ManagerName, BadManagerName> {
+    ManagerName::parse(text)
+}
+
 fn at_least_one() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..)
 }
@@ -66,6 +89,7 @@ impl Tunables {
     /// The controller's options, with probes answered at `listen`.
     pub(super) fn options(self, listen: Option<std::net::SocketAddr>) -> crate::runtime::Options {
         crate::runtime::Options {
+            mode: self.mode(),
             limits: Limits {
                 sync_batch_period: self.sync_batch_period,
                 pod_failure_backoff: Exponential {
@@ -84,6 +108,16 @@ impl Tunables {
             concurrent_job_syncs: self.concurrent_job_syncs as usize,
             namespaces: self.namespaces,
             listen,
+        }
+    }
+
+    fn mode(&self) -> Mode {
+        match self.mode {
+            None | Some(ModeName::Replace) => Mode::Replace,
+            Some(ModeName::ManagedBy) => {
+                let default = || ManagerName::parse(DEFAULT_NAME).expect("the default is good");
+                Mode::ManagedBy(self.managed_by_name.clone().unwrap_or_else(default))
+            }
         }
     }
 }

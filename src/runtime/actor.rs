@@ -12,12 +12,16 @@ use std::{
 };
 
 use crate::{
-    decide::{Effect, JobMachine, Report},
-    model::{Job, JobKey, JobSpec, JobStatus, Limits, PodFlags, PodTable, Slot, Time, Uid},
+    decide::{Effect, JobMachine, Outcome, Report},
+    model::{
+        ConditionKind, Job, JobKey, JobSpec, JobStatus, Limits, PodFlags, PodTable, Slot, Time, Uid,
+    },
     wire::PodTemplate,
 };
 
 use super::{
+    job_metrics::{Action, Sync},
+    progress::{Progress, why_created},
     store::{Cell, CellState},
     writer::{Op, Write},
 };
@@ -37,6 +41,8 @@ pub(super) struct Turn {
     pub(super) wake_at: Option<Time>,
     /// There was more to hear than one turn may.
     pub(super) again: bool,
+    /// What it was, if the actor had something to do.
+    pub(super) sync: Option<Sync>,
     /// The machine panicked.
     pub(super) panicked: bool,
 }
@@ -59,6 +65,11 @@ pub(super) fn turn(cell: &Arc<Cell>, limits: Limits, seed: u64, now: Time) -> Tu
         state.machine = None;
         turn = Turn {
             panicked: true,
+            sync: state.job.as_ref().map(|job| Sync {
+                mode: job.spec.mode,
+                failed: true,
+                action: Action::Reconciling,
+            }),
             ..Turn::default()
         };
     }
@@ -75,7 +86,8 @@ fn run(
     now: Time,
     turn: &mut Turn,
 ) {
-    if state.external {
+    // Whoever managed a Job that is gone, its Pods that carry our finalizer are nobody else's.
+    if state.external && !state.gone {
         return;
     }
     let mut is_new = false;
@@ -95,6 +107,7 @@ fn run(
     let Some(machine) = &mut state.machine else {
         return;
     };
+    let failed = state.outcomes.iter().any(is_failure);
     for outcome in state.outcomes.drain(..) {
         machine.handle_outcome(outcome, now);
     }
@@ -136,6 +149,11 @@ fn run(
         carry_out(cell, &key, &state.pods, job, effect, turn);
     }
     turn.wake_at = machine.poll_timeout().map(|(at, _)| at);
+    turn.sync = state.job.as_ref().map(|job| Sync {
+        mode: job.spec.mode,
+        failed,
+        action: action(job, &turn.writes),
+    });
     let over = state.gone
         || state
             .job
@@ -145,6 +163,47 @@ fn run(
         // Nothing is left to do: the actor goes, its Job's facts stay as long as the Job does.
         state.machine = None;
         turn.wake_at = None;
+    }
+}
+
+/// What a turn did, as metrics tell it.
+fn action(job: &Job, writes: &[Write]) -> Action {
+    let any = |kind: fn(&Op) -> bool| writes.iter().any(|write| kind(&write.op));
+    let ends = job.deleting || job.status.is_finished() || any(is_end);
+    if ends {
+        Action::Reconciling
+    } else if any(|op| matches!(op, Op::Create { .. })) {
+        Action::PodsCreated
+    } else if job.spec.suspend || any(|op| matches!(op, Op::Delete { .. })) {
+        Action::PodsDeleted
+    } else {
+        Action::Tracking
+    }
+}
+
+/// Whether a write announces a Job's end, or is it.
+fn is_end(op: &Op) -> bool {
+    let announced = |status: &JobStatus| {
+        let ends = [
+            ConditionKind::SuccessCriteriaMet,
+            ConditionKind::FailureTarget,
+        ];
+        ends.iter()
+            .any(|kind| status.true_condition(*kind).is_some())
+    };
+    matches!(op, Op::Status { status, .. } if announced(status))
+}
+
+fn is_failure(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::PodNotCreated(..)
+        | Outcome::PodNotDeleted(_)
+        | Outcome::FinalizerNotRemoved(_)
+        | Outcome::StatusNotWritten => true,
+        Outcome::PodCreated(_)
+        | Outcome::PodDeleted(_)
+        | Outcome::FinalizerRemoved(_)
+        | Outcome::StatusWritten => false,
     }
 }
 
@@ -199,10 +258,11 @@ fn carry_out(
     };
     let op = match effect {
         Effect::CreatePod(pod) => {
-            let Some((_, template)) = job else { return };
+            let Some((job, template)) = job else { return };
             Op::Create {
                 template: Arc::clone(template),
                 pod,
+                why: why_created(job),
             }
         }
         Effect::DeletePod(slot) => {
@@ -216,6 +276,7 @@ fn carry_out(
         Effect::WriteStatus(status) => {
             let Some((job, _)) = job else { return };
             Op::Status {
+                progress: Progress::between(job, &status),
                 status,
                 version: job.resource_version,
             }
@@ -238,7 +299,7 @@ mod tests {
     use crate::{
         decide::Outcome,
         model::{PodName, PodPhase, PodRecord},
-        runtime::store::Store,
+        runtime::{job_metrics::Seen, store::Store},
         wire::{Controller, DecodedPod, TRACKING_FINALIZER, decode_job},
     };
 
@@ -256,6 +317,7 @@ mod tests {
                 uid: Uid::from_u128(1),
                 name: "j".into(),
             },
+            labels: None,
             record: PodRecord {
                 uid: Uid::from_u128(100 + number),
                 name: PodName::new("j", &name),
@@ -273,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_panic_costs_the_actor_and_nothing_else() {
-        let store = Store::new(TRACKING_FINALIZER, &[]);
+        let store = Store::new(TRACKING_FINALIZER, &[], Seen::default());
         store.apply_job(decode_job(JOB).expect("a good Job"), false);
         store.apply_pod(pod(1, PodPhase::Running));
         store.apply_pod(pod(2, PodPhase::Succeeded));

@@ -8,20 +8,19 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{
-    cluster::Client,
-    model::Limits,
-    wire::{PodDecoder, TRACKING_FINALIZER},
-};
+use crate::{cluster::Client, model::Limits, wire::PodDecoder};
 
 use super::{
+    chores::Chores,
     clock,
     events::Recorder,
     informer::{Informer, Watched},
     metrics::Metrics,
+    mode::Mode,
+    ownership::{Chore, Ownership},
     probes::Probes,
     scheduler::{Schedule, Worker},
-    store::{Orphan, Store},
+    store::Store,
     throttle::{Rate, Throttle},
     writer::{WriteQueue, Writer},
 };
@@ -32,6 +31,8 @@ const STOP_PATIENCE: Duration = Duration::from_secs(4);
 /// What may be set.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// Which Jobs to work on.
+    pub mode: Mode,
     /// The numbers of the Job rules.
     pub limits: Limits,
     /// How many calls may be made, of all kinds but watches.
@@ -107,15 +108,15 @@ impl Controller {
                 .serve(listener),
             );
         }
-        let (orphans, orphans_found) = mpsc::unbounded_channel();
-        let synced = parts.spawn_informers(&options.namespaces, &orphans, tasks);
+        let (chores, chores_found) = mpsc::unbounded_channel();
+        let synced = parts.spawn_informers(&options.namespaces, &chores, tasks);
         tasks.spawn(signal_when_synced(synced, ready));
         let writer = parts.writer();
-        tasks.spawn(release_orphans(
-            writer.clone(),
-            orphans_found,
-            is_ready.clone(),
-        ));
+        let own_chores = Chores {
+            writer: writer.clone(),
+            ownership: Arc::clone(&parts.ownership),
+        };
+        tasks.spawn(own_chores.run(chores_found, is_ready.clone()));
         for _ in 0..options.max_in_flight.max(1) {
             controller
                 .writers
@@ -178,25 +179,33 @@ struct Parts {
     recorder: Arc<Recorder>,
     throttle: Arc<Throttle>,
     metrics: Arc<Metrics>,
+    mode: Mode,
+    ownership: Arc<Ownership>,
 }
 
 impl Parts {
     fn new(client: Client, options: &Options, metrics: &Arc<Metrics>) -> Self {
         Self {
             client,
-            store: Arc::new(Store::new(TRACKING_FINALIZER, &options.namespaces)),
-            schedule: Arc::new(Schedule::new(&options.limits)),
+            store: Arc::new(Store::new(
+                options.mode.finalizer(),
+                &options.namespaces,
+                metrics.jobs.seen.clone(),
+            )),
+            schedule: Arc::new(Schedule::new(&options.limits, Arc::clone(metrics))),
             writes: Arc::new(WriteQueue::new(Arc::clone(metrics))),
-            recorder: Arc::new(Recorder::new(Arc::clone(metrics))),
+            recorder: Arc::new(Recorder::new(options.mode.component(), Arc::clone(metrics))),
             throttle: Arc::new(Throttle::new(options.rate)),
             metrics: Arc::clone(metrics),
+            mode: options.mode.clone(),
+            ownership: Arc::default(),
         }
     }
 
     fn spawn_informers(
         &self,
         namespaces: &[String],
-        orphans: &mpsc::UnboundedSender<Orphan>,
+        chores: &mpsc::UnboundedSender<Chore>,
         tasks: &mut JoinSet<()>,
     ) -> Vec<watch::Receiver<bool>> {
         let scopes: Vec<Option<String>> = if namespaces.is_empty() {
@@ -206,9 +215,10 @@ impl Parts {
         };
         let mut synced = Vec::new();
         for namespace in scopes {
+            let mut after = None;
             for watched in [Watched::Jobs, Watched::Pods] {
                 let (sender, receiver) = watch::channel(false);
-                synced.push(receiver);
+                synced.push(receiver.clone());
                 let informer = Informer {
                     watched,
                     namespace: namespace.clone(),
@@ -217,13 +227,17 @@ impl Parts {
                     schedule: Arc::clone(&self.schedule),
                     throttle: Arc::clone(&self.throttle),
                     metrics: Arc::clone(&self.metrics),
+                    mode: self.mode.clone(),
                     decoder: PodDecoder {
-                        finalizer: TRACKING_FINALIZER,
+                        finalizer: self.mode.finalizer(),
                     },
-                    orphans: orphans.clone(),
+                    ownership: Arc::clone(&self.ownership),
+                    chores: chores.clone(),
+                    after: after.clone(),
                     synced: sender,
                 };
                 tasks.spawn(informer.run());
+                after = Some(receiver);
             }
         }
         synced
@@ -238,13 +252,14 @@ impl Parts {
             recorder: Arc::clone(&self.recorder),
             throttle: Arc::clone(&self.throttle),
             metrics: Arc::clone(&self.metrics),
-            finalizer: TRACKING_FINALIZER,
+            finalizer: self.mode.finalizer(),
         }
     }
 
     fn worker(&self, limits: Limits) -> Worker {
         Worker {
             store: Arc::clone(&self.store),
+            ownership: Arc::clone(&self.ownership),
             schedule: Arc::clone(&self.schedule),
             writes: Arc::clone(&self.writes),
             recorder: Arc::clone(&self.recorder),
@@ -265,18 +280,4 @@ async fn signal_when_synced(synced: Vec<watch::Receiver<bool>>, ready: watch::Se
     }
     tracing::info!("caches are filled");
     ready.send_replace(true);
-}
-
-/// Takes the finalizer off Pods that have it and no owner, for ever.
-async fn release_orphans(
-    writer: Writer,
-    mut orphans: mpsc::UnboundedReceiver<Orphan>,
-    mut ready: watch::Receiver<bool>,
-) {
-    if ready.wait_for(|ready| *ready).await.is_err() {
-        return;
-    }
-    while let Some(orphan) = orphans.recv().await {
-        writer.release_orphan(&orphan.namespace, &orphan.name).await;
-    }
 }

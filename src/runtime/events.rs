@@ -1,16 +1,9 @@
 //! Events on Jobs, for people: `kubectl describe job` shows them.
 //!
-//! They are sent when there is time, and dropped rather than waited for. A Job may send 25 at
-//! once and one every five minutes after that, as the standard client does; the last few of the 25
-//! are kept for the Job's own news, so that a hundred thousand creations do not hide how it ended.
+//! They are sent when there is time, and dropped rather than waited for. How many there are of a
+//! Job is limited by its [`Correlator`]; one that was told before is patched, not made anew.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::Arc;
 
 use crossbeam::queue::ArrayQueue;
 use parking_lot::Mutex;
@@ -18,61 +11,33 @@ use serde_json::json;
 use tokio::sync::Notify;
 
 use crate::{
-    cluster::Client,
+    cluster::{Client, Patch},
     decide::{Report, Severity},
-    model::{JobKey, Time, Uid},
-    wire::paths,
+    model::{JobKey, Uid},
+    wire::{ApiError, ErrorKind, paths},
 };
 
-use super::{clock, metrics::Metrics, throttle::Throttle};
-
-/// Events a Job may send at once.
-const BURST: u32 = 25;
-
-/// How many of them are kept for news of the Job as a whole.
-const RESERVED: u32 = 10;
-
-/// How long it takes until one more may be sent.
-const REFILL: Duration = Duration::from_secs(300);
+use super::{
+    clock,
+    correlate::{About, Correlator, Telling},
+    metrics::Metrics,
+    throttle::Throttle,
+};
 
 /// How many events may wait to be sent, of all Jobs together.
 const WAITING_MAX: usize = 4096;
 
-/// The component that events name as their source.
-const COMPONENT: &str = "job-controller";
-
-/// How many more events a Job may send.
+/// What was told of a Job.
 #[derive(Debug, Default)]
-pub(super) struct EventBudget(Mutex<Spent>);
-
-#[derive(Debug, Default)]
-struct Spent {
-    count: u32,
-    refilled_at: Time,
-}
-
-impl EventBudget {
-    fn spend(&self, most: u32, now: Time) -> bool {
-        let mut spent = self.0.lock();
-        while spent.count > 0 && now.since(spent.refilled_at) >= REFILL {
-            spent.count -= 1;
-            spent.refilled_at = spent.refilled_at + REFILL;
-        }
-        if spent.count == 0 {
-            spent.refilled_at = now;
-        }
-        let may = spent.count < most;
-        spent.count += u32::from(may);
-        may
-    }
-}
+pub(super) struct Told(Mutex<Correlator>);
 
 /// Sends events in the background.
 #[derive(Debug)]
 pub(super) struct Recorder {
+    /// What events name as their source.
+    component: &'static str,
     waiting: ArrayQueue<Waiting>,
     ready: Notify,
-    sent: AtomicU64,
     metrics: Arc<Metrics>,
 }
 
@@ -80,46 +45,27 @@ pub(super) struct Recorder {
 struct Waiting {
     uid: Uid,
     key: JobKey,
-    report: Report,
-    at: Time,
+    telling: Telling,
 }
 
 impl Recorder {
-    pub(super) fn new(metrics: Arc<Metrics>) -> Self {
+    pub(super) fn new(component: &'static str, metrics: Arc<Metrics>) -> Self {
         Self {
+            component,
             waiting: ArrayQueue::new(WAITING_MAX),
             ready: Notify::new(),
-            sent: AtomicU64::new(0),
             metrics,
         }
     }
 
-    /// Queues news of a Job as a whole.
-    pub(super) fn job(&self, uid: Uid, key: &JobKey, budget: &EventBudget, report: Report) {
-        if budget.spend(BURST, clock::now()) {
-            self.queue(uid, key, report);
-        }
-    }
-
-    /// Queues news of one of a Job's Pods; the report is only made if it may be sent.
-    pub(super) fn pod(
-        &self,
-        uid: Uid,
-        key: &JobKey,
-        budget: &EventBudget,
-        report: impl FnOnce() -> Report,
-    ) {
-        if budget.spend(BURST - RESERVED, clock::now()) {
-            self.queue(uid, key, report());
-        }
-    }
-
-    fn queue(&self, uid: Uid, key: &JobKey, report: Report) {
+    /// Queues news of a Job, if they may be told.
+    pub(super) fn tell(&self, about: About, uid: Uid, key: &JobKey, told: &Told, report: Report) {
+        let telling = told.0.lock().hear(about, report, clock::now());
+        let Some(telling) = telling else { return };
         let event = Waiting {
             uid,
             key: key.clone(),
-            report,
-            at: clock::now(),
+            telling,
         };
         if self.waiting.force_push(event).is_some() {
             self.metrics.events_dropped.inc();
@@ -136,66 +82,92 @@ impl Recorder {
     pub(super) async fn run(&self, client: Client, throttle: Arc<Throttle>) {
         loop {
             while let Some(event) = self.waiting.pop() {
-                throttle.pass().await;
-                let count = self.sent.fetch_add(1, Ordering::Relaxed);
-                let path = paths::events(&event.key.namespace);
-                if let Err(error) = client.create(&path, body(&event, count)).await {
+                if let Err(error) = self.send(&event, &client, &throttle).await {
                     tracing::debug!(job = %event.key, %error, "event not recorded");
                 }
             }
             self.ready.notified().await;
         }
     }
+
+    /// Tells the server of an Event: by a patch of the one that it knows, or as a new one.
+    async fn send(
+        &self,
+        event: &Waiting,
+        client: &Client,
+        throttle: &Throttle,
+    ) -> Result<(), ApiError> {
+        let name = event.name();
+        if event.telling.count > 1 {
+            throttle.pass().await;
+            let path = paths::event(&event.key.namespace, &name);
+            let known = client.patch(&path, Patch::Strategic, event.patch()).await;
+            self.metrics.call("patch", "events", code(&known));
+            match known {
+                // It is no more, or never came to be.
+                Err(error) if error.kind == ErrorKind::NotFound => {}
+                other => return other.map(drop),
+            }
+        }
+        throttle.pass().await;
+        let path = paths::events(&event.key.namespace);
+        let made = client
+            .create(&path, event.body(&name, self.component))
+            .await;
+        self.metrics.call("create", "events", code(&made));
+        made.map(drop)
+    }
 }
 
-fn body(event: &Waiting, count: u64) -> Vec<u8> {
-    let at = event.at.to_rfc3339();
-    let key = &event.key;
-    let severity = match event.report.severity {
-        Severity::Normal => "Normal",
-        Severity::Warning => "Warning",
-    };
-    // A name that differs from those of other events of the Job, before a restart or after.
-    let unique = u64::try_from(event.at.as_millis()).unwrap_or(0) << 20 | (count & 0xf_ffff);
-    let name_part = &key.name[..key.name.len().min(230)];
-    let body = json!({
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": format!("{name_part}.{unique:x}"), "namespace": key.namespace.as_str()},
-        "involvedObject": {
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "namespace": key.namespace.as_str(),
-            "name": key.name.as_str(),
-            "uid": event.uid.to_string(),
-        },
-        "type": severity,
-        "reason": event.report.reason,
-        "message": event.report.message,
-        "source": {"component": COMPONENT},
-        "reportingComponent": COMPONENT,
-        "firstTimestamp": at,
-        "lastTimestamp": at,
-        "count": 1,
-    });
-    serde_json::to_vec(&body).expect("a JSON tree always serializes")
+fn code<T>(result: &Result<T, ApiError>) -> u16 {
+    result.as_ref().map_or_else(|error| error.code, |_| 200)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+impl Waiting {
+    /// A name that differs from those of other events of the Job, before a restart or after.
+    fn name(&self) -> String {
+        let first = u64::try_from(self.telling.first.as_millis()).unwrap_or(0);
+        let unique = first << 20 | u64::from(self.telling.number & 0xf_ffff);
+        // A Job's name is of ASCII letters only.
+        let name = &self.key.name[..self.key.name.len().min(230)];
+        format!("{name}.{unique:x}")
+    }
 
-    #[test]
-    fn a_thousand_creations_leave_room_for_the_end() {
-        let budget = EventBudget::default();
-        let now = Time::from_secs(1000);
-        let created = (0..1000)
-            .filter(|_| budget.spend(BURST - RESERVED, now))
-            .count();
-        assert_eq!(created, 15);
-        let own = (0..1000).filter(|_| budget.spend(BURST, now)).count();
-        assert_eq!(own, 10);
-        assert!(!budget.spend(BURST, now + Duration::from_secs(299)));
-        assert!(budget.spend(BURST, now + Duration::from_secs(300)));
+    fn patch(&self) -> Vec<u8> {
+        let body = json!({
+            "count": self.telling.count,
+            "lastTimestamp": self.telling.last.to_rfc3339(),
+            "message": self.telling.report.message,
+        });
+        body.to_string().into_bytes()
+    }
+
+    fn body(&self, name: &str, component: &str) -> Vec<u8> {
+        let Self { uid, key, telling } = self;
+        let severity = match telling.report.severity {
+            Severity::Normal => "Normal",
+            Severity::Warning => "Warning",
+        };
+        let body = json!({
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": key.namespace.as_str()},
+            "involvedObject": {
+                "apiVersion": "batch/v1",
+                "kind": "Job",
+                "namespace": key.namespace.as_str(),
+                "name": key.name.as_str(),
+                "uid": uid.to_string(),
+            },
+            "type": severity,
+            "reason": telling.report.reason,
+            "message": telling.report.message,
+            "source": {"component": component},
+            "reportingComponent": component,
+            "firstTimestamp": telling.first.to_rfc3339(),
+            "lastTimestamp": telling.last.to_rfc3339(),
+            "count": telling.count,
+        });
+        body.to_string().into_bytes()
     }
 }

@@ -15,15 +15,17 @@ use crate::{
     cluster::{Client, Lines},
     model::{Exponential, Uid},
     wire::{
-        ApiError, DEFAULT_MANAGER, ErrorKind, PodDecoder, WatchEvent, decode_job, decode_list_page,
+        ApiError, ErrorKind, PodDecoder, WatchEvent, decode_job, decode_list_page,
         decode_watch_line, paths,
     },
 };
 
 use super::{
     metrics::{Kind, Metrics},
+    mode::Mode,
+    ownership::{Chore, Ownership},
     scheduler::Schedule,
-    store::{Orphan, Store},
+    store::Store,
     throttle::Throttle,
 };
 
@@ -59,9 +61,13 @@ pub(super) struct Informer {
     pub(super) schedule: Arc<Schedule>,
     pub(super) throttle: Arc<Throttle>,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) mode: Mode,
     pub(super) decoder: PodDecoder,
-    /// Where Pods go that have our finalizer and no owner.
-    pub(super) orphans: tokio::sync::mpsc::UnboundedSender<Orphan>,
+    pub(super) ownership: Arc<Ownership>,
+    /// Where it goes what is to be done to Pods.
+    pub(super) chores: tokio::sync::mpsc::UnboundedSender<Chore>,
+    /// Whose first list comes before ours: a Pod is compared with its Job's selector as it comes.
+    pub(super) after: Option<tokio::sync::watch::Receiver<bool>>,
     /// Set once the first list is complete.
     pub(super) synced: tokio::sync::watch::Sender<bool>,
 }
@@ -91,7 +97,12 @@ impl News {
 
 impl Informer {
     /// Keeps the store up to date, for ever.
-    pub(super) async fn run(self) {
+    pub(super) async fn run(mut self) {
+        if let Some(after) = &mut self.after
+            && after.wait_for(|synced| *synced).await.is_err()
+        {
+            return;
+        }
         let mut failures = 0;
         loop {
             match self.list().await {
@@ -140,8 +151,14 @@ impl Informer {
         let namespace = self.namespace.as_deref();
         let gone = match self.watched {
             Watched::Jobs => self.store.retain_jobs(namespace, listed, version),
-            Watched::Pods => self.store.retain_pods(namespace, listed, version),
+            Watched::Pods => {
+                self.ownership.retain_pods(namespace, listed, version);
+                self.store.retain_pods(namespace, listed, version)
+            }
         };
+        if self.watched == Watched::Jobs {
+            self.ownership.jobs_gone(&gone);
+        }
         self.saw(version);
         for job in gone {
             self.schedule.add(job);
@@ -224,12 +241,14 @@ impl Informer {
         match self.watched {
             Watched::Jobs => {
                 let job = self.readable(decode_job(object), object)?;
-                let manager = job.job.spec.managed_by.as_deref();
-                let external = manager.is_some_and(|name| name != DEFAULT_MANAGER);
+                let external = !self.mode.manages(&job.job);
                 let seen = Seen {
                     uid: job.job.uid,
                     version: job.job.resource_version,
                 };
+                if !external {
+                    self.send(self.ownership.job(&job.job, job.selector.as_ref()));
+                }
                 news.add(self.store.apply_job(job, external));
                 Some(seen)
             }
@@ -239,14 +258,14 @@ impl Informer {
                     uid: pod.record.uid,
                     version: pod.record.resource_version,
                 };
+                let claims = self.ownership.pod(&pod);
                 let pod_news = self.store.apply_pod(pod);
                 for job in pod_news.jobs {
                     news.add(job);
                 }
-                if let Some(orphan) = pod_news.orphan {
-                    // Nobody listens any more only when the controller stops.
-                    let _ = self.orphans.send(orphan);
-                }
+                // In this order: it is freed, then it may have a new owner.
+                self.send(pod_news.orphan.map(Chore::Free));
+                self.send(claims);
                 Some(seen)
             }
         }
@@ -256,6 +275,7 @@ impl Informer {
         match self.watched {
             Watched::Jobs => {
                 let job = self.readable(decode_job(object), object)?.job;
+                self.ownership.jobs_gone(&[job.uid]);
                 news.add(self.store.delete_job(job.uid));
                 Some(Seen {
                     uid: job.uid,
@@ -263,7 +283,9 @@ impl Informer {
                 })
             }
             Watched::Pods => {
-                let pod = self.readable(self.decoder.decode(object), object)?.record;
+                let pod = self.readable(self.decoder.decode(object), object)?;
+                self.ownership.pod_gone(pod.record.uid, &pod.namespace);
+                let pod = pod.record;
                 news.add(self.store.delete_pod(pod.uid));
                 Some(Seen {
                     uid: pod.uid,
@@ -284,6 +306,13 @@ impl Informer {
                     .inc();
             })
             .ok()
+    }
+
+    fn send(&self, chores: impl IntoIterator<Item = Chore>) {
+        for chore in chores {
+            // Nobody listens any more only when the controller stops.
+            let _ = self.chores.send(chore);
+        }
     }
 
     fn saw(&self, version: u64) {

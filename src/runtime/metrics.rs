@@ -1,4 +1,4 @@
-//! What the controller counts of itself, for `/metrics`.
+//! What the controller counts, for `/metrics`: of itself here, of Jobs and of the queue beside.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,10 +8,16 @@ use prometheus_client::{
     registry::Registry,
 };
 
-/// The controller's own metrics.
+use super::{job_metrics::JobMetrics, queue_metrics::QueueMetrics};
+
+/// All metrics.
 #[derive(Debug)]
 pub(super) struct Metrics {
     registry: Registry,
+    /// Those of Kubernetes' Job controller.
+    pub(super) jobs: JobMetrics,
+    /// Those of the work queue.
+    pub(super) queue: QueueMetrics,
     /// Turns of Jobs' actors.
     pub(super) turns: Counter,
     /// Actors that panicked and were built anew.
@@ -45,7 +51,9 @@ pub(super) struct Kind {
 impl Metrics {
     pub(super) fn new() -> Self {
         let mut metrics = Self {
-            registry: Registry::with_prefix("lakh"),
+            registry: Registry::default(),
+            jobs: JobMetrics::default(),
+            queue: QueueMetrics::default(),
             turns: Counter::default(),
             panics: Counter::default(),
             calls: Family::default(),
@@ -54,7 +62,9 @@ impl Metrics {
             writes_pending: Gauge::default(),
             events_dropped: Counter::default(),
         };
-        let registry = &mut metrics.registry;
+        metrics.jobs.register(&mut metrics.registry);
+        metrics.queue.register(&mut metrics.registry);
+        let registry = metrics.registry.sub_registry_with_prefix("lakh");
         registry.register("turns", "Turns of Jobs' actors", metrics.turns.clone());
         registry.register(
             "actor_panics",

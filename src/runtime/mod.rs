@@ -8,16 +8,24 @@
 //! Must not: decide anything about Jobs, or read JSON.
 
 mod actor;
+mod chores;
 mod clock;
 mod controller;
+mod correlate;
 mod events;
 mod informer;
+mod job_metrics;
 mod metrics;
+mod mode;
+mod ownership;
 mod probes;
+mod progress;
+mod queue_metrics;
 mod scheduler;
 mod store;
 mod throttle;
 mod writer;
 
 pub use controller::{Controller, Options, StartError};
+pub use mode::{BadManagerName, ManagerName, Mode};
 pub use throttle::Rate;

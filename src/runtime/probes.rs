@@ -3,13 +3,16 @@
 use std::{convert::Infallible, io, net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
 use super::metrics::Metrics;
+
+/// The text format in which metrics are told.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// What the answers are made of.
 #[derive(Clone, Debug)]
@@ -46,7 +49,8 @@ impl Probes {
     }
 
     fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
-        let (status, body) = match request.uri().path() {
+        let path = request.uri().path();
+        let (status, body) = match path {
             "/livez" => (StatusCode::OK, "ok".to_owned()),
             "/readyz" if *self.ready.borrow() => (StatusCode::OK, "ok".to_owned()),
             "/readyz" => (
@@ -58,6 +62,13 @@ impl Probes {
         };
         let mut response = Response::new(Full::from(body));
         *response.status_mut() = status;
+        let kind = if path == "/metrics" {
+            OPEN_METRICS
+        } else {
+            "text/plain"
+        };
+        let kind = HeaderValue::from_static(kind);
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
         response
     }
 }

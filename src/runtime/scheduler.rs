@@ -1,7 +1,11 @@
 //! Gives Jobs their turns: the work queue, and those who work it off.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
+use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::sleep};
 
@@ -10,49 +14,91 @@ use crate::{
     queue::WorkQueue,
 };
 
-use super::{actor, clock, events::Recorder, metrics::Metrics, store::Store, writer::WriteQueue};
+use super::{
+    actor, clock, correlate::About, events::Recorder, metrics::Metrics, ownership::Ownership,
+    store::Store, writer::WriteQueue,
+};
+
+/// How long until a Job that is adopting Pods is looked at again: some round trips.
+const CLAIMING_PAUSE: Duration = Duration::from_millis(10);
 
 /// The work queue, shared.
 #[derive(Debug)]
 pub(super) struct Schedule {
-    queue: Mutex<WorkQueue<Uid>>,
+    waiting: Mutex<Waiting>,
     changed: Notify,
+    metrics: Arc<Metrics>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    queue: WorkQueue<Uid>,
+    /// Since when, of those whose turn it is; not of those that came to wait by the clock, which
+    /// wait no longer than it takes to see that.
+    since: HashMap<Uid, Instant>,
 }
 
 impl Schedule {
-    pub(super) fn new(limits: &Limits) -> Self {
+    pub(super) fn new(limits: &Limits, metrics: Arc<Metrics>) -> Self {
         Self {
-            queue: Mutex::new(WorkQueue::new(limits.retry_backoff)),
+            waiting: Mutex::new(Waiting {
+                queue: WorkQueue::new(limits.retry_backoff),
+                since: HashMap::new(),
+            }),
             changed: Notify::new(),
+            metrics,
         }
     }
 
     /// A Job has something new to look at.
     pub(super) fn add(&self, job: Uid) {
-        if self.queue.lock().add(job) {
-            self.changed.notify_one();
+        let mut waiting = self.waiting.lock();
+        if waiting.queue.add(job) {
+            self.waits(&mut waiting, job);
         }
     }
 
+    fn waits(&self, waiting: &mut Waiting, job: Uid) {
+        waiting.since.insert(job, clock::instant());
+        self.metrics.queue.waiting(waiting.queue.len(), 1);
+        self.changed.notify_one();
+    }
+
     fn add_at(&self, job: Uid, due: Time) {
-        self.queue.lock().add_at(job, due);
+        self.waiting.lock().queue.add_at(job, due);
+        self.metrics.queue.retried();
         // Whoever sleeps may now sleep too long.
         self.changed.notify_one();
     }
 
     fn add_rate_limited(&self, job: Uid, now: Time) {
-        self.queue.lock().add_rate_limited(job, now);
+        self.waiting.lock().queue.add_rate_limited(job, now);
+        self.metrics.queue.retried();
         self.changed.notify_one();
     }
 
     fn done(&self, job: Uid, failed: bool) {
-        let mut queue = self.queue.lock();
+        let mut waiting = self.waiting.lock();
         if !failed {
-            queue.forget(&job);
+            waiting.queue.forget(&job);
         }
-        if queue.done(&job) {
-            self.changed.notify_one();
+        if waiting.queue.done(&job) {
+            self.waits(&mut waiting, job);
         }
+    }
+
+    /// The next Job, if it is any Job's turn.
+    fn take_one(&self, waiting: &mut Waiting) -> Option<Uid> {
+        let before = waiting.queue.len();
+        let job = waiting.queue.take(clock::now())?;
+        let depth = waiting.queue.len();
+        self.metrics
+            .queue
+            .waiting(depth, (depth + 1).saturating_sub(before));
+        let since = waiting.since.remove(&job);
+        let wait = since.map_or(Duration::ZERO, |since| clock::instant() - since);
+        self.metrics.queue.waited(wait);
+        Some(job)
     }
 
     /// Waits for the next Job.
@@ -60,8 +106,9 @@ impl Schedule {
         loop {
             let changed = self.changed.notified();
             let (next, due, more) = {
-                let mut queue = self.queue.lock();
-                let next = queue.take(clock::now());
+                let mut waiting = self.waiting.lock();
+                let next = self.take_one(&mut waiting);
+                let queue = &waiting.queue;
                 (next, queue.next_due(), !queue.is_empty())
             };
             if let Some(job) = next {
@@ -87,6 +134,7 @@ impl Schedule {
 #[derive(Clone, Debug)]
 pub(super) struct Worker {
     pub(super) store: Arc<Store>,
+    pub(super) ownership: Arc<Ownership>,
     pub(super) schedule: Arc<Schedule>,
     pub(super) writes: Arc<WriteQueue>,
     pub(super) recorder: Arc<Recorder>,
@@ -114,9 +162,19 @@ impl Worker {
             return false;
         };
         let now = clock::now();
+        if self.ownership.is_claiming(job) {
+            self.schedule.add_at(job, now + CLAIMING_PAUSE);
+            return false;
+        }
         let seed = self.seed ^ (job.as_u128() as u64);
+        let started = clock::instant();
         let turn = actor::turn(&cell, self.limits, seed, now);
+        let took = clock::instant() - started;
         self.metrics.turns.inc();
+        self.metrics.queue.worked(took);
+        if let Some(sync) = turn.sync {
+            self.metrics.jobs.sync(sync, took);
+        }
         if turn.panicked {
             self.metrics.panics.inc();
             tracing::error!(job = ?cell.lock().key, "actor panicked; starting it anew");
@@ -125,7 +183,8 @@ impl Worker {
         }
         for report in turn.reports {
             let key = cell.lock().key.clone().unwrap_or_default();
-            self.recorder.job(job, &key, &cell.events, report);
+            self.recorder
+                .tell(About::Job, job, &key, &cell.told, report);
         }
         let idle = turn.writes.is_empty();
         self.writes.push(turn.writes);

@@ -16,10 +16,14 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::{
     decide::{JobMachine, Outcome},
     model::{Job, JobKey, JobStatus, PodFlags, PodRecord, PodTable, Slot, Uid},
-    wire::{Controller, DecodedJob, DecodedPod, PodTemplate},
+    wire::{Controller, DEFAULT_MANAGER, DecodedJob, DecodedPod, PodTemplate},
 };
 
-use super::{events::EventBudget, metrics::Watermark};
+use super::{
+    events::Told,
+    job_metrics::{Seen, is_held_after_end},
+    metrics::Watermark,
+};
 
 /// See the module's text.
 #[derive(Debug)]
@@ -28,6 +32,7 @@ pub(super) struct Store {
     cells: DashMap<Uid, Arc<Cell>>,
     placements: DashMap<Uid, Placement>,
     scopes: Vec<Scope>,
+    seen: Seen,
 }
 
 /// Where a Pod's record lies.
@@ -48,7 +53,7 @@ struct Scope {
 #[derive(Debug)]
 pub(super) struct Cell {
     pub(super) uid: Uid,
-    pub(super) events: EventBudget,
+    pub(super) told: Told,
     state: Mutex<CellState>,
 }
 
@@ -78,8 +83,9 @@ pub(super) struct CellState {
 }
 
 /// A Pod that nobody owns and that carries our finalizer.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Orphan {
+    pub(super) uid: Uid,
     pub(super) namespace: String,
     pub(super) name: String,
 }
@@ -100,7 +106,7 @@ impl Cell {
 
 impl Store {
     /// An empty store for Pods of these namespaces (none: of all).
-    pub(super) fn new(finalizer: &'static str, namespaces: &[String]) -> Self {
+    pub(super) fn new(finalizer: &'static str, namespaces: &[String], seen: Seen) -> Self {
         let scope = |namespace| Scope {
             namespace,
             pods_seen: Watermark::default(),
@@ -118,6 +124,7 @@ impl Store {
             cells: DashMap::new(),
             placements: DashMap::new(),
             scopes,
+            seen,
         }
     }
 
@@ -138,6 +145,10 @@ impl Store {
             let known = state.job.as_ref();
             if known.is_some_and(|known| known.resource_version >= decoded.job.resource_version) {
                 return None;
+            }
+            if external && known.is_none() {
+                let manager = decoded.job.spec.managed_by.as_deref();
+                self.seen.external_job(manager.unwrap_or(DEFAULT_MANAGER));
             }
             let same_spec = known.is_some_and(|known| known.generation == decoded.job.generation);
             if !same_spec || state.template.is_none() {
@@ -165,6 +176,7 @@ impl Store {
             namespace,
             name,
             controller,
+            labels: _,
             record,
         } = pod;
         let uid = record.uid;
@@ -181,6 +193,7 @@ impl Store {
             Controller::None => {
                 if record.has(PodFlags::FINALIZER) {
                     news.orphan = Some(Orphan {
+                        uid,
                         namespace: namespace.to_string(),
                         name: name.to_string(),
                     });
@@ -314,6 +327,7 @@ impl Store {
 
     /// Takes in what an own write changed in a Pod.
     pub(super) fn pod_written(
+        &self,
         cell: &Cell,
         slot: Slot,
         uid: Uid,
@@ -324,7 +338,9 @@ impl Store {
         if state.pods.get(slot).is_some_and(|pod| pod.uid == uid) {
             state.pods.update(slot, |pod| {
                 pod.resource_version = pod.resource_version.max(version.unwrap_or(0));
+                let held = is_held_after_end(Some(pod));
                 change(pod);
+                self.seen.pod(held, is_held_after_end(Some(pod)));
             });
         }
     }
@@ -355,7 +371,7 @@ impl Store {
             let cell = Arc::clone(&self.cells.entry(uid).or_insert_with(|| {
                 Arc::new(Cell {
                     uid,
-                    events: EventBudget::default(),
+                    told: Told::default(),
                     state: Mutex::default(),
                 })
             }));
@@ -369,6 +385,7 @@ impl Store {
     fn insert_into(&self, job: Uid, key: JobKey, record: PodRecord) -> Slot {
         self.with_cell(job, |state| {
             state.key.get_or_insert(key);
+            self.seen.pod(false, is_held_after_end(Some(&record)));
             state.pods.insert(record)
         })
     }
@@ -386,12 +403,17 @@ impl Store {
         }
         // A Pod keeps the index it was first seen with, whatever is done to its annotation.
         record.index = known.index.or(record.index);
+        let held = is_held_after_end(Some(known));
+        self.seen.pod(held, is_held_after_end(Some(&record)));
         state.pods.replace(placement.slot, record);
     }
 
     fn remove_from(&self, placement: Placement) {
         if let Some(cell) = self.cell(placement.job) {
-            cell.lock().pods.remove(placement.slot);
+            let mut state = cell.lock();
+            let held = is_held_after_end(state.pods.get(placement.slot));
+            self.seen.pod(held, false);
+            state.pods.remove(placement.slot);
         }
     }
 }

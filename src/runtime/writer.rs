@@ -19,8 +19,10 @@ use crate::{
 };
 
 use super::{
+    correlate::About,
     events::Recorder,
     metrics::Metrics,
+    progress::Progress,
     scheduler::Schedule,
     store::{Cell, Store},
     throttle::Throttle,
@@ -44,6 +46,8 @@ pub(super) enum Op {
     Create {
         template: Arc<Result<PodTemplate, String>>,
         pod: NewPod,
+        /// See [`why_created`](super::progress::why_created).
+        why: &'static str,
     },
     /// The end of a Pod.
     Delete {
@@ -61,6 +65,8 @@ pub(super) enum Op {
     Status {
         status: Box<JobStatus>,
         version: u64,
+        /// What it tells more than that version.
+        progress: Progress,
     },
 }
 
@@ -153,7 +159,7 @@ impl Writer {
     }
 
     /// Removes the finalizer of a Pod that has no Job.
-    pub(super) async fn release_orphan(&self, namespace: &str, name: &str) {
+    pub(super) async fn release_orphan(&self, namespace: &str, name: &str) -> Result<(), ApiError> {
         let path = paths::pod(namespace, name);
         let body = self.finalizer_patch();
         let result = self
@@ -161,21 +167,34 @@ impl Writer {
                 self.client.patch(&path, Patch::Strategic, body.clone())
             })
             .await;
-        if let Err(error) = result
-            && error.kind != ErrorKind::NotFound
-        {
-            tracing::warn!(namespace, pod = name, %error, "finalizer of a Pod without Job stays");
+        match result {
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
+            other => other.map(drop),
         }
     }
 
     async fn perform(&self, write: &Write) -> Outcome {
         match &write.op {
-            Op::Create { template, pod } => self.create(write, template, *pod).await,
+            Op::Create { template, pod, why } => {
+                let outcome = self.create(write, template, *pod).await;
+                self.count_creation(why, &outcome);
+                outcome
+            }
             Op::Delete { slot, uid, name } => self.delete(write, *slot, *uid, name).await,
             Op::RemoveFinalizer { slot, uid, name } => {
                 self.remove_finalizer(write, *slot, *uid, name).await
             }
-            Op::Status { status, version } => self.write_status(write, status, *version).await,
+            Op::Status {
+                status,
+                version,
+                progress,
+            } => {
+                let outcome = self.write_status(write, status, *version).await;
+                if outcome == Outcome::StatusWritten {
+                    self.metrics.jobs.progress(progress);
+                }
+                outcome
+            }
         }
     }
 
@@ -206,9 +225,10 @@ impl Writer {
             .await;
         let error = match result {
             Ok(answer) => {
-                self.report_pod(write, || {
-                    Report::normal("SuccessfulCreate", &format!("Created pod: {name}"))
-                });
+                self.report_pod(
+                    write,
+                    Report::normal("SuccessfulCreate", &format!("Created pod: {name}")),
+                );
                 return self.created(write, &answer, &name, index, suffix);
             }
             Err(error) => error,
@@ -228,11 +248,20 @@ impl Writer {
         };
         if matches!(why, CreateError::Refused | CreateError::Unknown) {
             tracing::debug!(job = %key, pod = name, %error, "Pod not created");
-            self.report_pod(write, || {
-                Report::warning("FailedCreate", &format!("Error creating: {error}"))
-            });
+            self.report_pod(
+                write,
+                Report::warning("FailedCreate", &format!("Error creating: {error}")),
+            );
         }
         Outcome::PodNotCreated(suffix, why)
+    }
+
+    fn count_creation(&self, why: &'static str, outcome: &Outcome) {
+        let succeeded = matches!(outcome, Outcome::PodCreated(_));
+        let hopeless = CreateError::NamespaceTerminating;
+        if !matches!(outcome, Outcome::PodNotCreated(_, error) if *error == hopeless) {
+            self.metrics.jobs.pod_creation(why, succeeded);
+        }
     }
 
     /// Takes in the answer to a creation.
@@ -301,9 +330,10 @@ impl Writer {
             Ok(answer) => {
                 let version = wire::ack_of_write(&answer).map(|(_, version, _)| version);
                 self.deleting(write, slot, uid, version);
-                self.report_pod(write, || {
-                    Report::normal("SuccessfulDelete", &format!("Deleted pod: {name}"))
-                });
+                self.report_pod(
+                    write,
+                    Report::normal("SuccessfulDelete", &format!("Deleted pod: {name}")),
+                );
                 Outcome::PodDeleted(slot)
             }
             Err(error) if error.kind == ErrorKind::NotFound => {
@@ -311,18 +341,20 @@ impl Writer {
                 Outcome::PodDeleted(slot)
             }
             Err(error) => {
-                self.report_pod(write, || {
-                    Report::warning("FailedDelete", &format!("Error deleting: {error}"))
-                });
+                self.report_pod(
+                    write,
+                    Report::warning("FailedDelete", &format!("Error deleting: {error}")),
+                );
                 Outcome::PodNotDeleted(slot)
             }
         }
     }
 
     fn deleting(&self, write: &Write, slot: Slot, uid: Uid, version: Option<u64>) {
-        Store::pod_written(&write.cell, slot, uid, version, |pod| {
-            pod.flags.set(PodFlags::DELETING, true);
-        });
+        self.store
+            .pod_written(&write.cell, slot, uid, version, |pod| {
+                pod.flags.set(PodFlags::DELETING, true);
+            });
     }
 
     async fn remove_finalizer(&self, write: &Write, slot: Slot, uid: Uid, name: &str) -> Outcome {
@@ -341,9 +373,10 @@ impl Writer {
                 return Outcome::FinalizerNotRemoved(slot);
             }
         };
-        Store::pod_written(&write.cell, slot, uid, version, |pod| {
-            pod.flags.set(PodFlags::FINALIZER, false);
-        });
+        self.store
+            .pod_written(&write.cell, slot, uid, version, |pod| {
+                pod.flags.set(PodFlags::FINALIZER, false);
+            });
         Outcome::FinalizerRemoved(slot)
     }
 
@@ -381,13 +414,14 @@ impl Writer {
             .into_bytes()
     }
 
-    fn report_pod(&self, write: &Write, report: impl FnOnce() -> Report) {
+    fn report_pod(&self, write: &Write, report: Report) {
+        let (cell, key) = (&write.cell, &write.key);
         self.recorder
-            .pod(write.cell.uid, &write.key, &write.cell.events, report);
+            .tell(About::Pod, cell.uid, key, &cell.told, report);
     }
 
     /// Makes a call, when it may be made; again, while the server is too busy to take it.
-    async fn call<T, F: Future<Output = Result<T, ApiError>>>(
+    pub(super) async fn call<T, F: Future<Output = Result<T, ApiError>>>(
         &self,
         verb: &'static str,
         resource: &'static str,

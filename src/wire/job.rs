@@ -11,7 +11,10 @@ use crate::model::{
     RestartPolicy, Time, Uid, Uncounted,
 };
 
-use super::policy::{FailurePolicyJson, SuccessPolicyJson};
+use super::{
+    Selector,
+    policy::{FailurePolicyJson, SuccessPolicyJson},
+};
 
 /// What the API server makes of an unset `backoffLimit` when each index has its own.
 const NO_LIMIT: u32 = i32::MAX as u32;
@@ -23,6 +26,8 @@ pub struct DecodedJob {
     pub job: Job,
     /// `spec.template`, with every field that the server sent.
     pub template: Arc<RawValue>,
+    /// Which Pods it means; none where the server sent no selector.
+    pub selector: Option<Arc<Selector>>,
 }
 
 /// Reads a Job's JSON.
@@ -45,6 +50,7 @@ pub fn decode_job(json: &str) -> Result<DecodedJob, serde_json::Error> {
     };
     Ok(DecodedJob {
         job,
+        selector: object.spec.selector.map(Arc::new),
         template: object.spec.template.into(),
     })
 }
@@ -184,6 +190,7 @@ struct Spec {
     backoff_limit_per_index: Option<u32>,
     max_failed_indexes: Option<u32>,
     success_policy: Option<SuccessPolicyJson>,
+    selector: Option<Selector>,
     template: Box<RawValue>,
 }
 

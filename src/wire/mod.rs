@@ -5,9 +5,11 @@
 
 mod error;
 mod job;
+mod ownership;
 pub mod paths;
 mod pod;
 mod policy;
+mod selector;
 mod status;
 mod template;
 mod timestamp;
@@ -15,13 +17,18 @@ mod watch;
 
 pub use error::{ApiError, ErrorKind};
 pub use job::{DecodedJob, decode_job};
+pub use ownership::{adoption_patch, release_patch};
 pub use pod::{Controller, DecodedPod, PodDecoder, ack_of_write};
+pub use selector::{Labels, Selector};
 pub use status::status_patch;
 pub use template::{PodTemplate, TemplateError};
 pub use watch::{ListMeta, ListPage, WatchEvent, decode_list_page, decode_watch_line};
 
 /// The finalizer by which a Pod is kept until it is counted.
 pub const TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";
+
+/// The finalizer that takes its place beside the built-in controller, which it is reserved for.
+pub const OWN_TRACKING_FINALIZER: &str = "lakh.dev/job-tracking";
 
 /// Annotation and label that carry a Pod's completion index.
 pub const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";

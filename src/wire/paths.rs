@@ -8,6 +8,11 @@ pub fn jobs(namespace: Option<&str>) -> String {
     }
 }
 
+/// One Job.
+pub fn job(namespace: &str, name: &str) -> String {
+    format!("/apis/batch/v1/namespaces/{namespace}/jobs/{name}")
+}
+
 /// The status of a Job.
 pub fn job_status(namespace: &str, name: &str) -> String {
     format!("/apis/batch/v1/namespaces/{namespace}/jobs/{name}/status")
@@ -24,6 +29,11 @@ pub fn pods(namespace: Option<&str>) -> String {
 /// One Pod.
 pub fn pod(namespace: &str, name: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/pods/{name}")
+}
+
+/// One Event.
+pub fn event(namespace: &str, name: &str) -> String {
+    format!("/api/v1/namespaces/{namespace}/events/{name}")
 }
 
 /// Events of one namespace.

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 
 use compact_str::CompactString;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use crate::model::{CompactIndex, PodFlags, PodName, PodPhase, PodRecord, Uid};
 
@@ -37,6 +38,8 @@ pub struct DecodedPod {
     pub name: CompactString,
     /// Who controls it.
     pub controller: Controller,
+    /// Its labels, as they came.
+    pub labels: Option<Box<RawValue>>,
     /// What is kept of it.
     pub record: PodRecord,
 }
@@ -96,6 +99,7 @@ impl PodDecoder {
             namespace: CompactString::new(&meta.namespace),
             name: CompactString::new(&meta.name),
             controller,
+            labels: meta.labels.map(ToOwned::to_owned),
             record: PodRecord {
                 uid: Uid::parse(&meta.uid)?,
                 name: PodName::new(job, &meta.name),
@@ -270,6 +274,8 @@ struct Metadata<'a> {
     finalizers: Vec<Cow<'a, str>>,
     #[serde(borrow)]
     owner_references: Vec<OwnerReference<'a>>,
+    #[serde(borrow)]
+    labels: Option<&'a RawValue>,
     #[serde(borrow)]
     annotations: Annotations<'a>,
 }

@@ -14,7 +14,7 @@ use lakh::{
     embedded::{ClusterOptions, EmbeddedCluster},
     kubelet::KubeletOptions,
     model::Limits,
-    runtime::{Controller, Options, Rate},
+    runtime::{Controller, Mode, Options, Rate},
 };
 use serde_json::{Value, json};
 
@@ -69,6 +69,7 @@ pub fn options() -> Options {
     let mut limits = Limits::default();
     limits.pod_failure_backoff.base = Duration::from_millis(100);
     Options {
+        mode: Mode::Replace,
         limits,
         rate: Rate { qps: 0, burst: 0 },
         max_in_flight: 64,

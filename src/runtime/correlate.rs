@@ -1,0 +1,299 @@
+//! Keeps the Events of one Job few, as the standard client does.
+//!
+//! Three steps. Aggregation: from the tenth different message with one type and reason within ten
+//! minutes on, messages are told as one Event, marked as combined. Repetition: an Event that was
+//! told before is not made anew, its count grows. Spam: 25 calls at once, one more per five
+//! minutes after that; what may not be told is counted and comes with the next call that may.
+//!
+//! Different from the standard client: of the 25, ten are kept for news of the Job as a whole, so
+//! that a hundred thousand creations do not hide how it ended.
+//!
+//! Must not: read the clock or send anything.
+
+use std::time::Duration;
+
+use crate::{
+    decide::{Report, Severity},
+    model::Time,
+};
+
+/// Calls that a Job may cause at once.
+const BURST: u32 = 25;
+
+/// How many of them are kept for news of the Job as a whole.
+const RESERVED: u32 = 10;
+
+/// How long it takes until one more may be made.
+const REFILL: Duration = Duration::from_secs(300);
+
+/// With so many different messages, they are combined.
+const SIMILAR_MAX: usize = 10;
+
+/// After so long a silence, similar messages are a new matter.
+const SIMILAR_FOR: Duration = Duration::from_secs(600);
+
+/// How many Events of a Job, and how many kinds of them, are remembered; far above what is told.
+const REMEMBERED: usize = 64;
+
+/// What a combined Event's message begins with.
+const COMBINED: &str = "(combined from similar events): ";
+
+/// What news are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum About {
+    /// The Job as a whole.
+    Job,
+    /// One of its Pods.
+    Pod,
+}
+
+/// An Event to be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Telling {
+    /// The number of the Event among those of the Job, to be named by.
+    pub(super) number: u32,
+    pub(super) report: Report,
+    pub(super) first: Time,
+    pub(super) last: Time,
+    /// How often it happened; more than once means that it was told before.
+    pub(super) count: u32,
+}
+
+/// See the module's text. Without events it is small.
+#[derive(Debug, Default)]
+pub(super) struct Correlator {
+    spent: Spent,
+    groups: Vec<Group>,
+    known: Vec<Known>,
+    numbers: u32,
+}
+
+/// A token bucket, by what is missing from it.
+#[derive(Debug, Default)]
+struct Spent {
+    count: u32,
+    refilled_at: Time,
+}
+
+/// Different messages with one type and reason.
+#[derive(Debug)]
+struct Group {
+    severity: Severity,
+    reason: String,
+    messages: Vec<String>,
+    last: Time,
+}
+
+/// An Event that was told, or would have been.
+#[derive(Debug)]
+struct Known {
+    number: u32,
+    severity: Severity,
+    reason: String,
+    /// None for a combined one.
+    message: Option<String>,
+    first: Time,
+    count: u32,
+}
+
+impl Correlator {
+    /// Takes in news; gives what is to be told of them, if anything.
+    pub(super) fn hear(&mut self, about: About, mut report: Report, now: Time) -> Option<Telling> {
+        let combined = self.is_combined(&report, now);
+        let known = self.count(&report, combined, now);
+        if !self.spent.spend(about, now) {
+            return None;
+        }
+        if combined {
+            report.message.insert_str(0, COMBINED);
+        }
+        let (number, first, count) = known;
+        Some(Telling {
+            number,
+            report,
+            first,
+            last: now,
+            count,
+        })
+    }
+
+    /// Whether a message is one of too many similar ones.
+    fn is_combined(&mut self, report: &Report, now: Time) -> bool {
+        let same =
+            |group: &Group| group.severity == report.severity && group.reason == report.reason;
+        let at = self.groups.iter().position(same).unwrap_or_else(|| {
+            if self.groups.len() == REMEMBERED {
+                self.groups.remove(0);
+            }
+            self.groups.push(Group {
+                severity: report.severity,
+                reason: report.reason.clone(),
+                messages: Vec::new(),
+                last: now,
+            });
+            self.groups.len() - 1
+        });
+        let group = &mut self.groups[at];
+        if now.since(group.last) > SIMILAR_FOR {
+            group.messages.clear();
+        }
+        group.last = now;
+        // One more than are told apart is never kept: that there are so many is enough.
+        if group.messages.len() + 1 >= SIMILAR_MAX && !group.messages.contains(&report.message) {
+            return true;
+        }
+        if !group.messages.contains(&report.message) {
+            group.messages.push(report.message.clone());
+        }
+        false
+    }
+
+    /// Counts an Event; gives its number, when it first happened, and how often.
+    fn count(&mut self, report: &Report, combined: bool, now: Time) -> (u32, Time, u32) {
+        let message = (!combined).then_some(&report.message);
+        let same = |known: &&mut Known| {
+            known.severity == report.severity
+                && known.reason == report.reason
+                && known.message.as_ref() == message
+        };
+        if let Some(known) = self.known.iter_mut().find(same) {
+            known.count = known.count.saturating_add(1);
+            return (known.number, known.first, known.count);
+        }
+        if self.known.len() == REMEMBERED {
+            self.known.remove(0);
+        }
+        self.numbers += 1;
+        self.known.push(Known {
+            number: self.numbers,
+            severity: report.severity,
+            reason: report.reason.clone(),
+            message: message.cloned(),
+            first: now,
+            count: 1,
+        });
+        (self.numbers, now, 1)
+    }
+}
+
+impl Spent {
+    fn spend(&mut self, about: About, now: Time) -> bool {
+        while self.count > 0 && now.since(self.refilled_at) >= REFILL {
+            self.count -= 1;
+            self.refilled_at = self.refilled_at + REFILL;
+        }
+        if self.count == 0 {
+            self.refilled_at = now;
+        }
+        let most = match about {
+            About::Job => BURST,
+            About::Pod => BURST - RESERVED,
+        };
+        let may = self.count < most;
+        self.count += u32::from(may);
+        may
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn created(pod: u32) -> Report {
+        Report::normal("SuccessfulCreate", &format!("Created pod: {pod}"))
+    }
+
+    fn at(secs: i64) -> Time {
+        Time::from_secs(1000 + secs)
+    }
+
+    #[test]
+    fn the_tenth_similar_message_is_combined() {
+        let mut correlator = Correlator::default();
+        let told: Vec<Telling> = (0..12)
+            .filter_map(|pod| correlator.hear(About::Job, created(pod), at(i64::from(pod))))
+            .collect();
+        for (pod, telling) in told[..9].iter().enumerate() {
+            assert_eq!(telling.report.message, format!("Created pod: {pod}"));
+            assert_eq!((telling.number as usize, telling.count), (pod + 1, 1));
+        }
+        let combined = &told[9];
+        assert_eq!(
+            combined.report.message,
+            "(combined from similar events): Created pod: 9"
+        );
+        assert_eq!((combined.number, combined.count), (10, 1));
+        assert_eq!(
+            (
+                told[11].number,
+                told[11].count,
+                told[11].first,
+                told[11].last
+            ),
+            (10, 3, at(9), at(11)),
+            "later ones count on"
+        );
+    }
+
+    #[test]
+    fn other_reasons_are_no_similar_messages() {
+        let mut correlator = Correlator::default();
+        for pod in 0..20 {
+            correlator.hear(About::Pod, created(pod), at(0));
+        }
+        let warning = Report::warning("FailedCreate", "Error creating: no");
+        let telling = correlator.hear(About::Job, warning.clone(), at(0));
+        assert_eq!(telling.map(|told| told.report), Some(warning));
+    }
+
+    #[test]
+    fn ten_quiet_minutes_end_the_combining() {
+        let mut correlator = Correlator::default();
+        for pod in 0..10 {
+            correlator.hear(About::Job, created(pod), at(0));
+        }
+        let next = |correlator: &mut Correlator, secs| {
+            let told = correlator.hear(About::Job, created(99), at(secs));
+            told.expect("there is budget").report.message
+        };
+        assert!(next(&mut correlator, 600).starts_with(COMBINED));
+        assert_eq!(next(&mut correlator, 1201), "Created pod: 99");
+    }
+
+    #[test]
+    fn a_repeated_message_counts_on_and_is_no_new_one() {
+        let mut correlator = Correlator::default();
+        let report = Report::warning("FailedCreate", "Error creating: no");
+        for count in 1..=15 {
+            let told = correlator.hear(About::Job, report.clone(), at(count.into()));
+            let told = told.expect("there is budget");
+            assert_eq!((told.number, told.count, told.first), (1, count, at(1)));
+            assert_eq!(told.report, report);
+        }
+    }
+
+    #[test]
+    fn a_thousand_creations_leave_room_for_the_end() {
+        let mut correlator = Correlator::default();
+        let mut tell = |about, pod, secs| correlator.hear(about, created(pod), at(secs));
+        let told = (0..1000).filter_map(|pod| tell(About::Pod, pod, 0));
+        assert_eq!(told.count(), 15);
+        let own = (1000..2000).filter_map(|pod| tell(About::Job, pod, 0));
+        assert_eq!(own.count(), 10);
+        assert_eq!(tell(About::Job, 1, 299), None);
+        // What was not told was counted: nine were told apart, those of before the wait but one.
+        let told = tell(About::Job, 5000, 300).expect("one more may be told");
+        assert_eq!(told.count, 2000 - 9 + 1);
+        assert_eq!(tell(About::Job, 1, 300), None);
+    }
+
+    #[test]
+    fn memory_has_a_limit() {
+        let mut correlator = Correlator::default();
+        for reason in 0..1000 {
+            let report = Report::normal(&format!("Reason{reason}"), "x");
+            correlator.hear(About::Job, report, at(0));
+        }
+        assert!(correlator.known.len() <= REMEMBERED && correlator.groups.len() <= REMEMBERED);
+    }
+}

@@ -1,0 +1,225 @@
+//! The manifests below deploy/: what is rendered is what we mean, and grants what we call.
+
+mod support;
+
+use std::{collections::BTreeSet, fs, process::Command};
+
+use lakh::manifest::{self, Document, Source};
+use serde_json::{Value, json};
+use support::project;
+
+/// What the controller does: verb, resource, API group.
+const CALLS: &[(&str, &str, &str)] = &[
+    ("get", "jobs", "batch"),
+    ("list", "jobs", "batch"),
+    ("watch", "jobs", "batch"),
+    ("patch", "jobs/status", "batch"),
+    ("list", "pods", ""),
+    ("watch", "pods", ""),
+    ("get", "pods", ""),
+    ("create", "pods", ""),
+    ("patch", "pods", ""),
+    ("delete", "pods", ""),
+    ("create", "events", ""),
+    ("patch", "events", ""),
+];
+
+/// Rights that no call asks for by itself: for owners whose deletion waits for their Pods.
+const BESIDE_CALLS: (&str, &str, &str) = ("update", "jobs/finalizers", "batch");
+
+/// An overlay as it would be applied; none, and why, if kubectl is not there.
+fn rendered(overlay: &str) -> Option<Vec<Document>> {
+    let path = project(&format!("deploy/overlays/{overlay}"));
+    let output = Command::new("kubectl").args(["kustomize", &path]).output();
+    let output = output.ok()?;
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let text = String::from_utf8(output.stdout).expect("text");
+    Some(manifest::load(&[Source::new(overlay, text)]).expect("good YAML"))
+}
+
+fn kind<'a>(documents: &'a [Document], kind: &str) -> &'a Value {
+    let found = documents.iter().find(|document| document.kind == kind);
+    &found.unwrap_or_else(|| panic!("no {kind}")).body
+}
+
+fn texts(value: &Value) -> impl Iterator<Item = &str> {
+    value
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+}
+
+#[test]
+fn every_file_is_a_manifest() {
+    for folder in ["base", "overlays/replace", "overlays/managed-by"] {
+        for entry in fs::read_dir(project(&format!("deploy/{folder}"))).expect("it is there") {
+            let path = entry.expect("an entry can be read").path();
+            if path.ends_with("kustomization.yaml") {
+                continue;
+            }
+            let source = Source::read_file(&path).expect("it can be read");
+            assert!(!manifest::load(&[source]).expect("good YAML").is_empty());
+        }
+    }
+}
+
+#[test]
+fn overlays_differ_in_their_mode_only() {
+    let mode = [
+        ("replace", json!(["--mode=replace"])),
+        (
+            "managed-by",
+            json!([
+                "--mode=managed-by",
+                "--managed-by-name=lakh.dev/job-controller"
+            ]),
+        ),
+    ];
+    for (overlay, args) in mode {
+        let Some(documents) = rendered(overlay) else {
+            return;
+        };
+        let kinds: Vec<&str> = documents
+            .iter()
+            .map(|document| document.kind.as_str())
+            .collect();
+        assert_eq!(
+            kinds,
+            [
+                "Namespace",
+                "ServiceAccount",
+                "ClusterRole",
+                "ClusterRoleBinding",
+                "Deployment"
+            ]
+        );
+        let deployment = kind(&documents, "Deployment");
+        let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+        let all: Vec<&str> = texts(&container["args"]).collect();
+        assert_eq!(all[..2], ["controller", "--listen=0.0.0.0:8080"]);
+        assert_eq!(json!(all[2..]), args, "{overlay}");
+        check_hardening(deployment);
+        check_grants(kind(&documents, "ClusterRole"));
+        check_binding(&documents);
+        check_arguments(&all);
+    }
+}
+
+/// The binary takes the arguments; that there is no cluster is all it complains of.
+fn check_arguments(args: &[&str]) {
+    let mut args = args.to_vec();
+    args.extend(["--kubeconfig", "/nowhere/config"]);
+    let output = support::run(&args);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("/nowhere/config"), "{said}");
+}
+
+fn check_hardening(deployment: &Value) {
+    assert_eq!(deployment["spec"]["replicas"], 1);
+    assert_eq!(deployment["spec"]["strategy"]["type"], "Recreate");
+    let pod = &deployment["spec"]["template"]["spec"];
+    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+    assert_eq!(
+        pod["securityContext"]["seccompProfile"]["type"],
+        "RuntimeDefault"
+    );
+    let container = &pod["containers"][0];
+    assert_eq!(
+        container["securityContext"],
+        json!({
+            "allowPrivilegeEscalation": false,
+            "readOnlyRootFilesystem": true,
+            "capabilities": {"drop": ["ALL"]},
+        })
+    );
+    assert_eq!(container["livenessProbe"]["httpGet"]["path"], "/livez");
+    assert_eq!(container["readinessProbe"]["httpGet"]["path"], "/readyz");
+    assert!(container["resources"]["requests"]["cpu"].is_string());
+    assert!(container["resources"]["limits"]["memory"].is_string());
+}
+
+fn check_grants(role: &Value) {
+    let mut granted = BTreeSet::new();
+    for rule in role["rules"].as_array().into_iter().flatten() {
+        for group in texts(&rule["apiGroups"]) {
+            for resource in texts(&rule["resources"]) {
+                for verb in texts(&rule["verbs"]) {
+                    assert!(granted.insert((verb, resource, group)), "twice: {rule}");
+                }
+            }
+        }
+    }
+    let wanted: BTreeSet<_> = CALLS.iter().copied().chain([BESIDE_CALLS]).collect();
+    assert_eq!(granted, wanted);
+}
+
+fn check_binding(documents: &[Document]) {
+    let binding = kind(documents, "ClusterRoleBinding");
+    let account = kind(documents, "ServiceAccount");
+    let subject = &binding["subjects"][0];
+    for field in ["name", "namespace"] {
+        assert_eq!(subject[field], account["metadata"][field]);
+    }
+    assert_eq!(
+        binding["roleRef"]["name"],
+        kind(documents, "ClusterRole")["metadata"]["name"]
+    );
+}
+
+/// Each call is counted with its verb and resource where it is made: there the table is read off.
+#[test]
+fn the_table_is_that_of_the_calls_in_the_source() {
+    let mut called = BTreeSet::new();
+    for entry in fs::read_dir(project("src/runtime")).expect("it is there") {
+        let path = entry.expect("an entry can be read").path();
+        let text = fs::read_to_string(&path).expect("it can be read");
+        // What rustfmt put on lines of its own comes together.
+        let text: String = text.split_whitespace().collect();
+        for call in text.split("call(\"").skip(1) {
+            let mut words = call.split('"');
+            let (verb, comma, resource) = (words.next(), words.next(), words.next());
+            if comma == Some(",") {
+                called.extend(
+                    verb.zip(resource)
+                        .map(|(v, r)| (v.to_owned(), r.to_owned())),
+                );
+            }
+        }
+    }
+    // The informers list and watch whichever kind they are for.
+    for kind in ["jobs", "pods"] {
+        for verb in ["list", "watch"] {
+            called.insert((verb.to_owned(), kind.to_owned()));
+        }
+    }
+    let table = CALLS
+        .iter()
+        .map(|(verb, resource, _)| (verb.to_string(), resource.to_string()));
+    assert_eq!(called, table.collect());
+}
+
+#[test]
+fn the_image_is_built_of_what_is_not_ignored() {
+    let ignored = fs::read_to_string(project(".dockerignore")).expect("it is there");
+    for needed in ["Cargo.toml", "Cargo.lock", "src", "loadtest"] {
+        assert!(!ignored.lines().any(|line| line == needed), "{needed}");
+    }
+    assert!(ignored.lines().any(|line| line == "target"));
+    let docker = fs::read_to_string(project("deploy/Dockerfile")).expect("it is there");
+    assert!(docker.contains("RUN cargo build --release --locked --bin lakh\n"));
+    let manifest = fs::read_to_string(project("Cargo.toml")).expect("it is there");
+    let version = docker
+        .split("rust:")
+        .nth(1)
+        .and_then(|rest| rest.split('-').next());
+    let version = version.expect("the image names a version");
+    assert!(
+        manifest.contains(&format!("rust-version = \"{version}\"")),
+        "{version}"
+    );
+}
