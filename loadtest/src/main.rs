@@ -16,7 +16,7 @@ use lakh::{
     cluster::{self, Client},
     embedded::{ClusterOptions, EmbeddedCluster},
     model::Limits,
-    runtime::{Controller, Options, Rate},
+    runtime::{Controller, Mode, Options, Rate},
 };
 use serde_json::{Value, json};
 
@@ -51,6 +51,7 @@ async fn run(args: &Args) -> Result<Value, Box<dyn Error>> {
     let cluster = EmbeddedCluster::start(ClusterOptions::default()).await?;
     let client = cluster::connect_url(&cluster.url()).await?;
     let options = Options {
+        mode: Mode::Replace,
         limits: Limits::default(),
         rate: Rate { qps: 0, burst: 0 },
         max_in_flight: args.max_in_flight,
