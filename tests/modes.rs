@@ -154,7 +154,7 @@ async fn a_second_controller_goes_on_where_the_first_was_stopped() {
     let cluster = cluster(Duration::from_millis(200)).await;
     let client = client(&cluster).await;
     let first = controller(&cluster, Mode::Replace).await;
-    support::create(&client, &indexed_job("long", 200, 40)).await;
+    support::create(&client, &indexed_job("long", 600, 40)).await;
     job_when(&client, "long", |job| {
         job["status"]["succeeded"].as_u64() > Some(20)
     })
@@ -164,9 +164,9 @@ async fn a_second_controller_goes_on_where_the_first_was_stopped() {
     assert!(!is(&half, "Complete"), "it was stopped too late to tell");
     let second = controller(&cluster, Mode::Replace).await;
     let job = job_when(&client, "long", |job| is(job, "Complete")).await;
-    assert_eq!(job["status"]["succeeded"], 200);
+    assert_eq!(job["status"]["succeeded"], 600);
     assert!(job["status"]["failed"].is_null());
-    support::check_pods_of_complete_job(&pods_of(&client, "long").await, 200);
+    support::check_pods_of_complete_job(&pods_of(&client, "long").await, 600);
     second.stop().await;
     cluster.shutdown().await;
 }
