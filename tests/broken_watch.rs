@@ -4,60 +4,14 @@
 
 mod support;
 
-use std::{net::SocketAddr, time::Duration};
+use std::time::Duration;
 
 use lakh::{
     cluster,
     embedded::{ClusterOptions, EmbeddedCluster},
     runtime::Controller,
 };
-use support::{check_pods_of_complete_job, create, indexed_job, is, job_when, pods};
-use tokio::{
-    io::copy_bidirectional,
-    net::{TcpListener, TcpStream},
-    sync::watch,
-};
-
-/// Stands between controller and server, and can cut every connection at once.
-struct Proxy {
-    address: SocketAddr,
-    /// Odd while the line is down.
-    cuts: watch::Sender<u32>,
-}
-
-impl Proxy {
-    async fn start(server: &str) -> Self {
-        let server = server.trim_start_matches("http://").to_owned();
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let address = listener.local_addr().expect("it has an address");
-        let (cuts, cut) = watch::channel(0);
-        tokio::spawn(async move {
-            while let Ok((mut near, _)) = listener.accept().await {
-                let (server, mut cut) = (server.clone(), cut.clone());
-                if *cut.borrow_and_update() % 2 == 1 {
-                    continue;
-                }
-                tokio::spawn(async move {
-                    let Ok(mut far) = TcpStream::connect(server).await else {
-                        return;
-                    };
-                    tokio::select! {
-                        _ = copy_bidirectional(&mut near, &mut far) => {}
-                        _ = cut.changed() => {}
-                    }
-                });
-            }
-        });
-        Self { address, cuts }
-    }
-
-    /// Cuts every connection, and lets none through for a while.
-    async fn cut(&self, pause: Duration) {
-        self.cuts.send_modify(|count| *count += 1);
-        tokio::time::sleep(pause).await;
-        self.cuts.send_modify(|count| *count += 1);
-    }
-}
+use support::{check_pods_of_complete_job, create, indexed_job, is, job_when, pods, proxy::Proxy};
 
 /// Runs the main job over a line that is cut every now and then; how often Pods were listed.
 async fn run_over_a_bad_line(log_capacity: Option<usize>) -> u64 {
@@ -66,8 +20,8 @@ async fn run_over_a_bad_line(log_capacity: Option<usize>) -> u64 {
         ..ClusterOptions::default()
     };
     let cluster = EmbeddedCluster::start(options).await.expect("a free port");
-    let proxy = Proxy::start(&cluster.url()).await;
-    let through = format!("http://{}", proxy.address);
+    let proxy = Proxy::start(&cluster.url(), |_| None).await;
+    let through = proxy.url();
     let line = cluster::connect_url(&through)
         .await
         .expect("the line is good");

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses its part")]
 
+pub mod proxy;
+
 use std::{
     io::Write as _,
     path::Path,
