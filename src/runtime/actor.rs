@@ -159,8 +159,9 @@ fn run(
             .job
             .as_ref()
             .is_some_and(|job| job.status.is_finished());
-    if over && state.in_flight == 0 && turn.writes.is_empty() && !turn.again {
-        // Nothing is left to do: the actor goes, its Job's facts stay as long as the Job does.
+    let idle = turn.writes.is_empty() && !turn.again && turn.wake_at.is_none();
+    if over && state.in_flight == 0 && idle {
+        // Nothing is left to do, nor to be tried again: the actor goes, its Job's facts stay as long as the Job does.
         state.machine = None;
         turn.wake_at = None;
     }
