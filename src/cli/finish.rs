@@ -1,21 +1,32 @@
-//! Waits for the end that somebody outside asks for.
+//! Waits for the end that somebody outside asks for, or for the time to be up.
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Returns when the process is asked to end: SIGINT or SIGTERM.
-pub(super) async fn asked_to_end() {
-    let (Ok(mut interrupt), Ok(mut terminate)) = (
-        signal(SignalKind::interrupt()),
-        signal(SignalKind::terminate()),
-    ) else {
-        // Without handlers the signals end the process by themselves.
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+/// Hears SIGINT and SIGTERM from when it is made, also while nobody waits: one of them, made before
+/// anything else, misses none.
+#[derive(Debug)]
+pub(super) struct Requests {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Requests {
+    /// Starts to listen; from here on the signals no longer end the process by themselves.
+    pub(super) fn listen() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    /// Returns when the process is asked to end, or was since the last time.
+    pub(super) async fn asked_to_end(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
     }
 }
 

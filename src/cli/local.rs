@@ -17,34 +17,34 @@ use crate::{
 };
 
 use super::{
-    FAILED, OK, UNUSABLE,
+    FAILED, OK, Problem,
     args::LocalArgs,
-    complain, finish,
+    complain,
+    finish::{self, Requests},
     progress::Progress,
     say, summary,
     watch::{Followed, Following},
 };
 
-/// Something keeps the Jobs from being run.
-type Problem = Box<dyn std::error::Error>;
+/// What is said of a run that somebody ended.
+const INTERRUPTED: &str = "interrupted";
 
 /// Runs the Jobs of the manifests that were given, or serves.
-pub(super) async fn run(args: LocalArgs) -> u8 {
-    match start(&args).await {
-        Ok(running) => {
-            let code = if args.filenames.is_empty() {
-                serve(&running).await
-            } else {
-                follow(&args, running.jobs.clone(), &running.client).await
-            };
-            running.stop().await;
-            code
+pub(super) async fn run(args: LocalArgs, mut requests: Requests) -> Result<u8, Problem> {
+    let running = tokio::select! {
+        started = start(&args) => started?,
+        () = requests.asked_to_end() => {
+            complain(INTERRUPTED);
+            return Ok(FAILED);
         }
-        Err(problem) => {
-            complain(&problem.to_string());
-            UNUSABLE
-        }
-    }
+    };
+    let code = if args.filenames.is_empty() {
+        serve(&running, &mut requests).await
+    } else {
+        follow(&args, running.jobs.clone(), &running.client, &mut requests).await
+    };
+    running.stop().await;
+    Ok(code)
 }
 
 /// Cluster and controller at work, with the Jobs of the manifests.
@@ -52,8 +52,7 @@ struct Running {
     cluster: EmbeddedCluster,
     controller: Controller,
     client: Client,
-    kubeconfig: PathBuf,
-    keep_kubeconfig: bool,
+    kubeconfig: Kubeconfig,
     jobs: Vec<Followed>,
 }
 
@@ -61,16 +60,29 @@ impl Running {
     async fn stop(self) {
         self.controller.stop().await;
         self.cluster.shutdown().await;
-        if !self.keep_kubeconfig {
+    }
+}
+
+/// The file by which others find the cluster: kept where somebody asked for it, else gone with us.
+struct Kubeconfig {
+    path: PathBuf,
+    keep: bool,
+}
+
+impl Drop for Kubeconfig {
+    fn drop(&mut self) {
+        if !self.keep {
             // It leads nowhere any more; that it cannot be removed hurts nobody.
-            let _ = std::fs::remove_file(&self.kubeconfig);
+            let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
 /// Starts everything; the controller comes last, so that nothing has run if a manifest is refused.
 async fn start(args: &LocalArgs) -> Result<Running, Problem> {
-    let documents = read(&args.filenames)?;
+    // Standard input may be somebody's keyboard.
+    let filenames = args.filenames.clone();
+    let documents = tokio::task::spawn_blocking(move || read(&filenames)).await??;
     let options = ClusterOptions {
         port: args.port,
         seed: args.seed,
@@ -87,24 +99,26 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
         .await
         .map_err(|error| format!("--port {}: {error}", args.port))?;
     let url = cluster.url();
-    let kubeconfig = args.kubeconfig_out.clone().unwrap_or_else(|| {
+    let path = args.kubeconfig_out.clone().unwrap_or_else(|| {
         let port = url.rsplit(':').next().unwrap_or_default();
         std::env::temp_dir().join(format!("lakh-{port}.kubeconfig"))
     });
     cluster
-        .write_kubeconfig(&kubeconfig)
-        .map_err(|error| format!("--kubeconfig-out {}: {error}", kubeconfig.display()))?;
+        .write_kubeconfig(&path)
+        .map_err(|error| format!("--kubeconfig-out {}: {error}", path.display()))?;
+    let kubeconfig = Kubeconfig {
+        path,
+        keep: args.kubeconfig_out.is_some(),
+    };
     let client = cluster::connect_url(&url).await?;
     let jobs = apply(&client, &documents).await?;
     let options = args.tunables.clone().options(args.listen);
     let controller = Controller::start(cluster::connect_url(&url).await?, options).await?;
-    let keep_kubeconfig = args.kubeconfig_out.is_some();
     Ok(Running {
         cluster,
         controller,
         client,
         kubeconfig,
-        keep_kubeconfig,
         jobs,
     })
 }
@@ -182,29 +196,37 @@ async fn make_namespaces(client: &Client, documents: &[Document]) -> Result<(), 
 }
 
 /// Serves until it is asked to end.
-async fn serve(running: &Running) -> u8 {
-    running.controller.ready().await;
+async fn serve(running: &Running, requests: &mut Requests) -> u8 {
+    tokio::select! {
+        () = running.controller.ready() => {}
+        () = requests.asked_to_end() => return OK,
+    }
     say(&format!(
         "API server at {}, ready for Jobs",
         running.cluster.url()
     ));
     say(&format!(
         "  export KUBECONFIG={}",
-        running.kubeconfig.display()
+        running.kubeconfig.path.display()
     ));
     say("  kubectl apply -f examples/indexed.yaml");
-    finish::asked_to_end().await;
+    requests.asked_to_end().await;
     OK
 }
 
 /// Follows the Jobs to their ends, or to the end of patience.
-async fn follow(args: &LocalArgs, jobs: Vec<Followed>, client: &Client) -> u8 {
+async fn follow(
+    args: &LocalArgs,
+    jobs: Vec<Followed>,
+    client: &Client,
+    requests: &mut Requests,
+) -> u8 {
     let mut following = Following::new(jobs);
     let mut progress = Progress::new(&following);
     let ended = tokio::select! {
         ended = following.run(client, |following| progress.show(following)) => ended,
         () = finish::time_is_up(args.timeout) => Err(crate::wire::ApiError::no_answer("the time ran out")),
-        () = finish::asked_to_end() => Err(crate::wire::ApiError::no_answer("interrupted")),
+        () = requests.asked_to_end() => Err(crate::wire::ApiError::no_answer(INTERRUPTED)),
     };
     progress.finish();
     summary::print(&following, args.output);

@@ -19,6 +19,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use args::{Args, Command};
+use finish::Requests;
 
 /// Everything went well.
 const OK: u8 = 0;
@@ -26,6 +27,9 @@ const OK: u8 = 0;
 const FAILED: u8 = 1;
 /// What was given cannot be used.
 const UNUSABLE: u8 = 2;
+
+/// What was given cannot be used, and why.
+type Problem = Box<dyn std::error::Error + Send + Sync>;
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
@@ -35,15 +39,19 @@ pub fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return unusable(&format!("cannot start: {error}")),
     };
-    let code = runtime.block_on(async {
+    let ended = runtime.block_on(async {
+        let requests = Requests::listen()?;
         match args.command {
-            Command::Controller(args) => controller::run(args).await,
-            Command::Local(args) => local::run(args).await,
+            Command::Controller(args) => controller::run(args, requests).await,
+            Command::Local(args) => local::run(args, requests).await,
         }
     });
     // Whatever is still under way is not waited for: it was given its time.
     runtime.shutdown_background();
-    ExitCode::from(code)
+    match ended {
+        Ok(code) => ExitCode::from(code),
+        Err(problem) => unusable(&problem.to_string()),
+    }
 }
 
 /// Logs go to standard error: warnings, more with each `-v`, or what `RUST_LOG` says.

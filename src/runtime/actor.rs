@@ -61,8 +61,10 @@ pub(super) fn turn(cell: &Arc<Cell>, limits: Limits, seed: u64, now: Time) -> Tu
         run(cell, state, limits, seed, now, &mut turn);
     }));
     if finished.is_err() {
-        // What it asked for in this turn is lost with it; the next one asks again.
+        // What it asked for in this turn is lost with it, and so is what it had heard: the next one
+        // hears it and asks again.
         state.machine = None;
+        state.pods.mark_all();
         turn = Turn {
             panicked: true,
             sync: state.job.as_ref().map(|job| Sync {
@@ -92,7 +94,8 @@ fn run(
     }
     let mut is_new = false;
     if state.machine.is_none() {
-        if !needs_machine(state) || state.in_flight > 0 {
+        // In this order: the second takes the marks.
+        if state.in_flight > 0 || !needs_machine(state) {
             return;
         }
         // They are of a machine that is no more.
@@ -161,7 +164,8 @@ fn run(
             .is_some_and(|job| job.status.is_finished());
     let idle = turn.writes.is_empty() && !turn.again && turn.wake_at.is_none();
     if over && state.in_flight == 0 && idle {
-        // Nothing is left to do, nor to be tried again: the actor goes, its Job's facts stay as long as the Job does.
+        // Nothing is left to do, nor to be tried again: the actor goes, its Job's facts stay as long
+        // as the Job does.
         state.machine = None;
         turn.wake_at = None;
     }

@@ -26,7 +26,7 @@ use super::{
 };
 
 /// How long writes under way may take to finish when the controller stops.
-const STOP_PATIENCE: Duration = Duration::from_secs(4);
+const STOP_PATIENCE: Duration = Duration::from_secs(3);
 
 /// What may be set.
 #[derive(Clone, Debug)]
@@ -111,16 +111,14 @@ impl Controller {
         let (chores, chores_found) = mpsc::unbounded_channel();
         let synced = parts.spawn_informers(&options.namespaces, &chores, tasks);
         tasks.spawn(signal_when_synced(synced, ready));
-        let writer = parts.writer();
+        let writer = parts.writer(stopping);
         let own_chores = Chores {
             writer: writer.clone(),
             ownership: Arc::clone(&parts.ownership),
         };
         tasks.spawn(own_chores.run(chores_found, is_ready.clone()));
         for _ in 0..options.max_in_flight.max(1) {
-            controller
-                .writers
-                .spawn(writer.clone().run(stopping.clone()));
+            controller.writers.spawn(writer.clone().run());
         }
         let worker = parts.worker(options.limits);
         for _ in 0..options.concurrent_job_syncs.max(1) {
@@ -243,7 +241,7 @@ impl Parts {
         synced
     }
 
-    fn writer(&self) -> Writer {
+    fn writer(&self, stopping: watch::Receiver<bool>) -> Writer {
         Writer {
             client: self.client.clone(),
             store: Arc::clone(&self.store),
@@ -253,6 +251,7 @@ impl Parts {
             throttle: Arc::clone(&self.throttle),
             metrics: Arc::clone(&self.metrics),
             finalizer: self.mode.finalizer(),
+            stopping,
         }
     }
 

@@ -32,8 +32,12 @@ use super::{
 /// Objects per page of a list: what the standard client asks for.
 const PAGE_SIZE: u32 = 500;
 
-/// How long the server keeps a watch open; a watch is silent for at most as long.
+/// How long the server keeps a watch open.
 const WATCH_SECONDS: u64 = 290;
+
+/// How long a watch may be silent before it is taken for dead: a server sends a bookmark about once
+/// a minute. To watch again from where one is costs little.
+const SILENCE: Duration = Duration::from_secs(90);
 
 /// How long to wait before the next try when the server does not answer.
 const RETRY: Exponential = Exponential {
@@ -105,18 +109,24 @@ impl Informer {
         }
         let mut failures = 0;
         loop {
-            match self.list().await {
-                Ok(version) => {
-                    failures = 0;
-                    let error = self.watch_from(version).await;
+            let error = match self.list().await {
+                Ok(listed) => {
+                    let mut version = listed;
+                    let error = self.watch_from(&mut version).await;
                     tracing::debug!(kind = self.kind(), %error, "listing anew");
+                    if version > listed {
+                        failures = 0;
+                        continue;
+                    }
+                    error
                 }
                 Err(error) => {
-                    failures += 1;
                     tracing::warn!(kind = self.kind(), %error, "list failed");
-                    sleep(RETRY.delay(failures)).await;
+                    error
                 }
-            }
+            };
+            failures += 1;
+            sleep(error.retry_after.unwrap_or(RETRY.delay(failures))).await;
         }
     }
 
@@ -148,6 +158,8 @@ impl Informer {
     }
 
     fn finish_list(&self, listed: &HashSet<Uid>, version: u64) {
+        // First: from here on a late answer to a creation tells of no Pod that the list would show.
+        self.saw(version);
         let namespace = self.namespace.as_deref();
         let gone = match self.watched {
             Watched::Jobs => self.store.retain_jobs(namespace, listed, version),
@@ -159,7 +171,6 @@ impl Informer {
         if self.watched == Watched::Jobs {
             self.ownership.jobs_gone(&gone);
         }
-        self.saw(version);
         for job in gone {
             self.schedule.add(job);
         }
@@ -167,11 +178,11 @@ impl Informer {
     }
 
     /// Watches from a version on, until that is no longer possible.
-    async fn watch_from(&self, mut version: u64) -> ApiError {
+    async fn watch_from(&self, version: &mut u64) -> ApiError {
         let mut failures = 0;
         loop {
-            let before = version;
-            let error = match self.watch_once(&mut version).await {
+            let before = *version;
+            let error = match self.watch_once(version).await {
                 Ok(()) => {
                     failures = 0;
                     continue;
@@ -181,7 +192,7 @@ impl Informer {
             if matches!(error.kind, ErrorKind::Expired | ErrorKind::Refused) {
                 return error;
             }
-            failures = if version > before { 1 } else { failures + 1 };
+            failures = if *version > before { 1 } else { failures + 1 };
             tracing::debug!(kind = self.kind(), %error, "watch broke");
             sleep(error.retry_after.unwrap_or(RETRY.delay(failures))).await;
         }
@@ -198,11 +209,10 @@ impl Informer {
             self.path()
         );
         let mut chunks = self.client.watch(&path).await?;
-        let silent_for = Duration::from_secs(WATCH_SECONDS + 30);
         let mut lines = Lines::default();
         let mut news = News::default();
         loop {
-            let next = timeout_at(Instant::now() + silent_for, chunks.next()).await;
+            let next = timeout_at(Instant::now() + SILENCE, chunks.next()).await;
             let Ok(next) = next else {
                 return Err(ApiError::no_answer("the watch went silent"));
             };

@@ -1,6 +1,6 @@
 //! Answers those who ask how the controller is: `/livez`, `/readyz`, `/metrics`.
 
-use std::{convert::Infallible, io, net::SocketAddr, sync::Arc};
+use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode, header};
@@ -13,6 +13,9 @@ use super::metrics::Metrics;
 
 /// The text format in which metrics are told.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// How long to wait when the system cannot give a connection, for want of files or memory.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What the answers are made of.
 #[derive(Clone, Debug)]
@@ -31,8 +34,13 @@ impl Probes {
     /// Answers, for ever.
     pub(super) async fn serve(self, listener: TcpListener) {
         loop {
-            let Ok((stream, _)) = listener.accept().await else {
-                continue;
+            let stream = match listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    tracing::warn!(%error, "probe not answered");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
             };
             let probes = self.clone();
             let answer = service_fn(move |request| {

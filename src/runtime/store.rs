@@ -67,7 +67,7 @@ pub(super) struct CellState {
     pub(super) template: Option<Arc<Result<PodTemplate, String>>>,
     /// The Job is newer than what its machine has heard of.
     pub(super) job_is_fresh: bool,
-    /// The Job was deleted.
+    /// The Job was deleted; or, while it was never seen, its Pods look as if it had been.
     pub(super) gone: bool,
     /// Another controller manages the Job.
     pub(super) external: bool,
@@ -150,7 +150,16 @@ impl Store {
                 let manager = decoded.job.spec.managed_by.as_deref();
                 self.seen.external_job(manager.unwrap_or(DEFAULT_MANAGER));
             }
-            let same_spec = known.is_some_and(|known| known.generation == decoded.job.generation);
+            if state.gone && known.is_none() {
+                // It was only late: what was guessed from its Pods is no longer true.
+                state.gone = false;
+                state.machine = None;
+                state.pods.mark_all();
+            }
+            let same_spec = state
+                .job
+                .as_ref()
+                .is_some_and(|known| known.generation == decoded.job.generation);
             if !same_spec || state.template.is_none() {
                 let template = PodTemplate::new(&decoded.job, &decoded.template, self.finalizer);
                 state.template = Some(Arc::new(template.map_err(|error| error.to_string())));

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use compact_str::CompactString;
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use crate::{
     cluster::{Client, Patch},
@@ -136,15 +136,17 @@ pub(super) struct Writer {
     pub(super) throttle: Arc<Throttle>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) finalizer: &'static str,
+    /// Whether the controller stops.
+    pub(super) stopping: watch::Receiver<bool>,
 }
 
 impl Writer {
-    /// Sends writes until `stop` is cancelled; the one under way is finished.
-    pub(super) async fn run(self, mut stop: tokio::sync::watch::Receiver<bool>) {
+    /// Sends writes until the controller stops; the one under way is finished.
+    pub(super) async fn run(self) {
         loop {
             let write = tokio::select! {
                 biased;
-                _ = stop.wait_for(|stop| *stop) => return,
+                () = self.stopped() => return,
                 write = self.queue.pop() => write,
             };
             let outcome = self.perform(&write).await;
@@ -248,10 +250,7 @@ impl Writer {
         };
         if matches!(why, CreateError::Refused | CreateError::Unknown) {
             tracing::debug!(job = %key, pod = name, %error, "Pod not created");
-            self.report_pod(
-                write,
-                Report::warning("FailedCreate", &format!("Error creating: {error}")),
-            );
+            self.report_failure(write, "FailedCreate", &format!("Error creating: {error}"));
         }
         Outcome::PodNotCreated(suffix, why)
     }
@@ -341,10 +340,7 @@ impl Writer {
                 Outcome::PodDeleted(slot)
             }
             Err(error) => {
-                self.report_pod(
-                    write,
-                    Report::warning("FailedDelete", &format!("Error deleting: {error}")),
-                );
+                self.report_failure(write, "FailedDelete", &format!("Error deleting: {error}"));
                 Outcome::PodNotDeleted(slot)
             }
         }
@@ -414,13 +410,27 @@ impl Writer {
             .into_bytes()
     }
 
+    /// Tells of a call that failed, unless it was us who gave up.
+    fn report_failure(&self, write: &Write, reason: &str, message: &str) {
+        if !*self.stopping.borrow() {
+            self.report_pod(write, Report::warning(reason, message));
+        }
+    }
+
     fn report_pod(&self, write: &Write, report: Report) {
         let (cell, key) = (&write.cell, &write.key);
         self.recorder
             .tell(About::Pod, cell.uid, key, &cell.told, report);
     }
 
-    /// Makes a call, when it may be made; again, while the server is too busy to take it.
+    async fn stopped(&self) {
+        let mut stopping = self.stopping.clone();
+        // It fails only when the controller was dropped.
+        let _ = stopping.wait_for(|stopping| *stopping).await;
+    }
+
+    /// Makes a call, when it may be made; again, while the server is too busy to take it. A
+    /// controller that stops does not wait for that.
     pub(super) async fn call<T, F: Future<Output = Result<T, ApiError>>>(
         &self,
         verb: &'static str,
@@ -428,7 +438,11 @@ impl Writer {
         call: impl Fn() -> F,
     ) -> Result<T, ApiError> {
         loop {
-            self.throttle.pass().await;
+            tokio::select! {
+                biased;
+                () = self.stopped() => return Err(ApiError::no_answer("the controller stops")),
+                () = self.throttle.pass() => {}
+            }
             let result = call().await;
             let code = result.as_ref().map_or_else(|error| error.code, |_| 200);
             self.metrics.call(verb, resource, code);

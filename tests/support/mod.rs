@@ -96,6 +96,18 @@ pub async fn controller(cluster: &EmbeddedCluster) -> Controller {
         .expect("nothing to listen on")
 }
 
+/// A controller at work over a line that may be bad; it tries again soon.
+pub async fn controller_over(line: &proxy::Proxy) -> Controller {
+    let client = cluster::connect_url(&line.url())
+        .await
+        .expect("the line is good");
+    let mut options = options();
+    options.limits.retry_backoff.base = Duration::from_millis(50);
+    Controller::start(client, options)
+        .await
+        .expect("nothing to listen on")
+}
+
 /// An Indexed Job in the default namespace.
 pub fn indexed_job(name: &str, completions: u32, parallelism: u32) -> Value {
     json!({
@@ -161,19 +173,38 @@ pub async fn pods(client: &Client) -> Vec<Value> {
     list["items"].as_array().cloned().unwrap_or_default()
 }
 
+/// All Pods of the default namespace, once this holds of them.
+pub async fn pods_when(client: &Client, holds: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+    let started = Instant::now();
+    loop {
+        let all = pods(client).await;
+        if holds(&all) {
+            return all;
+        }
+        let waited = started.elapsed();
+        assert!(
+            waited < Duration::from_secs(60),
+            "waited for 60 s: {all:#?}"
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Whether a Pod is kept until it is counted.
+pub fn is_held(pod: &Value) -> bool {
+    let finalizers = pod["metadata"]["finalizers"].as_array();
+    finalizers
+        .into_iter()
+        .flatten()
+        .any(|name| name == FINALIZER)
+}
+
 /// Checks what must hold of the Pods of an Indexed Job that ended Complete: none is held back, and
 /// no index has succeeded twice.
 pub fn check_pods_of_complete_job(pods: &[Value], completions: usize) {
     let mut succeeded = vec![0; completions];
     for pod in pods {
-        let held = pod["metadata"]["finalizers"]
-            .as_array()
-            .into_iter()
-            .flatten();
-        assert!(
-            !held.into_iter().any(|name| name == FINALIZER),
-            "held back: {pod:#}"
-        );
+        assert!(!is_held(pod), "held back: {pod:#}");
         if pod["status"]["phase"] == "Succeeded" {
             let index = &pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"];
             let index: usize = index.as_str().expect("an index").parse().expect("a number");
