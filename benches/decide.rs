@@ -10,7 +10,7 @@ use lakh::{
     decide::{Effect, JobMachine, Outcome},
     model::{
         CompactIndex, CompletionMode, IndexSet, Job, JobKey, JobSpec, JobStatus, Limits, PodFlags,
-        PodName, PodPhase, PodRecord, PodReplacement, PodTable, RestartPolicy, Slot, Time, Uid,
+        PodName, PodPhase, PodRecord, PodTable, Slot, Time, Uid,
     },
 };
 
@@ -33,15 +33,7 @@ fn job(completions: u32, mode: CompletionMode) -> Job {
             parallelism: completions,
             completions: Some(completions),
             mode,
-            backoff_limit: 6,
-            active_deadline: None,
-            suspend: false,
-            restart_policy: RestartPolicy::Never,
-            pod_replacement: PodReplacement::TerminatingOrFailed,
-            pod_failure: None,
-            per_index: None,
-            success: None,
-            managed_by: None,
+            ..JobSpec::default()
         },
         status: JobStatus::default(),
     }

@@ -48,12 +48,8 @@ async fn killed_at_any_moment_and_started_again() {
 
 /// One run, with one to three kills; how many indexes had succeeded at each.
 async fn killed_run(seed: u64) -> Vec<u64> {
-    let folder = tempfile::tempdir().expect("a folder for temporary files");
-    let kubeconfig = folder.path().join("config");
     let cluster = support::cluster(Duration::ZERO).await;
-    cluster
-        .write_kubeconfig(&kubeconfig)
-        .expect("it can be written");
+    let (_folder, kubeconfig) = support::kubeconfig(&cluster);
     let client = support::client(&cluster).await;
     create(&client, &indexed_job("main", INDEXES, 1000)).await;
 

@@ -13,7 +13,10 @@ use std::{
 };
 
 use serde_json::Value;
-use support::{check_pods_of_complete_job, create, indexed_job, is, job_when, lakh, pods};
+use support::{
+    check_pods_of_complete_job, create, indexed_job, is, job_when, lakh, pods,
+    proxy::{Fate, Proxy},
+};
 
 /// How long an end may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -86,12 +89,8 @@ fn a_serving_cluster_ends_well() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_controller_that_is_stopped_leaves_nothing_half_done() {
-    let folder = tempfile::tempdir().expect("a folder for temporary files");
-    let kubeconfig = folder.path().join("config");
     let cluster = support::cluster(Duration::ZERO).await;
-    cluster
-        .write_kubeconfig(&kubeconfig)
-        .expect("it can be written");
+    let (_folder, kubeconfig) = support::kubeconfig(&cluster);
     let client = support::client(&cluster).await;
     create(&client, &indexed_job("main", 10_000, 1000)).await;
     let first = controller(&kubeconfig);
@@ -125,4 +124,58 @@ fn a_server_that_never_answers_does_not_keep_it() {
     let child = controller(&kubeconfig);
     thread::sleep(Duration::from_millis(500));
     assert_eq!(end(child, "-TERM").status.code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_is_heard_however_early_it_comes() {
+    let cluster = support::cluster(Duration::ZERO).await;
+    let (_folder, kubeconfig) = support::kubeconfig(&cluster);
+    tokio::task::block_in_place(|| {
+        for round in 0..80 {
+            let child = controller(&kubeconfig);
+            thread::sleep(Duration::from_micros(500 * round));
+            let code = end(child, "-TERM").status.code();
+            // Before anything was made, the signal itself ends the process.
+            assert!(matches!(code, None | Some(0)), "{code:?}");
+        }
+        for round in 0..40 {
+            let child = start(&["local"]);
+            thread::sleep(Duration::from_millis(round));
+            let code = end(child, "-INT").status.code();
+            assert!(matches!(code, None | Some(0 | 1)), "{code:?}");
+        }
+    });
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_stands_still_does_not_keep_it() {
+    let cluster = support::cluster(Duration::ZERO).await;
+    let (folder, kubeconfig) = support::kubeconfig(&cluster);
+    let proxy = Proxy::start(&cluster.url(), |_| Fate::Passed).await;
+    let text = std::fs::read_to_string(&kubeconfig).expect("just written");
+    let over_the_line = folder.path().join("line");
+    std::fs::write(&over_the_line, text.replace(&cluster.url(), &proxy.url()))
+        .expect("it can be written");
+    let client = support::client(&cluster).await;
+    create(&client, &indexed_job("main", 5000, 500)).await;
+    let first = controller(&over_the_line);
+    job_when(&client, "main", |job| {
+        job["status"]["succeeded"].as_u64() > Some(0)
+    })
+    .await;
+    proxy.freeze(true);
+    let output = tokio::task::block_in_place(|| {
+        thread::sleep(Duration::from_millis(200));
+        end(first, "-TERM")
+    });
+    assert_eq!(output.status.code(), Some(0));
+    proxy.freeze(false);
+
+    let second = controller(&kubeconfig);
+    let job = job_when(&client, "main", |job| is(job, "Complete")).await;
+    assert_eq!(job["status"]["succeeded"], 5000);
+    tokio::task::block_in_place(|| end(second, "-TERM"));
+    check_pods_of_complete_job(&pods(&client).await, 5000);
+    cluster.shutdown().await;
 }

@@ -348,11 +348,7 @@ mod tests {
         let first = give(&cell);
         assert_eq!(first.writes.len(), 1, "one Pod is missing");
 
-        cell.lock().panic_next_turn = true;
-        let hook = std::panic::take_hook();
-        std::panic::set_hook(Box::new(|_| {}));
-        let panicked = give(&cell);
-        std::panic::set_hook(hook);
+        let panicked = panic(&cell);
         assert!(panicked.panicked && panicked.writes.is_empty());
         assert!(cell.lock().machine.is_none());
 
@@ -372,5 +368,54 @@ mod tests {
             .filter(|write| matches!(write.op, Op::Create { .. }));
         assert_eq!(creates.count(), 0, "all three Pods are there");
         assert!(cell.lock().machine.is_some(), "built anew from the store");
+    }
+
+    /// Gives a turn in which the actor panics.
+    fn panic(cell: &Arc<Cell>) -> Turn {
+        cell.lock().panic_next_turn = true;
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(|_| {}));
+        let turn = give(cell);
+        std::panic::set_hook(hook);
+        turn
+    }
+
+    fn freed(turn: &Turn) -> usize {
+        let frees = |write: &&Write| matches!(write.op, Op::RemoveFinalizer { .. });
+        turn.writes.iter().filter(frees).count()
+    }
+
+    #[test]
+    fn a_panic_after_the_end_leaves_no_pod_held() {
+        let store = Store::new(TRACKING_FINALIZER, &[], Seen::default());
+        let status = r#","status":{"conditions":[{"type":"Complete","status":"True"}]}}"#;
+        let finished = format!("{}{status}", &JOB[..JOB.len() - 1]);
+        store.apply_job(decode_job(&finished).expect("a good Job"), false);
+        store.apply_pod(pod(1, PodPhase::Succeeded));
+        let cell = store.cell(Uid::from_u128(1)).expect("it was made");
+        assert!(panic(&cell).panicked);
+        assert_eq!(freed(&give(&cell)), 1);
+    }
+
+    #[test]
+    fn a_job_that_is_seen_late_was_not_gone() {
+        let store = Store::new(TRACKING_FINALIZER, &[], Seen::default());
+        let mut deleting = pod(1, PodPhase::Running);
+        deleting.record.flags.set(PodFlags::DELETING, true);
+        store.apply_pod(deleting);
+        let cell = store.cell(Uid::from_u128(1)).expect("it was made");
+        assert_eq!(freed(&give(&cell)), 1, "its Job looks as if it were gone");
+        {
+            let mut state = cell.lock();
+            state.in_flight = 0;
+            state.outcomes.clear();
+        }
+        store.apply_job(decode_job(JOB).expect("a good Job"), false);
+        let turn = give(&cell);
+        let creates = |write: &&Write| matches!(write.op, Op::Create { .. });
+        assert!(
+            turn.writes.iter().filter(creates).count() > 0,
+            "it is at work"
+        );
     }
 }

@@ -70,18 +70,8 @@ pub(crate) fn plain_job() -> Job {
         generation: 1,
         deleting: false,
         spec: JobSpec {
-            parallelism: 1,
             completions: None,
-            mode: CompletionMode::NonIndexed,
-            backoff_limit: 6,
-            active_deadline: None,
-            suspend: false,
-            restart_policy: RestartPolicy::Never,
-            pod_replacement: PodReplacement::TerminatingOrFailed,
-            pod_failure: None,
-            per_index: None,
-            success: None,
-            managed_by: None,
+            ..JobSpec::default()
         },
         status: JobStatus::default(),
     }

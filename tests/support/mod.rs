@@ -5,8 +5,9 @@
 pub mod proxy;
 
 use std::{
-    io::Write as _,
-    path::Path,
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
+    path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     time::{Duration, Instant},
 };
@@ -19,6 +20,7 @@ use lakh::{
     runtime::{Controller, Mode, Options, Rate},
 };
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 /// The finalizer by which Pods are kept until they are counted.
 pub const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
@@ -64,6 +66,14 @@ pub async fn cluster(pod_duration: Duration) -> EmbeddedCluster {
     })
     .await
     .expect("a free port")
+}
+
+/// A kubeconfig of the cluster, in a folder of its own that goes when it is dropped.
+pub fn kubeconfig(cluster: &EmbeddedCluster) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let path = folder.path().join("config");
+    cluster.write_kubeconfig(&path).expect("it can be written");
+    (folder, path)
 }
 
 /// The controller's options when nothing is set, but for a short wait after failed Pods.
@@ -133,6 +143,16 @@ pub async fn create(client: &Client, job: &Value) {
         .create(path, job.to_string().into_bytes())
         .await
         .expect("a good Job");
+}
+
+/// What is answered to a GET: headers and all.
+pub fn http_get(address: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("somebody listens");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: lakh\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("it is read");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("text");
+    answer
 }
 
 /// GETs an object.

@@ -101,8 +101,8 @@ async fn connection(
                     Fate::Answered(answer) => return near.write_all(answer.as_bytes()).await,
                     Fate::AnswerLost => {
                         far.write_all(piece).await?;
-                        far.read(&mut answered).await?;
-                        return Ok(());
+                        // It was done, once there is an answer.
+                        return far.readable().await;
                     }
                 }
             }
