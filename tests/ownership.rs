@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use lakh::cluster::{Client, Patch};
 use serde_json::{Value, json};
-use support::{FINALIZER, client, cluster, controller, create, get, indexed_job, is, job_when};
+use support::{
+    FINALIZER, client, cluster, controller, create, get, indexed_job, is, is_held, job_when,
+};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
@@ -61,14 +63,6 @@ async fn pod_when(client: &Client, name: &str, holds: impl Fn(&Value) -> bool) -
 
 fn owner(pod: &Value) -> Option<&str> {
     pod["metadata"]["ownerReferences"][0]["name"].as_str()
-}
-
-fn is_held(pod: &Value) -> bool {
-    let finalizers = pod["metadata"]["finalizers"].as_array();
-    finalizers
-        .into_iter()
-        .flatten()
-        .any(|name| name == FINALIZER)
 }
 
 async fn names_of(client: &Client, job: &str) -> Vec<String> {

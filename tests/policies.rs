@@ -11,7 +11,9 @@ use lakh::{
     runtime::{Controller, Options},
 };
 use serde_json::{Value, json};
-use support::{FINALIZER, client, cluster, controller, create, indexed_job, is, job_when, pods};
+use support::{
+    client, cluster, controller, create, indexed_job, is, is_held, job_when, pods, pods_when,
+};
 
 const SHORT: Duration = Duration::from_millis(100);
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
@@ -43,25 +45,9 @@ fn reason(job: &Value, kind: &str) -> (String, String) {
     (text("reason"), text("message"))
 }
 
-fn is_held(pod: &Value) -> bool {
-    let names = pod["metadata"]["finalizers"].as_array();
-    names.into_iter().flatten().any(|name| name == FINALIZER)
-}
-
 fn annotated(pod: &Value, key: &str) -> Option<String> {
     let value = pod["metadata"]["annotations"][key].as_str();
     value.map(ToOwned::to_owned)
-}
-
-async fn pods_when(client: &Client, holds: impl Fn(&[Value]) -> bool) -> Vec<Value> {
-    for _ in 0..1500 {
-        let pods = pods(client).await;
-        if holds(&pods) {
-            return pods;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("waited for 30 s: {:#?}", pods(client).await);
 }
 
 /// Whether the Job's end is the last of it: no Pod is held.
