@@ -2,16 +2,11 @@
 
 mod support;
 
-use std::{
-    collections::BTreeMap,
-    io::{Read as _, Write as _},
-    net::{SocketAddr, TcpStream},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use lakh::runtime::{Controller, Options};
 use serde_json::{Value, json};
-use support::{client, cluster, create, get, indexed_job, is, job_when, options};
+use support::{client, cluster, create, get, http_get, indexed_job, is, job_when, options};
 
 /// The metrics of Kubernetes' Job controller and of the standard client's work queues, with their
 /// types. Those whose family is empty are told without samples.
@@ -33,16 +28,6 @@ const NAMES: &[(&str, &str)] = &[
     ("workqueue_queue_duration_seconds", "histogram"),
     ("workqueue_work_duration_seconds", "histogram"),
 ];
-
-/// What `/metrics` answers: headers and all.
-fn scrape(address: SocketAddr) -> String {
-    let mut stream = TcpStream::connect(address).expect("somebody listens");
-    let request = "GET /metrics HTTP/1.1\r\nHost: lakh\r\nConnection: close\r\n\r\n";
-    stream.write_all(request.as_bytes()).expect("it is read");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("text");
-    answer
-}
 
 /// Samples by name and labels.
 fn samples(text: &str) -> BTreeMap<String, f64> {
@@ -86,7 +71,8 @@ async fn metrics_have_upstreams_names_and_add_up() {
     job_when(&client, "bad", |job| is(job, "Failed")).await;
     // The answer to the last write is counted a moment after others see what it wrote.
     tokio::time::sleep(Duration::from_millis(500)).await;
-    let text = scrape(controller.listening().expect("it listens"));
+    let address = controller.listening().expect("it listens");
+    let text = http_get(address, "/metrics").expect("it answers");
     assert!(
         text.contains("content-type: application/openmetrics-text"),
         "{text}"

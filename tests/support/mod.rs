@@ -5,7 +5,8 @@
 pub mod proxy;
 
 use std::{
-    io::Write as _,
+    io::{self, Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
     path::Path,
     process::{Command, Output, Stdio},
     time::{Duration, Instant},
@@ -155,6 +156,23 @@ pub fn is(job: &Value, kind: &str) -> bool {
         .any(|condition| condition["type"] == kind && condition["status"] == "True")
 }
 
+/// The finalizers of an object.
+pub fn finalizers(object: &Value) -> Vec<&str> {
+    let names = object["metadata"]["finalizers"].as_array();
+    let names = names.into_iter().flatten();
+    names.filter_map(Value::as_str).collect()
+}
+
+/// GETs a page without any client: headers and all.
+pub fn http_get(address: SocketAddr, path: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: lakh\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
 /// All Pods of the default namespace.
 pub async fn pods(client: &Client) -> Vec<Value> {
     let list = get(client, "/api/v1/namespaces/default/pods").await;
@@ -166,14 +184,7 @@ pub async fn pods(client: &Client) -> Vec<Value> {
 pub fn check_pods_of_complete_job(pods: &[Value], completions: usize) {
     let mut succeeded = vec![0; completions];
     for pod in pods {
-        let held = pod["metadata"]["finalizers"]
-            .as_array()
-            .into_iter()
-            .flatten();
-        assert!(
-            !held.into_iter().any(|name| name == FINALIZER),
-            "held back: {pod:#}"
-        );
+        assert!(!finalizers(pod).contains(&FINALIZER), "held back: {pod:#}");
         if pod["status"]["phase"] == "Succeeded" {
             let index = &pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"];
             let index: usize = index.as_str().expect("an index").parse().expect("a number");
