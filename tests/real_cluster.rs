@@ -76,7 +76,7 @@ async fn every_example(overlay: &str, manager: Option<&str>) {
     for pod in cluster.pods(&namespace).await {
         assert!(finalizers(&pod).is_empty(), "held back: {pod:#}");
     }
-    lakh.check();
+    lakh.check(&[]);
     cluster.remove(&namespace);
 }
 
@@ -125,7 +125,7 @@ async fn taken_over_and_handed_back() {
         if jobs.iter().all(has_ended) {
             break lakh;
         }
-        lakh.check();
+        lakh.check(&[]);
         lakh.kill();
         sleep(Duration::from_millis(200)).await;
         turns += 2;
@@ -134,7 +134,7 @@ async fn taken_over_and_handed_back() {
     };
     println!("succeeded when lakh was killed: {progress:?}");
     assert!(turns >= 6, "over after {turns} turns");
-    last.check();
+    last.check(&[]);
     let pods = cluster.pods(&namespace).await;
     for job in cluster.jobs(&namespace).await {
         check_end(&job, &pods, FAILING);
@@ -228,7 +228,7 @@ async fn side_by_side_with_the_built_in_controller() {
         sources,
         expected.map(|(ours, name)| (ours, name.to_owned())).into()
     );
-    lakh.check();
+    lakh.check(&[]);
     cluster.remove(&namespace);
 }
 
