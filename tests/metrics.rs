@@ -71,7 +71,8 @@ async fn metrics_have_upstreams_names_and_add_up() {
     job_when(&client, "bad", |job| is(job, "Failed")).await;
     // The answer to the last write is counted a moment after others see what it wrote.
     tokio::time::sleep(Duration::from_millis(500)).await;
-    let text = http_get(controller.listening().expect("it listens"), "/metrics");
+    let address = controller.listening().expect("it listens");
+    let text = http_get(address, "/metrics").expect("it answers");
     assert!(
         text.contains("content-type: application/openmetrics-text"),
         "{text}"

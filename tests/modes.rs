@@ -10,7 +10,7 @@ use lakh::{
     runtime::{Controller, ManagerName, Mode, Options},
 };
 use serde_json::{Value, json};
-use support::{FINALIZER, client, cluster, get, indexed_job, is, job_when, options};
+use support::{FINALIZER, client, cluster, finalizers, get, indexed_job, is, job_when, options};
 
 const NAME: &str = "lakh.dev/job-controller";
 const OWN_FINALIZER: &str = "lakh.dev/job-tracking";
@@ -35,15 +35,6 @@ fn job_of(name: &str, manager: Option<&str>) -> Value {
 async fn pods_of(client: &Client, job: &str) -> Vec<Value> {
     let pods = support::pods(client).await.into_iter();
     pods.filter(|pod| pod["metadata"]["ownerReferences"][0]["name"] == job)
-        .collect()
-}
-
-fn finalizers(pod: &Value) -> Vec<&str> {
-    let names = pod["metadata"]["finalizers"].as_array();
-    names
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
         .collect()
 }
 

@@ -30,7 +30,7 @@ async fn it_lives_before_it_is_ready() {
     let controller = Controller::start(client, options).await.expect("a port");
     let address = controller.listening().expect("it listens");
     let status = |path: &str| {
-        let answer = tokio::task::block_in_place(|| http_get(address, path));
+        let answer = tokio::task::block_in_place(|| http_get(address, path)).expect("an answer");
         answer.lines().next().unwrap_or_default().to_owned()
     };
     assert_eq!(status("/livez"), "HTTP/1.1 200 OK");

@@ -1,125 +1,40 @@
-//! Runs a named load scenario and prints what it took, as JSON.
-//!
-//! Server, hollow kubelet and controller share this process, so that CPU and memory are of all
-//! three together. Figures are reported, never judged here.
+//! Measures lakh under load on the embedded cluster, and brings hollow nodes to any other cluster.
 
+mod kubelet;
+mod load;
 mod process;
 mod scenario;
 
-use std::{
-    error::Error,
-    time::{Duration, Instant},
-};
+use std::error::Error;
 
-use clap::Parser;
-use lakh::{
-    cluster::{self, Client},
-    embedded::{ClusterOptions, EmbeddedCluster},
-    model::Limits,
-    runtime::{Controller, Mode, Options, Rate},
-};
-use serde_json::{Value, json};
+use clap::{Parser, Subcommand};
 
 use scenario::Scenario;
 
-/// Named load scenarios for lakh on the embedded cluster.
+/// Load scenarios for lakh on the embedded cluster, and hollow nodes for any other cluster.
 #[derive(Debug, Parser)]
 struct Args {
-    /// What to run.
-    #[arg(value_enum)]
-    scenario: Scenario,
-    /// How many Pods there shall be, all told.
-    #[arg(long, default_value_t = 10_000)]
-    size: u32,
-    /// How many Pods of a Job may be active at once; default: all.
-    #[arg(long)]
-    parallelism: Option<u32>,
-    /// Writes that the controller may have under way at once.
-    #[arg(long, default_value_t = 64)]
-    max_in_flight: usize,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    #[command(flatten)]
+    Load(Scenario),
+    /// Give the Pods of a cluster their lives, on nodes that run nothing; until interrupted.
+    Kubelet(kubelet::Args),
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args = Args::parse();
     let runtime = tokio::runtime::Runtime::new()?;
-    let report = runtime.block_on(run(&args))?;
-    println!("{report:#}");
-    Ok(())
-}
-
-async fn run(args: &Args) -> Result<Value, Box<dyn Error>> {
-    let cluster = EmbeddedCluster::start(ClusterOptions::default()).await?;
-    let client = cluster::connect_url(&cluster.url()).await?;
-    let options = Options {
-        mode: Mode::Replace,
-        limits: Limits::default(),
-        rate: Rate { qps: 0, burst: 0 },
-        max_in_flight: args.max_in_flight,
-        concurrent_job_syncs: 2,
-        namespaces: Vec::new(),
-        listen: None,
-    };
-    let controller =
-        Controller::start(cluster::connect_url(&cluster.url()).await?, options).await?;
-    controller.ready().await;
-    let jobs = args
-        .scenario
-        .jobs(args.size, args.parallelism.unwrap_or(args.size));
-    let (cpu_before, started) = (process::cpu_seconds()?, Instant::now());
-    for job in &jobs {
-        client
-            .create(
-                "/apis/batch/v1/namespaces/default/jobs",
-                job.to_string().into_bytes(),
-            )
-            .await?;
-    }
-    wait_for_ends(&client, jobs.len()).await?;
-    let wall = started.elapsed().as_secs_f64();
-    let cpu = process::cpu_seconds()? - cpu_before;
-    let pods = f64::from(args.size);
-    let calls = cluster
-        .server()
-        .api()
-        .request_counts()
-        .into_iter()
-        .map(|count| {
-            let what = format!("{} {} {}", count.verb, count.resource, count.code);
-            (what, Value::from(count.count))
-        });
-    let report = json!({
-        "scenario": args.scenario.name(),
-        "jobs": jobs.len(),
-        "pods": args.size,
-        "wallSeconds": wall,
-        "podsPerSecond": pods / wall,
-        "cpuMillisecondsPerPod": cpu * 1000.0 / pods,
-        "peakMemoryMiB": process::peak_memory_mib()?,
-        "calls": calls.collect::<serde_json::Map<_, _>>(),
-    });
-    controller.stop().await;
-    cluster.shutdown().await;
-    Ok(report)
-}
-
-/// Returns once this many Jobs have ended.
-async fn wait_for_ends(client: &Client, wanted: usize) -> Result<(), Box<dyn Error>> {
-    loop {
-        let body = client.get("/apis/batch/v1/jobs").await?;
-        let list: Value = serde_json::from_slice(&body)?;
-        let jobs = list["items"].as_array().map_or(&[][..], Vec::as_slice);
-        if jobs.iter().filter(|job| has_ended(job)).count() >= wanted {
-            return Ok(());
+    match args.command {
+        Command::Load(scenario) => {
+            let report = runtime.block_on(load::run(&scenario))?;
+            println!("{report:#}");
+            Ok(())
         }
-        // Rarely, when there are many: the list is work for the server that is being measured.
-        tokio::time::sleep(Duration::from_millis(if wanted > 100 { 1000 } else { 50 })).await;
+        Command::Kubelet(args) => runtime.block_on(kubelet::run(args)),
     }
-}
-
-fn has_ended(job: &Value) -> bool {
-    let conditions = job["status"]["conditions"].as_array();
-    conditions.into_iter().flatten().any(|condition| {
-        condition["status"] == "True"
-            && (condition["type"] == "Complete" || condition["type"] == "Failed")
-    })
 }

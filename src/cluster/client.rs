@@ -97,6 +97,13 @@ impl Client {
             .await
     }
 
+    /// DELETE with these options, as JSON.
+    pub async fn delete_with(&self, path: &str, options: Vec<u8>) -> Result<Answer> {
+        let json = "application/json";
+        self.call(Method::DELETE, path, Some(json), METADATA_ONLY, options)
+            .await
+    }
+
     /// GET of a watch: pieces of its lines, as they come.
     pub async fn watch(
         &self,

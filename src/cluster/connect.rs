@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use http::header::{self, HeaderName, HeaderValue};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 
 use super::Client;
@@ -84,6 +85,7 @@ pub async fn connect_url(url: &str) -> Result<Client, ConnectError> {
 async fn check(mut config: Config) -> Result<Client, ConnectError> {
     // Writes are repeated by those who know what repeating means.
     config.default_retry = false;
+    config.headers.extend(user_agent());
     let url = config.cluster_url.to_string();
     let client = kube::Client::try_from(config).map_err(|source| ConnectError::Client {
         url: url.clone(),
@@ -97,4 +99,13 @@ async fn check(mut config: Config) -> Result<Client, ConnectError> {
             message: error.message,
         }),
     }
+}
+
+/// Who is calling, for audit logs and for the managers of objects' fields: the program and its
+/// version, as the standard client says it.
+fn user_agent() -> Option<(HeaderName, HeaderValue)> {
+    let program = PathBuf::from(std::env::args_os().next()?);
+    let name = program.file_name()?.to_str()?;
+    let agent = format!("{name}/{}", env!("CARGO_PKG_VERSION"));
+    Some((header::USER_AGENT, agent.parse().ok()?))
 }

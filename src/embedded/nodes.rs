@@ -6,7 +6,7 @@ use tokio::time::sleep;
 
 use crate::{
     apiserver::{Event, EventType, Kind, Reply, Request, Stored},
-    kubelet::{Kubelet, KubeletOptions, Outcome, PodChange, PodWrite, node_objects},
+    kubelet::{Kubelet, KubeletOptions, PodChange, PodWrite, node_objects},
     serve::SharedApi,
 };
 
@@ -82,11 +82,7 @@ fn applied(api: &SharedApi, kubelet: &mut Kubelet, pod: &Stored) {
 fn write(api: &SharedApi, kubelet: &mut Kubelet) {
     while let Some(write) = kubelet.poll_write() {
         let code = perform(api, &write);
-        match write.outcome(code) {
-            Outcome::Done => kubelet.handle_write_done(&write.uid, api.now()),
-            Outcome::Gone => kubelet.handle_write_failed(&write.uid, true, api.now()),
-            Outcome::Retry => kubelet.handle_write_failed(&write.uid, false, api.now()),
-        }
+        kubelet.handle_answer(&write, code, api.now());
     }
 }
 

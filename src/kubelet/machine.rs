@@ -9,7 +9,7 @@ use compact_str::CompactString;
 use hashbrown::HashMap;
 
 use super::{
-    Action, DecodeError, KubeletOptions, PodChange, PodWrite,
+    Action, DecodeError, KubeletOptions, Outcome, PodChange, PodWrite,
     decode::PodView,
     life::{Cause, Life, Pod, Run},
     pods::{PodId, Pods},
@@ -27,7 +27,7 @@ use crate::model::Time;
 /// to do; [`Self::poll_timeout`] gives the next deadline. After each `handle_*`, call
 /// `poll_write` until it is empty, then `poll_timeout` once. `now` never goes back.
 ///
-/// Every write must be answered by [`Self::handle_write_done`] or
+/// Every write must be answered by [`Self::handle_answer`], or by [`Self::handle_write_done`] or
 /// [`Self::handle_write_failed`]: there is never more than one write in flight for a Pod, so
 /// that writes of different Pods can be sent side by side and in any order. Watch events may
 /// come before or after the answer to the write that caused them.
@@ -70,6 +70,15 @@ impl Kubelet {
             PodChange::Deleted { uid, .. } => self.forget_uid(uid),
         }
         Ok(())
+    }
+
+    /// The write has been answered with this HTTP status code; 0 means that no answer came.
+    pub fn handle_answer(&mut self, write: &PodWrite, status_code: u16, now: Time) {
+        match write.outcome(status_code) {
+            Outcome::Done => self.handle_write_done(&write.uid, now),
+            Outcome::Gone => self.handle_write_failed(&write.uid, true, now),
+            Outcome::Retry => self.handle_write_failed(&write.uid, false, now),
+        }
     }
 
     /// The write in flight for this Pod has succeeded.

@@ -5,7 +5,7 @@
 pub mod proxy;
 
 use std::{
-    io::{Read as _, Write as _},
+    io::{self, Read as _, Write as _},
     net::{SocketAddr, TcpStream},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
@@ -145,16 +145,6 @@ pub async fn create(client: &Client, job: &Value) {
         .expect("a good Job");
 }
 
-/// What is answered to a GET: headers and all.
-pub fn http_get(address: SocketAddr, path: &str) -> String {
-    let mut stream = TcpStream::connect(address).expect("somebody listens");
-    let request = format!("GET {path} HTTP/1.1\r\nHost: lakh\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).expect("it is read");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("text");
-    answer
-}
-
 /// GETs an object.
 pub async fn get(client: &Client, path: &str) -> Value {
     let body = client.get(path).await.expect("it is there");
@@ -187,6 +177,23 @@ pub fn is(job: &Value, kind: &str) -> bool {
         .any(|condition| condition["type"] == kind && condition["status"] == "True")
 }
 
+/// The finalizers of an object.
+pub fn finalizers(object: &Value) -> Vec<&str> {
+    let names = object["metadata"]["finalizers"].as_array();
+    let names = names.into_iter().flatten();
+    names.filter_map(Value::as_str).collect()
+}
+
+/// GETs a page without any client: headers and all.
+pub fn http_get(address: SocketAddr, path: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: lakh\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
 /// All Pods of the default namespace.
 pub async fn pods(client: &Client) -> Vec<Value> {
     let list = get(client, "/api/v1/namespaces/default/pods").await;
@@ -212,11 +219,7 @@ pub async fn pods_when(client: &Client, holds: impl Fn(&[Value]) -> bool) -> Vec
 
 /// Whether a Pod is kept until it is counted.
 pub fn is_held(pod: &Value) -> bool {
-    let finalizers = pod["metadata"]["finalizers"].as_array();
-    finalizers
-        .into_iter()
-        .flatten()
-        .any(|name| name == FINALIZER)
+    finalizers(pod).contains(&FINALIZER)
 }
 
 /// Checks what must hold of the Pods of an Indexed Job that ended Complete: none is held back, and
