@@ -66,8 +66,10 @@ async fn every_example(overlay: &str, manager: Option<&str>) {
             ends.push((document.name.to_string(), end.to_owned()));
         }
     }
-    assert!(ends.len() >= 14);
-    let jobs = cluster.all_jobs(&namespace, has_ended).await;
+    assert!(ends.len() >= 19);
+    let jobs = cluster
+        .all_jobs(&namespace, |job| has_ended(job) || is(job, "Suspended"))
+        .await;
     for (name, end) in ends {
         let job = jobs.iter().find(|job| job["metadata"]["name"] == name);
         let job = job.expect("it is listed");
