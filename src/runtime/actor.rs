@@ -13,7 +13,10 @@ use std::{
 
 use crate::{
     decide::{Effect, JobMachine, Outcome, Report},
-    model::{ConditionKind, Job, JobKey, JobSpec, JobStatus, Limits, PodTable, Slot, Time, Uid},
+    model::{
+        ConditionKind, FailureAction, Job, JobKey, JobSpec, JobStatus, Limits, PodTable, Slot,
+        Time, Uid,
+    },
     ownership::Standing,
     wire::PodTemplate,
 };
@@ -37,6 +40,8 @@ pub(super) struct Turn {
     pub(super) writes: Vec<Write>,
     /// Something to tell people.
     pub(super) reports: Vec<Report>,
+    /// What the podFailurePolicy said of failed Pods that are dealt with now.
+    pub(super) handled_failures: Vec<FailureAction>,
     /// When the next turn is due though nothing happens.
     pub(super) wake_at: Option<Time>,
     /// There was more to hear than one turn may.
@@ -287,6 +292,10 @@ fn carry_out(
         }
         Effect::Report(report) => {
             turn.reports.push(report);
+            return;
+        }
+        Effect::PolicyApplied(action) => {
+            turn.handled_failures.push(action);
             return;
         }
     };

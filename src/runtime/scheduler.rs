@@ -165,6 +165,9 @@ impl Worker {
         let took = clock::instant() - started;
         self.metrics.turns.inc();
         self.metrics.queue.worked(took);
+        for action in turn.handled_failures {
+            self.metrics.jobs.failure_handled(action);
+        }
         if let Some(sync) = turn.sync {
             self.metrics.jobs.sync(sync, took);
         }

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use lakh::{
     decide::{NewPod, Report},
     model::{
-        ConditionKind, FailureCounts, IndexSet, Job, JobSpec, JobStatus, PodFlags, PodPhase,
-        PodRecord, PodReplacement, RestartPolicy, SuccessRule, Uid, Uncounted,
+        ConditionKind, FailureAction, FailureCounts, IndexSet, Job, JobSpec, JobStatus, PodFlags,
+        PodPhase, PodRecord, PodReplacement, RestartPolicy, SuccessRule, Uid, Uncounted,
     },
 };
 
@@ -48,6 +48,10 @@ pub(crate) struct Judge {
     /// No Pod was taken from the machine before it could count it.
     whole: bool,
     deleted_by_somebody: bool,
+    /// Some write happened or did not, and the machine was not told which.
+    answers_lost: bool,
+    /// What rules of the policy decided, as the machine said.
+    by_policy: Vec<FailureAction>,
 }
 
 impl Judge {
@@ -83,6 +87,16 @@ impl Judge {
     }
 
     pub(crate) fn report(&mut self, _report: &Report) {}
+
+    /// The machine says that a rule of the policy decided on a failed Pod: of no Pod twice.
+    pub(crate) fn policy_applied(&mut self, action: FailureAction) {
+        self.by_policy.push(action);
+        assert!(self.by_policy.len() <= self.truths.len(), "{action:?}");
+    }
+
+    pub(crate) fn answer_lost(&mut self) {
+        self.answers_lost = true;
+    }
 
     pub(crate) fn ended(&mut self, spec: &JobSpec, pod: &Pod, phase: PodPhase) {
         let record = &pod.record;
@@ -348,6 +362,22 @@ impl Judge {
         }
         if !self.deleted_by_somebody {
             assert_eq!(ended(PodPhase::Failed), job.status.failed as usize);
+        }
+        let undisturbed = !self.deleted_by_somebody && !self.answers_lost;
+        for (action, applies) in [
+            (
+                FailureAction::Ignore,
+                (|one| one.ignored) as fn(&Truth) -> bool,
+            ),
+            (FailureAction::FailIndex, |one| one.fails_index),
+        ] {
+            let told = self.by_policy.iter().filter(|told| **told == action);
+            let truths = self.truths.values();
+            let really = truths.filter(|truth| truth.guarded && applies(truth));
+            assert!(
+                !undisturbed || told.count() == really.count(),
+                "{action:?} was told of too often, or not of all"
+            );
         }
     }
 }

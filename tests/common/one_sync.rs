@@ -290,6 +290,7 @@ impl Driver {
                 (kind("fin", refused), self.labels.label(uid))
             }
             Effect::WriteStatus(status) => self.write_status(status),
+            Effect::PolicyApplied(action) => ("policy".to_owned(), format!("{action:?}")),
             Effect::Report(report) => {
                 let severity = match report.severity {
                     Severity::Normal => "Normal",

@@ -231,6 +231,10 @@ impl World {
                 self.judge.report(report);
                 return;
             }
+            Effect::PolicyApplied(action) => {
+                self.judge.policy_applied(*action);
+                return;
+            }
         };
         let view = self.slots.get(&uid).and_then(|slot| self.table.get(*slot));
         let view = view.cloned();
@@ -255,6 +259,9 @@ impl World {
         };
         let refused = self.dice.percent(self.odds.refused);
         let lost = self.dice.percent(self.odds.lost);
+        if lost {
+            self.judge.answer_lost();
+        }
         let vain = lost && self.dice.percent(50);
         let happens = !(refused || vain);
         let flight = self.flights.swap_remove(at);
@@ -349,7 +356,7 @@ impl World {
                     }
                 }
             }
-            Effect::Report(_) => unreachable!("reports are not sent"),
+            Effect::Report(_) | Effect::PolicyApplied(_) => unreachable!("it is not sent"),
         }
     }
 
