@@ -16,6 +16,7 @@ use std::{
 };
 
 use common::{
+    claims_world::ClaimsWorld,
     policies::set_spec,
     world::{Dice, Odds, World},
 };
@@ -65,6 +66,25 @@ fn histories_hold_to_the_rules_and_come_to_an_end() {
     }
 }
 
+#[test]
+fn claims_come_to_what_is_meant() {
+    let one = number("LAKH_SEED");
+    let count = number("LAKH_HISTORIES").unwrap_or(300);
+    let fresh = RandomState::new().hash_one("a fresh seed");
+    let seeds = one.map_or(fresh..fresh.wrapping_add(count), |seed| seed..seed + 1);
+    println!("fresh seeds: {count} from {} on", seeds.start);
+    for seed in seeds {
+        let run = panic::catch_unwind(|| {
+            let mut dice = Dice(seed);
+            let steps = 50 + dice.below(500);
+            let mut world = ClaimsWorld::new(dice);
+            (0..steps).for_each(|_| world.step());
+            world.rest();
+        });
+        assert!(run.is_ok(), "replay with LAKH_SEED={seed}");
+    }
+}
+
 fn number(name: &str) -> Option<u64> {
     env::var(name).ok()?.parse().ok()
 }
@@ -83,7 +103,10 @@ fn history(seed: u64, tell: bool) -> &'static str {
         }
         world.log.push("from here on all is well".to_owned());
         assert!(world.heal(), "no rest");
-        check_end(&world)
+        let end = check_end(&world);
+        world.log.push("a second look".to_owned());
+        world.look_again();
+        end
     }));
     if tell || run.is_err() {
         let shown = if tell {
@@ -252,6 +275,8 @@ fn random_odds(dice: &mut Dice) -> Odds {
         crash: some(30),
         user: some(40),
         vanish: some(10),
+        adopted: some(5),
+        repeated: some(30),
         spec: some(60),
         gone: some(4),
     }

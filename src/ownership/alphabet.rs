@@ -27,6 +27,13 @@ pub struct Claimed {
     pub name: CompactString,
 }
 
+impl Claimed {
+    pub(super) fn new(pod: Uid, name: &CompactString) -> Self {
+        let name = name.clone();
+        Self { pod, name }
+    }
+}
+
 /// A Pod that nobody owns and that carries our finalizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Orphan {

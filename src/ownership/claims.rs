@@ -127,6 +127,13 @@ impl Freeing {
     }
 }
 
+impl Claim {
+    /// Whether it was done to a version of the Pod after this one.
+    fn is_newer_than(&self, version: u64) -> bool {
+        matches!(self.state, State::Done(at) if at > version)
+    }
+}
+
 impl Hold {
     fn is_over(&self) -> bool {
         self.claims.is_empty() && self.unsettled == 0
@@ -163,14 +170,15 @@ impl Claims {
         }
         let meant = namespace.ownerless.iter();
         let meant = meant.filter(|(_, pod)| selector.matches(&pod.labels));
-        let meant: Vec<_> = meant.map(|(uid, pod)| (*uid, pod.name.clone())).collect();
+        let meant = meant.map(|(uid, pod)| (Claimed::new(*uid, &pod.name), pod.version));
+        let meant: Vec<_> = meant.collect();
         let claimant = Claimant {
             key: job.key.clone(),
             selector: Arc::clone(selector),
         };
         namespace.jobs.insert(job.uid, claimant);
-        for (pod, name) in meant {
-            self.open(job.uid, &job.key, pod, name, Kind::Adopt);
+        for (pod, version) in meant {
+            self.open(job.uid, &job.key, pod, version, Kind::Adopt);
         }
         Told::default()
     }
@@ -219,7 +227,9 @@ impl Claims {
                     strays.is_some() && claimant == *job && kind == Kind::Release
                 });
                 if let Some(key) = strays {
-                    self.open(*job, &key, uid, pod.name.clone(), Kind::Release);
+                    let version = pod.record.resource_version;
+                    let pod = Claimed::new(uid, &pod.name);
+                    self.open(*job, &key, pod, version, Kind::Release);
                 }
                 told
             }
@@ -250,8 +260,7 @@ impl Claims {
         let holds = self.holds.values();
         for hold in holds.filter(|hold| in_scope(&hold.key.namespace)) {
             let claims = hold.claims.iter();
-            let old =
-                claims.filter(|(_, claim)| !matches!(claim.state, State::Done(at) if at > version));
+            let old = claims.filter(|(_, claim)| !claim.is_newer_than(version));
             lost.extend(old.map(|(uid, _)| (*uid, hold.key.namespace.clone())));
         }
         let frees = self.frees.values().map(|free| &free.orphan);
@@ -280,9 +289,9 @@ impl Claims {
         for (pod, answer) in answers {
             let claim = self.holds.get_mut(&job);
             let claim = claim.and_then(|hold| hold.claims.get_mut(pod));
+            failed |= claim.is_some() && *answer == Answer::Failed;
             // If there is none any more, or another, the watch was faster.
             if let Some(claim) = claim.filter(|claim| claim.state == State::Sent) {
-                failed |= *answer == Answer::Failed;
                 match answer {
                     Answer::Done(version) => {
                         claim.state = State::Done(*version);
@@ -382,10 +391,7 @@ impl Claims {
                     Kind::Adopt => &mut round.adopt,
                     Kind::Release => &mut round.release,
                 };
-                pods.push(Claimed {
-                    pod: *pod,
-                    name: claim.name.clone(),
-                });
+                pods.push(Claimed::new(*pod, &claim.name));
             }
             if !(round.adopt.is_empty() && round.release.is_empty()) {
                 hold.under_way = true;
@@ -439,11 +445,11 @@ impl Claims {
         self.namespaces.entry(name.clone()).or_default()
     }
 
-    /// Whether this was true of a Pod before an own patch.
+    /// Whether this was true of a Pod before it was adopted.
     fn is_told_late(&self, pod: Uid, version: u64) -> bool {
         let jobs = self.claimants.get(&pod).into_iter().flatten();
         let mut claims = jobs.filter_map(|job| self.holds.get(job)?.claims.get(&pod));
-        claims.any(|claim| matches!(claim.state, State::Done(at) if version < at))
+        claims.any(|claim| claim.kind == Kind::Adopt && claim.is_newer_than(version))
     }
 
     /// Keeps a Pod without owner: all Jobs that mean it claim it. Of two, the first has it: the
@@ -473,7 +479,8 @@ impl Claims {
             kind == Kind::Adopt && meaning.contains_key(&job)
         });
         for (job, key) in &meaning {
-            self.open(*job, key, uid, pod.name.clone(), Kind::Adopt);
+            let claimed = Claimed::new(uid, &pod.name);
+            self.open(*job, key, claimed, record.resource_version, Kind::Adopt);
         }
         match self.frees.entry(uid) {
             Entry::Occupied(known) if !record.has(PodFlags::FINALIZER) => drop(known.remove()),
@@ -495,19 +502,19 @@ impl Claims {
         (!meant).then(|| claimant.key.clone())
     }
 
-    /// A claim arises, or what came of it was undone.
-    fn open(&mut self, job: Uid, key: &JobKey, pod: Uid, name: CompactString, kind: Kind) {
+    /// A claim arises from a version of a Pod, or that version shows that what was done is undone.
+    fn open(&mut self, job: Uid, key: &JobKey, pod: Claimed, version: u64, kind: Kind) {
         let hold = self.holds.entry(job).or_default();
         hold.key.clone_from(key);
-        let claim = hold.claims.entry(pod).or_insert_with(|| Claim {
+        let claim = hold.claims.entry(pod.pod).or_insert_with(|| Claim {
             kind,
-            name,
+            name: pod.name,
             state: State::Wanted,
         });
-        if matches!(claim.state, State::Done(_)) {
+        if matches!(claim.state, State::Done(at) if at <= version) {
             claim.state = State::Wanted;
         }
-        self.claimants.entry(pod).or_default().insert(job);
+        self.claimants.entry(pod.pod).or_default().insert(job);
         self.ready.insert(job);
     }
 

@@ -77,6 +77,13 @@ impl Judge {
         self.whole = false;
     }
 
+    /// A Pod came that the machine has not asked for.
+    pub(crate) fn adopted(&mut self, uid: Uid, index: Option<u32>) {
+        self.calm = false;
+        self.whole = false;
+        self.truths.entry(uid).or_default().index = index;
+    }
+
     pub(crate) fn deleted_by_somebody(&mut self, uid: Uid) {
         self.deleted_by_somebody = true;
         self.deleted(uid);

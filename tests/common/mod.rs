@@ -5,6 +5,7 @@
 #![allow(dead_code, reason = "each test uses its own part")]
 
 pub(crate) mod case;
+pub(crate) mod claims_world;
 pub(crate) mod judge;
 pub(crate) mod new_pod;
 pub(crate) mod one_sync;
