@@ -15,14 +15,17 @@ use std::{
 };
 
 use compact_str::CompactString;
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 
 use crate::{
     model::{Exponential, Job, JobKey, PodFlags, Time, Uid},
     wire::{Controller, DecodedPod, Labels, Selector},
 };
 
-use super::{Answer, Claimed, Orphan, Round, Told};
+use super::{
+    Answer, Claimed, Orphan, Round, Told,
+    hold::{Adopted, Claim, Freeing, Hold, Kind, Patching, Retry, State},
+};
 
 /// See the module's text.
 ///
@@ -38,8 +41,11 @@ pub struct Claims {
     /// The Jobs that claim a Pod, or let it go.
     claimants: BTreeMap<Uid, BTreeSet<Uid>>,
     frees: BTreeMap<Uid, Freeing>,
-    /// Pods to which a patch is under way.
-    busy: HashSet<Uid>,
+    /// Pods to which a patch is under way: of a claim, or the one that frees them.
+    busy: HashMap<Uid, Patching>,
+    /// Pods that were adopted by this version, until the watch tells of it: what it tells of them
+    /// before is no longer true.
+    adopted: BTreeMap<Uid, Adopted>,
     /// Jobs that may have a round to go, Pods that may be freed.
     ready: BTreeSet<Uid>,
     free_next: VecDeque<Uid>,
@@ -66,80 +72,6 @@ struct Ownerless {
     version: u64,
 }
 
-/// A Job that must wait.
-#[derive(Debug, Default)]
-struct Hold {
-    key: JobKey,
-    claims: BTreeMap<Uid, Claim>,
-    /// Claims that are no more, by news that the store may not have yet.
-    unsettled: usize,
-    under_way: bool,
-    failures: u32,
-    retry_at: Option<Time>,
-}
-
-#[derive(Debug)]
-struct Claim {
-    kind: Kind,
-    name: CompactString,
-    state: State,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Adopt,
-    Release,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Wanted,
-    Sent,
-    /// What is told of the Pod before this version is no longer true.
-    Done(u64),
-}
-
-#[derive(Debug)]
-struct Freeing {
-    orphan: Orphan,
-    failures: u32,
-    retry_at: Option<Time>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Retry {
-    Round(Uid),
-    Free(Uid),
-}
-
-impl Freeing {
-    fn of(pod: &DecodedPod) -> Self {
-        let orphan = Orphan {
-            uid: pod.record.uid,
-            namespace: pod.namespace.clone(),
-            name: pod.name.clone(),
-        };
-        Self {
-            orphan,
-            failures: 0,
-            retry_at: None,
-        }
-    }
-}
-
-impl Claim {
-    /// Whether it was done to a version of the Pod after this one.
-    fn is_newer_than(&self, version: u64) -> bool {
-        matches!(self.state, State::Done(at) if at > version)
-    }
-}
-
-impl Hold {
-    fn is_over(&self) -> bool {
-        self.claims.is_empty() && self.unsettled == 0
-    }
-}
-
 impl Claims {
     /// Nothing is known yet. `retry` is the wait after a patch that failed.
     pub fn new(retry: Exponential) -> Self {
@@ -149,7 +81,8 @@ impl Claims {
             holds: BTreeMap::new(),
             claimants: BTreeMap::new(),
             frees: BTreeMap::new(),
-            busy: HashSet::new(),
+            busy: HashMap::new(),
+            adopted: BTreeMap::new(),
             ready: BTreeSet::new(),
             free_next: VecDeque::new(),
             resumed: VecDeque::new(),
@@ -215,6 +148,9 @@ impl Claims {
     /// Takes in a version of a Pod.
     pub fn handle_pod(&mut self, pod: &DecodedPod) -> Told {
         let uid = pod.record.uid;
+        if let Some(patching) = self.busy.get_mut(&uid) {
+            patching.seen = patching.seen.max(pod.record.resource_version);
+        }
         if self.is_told_late(uid, pod.record.resource_version) {
             return Told::default();
         }
@@ -233,13 +169,20 @@ impl Claims {
                 }
                 told
             }
-            Controller::Other => self.handle_pod_gone(uid, &pod.namespace),
+            Controller::Other => {
+                self.forget_ownerless(uid, &pod.namespace);
+                self.keep_claims(uid, |_, _| false)
+            }
         }
     }
 
     /// Takes in that a Pod is gone.
     pub fn handle_pod_gone(&mut self, pod: Uid, namespace: &str) -> Told {
         self.forget_ownerless(pod, namespace);
+        self.adopted.remove(&pod);
+        if let Some(patching) = self.busy.get_mut(&pod) {
+            patching.seen = u64::MAX;
+        }
         self.keep_claims(pod, |_, _| false)
     }
 
@@ -266,6 +209,9 @@ impl Claims {
         let frees = self.frees.values().map(|free| &free.orphan);
         let frees = frees.filter(|orphan| in_scope(&orphan.namespace));
         lost.extend(frees.map(|orphan| (orphan.uid, orphan.namespace.clone())));
+        let adopted = self.adopted.iter();
+        let old = adopted.filter(|(_, pod)| in_scope(&pod.namespace) && pod.version <= version);
+        lost.extend(old.map(|(uid, pod)| (*uid, pod.namespace.clone())));
         let mut all = Told::default();
         for (pod, namespace) in lost.iter().filter(|(uid, _)| !listed.contains(uid)) {
             all.0.extend(self.handle_pod_gone(*pod, namespace).0);
@@ -284,19 +230,24 @@ impl Claims {
     }
 
     /// Takes in how the patches of a Job's round ended.
-    pub fn handle_round(&mut self, job: Uid, answers: &[(Uid, Answer)], now: Time) {
+    pub fn handle_round(&mut self, round: &Round, answers: &[(Uid, Answer)], now: Time) {
+        let job = round.job;
         let mut failed = false;
         for (pod, answer) in answers {
+            let patching = self.busy.remove(pod);
+            let adopts = patching.filter(|patching| patching.kind == Some(Kind::Adopt));
+            if let (Answer::Done(version), Some(patching)) = (answer, adopts)
+                && patching.seen < *version
+            {
+                self.adopted(round, *pod, *version);
+            }
             let claim = self.holds.get_mut(&job);
             let claim = claim.and_then(|hold| hold.claims.get_mut(pod));
             failed |= claim.is_some() && *answer == Answer::Failed;
-            // If there is none any more, or another, the watch was faster.
+            // A claim that was renewed meanwhile is still to be met.
             if let Some(claim) = claim.filter(|claim| claim.state == State::Sent) {
                 match answer {
-                    Answer::Done(version) => {
-                        claim.state = State::Done(*version);
-                        self.frees.remove(pod);
-                    }
+                    Answer::Done(version) => claim.state = State::Done(*version),
                     Answer::Ignored => self.drop_claim(job, *pod),
                     Answer::Failed => claim.state = State::Wanted,
                 }
@@ -317,6 +268,28 @@ impl Claims {
         }
         self.ready.insert(job);
         self.resume(job);
+    }
+
+    /// A Pod is the Job's by now, though what was told of it meanwhile may have ended the claim: until
+    /// the store has it the Job waits.
+    fn adopted(&mut self, round: &Round, pod: Uid, version: u64) {
+        self.frees.remove(&pod);
+        let adopted = Adopted {
+            version,
+            namespace: round.key.namespace.clone(),
+        };
+        self.adopted.insert(pod, adopted);
+        let claimed = round.adopt.iter().find(|claimed| claimed.pod == pod);
+        let found = self.namespaces.get(&round.key.namespace);
+        let at_work = found.is_some_and(|found| found.jobs.contains_key(&round.job));
+        if let Some(claimed) = claimed.filter(|_| at_work) {
+            self.open(round.job, &round.key, claimed.clone(), version, Kind::Adopt);
+            let hold = self.holds.get_mut(&round.job);
+            let claim = hold.and_then(|hold| hold.claims.get_mut(&pod));
+            claim
+                .into_iter()
+                .for_each(|claim| claim.state = State::Done(version));
+        }
     }
 
     /// Takes in whether a Pod that nobody owns has lost our finalizer.
@@ -383,9 +356,10 @@ impl Claims {
                 release: Vec::new(),
             };
             for (pod, claim) in &mut hold.claims {
-                if claim.state != State::Wanted || !self.busy.insert(*pod) {
+                if claim.state != State::Wanted || self.busy.contains_key(pod) {
                     continue;
                 }
+                self.busy.insert(*pod, Patching::of(Some(claim.kind)));
                 claim.state = State::Sent;
                 let pods = match claim.kind {
                     Kind::Adopt => &mut round.adopt,
@@ -407,8 +381,9 @@ impl Claims {
         while let Some(pod) = self.free_next.pop_front() {
             let free = self.frees.get(&pod);
             if let Some(free) = free.filter(|free| free.retry_at.is_none())
-                && self.busy.insert(pod)
+                && !self.busy.contains_key(&pod)
             {
+                self.busy.insert(pod, Patching::of(None));
                 return Some(free.orphan.clone());
             }
         }
@@ -439,6 +414,7 @@ impl Claims {
             && self.claimants.is_empty()
             && self.frees.is_empty()
             && self.busy.is_empty()
+            && self.adopted.is_empty()
     }
 
     fn namespace(&mut self, name: &CompactString) -> &mut Namespace {
@@ -446,10 +422,13 @@ impl Claims {
     }
 
     /// Whether this was true of a Pod before it was adopted.
-    fn is_told_late(&self, pod: Uid, version: u64) -> bool {
-        let jobs = self.claimants.get(&pod).into_iter().flatten();
-        let mut claims = jobs.filter_map(|job| self.holds.get(job)?.claims.get(&pod));
-        claims.any(|claim| claim.kind == Kind::Adopt && claim.is_newer_than(version))
+    fn is_told_late(&mut self, pod: Uid, version: u64) -> bool {
+        let adopted = self.adopted.get(&pod);
+        let late = adopted.is_some_and(|adopted| version < adopted.version);
+        if !late {
+            self.adopted.remove(&pod);
+        }
+        late
     }
 
     /// Keeps a Pod without owner: all Jobs that mean it claim it. Of two, the first has it: the

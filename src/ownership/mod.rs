@@ -9,6 +9,7 @@
 
 mod alphabet;
 mod claims;
+mod hold;
 mod mode;
 mod passage;
 mod standing;

@@ -35,7 +35,7 @@ pub(super) struct Chores {
 
 /// A chore that was tried.
 enum Tried {
-    Round(Uid, Vec<(Uid, Answer)>),
+    Round(Round, Vec<(Uid, Answer)>),
     Free(Uid, bool),
 }
 
@@ -86,7 +86,7 @@ impl Chores {
     fn take_in(&self, tried: Option<Tried>) {
         let now = clock::now();
         self.ownership.take(|claims| match tried {
-            Some(Tried::Round(job, answers)) => claims.handle_round(job, &answers, now),
+            Some(Tried::Round(round, answers)) => claims.handle_round(&round, &answers, now),
             Some(Tried::Free(pod, freed)) => claims.handle_freed(pod, freed, now),
             None => claims.handle_timeout(now),
         });
@@ -104,7 +104,12 @@ impl Chores {
     }
 
     async fn go_round(&self, round: Round) -> Tried {
-        let stays = round.adopt.is_empty() || self.job_stays(&round).await;
+        let answers = self.answers(&round).await;
+        Tried::Round(round, answers)
+    }
+
+    async fn answers(&self, round: &Round) -> Vec<(Uid, Answer)> {
+        let stays = round.adopt.is_empty() || self.job_stays(round).await;
         let mut waiting = Vec::new();
         waiting.extend(round.adopt.iter().map(|pod| (pod, Errand::Adopt { stays })));
         waiting.extend(round.release.iter().map(|pod| (pod, Errand::Release)));
@@ -114,11 +119,11 @@ impl Chores {
             while under_way.len() < PATCHES_AT_ONCE
                 && let Some((pod, errand)) = waiting.pop()
             {
-                under_way.push(self.patch(&round, pod, errand));
+                under_way.push(self.patch(round, pod, errand));
             }
             match under_way.next().await {
                 Some(answer) => answers.push(answer),
-                None => return Tried::Round(round.job, answers),
+                None => return answers,
             }
         }
     }

@@ -71,6 +71,8 @@ pub(crate) struct ClaimsWorld {
     /// What the store has been told of each Pod.
     known: BTreeMap<Uid, Pod>,
     told_jobs: BTreeMap<Uid, TrueJob>,
+    /// By whom a Pod was adopted last, as the claims were told.
+    adopted: BTreeMap<Uid, Uid>,
     version: u64,
     uids: u128,
     now: Time,
@@ -92,6 +94,7 @@ impl ClaimsWorld {
             flights: Vec::new(),
             known: BTreeMap::new(),
             told_jobs: BTreeMap::new(),
+            adopted: BTreeMap::new(),
             version: 0,
             uids: 0,
             now: Time::from_secs(1_000_000),
@@ -351,6 +354,10 @@ impl ClaimsWorld {
             self.flights.push(Flight::Round(round));
         }
         while let Some(orphan) = self.claims.poll_free() {
+            let owner = self.pods.get(&orphan.uid).and_then(|pod| pod.owner);
+            let adopted = owner.filter(|job| self.adopted.get(&orphan.uid) == Some(job));
+            let kept = adopted.is_some_and(|job| self.claims.holds(job));
+            assert!(!kept, "{} is freed and was adopted", orphan.uid);
             self.flights.push(Flight::Free(orphan));
         }
         let mut busy = BTreeSet::new();
@@ -418,10 +425,13 @@ impl ClaimsWorld {
                     pod.finalizer = false;
                 })),
             };
+            if matches!(answer, Answer::Done(_)) && adopts {
+                self.adopted.insert(pod, round.job);
+            }
             answers.push((pod, answer));
         }
         self.not_before.remove(&round.job);
-        self.claims.handle_round(round.job, &answers, self.now);
+        self.claims.handle_round(round, &answers, self.now);
         let failed = answers.iter().any(|(_, answer)| *answer == Answer::Failed);
         if failed && self.claims.holds(round.job) && answers.len() == 1 {
             let (pod, _) = answers[0];

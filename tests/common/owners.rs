@@ -222,7 +222,7 @@ impl Owners {
             }
             answers.push((pod.pod, answer));
         }
-        self.claims.handle_round(round.job, &answers, self.now);
+        self.claims.handle_round(round, &answers, self.now);
         if self.fake != "watch late" {
             changed.iter().for_each(|name| self.pod_news(name));
         }

@@ -433,7 +433,7 @@ impl World {
         let event = self.pod_events.get_mut(&uid).and_then(VecDeque::pop_front);
         match event.flatten() {
             Some(record) => {
-                if self.dice.percent(self.odds.repeated) {
+                if self.repeats() {
                     let events = self.pod_events.entry(uid).or_default();
                     events.push_back(Some(record.clone()));
                 }
@@ -448,11 +448,16 @@ impl World {
         }
     }
 
+    /// Whether the watch tells something twice.
+    fn repeats(&mut self) -> bool {
+        self.odds.repeated > 0 && self.dice.percent(self.odds.repeated)
+    }
+
     fn watch_job(&mut self) {
         match self.job_events.pop_front() {
             Some(Some(job)) if job.resource_version < self.known_job.resource_version => {}
             Some(Some(job)) => {
-                if self.dice.percent(self.odds.repeated) {
+                if self.repeats() {
                     self.job_events.push_back(Some(job.clone()));
                 }
                 self.known_job = job;
@@ -565,8 +570,9 @@ impl World {
             self.server.pods.remove(&uid);
             self.publish(uid);
         }
-        let takes_more = !self.job_is_gone && !self.server.job.status.is_finished();
-        if self.dice.percent(odds.adopted) && takes_more && !self.server.job.deleting {
+        let job = &self.server.job;
+        let takes_more = !self.job_is_gone && !job.status.is_finished() && !job.deleting;
+        if takes_more && odds.adopted > 0 && self.dice.percent(odds.adopted) {
             let index = u32::try_from(self.dice.below(14)).expect("small");
             let index = Some(index).filter(|_| self.server.job.spec.is_indexed());
             let uid = self.server.adopt(index, self.now);
