@@ -100,7 +100,7 @@ impl Bench {
                     Effect::WriteStatus(_) => outcomes.push(Outcome::StatusWritten),
                     Effect::DeletePod(slot) => outcomes.push(Outcome::PodDeleted(slot)),
                     Effect::CreatePod(new) => outcomes.push(Outcome::PodCreated(new.suffix)),
-                    Effect::Report(_) => {}
+                    Effect::Report(_) | Effect::PolicyApplied(_) => {}
                 }
             }
             if outcomes.is_empty() {

@@ -4,6 +4,7 @@
 //!
 //! - `model`: the nouns everybody shares; no behaviour beyond their own arithmetic.
 //! - `decide`: the Job machine: what one Job needs next, as values.
+//! - `ownership`: whose a Pod is: which Jobs are ours, who adopts, releases, frees.
 //! - `queue`: whose turn it is: to be worked on, and to write.
 //! - `wire`: Kubernetes' JSON: bytes to records, values to bodies and paths.
 //! - `apiserver`: the embedded API server as a machine: requests and time in, replies out.
@@ -15,10 +16,11 @@
 //! - `embedded`: the embedded cluster in one piece: API server, hollow nodes, kubeconfig.
 //! - `cli`: the command line.
 //!
-//! Without features only the first four are there: they need neither tasks nor sockets.
+//! Without features only the first five are there: they need neither tasks nor sockets.
 
 pub mod decide;
 pub mod model;
+pub mod ownership;
 pub mod queue;
 pub mod wire;
 

@@ -14,11 +14,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("decide", &["model"]),
     ("queue", &["model"]),
     ("wire", &["model"]),
+    ("ownership", &["model", "wire"]),
     ("apiserver", &["model"]),
     ("kubelet", &["model"]),
     ("manifest", &[]),
     ("cluster", &["wire"]),
-    ("runtime", &["model", "decide", "queue", "wire", "cluster"]),
+    (
+        "runtime",
+        &["model", "decide", "queue", "ownership", "wire", "cluster"],
+    ),
     ("serve", &["apiserver", "model"]),
     ("embedded", &["apiserver", "kubelet", "serve"]),
     (
@@ -30,7 +34,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 /// Modules that are values in, values out.
-const PURE: &[&str] = &["model", "decide", "queue", "wire", "apiserver", "kubelet"];
+const PURE: &[&str] = &[
+    "model",
+    "decide",
+    "queue",
+    "wire",
+    "ownership",
+    "apiserver",
+    "kubelet",
+];
 
 /// What a pure module must not contain.
 const IMPURE: &[&str] = &[

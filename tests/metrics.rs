@@ -134,6 +134,63 @@ async fn metrics_have_upstreams_names_and_add_up() {
     cluster.shutdown().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn failures_that_a_policy_decides_on_are_counted_once_each() {
+    let cluster = cluster(Duration::from_secs(1)).await;
+    let client = client(&cluster).await;
+    let controller = controller(&cluster.url()).await;
+    // Three Pods of each Job fail, or one that ends it. All run before the first fails: it would
+    // delay the others; an ignored one is replaced after 10 s.
+    for (action, count, backoff_limit) in [
+        ("Count", 3, 2),
+        ("FailIndex", 3, 6),
+        ("FailJob", 1, 6),
+        ("Ignore", 3, 6),
+    ] {
+        let mut job = indexed_job(&action.to_lowercase(), count, count);
+        let spec = &mut job["spec"];
+        spec["backoffLimit"] = json!(backoff_limit);
+        spec["template"]["metadata"]["annotations"] = json!({"sim.lakh.dev/exit-code": "3"});
+        spec["podFailurePolicy"] = json!({"rules": [{
+            "action": action,
+            "onExitCodes": {"operator": "In", "values": [3]},
+        }]});
+        if action == "FailIndex" {
+            spec["backoffLimitPerIndex"] = json!(2);
+        }
+        create(&client, &job).await;
+    }
+    let expected = [
+        ("Count", 3.0),
+        ("FailIndex", 3.0),
+        ("FailJob", 1.0),
+        ("Ignore", 3.0),
+    ];
+    let started = std::time::Instant::now();
+    loop {
+        let address = controller.listening().expect("it listens");
+        let text = http_get(address, "/metrics").expect("it answers");
+        let samples = samples(&text);
+        let of = |action: &str| {
+            let name = "job_controller_pod_failures_handled_by_failure_policy_total";
+            samples
+                .get(&format!(r#"{name}{{action="{action}"}}"#))
+                .copied()
+        };
+        if expected
+            .iter()
+            .all(|(action, count)| of(action) == Some(*count))
+        {
+            break;
+        }
+        let patience = started.elapsed() < Duration::from_secs(8);
+        assert!(patience, "{text}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    controller.stop().await;
+    cluster.shutdown().await;
+}
+
 fn check_syncs(samples: &BTreeMap<String, f64>) {
     let of = |name: &str, label: &str| -> f64 {
         let name = format!("job_controller_{name}{{");

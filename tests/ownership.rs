@@ -2,12 +2,23 @@
 
 mod support;
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
-use lakh::cluster::{Client, Patch};
+use lakh::{
+    cluster::{self as line, Client, Patch},
+    runtime::Controller,
+};
 use serde_json::{Value, json};
 use support::{
     FINALIZER, client, cluster, controller, create, get, indexed_job, is, is_held, job_when,
+    options,
+    proxy::{Fate, Proxy},
 };
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -191,6 +202,56 @@ async fn a_job_that_is_being_deleted_adopts_nothing() {
     assert_eq!(owner(&late), None);
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(owner(&pod_when(&client, "late", |_| true).await), None);
+    controller.stop().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_cannot_be_adopted_holds_its_job_and_no_other() {
+    let cluster = cluster(Duration::from_millis(50)).await;
+    let client = client(&cluster).await;
+    let well = Arc::new(AtomicBool::new(false));
+    let looks = Arc::new(AtomicUsize::new(0));
+    let (is_well, count) = (Arc::clone(&well), Arc::clone(&looks));
+    let proxy = Proxy::start(&cluster.url(), move |request| {
+        if request.starts_with("GET /apis/batch/v1/namespaces/default/jobs/train ") {
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+        let is_stuck = request.starts_with("PATCH /api/v1/namespaces/default/pods/stuck ");
+        let refused = is_stuck && !is_well.load(Ordering::SeqCst);
+        let no = "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        match refused {
+            true => Fate::Answered(no.to_owned()),
+            false => Fate::Passed,
+        }
+    })
+    .await;
+    for name in ["stuck", "fine", "good"] {
+        create_pod(&client, name, json!({"app": "train"}), &[]).await;
+    }
+    create(&client, &selecting_job("train", 4)).await;
+    let mut options = options();
+    options.limits.retry_backoff.base = Duration::from_millis(200);
+    let through = line::connect_url(&proxy.url()).await.expect("it is good");
+    let controller = Controller::start(through, options)
+        .await
+        .expect("nothing to listen on");
+    for name in ["fine", "good"] {
+        pod_when(&client, name, |pod| owner(pod) == Some("train")).await;
+    }
+    assert_eq!(looks.load(Ordering::SeqCst), 1, "one look for the round");
+    create(&client, &indexed_job("other", 2, 2)).await;
+    job_when(&client, "other", |job| is(job, "Complete")).await;
+    while looks.load(Ordering::SeqCst) < 3 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let held = get(&client, "/apis/batch/v1/namespaces/default/jobs/train").await;
+    assert!(held["status"]["startTime"].is_null(), "{held:#}");
+    assert_eq!(names_of(&client, "train").await.len(), 2);
+    well.store(true, Ordering::SeqCst);
+    let job = job_when(&client, "train", |job| is(job, "Complete")).await;
+    assert_eq!(job["status"]["succeeded"], 4);
+    assert_eq!(names_of(&client, "train").await.len(), 4, "three adopted");
     controller.stop().await;
     cluster.shutdown().await;
 }

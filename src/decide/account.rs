@@ -10,12 +10,13 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::model::{
-    CompactIndex, PodFlags, PodPhase, PodRecord, PodReplacement, PodTable, Slot, Uid, Uncounted,
+    CompactIndex, FailureAction, PodFlags, PodPhase, PodRecord, PodReplacement, PodTable, Slot,
+    Uid, Uncounted,
 };
 
 use super::{
-    JobMachine, Verdict,
-    tracked::{End, Facts, Stage, Tracked},
+    Effect, JobMachine, Verdict,
+    tracked::{End, Facts, Ruling, Stage, Tracked},
 };
 
 /// The Pods that the server's status lists as ended and not yet counted.
@@ -156,14 +157,15 @@ impl JobMachine {
             self.tracked.resize(slot.at() + 1, Tracked::default());
         }
         let mut tracked = self.tracked[slot.at()];
+        let was_ignored = self.is_let_go_as_ignored(&tracked);
         self.share(slot, &tracked, false);
         self.forget_retained(&mut tracked);
         match pod {
             Some(pod) => {
                 self.resolve_creation(pod);
                 tracked.see(pod);
-                self.rule_on(&mut tracked, pod);
-                self.advance(slot, &mut tracked, pod);
+                let new_ruling = self.rule_on(&mut tracked, pod);
+                self.advance(slot, &mut tracked, pod, new_ruling);
             }
             None => {
                 match tracked.stage {
@@ -183,10 +185,23 @@ impl JobMachine {
         self.tracked[slot.at()] = tracked;
         self.replace_retained(&tracked);
         self.status_is_stale = true;
+        if was_ignored && !tracked.has(Facts::FINALIZER) {
+            self.effects
+                .push_back(Effect::PolicyApplied(FailureAction::Ignore));
+        }
+    }
+
+    /// Whether a Pod is losing its finalizer because a policy ignores its failure.
+    fn is_let_go_as_ignored(&self, tracked: &Tracked) -> bool {
+        tracked.ruling == Ruling::Ignored
+            && tracked.has(Facts::FINALIZER)
+            && matches!(tracked.stage, Stage::Shed | Stage::Waived)
+            && !self.is_misfit(tracked)
+            && !self.lets_go_of_everything()
     }
 
     /// Moves a Pod's counting on, as far as what is seen of it allows.
-    fn advance(&mut self, slot: Slot, tracked: &mut Tracked, pod: &PodRecord) {
+    fn advance(&mut self, slot: Slot, tracked: &mut Tracked, pod: &PodRecord, new_ruling: bool) {
         let guarded = tracked.has(Facts::FINALIZER);
         tracked.stage = match tracked.stage {
             _ if guarded && self.lets_go_of_everything() => Stage::Waived,
@@ -197,6 +212,7 @@ impl JobMachine {
                 self.batch.success(pod.finished_at());
                 self.succeed(slot, tracked)
             }
+            Stage::Ended(End::Failure) if guarded && new_ruling => self.fail(slot, tracked, pod),
             same @ Stage::Ended(_) if guarded => same,
             // Somebody else took the finalizer off before the Pod was named anywhere.
             Stage::Ended(_) => Stage::Settled,
@@ -292,16 +308,18 @@ impl JobMachine {
     pub(super) fn settle_live(&mut self, verdict: &Verdict, pods: &PodTable) {
         for slot in self.tally.live_slots.clone() {
             let slot = Slot(slot);
-            let waived = verdict.success
-                || self.is_misfit(&self.tracked[slot.at()])
-                || pods.get(slot).is_some_and(|pod| self.is_exempt(pod));
-            self.restage(slot, |machine| {
-                if waived {
-                    return Stage::Shed;
+            let fails = !verdict.success && !self.is_misfit(&self.tracked[slot.at()]);
+            let pod = pods.get(slot).filter(|_| fails);
+            let ruling = pod.map_or(Ruling::Open, |pod| self.ruling_on_stopped(pod));
+            let counts = fails && ruling != Ruling::Ignored;
+            self.restage_with(slot, |machine, tracked| {
+                tracked.ruling = ruling;
+                tracked.stage = Stage::Shed;
+                if counts {
+                    machine.ended_pods.by_uid.push_back(slot);
+                    machine.status_is_stale = true;
+                    tracked.stage = Stage::Ended(End::Failure);
                 }
-                machine.ended_pods.by_uid.push_back(slot);
-                machine.status_is_stale = true;
-                Stage::Ended(End::Failure)
             });
         }
     }

@@ -1,9 +1,9 @@
 //! What a Job machine hears of its own writes, and what it asks for.
 
-use crate::model::{FailureCounts, JobStatus, PodSuffix, Slot};
+use crate::model::{FailureAction, FailureCounts, JobStatus, PodSuffix, Slot};
 
 /// What to do. Carries no handle; whoever carries it out answers with an [`Outcome`], but for
-/// [`Effect::Report`].
+/// [`Effect::Report`] and [`Effect::PolicyApplied`].
 #[derive(Clone, Debug, PartialEq)]
 #[must_use = "a dropped effect is a Pod that is never created, or never counted"]
 pub enum Effect {
@@ -17,6 +17,9 @@ pub enum Effect {
     WriteStatus(Box<JobStatus>),
     /// Tell people, by an Event on the Job.
     Report(Report),
+    /// Note that a rule of the podFailurePolicy has decided on a failed Pod: once per Pod, when it
+    /// is counted or, ignored, has been let go.
+    PolicyApplied(FailureAction),
 }
 
 /// A Pod to be created.

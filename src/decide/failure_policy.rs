@@ -1,7 +1,8 @@
 //! What a Job's podFailurePolicy says of a failed Pod.
 //!
-//! Source: job-controller rules 6.1. A Pod is judged once, when it is first seen in phase Failed;
-//! the first that fails the Job keeps its message until the Job has ended.
+//! Source: job-controller rules 6.1. A Pod in phase Failed is judged whenever it changes, until it is
+//! counted or let go: a condition may come after the end. Any such Pod can fail the Job, counted or
+//! not; the first that does keeps its message until the Job has ended.
 
 use crate::model::{
     CodeOperator, FailedContainer, FailureAction, FailureFacts, FailureTest, PodFailurePolicy,
@@ -10,7 +11,7 @@ use crate::model::{
 
 use super::{
     JobMachine, Verdict,
-    tracked::{Ruling, Tracked},
+    tracked::{Facts, Ruling, Stage, Tracked},
 };
 
 /// The rule that decides, and what it found in the Pod.
@@ -71,39 +72,48 @@ fn holds(operator: CodeOperator, codes: &[i32], code: i32) -> bool {
     }
 }
 
+fn ruling(action: FailureAction) -> Ruling {
+    match action {
+        FailureAction::Ignore => Ruling::Ignored,
+        FailureAction::FailIndex => Ruling::FailsIndex,
+        FailureAction::FailJob => Ruling::FailsJob,
+        FailureAction::Count | FailureAction::Unrecognized => Ruling::Counts,
+    }
+}
+
 impl JobMachine {
-    /// Judges a Pod that has failed, if it was not judged before.
-    pub(super) fn rule_on(&mut self, tracked: &mut Tracked, pod: &PodRecord) {
-        if pod.phase == PodPhase::Failed && tracked.ruling == Ruling::Open {
-            tracked.ruling = self.ruling(pod);
+    /// Judges a Pod that has failed; whether that changes what was said of it.
+    pub(super) fn rule_on(&mut self, tracked: &mut Tracked, pod: &PodRecord) -> bool {
+        if pod.phase != PodPhase::Failed {
+            return false;
         }
+        let found = self.judged(pod);
+        if let Some(found) = found
+            .as_ref()
+            .filter(|one| one.action == FailureAction::FailJob)
+            && self.fail_job.is_none()
+        {
+            let message = self.fail_job_message(pod, found);
+            self.fail_job = Some(Verdict::failed("PodFailurePolicy", &message));
+        }
+        let is_open = match tracked.stage {
+            Stage::Live | Stage::Retained | Stage::Ended(_) => true,
+            Stage::Shed => !tracked.has(Facts::REMOVAL_SENT),
+            Stage::Listing(_) | Stage::Listed(_) | Stage::Waived | Stage::Settled => false,
+        };
+        let ruling = found.map_or(Ruling::NoRule, |found| ruling(found.action));
+        is_open && std::mem::replace(&mut tracked.ruling, ruling) != ruling
     }
 
-    fn ruling(&mut self, pod: &PodRecord) -> Ruling {
-        let Some(found) = self.judged(pod) else {
-            return Ruling::Counts;
-        };
-        match found.action {
-            FailureAction::Ignore => Ruling::Ignored,
-            FailureAction::FailIndex => Ruling::FailsIndex,
-            FailureAction::Count | FailureAction::Unrecognized => Ruling::Counts,
-            FailureAction::FailJob => {
-                let message = self.fail_job_message(pod, &found);
-                let verdict = Verdict::failed("PodFailurePolicy", &message);
-                self.fail_job.get_or_insert(verdict);
-                Ruling::Counts
-            }
-        }
+    /// What is said of a Pod that is stopped because the Job fails: the rules are held against it
+    /// though it has not failed.
+    pub(super) fn ruling_on_stopped(&self, pod: &PodRecord) -> Ruling {
+        let found = self.judged(pod);
+        found.map_or(Ruling::NoRule, |found| ruling(found.action))
     }
 
     fn judged<'a>(&self, pod: &'a PodRecord) -> Option<Match<'a>> {
         judge(self.spec.pod_failure.as_ref()?, pod.failure.as_deref()?)
-    }
-
-    /// Whether a Pod that is stopped because the Job fails must not count as failed.
-    pub(super) fn is_exempt(&self, pod: &PodRecord) -> bool {
-        let found = self.judged(pod);
-        found.is_some_and(|found| found.action == FailureAction::Ignore)
     }
 
     fn fail_job_message(&self, pod: &PodRecord, found: &Match<'_>) -> String {

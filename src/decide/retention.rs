@@ -126,7 +126,9 @@ impl JobMachine {
         match tracked.ruling {
             Ruling::FailsIndex => true,
             Ruling::Ignored => false,
-            Ruling::Open | Ruling::Counts => !stopped && Some(before.unwrap_or(0)) >= limit,
+            Ruling::Open | Ruling::NoRule | Ruling::Counts | Ruling::FailsJob => {
+                !stopped && Some(before.unwrap_or(0)) >= limit
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use crate::model::{
 use super::{
     Effect, JobMachine, Report,
     backoff::Failures,
-    tracked::{End, Stage},
+    tracked::{End, Ruling, Stage},
 };
 
 /// A status write under way, and what its success means.
@@ -19,7 +19,7 @@ use super::{
 pub(super) struct Writing {
     status: JobStatus,
     /// Pods that it names by their UID for the first time.
-    named: Vec<(Uid, End, Slot)>,
+    named: Vec<Named>,
     /// Pods that it names by their index for the first time.
     indexed: Vec<Slot>,
     /// Pods that it moves from the list into the counters.
@@ -27,6 +27,15 @@ pub(super) struct Writing {
     /// How many of those it names are gone by now, by how they ended.
     pub(super) orphans: [u32; 2],
     failures: Failures,
+}
+
+/// A Pod that a status names by its UID.
+#[derive(Clone, Copy, Debug)]
+struct Named {
+    uid: Uid,
+    end: End,
+    slot: Slot,
+    ruling: Ruling,
 }
 
 impl JobMachine {
@@ -127,11 +136,9 @@ impl JobMachine {
         let indexed = self.name_indexed(&mut next);
         next.failed_indexes = self.indexes.failed_text();
         let list = |end| {
-            let new = named.iter().filter(move |(_, ended, _)| *ended == end);
-            self.uncounted
-                .held(end)
-                .chain(new.map(|(uid, _, _)| *uid))
-                .collect()
+            let new = named.iter().filter(move |pod| pod.end == end);
+            let new = new.map(|pod| pod.uid);
+            self.uncounted.held(end).chain(new).collect()
         };
         next.uncounted = Some(Uncounted {
             succeeded: list(End::Success),
@@ -170,7 +177,7 @@ impl JobMachine {
     }
 
     /// Chooses the Pods that this write names by UID, as many as one status may name.
-    fn name_ended(&mut self, pods: &PodTable) -> Vec<(Uid, End, Slot)> {
+    fn name_ended(&mut self, pods: &PodTable) -> Vec<Named> {
         let most = self.limits.max_uncounted_pods as usize;
         let mut named = Vec::new();
         while self.uncounted.held_total() + named.len() < most {
@@ -184,7 +191,12 @@ impl JobMachine {
                 continue;
             }
             let Some(pod) = pods.get(slot) else { continue };
-            named.push((pod.uid, end, slot));
+            named.push(Named {
+                uid: pod.uid,
+                end,
+                slot,
+                ruling: self.tracked[slot.at()].ruling,
+            });
             self.restage(slot, |_| Stage::Listing(end));
         }
         named
@@ -263,7 +275,10 @@ impl JobMachine {
         self.status = writing.status;
         self.failures_stored = writing.failures;
         self.uncounted.counted(&writing.counted);
-        for (uid, end, slot) in writing.named {
+        for pod in writing.named {
+            let Named { uid, end, slot, .. } = pod;
+            let action = pod.ruling.action().filter(|_| end == End::Failure);
+            self.effects.extend(action.map(Effect::PolicyApplied));
             let held = self.tracked[slot.at()].stage == Stage::Listing(end);
             self.uncounted.add(uid, end, held.then_some(slot));
             if held {
@@ -295,7 +310,7 @@ impl JobMachine {
         let Some(writing) = self.writing.take() else {
             return;
         };
-        for (_, end, slot) in writing.named {
+        for Named { end, slot, .. } in writing.named {
             if self.tracked[slot.at()].stage == Stage::Listing(end) {
                 self.restage(slot, |_| Stage::Ended(end));
                 self.ended_pods.by_uid.push_front(slot);

@@ -5,7 +5,7 @@
 
 use roaring::RoaringBitmap;
 
-use crate::model::{CompactIndex, PodFlags, PodPhase, PodRecord, Slot};
+use crate::model::{CompactIndex, FailureAction, PodFlags, PodPhase, PodRecord, Slot};
 
 /// How a Pod ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,12 +43,29 @@ pub(super) enum Ruling {
     /// It was not judged: it has not failed.
     #[default]
     Open,
-    /// It counts.
+    /// No rule is for it: it counts.
+    NoRule,
+    /// It counts, by a rule.
     Counts,
     /// It does not count.
     Ignored,
     /// It counts, and its index has failed for good.
     FailsIndex,
+    /// It counts, and the Job has failed.
+    FailsJob,
+}
+
+impl Ruling {
+    /// The action of the rule that decided, if one did.
+    pub(super) fn action(self) -> Option<FailureAction> {
+        match self {
+            Self::Open | Self::NoRule => None,
+            Self::Counts => Some(FailureAction::Count),
+            Self::Ignored => Some(FailureAction::Ignore),
+            Self::FailsIndex => Some(FailureAction::FailIndex),
+            Self::FailsJob => Some(FailureAction::FailJob),
+        }
+    }
 }
 
 /// One Pod, as the machine last saw it.

@@ -14,13 +14,16 @@ use std::{
 use crate::{
     decide::{Effect, JobMachine, Outcome, Report},
     model::{
-        ConditionKind, Job, JobKey, JobSpec, JobStatus, Limits, PodFlags, PodTable, Slot, Time, Uid,
+        ConditionKind, FailureAction, Job, JobKey, JobSpec, JobStatus, Limits, PodTable, Slot,
+        Time, Uid,
     },
+    ownership::Standing,
     wire::PodTemplate,
 };
 
 use super::{
     job_metrics::{Action, Sync},
+    ownership::Ownership,
     progress::{Progress, why_created},
     store::{Cell, CellState},
     writer::{Op, Write},
@@ -37,6 +40,8 @@ pub(super) struct Turn {
     pub(super) writes: Vec<Write>,
     /// Something to tell people.
     pub(super) reports: Vec<Report>,
+    /// What the podFailurePolicy said of failed Pods that are dealt with now.
+    pub(super) handled_failures: Vec<FailureAction>,
     /// When the next turn is due though nothing happens.
     pub(super) wake_at: Option<Time>,
     /// There was more to hear than one turn may.
@@ -47,9 +52,18 @@ pub(super) struct Turn {
     pub(super) panicked: bool,
 }
 
-/// Gives a Job's actor its turn. `seed` is used if a machine must be made.
-pub(super) fn turn(cell: &Arc<Cell>, limits: Limits, seed: u64, now: Time) -> Turn {
+/// Gives a Job's actor its turn, unless its Job must wait. `seed` is used if a machine must be made.
+pub(super) fn turn(
+    cell: &Arc<Cell>,
+    ownership: &Ownership,
+    limits: Limits,
+    seed: u64,
+    now: Time,
+) -> Turn {
     let mut guard = cell.lock();
+    if ownership.holds(cell.uid) {
+        return Turn::default();
+    }
     let state = &mut *guard;
     let mut turn = Turn::default();
     let finished = catch_unwind(AssertUnwindSafe(|| {
@@ -88,8 +102,7 @@ fn run(
     now: Time,
     turn: &mut Turn,
 ) {
-    // Whoever managed a Job that is gone, its Pods that carry our finalizer are nobody else's.
-    if state.external && !state.gone {
+    if state.standing() == Standing::External {
         return;
     }
     let mut is_new = false;
@@ -214,24 +227,15 @@ fn is_failure(outcome: &Outcome) -> bool {
 
 /// Whether there is anything to do for a Job that has no machine.
 fn needs_machine(state: &mut CellState) -> bool {
-    let over = state.gone
-        || state
-            .job
-            .as_ref()
-            .is_none_or(|job| job.status.is_finished());
-    if !over {
+    let standing = state.standing();
+    if standing == Standing::AtWork {
         return true;
     }
-    // A Job that nobody has seen is no more once its Pods are being deleted: that is what the
-    // garbage collector does to them.
-    let unknown = state.job.is_none() && !state.gone;
     let mut needed = false;
     while let Some((_, pod)) = state.pods.take_dirty() {
-        needed |= pod.is_some_and(|pod| {
-            pod.has(PodFlags::FINALIZER) && (!unknown || pod.has(PodFlags::DELETING))
-        });
+        needed |= pod.is_some_and(|pod| standing.frees(pod));
     }
-    state.gone |= needed && unknown;
+    state.gone |= needed && standing == Standing::Unseen;
     needed
 }
 
@@ -290,6 +294,10 @@ fn carry_out(
             turn.reports.push(report);
             return;
         }
+        Effect::PolicyApplied(action) => {
+            turn.handled_failures.push(action);
+            return;
+        }
     };
     turn.writes.push(Write {
         cell: Arc::clone(cell),
@@ -303,7 +311,7 @@ mod tests {
     use super::*;
     use crate::{
         decide::Outcome,
-        model::{PodName, PodPhase, PodRecord},
+        model::{PodFlags, PodName, PodPhase, PodRecord},
         runtime::{job_metrics::Seen, store::Store},
         wire::{Controller, DecodedPod, TRACKING_FINALIZER, decode_job},
     };
@@ -335,7 +343,9 @@ mod tests {
     }
 
     fn give(cell: &Arc<Cell>) -> Turn {
-        turn(cell, Limits::default(), 1, Time::from_secs(100))
+        let limits = Limits::default();
+        let ownership = Ownership::new(limits.retry_backoff);
+        turn(cell, &ownership, limits, 1, Time::from_secs(100))
     }
 
     #[test]

@@ -1,150 +1,179 @@
 //! Does what is to be done to Pods outside of any Job's turn: frees, adopts, releases them.
 //!
-//! One after another, in the order in which they came up: a Pod that lost its owner is freed
-//! before it is adopted, and so has its finalizer in the end. What fails is tried again later, if
-//! it is still to be done then.
+//! A Job's round is one live look at the Job, if there is a Pod to adopt, then the patches. Rounds
+//! of different Jobs do not wait for each other: what the server refuses to one holds up no other.
 //!
-//! Different from Kubernetes' controller: the Job is asked for before each adoption, not once for
-//! all of a sync; and an adoption or release that fails does not hold the Job up.
+//! Must not: decide what is to be done, or when it is tried again: see
+//! [`Claims`](crate::ownership::Claims).
 
 use std::{sync::Arc, time::Duration};
 
 use futures::{StreamExt as _, stream::FuturesUnordered};
-use tokio::{
-    sync::{mpsc, watch},
-    time::sleep,
-};
+use tokio::{sync::watch, time::sleep};
 
 use crate::{
     cluster::Patch,
-    model::Exponential,
+    model::{Time, Uid},
+    ownership::{Answer, Claimed, Orphan, Round},
     wire::{self, ApiError, ErrorKind, decode_job, paths},
 };
 
-use super::{
-    ownership::{Chore, Claim, Ownership},
-    writer::Writer,
-};
+use super::{clock, ownership::Ownership, writer::Writer};
 
-/// How long to wait before the next try.
-const RETRY: Exponential = Exponential {
-    base: Duration::from_secs(1),
-    max: Duration::from_secs(60),
-};
+/// How many patches of one round, and how many of Pods that are freed, may be under way at once.
+const PATCHES_AT_ONCE: usize = 16;
+
+/// How long to sleep when nothing is to be tried again.
+const LONG: Duration = Duration::from_secs(3600);
 
 /// See the module's text.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Chores {
     pub(super) writer: Writer,
     pub(super) ownership: Arc<Ownership>,
 }
 
+/// A chore that was tried.
+enum Tried {
+    Round(Round, Vec<(Uid, Answer)>),
+    Free(Uid, bool),
+}
+
+/// What a round does to a Pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Errand {
+    /// `stays`: the Job was seen to be there and to stay.
+    Adopt {
+        stays: bool,
+    },
+    Release,
+}
+
 impl Chores {
     /// Does chores for ever, once the caches are filled.
-    pub(super) async fn run(
-        self,
-        mut chores: mpsc::UnboundedReceiver<Chore>,
-        mut ready: watch::Receiver<bool>,
-    ) {
+    pub(super) async fn run(self, mut ready: watch::Receiver<bool>) {
         if ready.wait_for(|ready| *ready).await.is_err() {
             return;
         }
-        let mut later = FuturesUnordered::new();
+        let mut rounds = FuturesUnordered::new();
+        let mut frees = FuturesUnordered::new();
         loop {
-            let (chore, failures) = tokio::select! {
-                Some(chore) = chores.recv() => (chore, 0),
-                Some(again) = later.next() => again,
-                else => return,
+            let due = self.ownership.take(|claims| {
+                while let Some(round) = claims.poll_round() {
+                    rounds.push(self.go_round(round));
+                }
+                while frees.len() < PATCHES_AT_ONCE
+                    && let Some(orphan) = claims.poll_free()
+                {
+                    frees.push(self.free(orphan));
+                }
+                while let Some(job) = claims.poll_resumed() {
+                    self.writer.schedule.add(job);
+                }
+                claims.poll_timeout()
+            });
+            let now = clock::now();
+            let tried = tokio::select! {
+                Some(tried) = rounds.next() => Some(tried),
+                Some(tried) = frees.next() => Some(tried),
+                () = self.ownership.changed() => None,
+                () = sleep(due.map_or(LONG, |due: Time| due.since(now))) => None,
             };
-            if !self.ownership.wants(&chore) {
-                self.give_up(&chore);
-                continue;
+            self.take_in(tried);
+        }
+    }
+
+    fn take_in(&self, tried: Option<Tried>) {
+        let now = clock::now();
+        self.ownership.take(|claims| match tried {
+            Some(Tried::Round(round, answers)) => claims.handle_round(&round, &answers, now),
+            Some(Tried::Free(pod, freed)) => claims.handle_freed(pod, freed, now),
+            None => claims.handle_timeout(now),
+        });
+    }
+
+    async fn free(&self, orphan: Orphan) -> Tried {
+        let freed = self
+            .writer
+            .release_orphan(&orphan.namespace, &orphan.name)
+            .await;
+        if let Err(error) = &freed {
+            tracing::warn!(?orphan, %error, "not freed; to be tried again");
+        }
+        Tried::Free(orphan.uid, freed.is_ok())
+    }
+
+    async fn go_round(&self, round: Round) -> Tried {
+        let answers = self.answers(&round).await;
+        Tried::Round(round, answers)
+    }
+
+    async fn answers(&self, round: &Round) -> Vec<(Uid, Answer)> {
+        let stays = round.adopt.is_empty() || self.job_stays(round).await;
+        let mut waiting = Vec::new();
+        waiting.extend(round.adopt.iter().map(|pod| (pod, Errand::Adopt { stays })));
+        waiting.extend(round.release.iter().map(|pod| (pod, Errand::Release)));
+        let mut under_way = FuturesUnordered::new();
+        let mut answers = Vec::with_capacity(waiting.len());
+        loop {
+            while under_way.len() < PATCHES_AT_ONCE
+                && let Some((pod, errand)) = waiting.pop()
+            {
+                under_way.push(self.patch(round, pod, errand));
             }
-            if let Err(error) = self.perform(&chore).await {
-                tracing::warn!(?chore, %error, "to be tried again");
-                self.give_up(&chore);
-                later.push(async move {
-                    sleep(RETRY.delay(failures + 1)).await;
-                    (chore, failures + 1)
-                });
+            match under_way.next().await {
+                Some(answer) => answers.push(answer),
+                None => return answers,
             }
         }
     }
 
-    /// No Job waits for an adoption that failed: it goes on with the Pods that it has.
-    fn give_up(&self, chore: &Chore) {
-        if let Chore::Adopt(claim) = chore {
-            self.ownership.give_up(claim);
-        }
-    }
-
-    async fn perform(&self, chore: &Chore) -> Result<(), ApiError> {
-        match chore {
-            Chore::Free(orphan) => {
-                self.writer
-                    .release_orphan(&orphan.namespace, &orphan.name)
-                    .await
-            }
-            Chore::Adopt(claim) => self.adopt(claim).await,
-            Chore::Release(claim) => self.release(claim).await,
-        }
-    }
-
-    /// Adopts a Pod, if the Job is there and stays: the server is asked, for what is known here may
-    /// be late.
-    async fn adopt(&self, claim: &Claim) -> Result<(), ApiError> {
-        if !self.job_stays(claim).await? {
-            self.ownership.give_up(claim);
-            return Ok(());
-        }
-        let finalizer = self.writer.finalizer;
-        let body = wire::adoption_patch(claim.pod, claim.job, &claim.key, finalizer);
-        let answer = match self.patch(claim, body).await {
-            Err(error) if error.kind == ErrorKind::NotFound => {
-                self.ownership.give_up(claim);
-                return Ok(());
-            }
-            other => other?,
-        };
-        if let Some((_, version, _)) = wire::ack_of_write(&answer) {
-            self.ownership.adopted(claim, version);
-        }
-        Ok(())
-    }
-
-    async fn job_stays(&self, claim: &Claim) -> Result<bool, ApiError> {
-        let path = paths::job(&claim.key.namespace, &claim.key.name);
+    /// Whether the Job is there and stays: the server is asked, for what is known here may be late.
+    async fn job_stays(&self, round: &Round) -> bool {
+        let path = paths::job(&round.key.namespace, &round.key.name);
         let client = &self.writer.client;
         let answer = self.writer.call("get", "jobs", || client.get(&path)).await;
         let answer = match answer {
-            Err(error) if error.kind == ErrorKind::NotFound => return Ok(false),
-            other => other?,
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::warn!(job = %round.key, %error, "no live look; nothing is adopted");
+                return false;
+            }
         };
         let job = std::str::from_utf8(&answer).ok();
         let job = job.and_then(|json| decode_job(json).ok());
-        Ok(job.is_some_and(|found| found.job.uid == claim.job && !found.job.deleting))
+        job.is_some_and(|found| found.job.uid == round.job && !found.job.deleting)
     }
 
-    async fn release(&self, claim: &Claim) -> Result<(), ApiError> {
-        let body = wire::release_patch(claim.pod, claim.job, self.writer.finalizer);
-        match self.patch(claim, body).await {
-            // It is gone, or another Pod by now.
-            Err(error) if error.kind == ErrorKind::NotFound || error.code == 422 => Ok(()),
-            other => other.map(drop),
-        }
-    }
-
-    async fn patch(
-        &self,
-        claim: &Claim,
-        body: Vec<u8>,
-    ) -> Result<crate::cluster::Answer, ApiError> {
-        let path = paths::pod(&claim.key.namespace, &claim.name);
+    async fn patch(&self, round: &Round, pod: &Claimed, errand: Errand) -> (Uid, Answer) {
+        let finalizer = self.writer.finalizer;
+        let body = match errand {
+            Errand::Adopt { stays: false } => return (pod.pod, Answer::Failed),
+            Errand::Adopt { stays: true } => {
+                wire::adoption_patch(pod.pod, round.job, &round.key, finalizer)
+            }
+            Errand::Release => wire::release_patch(pod.pod, round.job, finalizer),
+        };
+        let path = paths::pod(&round.key.namespace, &pod.name);
         let client = &self.writer.client;
-        self.writer
-            .call("patch", "pods", || {
-                client.patch(&path, Patch::Strategic, body.clone())
-            })
-            .await
+        let patch = || client.patch(&path, Patch::Strategic, body.clone());
+        let answer = match self.writer.call("patch", "pods", patch).await {
+            // Without a version any news of the Pod will do.
+            Ok(answer) => Answer::Done(wire::ack_of_write(&answer).map_or(0, |(_, at, _)| at)),
+            Err(error) if errand.is_void(&error) => Answer::Ignored,
+            Err(error) => {
+                tracing::warn!(job = %round.key, pod = %pod.name, %error, "to be tried again");
+                Answer::Failed
+            }
+        };
+        (pod.pod, answer)
+    }
+}
+
+impl Errand {
+    /// Whether an error says that there is no such Pod any more: of one that is gone, or another by
+    /// now, nothing is to be released.
+    fn is_void(self, error: &ApiError) -> bool {
+        error.kind == ErrorKind::NotFound || (self == Self::Release && error.code == 422)
     }
 }

@@ -2,13 +2,9 @@
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
-use tokio::{
-    sync::{mpsc, watch},
-    task::JoinSet,
-    time::timeout,
-};
+use tokio::{sync::watch, task::JoinSet, time::timeout};
 
-use crate::{cluster::Client, model::Limits, wire::PodDecoder};
+use crate::{cluster::Client, model::Limits, ownership::Mode, wire::PodDecoder};
 
 use super::{
     chores::Chores,
@@ -16,8 +12,7 @@ use super::{
     events::Recorder,
     informer::{Informer, Watched},
     metrics::Metrics,
-    mode::Mode,
-    ownership::{Chore, Ownership},
+    ownership::Ownership,
     probes::Probes,
     scheduler::{Schedule, Worker},
     store::Store,
@@ -108,15 +103,14 @@ impl Controller {
                 .serve(listener),
             );
         }
-        let (chores, chores_found) = mpsc::unbounded_channel();
-        let synced = parts.spawn_informers(&options.namespaces, &chores, tasks);
+        let synced = parts.spawn_informers(&options.namespaces, tasks);
         tasks.spawn(signal_when_synced(synced, ready));
         let writer = parts.writer(stopping);
         let own_chores = Chores {
             writer: writer.clone(),
             ownership: Arc::clone(&parts.ownership),
         };
-        tasks.spawn(own_chores.run(chores_found, is_ready.clone()));
+        tasks.spawn(own_chores.run(is_ready.clone()));
         for _ in 0..options.max_in_flight.max(1) {
             controller.writers.spawn(writer.clone().run());
         }
@@ -196,14 +190,13 @@ impl Parts {
             throttle: Arc::new(Throttle::new(options.rate)),
             metrics: Arc::clone(metrics),
             mode: options.mode.clone(),
-            ownership: Arc::default(),
+            ownership: Arc::new(Ownership::new(options.limits.retry_backoff)),
         }
     }
 
     fn spawn_informers(
         &self,
         namespaces: &[String],
-        chores: &mpsc::UnboundedSender<Chore>,
         tasks: &mut JoinSet<()>,
     ) -> Vec<watch::Receiver<bool>> {
         let scopes: Vec<Option<String>> = if namespaces.is_empty() {
@@ -230,7 +223,6 @@ impl Parts {
                         finalizer: self.mode.finalizer(),
                     },
                     ownership: Arc::clone(&self.ownership),
-                    chores: chores.clone(),
                     after: after.clone(),
                     synced: sender,
                 };

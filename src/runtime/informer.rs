@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use crate::{
     cluster::{Client, Lines},
     model::{Exponential, Uid},
+    ownership::Mode,
     wire::{
         ApiError, ErrorKind, PodDecoder, WatchEvent, decode_job, decode_list_page,
         decode_watch_line, paths,
@@ -22,8 +23,7 @@ use crate::{
 
 use super::{
     metrics::{Kind, Metrics},
-    mode::Mode,
-    ownership::{Chore, Ownership},
+    ownership::Ownership,
     scheduler::Schedule,
     store::Store,
     throttle::Throttle,
@@ -68,8 +68,6 @@ pub(super) struct Informer {
     pub(super) mode: Mode,
     pub(super) decoder: PodDecoder,
     pub(super) ownership: Arc<Ownership>,
-    /// Where it goes what is to be done to Pods.
-    pub(super) chores: tokio::sync::mpsc::UnboundedSender<Chore>,
     /// Whose first list comes before ours: a Pod is compared with its Job's selector as it comes.
     pub(super) after: Option<tokio::sync::watch::Receiver<bool>>,
     /// Set once the first list is complete.
@@ -161,16 +159,15 @@ impl Informer {
         // First: from here on a late answer to a creation tells of no Pod that the list would show.
         self.saw(version);
         let namespace = self.namespace.as_deref();
+        let told = self.ownership.with(|claims| match self.watched {
+            Watched::Jobs => claims.handle_job_list(namespace, listed),
+            Watched::Pods => claims.handle_pod_list(namespace, listed, version),
+        });
         let gone = match self.watched {
             Watched::Jobs => self.store.retain_jobs(namespace, listed, version),
-            Watched::Pods => {
-                self.ownership.retain_pods(namespace, listed, version);
-                self.store.retain_pods(namespace, listed, version)
-            }
+            Watched::Pods => self.store.retain_pods(namespace, listed, version),
         };
-        if self.watched == Watched::Jobs {
-            self.ownership.jobs_gone(&gone);
-        }
+        self.ownership.settle(told);
         for job in gone {
             self.schedule.add(job);
         }
@@ -256,10 +253,13 @@ impl Informer {
                     uid: job.job.uid,
                     version: job.job.resource_version,
                 };
-                if !external {
-                    self.send(self.ownership.job(&job.job, job.selector.as_ref()));
-                }
+                let told = (!external).then(|| {
+                    let selector = job.selector.as_ref();
+                    self.ownership
+                        .with(|claims| claims.handle_job(&job.job, selector))
+                });
                 news.add(self.store.apply_job(job, external));
+                self.ownership.settle(told.unwrap_or_default());
                 Some(seen)
             }
             Watched::Pods => {
@@ -268,14 +268,12 @@ impl Informer {
                     uid: pod.record.uid,
                     version: pod.record.resource_version,
                 };
-                let claims = self.ownership.pod(&pod);
-                let pod_news = self.store.apply_pod(pod);
-                for job in pod_news.jobs {
+                // Before the store: a Job that may get the Pod back must not replace it.
+                let told = self.ownership.with(|claims| claims.handle_pod(&pod));
+                for job in self.store.apply_pod(pod).concerned() {
                     news.add(job);
                 }
-                // In this order: it is freed, then it may have a new owner.
-                self.send(pod_news.orphan.map(Chore::Free));
-                self.send(claims);
+                self.ownership.settle(told);
                 Some(seen)
             }
         }
@@ -285,8 +283,12 @@ impl Informer {
         match self.watched {
             Watched::Jobs => {
                 let job = self.readable(decode_job(object), object)?.job;
-                self.ownership.jobs_gone(&[job.uid]);
+                let namespace = &job.key.namespace;
+                let told = self
+                    .ownership
+                    .with(|claims| claims.handle_job_gone(job.uid, namespace));
                 news.add(self.store.delete_job(job.uid));
+                self.ownership.settle(told);
                 Some(Seen {
                     uid: job.uid,
                     version: job.resource_version,
@@ -294,9 +296,13 @@ impl Informer {
             }
             Watched::Pods => {
                 let pod = self.readable(self.decoder.decode(object), object)?;
-                self.ownership.pod_gone(pod.record.uid, &pod.namespace);
+                let (uid, namespace) = (pod.record.uid, &pod.namespace);
+                let told = self
+                    .ownership
+                    .with(|claims| claims.handle_pod_gone(uid, namespace));
                 let pod = pod.record;
                 news.add(self.store.delete_pod(pod.uid));
+                self.ownership.settle(told);
                 Some(Seen {
                     uid: pod.uid,
                     version: pod.resource_version,
@@ -316,13 +322,6 @@ impl Informer {
                     .inc();
             })
             .ok()
-    }
-
-    fn send(&self, chores: impl IntoIterator<Item = Chore>) {
-        for chore in chores {
-            // Nobody listens any more only when the controller stops.
-            let _ = self.chores.send(chore);
-        }
     }
 
     fn saw(&self, version: u64) {

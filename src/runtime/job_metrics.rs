@@ -14,7 +14,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::model::{CompletionMode, PodFlags, PodRecord};
+use crate::model::{CompletionMode, FailureAction, PodFlags, PodRecord};
 
 use super::progress::Progress;
 
@@ -151,6 +151,21 @@ impl JobMetrics {
         let status = if succeeded { "succeeded" } else { "failed" };
         let labels = [("reason", why.into()), ("status", status.into())];
         self.creations.get_or_create(&labels).inc();
+    }
+
+    /// A rule of a podFailurePolicy has decided on a failed Pod.
+    pub(super) fn failure_handled(&self, action: FailureAction) {
+        let word = match action {
+            FailureAction::Ignore => "Ignore",
+            FailureAction::Count => "Count",
+            FailureAction::FailIndex => "FailIndex",
+            FailureAction::FailJob => "FailJob",
+            // No rule of that kind is ever followed.
+            FailureAction::Unrecognized => return,
+        };
+        self.failures_by_policy
+            .get_or_create(&[("action", word.into())])
+            .inc();
     }
 
     /// A status was written that tells this much more than the one before.

@@ -16,7 +16,6 @@ mod events;
 mod informer;
 mod job_metrics;
 mod metrics;
-mod mode;
 mod ownership;
 mod probes;
 mod progress;
@@ -27,5 +26,6 @@ mod throttle;
 mod writer;
 
 pub use controller::{Controller, Options, StartError};
-pub use mode::{BadManagerName, ManagerName, Mode};
 pub use throttle::Rate;
+
+pub use crate::ownership::{BadManagerName, ManagerName, Mode};

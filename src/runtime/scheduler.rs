@@ -19,9 +19,6 @@ use super::{
     store::Store, writer::WriteQueue,
 };
 
-/// How long until a Job that is adopting Pods is looked at again: some round trips.
-const CLAIMING_PAUSE: Duration = Duration::from_millis(10);
-
 /// The work queue, shared.
 #[derive(Debug)]
 pub(super) struct Schedule {
@@ -162,16 +159,15 @@ impl Worker {
             return false;
         };
         let now = clock::now();
-        if self.ownership.is_claiming(job) {
-            self.schedule.add_at(job, now + CLAIMING_PAUSE);
-            return false;
-        }
         let seed = self.seed ^ (job.as_u128() as u64);
         let started = clock::instant();
-        let turn = actor::turn(&cell, self.limits, seed, now);
+        let turn = actor::turn(&cell, &self.ownership, self.limits, seed, now);
         let took = clock::instant() - started;
         self.metrics.turns.inc();
         self.metrics.queue.worked(took);
+        for action in turn.handled_failures {
+            self.metrics.jobs.failure_handled(action);
+        }
         if let Some(sync) = turn.sync {
             self.metrics.jobs.sync(sync, took);
         }

@@ -15,7 +15,8 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
     decide::{JobMachine, Outcome},
-    model::{Job, JobKey, JobStatus, PodFlags, PodRecord, PodTable, Slot, Uid},
+    model::{Job, JobKey, JobStatus, PodRecord, PodTable, Slot, Uid},
+    ownership::{Passage, Standing},
     wire::{Controller, DEFAULT_MANAGER, DecodedJob, DecodedPod, PodTemplate},
 };
 
@@ -82,20 +83,11 @@ pub(super) struct CellState {
     pub(super) panic_next_turn: bool,
 }
 
-/// A Pod that nobody owns and that carries our finalizer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Orphan {
-    pub(super) uid: Uid,
-    pub(super) namespace: String,
-    pub(super) name: String,
-}
-
-/// What became of a Pod's news.
-#[derive(Debug, Default)]
-pub(super) struct PodNews {
-    /// Jobs that have something new to look at.
-    pub(super) jobs: [Option<Uid>; 2],
-    pub(super) orphan: Option<Orphan>,
+impl CellState {
+    /// How the Job stands to us.
+    pub(super) fn standing(&self) -> Standing {
+        Standing::of(self.job.as_ref(), self.external, self.gone)
+    }
 }
 
 impl Cell {
@@ -179,65 +171,43 @@ impl Store {
         Some(uid)
     }
 
-    /// Takes in a version of a Pod.
-    pub(super) fn apply_pod(&self, pod: DecodedPod) -> PodNews {
+    /// Takes in a version of a Pod; from whose to whose it goes.
+    pub(super) fn apply_pod(&self, pod: DecodedPod) -> Passage {
         let DecodedPod {
             namespace,
-            name,
+            name: _,
             controller,
             labels: _,
             record,
         } = pod;
         let uid = record.uid;
-        let mut news = PodNews::default();
         let owner = match controller {
-            Controller::Job { uid, name } => Some((
-                uid,
-                JobKey {
-                    namespace: namespace.clone(),
-                    name,
-                },
-            )),
-            Controller::Other => None,
-            Controller::None => {
-                if record.has(PodFlags::FINALIZER) {
-                    news.orphan = Some(Orphan {
-                        uid,
-                        namespace: namespace.to_string(),
-                        name: name.to_string(),
-                    });
-                }
-                None
-            }
+            Controller::Job { uid, name } => Some((uid, JobKey { namespace, name })),
+            Controller::Other | Controller::None => None,
         };
-        let known = match (self.placements.entry(uid), owner) {
-            (Entry::Vacant(_), None) => return news,
-            (Entry::Vacant(entry), Some((job, key))) => {
+        let entry = self.placements.entry(uid);
+        let known = match &entry {
+            Entry::Occupied(entry) => Some(*entry.get()),
+            Entry::Vacant(_) => None,
+        };
+        let passage = Passage::between(
+            known.map(|known| known.job),
+            owner.as_ref().map(|(job, _)| *job),
+        );
+        match (entry, known, owner) {
+            (_, Some(known), Some((job, _))) if job == known.job => self.replace(known, record),
+            (entry, known, Some((job, key))) => {
                 let slot = self.insert_into(job, key, record);
                 entry.insert(Placement { job, slot });
-                news.jobs[0] = Some(job);
-                return news;
+                known.into_iter().for_each(|known| self.remove_from(known));
             }
-            (Entry::Occupied(mut entry), owner) => {
-                let known = *entry.get();
-                if owner.as_ref().is_some_and(|(job, _)| *job == known.job) {
-                    drop(entry);
-                    self.replace(known, record);
-                } else if let Some((job, key)) = owner {
-                    let slot = self.insert_into(job, key, record);
-                    entry.insert(Placement { job, slot });
-                    drop(entry);
-                    self.remove_from(known);
-                    news.jobs[1] = Some(job);
-                } else {
-                    entry.remove();
-                    self.remove_from(known);
-                }
-                known
+            (Entry::Occupied(entry), Some(known), None) => {
+                entry.remove();
+                self.remove_from(known);
             }
-        };
-        news.jobs[0] = Some(known.job);
-        news
+            (_, _, None) => {}
+        }
+        passage
     }
 
     /// Takes in that a Pod is gone.

@@ -14,10 +14,17 @@
 //! at      +10s                    a further step: the clock, what happens, what is expected
 //! pod     a Succeeded
 //! expect
+//! again                           the Job is deleted and made again under its name
+//! restart                         another controller starts
+//! expect
 //! ```
 //!
-//! The words for policies are in `policies.rs`. Pods are labelled `a`, `b`, ... in their order unless a label is given; those that the machine
-//! creates are `new1`, `new2`, ... `T` is a Running Pod that is being deleted.
+//! The words for policies are in `policies.rs`. Pods are labelled `a`, `b`, ... in their order
+//! unless a label is given; those that the machine creates are `new1`, `new2`, ... `T` is a Running
+//! Pod that is being deleted.
+//!
+//! A case with `jobs` is about whose Pods are: see `owners.rs`. One with `template` is about what
+//! a new Pod is made of: see `new_pod.rs`. All others drive a Job machine: see `one_sync.rs`.
 
 use std::fs;
 

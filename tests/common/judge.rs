@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use lakh::{
     decide::{NewPod, Report},
     model::{
-        ConditionKind, FailureCounts, IndexSet, Job, JobSpec, JobStatus, PodFlags, PodPhase,
-        PodRecord, PodReplacement, RestartPolicy, SuccessRule, Uid, Uncounted,
+        ConditionKind, FailureAction, FailureCounts, IndexSet, Job, JobSpec, JobStatus, PodFlags,
+        PodPhase, PodRecord, PodReplacement, RestartPolicy, SuccessRule, Uid, Uncounted,
     },
 };
 
@@ -48,6 +48,12 @@ pub(crate) struct Judge {
     /// No Pod was taken from the machine before it could count it.
     whole: bool,
     deleted_by_somebody: bool,
+    /// The number of completions may have changed.
+    elastic: bool,
+    /// Some write happened or did not, and the machine was not told which.
+    answers_lost: bool,
+    /// What rules of the policy decided, as the machine said.
+    by_policy: Vec<FailureAction>,
 }
 
 impl Judge {
@@ -62,6 +68,8 @@ impl Judge {
 
     pub(crate) fn spec_changed(&mut self, job: &Job) {
         self.calm = false;
+        // A creation of unknown fate is forgotten once its index is none; it may be one again.
+        self.elastic |= job.spec.is_indexed() && job.spec.completions == Some(job.spec.parallelism);
         self.most_parallel = self.most_parallel.max(job.spec.parallelism);
     }
 
@@ -71,6 +79,13 @@ impl Judge {
 
     pub(crate) fn vanished(&mut self) {
         self.whole = false;
+    }
+
+    /// A Pod came that the machine has not asked for.
+    pub(crate) fn adopted(&mut self, uid: Uid, index: Option<u32>) {
+        self.calm = false;
+        self.whole = false;
+        self.truths.entry(uid).or_default().index = index;
     }
 
     pub(crate) fn deleted_by_somebody(&mut self, uid: Uid) {
@@ -83,6 +98,16 @@ impl Judge {
     }
 
     pub(crate) fn report(&mut self, _report: &Report) {}
+
+    /// The machine says that a rule of the policy decided on a failed Pod: of no Pod twice.
+    pub(crate) fn policy_applied(&mut self, action: FailureAction) {
+        self.by_policy.push(action);
+        assert!(self.by_policy.len() <= self.truths.len(), "{action:?}");
+    }
+
+    pub(crate) fn answer_lost(&mut self) {
+        self.answers_lost = true;
+    }
 
     pub(crate) fn ended(&mut self, spec: &JobSpec, pod: &Pod, phase: PodPhase) {
         let record = &pod.record;
@@ -168,7 +193,7 @@ impl Judge {
             .filter(|pod| pod.is_active() && pod.index == index)
             .count();
         assert!(
-            index.is_none() || same <= 1 || !self.whole,
+            index.is_none() || same <= 1 || !self.whole || (self.elastic && self.answers_lost),
             "two Pods of {index:?}"
         );
         let undisturbed = self.calm && self.whole && !self.deleted_by_somebody;
@@ -348,6 +373,22 @@ impl Judge {
         }
         if !self.deleted_by_somebody {
             assert_eq!(ended(PodPhase::Failed), job.status.failed as usize);
+        }
+        let undisturbed = !self.deleted_by_somebody && !self.answers_lost;
+        for (action, applies) in [
+            (
+                FailureAction::Ignore,
+                (|one| one.ignored) as fn(&Truth) -> bool,
+            ),
+            (FailureAction::FailIndex, |one| one.fails_index),
+        ] {
+            let told = self.by_policy.iter().filter(|told| **told == action);
+            let truths = self.truths.values();
+            let really = truths.filter(|truth| truth.guarded && applies(truth));
+            assert!(
+                !undisturbed || told.count() == really.count(),
+                "{action:?} was told of too often, or not of all"
+            );
         }
     }
 }

@@ -1,12 +1,15 @@
 //! A small world for the Job machine: an API server that keeps one Job and its Pods, and the
-//! rules by which it refuses a status.
+//! rules by which it refuses a status; and what golden cases are read and driven with.
 //!
 //! Must not: use anything of the machine but its words (effects and outcomes).
 #![allow(dead_code, reason = "each test uses its own part")]
 
 pub(crate) mod case;
+pub(crate) mod claims_world;
 pub(crate) mod judge;
+pub(crate) mod new_pod;
 pub(crate) mod one_sync;
+pub(crate) mod owners;
 pub(crate) mod policies;
 pub(crate) mod print;
 pub(crate) mod rules;

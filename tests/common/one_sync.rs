@@ -28,6 +28,7 @@ struct Faults {
     finalizers_fail: bool,
     statuses_fail: bool,
     statuses_late: bool,
+    job_news_late: bool,
 }
 
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -118,6 +119,7 @@ impl Driver {
             "at" => self.now = START + std::time::Duration::from_millis(millis(rest) as u64),
             "restart" => self.restart(),
             "gone" => self.machine.handle_job_gone(),
+            "again" => self.make_again(),
             other => panic!("unknown line {other} {rest}"),
         }
     }
@@ -152,7 +154,18 @@ impl Driver {
     }
 
     fn has_newer_job(&self) -> bool {
-        self.seen_version != self.server.job.resource_version
+        self.seen_version != self.server.job.resource_version && !self.faults.job_news_late
+    }
+
+    /// The Job is deleted and made again under its name: another Job, with another machine. What is
+    /// left of the old one's Pods is the old one's.
+    fn make_again(&mut self) {
+        self.server.change_job(|job| {
+            job.uid = Uid::from_u128(job.uid.as_u128() + 1);
+            job.status = JobStatus::default();
+        });
+        self.server.pods.clear();
+        self.restart();
     }
 
     fn restart(&mut self) {
@@ -277,6 +290,7 @@ impl Driver {
                 (kind("fin", refused), self.labels.label(uid))
             }
             Effect::WriteStatus(status) => self.write_status(status),
+            Effect::PolicyApplied(action) => ("policy".to_owned(), format!("{action:?}")),
             Effect::Report(report) => {
                 let severity = match report.severity {
                     Severity::Normal => "Normal",
@@ -366,8 +380,10 @@ impl Driver {
                 return (format!("W{}/unanswered", self.writes), text);
             }
             self.outcomes.push_back(Outcome::StatusWritten);
-            // The watch brings the write back.
-            self.seen_version -= 1;
+            if !self.faults.job_news_late {
+                // The watch brings the write back.
+                self.seen_version -= 1;
+            }
         }
         (kind(&format!("W{}", self.writes), self.status_failed), text)
     }
@@ -470,7 +486,11 @@ impl Driver {
     fn fake(&mut self, rest: &str) {
         let faults = &mut self.faults;
         match rest {
-            "well" => *faults = Faults::default(),
+            "well" => {
+                if std::mem::take(faults).job_news_late {
+                    self.seen_version -= 1;
+                }
+            }
             "pod writes fail" => {
                 faults.creates = Answer::No(CreateError::Refused);
                 faults.deletes_fail = true;
@@ -483,6 +503,7 @@ impl Driver {
                 *faults = Faults::default();
                 faults.statuses_late = true;
             }
+            "job news late" => faults.job_news_late = true,
             "creates fail" => faults.creates = Answer::No(CreateError::Refused),
             "names taken 1" => faults.taken = 1,
             "no answer to creates" => faults.creates = Answer::No(CreateError::Unknown),

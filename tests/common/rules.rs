@@ -155,6 +155,10 @@ fn indexes(refuse: &mut impl FnMut(bool, &str), spec: &JobSpec, old: &JobStatus,
             !new.completed_indexes.is_empty(),
             "completedIndexes only for Indexed",
         );
+        refuse(
+            new.failed_indexes.is_some(),
+            "failedIndexes only with backoffLimitPerIndex",
+        );
         return;
     };
     let read = IndexSet::parse(&new.completed_indexes, completions);

@@ -102,6 +102,33 @@ impl Server {
         Ok(uid)
     }
 
+    /// A Pod that somebody made comes to the Job: it runs, and has the finalizer from now on.
+    pub(crate) fn adopt(&mut self, index: Option<u32>, now: Time) -> Uid {
+        self.uids += 1;
+        let uid = Uid::from_u128(self.uids);
+        let name = format!("stranger-{}", self.uids);
+        let flags = PodFlags::default()
+            .with(PodFlags::FINALIZER, true)
+            .with(PodFlags::ASSIGNED, true);
+        let record = PodRecord {
+            uid,
+            name: PodName::new(&self.job.key.name, &name),
+            index: index.and_then(CompactIndex::new),
+            created: seconds(now),
+            finished: seconds(now),
+            phase: PodPhase::Running,
+            flags,
+            ..PodRecord::default()
+        };
+        self.put(Pod {
+            record,
+            name,
+            facts: FailureFacts::default(),
+            grace_over: false,
+        });
+        uid
+    }
+
     /// Changes a Pod, if it is still there; then it may go.
     pub(crate) fn change(&mut self, uid: Uid, change: impl FnOnce(&mut Pod)) {
         let version = self.next_version();

@@ -54,7 +54,12 @@ pub(crate) struct Odds {
     pub(crate) restarts: u64,
     pub(crate) crash: u64,
     pub(crate) user: u64,
+    /// A Pod goes without having been counted: somebody took its finalizer, or it was released.
     pub(crate) vanish: u64,
+    /// A Pod comes that the machine has not asked for.
+    pub(crate) adopted: u64,
+    /// The watch tells something twice.
+    pub(crate) repeated: u64,
     pub(crate) spec: u64,
     pub(crate) gone: u64,
 }
@@ -231,6 +236,10 @@ impl World {
                 self.judge.report(report);
                 return;
             }
+            Effect::PolicyApplied(action) => {
+                self.judge.policy_applied(*action);
+                return;
+            }
         };
         let view = self.slots.get(&uid).and_then(|slot| self.table.get(*slot));
         let view = view.cloned();
@@ -255,6 +264,9 @@ impl World {
         };
         let refused = self.dice.percent(self.odds.refused);
         let lost = self.dice.percent(self.odds.lost);
+        if lost {
+            self.judge.answer_lost();
+        }
         let vain = lost && self.dice.percent(50);
         let happens = !(refused || vain);
         let flight = self.flights.swap_remove(at);
@@ -349,7 +361,7 @@ impl World {
                     }
                 }
             }
-            Effect::Report(_) => unreachable!("reports are not sent"),
+            Effect::Report(_) | Effect::PolicyApplied(_) => unreachable!("it is not sent"),
         }
     }
 
@@ -395,7 +407,7 @@ impl World {
         match self.slots.get(&record.uid) {
             Some(slot) => {
                 let known = self.table.get(*slot).map_or(0, |pod| pod.resource_version);
-                if record.resource_version > known {
+                if record.resource_version >= known {
                     self.table.replace(*slot, record);
                 }
             }
@@ -420,7 +432,13 @@ impl World {
         };
         let event = self.pod_events.get_mut(&uid).and_then(VecDeque::pop_front);
         match event.flatten() {
-            Some(record) => self.store(record),
+            Some(record) => {
+                if self.repeats() {
+                    let events = self.pod_events.entry(uid).or_default();
+                    events.push_back(Some(record.clone()));
+                }
+                self.store(record);
+            }
             None => {
                 self.buried.insert(uid);
                 if let Some(slot) = self.slots.remove(&uid) {
@@ -430,9 +448,20 @@ impl World {
         }
     }
 
+    /// Whether the watch tells something twice.
+    fn repeats(&mut self) -> bool {
+        self.odds.repeated > 0 && self.dice.percent(self.odds.repeated)
+    }
+
     fn watch_job(&mut self) {
         match self.job_events.pop_front() {
-            Some(Some(job)) => self.known_job = job,
+            Some(Some(job)) if job.resource_version < self.known_job.resource_version => {}
+            Some(Some(job)) => {
+                if self.repeats() {
+                    self.job_events.push_back(Some(job.clone()));
+                }
+                self.known_job = job;
+            }
             Some(None) => self.machine.handle_job_gone(),
             None => {}
         }
@@ -541,6 +570,16 @@ impl World {
             self.server.pods.remove(&uid);
             self.publish(uid);
         }
+        let job = &self.server.job;
+        let takes_more = !self.job_is_gone && !job.status.is_finished() && !job.deleting;
+        if takes_more && odds.adopted > 0 && self.dice.percent(odds.adopted) {
+            let index = u32::try_from(self.dice.below(14)).expect("small");
+            let index = Some(index).filter(|_| self.server.job.spec.is_indexed());
+            let uid = self.server.adopt(index, self.now);
+            self.note(|| format!("{uid} is adopted"));
+            self.judge.adopted(uid, index);
+            self.publish(uid);
+        }
         if self.dice.percent(odds.spec) && !self.job_is_gone {
             self.change_spec();
         }
@@ -609,6 +648,15 @@ impl World {
         if self.job_is_gone {
             self.machine.handle_job_gone();
         }
+    }
+
+    /// Another controller starts though nothing is to be done: it finds nothing either.
+    pub(crate) fn look_again(&mut self) {
+        self.crash();
+        self.turn();
+        assert!(self.flights.is_empty(), "a new look finds something to do");
+        let again = self.machine.poll_timeout();
+        assert_eq!(again, None, "a new look waits for something");
     }
 
     pub(crate) fn is_job_gone(&self) -> bool {

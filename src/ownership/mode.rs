@@ -43,7 +43,7 @@ impl Mode {
     }
 
     /// What Events name as their source.
-    pub(super) fn component(&self) -> &'static str {
+    pub fn component(&self) -> &'static str {
         match self {
             Self::Replace => "job-controller",
             Self::ManagedBy(_) => "lakh-job-controller",

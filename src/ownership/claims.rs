@@ -1,0 +1,573 @@
+//! Which Pods should come to a Job, which should leave it, and which have nobody.
+//!
+//! Source: job-controller rules 1.6 and 9. Known are the selectors of the Jobs that are at work and
+//! the labels of Pods without owner; of Pods that have one nothing is kept, their labels are
+//! compared as they come by. What is to be done for a Job comes out as a [`Round`]: one live look
+//! at the Job, then a patch for each Pod. From the moment a claim arises until the store has what
+//! came of it the Job is held: it does not know yet which Pods it has. One patch that fails holds
+//! it until a later round does better; other Jobs go on.
+//!
+//! Must not: send anything.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque, btree_map::Entry},
+    sync::Arc,
+};
+
+use compact_str::CompactString;
+use hashbrown::{HashMap, HashSet};
+
+use crate::{
+    model::{Exponential, Job, JobKey, PodFlags, Time, Uid},
+    wire::{Controller, DecodedPod, Labels, Selector},
+};
+
+use super::{
+    Answer, Claimed, Orphan, Round, Told,
+    hold::{Adopted, Claim, Freeing, Hold, Kind, Patching, Retry, State},
+};
+
+/// See the module's text.
+///
+/// `handle_*` take input; those that take news give back what to [`Claims::settle`] once the store
+/// has the same news. [`Claims::poll_round`], [`Claims::poll_free`] and [`Claims::poll_resumed`]
+/// then give what to do until they are empty, [`Claims::poll_timeout`] when to call
+/// [`Claims::handle_timeout`].
+#[derive(Debug)]
+pub struct Claims {
+    retry: Exponential,
+    namespaces: BTreeMap<CompactString, Namespace>,
+    holds: BTreeMap<Uid, Hold>,
+    /// The Jobs that claim a Pod, or let it go.
+    claimants: BTreeMap<Uid, BTreeSet<Uid>>,
+    frees: BTreeMap<Uid, Freeing>,
+    /// Pods to which a patch is under way: of a claim, or the one that frees them.
+    busy: HashMap<Uid, Patching>,
+    /// Pods that were adopted by this version, until the watch tells of it: what it tells of them
+    /// before is no longer true.
+    adopted: BTreeMap<Uid, Adopted>,
+    /// Jobs that may have a round to go, Pods that may be freed.
+    ready: BTreeSet<Uid>,
+    free_next: VecDeque<Uid>,
+    resumed: VecDeque<Uid>,
+    timers: BTreeSet<(Time, Retry)>,
+}
+
+#[derive(Debug, Default)]
+struct Namespace {
+    jobs: BTreeMap<Uid, Claimant>,
+    ownerless: BTreeMap<Uid, Ownerless>,
+}
+
+#[derive(Debug)]
+struct Claimant {
+    key: JobKey,
+    selector: Arc<Selector>,
+}
+
+#[derive(Debug)]
+struct Ownerless {
+    name: CompactString,
+    labels: Labels,
+    version: u64,
+}
+
+impl Claims {
+    /// Nothing is known yet. `retry` is the wait after a patch that failed.
+    pub fn new(retry: Exponential) -> Self {
+        Self {
+            retry,
+            namespaces: BTreeMap::new(),
+            holds: BTreeMap::new(),
+            claimants: BTreeMap::new(),
+            frees: BTreeMap::new(),
+            busy: HashMap::new(),
+            adopted: BTreeMap::new(),
+            ready: BTreeSet::new(),
+            free_next: VecDeque::new(),
+            resumed: VecDeque::new(),
+            timers: BTreeSet::new(),
+        }
+    }
+
+    /// Takes in a version of a Job of ours. One that is being deleted or has ended claims nothing.
+    pub fn handle_job(&mut self, job: &Job, selector: Option<&Arc<Selector>>) -> Told {
+        let at_work = !job.deleting && !job.status.is_finished();
+        let Some(selector) = selector.filter(|_| at_work) else {
+            return self.handle_job_gone(job.uid, &job.key.namespace);
+        };
+        let namespace = self.namespace(&job.key.namespace);
+        if namespace.jobs.contains_key(&job.uid) {
+            // A Job's selector never changes.
+            return Told::default();
+        }
+        let meant = namespace.ownerless.iter();
+        let meant = meant.filter(|(_, pod)| selector.matches(&pod.labels));
+        let meant = meant.map(|(uid, pod)| (Claimed::new(*uid, &pod.name), pod.version));
+        let meant: Vec<_> = meant.collect();
+        let claimant = Claimant {
+            key: job.key.clone(),
+            selector: Arc::clone(selector),
+        };
+        namespace.jobs.insert(job.uid, claimant);
+        for (pod, version) in meant {
+            self.open(job.uid, &job.key, pod, version, Kind::Adopt);
+        }
+        Told::default()
+    }
+
+    /// Takes in that a Job is gone.
+    pub fn handle_job_gone(&mut self, job: Uid, namespace: &str) -> Told {
+        if let Some(found) = self.namespaces.get_mut(namespace) {
+            found.jobs.remove(&job);
+            self.tidy(namespace);
+        }
+        let pods = self.holds.get(&job).map(|hold| hold.claims.keys());
+        let pods: Vec<Uid> = pods.into_iter().flatten().copied().collect();
+        let mut told = Told::default();
+        for pod in pods {
+            self.close(job, pod, &mut told);
+        }
+        told
+    }
+
+    /// Takes in that a list of a scope's Jobs showed these and no others.
+    pub fn handle_job_list(&mut self, scope: Option<&str>, listed: &HashSet<Uid>) -> Told {
+        let namespaces = self.namespaces.iter();
+        let known = namespaces
+            .filter(|(name, _)| scope.is_none_or(|scope| name.as_str() == scope))
+            .flat_map(|(name, found)| found.jobs.keys().map(|job| (*job, name.clone())));
+        let gone: Vec<_> = known.filter(|(job, _)| !listed.contains(job)).collect();
+        let mut told = Told::default();
+        for (job, namespace) in gone {
+            told.0.extend(self.handle_job_gone(job, &namespace).0);
+        }
+        told
+    }
+
+    /// Takes in a version of a Pod.
+    pub fn handle_pod(&mut self, pod: &DecodedPod) -> Told {
+        let uid = pod.record.uid;
+        if let Some(patching) = self.busy.get_mut(&uid) {
+            patching.seen = patching.seen.max(pod.record.resource_version);
+        }
+        if self.is_told_late(uid, pod.record.resource_version) {
+            return Told::default();
+        }
+        match &pod.controller {
+            Controller::None => self.ownerless(pod),
+            Controller::Job { uid: job, .. } => {
+                self.forget_ownerless(uid, &pod.namespace);
+                let strays = self.strays(pod, *job);
+                let told = self.keep_claims(uid, |claimant, kind| {
+                    strays.is_some() && claimant == *job && kind == Kind::Release
+                });
+                if let Some(key) = strays {
+                    let version = pod.record.resource_version;
+                    let pod = Claimed::new(uid, &pod.name);
+                    self.open(*job, &key, pod, version, Kind::Release);
+                }
+                told
+            }
+            Controller::Other => {
+                self.forget_ownerless(uid, &pod.namespace);
+                self.keep_claims(uid, |_, _| false)
+            }
+        }
+    }
+
+    /// Takes in that a Pod is gone.
+    pub fn handle_pod_gone(&mut self, pod: Uid, namespace: &str) -> Told {
+        self.forget_ownerless(pod, namespace);
+        self.adopted.remove(&pod);
+        if let Some(patching) = self.busy.get_mut(&pod) {
+            patching.seen = u64::MAX;
+        }
+        self.keep_claims(pod, |_, _| false)
+    }
+
+    /// Takes in that a list of a scope's Pods showed these and no others as of `version`.
+    pub fn handle_pod_list(
+        &mut self,
+        scope: Option<&str>,
+        listed: &HashSet<Uid>,
+        version: u64,
+    ) -> Told {
+        let in_scope = |name: &str| scope.is_none_or(|scope| name == scope);
+        let mut lost: BTreeSet<(Uid, CompactString)> = BTreeSet::new();
+        for (name, namespace) in self.namespaces.iter().filter(|(name, _)| in_scope(name)) {
+            let pods = namespace.ownerless.iter();
+            let old = pods.filter(|(_, pod)| pod.version <= version);
+            lost.extend(old.map(|(uid, _)| (*uid, name.clone())));
+        }
+        let holds = self.holds.values();
+        for hold in holds.filter(|hold| in_scope(&hold.key.namespace)) {
+            let claims = hold.claims.iter();
+            let old = claims.filter(|(_, claim)| !claim.is_newer_than(version));
+            lost.extend(old.map(|(uid, _)| (*uid, hold.key.namespace.clone())));
+        }
+        let frees = self.frees.values().map(|free| &free.orphan);
+        let frees = frees.filter(|orphan| in_scope(&orphan.namespace));
+        lost.extend(frees.map(|orphan| (orphan.uid, orphan.namespace.clone())));
+        let adopted = self.adopted.iter();
+        let old = adopted.filter(|(_, pod)| in_scope(&pod.namespace) && pod.version <= version);
+        lost.extend(old.map(|(uid, pod)| (*uid, pod.namespace.clone())));
+        let mut all = Told::default();
+        for (pod, namespace) in lost.iter().filter(|(uid, _)| !listed.contains(uid)) {
+            all.0.extend(self.handle_pod_gone(*pod, namespace).0);
+        }
+        all
+    }
+
+    /// Takes in that the store has the news by which this was told.
+    pub fn settle(&mut self, told: Told) {
+        for job in told.0 {
+            if let Some(hold) = self.holds.get_mut(&job) {
+                hold.unsettled -= 1;
+                self.resume(job);
+            }
+        }
+    }
+
+    /// Takes in how the patches of a Job's round ended.
+    pub fn handle_round(&mut self, round: &Round, answers: &[(Uid, Answer)], now: Time) {
+        let job = round.job;
+        let mut failed = false;
+        for (pod, answer) in answers {
+            let patching = self.busy.remove(pod);
+            let adopts = patching.filter(|patching| patching.kind == Some(Kind::Adopt));
+            if let (Answer::Done(version), Some(patching)) = (answer, adopts)
+                && patching.seen < *version
+            {
+                self.adopted(round, *pod, *version);
+            }
+            let claim = self.holds.get_mut(&job);
+            let claim = claim.and_then(|hold| hold.claims.get_mut(pod));
+            failed |= claim.is_some() && *answer == Answer::Failed;
+            // A claim that was renewed meanwhile is still to be met.
+            if let Some(claim) = claim.filter(|claim| claim.state == State::Sent) {
+                match answer {
+                    Answer::Done(version) => claim.state = State::Done(*version),
+                    Answer::Ignored => self.drop_claim(job, *pod),
+                    Answer::Failed => claim.state = State::Wanted,
+                }
+            }
+            self.no_longer_busy(*pod);
+        }
+        let Some(hold) = self.holds.get_mut(&job) else {
+            return;
+        };
+        hold.under_way = false;
+        if failed {
+            hold.failures = hold.failures.saturating_add(1);
+            let at = now + self.retry.delay(hold.failures);
+            hold.retry_at = Some(at);
+            self.timers.insert((at, Retry::Round(job)));
+        } else {
+            hold.failures = 0;
+        }
+        self.ready.insert(job);
+        self.resume(job);
+    }
+
+    /// A Pod is the Job's by now, though what was told of it meanwhile may have ended the claim: until
+    /// the store has it the Job waits.
+    fn adopted(&mut self, round: &Round, pod: Uid, version: u64) {
+        self.frees.remove(&pod);
+        let adopted = Adopted {
+            version,
+            namespace: round.key.namespace.clone(),
+        };
+        self.adopted.insert(pod, adopted);
+        let claimed = round.adopt.iter().find(|claimed| claimed.pod == pod);
+        let found = self.namespaces.get(&round.key.namespace);
+        let at_work = found.is_some_and(|found| found.jobs.contains_key(&round.job));
+        if let Some(claimed) = claimed.filter(|_| at_work) {
+            self.open(round.job, &round.key, claimed.clone(), version, Kind::Adopt);
+            let hold = self.holds.get_mut(&round.job);
+            let claim = hold.and_then(|hold| hold.claims.get_mut(&pod));
+            claim
+                .into_iter()
+                .for_each(|claim| claim.state = State::Done(version));
+        }
+    }
+
+    /// Takes in whether a Pod that nobody owns has lost our finalizer.
+    pub fn handle_freed(&mut self, pod: Uid, freed: bool, now: Time) {
+        if freed {
+            self.frees.remove(&pod);
+        } else if let Some(free) = self.frees.get_mut(&pod) {
+            free.failures = free.failures.saturating_add(1);
+            let at = now + self.retry.delay(free.failures);
+            free.retry_at = Some(at);
+            self.timers.insert((at, Retry::Free(pod)));
+        }
+        self.no_longer_busy(pod);
+    }
+
+    /// Acts on a time that has come; harmless when none has.
+    pub fn handle_timeout(&mut self, now: Time) {
+        while let Some((at, retry)) = self.timers.first().copied()
+            && at <= now
+        {
+            self.timers.pop_first();
+            let Some(due) = self.retry_at(retry).filter(|due| **due == Some(at)) else {
+                continue;
+            };
+            *due = None;
+            match retry {
+                Retry::Round(job) => drop(self.ready.insert(job)),
+                Retry::Free(pod) => self.free_next.push_back(pod),
+            }
+        }
+    }
+
+    fn retry_at(&mut self, retry: Retry) -> Option<&mut Option<Time>> {
+        Some(match retry {
+            Retry::Round(job) => &mut self.holds.get_mut(&job)?.retry_at,
+            Retry::Free(pod) => &mut self.frees.get_mut(&pod)?.retry_at,
+        })
+    }
+
+    /// Whether a Job must wait: it does not know yet which Pods it has.
+    pub fn holds(&self, job: Uid) -> bool {
+        self.holds.get(&job).is_some_and(|hold| !hold.is_over())
+    }
+
+    /// Whether one of the `poll_*` may have something.
+    pub fn has_something(&self) -> bool {
+        !(self.ready.is_empty() && self.free_next.is_empty() && self.resumed.is_empty())
+    }
+
+    /// Gives a Job's next round. A Job has one at a time; a Pod to which another patch is under way
+    /// has to wait.
+    pub fn poll_round(&mut self) -> Option<Round> {
+        while let Some(job) = self.ready.pop_first() {
+            let Some(hold) = self.holds.get_mut(&job) else {
+                continue;
+            };
+            if hold.under_way || hold.retry_at.is_some() {
+                continue;
+            }
+            let mut round = Round {
+                job,
+                key: hold.key.clone(),
+                adopt: Vec::new(),
+                release: Vec::new(),
+            };
+            for (pod, claim) in &mut hold.claims {
+                if claim.state != State::Wanted || self.busy.contains_key(pod) {
+                    continue;
+                }
+                self.busy.insert(*pod, Patching::of(Some(claim.kind)));
+                claim.state = State::Sent;
+                let pods = match claim.kind {
+                    Kind::Adopt => &mut round.adopt,
+                    Kind::Release => &mut round.release,
+                };
+                pods.push(Claimed::new(*pod, &claim.name));
+            }
+            if !(round.adopt.is_empty() && round.release.is_empty()) {
+                hold.under_way = true;
+                return Some(round);
+            }
+        }
+        None
+    }
+
+    /// Gives the next Pod that is to lose our finalizer. To be asked after
+    /// [`Claims::poll_round`]: a Pod that a Job wants is adopted with its finalizer on.
+    pub fn poll_free(&mut self) -> Option<Orphan> {
+        while let Some(pod) = self.free_next.pop_front() {
+            let free = self.frees.get(&pod);
+            if let Some(free) = free.filter(|free| free.retry_at.is_none())
+                && !self.busy.contains_key(&pod)
+            {
+                self.busy.insert(pod, Patching::of(None));
+                return Some(free.orphan.clone());
+            }
+        }
+        None
+    }
+
+    /// Gives the next Job that is held no longer, so that it has its turn.
+    pub fn poll_resumed(&mut self) -> Option<Uid> {
+        self.resumed.pop_front()
+    }
+
+    /// Gives the time at which to call [`Claims::handle_timeout`].
+    pub fn poll_timeout(&mut self) -> Option<Time> {
+        while let Some((at, retry)) = self.timers.first().copied() {
+            if self.retry_at(retry).is_some_and(|due| *due == Some(at)) {
+                return Some(at);
+            }
+            // What was to be tried again is no more.
+            self.timers.pop_first();
+        }
+        None
+    }
+
+    /// Whether nothing is remembered of any Pod or Job.
+    pub fn is_empty(&self) -> bool {
+        self.namespaces.is_empty()
+            && self.holds.is_empty()
+            && self.claimants.is_empty()
+            && self.frees.is_empty()
+            && self.busy.is_empty()
+            && self.adopted.is_empty()
+    }
+
+    fn namespace(&mut self, name: &CompactString) -> &mut Namespace {
+        self.namespaces.entry(name.clone()).or_default()
+    }
+
+    /// Whether this was true of a Pod before it was adopted.
+    fn is_told_late(&mut self, pod: Uid, version: u64) -> bool {
+        let adopted = self.adopted.get(&pod);
+        let late = adopted.is_some_and(|adopted| version < adopted.version);
+        if !late {
+            self.adopted.remove(&pod);
+        }
+        late
+    }
+
+    /// Keeps a Pod without owner: all Jobs that mean it claim it. Of two, the first has it: the
+    /// server takes no second controller.
+    fn ownerless(&mut self, pod: &DecodedPod) -> Told {
+        let record = &pod.record;
+        let uid = record.uid;
+        let labels = pod.labels.as_deref().map(Labels::read).unwrap_or_default();
+        let adoptable = !record.has(PodFlags::DELETING) && !labels.is_empty();
+        let namespace = self.namespace(&pod.namespace);
+        let jobs = namespace.jobs.iter();
+        let meaning = jobs.filter(|(_, job)| adoptable && job.selector.matches(&labels));
+        let meaning: BTreeMap<Uid, JobKey> =
+            meaning.map(|(uid, job)| (*uid, job.key.clone())).collect();
+        if adoptable {
+            let ownerless = Ownerless {
+                name: pod.name.clone(),
+                labels,
+                version: record.resource_version,
+            };
+            namespace.ownerless.insert(uid, ownerless);
+        } else {
+            namespace.ownerless.remove(&uid);
+            self.tidy(&pod.namespace);
+        }
+        let told = self.keep_claims(uid, |job, kind| {
+            kind == Kind::Adopt && meaning.contains_key(&job)
+        });
+        for (job, key) in &meaning {
+            let claimed = Claimed::new(uid, &pod.name);
+            self.open(*job, key, claimed, record.resource_version, Kind::Adopt);
+        }
+        match self.frees.entry(uid) {
+            Entry::Occupied(known) if !record.has(PodFlags::FINALIZER) => drop(known.remove()),
+            Entry::Vacant(new) if record.has(PodFlags::FINALIZER) => {
+                new.insert(Freeing::of(pod));
+                self.free_next.push_back(uid);
+            }
+            Entry::Occupied(_) | Entry::Vacant(_) => {}
+        }
+        told
+    }
+
+    /// The name of the Job that owns a Pod and does not mean it any more.
+    fn strays(&self, pod: &DecodedPod, job: Uid) -> Option<JobKey> {
+        let claimant = self.namespaces.get(&pod.namespace)?.jobs.get(&job)?;
+        let labels = pod.labels.as_deref().map(Labels::read).unwrap_or_default();
+        // A Pod without labels is meant by nobody.
+        let meant = !labels.is_empty() && claimant.selector.matches(&labels);
+        (!meant).then(|| claimant.key.clone())
+    }
+
+    /// A claim arises from a version of a Pod, or that version shows that what was done is undone.
+    fn open(&mut self, job: Uid, key: &JobKey, pod: Claimed, version: u64, kind: Kind) {
+        let hold = self.holds.entry(job).or_default();
+        hold.key.clone_from(key);
+        let claim = hold.claims.entry(pod.pod).or_insert_with(|| Claim {
+            kind,
+            name: pod.name,
+            state: State::Wanted,
+        });
+        if matches!(claim.state, State::Done(at) if at <= version) {
+            claim.state = State::Wanted;
+        }
+        self.claimants.entry(pod.pod).or_default().insert(job);
+        self.ready.insert(job);
+    }
+
+    /// Ends the claims on a Pod but those of which this holds.
+    fn keep_claims(&mut self, pod: Uid, keep: impl Fn(Uid, Kind) -> bool) -> Told {
+        let mut told = Told::default();
+        let jobs = self.claimants.get(&pod).into_iter().flatten();
+        let ended = jobs.filter(|job| {
+            let claim = self.holds.get(*job).and_then(|hold| hold.claims.get(&pod));
+            claim.is_some_and(|claim| !keep(**job, claim.kind))
+        });
+        let ended: Vec<Uid> = ended.copied().collect();
+        for job in ended {
+            self.close(job, pod, &mut told);
+        }
+        told
+    }
+
+    /// A claim is no more, by news that the store has yet to learn.
+    fn close(&mut self, job: Uid, pod: Uid, told: &mut Told) {
+        self.drop_claim(job, pod);
+        if let Some(hold) = self.holds.get_mut(&job) {
+            hold.unsettled += 1;
+            told.0.push(job);
+        }
+    }
+
+    fn drop_claim(&mut self, job: Uid, pod: Uid) {
+        if let Some(hold) = self.holds.get_mut(&job) {
+            hold.claims.remove(&pod);
+        }
+        if let Some(jobs) = self.claimants.get_mut(&pod) {
+            jobs.remove(&job);
+            if jobs.is_empty() {
+                self.claimants.remove(&pod);
+            }
+        }
+    }
+
+    /// Lets a Job go on that has nothing to wait for any more.
+    fn resume(&mut self, job: Uid) {
+        if let Some(hold) = self.holds.get(&job)
+            && hold.is_over()
+        {
+            self.resumed.push_back(job);
+            if !hold.under_way {
+                self.holds.remove(&job);
+            }
+        }
+    }
+
+    fn no_longer_busy(&mut self, pod: Uid) {
+        self.busy.remove(&pod);
+        let jobs = self.claimants.get(&pod).into_iter().flatten();
+        self.ready.extend(jobs.copied());
+        if self.frees.contains_key(&pod) {
+            self.free_next.push_back(pod);
+        }
+    }
+
+    fn forget_ownerless(&mut self, pod: Uid, namespace: &str) {
+        self.frees.remove(&pod);
+        if let Some(found) = self.namespaces.get_mut(namespace)
+            && found.ownerless.remove(&pod).is_some()
+        {
+            self.tidy(namespace);
+        }
+    }
+
+    /// Drops a namespace of which nothing is known.
+    fn tidy(&mut self, namespace: &str) {
+        let known = self.namespaces.get(namespace);
+        if known.is_some_and(|found| found.jobs.is_empty() && found.ownerless.is_empty()) {
+            self.namespaces.remove(namespace);
+        }
+    }
+}

@@ -1,0 +1,493 @@
+//! Random news and answers for the claims on Pods, with a server that has the truth.
+//!
+//! Users change labels and owners, delete Pods and Jobs; the watch lags, and tells some things
+//! twice; patches are refused, or their answers come late; lists are taken. What the claims ask for
+//! is held against what is true or was told. Read first: [`ClaimsWorld::step`].
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::Duration,
+};
+
+use hashbrown::HashSet;
+use lakh::{
+    model::{Exponential, Job, Limits, Time, Uid},
+    ownership::{Answer, Claims, Orphan, Round},
+    wire::{Controller, DecodedPod, PodDecoder, TRACKING_FINALIZER, decode_job},
+};
+use serde_json::json;
+
+use super::world::Dice;
+
+const RETRY: Exponential = Exponential {
+    base: Duration::from_secs(1),
+    max: Duration::from_secs(60),
+};
+
+/// What Jobs mean, and Pods are labelled.
+const APPS: [&str; 3] = ["a", "b", "c"];
+
+#[derive(Clone, Debug, Default)]
+struct Pod {
+    app: Option<usize>,
+    owner: Option<Uid>,
+    /// Something that is no Job owns it.
+    foreign: bool,
+    finalizer: bool,
+    deleting: bool,
+    version: u64,
+}
+
+#[derive(Clone, Debug)]
+struct TrueJob {
+    app: usize,
+    deleting: bool,
+    version: u64,
+}
+
+/// News that the watch has yet to tell.
+#[derive(Clone, Debug)]
+enum News {
+    Job(Uid, Option<TrueJob>),
+    Pod(Uid, Option<Pod>),
+}
+
+/// A patch or more on their way.
+#[derive(Debug)]
+enum Flight {
+    Round(Round),
+    Free(Orphan),
+}
+
+/// See the module's text.
+pub(crate) struct ClaimsWorld {
+    dice: Dice,
+    claims: Claims,
+    jobs: BTreeMap<Uid, TrueJob>,
+    pods: BTreeMap<Uid, Pod>,
+    /// In the order in which it happened, Jobs and Pods apart.
+    news: [VecDeque<News>; 2],
+    flights: Vec<Flight>,
+    /// What the store has been told of each Pod.
+    known: BTreeMap<Uid, Pod>,
+    told_jobs: BTreeMap<Uid, TrueJob>,
+    /// By whom a Pod was adopted last, as the claims were told.
+    adopted: BTreeMap<Uid, Uid>,
+    version: u64,
+    uids: u128,
+    now: Time,
+    refused: u64,
+    /// When a Job's next round may go, after a refusal.
+    not_before: BTreeMap<Uid, Time>,
+}
+
+impl ClaimsWorld {
+    pub(crate) fn new(dice: Dice) -> Self {
+        let mut dice = dice;
+        let refused = [0, 30][dice.below(2) as usize];
+        Self {
+            dice,
+            claims: Claims::new(RETRY),
+            jobs: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            news: [VecDeque::new(), VecDeque::new()],
+            flights: Vec::new(),
+            known: BTreeMap::new(),
+            told_jobs: BTreeMap::new(),
+            adopted: BTreeMap::new(),
+            version: 0,
+            uids: 0,
+            now: Time::from_secs(1_000_000),
+            refused,
+            not_before: BTreeMap::new(),
+        }
+    }
+
+    /// Something happens, anywhere.
+    pub(crate) fn step(&mut self) {
+        match self.dice.below(100) {
+            0..20 => self.people(),
+            20..45 => self.watch(0),
+            45..70 => self.watch(1),
+            70..85 => self.answer(),
+            85..90 => {
+                self.now = self.now + Duration::from_millis(self.dice.below(5000));
+                self.claims.handle_timeout(self.now);
+            }
+            90..92 => self.list(),
+            _ => self.poll(),
+        }
+    }
+
+    /// Nobody meddles any more and nothing is refused: what must be in the end.
+    pub(crate) fn rest(&mut self) {
+        self.refused = 0;
+        for _ in 0..10_000 {
+            while self.news.iter().any(|news| !news.is_empty()) {
+                self.watch(0);
+                self.watch(1);
+            }
+            self.poll();
+            if !self.flights.is_empty() {
+                self.answer();
+            } else if let Some(at) = self.claims.poll_timeout() {
+                self.now = self.now.max(at);
+                self.claims.handle_timeout(self.now);
+            } else if self.news.iter().all(VecDeque::is_empty) {
+                self.check_rest();
+                return;
+            }
+        }
+        panic!("no rest");
+    }
+
+    fn check_rest(&mut self) {
+        for (uid, pod) in &self.pods {
+            let means = |job: &TrueJob| !job.deleting && pod.app == Some(job.app);
+            let wanted = !pod.deleting && self.jobs.values().any(means);
+            let nobodys = pod.owner.is_none() && !pod.foreign;
+            assert!(!(nobodys && wanted), "{uid} was not adopted: {pod:?}");
+            assert!(!(nobodys && pod.finalizer), "{uid} was not freed: {pod:?}");
+            let owner = pod.owner.and_then(|job| self.jobs.get(&job));
+            let strays = owner.is_some_and(|job| !job.deleting && !means(job));
+            assert!(!strays, "{uid} was not released: {pod:?}");
+        }
+        let held: Vec<&Uid> = self
+            .jobs
+            .keys()
+            .filter(|job| self.claims.holds(**job))
+            .collect();
+        assert!(held.is_empty(), "{held:?} are held");
+        // The same once more is no news.
+        for (uid, pod) in self.pods.clone() {
+            self.tell(News::Pod(uid, Some(pod)));
+        }
+        assert_eq!(self.claims.poll_round(), None, "a second look");
+        assert_eq!(self.claims.poll_free(), None, "a second look");
+        for uid in self.pods.keys().copied().collect::<Vec<_>>() {
+            self.tell(News::Pod(uid, None));
+        }
+        for uid in self.jobs.keys().copied().collect::<Vec<_>>() {
+            self.tell(News::Job(uid, None));
+        }
+        assert!(
+            self.claims.is_empty(),
+            "something is left: {:?}",
+            self.claims
+        );
+    }
+
+    fn next_version(&mut self) -> u64 {
+        self.version += 1;
+        self.version
+    }
+
+    fn change_pod(&mut self, uid: Uid, change: impl FnOnce(&mut Pod)) -> u64 {
+        let version = self.next_version();
+        let pod = self.pods.get_mut(&uid).expect("it is there");
+        change(pod);
+        pod.version = version;
+        let gone = pod.deleting && !pod.finalizer;
+        let news = News::Pod(uid, Some(pod.clone()).filter(|_| !gone));
+        if gone {
+            self.pods.remove(&uid);
+        }
+        self.news[1].push_back(news);
+        version
+    }
+
+    fn people(&mut self) {
+        let jobs: Vec<Uid> = self.jobs.keys().copied().collect();
+        let pods: Vec<Uid> = self.pods.keys().copied().collect();
+        let app = [None, Some(0), Some(1), Some(2)][self.dice.below(4) as usize];
+        let job = self.dice.pick(&jobs).copied();
+        let pod = self.dice.pick(&pods).copied();
+        match (self.dice.below(9), job, pod) {
+            (0..2, ..) if jobs.len() < 6 => {
+                let job = TrueJob {
+                    app: app.unwrap_or(0),
+                    deleting: false,
+                    version: self.next_version(),
+                };
+                self.uids += 1;
+                let uid = Uid::from_u128(self.uids);
+                self.jobs.insert(uid, job.clone());
+                self.news[0].push_back(News::Job(uid, Some(job)));
+            }
+            (2, Some(uid), _) => {
+                let version = self.next_version();
+                let job = self.jobs.get_mut(&uid).expect("just picked");
+                let gone = std::mem::replace(&mut job.deleting, true);
+                job.version = version;
+                let news = News::Job(uid, Some(job.clone()).filter(|_| !gone));
+                if gone {
+                    self.jobs.remove(&uid);
+                }
+                self.news[0].push_back(news);
+            }
+            (3..5, ..) if pods.len() < 12 => {
+                self.uids += 1;
+                let uid = Uid::from_u128(self.uids);
+                // A Pod that a Job makes is what the Job means, and comes when the Job is known.
+                let made = job.filter(|job| self.told_jobs.contains_key(job));
+                let made = made.filter(|_| self.dice.percent(50));
+                let pod = Pod {
+                    app: made.map_or(app, |job| Some(self.jobs[&job].app)),
+                    owner: made,
+                    finalizer: made.is_some() || self.dice.percent(30),
+                    ..Pod::default()
+                };
+                self.pods.insert(uid, pod);
+                self.change_pod(uid, |_| {});
+            }
+            (5, _, Some(uid)) => drop(self.change_pod(uid, |pod| pod.app = app)),
+            (6, _, Some(uid)) => drop(self.change_pod(uid, |pod| pod.owner = None)),
+            (7, job, Some(uid)) => {
+                let is_free = self.pods[&uid].owner.is_none();
+                self.change_pod(uid, |pod| match job.filter(|_| is_free) {
+                    Some(_) => pod.foreign = !pod.foreign,
+                    None => pod.deleting = true,
+                });
+            }
+            (_, _, Some(uid)) => drop(self.change_pod(uid, |pod| pod.deleting = true)),
+            _ => {}
+        }
+    }
+
+    /// The watch of Jobs (0) or of Pods (1) tells what is next, some of it twice.
+    fn watch(&mut self, kind: usize) {
+        let Some(news) = self.news[kind].pop_front() else {
+            return;
+        };
+        if self.dice.percent(10) {
+            self.tell(news.clone());
+        }
+        self.tell(news);
+    }
+
+    fn tell(&mut self, news: News) {
+        let jobs = self.told_jobs.keys().copied();
+        let held: Vec<Uid> = jobs.filter(|job| self.claims.holds(*job)).collect();
+        let told = match &news {
+            News::Job(uid, None) => {
+                self.told_jobs.remove(uid);
+                self.claims.handle_job_gone(*uid, "default")
+            }
+            News::Job(uid, Some(job)) => {
+                self.told_jobs.insert(*uid, job.clone());
+                let (job, selector) = decoded_job(*uid, job);
+                self.claims.handle_job(&job, selector.as_ref())
+            }
+            News::Pod(uid, None) => self.claims.handle_pod_gone(*uid, "default"),
+            News::Pod(uid, Some(pod)) => self.claims.handle_pod(&decoded_pod(*uid, pod)),
+        };
+        for job in held {
+            assert!(
+                self.claims.holds(job),
+                "{job} goes on before the store knows"
+            );
+        }
+        if let News::Pod(uid, pod) = news {
+            let known = self.known.get(&uid).map_or(0, |known| known.version);
+            match pod {
+                Some(pod) if pod.version < known => {}
+                Some(pod) => drop(self.known.insert(uid, pod)),
+                None => drop(self.known.remove(&uid)),
+            }
+        }
+        self.claims.settle(told);
+        self.check_holds();
+    }
+
+    /// Every Job waits that means a Pod which nobody owns, by its last version, or which it has just
+    /// adopted.
+    fn check_holds(&self) {
+        for job in self.told_jobs.keys() {
+            let is_open = |(uid, known): &(&Uid, &Pod)| {
+                let truth = self.pods.get(*uid);
+                truth.is_some_and(|pod| pod.version == known.version || pod.owner == Some(*job))
+            };
+            let mut pods = self.known.iter().filter(is_open);
+            let waits = pods.any(|(pod, _)| self.wants(*job, *pod));
+            assert!(!waits || self.claims.holds(*job), "{job} does not wait");
+        }
+    }
+
+    /// Whether a Job means a Pod that, as far as the store knows, nobody owns.
+    fn wants(&self, job: Uid, pod: Uid) -> bool {
+        let pod = self.known.get(&pod);
+        let job = self.told_jobs.get(&job).filter(|job| !job.deleting);
+        pod.zip(job).is_some_and(|(pod, job)| {
+            pod.owner.is_none() && !pod.foreign && !pod.deleting && pod.app == Some(job.app)
+        })
+    }
+
+    /// All there is, as a list tells it; what the watch had yet to tell is in it.
+    fn list(&mut self) {
+        let jobs = self.jobs.clone();
+        let pods = self.pods.clone();
+        self.news = [VecDeque::new(), VecDeque::new()];
+        for (uid, job) in &jobs {
+            self.tell(News::Job(*uid, Some(job.clone())));
+        }
+        let listed: HashSet<Uid> = jobs.keys().copied().collect();
+        self.told_jobs.retain(|job, _| listed.contains(job));
+        let told = self.claims.handle_job_list(None, &listed);
+        self.claims.settle(told);
+        for (uid, pod) in &pods {
+            self.tell(News::Pod(*uid, Some(pod.clone())));
+        }
+        let listed: HashSet<Uid> = pods.keys().copied().collect();
+        let told = self.claims.handle_pod_list(None, &listed, self.version);
+        self.known.retain(|uid, _| listed.contains(uid));
+        self.claims.settle(told);
+    }
+
+    fn poll(&mut self) {
+        while let Some(job) = self.claims.poll_resumed() {
+            self.not_before.remove(&job);
+        }
+        while let Some(round) = self.claims.poll_round() {
+            assert!(self.claims.holds(round.job), "a Job goes on in its round");
+            let early = self.not_before.get(&round.job);
+            assert!(early.is_none_or(|at| *at <= self.now), "too early again");
+            self.flights.push(Flight::Round(round));
+        }
+        while let Some(orphan) = self.claims.poll_free() {
+            let owner = self.pods.get(&orphan.uid).and_then(|pod| pod.owner);
+            let adopted = owner.filter(|job| self.adopted.get(&orphan.uid) == Some(job));
+            let kept = adopted.is_some_and(|job| self.claims.holds(job));
+            assert!(!kept, "{} is freed and was adopted", orphan.uid);
+            self.flights.push(Flight::Free(orphan));
+        }
+        let mut busy = BTreeSet::new();
+        let mut at_work = BTreeSet::new();
+        for flight in &self.flights {
+            let once = match flight {
+                Flight::Free(orphan) => busy.insert(orphan.uid),
+                Flight::Round(round) => {
+                    let mut pods = round.adopt.iter().chain(&round.release);
+                    at_work.insert(round.job) && pods.all(|pod| busy.insert(pod.pod))
+                }
+            };
+            assert!(once, "two at once: {flight:?}");
+        }
+    }
+
+    /// The server does what is asked, or refuses it, and answers.
+    fn answer(&mut self) {
+        if self.flights.is_empty() {
+            return;
+        }
+        let at = self.dice.below(self.flights.len() as u64) as usize;
+        match self.flights.swap_remove(at) {
+            Flight::Free(orphan) => {
+                let refused = self.dice.percent(self.refused);
+                if let Some(pod) = self.pods.get(&orphan.uid).filter(|_| !refused) {
+                    // It may have an owner by now; then it was not known that it had.
+                    let known = self.known.get(&orphan.uid);
+                    let was_told = pod.owner.is_some()
+                        && known.is_some_and(|known| known.owner == pod.owner)
+                        && known.is_some_and(|known| known.version == pod.version);
+                    if !was_told {
+                        self.change_pod(orphan.uid, |pod| pod.finalizer = false);
+                    }
+                }
+                self.claims.handle_freed(orphan.uid, !refused, self.now);
+            }
+            Flight::Round(round) => self.answer_round(&round),
+        }
+    }
+
+    fn answer_round(&mut self, round: &Round) {
+        let stays = self.jobs.get(&round.job).is_some_and(|job| !job.deleting);
+        let mut answers = Vec::new();
+        for (pod, adopts) in round
+            .adopt
+            .iter()
+            .map(|pod| (pod.pod, true))
+            .chain(round.release.iter().map(|pod| (pod.pod, false)))
+        {
+            let refused = self.dice.percent(self.refused) || (adopts && !stays);
+            let answer = match self.pods.get(&pod) {
+                _ if refused => Answer::Failed,
+                None => Answer::Ignored,
+                Some(found) if adopts && (found.owner.is_some() || found.foreign) => Answer::Failed,
+                Some(found) if adopts && found.deleting && !found.finalizer => Answer::Failed,
+                Some(_) if adopts => Answer::Done(self.change_pod(pod, |pod| {
+                    pod.owner = Some(round.job);
+                    pod.finalizer = true;
+                })),
+                Some(_) => Answer::Done(self.change_pod(pod, |pod| {
+                    if pod.owner == Some(round.job) {
+                        pod.owner = None;
+                    }
+                    pod.finalizer = false;
+                })),
+            };
+            if matches!(answer, Answer::Done(_)) && adopts {
+                self.adopted.insert(pod, round.job);
+            }
+            answers.push((pod, answer));
+        }
+        self.not_before.remove(&round.job);
+        self.claims.handle_round(round, &answers, self.now);
+        let failed = answers.iter().any(|(_, answer)| *answer == Answer::Failed);
+        if failed && self.claims.holds(round.job) && answers.len() == 1 {
+            let (pod, _) = answers[0];
+            if self.wants(round.job, pod) {
+                let at = self.now + Limits::default().retry_backoff.delay(1);
+                self.not_before.insert(round.job, at);
+            }
+        }
+    }
+}
+
+fn decoded_job(uid: Uid, job: &TrueJob) -> (Job, Option<std::sync::Arc<lakh::wire::Selector>>) {
+    let mut json = json!({
+        "metadata": {
+            "name": uid.to_string(), "namespace": "default", "uid": uid.to_string(),
+            "resourceVersion": job.version.to_string(),
+        },
+        "spec": {"selector": {"matchLabels": {"app": APPS[job.app]}}, "template": {"spec": {}}},
+        "status": {},
+    });
+    if job.deleting {
+        json["metadata"]["deletionTimestamp"] = json!("2020-01-01T00:00:00Z");
+    }
+    let decoded = decode_job(&json.to_string()).expect("a good Job");
+    (decoded.job, decoded.selector)
+}
+
+fn decoded_pod(uid: Uid, pod: &Pod) -> DecodedPod {
+    let mut json = json!({
+        "metadata": {
+            "name": uid.to_string(), "namespace": "default", "uid": uid.to_string(),
+            "resourceVersion": pod.version.to_string(),
+        },
+        "spec": {}, "status": {},
+    });
+    let meta = &mut json["metadata"];
+    if let Some(app) = pod.app {
+        meta["labels"] = json!({"app": APPS[app]});
+    }
+    if pod.finalizer {
+        meta["finalizers"] = json!([TRACKING_FINALIZER]);
+    }
+    if pod.deleting {
+        meta["deletionTimestamp"] = json!("2020-01-01T00:00:00Z");
+    }
+    let decoder = PodDecoder {
+        finalizer: TRACKING_FINALIZER,
+    };
+    let mut decoded = decoder.decode(&json.to_string()).expect("a good Pod");
+    decoded.controller = match pod.owner {
+        _ if pod.foreign => Controller::Other,
+        Some(uid) => Controller::Job {
+            uid,
+            name: uid.to_string().into(),
+        },
+        None => Controller::None,
+    };
+    decoded
+}
