@@ -69,6 +69,8 @@ pub struct JobMachine {
     pub(super) creations: BTreeMap<PodSuffix, Creation>,
     pub(super) doubtful: u32,
     pub(super) void: u32,
+    /// Creations of unknown fate whose index is none at present: it may be one again.
+    pub(super) beyond: Vec<(PodSuffix, Creation)>,
     /// Until when void and doubtful creations count.
     pub(super) lost_until: Option<Time>,
     /// How many Pods were still missing after the last `decide`.
@@ -156,6 +158,7 @@ impl JobMachine {
             creations: BTreeMap::new(),
             doubtful: 0,
             void: 0,
+            beyond: Vec::new(),
             lost_until: None,
             missing: 0,
             ramp: Ramp::new(limits.max_pod_writes),
@@ -194,17 +197,21 @@ impl JobMachine {
             next.ending.clone_from(&self.ending);
         }
         next.lost_until = self.lost_until;
-        for (suffix, creation) in &self.creations {
-            let wanted = creation
-                .index
-                .is_none_or(|index| next.indexes.is_valid(index));
-            if creation.state == CreationState::Doubtful && wanted {
-                next.doubtful += 1;
-                next.creations.insert(*suffix, *creation);
-                if let Some(index) = creation.index {
-                    next.indexes.take(index);
+        let doubtful = self
+            .creations
+            .iter()
+            .map(|(suffix, creation)| (*suffix, *creation));
+        let doubtful = doubtful.filter(|(_, creation)| creation.state == CreationState::Doubtful);
+        for (suffix, creation) in doubtful.chain(self.beyond.iter().copied()) {
+            if let Some(index) = creation.index {
+                if !next.indexes.is_valid(index) {
+                    next.beyond.push((suffix, creation));
+                    continue;
                 }
+                next.indexes.take(index);
             }
+            next.doubtful += 1;
+            next.creations.insert(suffix, creation);
         }
         next
     }

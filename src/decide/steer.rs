@@ -321,12 +321,13 @@ impl JobMachine {
     /// Forgets void creations once they have counted long enough; doubtful ones too, unless they
     /// will be `repeated` to learn their fate.
     pub(super) fn forget_lost_creations(&mut self, repeated: bool, now: Time) {
-        if self.void + self.doubtful == 0 {
+        if self.void + self.doubtful == 0 && self.beyond.is_empty() {
             self.lost_until = None;
         }
         if self.lost_until.is_none_or(|until| until > now) {
             return;
         }
+        self.beyond.clear();
         let lost = |creation: &Creation| match creation.state {
             CreationState::Sent => false,
             CreationState::Doubtful => !repeated,

@@ -48,8 +48,6 @@ pub(crate) struct Judge {
     /// No Pod was taken from the machine before it could count it.
     whole: bool,
     deleted_by_somebody: bool,
-    /// The number of completions may have changed.
-    elastic: bool,
     /// Some write happened or did not, and the machine was not told which.
     answers_lost: bool,
     /// What rules of the policy decided, as the machine said.
@@ -68,8 +66,6 @@ impl Judge {
 
     pub(crate) fn spec_changed(&mut self, job: &Job) {
         self.calm = false;
-        // A creation of unknown fate is forgotten once its index is none; it may be one again.
-        self.elastic |= job.spec.is_indexed() && job.spec.completions == Some(job.spec.parallelism);
         self.most_parallel = self.most_parallel.max(job.spec.parallelism);
     }
 
@@ -193,7 +189,7 @@ impl Judge {
             .filter(|pod| pod.is_active() && pod.index == index)
             .count();
         assert!(
-            index.is_none() || same <= 1 || !self.whole || (self.elastic && self.answers_lost),
+            index.is_none() || same <= 1 || !self.whole,
             "two Pods of {index:?}"
         );
         let undisturbed = self.calm && self.whole && !self.deleted_by_somebody;
