@@ -13,6 +13,8 @@ mod clock;
 mod controller;
 mod correlate;
 mod events;
+mod gang;
+mod gang_index;
 mod informer;
 mod job_metrics;
 mod metrics;
@@ -26,6 +28,7 @@ mod throttle;
 mod writer;
 
 pub use controller::{Controller, Options, StartError};
+pub use gang::GangError;
 pub use throttle::Rate;
 
 pub use crate::ownership::{BadManagerName, ManagerName, Mode};
