@@ -20,7 +20,7 @@ use lakh::{
 };
 use serde_json::{Value, json};
 use support::{
-    check_pods_of_complete_job, client, create, get, indexed_job, is, job_when, pods,
+    check_pods_of_complete_job, client, create, get, indexed_job, is, job_when, pods, pods_when,
     proxy::{self, Fate, Proxy, refusal},
 };
 
@@ -332,6 +332,56 @@ async fn workloads_of_others_are_used_only_where_it_is_clear() {
     );
     controller.stop().await;
     cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gang_that_is_taken_away_is_made_anew_as_far_as_it_may() {
+    let (cluster, client) = start().await;
+    let controller = controller(&cluster.url()).await;
+    let mut job = indexed_job("train", 2, 2);
+    job["spec"]["template"]["metadata"] = json!({"annotations": {"sim.lakh.dev/duration": "1h"}});
+    create(&client, &job).await;
+    active(&client, "train").await;
+    let group = only_gang(&client, "train").await;
+    let workload = items(&client, "workloads").await.remove(0);
+    let workload = workload["metadata"]["name"].as_str().expect("a name");
+
+    client
+        .delete(&format!("{API}/podgroups/{group}"))
+        .await
+        .expect("it is there");
+    replace_all_pods(&client).await;
+    while items(&client, "podgroups").await.is_empty() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(only_gang(&client, "train").await, group, "a new one");
+
+    client
+        .delete(&format!("{API}/workloads/{workload}"))
+        .await
+        .expect("it is there");
+    // The first ones may come before the controller has heard of it.
+    while groups_of(&client, "train").await != [None] {
+        replace_all_pods(&client).await;
+    }
+    let made = items(&client, "workloads").await;
+    assert!(made.is_empty(), "the Job had begun");
+    controller.stop().await;
+    cluster.shutdown().await;
+}
+
+/// Deletes the Pods that there are, and waits for as many others.
+async fn replace_all_pods(client: &Client) {
+    let name = |pod: &Value| pod["metadata"]["name"].as_str().expect("a name").to_owned();
+    let old: Vec<String> = pods(client).await.iter().map(name).collect();
+    for name in &old {
+        let path = format!("/api/v1/namespaces/default/pods/{name}");
+        client.delete(&path).await.expect("it is there");
+    }
+    pods_when(client, |now| {
+        now.len() == old.len() && !now.iter().any(|pod| old.contains(&name(pod)))
+    })
+    .await;
 }
 
 /// A line to a cluster on which this becomes of the first few creations of a kind; how many are left.

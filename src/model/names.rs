@@ -162,6 +162,13 @@ mod tests {
             pod_group_name(&workload, "test-job-pgt-0"),
             "test-job-6ff4fbf9db-test-job-pgt-0-5cdc87fdc8"
         );
+        // As the built-in controller of 1.36 named them on a cluster.
+        let workload = workload_name("bravo", "c7b91994-46eb-43d6-8ddf-2b1d5ab545a5");
+        assert_eq!(workload, "bravo-7bfb75df66");
+        assert_eq!(
+            pod_group_name(&workload, "bravo-pgt-0"),
+            "bravo-7bfb75df66-bravo-pgt-0-76778d97fb"
+        );
     }
 
     #[test]
