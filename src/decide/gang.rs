@@ -11,7 +11,7 @@ use compact_str::format_compact;
 
 use crate::model::{
     ConditionKind, GangFacts, GangObject, Job, JobKey, JobStatus, Limits, NewPodGroup, NewWorkload,
-    PodTable, Time, Uid, names,
+    PodGroup, PodTable, Time, Uid, names,
 };
 
 use super::{CreateError, JobMachine, Report, gate::Gate};
@@ -59,7 +59,7 @@ pub(super) struct Gang {
     job: Uid,
     /// None until it is told: where gangs are not asked for, it never is.
     facts: Option<GangFacts>,
-    group: Option<Arc<str>>,
+    group: Option<Arc<PodGroup>>,
     fallback: Option<Fallback>,
     /// The fallback, if nobody has heard of it.
     news: Option<Fallback>,
@@ -119,7 +119,7 @@ impl JobMachine {
     }
 
     /// The PodGroup that new Pods are put into.
-    pub fn pod_group(&self) -> Option<&Arc<str>> {
+    pub fn pod_group(&self) -> Option<&Arc<PodGroup>> {
         self.gang.group.as_ref()
     }
 
@@ -163,7 +163,8 @@ impl JobMachine {
         if self.gang.making.is_some() || self.gang.due_at(now).is_some() {
             return false;
         }
-        let is_new = pods.is_empty() && has_not_begun(&self.status);
+        let no_pods = pods.is_empty() && self.creations.is_empty();
+        let is_new = no_pods && has_not_begun(&self.status);
         match next(
             &self.key,
             self.gang.job,
@@ -173,9 +174,7 @@ impl JobMachine {
         ) {
             Ok(Step::Join(group)) => {
                 self.gang.fallback = None;
-                if self.gang.group.as_ref() != Some(&group) {
-                    self.gang.group = Some(group);
-                }
+                self.gang.group = Some(group);
             }
             Ok(Step::Make(object)) => {
                 self.gang.making = Some(object.clone());
@@ -186,6 +185,8 @@ impl JobMachine {
             Err(why) => self.gang.fall_back(why),
         }
         self.gang.waits = false;
+        self.gang.taken = 0;
+        self.gang.gate.succeed(now);
         true
     }
 }
@@ -194,7 +195,7 @@ impl JobMachine {
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     /// This is its PodGroup.
-    Join(Arc<str>),
+    Join(Arc<PodGroup>),
     /// This is missing.
     Make(GangObject),
 }
@@ -230,7 +231,7 @@ fn next(
             workload_uid: workload.uid,
             template: template.clone(),
         }))),
-        [group] if group.controller == Some(uid) => Ok(Step::Join(group.name.as_str().into())),
+        [group] if group.controller == Some(uid) => Ok(Step::Join(Arc::clone(group))),
         [_] => Err(Fallback::ForeignPodGroup),
         _ => Err(Fallback::SeveralPodGroups),
     }

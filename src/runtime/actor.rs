@@ -14,8 +14,8 @@ use std::{
 use crate::{
     decide::{Effect, JobMachine, Outcome, Report},
     model::{
-        ConditionKind, FailureAction, Job, JobKey, JobSpec, JobStatus, Limits, PodTable, Slot,
-        Time, Uid,
+        ConditionKind, FailureAction, Job, JobKey, JobSpec, JobStatus, Limits, PodGroup, PodTable,
+        Slot, Time, Uid,
     },
     ownership::Standing,
     wire::PodTemplate,
@@ -270,7 +270,7 @@ fn carry_out(
     key: &JobKey,
     pods: &PodTable,
     job: Option<(&Job, &Arc<Result<PodTemplate, String>>)>,
-    group: Option<&Arc<str>>,
+    group: Option<&Arc<PodGroup>>,
     effect: Effect,
     turn: &mut Turn,
 ) {

@@ -14,8 +14,8 @@ use crate::{
     cluster::{Client, Patch},
     decide::{CreateError, NewPod, Outcome, Report},
     model::{
-        CompactIndex, GangObject, JobKey, JobStatus, PodFlags, PodName, PodRecord, PodSuffix, Slot,
-        Uid,
+        CompactIndex, GangObject, JobKey, JobStatus, PodFlags, PodGroup, PodName, PodRecord,
+        PodSuffix, Slot, Uid,
     },
     queue::FairQueue,
     wire::{self, ApiError, Controller, ErrorKind, PodDecoder, PodTemplate, paths},
@@ -51,7 +51,7 @@ pub(super) enum Op {
         template: Arc<Result<PodTemplate, String>>,
         pod: NewPod,
         /// The PodGroup that it is put into.
-        group: Option<Arc<str>>,
+        group: Option<Arc<PodGroup>>,
         /// See [`why_created`](super::progress::why_created).
         why: &'static str,
     },
@@ -193,7 +193,8 @@ impl Writer {
                 group,
                 why,
             } => {
-                let outcome = self.create(write, template, *pod, group.as_deref()).await;
+                let group = group.as_ref().map(|group| group.name.as_str());
+                let outcome = self.create(write, template, *pod, group).await;
                 self.count_creation(why, &outcome);
                 outcome
             }

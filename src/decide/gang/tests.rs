@@ -101,8 +101,8 @@ fn first_the_workload_then_the_pod_group_then_the_pods() {
     assert_eq!(made.template, facts.workloads[0].templates[0]);
 
     facts.groups.push(group(Some(JOB)));
-    assert_eq!(step(false, &facts), Ok(Step::Join("g".into())));
-    assert_eq!(step(true, &facts), Ok(Step::Join("g".into())));
+    assert_eq!(step(false, &facts), Ok(Step::Join(group(Some(JOB)))));
+    assert_eq!(step(true, &facts), Ok(Step::Join(group(Some(JOB)))));
 }
 
 #[test]
@@ -244,7 +244,10 @@ fn nothing_else_happens_until_the_group_is_there() {
         matches!(effects.as_slice(), [Effect::CreatePod(_), ..]),
         "{effects:?}"
     );
-    assert_eq!(play.machine.pod_group().map(|group| &**group), Some("g"));
+    assert_eq!(
+        play.machine.pod_group().map(|group| group.name.as_str()),
+        Some("g")
+    );
 }
 
 #[test]
