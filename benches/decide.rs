@@ -100,6 +100,7 @@ impl Bench {
                     Effect::WriteStatus(_) => outcomes.push(Outcome::StatusWritten),
                     Effect::DeletePod(slot) => outcomes.push(Outcome::PodDeleted(slot)),
                     Effect::CreatePod(new) => outcomes.push(Outcome::PodCreated(new.suffix)),
+                    Effect::MakeGangObject(_) => unreachable!("nobody told of gangs"),
                     Effect::Report(_) | Effect::PolicyApplied(_) => {}
                 }
             }

@@ -24,13 +24,26 @@ const CALLS: &[(&str, &str, &str)] = &[
     ("patch", "events", ""),
 ];
 
+/// What it does besides, where gangs are asked for.
+const CALLS_FOR_GANGS: &[(&str, &str, &str)] = &[
+    ("list", "workloads", "scheduling.k8s.io"),
+    ("watch", "workloads", "scheduling.k8s.io"),
+    ("create", "workloads", "scheduling.k8s.io"),
+    ("list", "podgroups", "scheduling.k8s.io"),
+    ("watch", "podgroups", "scheduling.k8s.io"),
+    ("create", "podgroups", "scheduling.k8s.io"),
+];
+
 /// Rights that no call asks for by itself: for owners whose deletion waits for their Pods.
 const BESIDE_CALLS: (&str, &str, &str) = ("update", "jobs/finalizers", "batch");
 
 /// An overlay as it would be applied; none, and why, if kubectl is not there.
 fn rendered(overlay: &str) -> Option<Vec<Document>> {
-    let path = project(&format!("deploy/overlays/{overlay}"));
-    let output = Command::new("kubectl").args(["kustomize", &path]).output();
+    kustomized(&project(&format!("deploy/overlays/{overlay}")))
+}
+
+fn kustomized(path: &str) -> Option<Vec<Document>> {
+    let output = Command::new("kubectl").args(["kustomize", path]).output();
     let output = output.ok()?;
     assert!(
         output.status.success(),
@@ -38,7 +51,7 @@ fn rendered(overlay: &str) -> Option<Vec<Document>> {
         String::from_utf8_lossy(&output.stderr)
     );
     let text = String::from_utf8(output.stdout).expect("text");
-    Some(manifest::load(&[Source::new(overlay, text)]).expect("good YAML"))
+    Some(manifest::load(&[Source::new(path, text)]).expect("good YAML"))
 }
 
 fn kind<'a>(documents: &'a [Document], kind: &str) -> &'a Value {
@@ -56,7 +69,12 @@ fn texts(value: &Value) -> impl Iterator<Item = &str> {
 
 #[test]
 fn every_file_is_a_manifest() {
-    for folder in ["base", "overlays/replace", "overlays/managed-by"] {
+    for folder in [
+        "base",
+        "overlays/replace",
+        "overlays/managed-by",
+        "components/gang-scheduling",
+    ] {
         for entry in fs::read_dir(project(&format!("deploy/{folder}"))).expect("it is there") {
             let path = entry.expect("an entry can be read").path();
             if path.ends_with("kustomization.yaml") {
@@ -104,10 +122,47 @@ fn overlays_differ_in_their_mode_only() {
         assert_eq!(all[..2], ["controller", "--listen=0.0.0.0:8080"]);
         assert_eq!(json!(all[2..]), args, "{overlay}");
         check_hardening(deployment);
-        check_grants(kind(&documents, "ClusterRole"));
+        let wanted = CALLS.iter().copied().chain([BESIDE_CALLS]);
+        assert_eq!(grants(kind(&documents, "ClusterRole")), wanted.collect());
         check_binding(&documents);
         check_arguments(&all);
     }
+}
+
+#[test]
+fn the_component_adds_the_gate_and_its_rights() {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let place = folder.path().canonicalize().expect("it is there");
+    // kustomize takes paths that lead there from here, and no others.
+    let up = "../".repeat(place.components().count() - 1);
+    let path = |path: &str| format!("{up}{}", project(path).trim_start_matches('/'));
+    let text = format!(
+        "resources: [{}]\ncomponents: [{}]\n",
+        path("deploy/overlays/managed-by"),
+        path("deploy/components/gang-scheduling")
+    );
+    fs::write(place.join("kustomization.yaml"), text).expect("it can be written");
+    let Some(documents) = kustomized(&place.display().to_string()) else {
+        return;
+    };
+    let deployment = kind(&documents, "Deployment");
+    let args = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
+    let args: Vec<&str> = texts(args).collect();
+    assert_eq!(args.last(), Some(&"--feature-gates=WorkloadWithJob=true"));
+    check_arguments(&args);
+    let named = |kind: &str| {
+        let name = |document: &&Document| document.name.to_string() == "lakh-gang-scheduling";
+        let mut found = documents.iter().filter(|document| document.kind == kind);
+        found.find(name).map(|document| &document.body).expect(kind)
+    };
+    let wanted = CALLS_FOR_GANGS.iter().copied();
+    assert_eq!(grants(named("ClusterRole")), wanted.collect());
+    let binding = named("ClusterRoleBinding");
+    assert_eq!(
+        binding["subjects"],
+        kind(&documents, "ClusterRoleBinding")["subjects"]
+    );
+    assert_eq!(binding["roleRef"]["name"], "lakh-gang-scheduling");
 }
 
 /// The binary takes the arguments; that there is no cluster is all it complains of.
@@ -143,7 +198,8 @@ fn check_hardening(deployment: &Value) {
     assert!(container["resources"]["limits"]["memory"].is_string());
 }
 
-fn check_grants(role: &Value) {
+/// Verb, resource and API group of all that a role allows.
+fn grants(role: &Value) -> BTreeSet<(&str, &str, &str)> {
     let mut granted = BTreeSet::new();
     for rule in role["rules"].as_array().into_iter().flatten() {
         for group in texts(&rule["apiGroups"]) {
@@ -154,8 +210,7 @@ fn check_grants(role: &Value) {
             }
         }
     }
-    let wanted: BTreeSet<_> = CALLS.iter().copied().chain([BESIDE_CALLS]).collect();
-    assert_eq!(granted, wanted);
+    granted
 }
 
 fn check_binding(documents: &[Document]) {
@@ -192,13 +247,14 @@ fn the_table_is_that_of_the_calls_in_the_source() {
         }
     }
     // The informers list and watch whichever kind they are for.
-    for kind in ["jobs", "pods"] {
+    for kind in ["jobs", "pods", "workloads", "podgroups"] {
         for verb in ["list", "watch"] {
             called.insert((verb.to_owned(), kind.to_owned()));
         }
     }
     let table = CALLS
         .iter()
+        .chain(CALLS_FOR_GANGS)
         .map(|(verb, resource, _)| (verb.to_string(), resource.to_string()));
     assert_eq!(called, table.collect());
 }

@@ -214,6 +214,7 @@ fn random_job(dice: &mut Dice) -> Job {
         per_index: None,
         success: None,
         managed_by: None,
+        own_scheduling_group: false,
     };
     let spec = with_policies(spec, dice);
     Job {

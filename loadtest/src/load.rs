@@ -25,6 +25,7 @@ pub(crate) async fn run(scenario: &Scenario) -> Result<Value, Box<dyn Error>> {
     let client = cluster::connect_url(&cluster.url()).await?;
     let options = Options {
         mode: Mode::Replace,
+        workload_with_job: false,
         limits: Limits::default(),
         rate: Rate { qps: 0, burst: 0 },
         max_in_flight: load.max_in_flight,

@@ -8,7 +8,10 @@
 //! only, without a search for unknown fields.
 
 use k8s_openapi::{
-    api::{batch::v1 as batch, coordination::v1 as coordination, core::v1 as core},
+    api::{
+        batch::v1 as batch, coordination::v1 as coordination, core::v1 as core,
+        scheduling::v1alpha2 as scheduling,
+    },
     serde::de::DeserializeOwned,
 };
 use serde_json::Value;
@@ -232,6 +235,8 @@ fn types_fit(kind: Kind, value: &Value) -> bool {
         Kind::ServiceAccount => fits::<core::ServiceAccount>(value),
         Kind::ConfigMap => fits::<core::ConfigMap>(value),
         Kind::Secret => fits::<core::Secret>(value),
+        Kind::Workload => fits::<scheduling::Workload>(value),
+        Kind::PodGroup => fits::<scheduling::PodGroup>(value),
     }
 }
 
@@ -263,6 +268,8 @@ fn unknown_fields(kind: Kind, value: &Value) -> Result<Vec<String>, String> {
         Kind::ServiceAccount => find::<core::ServiceAccount>(kind, value),
         Kind::ConfigMap => find::<core::ConfigMap>(kind, value),
         Kind::Secret => find::<core::Secret>(kind, value),
+        Kind::Workload => find::<scheduling::Workload>(kind, value),
+        Kind::PodGroup => find::<scheduling::PodGroup>(kind, value),
     }
 }
 
@@ -423,7 +430,9 @@ pub(crate) fn normalize(kind: Kind, tree: &mut Tree) {
         | Kind::Lease
         | Kind::ServiceAccount
         | Kind::ConfigMap
-        | Kind::Secret => None,
+        | Kind::Secret
+        | Kind::Workload
+        | Kind::PodGroup => None,
     };
     let Some(spec) = spec else { return };
     for list in ["containers", "initContainers"] {

@@ -24,27 +24,32 @@ pub(crate) fn answer(path: &str, accepted: Accepted) -> Result<Response> {
     if let Some(document) = openapi::answer(path) {
         return Ok(document);
     }
+    let version_of = |group: &str| {
+        let found = GROUPS.iter().find(|(name, _)| *name == group);
+        found.map(|(_, version)| *version)
+    };
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     match parts.as_slice() {
         [] => Ok(Response::json(200, &paths())),
         ["healthz" | "livez" | "readyz", ..] => Ok(Response::bytes(200, TEXT, b"ok".to_vec())),
         ["version"] => Ok(Response::json(200, &version())),
-        ["api"] if aggregated => Ok(aggregate(&[""])),
+        ["api"] if aggregated => Ok(aggregate(&[("", "v1")])),
         ["apis"] if aggregated => Ok(aggregate(&GROUPS)),
         ["api"] => Ok(Response::json(200, &core_versions())),
         ["api", "v1"] => Ok(Response::json(200, &resource_list("", "v1"))),
         ["apis"] => Ok(Response::json(200, &groups())),
-        ["apis", group] if GROUPS.contains(group) => {
-            let mut answer = group_entry(group);
+        ["apis", "authorization.k8s.io", "v1"] => Ok(Response::json(200, &reviews())),
+        ["apis", group] => {
+            let version = version_of(group).ok_or_else(ApiError::no_path)?;
+            let mut answer = group_entry(group, version);
             answer["kind"] = "APIGroup".into();
             answer["apiVersion"] = "v1".into();
             Ok(Response::json(200, &answer))
         }
-        ["apis", group, "v1"] if GROUPS.contains(group) => Ok(Response::json(
+        ["apis", group, version] if version_of(group) == Some(version) => Ok(Response::json(
             200,
-            &resource_list(group, &format!("{group}/v1")),
+            &resource_list(group, &format!("{group}/{version}")),
         )),
-        ["apis", "authorization.k8s.io", "v1"] => Ok(Response::json(200, &reviews())),
         _ => Err(ApiError::no_path()),
     }
 }
@@ -90,9 +95,9 @@ fn version() -> Value {
 
 fn paths() -> Value {
     let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
-    for group in GROUPS {
+    for (group, version) in GROUPS {
         paths.push(format!("/apis/{group}"));
-        paths.push(format!("/apis/{group}/v1"));
+        paths.push(format!("/apis/{group}/{version}"));
     }
     for path in [
         "/healthz",
@@ -116,13 +121,14 @@ fn core_versions() -> Value {
 }
 
 fn groups() -> Value {
-    let mut groups: Vec<Value> = GROUPS.iter().map(|group| group_entry(group)).collect();
-    groups.push(group_entry("authorization.k8s.io"));
+    let entry = |(group, version): (&str, &str)| group_entry(group, version);
+    let mut groups: Vec<Value> = GROUPS.into_iter().map(entry).collect();
+    groups.push(group_entry("authorization.k8s.io", "v1"));
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-fn group_entry(group: &str) -> Value {
-    let version = json!({"groupVersion": format!("{group}/v1"), "version": "v1"});
+fn group_entry(group: &str, version: &str) -> Value {
+    let version = json!({"groupVersion": format!("{group}/{version}"), "version": version});
     json!({"name": group, "versions": [version], "preferredVersion": version})
 }
 
@@ -190,9 +196,10 @@ fn review_resource() -> Value {
 }
 
 /// The aggregated form: all groups with all resources in one answer.
-fn aggregate(groups: &[&str]) -> Response {
-    let mut items: Vec<Value> = groups.iter().map(|group| aggregated_group(group)).collect();
-    if groups != [""] {
+fn aggregate(groups: &[(&str, &str)]) -> Response {
+    let entry = |(group, version): &(&str, &str)| aggregated_group(group, version);
+    let mut items: Vec<Value> = groups.iter().map(entry).collect();
+    if groups != [("", "v1")] {
         items.push(aggregated_reviews());
     }
     let list = json!({
@@ -206,7 +213,7 @@ fn aggregate(groups: &[&str]) -> Response {
     response
 }
 
-fn aggregated_group(group: &str) -> Value {
+fn aggregated_group(group: &str, version: &str) -> Value {
     let resources: Vec<Value> = rows(group).map(aggregated_resource).collect();
     let mut metadata = json!({"creationTimestamp": null});
     if !group.is_empty() {
@@ -214,7 +221,7 @@ fn aggregated_group(group: &str) -> Value {
     }
     json!({
         "metadata": metadata,
-        "versions": [{"version": "v1", "resources": resources, "freshness": "Current"}],
+        "versions": [{"version": version, "resources": resources, "freshness": "Current"}],
     })
 }
 

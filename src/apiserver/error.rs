@@ -128,12 +128,17 @@ impl ApiError {
         Self::conflict(kind, name, kind.info().plural, why)
     }
 
+    /// 403.
+    pub(crate) fn forbidden(kind: Kind, name: &str, why: &str) -> Self {
+        let message = format!("{} {name:?} is forbidden: {why}", kind.qualified());
+        let details = object_details(kind, name, kind.info().plural);
+        Self::new(403, "Forbidden", message).with_details(details)
+    }
+
     /// 403 for a namespace that is going away.
     pub(crate) fn namespace_terminating(kind: Kind, name: &str, namespace: &str) -> Self {
-        let message = format!(
-            "{} {name:?} is forbidden: unable to create new content in namespace {namespace} \
-             because it is being terminated",
-            kind.qualified()
+        let why = format!(
+            "unable to create new content in namespace {namespace} because it is being terminated"
         );
         let mut details = object_details(kind, name, kind.info().plural);
         details["causes"] = json!([{
@@ -141,7 +146,7 @@ impl ApiError {
             "message": format!("namespace {namespace} is being terminated"),
             "field": "metadata.namespace",
         }]);
-        Self::new(403, "Forbidden", message).with_details(details)
+        Self::forbidden(kind, name, &why).with_details(details)
     }
 
     /// 422 for query or body options of the type `options`, such as `CreateOptions`.

@@ -7,12 +7,14 @@
 //! from a real one; each file says so for its own part.
 
 mod accept;
+mod admission;
 mod continue_token;
 mod decode;
 mod delete;
 mod discovery;
 mod error;
 mod fields;
+mod gang;
 mod garbage;
 mod job;
 mod list;

@@ -15,13 +15,12 @@ use super::{
 pub(crate) fn answer(path: &str) -> Option<Response> {
     match path {
         "/openapi/v3" => Some(Response::json(200, &index())),
-        "/openapi/v3/api/v1" => Some(document("")),
+        "/openapi/v3/api/v1" => Some(document("", "v1")),
         "/openapi/v2" => Some(Response::json(200, &swagger())),
         other => {
-            let group = other
-                .strip_prefix("/openapi/v3/apis/")?
-                .strip_suffix("/v1")?;
-            GROUPS.contains(&group).then(|| document(group))
+            let group_version = other.strip_prefix("/openapi/v3/apis/")?.split_once('/')?;
+            let (group, version) = GROUPS.iter().find(|known| **known == group_version)?;
+            Some(document(group, version))
         }
     }
 }
@@ -34,20 +33,20 @@ fn index() -> Value {
         paths.insert(path, json!({"serverRelativeURL": url}));
     };
     add("api/v1".to_owned());
-    for group in GROUPS {
-        add(format!("apis/{group}/v1"));
+    for (group, version) in GROUPS {
+        add(format!("apis/{group}/{version}"));
     }
     json!({"paths": paths})
 }
 
-fn document(group: &str) -> Response {
+fn document(group: &str, version: &str) -> Response {
     let mut paths = Map::new();
     let mut schemas = Map::new();
     for row in KINDS.iter().filter(|row| row.group == group) {
         let root = if group.is_empty() {
             "/api/v1".into()
         } else {
-            format!("/apis/{group}/v1")
+            format!("/apis/{group}/{version}")
         };
         let collection = if row.namespaced {
             format!("{root}/namespaces/{{namespace}}/{}", row.plural)

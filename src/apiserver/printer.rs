@@ -159,7 +159,9 @@ fn zero_fields(kind: Kind, form: Form, object: &mut Value) {
         | Kind::CronJob
         | Kind::ServiceAccount
         | Kind::ConfigMap
-        | Kind::Secret => {}
+        | Kind::Secret
+        | Kind::Workload
+        | Kind::PodGroup => {}
     }
 }
 

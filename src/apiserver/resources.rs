@@ -25,6 +25,10 @@ pub enum Kind {
     ConfigMap,
     /// `v1` Secret.
     Secret,
+    /// `scheduling.k8s.io/v1alpha2` Workload.
+    Workload,
+    /// `scheduling.k8s.io/v1alpha2` PodGroup.
+    PodGroup,
 }
 
 /// What discovery and routing need to know of a kind.
@@ -108,10 +112,15 @@ const fn row(kind: Kind, api: [&'static str; 3], names: [&'static str; 3]) -> Ki
 
 const CORE: [&str; 3] = ["", "v1", "v1"];
 const BATCH: [&str; 3] = ["batch", "v1", "batch/v1"];
+const SCHEDULING: [&str; 3] = [
+    "scheduling.k8s.io",
+    "v1alpha2",
+    "scheduling.k8s.io/v1alpha2",
+];
 const COORDINATION: [&str; 3] = ["coordination.k8s.io", "v1", "coordination.k8s.io/v1"];
 
 /// All kinds, in the order of the variants of [`Kind`].
-pub static KINDS: [KindInfo; 10] = [
+pub static KINDS: [KindInfo; 12] = [
     KindInfo {
         short_names: &["po"],
         categories: &["all"],
@@ -195,10 +204,27 @@ pub static KINDS: [KindInfo; 10] = [
         )
     },
     row(Kind::Secret, CORE, ["secrets", "secret", "Secret"]),
+    row(
+        Kind::Workload,
+        SCHEDULING,
+        ["workloads", "workload", "Workload"],
+    ),
+    KindInfo {
+        subresources: &[status("PodGroup")],
+        ..row(
+            Kind::PodGroup,
+            SCHEDULING,
+            ["podgroups", "podgroup", "PodGroup"],
+        )
+    },
 ];
 
-/// Groups in the order of discovery, the core group left out.
-pub(crate) const GROUPS: [&str; 2] = ["batch", "coordination.k8s.io"];
+/// Groups in the order of discovery, the core group left out, each with its one version.
+pub(crate) const GROUPS: [(&str, &str); 3] = [
+    (BATCH[0], BATCH[1]),
+    (SCHEDULING[0], SCHEDULING[1]),
+    (COORDINATION[0], COORDINATION[1]),
+];
 
 impl Kind {
     /// This kind's row.

@@ -163,7 +163,12 @@ fn supported_fields(kind: Kind) -> &'static [&'static str] {
             "type",
         ],
         Kind::Secret => &["type"],
-        Kind::Lease | Kind::CronJob | Kind::ServiceAccount | Kind::ConfigMap => &[],
+        Kind::Lease
+        | Kind::CronJob
+        | Kind::ServiceAccount
+        | Kind::ConfigMap
+        | Kind::Workload
+        | Kind::PodGroup => &[],
     }
 }
 
@@ -199,7 +204,12 @@ fn unsupported_field(kind: Kind, path: &str) -> String {
         Kind::Pod | Kind::Namespace | Kind::Node | Kind::Event | Kind::Secret => {
             format!("field label not supported: {path}")
         }
-        Kind::Lease | Kind::CronJob | Kind::ServiceAccount | Kind::ConfigMap => format!(
+        Kind::Lease
+        | Kind::CronJob
+        | Kind::ServiceAccount
+        | Kind::ConfigMap
+        | Kind::Workload
+        | Kind::PodGroup => format!(
             "{path:?} is not a known field selector: only \"metadata.name\", \
              \"metadata.namespace\""
         ),

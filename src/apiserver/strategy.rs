@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use super::{fields::FieldErrors, job, meta, namespace, object::Tree, pod, resources::Kind};
+use super::{fields::FieldErrors, gang, job, meta, namespace, object::Tree, pod, resources::Kind};
 
 /// The part of an object that a write is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,9 @@ pub(crate) fn default(kind: Kind, tree: &mut Tree) {
         | Kind::Lease
         | Kind::ServiceAccount
         | Kind::ConfigMap
-        | Kind::Secret => {}
+        | Kind::Secret
+        | Kind::Workload
+        | Kind::PodGroup => {}
     }
 }
 
@@ -39,7 +41,7 @@ pub(crate) fn prepare_create(kind: Kind, tree: &mut Tree) {
         Kind::Pod => pod::prepare_create(tree),
         Kind::Job => job::prepare_create(tree),
         Kind::Namespace => namespace::prepare_create(tree),
-        Kind::CronJob => {
+        Kind::CronJob | Kind::PodGroup => {
             tree.insert("status".into(), Value::Object(Tree::new()));
         }
         Kind::Node
@@ -47,7 +49,8 @@ pub(crate) fn prepare_create(kind: Kind, tree: &mut Tree) {
         | Kind::Lease
         | Kind::ServiceAccount
         | Kind::ConfigMap
-        | Kind::Secret => {}
+        | Kind::Secret
+        | Kind::Workload => {}
     }
 }
 
@@ -57,6 +60,8 @@ pub(crate) fn validate_create(kind: Kind, tree: &Tree) -> FieldErrors {
         Kind::Pod => pod::validate_create(tree),
         Kind::Job => job::validate_create(tree),
         Kind::Event => validate_event(tree),
+        Kind::Workload => gang::validate_workload(tree),
+        Kind::PodGroup => gang::validate_pod_group(tree),
         Kind::Namespace
         | Kind::Node
         | Kind::Lease
@@ -109,6 +114,12 @@ pub(crate) fn validate_update(kind: Kind, part: Part, tree: &Tree, old: &Tree) -
         (Kind::Pod, Part::Main) => pod::validate_update(tree, old),
         (Kind::Pod, Part::Status) => pod::validate_status(tree, old),
         (Kind::Event, Part::Main) => validate_event(tree),
+        (Kind::Workload, Part::Main) => {
+            gang::validate_update(&["controllerRef", "podGroupTemplates"], tree, old)
+        }
+        (Kind::PodGroup, Part::Main) => {
+            gang::validate_update(&["podGroupTemplateRef", "schedulingPolicy"], tree, old)
+        }
         _ => FieldErrors::new(),
     }
 }

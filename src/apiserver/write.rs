@@ -49,6 +49,7 @@ impl ApiServer {
         let mut errors = metadata_rules::check_create(kind, &tree);
         errors.append(strategy::validate_create(kind, &tree));
         errors.check(kind, &name)?;
+        self.admit_create(kind, &target.namespace, &tree)?;
         self.check_free(kind, &target.namespace, &name, generated)?;
         target.warnings.append(&mut strategy::warnings(kind, &tree));
         if target.options.dry_run {
@@ -149,6 +150,9 @@ impl ApiServer {
         errors.append(metadata_rules::check_update(kind, &tree, &old_tree));
         errors.append(strategy::validate_update(kind, part, &tree, &old_tree));
         errors.check(kind, &target.name)?;
+        if target.is_main() {
+            self.admit_update(kind, &target.namespace, &tree, &old_tree)?;
+        }
         let warnings = std::mem::take(&mut target.warnings);
         let reply = |object: Arc<Stored>| {
             Response::object(200, object, target.form, now).with_warnings(warnings)

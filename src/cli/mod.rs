@@ -8,6 +8,7 @@
 mod args;
 mod controller;
 mod finish;
+mod gates;
 mod local;
 mod progress;
 mod summary;

@@ -9,7 +9,7 @@ use crate::{
     runtime::{BadManagerName, ManagerName, Mode, Rate},
 };
 
-use super::args::duration;
+use super::{args::duration, gates::Gates};
 
 /// Flags of every command that runs the controller.
 #[derive(Args, Clone, Debug)]
@@ -25,6 +25,10 @@ pub(super) struct Tunables {
     /// Namespace to work in; may be given more than once. Default: all.
     #[arg(long = "namespace", value_name = "NAME")]
     pub(super) namespaces: Vec<String>,
+    /// Young features to turn on: WorkloadWithJob=true gives Indexed Jobs that run all their Pods at
+    /// once a Workload and a PodGroup, so that the scheduler starts all of them or none.
+    #[arg(long, value_name = "NAME=BOOL,...", value_parser = Gates::parse)]
+    feature_gates: Vec<Gates>,
     /// Least time between two writes of a Job's status that only carry Pods' progress.
     #[arg(long, value_name = "D", default_value = "1s", value_parser = duration)]
     sync_batch_period: Duration,
@@ -100,6 +104,7 @@ impl Tunables {
                 max_pod_writes: self.max_pod_writes_per_sync,
                 ..Limits::default()
             },
+            workload_with_job: Gates::workload_with_job(&self.feature_gates),
             rate: Rate {
                 qps: self.qps,
                 burst: self.burst,

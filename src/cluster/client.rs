@@ -65,6 +65,12 @@ impl Client {
         .await
     }
 
+    /// POST of a JSON object of which more is wanted than what it is called: the answer is all of it.
+    pub async fn create_whole(&self, path: &str, body: Vec<u8>) -> Result<Answer> {
+        let json = "application/json";
+        self.call(Method::POST, path, Some(json), json, body).await
+    }
+
     /// POST of a JSON object; the answer is the whole object, or whatever the server said instead
     /// with its status code.
     pub async fn post(&self, path: &str, body: Vec<u8>) -> Result<(u16, Answer)> {

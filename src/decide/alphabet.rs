@@ -1,13 +1,14 @@
 //! What a Job machine hears of its own writes, and what it asks for.
 
-use crate::model::{FailureAction, FailureCounts, JobStatus, PodSuffix, Slot};
+use crate::model::{FailureAction, FailureCounts, GangObject, JobStatus, PodSuffix, Slot};
 
 /// What to do. Carries no handle; whoever carries it out answers with an [`Outcome`], but for
 /// [`Effect::Report`] and [`Effect::PolicyApplied`].
 #[derive(Clone, Debug, PartialEq)]
 #[must_use = "a dropped effect is a Pod that is never created, or never counted"]
 pub enum Effect {
-    /// Create a Pod.
+    /// Create a Pod, in the PodGroup that [`JobMachine::pod_group`](super::JobMachine::pod_group) names
+    /// now, if it names one.
     CreatePod(NewPod),
     /// Delete the Pod in this slot, with default options.
     DeletePod(Slot),
@@ -15,6 +16,8 @@ pub enum Effect {
     RemoveFinalizer(Slot),
     /// Replace the Job's status by this one, on top of the version last seen.
     WriteStatus(Box<JobStatus>),
+    /// Make the Workload or PodGroup of the Job.
+    MakeGangObject(GangObject),
     /// Tell people, by an Event on the Job.
     Report(Report),
     /// Note that a rule of the podFailurePolicy has decided on a failed Pod: once per Pod, when it
@@ -56,9 +59,13 @@ pub enum Outcome {
     StatusWritten,
     /// It has not, or nobody knows.
     StatusNotWritten,
+    /// The server has the object of the last [`Effect::MakeGangObject`].
+    GangObjectMade,
+    /// It has not, or nobody knows.
+    GangObjectNotMade(CreateError),
 }
 
-/// Why a Pod was not created.
+/// Why a Pod, or an object of a gang, was not created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreateError {
     /// Another object has that name.

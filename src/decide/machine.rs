@@ -10,6 +10,7 @@ use super::{
     Effect, Outcome, Report, Verdict,
     account::{EndedPods, UncountedList},
     backoff::{EndedBatch, Failures},
+    gang::Gang,
     gate::Gate,
     indexes::Indexes,
     ramp::Ramp,
@@ -22,7 +23,8 @@ use super::{
 
 /// The decision state of one Job.
 ///
-/// Four kinds of method. `handle_*` take input: the Job, Pods by slot, outcomes of own writes.
+/// Four kinds of method. `handle_*` take input: the Job, Pods by slot, outcomes of own writes,
+/// Workloads and PodGroups.
 /// [`JobMachine::decide`] draws the conclusions, once after any number of `handle_*`.
 /// [`JobMachine::poll_effect`] then gives what to do until it is empty, and
 /// [`JobMachine::poll_timeout`] when to decide again though nothing happened.
@@ -89,6 +91,8 @@ pub struct JobMachine {
     /// When that was first noticed.
     pub(super) stale_since: Option<Time>,
     pub(super) status_gate: Gate,
+
+    pub(super) gang: Gang,
 
     reported_left_alone: bool,
     pub(super) effects: VecDeque<Effect>,
@@ -173,6 +177,7 @@ impl JobMachine {
             stale_since: None,
             status_gate: Gate::new(limits.retry_backoff),
             status: job.status.clone(),
+            gang: Gang::new(job, &limits),
             reported_left_alone: false,
             effects: VecDeque::new(),
             timeout: None,
@@ -191,6 +196,7 @@ impl JobMachine {
         next.failures_stored = self.failures_stored;
         next.status_gate = self.status_gate.clone();
         next.create_gate = self.create_gate.clone();
+        next.gang = self.gang.clone();
         next.reported_left_alone = self.reported_left_alone;
         if self.ends_badly() {
             // Pods were deleted for it, and with them what led to it may have gone.
@@ -271,6 +277,8 @@ impl JobMachine {
             }
             Outcome::StatusWritten => self.status_written(now),
             Outcome::StatusNotWritten => self.status_not_written(now),
+            Outcome::GangObjectMade => self.gang_object_made(now),
+            Outcome::GangObjectNotMade(error) => self.gang_object_not_made(error, now),
         }
     }
 
@@ -293,7 +301,7 @@ impl JobMachine {
             self.handle_pod(slot, pods.get(slot));
         }
         self.failures.fold(&mut self.batch);
-        if !self.lets_go_of_everything() {
+        if !self.lets_go_of_everything() && self.settle_gang(pods, now) {
             self.conduct(pods, now);
             if self.status_is_stale {
                 self.stale_since.get_or_insert(now);
@@ -455,7 +463,8 @@ impl JobMachine {
 
     fn set_timeout(&mut self, now: Time) {
         let ends = self.ending.is_some() || self.announced.is_some();
-        let runs = !self.lets_go_of_everything() && !ends;
+        let waits = self.gang.waits() && !self.lets_go_of_everything();
+        let runs = !self.lets_go_of_everything() && !ends && !waits;
         let creates = runs && !self.deleting && !self.spec.suspend;
         let timeouts = [
             (
@@ -481,7 +490,8 @@ impl JobMachine {
                 self.deadline_at().filter(|due| runs && *due > now),
                 "active deadline",
             ),
-            (self.status_due_at(now), "status write"),
+            (self.status_due_at(now).filter(|_| !waits), "status write"),
+            (self.gang.due_at(now).filter(|_| waits), "gang"),
             (self.lost_creations_end(now), "lost creations"),
         ];
         self.timeout = timeouts

@@ -6,13 +6,15 @@
 //!
 //! Read first: [`JobMachine`], then `steer` (Pods wanted), `account` (Pods counted), `verdict`
 //! (how it ends), `status` (what is written); then the
-//! policies: `failure_policy`, `retention` (failures index by index), `success_policy`. The rules are those of Kubernetes' Job controller.
+//! policies: `failure_policy`, `retention` (failures index by index), `success_policy`; and `gang` (all
+//! Pods at once, or none). The rules are those of Kubernetes' Job controller.
 
 mod account;
 mod alphabet;
 mod backoff;
 mod check;
 mod failure_policy;
+mod gang;
 mod gate;
 mod holders;
 mod indexes;
@@ -27,5 +29,6 @@ mod tracked;
 mod verdict;
 
 pub use alphabet::{CreateError, Effect, NewPod, Outcome, Report, Severity};
+pub use gang::Fallback;
 pub use machine::JobMachine;
 pub use verdict::Verdict;

@@ -54,6 +54,8 @@ pub struct JobSpec {
     pub success: Option<SuccessPolicy>,
     /// The controller that manages the Job, if the field is set.
     pub managed_by: Option<CompactString>,
+    /// Whether the template says itself with which Pods it is scheduled.
+    pub own_scheduling_group: bool,
 }
 
 impl Default for JobSpec {
@@ -72,6 +74,7 @@ impl Default for JobSpec {
             per_index: None,
             success: None,
             managed_by: None,
+            own_scheduling_group: false,
         }
     }
 }
@@ -80,6 +83,12 @@ impl JobSpec {
     /// Whether Pods have completion indexes.
     pub fn is_indexed(&self) -> bool {
         self.mode == CompletionMode::Indexed
+    }
+
+    /// Whether the Pods make a gang: all run at once, or none can do its work.
+    pub fn is_gang(&self) -> bool {
+        let all_at_once = self.completions == Some(self.parallelism);
+        self.is_indexed() && self.parallelism > 1 && all_at_once && !self.own_scheduling_group
     }
 }
 

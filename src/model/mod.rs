@@ -5,6 +5,7 @@
 
 mod backoff;
 mod failure;
+mod gang;
 mod ids;
 mod index_set;
 mod job;
@@ -17,6 +18,9 @@ mod time;
 
 pub use backoff::Exponential;
 pub use failure::{FailedContainer, FailureCounts, FailureFacts};
+pub use gang::{
+    GangFacts, GangObject, NewPodGroup, NewWorkload, PodGroup, PodGroupTemplate, Workload,
+};
 pub use ids::{JobKey, Slot, Uid};
 pub use index_set::IndexSet;
 pub use job::{

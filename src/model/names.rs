@@ -1,11 +1,12 @@
-//! The names of a Job's Pods.
+//! The names of a Job's Pods, and of its Workload and PodGroup.
 //!
-//! Source: job-controller rules 4.6 (`generateName`). lakh chooses the random-looking part
-//! itself, so that a create whose answer was lost can be repeated without making a second Pod.
+//! Source: job-controller rules 4.6 (`generateName`) and 8.6. lakh chooses the random-looking part
+//! of a Pod's name itself, so that a create whose answer was lost can be repeated without making a
+//! second Pod.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
-use compact_str::CompactString;
+use compact_str::{CompactString, format_compact};
 
 /// The alphabet that the API server uses for generated names: no vowels, no look-alikes.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -79,6 +80,44 @@ pub fn pod_name(generate_name: &str, suffix: PodSuffix) -> CompactString {
     name
 }
 
+/// The name of a Job's Workload: the same for the Job whenever it is asked for, and another one for
+/// a Job that is made again under the same name.
+pub fn workload_name(job: &str, uid: impl Display) -> CompactString {
+    // The type stands before the value in the text that upstream hashes.
+    let hash = letters(fnv1a(format!("(types.UID){uid}").bytes()));
+    let room = NAME_MAX - hash.len() - 1;
+    format_compact!("{}-{hash}", cut(job, room))
+}
+
+/// The name of the PodGroup of one of a Workload's templates. Where both names are too long, each
+/// keeps half of the room.
+pub fn pod_group_name(workload: &str, template: &str) -> CompactString {
+    let hash = letters(fnv1a(workload.bytes().chain(template.bytes())));
+    let room = NAME_MAX - hash.len() - 2;
+    let half = room / 2;
+    let template_room = half.max(room.saturating_sub(workload.len()));
+    let template = cut(template, template_room);
+    let workload = cut(workload, room - template.len());
+    format_compact!("{workload}-{template}-{hash}")
+}
+
+/// FNV-1a of 32 bits.
+fn fnv1a(bytes: impl Iterator<Item = u8>) -> u32 {
+    bytes.fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    })
+}
+
+/// The decimal digits of a number, each as a letter that cannot make up a word.
+fn letters(number: u32) -> String {
+    let letter = |digit: u8| char::from(ALPHABET[usize::from(digit) % ALPHABET.len()]);
+    number.to_string().bytes().map(letter).collect()
+}
+
+fn cut(name: &str, room: usize) -> &str {
+    &name[..name.len().min(room)]
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -113,5 +152,50 @@ mod tests {
         assert_eq!(generate_name_indexed("hi", 12), "hi-12-");
         assert_eq!(generate_name("pi"), "pi-");
         assert_eq!(generate_name(&"a".repeat(253)).len(), 253);
+    }
+
+    #[test]
+    fn workload_and_pod_group_are_named_as_upstream_names_them() {
+        let workload = workload_name("test-job", "test-job-uid");
+        assert_eq!(workload, "test-job-6ff4fbf9db");
+        assert_eq!(
+            pod_group_name(&workload, "test-job-pgt-0"),
+            "test-job-6ff4fbf9db-test-job-pgt-0-5cdc87fdc8"
+        );
+        // As the built-in controller of 1.36 named them on a cluster.
+        let workload = workload_name("bravo", "c7b91994-46eb-43d6-8ddf-2b1d5ab545a5");
+        assert_eq!(workload, "bravo-7bfb75df66");
+        assert_eq!(
+            pod_group_name(&workload, "bravo-pgt-0"),
+            "bravo-7bfb75df66-bravo-pgt-0-76778d97fb"
+        );
+    }
+
+    #[test]
+    fn long_workload_names_are_cut() {
+        let long = "a".repeat(300);
+        assert_eq!(workload_name(&long, "uid").len(), 253);
+        let ends = |name: &str, start: &str| {
+            let rest = name.strip_prefix(start).expect("it begins so");
+            assert_eq!(name.len(), 253);
+            assert!(rest.starts_with('-') && rest.len() <= 11, "{rest}");
+        };
+        let room = |workload: &str, template: &str| {
+            let hash = letters(fnv1a(workload.bytes().chain(template.bytes())));
+            251 - hash.len()
+        };
+        let (a, b) = (&long[..253], "b".repeat(200));
+        let both = room(a, &b);
+        let name = pod_group_name(a, &b);
+        let (first, second) = ("a".repeat(both - both / 2), "b".repeat(both / 2));
+        ends(&name, &format!("{first}-{second}"));
+        let only_workload = pod_group_name(a, "t");
+        ends(
+            &only_workload,
+            &format!("{}-t", "a".repeat(room(a, "t") - 1)),
+        );
+        let only_template = pod_group_name("w", &b.repeat(2));
+        let left = room("w", &b.repeat(2)) - 1;
+        ends(&only_template, &format!("w-{}", "b".repeat(left)));
     }
 }

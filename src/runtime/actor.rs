@@ -14,14 +14,15 @@ use std::{
 use crate::{
     decide::{Effect, JobMachine, Outcome, Report},
     model::{
-        ConditionKind, FailureAction, Job, JobKey, JobSpec, JobStatus, Limits, PodTable, Slot,
-        Time, Uid,
+        ConditionKind, FailureAction, Job, JobKey, JobSpec, JobStatus, Limits, PodGroup, PodTable,
+        Slot, Time, Uid,
     },
     ownership::Standing,
     wire::PodTemplate,
 };
 
 use super::{
+    gang::Gangs,
     job_metrics::{Action, Sync},
     ownership::Ownership,
     progress::{Progress, why_created},
@@ -52,12 +53,14 @@ pub(super) struct Turn {
     pub(super) panicked: bool,
 }
 
-/// Gives a Job's actor its turn, unless its Job must wait. `seed` is used if a machine must be made.
+/// Gives a Job's actor its turn, unless its Job must wait. `seed` is used if a machine must be made;
+/// `gangs` are those that are known, if they are asked for.
 pub(super) fn turn(
     cell: &Arc<Cell>,
     ownership: &Ownership,
     limits: Limits,
     seed: u64,
+    gangs: Option<&Gangs>,
     now: Time,
 ) -> Turn {
     let mut guard = cell.lock();
@@ -72,7 +75,7 @@ pub(super) fn turn(
             !std::mem::take(&mut state.panic_next_turn),
             "a panic on purpose"
         );
-        run(cell, state, limits, seed, now, &mut turn);
+        run(cell, state, limits, seed, gangs, now, &mut turn);
     }));
     if finished.is_err() {
         // What it asked for in this turn is lost with it, and so is what it had heard: the next one
@@ -99,6 +102,7 @@ fn run(
     state: &mut CellState,
     limits: Limits,
     seed: u64,
+    gangs: Option<&Gangs>,
     now: Time,
     turn: &mut Turn,
 ) {
@@ -158,11 +162,18 @@ fn run(
         };
         machine.handle_pod(slot, pod);
     }
-    machine.decide(&state.pods, now);
     let key = state.key.clone().unwrap_or_default();
+    if let Some(gangs) = gangs.filter(|_| machine.is_gang()) {
+        machine.handle_gang(gangs.facts(&key));
+    }
+    machine.decide(&state.pods, now);
+    if let Some(why) = machine.new_fallback() {
+        tracing::info!(job = %key, %why, "Pods are scheduled one by one");
+    }
     let job = state.job.as_ref().zip(state.template.as_ref());
     while let Some(effect) = machine.poll_effect() {
-        carry_out(cell, &key, &state.pods, job, effect, turn);
+        let group = machine.pod_group();
+        carry_out(cell, &key, &state.pods, job, group, effect, turn);
     }
     turn.wake_at = machine.poll_timeout().map(|(at, _)| at);
     turn.sync = state.job.as_ref().map(|job| Sync {
@@ -217,11 +228,13 @@ fn is_failure(outcome: &Outcome) -> bool {
         Outcome::PodNotCreated(..)
         | Outcome::PodNotDeleted(_)
         | Outcome::FinalizerNotRemoved(_)
-        | Outcome::StatusNotWritten => true,
+        | Outcome::StatusNotWritten
+        | Outcome::GangObjectNotMade(_) => true,
         Outcome::PodCreated(_)
         | Outcome::PodDeleted(_)
         | Outcome::FinalizerRemoved(_)
-        | Outcome::StatusWritten => false,
+        | Outcome::StatusWritten
+        | Outcome::GangObjectMade => false,
     }
 }
 
@@ -257,6 +270,7 @@ fn carry_out(
     key: &JobKey,
     pods: &PodTable,
     job: Option<(&Job, &Arc<Result<PodTemplate, String>>)>,
+    group: Option<&Arc<PodGroup>>,
     effect: Effect,
     turn: &mut Turn,
 ) {
@@ -271,6 +285,7 @@ fn carry_out(
             Op::Create {
                 template: Arc::clone(template),
                 pod,
+                group: group.map(Arc::clone),
                 why: why_created(job),
             }
         }
@@ -290,6 +305,7 @@ fn carry_out(
                 version: job.resource_version,
             }
         }
+        Effect::MakeGangObject(object) => Op::Gang(object),
         Effect::Report(report) => {
             turn.reports.push(report);
             return;
@@ -345,7 +361,7 @@ mod tests {
     fn give(cell: &Arc<Cell>) -> Turn {
         let limits = Limits::default();
         let ownership = Ownership::new(limits.retry_backoff);
-        turn(cell, &ownership, limits, 1, Time::from_secs(100))
+        turn(cell, &ownership, limits, 1, None, Time::from_secs(100))
     }
 
     #[test]

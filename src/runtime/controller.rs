@@ -10,6 +10,7 @@ use super::{
     chores::Chores,
     clock,
     events::Recorder,
+    gang::{GangError, GangKind, Gangs},
     informer::{Informer, Watched},
     metrics::Metrics,
     ownership::Ownership,
@@ -30,6 +31,9 @@ pub struct Options {
     pub mode: Mode,
     /// The numbers of the Job rules.
     pub limits: Limits,
+    /// Feature gate WorkloadWithJob: whether Jobs that need all their Pods at once get a Workload and
+    /// a PodGroup.
+    pub workload_with_job: bool,
     /// How many calls may be made, of all kinds but watches.
     pub rate: Rate,
     /// How many writes may be under way at once.
@@ -54,6 +58,9 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
+    /// The server cannot do what a feature gate asks for.
+    #[error("--feature-gates WorkloadWithJob=true: {0}")]
+    Gangs(#[from] GangError),
 }
 
 /// A controller at work. Dropped, it stops at once; see [`Controller::stop`].
@@ -78,8 +85,12 @@ impl Controller {
                 Some(Probes::listen(address).await.map_err(failed)?)
             }
         };
+        let gangs = match options.workload_with_job {
+            true => Some(Arc::new(Gangs::discover(&client).await?)),
+            false => None,
+        };
         let metrics = Arc::new(Metrics::new());
-        let parts = Parts::new(client, &options, &metrics);
+        let parts = Parts::new(client, &options, gangs, &metrics);
         let (ready, is_ready) = watch::channel(false);
         let (stop, stopping) = watch::channel(false);
         let mut controller = Self {
@@ -173,10 +184,16 @@ struct Parts {
     metrics: Arc<Metrics>,
     mode: Mode,
     ownership: Arc<Ownership>,
+    gangs: Option<Arc<Gangs>>,
 }
 
 impl Parts {
-    fn new(client: Client, options: &Options, metrics: &Arc<Metrics>) -> Self {
+    fn new(
+        client: Client,
+        options: &Options,
+        gangs: Option<Arc<Gangs>>,
+        metrics: &Arc<Metrics>,
+    ) -> Self {
         Self {
             client,
             store: Arc::new(Store::new(
@@ -191,6 +208,7 @@ impl Parts {
             metrics: Arc::clone(metrics),
             mode: options.mode.clone(),
             ownership: Arc::new(Ownership::new(options.limits.retry_backoff)),
+            gangs,
         }
     }
 
@@ -207,7 +225,10 @@ impl Parts {
         let mut synced = Vec::new();
         for namespace in scopes {
             let mut after = None;
-            for watched in [Watched::Jobs, Watched::Pods] {
+            let of_gangs = self.gangs.iter().flat_map(|gangs| {
+                GangKind::BOTH.map(|kind| Watched::Gang(kind, Arc::clone(gangs)))
+            });
+            for watched in [Watched::Jobs, Watched::Pods].into_iter().chain(of_gangs) {
                 let (sender, receiver) = watch::channel(false);
                 synced.push(receiver.clone());
                 let informer = Informer {
@@ -242,6 +263,7 @@ impl Parts {
             recorder: Arc::clone(&self.recorder),
             throttle: Arc::clone(&self.throttle),
             metrics: Arc::clone(&self.metrics),
+            gangs: self.gangs.clone(),
             finalizer: self.mode.finalizer(),
             stopping,
         }
@@ -255,6 +277,7 @@ impl Parts {
             writes: Arc::clone(&self.writes),
             recorder: Arc::clone(&self.recorder),
             metrics: Arc::clone(&self.metrics),
+            gangs: self.gangs.clone(),
             limits,
             seed: u64::try_from(clock::now().as_millis())
                 .unwrap_or(0)

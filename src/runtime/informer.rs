@@ -22,6 +22,7 @@ use crate::{
 };
 
 use super::{
+    gang::{GangKind, Gangs},
     metrics::{Kind, Metrics},
     ownership::Ownership,
     scheduler::Schedule,
@@ -48,11 +49,13 @@ const RETRY: Exponential = Exponential {
 /// Changes that a chunk of a watch brought are queued together, but no more than these.
 const QUEUE_AT_ONCE: usize = 64;
 
-/// The two kinds that are watched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The kinds that are watched.
+#[derive(Clone, Debug)]
 pub(super) enum Watched {
     Jobs,
     Pods,
+    /// Of the objects of gangs, where those are asked for.
+    Gang(GangKind, Arc<Gangs>),
 }
 
 /// One list and watch of a kind, in one namespace or all.
@@ -159,13 +162,18 @@ impl Informer {
         // First: from here on a late answer to a creation tells of no Pod that the list would show.
         self.saw(version);
         let namespace = self.namespace.as_deref();
-        let told = self.ownership.with(|claims| match self.watched {
+        let told = self.ownership.with(|claims| match &self.watched {
             Watched::Jobs => claims.handle_job_list(namespace, listed),
             Watched::Pods => claims.handle_pod_list(namespace, listed, version),
+            Watched::Gang(..) => Default::default(),
         });
-        let gone = match self.watched {
+        let gone = match &self.watched {
             Watched::Jobs => self.store.retain_jobs(namespace, listed, version),
             Watched::Pods => self.store.retain_pods(namespace, listed, version),
+            Watched::Gang(kind, gangs) => {
+                gangs.retain(*kind, namespace, listed, version);
+                Vec::new()
+            }
         };
         self.ownership.settle(told);
         for job in gone {
@@ -245,7 +253,7 @@ impl Informer {
     /// Takes in a version of an object. One that cannot be read is passed over: it must not stop
     /// the others.
     fn apply(&self, object: &str, news: &mut News) -> Option<Seen> {
-        match self.watched {
+        match &self.watched {
             Watched::Jobs => {
                 let job = self.readable(decode_job(object), object)?;
                 let external = !self.mode.manages(&job.job);
@@ -276,11 +284,15 @@ impl Informer {
                 self.ownership.settle(told);
                 Some(seen)
             }
+            Watched::Gang(kind, gangs) => {
+                let (uid, version) = self.readable(gangs.apply(*kind, object), object)?;
+                Some(Seen { uid, version })
+            }
         }
     }
 
     fn delete(&self, object: &str, news: &mut News) -> Option<Seen> {
-        match self.watched {
+        match &self.watched {
             Watched::Jobs => {
                 let job = self.readable(decode_job(object), object)?.job;
                 let namespace = &job.key.namespace;
@@ -308,6 +320,10 @@ impl Informer {
                     version: pod.resource_version,
                 })
             }
+            Watched::Gang(kind, gangs) => {
+                let (uid, version) = self.readable(gangs.delete(*kind, object), object)?;
+                Some(Seen { uid, version })
+            }
         }
     }
 
@@ -325,8 +341,11 @@ impl Informer {
     }
 
     fn saw(&self, version: u64) {
-        if self.watched == Watched::Pods {
-            self.store.pods_seen(self.namespace.as_deref(), version);
+        let namespace = self.namespace.as_deref();
+        match &self.watched {
+            Watched::Jobs => {}
+            Watched::Pods => self.store.pods_seen(namespace, version),
+            Watched::Gang(kind, gangs) => gangs.seen(*kind, namespace, version),
         }
     }
 
@@ -338,16 +357,18 @@ impl Informer {
 
     fn path(&self) -> String {
         let namespace = self.namespace.as_deref();
-        match self.watched {
+        match &self.watched {
             Watched::Jobs => paths::jobs(namespace),
             Watched::Pods => paths::pods(namespace),
+            Watched::Gang(kind, gangs) => gangs.path(*kind, namespace),
         }
     }
 
     fn kind(&self) -> &'static str {
-        match self.watched {
+        match &self.watched {
             Watched::Jobs => "jobs",
             Watched::Pods => "pods",
+            Watched::Gang(kind, _) => kind.plural(),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! How it flows: the [`informer`] decodes Pods and Jobs into the [`store`], which marks what
 //! changed and queues the Job's key; a worker of the [`scheduler`] takes the key and gives the
 //! Job's [`actor`] its turn; the actor's writes go to the [`writer`], whose answers go back into
-//! the store as facts and outcomes.
+//! the store as facts and outcomes. Where gangs are asked for, [`gang`] knows their objects.
 //!
 //! Must not: decide anything about Jobs, or read JSON.
 
@@ -13,6 +13,8 @@ mod clock;
 mod controller;
 mod correlate;
 mod events;
+mod gang;
+mod gang_index;
 mod informer;
 mod job_metrics;
 mod metrics;
@@ -26,6 +28,7 @@ mod throttle;
 mod writer;
 
 pub use controller::{Controller, Options, StartError};
+pub use gang::GangError;
 pub use throttle::Rate;
 
 pub use crate::ownership::{BadManagerName, ManagerName, Mode};

@@ -15,8 +15,8 @@ use crate::{
 };
 
 use super::{
-    actor, clock, correlate::About, events::Recorder, metrics::Metrics, ownership::Ownership,
-    store::Store, writer::WriteQueue,
+    actor, clock, correlate::About, events::Recorder, gang::Gangs, metrics::Metrics,
+    ownership::Ownership, store::Store, writer::WriteQueue,
 };
 
 /// The work queue, shared.
@@ -136,6 +136,8 @@ pub(super) struct Worker {
     pub(super) writes: Arc<WriteQueue>,
     pub(super) recorder: Arc<Recorder>,
     pub(super) metrics: Arc<Metrics>,
+    /// The gangs, if they are asked for.
+    pub(super) gangs: Option<Arc<Gangs>>,
     pub(super) limits: Limits,
     /// Differs from start to start, so that the names of new Pods do.
     pub(super) seed: u64,
@@ -161,7 +163,8 @@ impl Worker {
         let now = clock::now();
         let seed = self.seed ^ (job.as_u128() as u64);
         let started = clock::instant();
-        let turn = actor::turn(&cell, &self.ownership, self.limits, seed, now);
+        let gangs = self.gangs.as_deref();
+        let turn = actor::turn(&cell, &self.ownership, self.limits, seed, gangs, now);
         let took = clock::instant() - started;
         self.metrics.turns.inc();
         self.metrics.queue.worked(took);

@@ -13,7 +13,10 @@ use tokio::sync::{Semaphore, watch};
 use crate::{
     cluster::{Client, Patch},
     decide::{CreateError, NewPod, Outcome, Report},
-    model::{CompactIndex, JobKey, JobStatus, PodFlags, PodName, PodRecord, PodSuffix, Slot, Uid},
+    model::{
+        CompactIndex, GangObject, JobKey, JobStatus, PodFlags, PodGroup, PodName, PodRecord,
+        PodSuffix, Slot, Uid,
+    },
     queue::FairQueue,
     wire::{self, ApiError, Controller, ErrorKind, PodDecoder, PodTemplate, paths},
 };
@@ -21,6 +24,7 @@ use crate::{
 use super::{
     correlate::About,
     events::Recorder,
+    gang::Gangs,
     metrics::Metrics,
     progress::Progress,
     scheduler::Schedule,
@@ -46,6 +50,8 @@ pub(super) enum Op {
     Create {
         template: Arc<Result<PodTemplate, String>>,
         pod: NewPod,
+        /// The PodGroup that it is put into.
+        group: Option<Arc<PodGroup>>,
         /// See [`why_created`](super::progress::why_created).
         why: &'static str,
     },
@@ -61,6 +67,8 @@ pub(super) enum Op {
         uid: Uid,
         name: CompactString,
     },
+    /// A new Workload or PodGroup.
+    Gang(GangObject),
     /// The Job's status, on top of this version.
     Status {
         status: Box<JobStatus>,
@@ -135,6 +143,8 @@ pub(super) struct Writer {
     pub(super) recorder: Arc<Recorder>,
     pub(super) throttle: Arc<Throttle>,
     pub(super) metrics: Arc<Metrics>,
+    /// The gangs, if they are asked for.
+    pub(super) gangs: Option<Arc<Gangs>>,
     pub(super) finalizer: &'static str,
     /// Whether the controller stops.
     pub(super) stopping: watch::Receiver<bool>,
@@ -177,12 +187,19 @@ impl Writer {
 
     async fn perform(&self, write: &Write) -> Outcome {
         match &write.op {
-            Op::Create { template, pod, why } => {
-                let outcome = self.create(write, template, *pod).await;
+            Op::Create {
+                template,
+                pod,
+                group,
+                why,
+            } => {
+                let group = group.as_ref().map(|group| group.name.as_str());
+                let outcome = self.create(write, template, *pod, group).await;
                 self.count_creation(why, &outcome);
                 outcome
             }
             Op::Delete { slot, uid, name } => self.delete(write, *slot, *uid, name).await,
+            Op::Gang(object) => self.make_gang_object(write, object).await,
             Op::RemoveFinalizer { slot, uid, name } => {
                 self.remove_finalizer(write, *slot, *uid, name).await
             }
@@ -205,6 +222,7 @@ impl Writer {
         write: &Write,
         template: &Result<PodTemplate, String>,
         pod: NewPod,
+        group: Option<&str>,
     ) -> Outcome {
         let NewPod {
             index,
@@ -220,7 +238,7 @@ impl Writer {
                 return Outcome::PodNotCreated(suffix, CreateError::Refused);
             }
         };
-        let (name, body) = template.pod(index, failures, suffix);
+        let (name, body) = template.pod(index, failures, suffix, group);
         let path = paths::pods(Some(&key.namespace));
         let result = self
             .call("create", "pods", || self.client.create(&path, body.clone()))
@@ -235,19 +253,10 @@ impl Writer {
             }
             Err(error) => error,
         };
-        let why = match error.kind {
-            ErrorKind::AlreadyExists if doubtful => {
-                return self.settle_doubt(write, &name, index, suffix).await;
-            }
-            ErrorKind::AlreadyExists => CreateError::NameTaken,
-            ErrorKind::NamespaceTerminating => CreateError::NamespaceTerminating,
-            ErrorKind::Failed => CreateError::Unknown,
-            ErrorKind::NotFound
-            | ErrorKind::Conflict
-            | ErrorKind::Expired
-            | ErrorKind::Busy
-            | ErrorKind::Refused => CreateError::Refused,
-        };
+        let why = why_not_created(error.kind);
+        if why == CreateError::NameTaken && doubtful {
+            return self.settle_doubt(write, &name, index, suffix).await;
+        }
         if matches!(why, CreateError::Refused | CreateError::Unknown) {
             tracing::debug!(job = %key, pod = name, %error, "Pod not created");
             self.report_failure(write, "FailedCreate", &format!("Error creating: {error}"));
@@ -453,5 +462,19 @@ impl Writer {
                 result => return result,
             }
         }
+    }
+}
+
+/// What an error means for a creation.
+pub(super) fn why_not_created(kind: ErrorKind) -> CreateError {
+    match kind {
+        ErrorKind::AlreadyExists => CreateError::NameTaken,
+        ErrorKind::NamespaceTerminating => CreateError::NamespaceTerminating,
+        ErrorKind::Failed => CreateError::Unknown,
+        ErrorKind::NotFound
+        | ErrorKind::Conflict
+        | ErrorKind::Expired
+        | ErrorKind::Busy
+        | ErrorKind::Refused => CreateError::Refused,
     }
 }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use compact_str::CompactString;
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
 use crate::model::{
@@ -101,6 +101,7 @@ fn spec(spec: &Spec, template: &Template) -> JobSpec {
             .zip(indexes)
             .map(|(policy, completions)| policy.read(completions)),
         managed_by: spec.managed_by.clone(),
+        own_scheduling_group: template.spec.scheduling_group.is_some(),
     }
 }
 
@@ -204,6 +205,7 @@ struct Template {
 #[serde(default, rename_all = "camelCase")]
 struct TemplateSpec {
     restart_policy: Option<String>,
+    scheduling_group: Option<IgnoredAny>,
 }
 
 #[derive(Default, Deserialize)]

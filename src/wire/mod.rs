@@ -4,11 +4,13 @@
 //! Must not: send anything, decide anything, or keep an object whole.
 
 mod error;
+mod gang;
 mod job;
 mod ownership;
 pub mod paths;
 mod pod;
 mod policy;
+mod scheduling_api;
 mod selector;
 mod status;
 mod template;
@@ -16,9 +18,11 @@ mod timestamp;
 mod watch;
 
 pub use error::{ApiError, ErrorKind};
+pub use gang::{DecodedGangObject, decode_pod_group, decode_workload, gang_object_body};
 pub use job::{DecodedJob, decode_job};
 pub use ownership::{adoption_patch, release_patch};
 pub use pod::{Controller, DecodedPod, PodDecoder, ack_of_write};
+pub use scheduling_api::SchedulingApi;
 pub use selector::{Labels, Selector};
 pub use status::status_patch;
 pub use template::{PodTemplate, TemplateError};

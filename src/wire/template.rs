@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json, value::RawValue};
 
 use crate::model::{FailureCounts, Job, PodSuffix, names};
 
-use super::{COMPLETION_INDEX, INDEX_FAILURES, INDEX_IGNORED_FAILURES};
+use super::{COMPLETION_INDEX, INDEX_FAILURES, INDEX_IGNORED_FAILURES, ownership};
 
 /// A Job's template cannot be made into Pods.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +39,8 @@ enum Gap {
     /// The value of the annotation of failures, and the one of ignored failures behind it if there
     /// were any.
     Failures,
+    /// Nothing, or a comma and the member that names the PodGroup.
+    Group,
 }
 
 impl PodTemplate {
@@ -52,6 +54,10 @@ impl PodTemplate {
         let mut spec = template.get("spec").cloned().unwrap_or_else(|| json!({}));
         if indexed {
             spec["hostname"] = mark("hostname").into();
+            if spec.get("schedulingGroup").is_none_or(Value::is_null) {
+                // Behind the hostname, so that there is a comma before it.
+                spec["schedulingGroup"] = mark("group").into();
+            }
             add_index_variable(&mut spec);
         }
         let body = json!({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec});
@@ -64,12 +70,13 @@ impl PodTemplate {
     }
 
     /// The name and the body of a new Pod. `failures` are those of its index, where they are told
-    /// apart.
+    /// apart; `group` is its PodGroup, if it is one of a gang.
     pub fn pod(
         &self,
         index: Option<u32>,
         failures: Option<FailureCounts>,
         suffix: PodSuffix,
+        group: Option<&str>,
     ) -> (String, Vec<u8>) {
         let prefix = match index.filter(|_| self.indexed) {
             Some(index) => names::generate_name_indexed(&self.job, index),
@@ -91,6 +98,14 @@ impl PodTemplate {
                 }
                 Some(Gap::Failures) => {
                     body.extend_from_slice(failure_values(failures.unwrap_or_default()).as_bytes());
+                }
+                Some(Gap::Group) => {
+                    if let Some(group) = group {
+                        let member = json!({"podGroupName": group});
+                        body.extend_from_slice(
+                            format!(r#","schedulingGroup":{member}"#).as_bytes(),
+                        );
+                    }
                 }
                 None => {}
             }
@@ -142,14 +157,7 @@ fn metadata(
         "generateName": mark("generateName"),
         "labels": labels,
         "finalizers": finalizers,
-        "ownerReferences": [{
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "name": job.key.name.as_str(),
-            "uid": job.uid.to_string(),
-            "controller": true,
-            "blockOwnerDeletion": true,
-        }],
+        "ownerReferences": [ownership::controller(&job.key, job.uid)],
     });
     if !annotations.is_empty() {
         meta["annotations"] = annotations.into();
@@ -206,6 +214,9 @@ fn split(body: &str, mark: &dyn Fn(&str) -> String) -> Vec<(String, Option<Gap>)
         ("failures", Gap::Failures),
     ]
     .map(|(word, gap)| (mark(word), gap));
+    let group = format!(r#","schedulingGroup":"{}""#, mark("group"));
+    let gaps = gaps.into_iter().chain([(group, Gap::Group)]);
+    let gaps: Vec<(String, Gap)> = gaps.collect();
     let mut text = Vec::new();
     let mut rest = body;
     loop {
@@ -238,9 +249,21 @@ mod tests {
         let decoded = decode_job(&json).expect("a good Job");
         let template = PodTemplate::new(&decoded.job, &decoded.template, TRACKING_FINALIZER)
             .expect("a good template");
-        let (name, body) = template.pod(index, failures, PodSuffix::nth(1, 1));
+        let (name, body) = template.pod(index, failures, PodSuffix::nth(1, 1), None);
         let pod: Value = serde_json::from_slice(&body).expect("JSON");
         assert_eq!(pod["metadata"]["name"], name);
+        let (_, body) = template.pod(index, failures, PodSuffix::nth(1, 1), Some("g"));
+        let mut grouped: Value = serde_json::from_slice(&body).expect("JSON");
+        let group = grouped["spec"]
+            .as_object_mut()
+            .expect("a spec")
+            .remove("schedulingGroup");
+        let own = pod["spec"].get("schedulingGroup");
+        let expected = json!({"podGroupName": "g"});
+        match index {
+            Some(_) => assert_eq!(group.as_ref(), Some(own.unwrap_or(&expected))),
+            None => assert_eq!(group.as_ref(), own),
+        }
         pod
     }
 

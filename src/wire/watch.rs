@@ -1,6 +1,6 @@
 //! Lists and watches: pages of objects, lines of events.
 //!
-//! The two kinds that are watched differ in what is kept of an object; how a list and a watch
+//! The kinds that are watched differ in what is kept of an object; how a list and a watch
 //! work does not.
 
 use serde::Deserialize;

@@ -43,7 +43,7 @@ pub(crate) fn made_of(inputs: &[(String, String)]) -> Vec<String> {
     }
     let template = template.expect("a template");
     let template = PodTemplate::new(&job, &template, TRACKING_FINALIZER).expect("a good one");
-    let (name, body) = template.pod(index, None, suffix.expect("a suffix"));
+    let (name, body) = template.pod(index, None, suffix.expect("a suffix"), None);
     let pod: Value = serde_json::from_slice(&body).expect("JSON");
     assert_eq!(pod["metadata"]["name"], name);
     let mut lines = Vec::new();

@@ -291,6 +291,7 @@ impl Driver {
             }
             Effect::WriteStatus(status) => self.write_status(status),
             Effect::PolicyApplied(action) => ("policy".to_owned(), format!("{action:?}")),
+            Effect::MakeGangObject(_) => unreachable!("nobody told of gangs"),
             Effect::Report(report) => {
                 let severity = match report.severity {
                     Severity::Normal => "Normal",

@@ -232,6 +232,7 @@ impl World {
         let uid = match &effect {
             Effect::DeletePod(slot) | Effect::RemoveFinalizer(slot) => self.uids[slot],
             Effect::CreatePod(_) | Effect::WriteStatus(_) => Uid::default(),
+            Effect::MakeGangObject(_) => unreachable!("nobody told of gangs"),
             Effect::Report(report) => {
                 self.judge.report(report);
                 return;
@@ -361,6 +362,7 @@ impl World {
                     }
                 }
             }
+            Effect::MakeGangObject(_) => unreachable!("nobody told of gangs"),
             Effect::Report(_) | Effect::PolicyApplied(_) => unreachable!("it is not sent"),
         }
     }

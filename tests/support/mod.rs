@@ -83,6 +83,7 @@ pub fn options() -> Options {
     Options {
         mode: Mode::Replace,
         limits,
+        workload_with_job: false,
         rate: Rate { qps: 0, burst: 0 },
         max_in_flight: 64,
         concurrent_job_syncs: 2,

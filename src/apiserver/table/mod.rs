@@ -3,6 +3,7 @@
 //! Responsible for: choosing a kind's columns and cells. Must not: encode or fetch objects.
 
 mod duration;
+mod gang;
 mod jobs;
 mod others;
 mod pods;
@@ -46,7 +47,8 @@ pub(crate) fn columns(kind: Kind) -> Value {
         Kind::Lease => others::LEASE_COLUMNS,
         Kind::CronJob => others::CRON_JOB_COLUMNS,
         Kind::ConfigMap => others::CONFIG_MAP_COLUMNS,
-        Kind::ServiceAccount | Kind::Secret => others::PLAIN_COLUMNS,
+        Kind::PodGroup => gang::POD_GROUP_COLUMNS,
+        Kind::ServiceAccount | Kind::Secret | Kind::Workload => others::PLAIN_COLUMNS,
     };
     let column = |&(name, column_type, priority, description): &Column| {
         json!({
@@ -74,7 +76,10 @@ pub(crate) fn row(kind: Kind, tree: &Tree, now: Time) -> Row {
         Kind::Lease => plain(others::lease(tree, now)),
         Kind::CronJob => plain(others::cron_job(tree, now)),
         Kind::ConfigMap => plain(others::config_map(tree, now)),
-        Kind::ServiceAccount | Kind::Secret => plain(vec![name(tree), age(tree, now)]),
+        Kind::PodGroup => plain(gang::pod_group(tree, now)),
+        Kind::ServiceAccount | Kind::Secret | Kind::Workload => {
+            plain(vec![name(tree), age(tree, now)])
+        }
     }
 }
 

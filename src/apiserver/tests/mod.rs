@@ -1,6 +1,7 @@
 //! Tests of the machine as a whole: requests in, answers out, no sockets.
 
 mod deletion;
+mod gang;
 mod jobs;
 mod pods;
 mod reads;

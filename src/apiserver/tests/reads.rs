@@ -208,7 +208,7 @@ fn every_kind_is_discovered() {
     for kind in KINDS.iter() {
         let path = match kind.group {
             "" => "/api/v1".to_owned(),
-            group => format!("/apis/{group}/v1"),
+            _ => format!("/apis/{}", kind.api_version),
         };
         let list = cluster.get(&path);
         let names: Vec<&str> = list["resources"]

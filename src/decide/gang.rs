@@ -1,0 +1,250 @@
+//! Which PodGroup a Job's Pods are put into, if the scheduler is to start all of them or none.
+//!
+//! Source: job-controller rules 8. A Job that is a gang gets a Workload and a PodGroup before its
+//! first Pod; while one of them is being made, or was refused, nothing else is done for the Job.
+//! What somebody else made is used only where it is clear that it is meant, and never changed: in
+//! doubt the Pods are scheduled one by one, as ever.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use compact_str::format_compact;
+
+use crate::model::{
+    ConditionKind, GangFacts, GangObject, Job, JobKey, JobStatus, Limits, NewPodGroup, NewWorkload,
+    PodGroup, PodTable, Time, Uid, names,
+};
+
+use super::{CreateError, JobMachine, Report, gate::Gate};
+
+/// How often it is looked whether the object whose name is taken is the one that is wanted:
+/// upstream's default for conflicts.
+const ATTEMPTS: u32 = 5;
+
+/// How long to wait before looking again.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Why a gang's Pods are scheduled one by one after all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fallback {
+    /// The Job had begun before it could have a Workload.
+    NotNew,
+    /// More than one Workload refers to it.
+    SeveralWorkloads,
+    /// The Workload is not controlled by the Job.
+    ForeignWorkload,
+    /// The Workload has no template, or several.
+    OddTemplates,
+    /// More than one PodGroup refers to the Workload.
+    SeveralPodGroups,
+    /// The PodGroup is not controlled by the Job.
+    ForeignPodGroup,
+}
+
+impl fmt::Display for Fallback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotNew => "the Job has begun without a Workload",
+            Self::SeveralWorkloads => "several Workloads refer to the Job",
+            Self::ForeignWorkload => "the Workload is not controlled by the Job",
+            Self::OddTemplates => "the Workload has not exactly one template",
+            Self::SeveralPodGroups => "several PodGroups refer to the Workload",
+            Self::ForeignPodGroup => "the PodGroup is not controlled by the Job",
+        })
+    }
+}
+
+/// How far a Job's gang has come.
+#[derive(Clone, Debug)]
+pub(super) struct Gang {
+    job: Uid,
+    /// None until it is told: where gangs are not asked for, it never is.
+    facts: Option<GangFacts>,
+    group: Option<Arc<PodGroup>>,
+    fallback: Option<Fallback>,
+    /// The fallback, if nobody has heard of it.
+    news: Option<Fallback>,
+    making: Option<GangObject>,
+    /// How often in a row a name was taken.
+    taken: u32,
+    look_again: Option<Time>,
+    gate: Gate,
+    /// Everything else waits.
+    waits: bool,
+}
+
+impl Gang {
+    pub(super) fn new(job: &Job, limits: &Limits) -> Self {
+        Self {
+            job: job.uid,
+            facts: None,
+            group: None,
+            fallback: None,
+            news: None,
+            making: None,
+            taken: 0,
+            look_again: None,
+            gate: Gate::new(limits.retry_backoff),
+            waits: false,
+        }
+    }
+
+    /// Whether the Job waits for its Workload or PodGroup.
+    pub(super) fn waits(&self) -> bool {
+        self.waits
+    }
+
+    /// When to look again, if it is not yet time.
+    pub(super) fn due_at(&self, now: Time) -> Option<Time> {
+        let again = self.look_again.filter(|at| *at > now);
+        again.max(self.gate.opens_at(now)).filter(|_| self.waits)
+    }
+
+    fn fall_back(&mut self, why: Fallback) {
+        self.group = None;
+        if self.fallback.replace(why) != Some(why) {
+            self.news = Some(why);
+        }
+    }
+}
+
+impl JobMachine {
+    /// Whether it is to be told of Workloads and PodGroups before each [`JobMachine::decide`].
+    pub fn is_gang(&self) -> bool {
+        self.spec.is_gang()
+    }
+
+    /// Takes in which Workloads and PodGroups there are.
+    pub fn handle_gang(&mut self, facts: GangFacts) {
+        self.gang.facts = Some(facts);
+    }
+
+    /// The PodGroup that new Pods are put into.
+    pub fn pod_group(&self) -> Option<&Arc<PodGroup>> {
+        self.gang.group.as_ref()
+    }
+
+    /// Why the Job's Pods are scheduled one by one, once each time that it is news.
+    pub fn new_fallback(&mut self) -> Option<Fallback> {
+        self.gang.news.take()
+    }
+
+    /// Takes in that a Workload or PodGroup was made; it is among the facts by now.
+    pub(super) fn gang_object_made(&mut self, now: Time) {
+        self.gang.taken = 0;
+        self.gang.gate.succeed(now);
+        if let Some(GangObject::Workload(made)) = self.gang.making.take() {
+            let message = format!("Created Workload {} for Job {}", made.name, self.key.name);
+            self.report(Report::normal("WorkloadCreated", &message));
+        }
+    }
+
+    /// Takes in that a Workload or PodGroup was not made, or that nobody knows.
+    pub(super) fn gang_object_not_made(&mut self, error: CreateError, now: Time) {
+        let gang = &mut self.gang;
+        gang.making = None;
+        gang.taken += 1;
+        if error == CreateError::NameTaken && gang.taken < ATTEMPTS {
+            gang.look_again = Some(now + PAUSE);
+        } else {
+            gang.taken = 0;
+            gang.gate.fail(now);
+        }
+    }
+
+    /// Sees to it that new Pods have their PodGroup; whether everything else may go on.
+    pub(super) fn settle_gang(&mut self, pods: &PodTable, now: Time) -> bool {
+        self.gang.waits = false;
+        let wanted = self.spec.is_gang() && !self.deleting;
+        let Some(facts) = self.gang.facts.as_ref().filter(|_| wanted) else {
+            self.gang.group = None;
+            return true;
+        };
+        self.gang.waits = true;
+        if self.gang.making.is_some() || self.gang.due_at(now).is_some() {
+            return false;
+        }
+        let no_pods = pods.is_empty() && self.creations.is_empty();
+        let is_new = no_pods && has_not_begun(&self.status);
+        match next(
+            &self.key,
+            self.gang.job,
+            self.spec.parallelism,
+            is_new,
+            facts,
+        ) {
+            Ok(Step::Join(group)) => {
+                self.gang.fallback = None;
+                self.gang.group = Some(group);
+            }
+            Ok(Step::Make(object)) => {
+                self.gang.making = Some(object.clone());
+                self.effects
+                    .push_back(super::Effect::MakeGangObject(object));
+                return false;
+            }
+            Err(why) => self.gang.fall_back(why),
+        }
+        self.gang.waits = false;
+        self.gang.taken = 0;
+        self.gang.gate.succeed(now);
+        true
+    }
+}
+
+/// What is to be done for a gang.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    /// This is its PodGroup.
+    Join(Arc<PodGroup>),
+    /// This is missing.
+    Make(GangObject),
+}
+
+/// What is to be done for a gang by what there is, or why it is scheduled as any other Job.
+fn next(
+    job: &JobKey,
+    uid: Uid,
+    parallelism: u32,
+    is_new: bool,
+    facts: &GangFacts,
+) -> Result<Step, Fallback> {
+    let workload = match facts.workloads.as_slice() {
+        [] if is_new => {
+            return Ok(Step::Make(GangObject::Workload(NewWorkload {
+                name: names::workload_name(&job.name, uid),
+                template: format_compact!("{}-pgt-0", job.name),
+                min_count: parallelism,
+            })));
+        }
+        [] => return Err(Fallback::NotNew),
+        [workload] if workload.controller == Some(uid) => workload,
+        [_] => return Err(Fallback::ForeignWorkload),
+        _ => return Err(Fallback::SeveralWorkloads),
+    };
+    let [template] = workload.templates.as_slice() else {
+        return Err(Fallback::OddTemplates);
+    };
+    match facts.groups.as_slice() {
+        [] => Ok(Step::Make(GangObject::PodGroup(NewPodGroup {
+            name: names::pod_group_name(&workload.name, &template.name),
+            workload: workload.name.clone(),
+            workload_uid: workload.uid,
+            template: template.clone(),
+        }))),
+        [group] if group.controller == Some(uid) => Ok(Step::Join(Arc::clone(group))),
+        [_] => Err(Fallback::ForeignPodGroup),
+        _ => Err(Fallback::SeveralPodGroups),
+    }
+}
+
+/// Whether a status tells of nothing done yet. One that was suspended early has no other trace.
+fn has_not_begun(status: &JobStatus) -> bool {
+    let mut conditions = status.conditions.iter();
+    status.start_time.is_none()
+        && status.succeeded == 0
+        && status.failed == 0
+        && !conditions.any(|condition| condition.is(ConditionKind::Suspended))
+}
+
+#[cfg(test)]
+mod tests;
