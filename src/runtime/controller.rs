@@ -18,6 +18,7 @@ use super::{
     scheduler::{Schedule, Worker},
     store::Store,
     throttle::{Rate, Throttle},
+    window::Window,
     writer::{WriteQueue, Writer},
 };
 
@@ -181,6 +182,7 @@ struct Parts {
     writes: Arc<WriteQueue>,
     recorder: Arc<Recorder>,
     throttle: Arc<Throttle>,
+    window: Arc<Window>,
     metrics: Arc<Metrics>,
     mode: Mode,
     ownership: Arc<Ownership>,
@@ -205,6 +207,7 @@ impl Parts {
             writes: Arc::new(WriteQueue::new(Arc::clone(metrics))),
             recorder: Arc::new(Recorder::new(options.mode.component(), Arc::clone(metrics))),
             throttle: Arc::new(Throttle::new(options.rate)),
+            window: Arc::new(Window::new(options.max_in_flight.max(1))),
             metrics: Arc::clone(metrics),
             mode: options.mode.clone(),
             ownership: Arc::new(Ownership::new(options.limits.retry_backoff)),
@@ -262,6 +265,7 @@ impl Parts {
             queue: Arc::clone(&self.writes),
             recorder: Arc::clone(&self.recorder),
             throttle: Arc::clone(&self.throttle),
+            window: Arc::clone(&self.window),
             metrics: Arc::clone(&self.metrics),
             gangs: self.gangs.clone(),
             finalizer: self.mode.finalizer(),

@@ -25,6 +25,7 @@ mod queue_metrics;
 mod scheduler;
 mod store;
 mod throttle;
+mod window;
 mod writer;
 
 pub use controller::{Controller, Options, StartError};

@@ -30,6 +30,7 @@ use super::{
     scheduler::Schedule,
     store::{Cell, Store},
     throttle::Throttle,
+    window::{Place, Window},
 };
 
 /// How long to wait when a busy server did not say.
@@ -142,6 +143,7 @@ pub(super) struct Writer {
     pub(super) queue: Arc<WriteQueue>,
     pub(super) recorder: Arc<Recorder>,
     pub(super) throttle: Arc<Throttle>,
+    pub(super) window: Arc<Window>,
     pub(super) metrics: Arc<Metrics>,
     /// The gangs, if they are asked for.
     pub(super) gangs: Option<Arc<Gangs>>,
@@ -447,21 +449,32 @@ impl Writer {
         call: impl Fn() -> F,
     ) -> Result<T, ApiError> {
         loop {
-            tokio::select! {
+            let place = tokio::select! {
                 biased;
                 () = self.stopped() => return Err(ApiError::no_answer("the controller stops")),
-                () = self.throttle.pass() => {}
-            }
+                place = self.may_call() => place,
+            };
             let result = call().await;
             let code = result.as_ref().map_or_else(|error| error.code, |_| 200);
             self.metrics.call(verb, resource, code);
             match result {
                 Err(error) if error.kind == ErrorKind::Busy => {
+                    place.refused();
                     self.throttle.pause(error.retry_after.unwrap_or(BUSY_PAUSE));
                 }
-                result => return result,
+                Ok(answer) => {
+                    place.taken();
+                    return Ok(answer);
+                }
+                Err(error) => return Err(error),
             }
         }
+    }
+
+    async fn may_call(&self) -> Place<'_> {
+        let place = self.window.enter().await;
+        self.throttle.pass().await;
+        place
     }
 }
 
