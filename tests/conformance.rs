@@ -304,7 +304,13 @@ impl Left {
             let source = &event["source"]["component"];
             let message = named(text("message"));
             let line = format!("{} {} {source} {message}", text("type"), text("reason"));
-            *told.entry(line).or_default() += event["count"].as_u64().unwrap_or(1);
+            let count = event["count"].as_u64().unwrap_or(1);
+            if text("reason") == "FailedCreate" {
+                // How often there is time to try again is left to chance.
+                told.insert(line, 1);
+            } else {
+                *told.entry(line).or_default() += count;
+            }
         }
         for (event, count) in told {
             lines.insert(format!("Event, {count} times: {event}"));
