@@ -18,11 +18,12 @@ use std::{
 use common::{
     claims_world::ClaimsWorld,
     policies::set_spec,
+    words::plain_job,
     world::{Dice, Odds, World},
 };
 use lakh::model::{
-    CompletionMode, ConditionKind, Exponential, IndexSet, Job, JobKey, JobSpec, JobStatus, Limits,
-    PerIndexLimit, PodFlags, PodPhase, PodRecord, PodReplacement, RestartPolicy, Uid,
+    CompletionMode, ConditionKind, Exponential, IndexSet, Job, JobSpec, Limits, PerIndexLimit,
+    PodFlags, PodPhase, PodRecord, PodReplacement, RestartPolicy,
 };
 
 /// Seeds that always run, as they once were: the first few, and those that found something.
@@ -210,24 +211,12 @@ fn random_job(dice: &mut Dice) -> Job {
             0 => PodReplacement::Failed,
             _ => PodReplacement::TerminatingOrFailed,
         },
-        pod_failure: None,
-        per_index: None,
-        success: None,
-        managed_by: None,
-        own_scheduling_group: false,
+        ..JobSpec::default()
     };
     let spec = with_policies(spec, dice);
     Job {
-        key: JobKey {
-            namespace: "default".into(),
-            name: "job".into(),
-        },
-        uid: Uid::from_u128(0xabc),
-        resource_version: 1,
-        generation: 1,
-        deleting: false,
         spec,
-        status: JobStatus::default(),
+        ..plain_job()
     }
 }
 
