@@ -62,6 +62,15 @@ impl EventLog {
         self.events.push_back(event);
     }
 
+    /// Forgets all events: every reader is too far behind then, also one that has read them all.
+    pub(crate) fn forget(&mut self) {
+        if let Some(newest) = self.events.back() {
+            self.dropped_version = newest.object.version;
+        }
+        self.first = self.end() + 1;
+        self.events.clear();
+    }
+
     /// The position after the newest entry.
     pub(crate) fn end(&self) -> u64 {
         self.first + self.events.len() as u64

@@ -46,7 +46,7 @@ mod write;
 pub use log::{Event, EventType};
 pub use object::{Owner, Stored};
 pub use reply::{Body, JSON, ListBody, Reply, Response, TEXT};
-pub use request::{BODY_LIMIT, Form, IncludeObject, Prepared, Request, prepare};
+pub use request::{BODY_LIMIT, Form, IncludeObject, Label, Prepared, Request, prepare};
 pub use resources::{KINDS, Kind, KindInfo, Subresource};
 pub use watch::{Pulled, WatchCursor};
 
@@ -130,6 +130,11 @@ impl ApiServer {
     /// which a reader lists again.
     pub fn events(&self, kind: Kind, position: u64, limit: usize) -> Option<Vec<Event>> {
         self.store.log(kind).read(position, limit)
+    }
+
+    /// Forgets all events, as a compaction does: every open watch ends with 410.
+    pub fn forget_events(&mut self) {
+        self.store.forget_events();
     }
 
     /// Finds a stored object; `namespace` is empty for cluster-scoped kinds.

@@ -62,8 +62,18 @@ pub enum IncludeObject {
 #[derive(Debug)]
 pub struct Prepared {
     pub(crate) call: Result<Call>,
-    verb: &'static str,
-    resource: &'static str,
+    label: Label,
+}
+
+/// What a request is counted as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Label {
+    /// Verb, such as `create`; `other` for paths without a resource.
+    pub verb: &'static str,
+    /// Resource, such as `pods`; empty for paths without one.
+    pub resource: &'static str,
+    /// What of the resource, such as `status`; empty for the resource itself.
+    pub subresource: &'static str,
 }
 
 /// What is asked.
@@ -107,9 +117,9 @@ pub(crate) struct Target {
 }
 
 impl Prepared {
-    /// Verb and resource for counters: `("create", "pods")`.
-    pub const fn label(&self) -> (&'static str, &'static str) {
-        (self.verb, self.resource)
+    /// What the request is counted as.
+    pub const fn label(&self) -> Label {
+        self.label
     }
 }
 
@@ -122,16 +132,16 @@ impl Target {
 
 /// Routes and decodes a request. Needs no server: a shell calls this before taking its lock.
 pub fn prepare(request: Request<'_>) -> Prepared {
-    let mut labels = ("other", "");
-    let call = route(request, &mut labels);
-    Prepared {
-        call,
-        verb: labels.0,
-        resource: labels.1,
-    }
+    let mut label = Label {
+        verb: "other",
+        resource: "",
+        subresource: "",
+    };
+    let call = route(request, &mut label);
+    Prepared { call, label }
 }
 
-fn route(request: Request<'_>, labels: &mut (&'static str, &'static str)) -> Result<Call> {
+fn route(request: Request<'_>, label: &mut Label) -> Result<Call> {
     let decoded = query::decode(request.path, false);
     let mut segments: Vec<&str> = decoded.split('/').filter(|part| !part.is_empty()).collect();
     let (group, version) = match segments.as_slice() {
@@ -154,12 +164,13 @@ fn route(request: Request<'_>, labels: &mut (&'static str, &'static str)) -> Res
         segments.remove(0);
     }
     let place = locate(group, version, &segments)?;
-    labels.1 = place.kind.info().plural;
+    label.resource = place.kind.info().plural;
+    label.subresource = place.subresource.map_or("", |subresource| subresource.name);
     if request.body.len() > BODY_LIMIT {
         let message = format!("Request entity too large: limit is {BODY_LIMIT}");
         return Err(ApiError::new(413, "RequestEntityTooLarge", message));
     }
-    call(request, place, legacy_watch, &mut labels.0)
+    call(request, place, legacy_watch, &mut label.verb)
 }
 
 fn fixed(request: Request<'_>, path: &str) -> Result<Call> {

@@ -72,6 +72,13 @@ impl Store {
         &self.shelf(kind).log
     }
 
+    /// Forgets the events of all kinds.
+    pub(crate) fn forget_events(&mut self) {
+        for shelf in &mut self.shelves {
+            shelf.log.forget();
+        }
+    }
+
     /// Objects of a namespace (all if empty) in key order, those after key `after` only.
     pub(crate) fn range<'a>(
         &'a self,

@@ -86,7 +86,6 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
     let options = ClusterOptions {
         port: args.port,
         seed: args.seed,
-        log_capacity: None,
         kubelet: KubeletOptions {
             default_duration: args.pod_duration,
             default_exit_code: args.pod_exit_code,
@@ -94,6 +93,7 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
             seed: args.seed,
             ..KubeletOptions::with_nodes(args.nodes)
         },
+        ..ClusterOptions::default()
     };
     let cluster = EmbeddedCluster::start(options)
         .await

@@ -7,7 +7,7 @@
 
 mod nodes;
 
-use std::{io, path::Path};
+use std::{io, path::Path, time::Duration};
 
 use tokio::task::JoinHandle;
 
@@ -25,6 +25,9 @@ pub struct ClusterOptions {
     pub seed: u64,
     /// Events kept per kind; a watch that is further behind gets 410. None: the server's default.
     pub log_capacity: Option<usize>,
+    /// How much longer each call over HTTP takes: an imitation of a slow server. The hollow nodes
+    /// do not notice.
+    pub call_latency: Duration,
     /// How the hollow nodes behave.
     pub kubelet: KubeletOptions,
 }
@@ -35,6 +38,7 @@ impl Default for ClusterOptions {
             port: 0,
             seed: 1,
             log_capacity: None,
+            call_latency: Duration::ZERO,
             kubelet: KubeletOptions::with_nodes(3),
         }
     }
@@ -58,12 +62,14 @@ impl EmbeddedCluster {
             port,
             seed,
             log_capacity,
+            call_latency,
             kubelet,
         } = options;
         let server = serve::start(ServeOptions {
             port,
             seed,
             log_capacity,
+            call_latency,
         })
         .await?;
         let nodes = tokio::spawn(nodes::run(server.api(), kubelet));

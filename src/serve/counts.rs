@@ -1,10 +1,12 @@
 //! Counters of requests.
 //!
-//! Responsible for: counting by verb, resource and status code. Must not: export metrics.
+//! Responsible for: counting by what was asked and status code. Must not: export metrics.
 
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
+
+use crate::apiserver::Label;
 
 /// How often one kind of request was answered with one code.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,6 +15,8 @@ pub struct RequestCount {
     pub verb: &'static str,
     /// Resource, such as `pods`; empty for paths without one.
     pub resource: &'static str,
+    /// What of the resource, such as `status`; empty for the resource itself.
+    pub subresource: &'static str,
     /// HTTP status code.
     pub code: u16,
     /// How often.
@@ -21,12 +25,12 @@ pub struct RequestCount {
 
 /// All counters.
 #[derive(Debug, Default)]
-pub(super) struct RequestCounts(Mutex<BTreeMap<(&'static str, &'static str, u16), u64>>);
+pub(super) struct RequestCounts(Mutex<BTreeMap<(Label, u16), u64>>);
 
 impl RequestCounts {
     /// Counts one answer.
-    pub(super) fn add(&self, (verb, resource): (&'static str, &'static str), code: u16) {
-        *self.0.lock().entry((verb, resource, code)).or_default() += 1;
+    pub(super) fn add(&self, label: Label, code: u16) {
+        *self.0.lock().entry((label, code)).or_default() += 1;
     }
 
     /// The counters now.
@@ -34,9 +38,10 @@ impl RequestCounts {
         let counts = self.0.lock();
         counts
             .iter()
-            .map(|(&(verb, resource, code), &count)| RequestCount {
-                verb,
-                resource,
+            .map(|(&(label, code), &count)| RequestCount {
+                verb: label.verb,
+                resource: label.resource,
+                subresource: label.subresource,
                 code,
                 count,
             })

@@ -2,7 +2,7 @@
 //!
 //! Responsible for: accepting, reading bodies, headers. Must not: know the API's rules.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header, request::Parts};
@@ -24,6 +24,7 @@ use crate::apiserver::{BODY_LIMIT, JSON, Reply, Request, prepare};
 pub(super) async fn accept(
     listener: TcpListener,
     api: Arc<SharedApi>,
+    latency: Duration,
     mut stopped: watch::Receiver<bool>,
 ) {
     loop {
@@ -33,22 +34,39 @@ pub(super) async fn accept(
         };
         match accepted {
             Ok((stream, _)) => {
-                tokio::spawn(connection(stream, Arc::clone(&api), stopped.clone()));
+                tokio::spawn(connection(
+                    stream,
+                    Arc::clone(&api),
+                    latency,
+                    stopped.clone(),
+                ));
             }
             Err(error) => {
                 tracing::warn!(%error, "accepting a connection failed");
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+                tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }
     }
 }
 
-async fn connection(stream: TcpStream, api: Arc<SharedApi>, mut stopped: watch::Receiver<bool>) {
+async fn connection(
+    stream: TcpStream,
+    api: Arc<SharedApi>,
+    latency: Duration,
+    mut stopped: watch::Receiver<bool>,
+) {
     // Small answers must not wait for a full packet.
     let _ = stream.set_nodelay(true);
     let for_requests = stopped.clone();
-    let service =
-        service_fn(move |request| answer(request, Arc::clone(&api), for_requests.clone()));
+    let service = service_fn(move |request| {
+        let answer = answer(request, Arc::clone(&api), for_requests.clone());
+        async move {
+            if !latency.is_zero() {
+                tokio::time::sleep(latency).await;
+            }
+            answer.await
+        }
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .serve_connection(TokioIo::new(stream), service);

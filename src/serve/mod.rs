@@ -13,7 +13,7 @@ mod shared;
 pub use counts::RequestCount;
 pub use shared::SharedApi;
 
-use std::{io, net::Ipv4Addr, sync::Arc};
+use std::{io, net::Ipv4Addr, sync::Arc, time::Duration};
 
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
@@ -26,6 +26,8 @@ pub struct ServeOptions {
     pub seed: u64,
     /// Events kept per kind; a watch that is further behind gets 410. None: the server's default.
     pub log_capacity: Option<usize>,
+    /// How much longer each call takes: an imitation of a slow server. Watches only start later.
+    pub call_latency: Duration,
 }
 
 /// A running server; [`ServerHandle::shutdown`] ends it.
@@ -44,7 +46,12 @@ pub async fn start(options: ServeOptions) -> io::Result<ServerHandle> {
     let api = Arc::new(SharedApi::new(&options));
     let (stop, stopped) = watch::channel(false);
     let tasks = vec![
-        tokio::spawn(http::accept(listener, Arc::clone(&api), stopped.clone())),
+        tokio::spawn(http::accept(
+            listener,
+            Arc::clone(&api),
+            options.call_latency,
+            stopped.clone(),
+        )),
         tokio::spawn(shared::collect_garbage(Arc::clone(&api), stopped)),
     ];
     Ok(ServerHandle {

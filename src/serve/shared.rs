@@ -75,6 +75,13 @@ impl SharedApi {
         self.server.lock().events(kind, position, limit)
     }
 
+    /// Forgets all events, as a compaction does: every open watch ends with 410.
+    pub fn forget_events(&self) {
+        let mut server = self.server.lock();
+        server.forget_events();
+        self.publish_and_unlock(server, true);
+    }
+
     /// All objects of a kind, and the log position from which later changes are read.
     pub fn objects(&self, kind: Kind) -> (Vec<Arc<Stored>>, u64) {
         let server = self.server.lock();
