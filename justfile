@@ -35,7 +35,8 @@ bench:
 
 # A load scenario on the embedded cluster: just load indexed 100000
 load scenario="indexed" size="10000":
-    cargo run --release -p lakh-loadtest -- {{scenario}} --size {{size}}
+    cargo build --release --workspace
+    target/release/lakh-loadtest {{scenario}} --size {{size}}
 
 # Licences, advisories and sources of dependencies.
 deny:

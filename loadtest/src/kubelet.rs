@@ -1,8 +1,9 @@
 //! Hollow nodes on any cluster: drives the hollow kubelet over HTTP.
 //!
 //! Registers the nodes, follows the Pods of all namespaces, and sends what the kubelet says of
-//! them, many writes at once. A signal ends the process: the kubelet keeps nothing that the next
-//! one would not find in the cluster, nodes included.
+//! them, many writes at once. A Pod that went unseen is found gone by the next write to it. A
+//! signal ends the process: the kubelet keeps nothing that the next one would not find in the
+//! cluster, nodes included.
 //!
 //! Must not: hold rules of Pods' lives (`lakh::kubelet`). There are no heartbeats, so this is for
 //! clusters without a node lifecycle controller, which would evict the Pods of silent nodes.
@@ -13,20 +14,18 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use futures::StreamExt as _;
 use lakh::{
-    cluster::{self, Client, Lines, Patch},
-    kubelet::{
-        Action, Kubelet, KubeletOptions, PodChange, PodWrite, node_objects, parse_go_duration,
-    },
+    cluster::{self, Client, Patch},
+    kubelet::{Action, Kubelet, KubeletOptions, PodChange, PodWrite, node_objects},
     model::Time,
-    wire::{ApiError, ErrorKind, WatchEvent, decode_list_page, decode_watch_line, paths},
+    wire::{ApiError, ErrorKind, paths},
 };
 use serde_json::Value;
-use tokio::{
-    sync::mpsc,
-    task::JoinSet,
-    time::{sleep, timeout},
+use tokio::{sync::mpsc, task::JoinSet, time::sleep};
+
+use crate::{
+    follow::{News, follow},
+    scenario::duration,
 };
 
 #[derive(Debug, clap::Args)]
@@ -49,26 +48,6 @@ pub(crate) struct Args {
     max_in_flight: usize,
 }
 
-/// Objects per page of a list.
-const PAGE_SIZE: u32 = 500;
-
-/// How long the server is asked to keep a watch open: each end means a list of everything.
-const WATCH_SECONDS: u64 = 3600;
-
-/// A watch that says nothing for so long is dead: there is a bookmark each minute.
-const SILENCE: Duration = Duration::from_secs(150);
-
-/// How long to wait after a failed list or watch.
-const PAUSE: Duration = Duration::from_secs(1);
-
-/// What is new about a Pod.
-enum News {
-    /// It is like this.
-    Applied(String),
-    /// It is gone; this was its last version.
-    Deleted(String),
-}
-
 /// Keeps the hollow nodes alive, for ever.
 pub(crate) async fn run(args: Args) -> Result<(), Box<dyn Error>> {
     let client = cluster::connect(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
@@ -80,7 +59,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Box<dyn Error>> {
     register(&client, &options, clock.now()).await?;
     // Bounded: a server that is faster than this kubelet has to wait.
     let (sender, mut news) = mpsc::channel(16);
-    tokio::spawn(follow(client.clone(), sender));
+    tokio::spawn(follow(client.clone(), paths::pods(None), sender));
 
     let mut kubelet = Kubelet::new(options);
     let mut in_flight = JoinSet::new();
@@ -151,82 +130,6 @@ async fn perform(client: Client, write: PodWrite) -> (PodWrite, u16) {
     (write, code)
 }
 
-/// Lists and watches all Pods, for as long as somebody listens. However a watch ends, a new list
-/// follows; a Pod that went in between is found gone by the next write to it.
-async fn follow(client: Client, news: mpsc::Sender<Vec<News>>) {
-    while !news.is_closed() {
-        let followed = match list(&client, &news).await {
-            Ok(version) => watch(&client, &news, &version).await,
-            Err(error) => Err(error),
-        };
-        if let Err(error) = followed {
-            eprintln!("Pods are listed anew: {error}");
-            sleep(PAUSE).await;
-        }
-    }
-}
-
-/// Tells of all Pods there are; gives the version that the list shows.
-async fn list(client: &Client, news: &mpsc::Sender<Vec<News>>) -> Result<String, ApiError> {
-    let mut token = String::new();
-    loop {
-        let path = format!("{}?limit={PAGE_SIZE}&continue={token}", paths::pods(None));
-        let body = client.get(&path).await?;
-        let page = decode_list_page(&body).map_err(odd)?;
-        let pods = page.items.iter();
-        tell(
-            news,
-            pods.map(|pod| News::Applied(pod.get().to_owned()))
-                .collect(),
-        )
-        .await;
-        token = page.metadata.continue_token;
-        if token.is_empty() {
-            return Ok(page.metadata.resource_version);
-        }
-    }
-}
-
-/// Tells of all changes after a version, until the watch ends.
-async fn watch(
-    client: &Client,
-    news: &mpsc::Sender<Vec<News>>,
-    version: &str,
-) -> Result<(), ApiError> {
-    let path = format!(
-        "{}?watch=true&allowWatchBookmarks=true&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}",
-        paths::pods(None)
-    );
-    let mut pieces = client.watch(&path).await?;
-    let mut lines = Lines::default();
-    loop {
-        let piece = timeout(SILENCE, pieces.next()).await;
-        let Some(piece) = piece.map_err(|_| ApiError::no_answer("the watch went silent"))? else {
-            return Ok(());
-        };
-        let mut heard = Vec::new();
-        lines.push(&piece?, |line| {
-            match decode_watch_line(line).map_err(odd)? {
-                WatchEvent::Applied(pod) => heard.push(News::Applied(pod.to_owned())),
-                WatchEvent::Deleted(pod) => heard.push(News::Deleted(pod.to_owned())),
-                WatchEvent::Bookmark(_) => {}
-                WatchEvent::Error(error) => return Err(error),
-            }
-            Ok(())
-        })?;
-        tell(news, heard).await;
-    }
-}
-
-/// Hands news over. That nobody listens any more is seen where the next list would start.
-async fn tell(news: &mpsc::Sender<Vec<News>>, heard: Vec<News>) {
-    let _ = news.send(heard).await;
-}
-
-fn odd(error: serde_json::Error) -> ApiError {
-    ApiError::no_answer(format!("odd answer: {error}"))
-}
-
 /// The time of the wall clock, that never goes back.
 struct Clock {
     started: Instant,
@@ -247,10 +150,4 @@ impl Clock {
     fn now(&self) -> Time {
         self.at_start + self.started.elapsed()
     }
-}
-
-/// Reads a duration as Kubernetes writes it.
-fn duration(text: &str) -> Result<Duration, String> {
-    parse_go_duration(text)
-        .ok_or_else(|| "must be a duration such as 200ms, 10s or 1m30s".to_owned())
 }

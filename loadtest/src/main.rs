@@ -1,18 +1,34 @@
-//! Measures lakh under load on the embedded cluster, and brings hollow nodes to any other cluster.
+//! Measures lakh and other Job controllers under load, reports it, compares reports; brings hollow
+//! nodes to any cluster.
+//!
+//! Read first: `scenario` (what can be run), `run` (how), `seen` (what is measured and where),
+//! `report` (what is told).
 
+mod child;
+mod drive;
+mod follow;
 mod kubelet;
-mod load;
+mod latency;
+mod metrics;
 mod process;
+mod report;
+mod run;
+mod sampler;
 mod scenario;
+mod seen;
+mod target;
+mod write;
 
-use std::error::Error;
+use std::{error::Error, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
 use scenario::Scenario;
 
-/// Load scenarios for lakh on the embedded cluster, and hollow nodes for any other cluster.
+/// Load scenarios and their reports for lakh and other Job controllers, and hollow nodes for any
+/// cluster.
 #[derive(Debug, Parser)]
+#[command(version, max_term_width = 100)]
 struct Args {
     #[command(subcommand)]
     command: Command,
@@ -22,19 +38,45 @@ struct Args {
 enum Command {
     #[command(flatten)]
     Load(Scenario),
+    /// Put two reports side by side, with ratios.
+    Compare(report::CompareArgs),
     /// Give the Pods of a cluster their lives, on nodes that run nothing; until interrupted.
     Kubelet(kubelet::Args),
+    /// The process behind the scenario `writer`.
+    #[command(hide = true)]
+    Write(write::Args),
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let args = Args::parse();
-    let runtime = tokio::runtime::Runtime::new()?;
-    match args.command {
-        Command::Load(scenario) => {
-            let report = runtime.block_on(load::run(&scenario))?;
-            println!("{report:#}");
-            Ok(())
+fn main() -> ExitCode {
+    match run(Args::parse().command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("lakh-loadtest: {error}");
+            ExitCode::from(2)
         }
-        Command::Kubelet(args) => runtime.block_on(kubelet::run(args)),
+    }
+}
+
+fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
+    let runtime = tokio::runtime::Runtime::new()?;
+    match command {
+        Command::Load(scenario) => {
+            let report = runtime.block_on(run::run(&scenario))?;
+            let page = report.write(&scenario.load().out)?;
+            println!("{report}\n{}", page.display());
+            Ok(ExitCode::from(u8::from(!report.is_good())))
+        }
+        Command::Compare(args) => {
+            println!("{}", report::compare(&args)?);
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Kubelet(args) => {
+            runtime.block_on(kubelet::run(args))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Write(args) => {
+            runtime.block_on(write::run(args))?;
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }

@@ -1,10 +1,17 @@
-//! The scenarios: which Jobs are created.
+//! The scenarios: what they are called, what can be set, which Jobs they are made of.
+//!
+//! What happens to the Jobs while they run is told in `drive`.
 
-use clap::Subcommand;
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, Subcommand, ValueEnum};
+use lakh::kubelet::parse_go_duration;
 use serde_json::{Value, json};
 
+use crate::process::Process;
+
 /// What to run.
-#[derive(Clone, Copy, Debug, Subcommand)]
+#[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Scenario {
     /// One Indexed Job.
     Indexed(Load),
@@ -12,66 +19,235 @@ pub(crate) enum Scenario {
     NonIndexed(Load),
     /// As many Jobs as Pods, one Pod each.
     SmallJobs(Load),
+    /// One Indexed Job with backoffLimitPerIndex; the first try of each of its first tenth of
+    /// indexes fails.
+    PerIndexFailures(Load),
+    /// One Indexed Job that is suspended when all its Pods run, and resumed when they are gone.
+    SuspendResume(Load),
+    /// One Indexed Job, while all watches end with 410 twice a second. Embedded cluster only.
+    RelistStorms(Load),
+    /// One Indexed Job against a server that takes 5 ms longer for each call, or --call-latency.
+    /// Embedded cluster only.
+    SlowServer(Load),
+    /// One Indexed Job that is deleted when all its Pods run; over when nothing is left of it.
+    DeleteFullJob(Load),
+    /// One Indexed Job in full flight, and beside it a new Job of one Pod every 250 ms.
+    Fairness(Load),
+    /// No controller: creates the Pods of one Indexed Job, takes the finalizer off each at once,
+    /// and does nothing else. What the cluster can do at most.
+    Writer(Load),
 }
 
-/// How much of it.
-#[derive(Clone, Copy, Debug, clap::Args)]
+/// How much of it, where, and with which controller.
+#[derive(Args, Clone, Debug)]
 pub(crate) struct Load {
     /// How many Pods there shall be, all told.
-    #[arg(long, default_value_t = 10_000)]
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub(crate) size: u32,
-    /// How many Pods of a Job may be active at once; default: all.
-    #[arg(long)]
-    parallelism: Option<u32>,
-    /// Writes that the controller may have under way at once.
-    #[arg(long, default_value_t = 64)]
+    /// How many Pods of a Job may be active at once. Default: all.
+    #[arg(long, value_name = "N")]
+    pub(crate) parallelism: Option<u32>,
+    /// Writes that lakh, or the bare writer, may have under way at once.
+    #[arg(long, value_name = "N", default_value_t = 64)]
     pub(crate) max_in_flight: usize,
+    /// How long a Pod's containers run.
+    #[arg(long, value_name = "D", default_value = "0s", value_parser = duration)]
+    pub(crate) pod_duration: Duration,
+    /// How much longer each call to the embedded API server takes.
+    #[arg(long, value_name = "D", value_parser = duration, conflicts_with = "kubeconfig")]
+    call_latency: Option<Duration>,
+    /// Run on this cluster instead of an embedded one, in a namespace of its own.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Whose work is measured: lakh, started here as a process of its own, or another controller
+    /// that is at work on the cluster already.
+    #[arg(long, value_enum, default_value_t = Who::Lakh)]
+    pub(crate) controller: Who,
+    /// The lakh binary. Default: the one beside this program.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) lakh: Option<PathBuf>,
+    /// Another flag for lakh, such as --controller-flag=--qps=1000; may be given more than once.
+    #[arg(
+        long = "controller-flag",
+        value_name = "FLAG",
+        allow_hyphen_values = true
+    )]
+    pub(crate) controller_flags: Vec<String>,
+    /// The external controller's process, to be measured.
+    #[arg(long, value_name = "PID")]
+    pub(crate) controller_pid: Option<u32>,
+    /// Another process to be measured, such as kube-apiserver=4711; may be given more than once.
+    #[arg(long = "process", value_name = "NAME=PID", value_parser = Process::parse)]
+    pub(crate) processes: Vec<Process>,
+    /// What spec.managedBy of the Jobs says.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) managed_by: Option<String>,
+    /// Time between two samples of the time series.
+    #[arg(long, value_name = "D", default_value = "200ms", value_parser = duration)]
+    pub(crate) sample_period: Duration,
+    /// How long the run may take; then it is reported as it is.
+    #[arg(long, value_name = "D", default_value = "30m", value_parser = duration)]
+    pub(crate) timeout: Duration,
+    /// Where to write report.html, report.json and history.jsonl.
+    #[arg(long, value_name = "DIR", default_value = "target/load")]
+    pub(crate) out: PathBuf,
 }
 
+/// Whose work is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Who {
+    /// lakh, started by this program.
+    Lakh,
+    /// Somebody else, at work already.
+    External,
+}
+
+/// The name of the one large Job.
+pub(crate) const MAIN_JOB: &str = "load";
+
+/// The annotation that tells hollow nodes how long a Pod runs.
+pub(crate) const DURATION: &str = "sim.lakh.dev/duration";
+
+/// The latency of `slow-server`, unless it is said.
+const SLOW_CALL: Duration = Duration::from_millis(5);
+
+/// Longer than any scenario waits for its Job to be full.
+const FOR_EVER: Duration = Duration::from_secs(24 * 3600);
+
 impl Scenario {
+    /// The name as it is typed.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Indexed(_) => "indexed",
             Self::NonIndexed(_) => "non-indexed",
             Self::SmallJobs(_) => "small-jobs",
+            Self::PerIndexFailures(_) => "per-index-failures",
+            Self::SuspendResume(_) => "suspend-resume",
+            Self::RelistStorms(_) => "relist-storms",
+            Self::SlowServer(_) => "slow-server",
+            Self::DeleteFullJob(_) => "delete-full-job",
+            Self::Fairness(_) => "fairness",
+            Self::Writer(_) => "writer",
         }
     }
 
-    pub(crate) fn load(&self) -> Load {
+    /// What was set.
+    pub(crate) fn load(&self) -> &Load {
         match self {
-            Self::Indexed(load) | Self::NonIndexed(load) | Self::SmallJobs(load) => *load,
+            Self::Indexed(load)
+            | Self::NonIndexed(load)
+            | Self::SmallJobs(load)
+            | Self::PerIndexFailures(load)
+            | Self::SuspendResume(load)
+            | Self::RelistStorms(load)
+            | Self::SlowServer(load)
+            | Self::DeleteFullJob(load)
+            | Self::Fairness(load)
+            | Self::Writer(load) => load,
         }
     }
 
-    /// The Jobs, which have the wanted number of Pods together.
+    /// Why it cannot be run like this, if so.
+    pub(crate) fn objection(&self) -> Option<&'static str> {
+        let load = self.load();
+        let embedded_only = matches!(self, Self::RelistStorms(_) | Self::SlowServer(_));
+        if embedded_only && load.kubeconfig.is_some() {
+            return Some("this scenario needs the embedded cluster: no --kubeconfig");
+        }
+        let is_external = load.controller == Who::External;
+        if is_external && load.kubeconfig.is_none() {
+            return Some("an external controller needs a cluster of its own: --kubeconfig PATH");
+        }
+        None
+    }
+
+    /// How much longer each call to the embedded server takes.
+    pub(crate) fn call_latency(&self) -> Duration {
+        let default = match self {
+            Self::SlowServer(_) => SLOW_CALL,
+            _ => Duration::ZERO,
+        };
+        self.load().call_latency.unwrap_or(default)
+    }
+
+    /// How many completions the indexes of the main Job go up to; `None` if it has no indexes.
+    pub(crate) fn indexes(&self) -> Option<u32> {
+        match self {
+            Self::NonIndexed(_) | Self::SmallJobs(_) => None,
+            _ => Some(self.load().size),
+        }
+    }
+
+    /// The Jobs to begin with, which have the wanted number of Pods together.
     pub(crate) fn jobs(&self) -> Vec<Value> {
-        let Load {
-            size, parallelism, ..
-        } = self.load();
-        let parallelism = parallelism.unwrap_or(size);
+        let load = self.load();
+        let mut job = load.job(MAIN_JOB, load.size);
         match self {
-            Self::Indexed(_) => vec![job("load", "Indexed", size, parallelism)],
-            Self::NonIndexed(_) => vec![job("load", "NonIndexed", size, parallelism)],
-            Self::SmallJobs(_) => (0..size)
-                .map(|n| job(&format!("load-{n}"), "NonIndexed", 1, 1))
-                .collect(),
+            Self::SmallJobs(_) => {
+                let names = (0..load.size).map(|n| format!("{MAIN_JOB}-{n}"));
+                return names.map(|name| load.small_job(&name)).collect();
+            }
+            Self::NonIndexed(_) => job["spec"]["completionMode"] = "NonIndexed".into(),
+            Self::PerIndexFailures(_) => {
+                let last = (load.size / 10).max(1) - 1;
+                let annotations = &mut job["spec"]["template"]["metadata"]["annotations"];
+                annotations["sim.lakh.dev/fail-indexes"] = format!("0-{last}").into();
+                annotations["sim.lakh.dev/fail-attempts"] = "1".into();
+                job["spec"]["backoffLimitPerIndex"] = 2.into();
+            }
+            Self::SuspendResume(_) | Self::DeleteFullJob(_) => {
+                let annotations = &mut job["spec"]["template"]["metadata"]["annotations"];
+                annotations[DURATION] = go_duration(FOR_EVER).into();
+            }
+            // Whoever works on Jobs leaves this one alone.
+            Self::Writer(_) => job["spec"]["managedBy"] = "lakh.dev/bare-writer".into(),
+            Self::Indexed(_) | Self::RelistStorms(_) | Self::SlowServer(_) | Self::Fairness(_) => {}
         }
+        vec![job]
     }
 }
 
-fn job(name: &str, mode: &str, completions: u32, parallelism: u32) -> Value {
-    json!({
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name},
-        "spec": {
-            "completionMode": mode,
-            "completions": completions,
-            "parallelism": parallelism,
-            "template": {"spec": {
-                "restartPolicy": "Never",
-                "containers": [{"name": "main", "image": "busybox"}],
-            }},
-        },
-    })
+impl Load {
+    /// A Job of one Pod.
+    pub(crate) fn small_job(&self, name: &str) -> Value {
+        let mut job = self.job(name, 1);
+        job["spec"]["completionMode"] = "NonIndexed".into();
+        job["spec"]["parallelism"] = 1.into();
+        job
+    }
+
+    fn job(&self, name: &str, completions: u32) -> Value {
+        let mut job = json!({
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": name},
+            "spec": {
+                "completionMode": "Indexed",
+                "completions": completions,
+                "parallelism": self.parallelism.unwrap_or(completions),
+                "template": {
+                    "metadata": {"annotations": {DURATION: go_duration(self.pod_duration)}},
+                    "spec": {
+                        "restartPolicy": "Never",
+                        "containers": [{"name": "main", "image": "busybox"}],
+                    },
+                },
+            },
+        });
+        if let Some(manager) = &self.managed_by {
+            job["spec"]["managedBy"] = manager.as_str().into();
+        }
+        job
+    }
+}
+
+/// A duration as Kubernetes writes it, in milliseconds.
+pub(crate) fn go_duration(duration: Duration) -> String {
+    format!("{}ms", duration.as_millis())
+}
+
+/// Reads a duration as Kubernetes writes it.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    parse_go_duration(text)
+        .ok_or_else(|| "must be a duration such as 200ms, 10s or 1m30s".to_owned())
 }

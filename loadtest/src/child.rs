@@ -1,0 +1,120 @@
+//! The measured program as a process of its own: `lakh controller`, or the bare writer.
+//!
+//! Must not: outlive this program's wish; a dropped child is killed.
+
+use std::{
+    error::Error,
+    io::{BufRead as _, BufReader},
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use tokio::time::sleep;
+
+use crate::{metrics, process::Process, scenario::Load};
+
+/// How often to ask whether something has come about.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// A process that was started here.
+#[derive(Debug)]
+pub(crate) struct Running {
+    child: Child,
+    /// Where it tells its metrics, if it does.
+    pub(crate) metrics: Option<SocketAddr>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Running {
+    /// Starts lakh; it is at work once its caches are filled.
+    pub(crate) async fn lakh(load: &Load, kubeconfig: &Path) -> Result<Self, Box<dyn Error>> {
+        let binary = match &load.lakh {
+            Some(path) => path.clone(),
+            None => beside_this_program("lakh")?,
+        };
+        let listen = free_port()?;
+        let child = Command::new(&binary)
+            .arg("controller")
+            .arg("--kubeconfig")
+            .arg(kubeconfig)
+            .args(["--listen", &listen.to_string()])
+            .args(["--max-in-flight", &load.max_in_flight.to_string()])
+            .args(&load.controller_flags)
+            .spawn()
+            .map_err(|error| format!("{}: {error}; build it, or say --lakh", binary.display()))?;
+        let mut running = Self {
+            child,
+            metrics: Some(listen),
+        };
+        loop {
+            if let Some(status) = running.child.try_wait()? {
+                return Err(format!("{} ended early: {status}", binary.display()).into());
+            }
+            let answer = metrics::get(listen, "/readyz").await;
+            if answer.is_ok_and(|(code, _)| code == 200) {
+                return Ok(running);
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Starts this program as the bare writer.
+    pub(crate) fn writer(
+        load: &Load,
+        kubeconfig: &Path,
+        namespace: &str,
+    ) -> Result<Self, Box<dyn Error>> {
+        let child = Command::new(std::env::current_exe()?)
+            .arg("write")
+            .arg("--kubeconfig")
+            .arg(kubeconfig)
+            .args(["--namespace", namespace])
+            .args(["--size", &load.size.to_string()])
+            .args(["--max-in-flight", &load.max_in_flight.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        Ok(Self {
+            child,
+            metrics: None,
+        })
+    }
+
+    /// The process, to be measured.
+    pub(crate) fn process(&self, name: &str) -> Process {
+        Process {
+            name: name.to_owned(),
+            pid: self.child.id(),
+        }
+    }
+
+    /// Waits until the bare writer says that it has written all; it then waits to be ended, so
+    /// that it can still be measured.
+    pub(crate) async fn written(&mut self) -> Result<(), Box<dyn Error>> {
+        let said = self.child.stdout.take().ok_or("it was asked before")?;
+        let mut line = String::new();
+        let read = move || BufReader::new(said).read_line(&mut line).map(|_| line);
+        match tokio::task::spawn_blocking(read).await??.trim() {
+            crate::write::DONE => Ok(()),
+            _ => Err("the bare writer failed".into()),
+        }
+    }
+}
+
+fn beside_this_program(name: &str) -> std::io::Result<PathBuf> {
+    Ok(std::env::current_exe()?.with_file_name(name))
+}
+
+/// A port that was free a moment ago: the child has to be told before it can tell.
+fn free_port() -> std::io::Result<SocketAddr> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
+}

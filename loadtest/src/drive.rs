@@ -1,0 +1,177 @@
+//! What happens in each scenario: Jobs created, and what is done to them while they run.
+//!
+//! Must not: measure. What came of it is seen elsewhere, in `seen`.
+
+use std::{error::Error, time::Duration};
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use lakh::{cluster::Patch, wire::paths};
+use serde_json::{Value, json};
+use tokio::time::{MissedTickBehavior, interval, sleep};
+
+use crate::{
+    child::Running,
+    report::Phase,
+    scenario::{DURATION, MAIN_JOB, Scenario, go_duration},
+    seen::Seen,
+    target::Target,
+};
+
+/// Creations of Jobs under way at once: as many as one impatient user might have.
+const JOBS_AT_ONCE: usize = 16;
+
+/// Time between two storms.
+const STORM_EVERY: Duration = Duration::from_millis(500);
+
+/// Time between two new small Jobs beside the giant.
+const SMALL_JOB_EVERY: Duration = Duration::from_millis(250);
+
+/// A run under way.
+pub(crate) struct Drive<'a> {
+    pub(crate) scenario: &'a Scenario,
+    pub(crate) target: &'a Target,
+    pub(crate) seen: &'a Seen,
+    /// What is measured, if it was started here.
+    pub(crate) child: Option<&'a mut Running>,
+    /// Parts of the run that are over.
+    pub(crate) phases: &'a mut Vec<Phase>,
+}
+
+type Done = Result<(), Box<dyn Error>>;
+
+impl Drive<'_> {
+    /// Runs the scenario to its end.
+    pub(crate) async fn run(mut self) -> Done {
+        let jobs = self.scenario.jobs();
+        let count = jobs.len() as u32;
+        if !matches!(self.scenario, Scenario::Writer(_)) {
+            create(self.target, jobs).await?;
+        }
+        match self.scenario {
+            Scenario::Indexed(_)
+            | Scenario::NonIndexed(_)
+            | Scenario::SmallJobs(_)
+            | Scenario::PerIndexFailures(_)
+            | Scenario::SlowServer(_) => self.until_ended(count).await,
+            Scenario::SuspendResume(_) => self.suspend_and_resume().await?,
+            Scenario::RelistStorms(_) => self.storms().await,
+            Scenario::DeleteFullJob(_) => self.delete_when_full().await?,
+            Scenario::Fairness(_) => self.small_jobs_beside_a_giant().await?,
+            Scenario::Writer(_) => {
+                let writer = self
+                    .child
+                    .as_mut()
+                    .ok_or("the bare writer was not started")?;
+                writer.written().await?;
+            }
+        }
+        self.phase_over("to the end");
+        Ok(())
+    }
+
+    async fn until_ended(&self, jobs: u32) {
+        let ended = |counts: crate::seen::Counts| counts.complete + counts.failed_jobs >= jobs;
+        self.seen.until(ended).await;
+    }
+
+    async fn until_full(&mut self) {
+        let load = self.scenario.load();
+        let full = load.parallelism.unwrap_or(load.size).min(load.size);
+        self.seen.until(|counts| counts.active >= full).await;
+        self.phase_over("filling");
+    }
+
+    async fn suspend_and_resume(&mut self) -> Done {
+        self.until_full().await;
+        self.patch(json!({"spec": {"suspend": true}})).await?;
+        let idle = |counts: crate::seen::Counts| counts.suspended == 1 && counts.active == 0;
+        self.seen.until(idle).await;
+        self.phase_over("suspending");
+        let duration = go_duration(self.scenario.load().pod_duration);
+        let template = json!({"metadata": {"annotations": {DURATION: duration}}});
+        let resumed = json!({"spec": {"suspend": false, "template": template}});
+        // The status that says that no Pod is active may be some moments behind the Pods.
+        while let Err(error) = self.patch(resumed.clone()).await {
+            if !error.to_string().contains("immutable") {
+                return Err(error);
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+        self.until_ended(1).await;
+        Ok(())
+    }
+
+    async fn storms(&self) {
+        let storms = async {
+            loop {
+                sleep(STORM_EVERY).await;
+                self.target.expire_watches();
+            }
+        };
+        tokio::select! {
+            () = self.until_ended(1) => {}
+            () = storms => {}
+        }
+    }
+
+    async fn delete_when_full(&mut self) -> Done {
+        self.until_full().await;
+        let options = json!({"propagationPolicy": "Background"});
+        let (path, body) = (self.main_job(), options.to_string().into_bytes());
+        self.target.client.delete_with(&path, body).await?;
+        let gone = |counts: crate::seen::Counts| counts.deleted == 1 && counts.present == 0;
+        self.seen.until(gone).await;
+        Ok(())
+    }
+
+    async fn small_jobs_beside_a_giant(&mut self) -> Done {
+        let load = self.scenario.load();
+        let tenth = load.size / 10;
+        self.seen.until(|counts| counts.created >= tenth).await;
+        self.phase_over("to full flight");
+        let mut ticks = interval(SMALL_JOB_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut jobs = 1;
+        // The giant's Pods outnumber all others: it is over when as many have been counted.
+        while self.seen.counts().counted < load.size {
+            ticks.tick().await;
+            let job = load.small_job(&format!("{MAIN_JOB}-small-{jobs}"));
+            create(self.target, vec![job]).await?;
+            jobs += 1;
+        }
+        self.until_ended(jobs).await;
+        Ok(())
+    }
+
+    async fn patch(&self, patch: Value) -> Done {
+        let (path, body) = (self.main_job(), patch.to_string().into_bytes());
+        self.target.client.patch(&path, Patch::Merge, body).await?;
+        Ok(())
+    }
+
+    fn main_job(&self) -> String {
+        paths::job(&self.target.namespace, MAIN_JOB)
+    }
+
+    fn phase_over(&mut self, name: &str) {
+        let begun: f64 = self.phases.iter().map(|phase| phase.seconds).sum();
+        self.phases.push(Phase {
+            name: name.to_owned(),
+            seconds: self.seen.started().elapsed().as_secs_f64() - begun,
+        });
+    }
+}
+
+/// Creates Jobs.
+pub(crate) async fn create(target: &Target, jobs: Vec<Value>) -> Done {
+    let path = paths::jobs(Some(&target.namespace));
+    let created = jobs.into_iter().map(|job| {
+        let body = job.to_string().into_bytes();
+        target.client.create(&path, body)
+    });
+    stream::iter(created)
+        .buffer_unordered(JOBS_AT_ONCE)
+        .try_for_each(async |_| Ok(()))
+        .await?;
+    Ok(())
+}

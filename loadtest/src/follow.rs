@@ -1,0 +1,117 @@
+//! Follows a kind of any API server over HTTP: lists it and watches it, for as long as somebody
+//! listens.
+//!
+//! However a watch ends, a new list follows. Must not: read the objects.
+
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use lakh::{
+    cluster::{Client, Lines},
+    wire::{ApiError, WatchEvent, decode_list_page, decode_watch_line},
+};
+use tokio::{
+    sync::mpsc,
+    time::{sleep, timeout},
+};
+
+/// Objects per page of a list.
+const PAGE_SIZE: u32 = 500;
+
+/// How long the server is asked to keep a watch open: each end means a list of everything.
+const WATCH_SECONDS: u64 = 3600;
+
+/// A watch that says nothing for so long is dead: there is a bookmark each minute.
+const SILENCE: Duration = Duration::from_secs(150);
+
+/// How long to wait after a failed list or watch.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What is new about an object.
+pub(crate) enum News {
+    /// It is like this.
+    Applied(String),
+    /// It is gone; this was its last version.
+    Deleted(String),
+}
+
+/// Lists and watches what is at `path`. An object that went between a watch and the next list is
+/// not told of.
+pub(crate) async fn follow(client: Client, path: String, news: mpsc::Sender<Vec<News>>) {
+    while !news.is_closed() {
+        let followed = match list(&client, &path, &news).await {
+            Ok(version) => watch(&client, &path, &news, &version).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = followed {
+            eprintln!("{path} is listed anew: {error}");
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+/// Tells of all objects there are; gives the version that the list shows.
+async fn list(
+    client: &Client,
+    path: &str,
+    news: &mpsc::Sender<Vec<News>>,
+) -> Result<String, ApiError> {
+    let mut token = String::new();
+    loop {
+        let page = format!("{path}?limit={PAGE_SIZE}&continue={token}");
+        let body = client.get(&page).await?;
+        let page = decode_list_page(&body).map_err(odd)?;
+        let objects = page.items.iter();
+        tell(
+            news,
+            objects
+                .map(|object| News::Applied(object.get().to_owned()))
+                .collect(),
+        )
+        .await;
+        token = page.metadata.continue_token;
+        if token.is_empty() {
+            return Ok(page.metadata.resource_version);
+        }
+    }
+}
+
+/// Tells of all changes after a version, until the watch ends.
+async fn watch(
+    client: &Client,
+    path: &str,
+    news: &mpsc::Sender<Vec<News>>,
+    version: &str,
+) -> Result<(), ApiError> {
+    let path = format!(
+        "{path}?watch=true&allowWatchBookmarks=true&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}"
+    );
+    let mut pieces = client.watch(&path).await?;
+    let mut lines = Lines::default();
+    loop {
+        let piece = timeout(SILENCE, pieces.next()).await;
+        let Some(piece) = piece.map_err(|_| ApiError::no_answer("the watch went silent"))? else {
+            return Ok(());
+        };
+        let mut heard = Vec::new();
+        lines.push(&piece?, |line| {
+            match decode_watch_line(line).map_err(odd)? {
+                WatchEvent::Applied(object) => heard.push(News::Applied(object.to_owned())),
+                WatchEvent::Deleted(object) => heard.push(News::Deleted(object.to_owned())),
+                WatchEvent::Bookmark(_) => {}
+                WatchEvent::Error(error) => return Err(error),
+            }
+            Ok(())
+        })?;
+        tell(news, heard).await;
+    }
+}
+
+/// Hands news over. That nobody listens any more is seen where the next list would start.
+async fn tell(news: &mpsc::Sender<Vec<News>>, heard: Vec<News>) {
+    let _ = news.send(heard).await;
+}
+
+fn odd(error: serde_json::Error) -> ApiError {
+    ApiError::no_answer(format!("odd answer: {error}"))
+}

@@ -1,0 +1,105 @@
+//! Latencies: kept one by one, told as percentiles.
+
+use serde::{Deserialize, Serialize};
+
+/// Latencies that were measured, in the order in which they came.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Latencies {
+    /// In milliseconds. Four bytes each: there may be a million.
+    millis: Vec<f32>,
+}
+
+/// What is told of latencies; all in milliseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Distribution {
+    /// How many there are.
+    pub(crate) count: usize,
+    /// Half of them are at most this.
+    pub(crate) p50: f64,
+    /// Nine of ten are at most this.
+    pub(crate) p90: f64,
+    /// All but one of a hundred are at most this.
+    pub(crate) p99: f64,
+    /// None is more than this.
+    pub(crate) max: f64,
+    /// The percentiles from 0 to 100, for a curve; empty if there are no latencies.
+    pub(crate) percentiles: Vec<f64>,
+}
+
+impl Latencies {
+    /// Adds one.
+    pub(crate) fn push(&mut self, latency: std::time::Duration) {
+        self.millis.push(latency.as_secs_f32() * 1000.0);
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.millis.len()
+    }
+
+    /// What there is to tell of those from the `first` on.
+    pub(crate) fn since(&self, first: usize) -> Distribution {
+        let mut sorted = self.millis[first.min(self.millis.len())..].to_vec();
+        sorted.sort_unstable_by(f32::total_cmp);
+        let at = |percent: f64| percentile(&sorted, percent);
+        let percentiles = if sorted.is_empty() {
+            Vec::new()
+        } else {
+            (0..=100).map(|percent| at(f64::from(percent))).collect()
+        };
+        Distribution {
+            count: sorted.len(),
+            p50: at(50.0),
+            p90: at(90.0),
+            p99: at(99.0),
+            max: at(100.0),
+            percentiles,
+        }
+    }
+}
+
+/// The least of sorted values that so many percent do not exceed, to a hundredth; 0 of none.
+fn percentile(sorted: &[f32], percent: f64) -> f64 {
+    let rank = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
+    let value = sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0.0);
+    (f64::from(value) * 100.0).round() / 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn latencies(millis: impl IntoIterator<Item = u64>) -> Latencies {
+        let mut latencies = Latencies::default();
+        for millis in millis {
+            latencies.push(Duration::from_millis(millis));
+        }
+        latencies
+    }
+
+    #[test]
+    fn percentiles_are_values_that_occurred() {
+        let all = latencies((1..=200).rev()).since(0);
+        assert_eq!((all.count, all.p50, all.p90), (200, 100.0, 180.0));
+        assert_eq!((all.p99, all.max), (198.0, 200.0));
+        assert_eq!((all.percentiles[0], all.percentiles[100]), (1.0, 200.0));
+        assert_eq!(all.percentiles.len(), 101);
+    }
+
+    #[test]
+    fn one_latency_is_every_percentile_and_none_is_none() {
+        let one = latencies([7]).since(0);
+        assert_eq!((one.p50, one.p99, one.max), (7.0, 7.0, 7.0));
+        assert_eq!(latencies([]).since(0), Distribution::default());
+        assert_eq!(latencies([7]).since(5), Distribution::default());
+    }
+
+    #[test]
+    fn a_later_part_is_told_alone() {
+        let latencies = latencies([1000, 1000, 5, 6]);
+        assert_eq!(latencies.since(2).max, 6.0);
+    }
+}

@@ -1,0 +1,56 @@
+//! The page: one file that needs nothing else, for one report or two.
+//!
+//! Style and script are files of their own beside this one; the script draws what the reports, as
+//! JSON in the page, say.
+
+use serde_json::{Value, json};
+
+use super::Report;
+
+/// A page of reports, each with its letter.
+pub(super) fn page(reports: &[(&str, &Report)]) -> Result<String, serde_json::Error> {
+    let mut runs: Vec<Value> = Vec::new();
+    for (letter, report) in reports {
+        let figures = report.figures().into_iter();
+        let figures: Vec<Value> = figures
+            .map(
+                |figure| json!({"name": figure.name, "told": figure.told(), "value": figure.value}),
+            )
+            .collect();
+        runs.push(json!({
+            "letter": letter,
+            "report": serde_json::to_value(report)?,
+            "figures": figures,
+        }));
+    }
+    // Nothing in the data can end the script that it stands in.
+    let data = Value::from(runs).to_string().replace("</", "<\\/");
+    let titles: Vec<String> = reports
+        .iter()
+        .map(|(_, report)| format!("{}, {} Pods", report.scenario, report.settings.size))
+        .collect();
+    let page = include_str!("page.html")
+        .replace("{{title}}", &titles.join(" / "))
+        .replace("{{style}}", include_str!("page.css"))
+        .replace("{{script}}", include_str!("page.js"));
+    // Last: what reports say is not searched for gaps.
+    Ok(page.replace("{{data}}", &data))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::example;
+
+    #[test]
+    fn a_page_needs_nothing_but_itself() {
+        let mut report = example();
+        report.settings.controller_flags = vec!["</script>{{style}}".into()];
+        let page = page(&[("", &report)]).expect("a report is JSON");
+        for outside in ["src=", "href=", "@import", "url(", "fetch("] {
+            assert!(!page.contains(outside), "{outside}");
+        }
+        assert_eq!(page.matches("</script>").count(), 2);
+        assert!(page.contains("<\\/script>{{style}}"));
+    }
+}

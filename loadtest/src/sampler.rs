@@ -1,0 +1,96 @@
+//! The time series: how everything is, some times a second.
+//!
+//! Must not: wait for anybody. What cannot be had in a moment is left out of its sample.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use tokio::{
+    sync::watch,
+    time::{MissedTickBehavior, interval, timeout},
+};
+
+use crate::{
+    metrics,
+    process::{Process, Usage},
+    report::{ProcessSample, Sample, rounded},
+    seen::Seen,
+};
+
+/// What lakh calls its writes that wait or are under way.
+const PENDING: &str = "lakh_writes_pending";
+
+/// How long lakh may take to tell its metrics.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// What is sampled, and how often.
+pub(crate) struct Sampler {
+    pub(crate) seen: Arc<Seen>,
+    pub(crate) processes: Vec<Process>,
+    /// Where lakh tells its metrics.
+    pub(crate) metrics: Option<std::net::SocketAddr>,
+    pub(crate) period: Duration,
+}
+
+impl Sampler {
+    /// Samples until it is told to stop; then once more.
+    pub(crate) async fn run(self, mut stop: watch::Receiver<bool>) -> Vec<Sample> {
+        let mut ticks = interval(self.period.max(Duration::from_millis(10)));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut samples = Vec::new();
+        let mut told = 0;
+        loop {
+            // A sender that is gone means the end, too.
+            let over = tokio::select! {
+                _ = ticks.tick() => false,
+                _ = stop.wait_for(|stop| *stop) => true,
+            };
+            samples.push(self.sample(&mut told).await);
+            if over {
+                return samples;
+            }
+        }
+    }
+
+    async fn sample(&self, told: &mut usize) -> Sample {
+        let writes_pending = self.writes_pending().await;
+        let seconds = self.seen.started().elapsed().as_secs_f64();
+        let (counts, latencies) = {
+            let state = self.seen.lock();
+            let latencies = state.finished_to_counted.since(*told);
+            *told = state.finished_to_counted.len();
+            (state.counts, latencies)
+        };
+        let some = (latencies.count > 0).then_some(());
+        let usages = self.processes.iter().map(|process| {
+            let Usage {
+                cpu_seconds,
+                rss_mib,
+                ..
+            } = process.usage().unwrap_or_default();
+            let sample = ProcessSample {
+                cpu_seconds: rounded(cpu_seconds),
+                rss_mib: rounded(rss_mib),
+            };
+            (process.name.clone(), sample)
+        });
+        Sample {
+            seconds: rounded(seconds),
+            created: counts.created,
+            active: counts.active,
+            succeeded: counts.succeeded,
+            failed: counts.failed,
+            counted: counts.counted,
+            writes_pending,
+            counted_p50_ms: some.map(|()| latencies.p50),
+            counted_p99_ms: some.map(|()| latencies.p99),
+            processes: usages.collect::<BTreeMap<_, _>>(),
+        }
+    }
+
+    async fn writes_pending(&self) -> Option<u64> {
+        let answer = timeout(PATIENCE, metrics::get(self.metrics?, "/metrics")).await;
+        let (_, text) = answer.ok()?.ok()?;
+        let sample = metrics::samples(&text, PENDING).next()?;
+        Some(sample.value.max(0.0) as u64)
+    }
+}

@@ -1,0 +1,472 @@
+//! What the cluster shows of the Jobs and Pods under test, and when.
+//!
+//! Whatever controller is at work, everything is timed here, by the server's own streams of
+//! events: so all are measured by the same rules. A Pod is *finished* when its phase is Succeeded
+//! or Failed, and *counted* when it then no longer carries a finalizer of Job tracking.
+//!
+//! Must not: write anything.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use lakh::{
+    apiserver::{EventType, Kind, Stored},
+    cluster::Client,
+    serve::SharedApi,
+    wire::{COMPLETION_INDEX, paths},
+};
+use serde::Deserialize;
+use tokio::{sync::mpsc, time::sleep};
+
+use crate::{
+    follow::{News, follow},
+    latency::Latencies,
+    scenario::MAIN_JOB,
+};
+
+/// The label that says which Job a Pod belongs to.
+const JOB_NAME: &str = "batch.kubernetes.io/job-name";
+
+/// What finalizers of Job tracking end with, whoever's they are.
+const TRACKING: &str = "/job-tracking";
+
+/// Events taken from the embedded server's log at once.
+const EVENTS_AT_ONCE: usize = 2048;
+
+/// How long events are left to gather, so that reading them stays cheap: the resolution of all
+/// latencies on the embedded cluster.
+const GATHER: Duration = Duration::from_millis(1);
+
+/// How often a wait looks whether it is over.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    started: Instant,
+    state: Mutex<State>,
+}
+
+/// What was seen so far.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) counts: Counts,
+    pub(crate) finished_to_counted: Latencies,
+    pub(crate) created_to_first_pod: Latencies,
+    /// When each index of the main Job succeeded, in seconds from the start; NaN: not yet.
+    pub(crate) index_done: Vec<f32>,
+    pods: HashMap<String, Pod>,
+    jobs: HashMap<String, JobSeen>,
+}
+
+/// How many Pods and Jobs are how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Pods that have ever been.
+    pub(crate) created: u32,
+    /// Pods that are there and have not finished.
+    pub(crate) active: u32,
+    /// Pods that have succeeded.
+    pub(crate) succeeded: u32,
+    /// Pods that have failed.
+    pub(crate) failed: u32,
+    /// Finished Pods that are counted.
+    pub(crate) counted: u32,
+    /// Pods that are there.
+    pub(crate) present: u32,
+    /// Jobs that are Complete.
+    pub(crate) complete: u32,
+    /// Jobs that are Failed.
+    pub(crate) failed_jobs: u32,
+    /// Jobs that are suspended now.
+    pub(crate) suspended: u32,
+    /// Jobs that were deleted.
+    pub(crate) deleted: u32,
+}
+
+#[derive(Debug, Default)]
+struct Pod {
+    finished: Option<Instant>,
+    counted: bool,
+}
+
+#[derive(Debug, Default)]
+struct JobSeen {
+    first: Option<Instant>,
+    first_pod: Option<Instant>,
+    is_timed: bool,
+    ended: bool,
+    suspended: bool,
+}
+
+/// What an event says of a Pod.
+struct PodFacts<'a> {
+    uid: &'a str,
+    job: &'a str,
+    index: Option<usize>,
+    phase: &'a str,
+    is_held: bool,
+}
+
+/// What is read of a Pod that came over HTTP.
+#[derive(Deserialize)]
+struct PodView {
+    metadata: PodMeta,
+    #[serde(default)]
+    status: PodStatus,
+}
+
+#[derive(Deserialize)]
+struct PodMeta {
+    uid: String,
+    #[serde(default)]
+    labels: HashMap<String, String>,
+    #[serde(default)]
+    finalizers: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct PodStatus {
+    #[serde(default)]
+    phase: String,
+}
+
+/// What is read of a Job.
+#[derive(Deserialize)]
+struct JobView {
+    metadata: JobMeta,
+    #[serde(default)]
+    status: JobStatus,
+}
+
+#[derive(Deserialize)]
+struct JobMeta {
+    name: String,
+}
+
+#[derive(Default, Deserialize)]
+struct JobStatus {
+    #[serde(default)]
+    conditions: Vec<Condition>,
+}
+
+#[derive(Deserialize)]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+}
+
+impl Seen {
+    /// Nothing seen yet of a main Job with so many indexes.
+    pub(crate) fn new(indexes: Option<u32>) -> Self {
+        let state = State {
+            index_done: vec![f32::NAN; indexes.unwrap_or(0) as usize],
+            ..State::default()
+        };
+        Self {
+            started: Instant::now(),
+            state: Mutex::new(state),
+        }
+    }
+
+    /// When looking began.
+    pub(crate) fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// What was seen so far.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        // The state is counters: there is no half-done change that a panic could leave behind.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The counts now.
+    pub(crate) fn counts(&self) -> Counts {
+        self.lock().counts
+    }
+
+    /// Waits until the counts are as wanted.
+    pub(crate) async fn until(&self, wanted: impl Fn(Counts) -> bool) {
+        while !wanted(self.counts()) {
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    fn pod_json(&self, json: &[u8], is_gone: bool) {
+        // A Pod that cannot be read is none of those under test.
+        let Ok(pod) = serde_json::from_slice::<PodView>(json) else {
+            return;
+        };
+        let label = |name: &str| pod.metadata.labels.get(name).map(String::as_str);
+        let facts = PodFacts {
+            uid: &pod.metadata.uid,
+            job: label(JOB_NAME).unwrap_or_default(),
+            index: label(COMPLETION_INDEX).and_then(|index| index.parse().ok()),
+            phase: &pod.status.phase,
+            is_held: is_held(pod.metadata.finalizers.iter().map(String::as_str)),
+        };
+        self.pod(&facts, is_gone);
+    }
+
+    fn pod_stored(&self, pod: &Stored, is_gone: bool) {
+        let label = |name: &str| {
+            let found = pod.labels.iter().find(|(label, _)| label == name);
+            found.map(|(_, value)| value.as_str())
+        };
+        let facts = PodFacts {
+            uid: &pod.uid,
+            job: label(JOB_NAME).unwrap_or_default(),
+            index: label(COMPLETION_INDEX).and_then(|index| index.parse().ok()),
+            phase: &pod.phase,
+            is_held: is_held(pod.finalizers.iter().map(|name| name.as_str())),
+        };
+        self.pod(&facts, is_gone);
+    }
+
+    fn pod(&self, facts: &PodFacts<'_>, is_gone: bool) {
+        if !facts.job.starts_with(MAIN_JOB) {
+            return;
+        }
+        let (now, since_start) = (Instant::now(), self.started.elapsed().as_secs_f32());
+        let state = &mut *self.lock();
+        if !state.pods.contains_key(facts.uid) {
+            if is_gone {
+                return;
+            }
+            state.pods.insert(facts.uid.to_owned(), Pod::default());
+            state.counts.created += 1;
+            state.counts.active += 1;
+            state.counts.present += 1;
+            state.job(facts.job).first_pod.get_or_insert(now);
+            state.time_first_pod(facts.job);
+        }
+        let pod = state.pods.entry(facts.uid.to_owned()).or_default();
+        let has_ended = matches!(facts.phase, "Succeeded" | "Failed");
+        if has_ended && pod.finished.is_none() {
+            pod.finished = Some(now);
+            state.counts.active -= 1;
+            if facts.phase == "Failed" {
+                state.counts.failed += 1;
+            } else {
+                state.counts.succeeded += 1;
+                let done = facts
+                    .index
+                    .and_then(|index| state.index_done.get_mut(index));
+                if let Some(done) = done.filter(|_| facts.job == MAIN_JOB) {
+                    *done = done.min(since_start);
+                }
+            }
+        }
+        if let Some(finished) = pod.finished
+            && !pod.counted
+            && (!facts.is_held || is_gone)
+        {
+            pod.counted = true;
+            state.counts.counted += 1;
+            state.finished_to_counted.push(now - finished);
+        }
+        if is_gone && let Some(pod) = state.pods.remove(facts.uid) {
+            state.counts.present -= 1;
+            state.counts.active -= u32::from(pod.finished.is_none());
+        }
+    }
+
+    fn job(&self, json: &[u8], is_gone: bool) {
+        let Ok(job) = serde_json::from_slice::<JobView>(json) else {
+            return;
+        };
+        let name = &job.metadata.name;
+        if !name.starts_with(MAIN_JOB) {
+            return;
+        }
+        let has = |kind: &str| {
+            let mut conditions = job.status.conditions.iter();
+            conditions.any(|condition| condition.kind == kind && condition.status == "True")
+        };
+        let state = &mut *self.lock();
+        let seen = state.jobs.entry(name.clone()).or_default();
+        seen.first.get_or_insert_with(Instant::now);
+        let (complete, failed) = (has("Complete"), has("Failed"));
+        if (complete || failed) && !seen.ended {
+            seen.ended = true;
+            state.counts.complete += u32::from(complete);
+            state.counts.failed_jobs += u32::from(failed);
+        }
+        let suspended = has("Suspended") && !is_gone;
+        state.counts.suspended += u32::from(suspended);
+        state.counts.suspended -= u32::from(std::mem::replace(&mut seen.suspended, suspended));
+        state.counts.deleted += u32::from(is_gone);
+        state.time_first_pod(name);
+    }
+}
+
+impl State {
+    fn job(&mut self, name: &str) -> &mut JobSeen {
+        if !self.jobs.contains_key(name) {
+            self.jobs.insert(name.to_owned(), JobSeen::default());
+        }
+        self.jobs.get_mut(name).expect("it was just put in")
+    }
+
+    /// Takes the time from a Job to its first Pod, once both were seen: the streams of Jobs and of
+    /// Pods are not in step.
+    fn time_first_pod(&mut self, name: &str) {
+        let job = self.job(name);
+        if let (Some(created), Some(pod), false) = (job.first, job.first_pod, job.is_timed) {
+            job.is_timed = true;
+            self.created_to_first_pod
+                .push(pod.saturating_duration_since(created));
+        }
+    }
+}
+
+fn is_held<'a>(mut finalizers: impl Iterator<Item = &'a str>) -> bool {
+    finalizers.any(|name| name.ends_with(TRACKING))
+}
+
+/// Reads the embedded server's logs, within the process.
+pub(crate) fn follow_embedded(api: &Arc<SharedApi>, seen: &Arc<Seen>) {
+    for kind in [Kind::Job, Kind::Pod] {
+        tokio::spawn(read_log(Arc::clone(api), kind, Arc::clone(seen)));
+    }
+}
+
+async fn read_log(api: Arc<SharedApi>, kind: Kind, seen: Arc<Seen>) {
+    let hear = |object: &Stored, is_gone: bool| match kind {
+        Kind::Pod => seen.pod_stored(object, is_gone),
+        _ => seen.job(object.bytes(), is_gone),
+    };
+    let list = || {
+        let (objects, position) = api.objects(kind);
+        for object in objects {
+            hear(&object, false);
+        }
+        position
+    };
+    let mut changes = api.changes(kind);
+    let mut position = list();
+    loop {
+        changes.borrow_and_update();
+        match api.events(kind, position, EVENTS_AT_ONCE) {
+            None => position = list(),
+            Some(events) if events.is_empty() => {
+                if changes.changed().await.is_err() {
+                    return;
+                }
+                sleep(GATHER).await;
+            }
+            Some(events) => {
+                position += events.len() as u64;
+                for event in &events {
+                    hear(&event.object, event.event_type == EventType::Deleted);
+                }
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+}
+
+/// Watches a namespace of any cluster over HTTP.
+pub(crate) fn follow_remote(client: &Client, namespace: &str, seen: &Arc<Seen>) {
+    for (is_pods, path) in [
+        (false, paths::jobs(Some(namespace))),
+        (true, paths::pods(Some(namespace))),
+    ] {
+        let (sender, mut news) = mpsc::channel(64);
+        tokio::spawn(follow(client.clone(), path, sender));
+        let seen = Arc::clone(seen);
+        tokio::spawn(async move {
+            while let Some(news) = news.recv().await {
+                for news in news {
+                    let (json, is_gone) = match &news {
+                        News::Applied(json) => (json, false),
+                        News::Deleted(json) => (json, true),
+                    };
+                    if is_pods {
+                        seen.pod_json(json.as_bytes(), is_gone);
+                    } else {
+                        seen.job(json.as_bytes(), is_gone);
+                    }
+                }
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(seen: &Seen, uid: &str, index: usize, phase: &str, held: bool, is_gone: bool) {
+        let finalizers = if held {
+            r#""batch.kubernetes.io/job-tracking""#
+        } else {
+            ""
+        };
+        let json = format!(
+            r#"{{"metadata":{{"uid":"{uid}","labels":{{"{JOB_NAME}":"load","{COMPLETION_INDEX}":"{index}"}},
+                "finalizers":[{finalizers}]}},"status":{{"phase":"{phase}"}}}}"#
+        );
+        seen.pod_json(json.as_bytes(), is_gone);
+    }
+
+    fn job(seen: &Seen, condition: &str, is_gone: bool) {
+        let json = format!(
+            r#"{{"metadata":{{"name":"load"}},"status":{{"conditions":[{{"type":"{condition}","status":"True"}}]}}}}"#
+        );
+        seen.job(json.as_bytes(), is_gone);
+    }
+
+    #[test]
+    fn a_pod_is_finished_then_counted_then_gone() {
+        let seen = Seen::new(Some(2));
+        pod(&seen, "a", 1, "Pending", true, false);
+        pod(&seen, "b", 0, "Running", true, false);
+        assert_eq!((seen.counts().created, seen.counts().active), (2, 2));
+        pod(&seen, "a", 1, "Succeeded", true, false);
+        assert_eq!((seen.counts().succeeded, seen.counts().counted), (1, 0));
+        pod(&seen, "a", 1, "Succeeded", false, false);
+        pod(&seen, "a", 1, "Succeeded", false, false);
+        pod(&seen, "b", 0, "Failed", true, false);
+        // It went together with its finalizer.
+        pod(&seen, "b", 0, "Failed", true, true);
+        pod(&seen, "b", 0, "Failed", true, true);
+        let counts = seen.counts();
+        assert_eq!((counts.active, counts.failed, counts.counted), (0, 1, 2));
+        assert_eq!((counts.created, counts.present), (2, 1));
+        let state = seen.lock();
+        assert_eq!(state.finished_to_counted.len(), 2);
+        assert!(state.index_done[0].is_nan() && state.index_done[1] >= 0.0);
+    }
+
+    #[test]
+    fn a_job_is_timed_to_its_first_pod_once_whichever_is_seen_first() {
+        let seen = Seen::new(None);
+        pod(&seen, "a", 0, "Pending", true, false);
+        assert_eq!(seen.lock().created_to_first_pod.len(), 0);
+        job(&seen, "Suspended", false);
+        assert_eq!(seen.counts().suspended, 1);
+        job(&seen, "Complete", false);
+        job(&seen, "Complete", true);
+        pod(&seen, "b", 0, "Pending", true, false);
+        assert_eq!(seen.lock().created_to_first_pod.len(), 1);
+        let counts = seen.counts();
+        assert_eq!(
+            (counts.complete, counts.suspended, counts.deleted),
+            (1, 0, 1)
+        );
+    }
+
+    #[test]
+    fn strangers_are_not_counted() {
+        let seen = Seen::new(None);
+        seen.pod_json(br#"{"metadata":{"uid":"x"}}"#, false);
+        seen.pod_json(b"nonsense", false);
+        seen.job(br#"{"metadata":{"name":"other"}}"#, false);
+        assert_eq!(seen.counts(), Counts::default());
+    }
+}

@@ -1,0 +1,229 @@
+//! The cluster that a scenario runs on: an embedded one, or somebody's.
+//!
+//! Responsible for: the way there, a namespace for the run, what the server counts of its calls,
+//! and leaving nothing behind. Must not: know scenarios.
+
+use std::{
+    collections::BTreeMap,
+    error::Error,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use lakh::{
+    cluster::{self, Client},
+    embedded::{ClusterOptions, EmbeddedCluster},
+    wire::{ErrorKind, paths},
+};
+use serde_json::json;
+
+use crate::{
+    metrics,
+    report::Calls,
+    seen::{self, Seen},
+};
+
+/// How often calls of a kind were made so far: by verb, resource and whether they were refused.
+pub(crate) type CallCounts = BTreeMap<(String, String, bool), u64>;
+
+/// See the module's text.
+pub(crate) struct Target {
+    pub(crate) client: Client,
+    pub(crate) kubeconfig: PathBuf,
+    pub(crate) namespace: String,
+    embedded: Option<EmbeddedCluster>,
+}
+
+/// Verbs of HTTP that write, and the API's own words for them.
+const WRITES: [(&str, &str); 4] = [
+    ("POST", "create"),
+    ("PATCH", "patch"),
+    ("PUT", "update"),
+    ("DELETE", "delete"),
+];
+
+impl Target {
+    /// Starts an embedded cluster.
+    pub(crate) async fn embedded(call_latency: Duration) -> Result<Self, Box<dyn Error>> {
+        let options = ClusterOptions {
+            call_latency,
+            ..ClusterOptions::default()
+        };
+        let cluster = EmbeddedCluster::start(options).await?;
+        let file = format!("lakh-loadtest-{}.kubeconfig", std::process::id());
+        let kubeconfig = std::env::temp_dir().join(file);
+        cluster.write_kubeconfig(&kubeconfig)?;
+        Ok(Self {
+            client: cluster::connect_url(&cluster.url()).await?,
+            kubeconfig,
+            namespace: "default".to_owned(),
+            embedded: Some(cluster),
+        })
+    }
+
+    /// Makes a namespace on somebody's cluster.
+    pub(crate) async fn remote(kubeconfig: PathBuf) -> Result<Self, Box<dyn Error>> {
+        let client = cluster::connect(Some(&kubeconfig), None).await?;
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+        let namespace = format!("lakh-load-{}", now.as_secs());
+        let body = json!({
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": namespace},
+        });
+        client
+            .create("/api/v1/namespaces", body.to_string().into_bytes())
+            .await?;
+        Ok(Self {
+            client,
+            kubeconfig,
+            namespace,
+            embedded: None,
+        })
+    }
+
+    /// Whether this is an embedded cluster, in this process.
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.embedded.is_some()
+    }
+
+    /// Follows what happens to the namespace's Jobs and Pods.
+    pub(crate) fn observe(&self, indexes: Option<u32>) -> Arc<Seen> {
+        let seen = Arc::new(Seen::new(indexes));
+        match &self.embedded {
+            Some(cluster) => seen::follow_embedded(&cluster.server().api(), &seen),
+            None => seen::follow_remote(&self.client, &self.namespace, &seen),
+        }
+        seen
+    }
+
+    /// Ends every open watch with 410. Only an embedded server can be made to.
+    pub(crate) fn expire_watches(&self) {
+        if let Some(cluster) = &self.embedded {
+            cluster.server().api().forget_events();
+        }
+    }
+
+    /// What the server has counted so far.
+    pub(crate) async fn call_counts(&self) -> Result<CallCounts, Box<dyn Error>> {
+        if let Some(cluster) = &self.embedded {
+            let counts = cluster.server().api().request_counts().into_iter();
+            return Ok(sum(counts.map(|count| {
+                let resource = with_subresource(count.resource, count.subresource);
+                (
+                    (count.verb.to_owned(), resource, count.code >= 400),
+                    count.count,
+                )
+            })));
+        }
+        let body = self.client.get("/metrics").await?;
+        Ok(count_calls(&String::from_utf8_lossy(&body)))
+    }
+
+    /// Takes away what the run has made.
+    pub(crate) async fn finish(self) -> Result<(), Box<dyn Error>> {
+        if let Some(cluster) = self.embedded {
+            std::fs::remove_file(&self.kubeconfig)?;
+            cluster.shutdown().await;
+            return Ok(());
+        }
+        let jobs = paths::jobs(Some(&self.namespace));
+        let pods = paths::pods(Some(&self.namespace));
+        for (path, options) in [
+            (jobs, json!({"propagationPolicy": "Background"})),
+            (pods, json!({"gracePeriodSeconds": 0})),
+            (
+                format!("/api/v1/namespaces/{}", self.namespace),
+                json!({"propagationPolicy": "Background"}),
+            ),
+        ] {
+            let deleted = self
+                .client
+                .delete_with(&path, options.to_string().into_bytes());
+            match deleted.await {
+                Err(error) if error.kind != ErrorKind::NotFound => return Err(error.into()),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The calls made between two counts.
+pub(crate) fn difference(before: &CallCounts, after: &CallCounts, pods: f64) -> Vec<Calls> {
+    let grown = after.iter().filter_map(|(key, count)| {
+        let more = count.saturating_sub(before.get(key).copied().unwrap_or(0));
+        (more > 0).then_some((key, more))
+    });
+    let writes = grown.filter(|((verb, ..), _)| WRITES.iter().any(|(_, word)| word == verb));
+    let calls = writes.map(|((verb, resource, refused), count)| Calls {
+        verb: verb.clone(),
+        resource: resource.clone(),
+        refused: *refused,
+        count,
+        per_pod: count as f64 / pods,
+    });
+    calls.collect()
+}
+
+/// Reads a real API server's metrics.
+fn count_calls(text: &str) -> CallCounts {
+    let samples = metrics::samples(text, "apiserver_request_total");
+    sum(samples.filter_map(|sample| {
+        let label = |name: &str| sample.labels.get(name).copied().unwrap_or_default();
+        let (_, verb) = WRITES.iter().find(|(http, _)| *http == label("verb"))?;
+        let resource = with_subresource(label("resource"), label("subresource"));
+        let refused = label("code").parse::<u16>().ok()? >= 400;
+        Some((((*verb).to_owned(), resource, refused), sample.value as u64))
+    }))
+}
+
+fn with_subresource(resource: &str, subresource: &str) -> String {
+    match subresource {
+        "" => resource.to_owned(),
+        subresource => format!("{resource}/{subresource}"),
+    }
+}
+
+fn sum(counts: impl Iterator<Item = ((String, String, bool), u64)>) -> CallCounts {
+    let mut sums = CallCounts::new();
+    for (key, count) in counts {
+        *sums.entry(key).or_default() += count;
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_are_counted_by_verb_resource_and_refusal() {
+        let before = count_calls(
+            "apiserver_request_total{code=\"201\",resource=\"pods\",subresource=\"\",verb=\"POST\"} 5\n",
+        );
+        let after = count_calls(
+            "apiserver_request_total{code=\"201\",dry_run=\"\",resource=\"pods\",subresource=\"\",verb=\"POST\"} 15\n\
+             apiserver_request_total{code=\"429\",resource=\"pods\",subresource=\"\",verb=\"POST\"} 2\n\
+             apiserver_request_total{code=\"200\",resource=\"jobs\",subresource=\"status\",verb=\"PATCH\"} 1\n\
+             apiserver_request_total{code=\"200\",resource=\"pods\",subresource=\"\",verb=\"LIST\"} 9\n",
+        );
+        let calls = difference(&before, &after, 10.0);
+        let told: Vec<_> = calls
+            .iter()
+            .map(|call| {
+                let what = format!("{} {}", call.verb, call.resource);
+                (what, call.refused, call.count, call.per_pod)
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("create pods".to_owned(), false, 10, 1.0),
+                ("create pods".to_owned(), true, 2, 0.2),
+                ("patch jobs/status".to_owned(), false, 1, 0.1),
+            ]
+        );
+    }
+}

@@ -1,0 +1,72 @@
+//! The bare writer: creates the Pods of a Job and takes the finalizer off each at once.
+//!
+//! The calls that a controller cannot do without, and nothing else: no watch, no status, no
+//! decision. What it does on a cluster is the most that a controller could do there.
+
+use std::{error::Error, path::PathBuf, sync::Arc};
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use lakh::{
+    cluster::{self, Patch},
+    model::PodSuffix,
+    wire::{ApiError, PodTemplate, TRACKING_FINALIZER, decode_job, paths},
+};
+
+use crate::scenario::MAIN_JOB;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Kubeconfig of the cluster.
+    #[arg(long, value_name = "PATH")]
+    kubeconfig: PathBuf,
+    /// Where the Job is, which must be there already.
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    namespace: String,
+    /// How many Pods to create.
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    size: u32,
+    /// Writes that may be under way at once.
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    max_in_flight: usize,
+}
+
+/// Said on standard output when everything is written.
+pub(crate) const DONE: &str = "done";
+
+/// Writes all Pods.
+pub(crate) async fn run(args: Args) -> Result<(), Box<dyn Error>> {
+    let client = cluster::connect(Some(&args.kubeconfig), None).await?;
+    let namespace = args.namespace.as_str();
+    let job = client.get(&paths::job(namespace, MAIN_JOB)).await?;
+    let job = decode_job(std::str::from_utf8(&job)?)?;
+    let template = PodTemplate::new(&job.job, &job.template, TRACKING_FINALIZER)?;
+    let pods = Arc::new(paths::pods(Some(namespace)));
+    let patch = format!(
+        r#"{{"metadata":{{"$deleteFromPrimitiveList/finalizers":["{TRACKING_FINALIZER}"]}}}}"#
+    );
+    let writes = (0..args.size).map(|index| {
+        let (name, body) = template.pod(Some(index), None, PodSuffix::nth(0, index.into()), None);
+        let (client, pods, patch) = (client.clone(), Arc::clone(&pods), patch.clone());
+        let pod = paths::pod(namespace, &name);
+        // A task each, as the controller's writers are: so both processors are used.
+        async move {
+            let written = tokio::spawn(async move {
+                client.create(&pods, body).await?;
+                client
+                    .patch(&pod, Patch::Strategic, patch.into_bytes())
+                    .await
+            });
+            written
+                .await
+                .unwrap_or_else(|error| Err(ApiError::no_answer(error.to_string())))
+        }
+    });
+    stream::iter(writes)
+        .buffer_unordered(args.max_in_flight.max(1))
+        .try_for_each(async |_| Ok(()))
+        .await?;
+    println!("{DONE}");
+    // Whoever measures this process ends it.
+    std::io::stdin().read_line(&mut String::new())?;
+    Ok(())
+}

@@ -1,0 +1,150 @@
+//! Small runs of the program, end to end: the files are there, and what they say is true.
+//!
+//! lakh's binary has to lie beside the program's, as it does after a build of the workspace.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Runs a scenario; gives its report and the folder with all files.
+fn run(args: &[&str]) -> (Value, TempDir) {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let output = program(&[args, &["--timeout", "60s", "--out", &text(folder.path())]].concat());
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {told}{complaint}");
+    let page = fs::read_to_string(folder.path().join("report.html")).expect("there is a page");
+    assert!(page.contains("</html>"));
+    let report = fs::read(folder.path().join("report.json")).expect("there is a report");
+    let report = serde_json::from_slice(&report).expect("it is JSON");
+    (report, folder)
+}
+
+fn program(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lakh-loadtest"));
+    command.args(args).output().expect("the program runs")
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// How many calls of a kind there were, refused ones left out.
+fn calls(report: &Value, verb: &str, resource: &str) -> u64 {
+    let calls = report["calls"].as_array().expect("a list").iter();
+    let counts = calls
+        .filter(|call| call["verb"] == verb && call["resource"] == resource)
+        .filter(|call| call["refused"] == false)
+        .filter_map(|call| call["count"].as_u64());
+    counts.sum()
+}
+
+#[test]
+fn a_small_run_writes_all_files_with_the_right_totals() {
+    let (report, folder) = run(&["indexed", "--size", "300", "--sample-period", "50ms"]);
+    let outcome = &report["outcome"];
+    assert_eq!(outcome["jobsComplete"], 1);
+    for count in ["podsCreated", "podsSucceeded", "podsCounted"] {
+        assert_eq!(outcome[count], 300, "{count}");
+    }
+    assert_eq!(calls(&report, "create", "pods"), 300);
+    assert_eq!(calls(&report, "patch", "pods"), 300);
+    assert_eq!(report["finishedToCounted"]["count"], 300);
+    assert_eq!(report["createdToFirstPod"]["count"], 1);
+    let done = report["indexes"]["done"].as_array().expect("a list");
+    assert_eq!(done.len(), 300);
+    assert!(done.iter().all(Value::is_number));
+    let last = report["samples"].as_array().and_then(|all| all.last());
+    let last = last.expect("there are samples");
+    assert_eq!(last["counted"], 300);
+    assert!(last["writesPending"].is_number(), "{last}");
+    for process in ["controller", "embedded cluster"] {
+        let memory = last["processes"][process]["rssMib"].as_f64();
+        assert!(memory.is_some_and(|memory| memory > 1.0), "{process}");
+    }
+    let history = fs::read_to_string(folder.path().join("history.jsonl")).expect("there is one");
+    assert_eq!(history.lines().count(), 1);
+
+    let report = text(&folder.path().join("report.json"));
+    let compared = program(&["compare", &report, &report]);
+    let compared = String::from_utf8_lossy(&compared.stdout).into_owned();
+    let wall = compared.lines().find(|line| line.starts_with("wall time"));
+    assert!(
+        wall.is_some_and(|line| line.ends_with("1.00")),
+        "{compared}"
+    );
+}
+
+#[test]
+fn failed_first_tries_are_tried_again() {
+    let flag = "--controller-flag=--pod-failure-backoff-base=100ms";
+    let (report, _folder) = run(&["per-index-failures", "--size", "50", flag]);
+    let outcome = &report["outcome"];
+    assert_eq!(outcome["podsFailed"], 5);
+    assert_eq!(outcome["podsSucceeded"], 50);
+    assert_eq!(outcome["podsCounted"], 55);
+}
+
+#[test]
+fn a_full_job_is_suspended_and_resumed() {
+    let (report, _folder) = run(&["suspend-resume", "--size", "100"]);
+    assert_eq!(report["outcome"]["jobsComplete"], 1);
+    assert_eq!(report["outcome"]["podsCreated"], 200);
+    let phases = report["phases"].as_array().expect("a list").iter();
+    let names: Vec<_> = phases.filter_map(|phase| phase["name"].as_str()).collect();
+    assert_eq!(names, ["filling", "suspending", "to the end"]);
+}
+
+#[test]
+fn a_full_job_is_deleted_and_leaves_nothing() {
+    let (report, _folder) = run(&["delete-full-job", "--size", "100"]);
+    let samples = report["samples"].as_array().expect("a list");
+    assert_eq!(samples.last().expect("there are some")["active"], 0);
+}
+
+#[test]
+fn storms_and_small_jobs_beside_a_giant_come_to_their_end() {
+    let (storms, _folder) = run(&["relist-storms", "--size", "2000", "--parallelism", "50"]);
+    assert_eq!(storms["outcome"]["podsSucceeded"], 2000);
+    let (fairness, _folder) = run(&["fairness", "--size", "1000", "--parallelism", "20"]);
+    let jobs = fairness["outcome"]["jobsComplete"]
+        .as_u64()
+        .expect("a count");
+    assert!(jobs > 1, "{jobs} Jobs");
+    assert_eq!(fairness["createdToFirstPod"]["count"], jobs);
+    let (small, _folder) = run(&["small-jobs", "--size", "50"]);
+    assert_eq!(small["outcome"]["jobsComplete"], 50);
+}
+
+#[test]
+fn the_bare_writer_makes_the_calls_and_no_others() {
+    let (report, _folder) = run(&["writer", "--size", "200"]);
+    assert_eq!(calls(&report, "create", "pods"), 200);
+    assert_eq!(calls(&report, "patch", "pods"), 200);
+    assert_eq!(calls(&report, "patch", "jobs/status"), 0);
+}
+
+#[test]
+fn a_slow_server_is_slow() {
+    let (report, _folder) = run(&["slow-server", "--size", "20", "--call-latency", "50ms"]);
+    // A Job's first Pod takes one call at least, and its end a few more.
+    assert!(
+        report["wallSeconds"]
+            .as_f64()
+            .is_some_and(|wall| wall > 0.15)
+    );
+    assert_eq!(report["settings"]["callLatencyMs"], 50);
+}
+
+#[test]
+fn what_cannot_be_run_is_refused() {
+    let refused = program(&["relist-storms", "--kubeconfig", "/nowhere"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let external = program(&["indexed", "--controller", "external"]);
+    assert_eq!(external.status.code(), Some(2));
+}
