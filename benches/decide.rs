@@ -1,4 +1,5 @@
-//! What a Pod's events cost the Job machine, by the size of the Job, and index text both ways.
+//! What a Pod's events cost the Job machine, by the size of the Job; many Pods that end at once, on
+//! their way through status and finalizers; index text both ways.
 //!
 //! The figure to watch: the cost per Pod must not grow with the Job.
 #![allow(missing_docs, reason = "criterion's macros make public functions")]
@@ -14,7 +15,7 @@ use lakh::{
     },
 };
 
-const SIZES: [u32; 3] = [100, 10_000, 100_000];
+const SIZES: [u32; 4] = [100, 10_000, 100_000, 1_000_000];
 
 /// Events of so many Pods come between two decisions.
 const PER_TURN: u32 = 10;
@@ -163,6 +164,34 @@ fn pod_events(criterion: &mut Criterion) {
     }
 }
 
+/// Five thousand Pods end between two turns: named by status writes of limited size, released in
+/// batches, counted.
+fn finalizer_batches(criterion: &mut Criterion) {
+    const ENDED: u32 = 5_000;
+    let mut group = criterion.benchmark_group("Pods that end at once");
+    group.sample_size(20);
+    group.throughput(Throughput::Elements(ENDED.into()));
+    for (name, mode) in [
+        ("indexed", CompletionMode::Indexed),
+        ("non-indexed", CompletionMode::NonIndexed),
+    ] {
+        group.bench_function(name, |bencher| {
+            bencher.iter_batched(
+                || Bench::new(2 * ENDED, mode),
+                |mut bench| {
+                    for index in 0..ENDED {
+                        bench.event(index, PodPhase::Succeeded);
+                    }
+                    bench.turn();
+                    bench
+                },
+                BatchSize::LargeInput,
+            );
+        });
+    }
+    group.finish();
+}
+
 fn index_text(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("index text");
     for size in SIZES {
@@ -183,5 +212,5 @@ fn index_text(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, pod_events, index_text);
+criterion_group!(benches, pod_events, finalizer_batches, index_text);
 criterion_main!(benches);

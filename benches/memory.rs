@@ -1,0 +1,118 @@
+//! How many bytes a Pod takes: counted by the allocator, as the slope from 10,000 to 100,000 Pods.
+//!
+//! Counted are the Job's machine and its Pod table, in the middle of the Job and at its end. What
+//! the runtime keeps beside them, and what the allocator loses, shows in the resident memory that
+//! load tests report. The budget for all together is 300 bytes.
+#![allow(clippy::print_stdout, reason = "a benchmark's result")]
+
+use lakh::{
+    decide::{Effect, JobMachine, Outcome},
+    model::{
+        CompactIndex, CompletionMode, Job, JobKey, JobSpec, JobStatus, Limits, PodFlags, PodName,
+        PodPhase, PodRecord, PodTable, Slot, Time, Uid,
+    },
+};
+
+#[global_allocator]
+static ALLOCATOR: dhat::Alloc = dhat::Alloc;
+
+/// The most that a Pod may take here, in bytes.
+const BUDGET: f64 = 300.0;
+
+fn job(completions: u32, mode: CompletionMode) -> Job {
+    Job {
+        key: JobKey {
+            namespace: "default".into(),
+            name: "bench".into(),
+        },
+        uid: Uid::from_u128(7),
+        resource_version: 1,
+        generation: 1,
+        deleting: false,
+        spec: JobSpec {
+            parallelism: completions,
+            completions: Some(completions),
+            mode,
+            ..JobSpec::default()
+        },
+        status: JobStatus::default(),
+    }
+}
+
+/// Bytes held with all Pods running, and with all counted.
+fn held(size: u32, mode: CompletionMode) -> (usize, usize) {
+    let before = dhat::HeapStats::get().curr_bytes;
+    let since = || dhat::HeapStats::get().curr_bytes - before;
+    let mut machine = JobMachine::new(&job(size, mode), Limits::default(), 7);
+    let mut pods = PodTable::default();
+    let slots: Vec<Slot> = (0..size)
+        .map(|index| {
+            pods.insert(PodRecord {
+                uid: Uid::from_u128(u128::from(index)),
+                name: PodName::new("bench", &format!("bench-{index}-bcdfg")),
+                index: CompactIndex::new(index),
+                flags: PodFlags::default().with(PodFlags::FINALIZER, true),
+                phase: PodPhase::Running,
+                ..PodRecord::default()
+            })
+        })
+        .collect();
+    turn(&mut machine, &mut pods);
+    let own = size_of::<Slot>() * slots.capacity();
+    let running = since() - own;
+    for slot in &slots {
+        pods.update(*slot, |pod| pod.phase = PodPhase::Succeeded);
+    }
+    turn(&mut machine, &mut pods);
+    (running, since() - own)
+}
+
+/// Turns until it is quiet; every write succeeds.
+fn turn(machine: &mut JobMachine, pods: &mut PodTable) {
+    let mut now = Time::from_secs(1_000_000);
+    let mut outcomes = Vec::new();
+    loop {
+        now = now + std::time::Duration::from_secs(2);
+        for outcome in outcomes.drain(..) {
+            machine.handle_outcome(outcome, now);
+        }
+        while let Some((slot, record)) = pods.take_dirty() {
+            machine.handle_pod(slot, record);
+        }
+        machine.decide(pods, now);
+        while let Some(effect) = machine.poll_effect() {
+            match effect {
+                Effect::RemoveFinalizer(slot) => {
+                    pods.update(slot, |pod| pod.flags.set(PodFlags::FINALIZER, false));
+                    outcomes.push(Outcome::FinalizerRemoved(slot));
+                }
+                Effect::WriteStatus(_) => outcomes.push(Outcome::StatusWritten),
+                Effect::DeletePod(slot) => outcomes.push(Outcome::PodDeleted(slot)),
+                Effect::CreatePod(new) => outcomes.push(Outcome::PodCreated(new.suffix)),
+                Effect::MakeGangObject(_) => unreachable!("nobody told of gangs"),
+                Effect::Report(_) | Effect::PolicyApplied(_) => {}
+            }
+        }
+        if outcomes.is_empty() {
+            return;
+        }
+    }
+}
+
+fn main() {
+    let _profiler = dhat::Profiler::builder().testing().build();
+    for (name, mode) in [
+        ("indexed", CompletionMode::Indexed),
+        ("non-indexed", CompletionMode::NonIndexed),
+    ] {
+        let (small, large) = (held(10_000, mode), held(100_000, mode));
+        let slope = |small: usize, large: usize| (large as f64 - small as f64) / 90_000.0;
+        for (when, bytes) in [
+            ("running", slope(small.0, large.0)),
+            ("counted", slope(small.1, large.1)),
+        ] {
+            println!("{name}, all Pods {when}: {bytes:.0} bytes a Pod");
+            assert!(bytes <= BUDGET, "more than {BUDGET} bytes a Pod");
+        }
+    }
+}
