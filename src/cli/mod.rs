@@ -36,7 +36,7 @@ type Problem = Box<dyn std::error::Error + Send + Sync>;
 pub fn main() -> ExitCode {
     let args = Args::parse();
     start_logging(args.verbose);
-    let runtime = match tokio::runtime::Runtime::new() {
+    let runtime = match runtime(&args.command) {
         Ok(runtime) => runtime,
         Err(error) => return unusable(&format!("cannot start: {error}")),
     };
@@ -53,6 +53,16 @@ pub fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(problem) => unusable(&problem.to_string()),
     }
+}
+
+/// The threads that do the work. The controller alone has one: what it does between two calls is so
+/// short that to hand it from thread to thread costs more than it gains.
+fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
+    let mut builder = match command {
+        Command::Controller(_) => tokio::runtime::Builder::new_current_thread(),
+        Command::Local(_) => tokio::runtime::Builder::new_multi_thread(),
+    };
+    builder.enable_all().build()
 }
 
 /// Logs go to standard error: warnings, more with each `-v`, or what `RUST_LOG` says.
