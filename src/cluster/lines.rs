@@ -18,7 +18,7 @@ impl Lines {
         mut each: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut piece = piece;
-        while let Some(end) = piece.iter().position(|byte| *byte == b'\n') {
+        while let Some(end) = memchr::memchr(b'\n', piece) {
             let (line, after) = (&piece[..end], &piece[end + 1..]);
             piece = after;
             if self.rest.is_empty() {

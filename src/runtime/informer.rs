@@ -16,8 +16,8 @@ use crate::{
     model::{Exponential, Uid},
     ownership::Mode,
     wire::{
-        ApiError, ErrorKind, PodDecoder, WatchEvent, decode_job, decode_list_page,
-        decode_watch_line, paths,
+        ApiError, DecodedPod, ErrorKind, PodDecoder, PodEvent, WatchEvent, decode_job,
+        decode_list_page, decode_watch_line, paths,
     },
 };
 
@@ -88,6 +88,15 @@ struct News {
 struct Seen {
     uid: Uid,
     version: u64,
+}
+
+impl Seen {
+    fn pod(pod: &DecodedPod) -> Self {
+        Self {
+            uid: pod.record.uid,
+            version: pod.record.resource_version,
+        }
+    }
 }
 
 impl News {
@@ -232,13 +241,9 @@ impl Informer {
         if line.is_empty() {
             return Ok(());
         }
-        let event = decode_watch_line(line)
-            .map_err(|error| ApiError::no_answer(format!("odd event: {error}")))?;
-        let seen = match event {
-            WatchEvent::Applied(object) => self.apply(object, news).map(|seen| seen.version),
-            WatchEvent::Deleted(object) => self.delete(object, news).map(|seen| seen.version),
-            WatchEvent::Bookmark(seen) => seen.parse().ok(),
-            WatchEvent::Error(error) => return Err(error),
+        let seen = match self.pod_line(line, news) {
+            Some(seen) => Some(seen.version),
+            None => self.any_line(line, news)?,
         };
         if let Some(seen) = seen {
             *version = seen;
@@ -248,6 +253,29 @@ impl Informer {
             self.queue(news);
         }
         Ok(())
+    }
+
+    /// Takes in what a line tells of a Pod: nearly all that is ever heard, so it is read only once.
+    fn pod_line(&self, line: &[u8], news: &mut News) -> Option<Seen> {
+        if !matches!(self.watched, Watched::Pods) {
+            return None;
+        }
+        Some(match self.decoder.decode_line(line)? {
+            PodEvent::Applied(pod) => self.apply_pod(pod, news),
+            PodEvent::Deleted(pod) => self.delete_pod(pod, news),
+        })
+    }
+
+    /// Takes in a line; gives the version that it shows.
+    fn any_line(&self, line: &[u8], news: &mut News) -> Result<Option<u64>, ApiError> {
+        let event = decode_watch_line(line)
+            .map_err(|error| ApiError::no_answer(format!("odd event: {error}")))?;
+        Ok(match event {
+            WatchEvent::Applied(object) => self.apply(object, news).map(|seen| seen.version),
+            WatchEvent::Deleted(object) => self.delete(object, news).map(|seen| seen.version),
+            WatchEvent::Bookmark(seen) => seen.parse().ok(),
+            WatchEvent::Error(error) => return Err(error),
+        })
     }
 
     /// Takes in a version of an object. One that cannot be read is passed over: it must not stop
@@ -272,17 +300,7 @@ impl Informer {
             }
             Watched::Pods => {
                 let pod = self.readable(self.decoder.decode(object), object)?;
-                let seen = Seen {
-                    uid: pod.record.uid,
-                    version: pod.record.resource_version,
-                };
-                // Before the store: a Job that may get the Pod back must not replace it.
-                let told = self.ownership.with(|claims| claims.handle_pod(&pod));
-                for job in self.store.apply_pod(pod).concerned() {
-                    news.add(job);
-                }
-                self.ownership.settle(told);
-                Some(seen)
+                Some(self.apply_pod(pod, news))
             }
             Watched::Gang(kind, gangs) => {
                 let (uid, version) = self.readable(gangs.apply(*kind, object), object)?;
@@ -308,23 +326,34 @@ impl Informer {
             }
             Watched::Pods => {
                 let pod = self.readable(self.decoder.decode(object), object)?;
-                let (uid, namespace) = (pod.record.uid, &pod.namespace);
-                let told = self
-                    .ownership
-                    .with(|claims| claims.handle_pod_gone(uid, namespace));
-                let pod = pod.record;
-                news.add(self.store.delete_pod(pod.uid));
-                self.ownership.settle(told);
-                Some(Seen {
-                    uid: pod.uid,
-                    version: pod.resource_version,
-                })
+                Some(self.delete_pod(pod, news))
             }
             Watched::Gang(kind, gangs) => {
                 let (uid, version) = self.readable(gangs.delete(*kind, object), object)?;
                 Some(Seen { uid, version })
             }
         }
+    }
+
+    fn apply_pod(&self, pod: DecodedPod, news: &mut News) -> Seen {
+        let seen = Seen::pod(&pod);
+        // Before the store: a Job that may get the Pod back must not replace it.
+        let told = self.ownership.with(|claims| claims.handle_pod(&pod));
+        for job in self.store.apply_pod(pod).concerned() {
+            news.add(job);
+        }
+        self.ownership.settle(told);
+        seen
+    }
+
+    fn delete_pod(&self, pod: DecodedPod, news: &mut News) -> Seen {
+        let seen = Seen::pod(&pod);
+        let told = self
+            .ownership
+            .with(|claims| claims.handle_pod_gone(seen.uid, &pod.namespace));
+        news.add(self.store.delete_pod(seen.uid));
+        self.ownership.settle(told);
+        seen
     }
 
     fn readable<T>(&self, decoded: Result<T, serde_json::Error>, object: &str) -> Option<T> {

@@ -21,7 +21,7 @@ pub use error::{ApiError, ErrorKind};
 pub use gang::{DecodedGangObject, decode_pod_group, decode_workload, gang_object_body};
 pub use job::{DecodedJob, decode_job};
 pub use ownership::{adoption_patch, release_patch};
-pub use pod::{Controller, DecodedPod, PodDecoder, ack_of_write};
+pub use pod::{Controller, DecodedPod, PodDecoder, PodEvent, ack_of_write};
 pub use scheduling_api::SchedulingApi;
 pub use selector::{Labels, Selector};
 pub use status::status_patch;

@@ -5,7 +5,7 @@ mod failure;
 use std::borrow::Cow;
 
 use compact_str::CompactString;
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
 use crate::model::{CompactIndex, PodFlags, PodName, PodPhase, PodRecord, Uid};
@@ -44,6 +44,15 @@ pub struct DecodedPod {
     pub record: PodRecord,
 }
 
+/// What a line of a watch tells of a Pod.
+#[derive(Clone, Debug)]
+pub enum PodEvent {
+    /// There is a new version of it, or it is new.
+    Applied(DecodedPod),
+    /// It is gone; this was its last version.
+    Deleted(DecodedPod),
+}
+
 /// Reads Pods for one controller: it knows the controller's finalizer.
 #[derive(Clone, Debug)]
 pub struct PodDecoder {
@@ -58,6 +67,17 @@ impl PodDecoder {
         let pod: PodObject<'_> = serde_json::from_str(json)?;
         let refuse = || serde::de::Error::custom("metadata.uid or metadata.resourceVersion is odd");
         self.keep(&pod).ok_or_else(refuse)
+    }
+
+    /// Reads a line of a watch that tells of a Pod, in one go. Any other line, and one that is odd,
+    /// gives nothing: it is for [`decode_watch_line`](super::decode_watch_line).
+    pub fn decode_line(&self, line: &[u8]) -> Option<PodEvent> {
+        let PodLine { kind, object } = serde_json::from_slice(line).ok()?;
+        match kind {
+            "ADDED" | "MODIFIED" => self.keep(&object).map(PodEvent::Applied),
+            "DELETED" => self.keep(&object).map(PodEvent::Deleted),
+            _ => None,
+        }
     }
 
     fn keep(&self, pod: &PodObject<'_>) -> Option<DecodedPod> {
@@ -126,10 +146,28 @@ impl PodDecoder {
 /// Reads the answer to an own write to a Pod, when only its metadata was asked for; gives UID,
 /// version and whether it is being deleted.
 pub fn ack_of_write(body: &[u8]) -> Option<(Uid, u64, bool)> {
-    let object: PodObject<'_> = serde_json::from_slice(body).ok()?;
-    let uid = Uid::parse(&object.metadata.uid)?;
-    let version = object.metadata.resource_version.parse().ok()?;
-    Some((uid, version, object.metadata.deletion_timestamp.is_some()))
+    let Ack { metadata } = serde_json::from_slice(body).ok()?;
+    let uid = Uid::parse(&metadata.uid)?;
+    let version = metadata.resource_version.parse().ok()?;
+    Some((uid, version, metadata.deletion_timestamp.is_some()))
+}
+
+/// The parts of an answer to a write that are looked at.
+#[derive(Deserialize)]
+struct Ack<'a> {
+    #[serde(borrow)]
+    metadata: AckMetadata<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AckMetadata<'a> {
+    #[serde(borrow)]
+    uid: Cow<'a, str>,
+    #[serde(borrow)]
+    resource_version: Cow<'a, str>,
+    #[serde(default)]
+    deletion_timestamp: Option<IgnoredAny>,
 }
 
 fn phase(text: &str) -> PodPhase {
@@ -233,6 +271,15 @@ fn latest_end<'a>(containers: impl Iterator<Item = &'a ContainerStatus<'a>>) -> 
         };
     }
     ends
+}
+
+/// A line of a watch of Pods.
+#[derive(Deserialize)]
+struct PodLine<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    #[serde(borrow)]
+    object: PodObject<'a>,
 }
 
 /// The parts of a Pod's JSON that are looked at; a bookmark has only some of them.
@@ -395,6 +442,36 @@ mod tests {
         }
         .decode(&json)
         .expect("a good Pod")
+    }
+
+    #[test]
+    fn a_line_is_read_as_its_object_is() {
+        let decoder = PodDecoder {
+            finalizer: TRACKING_FINALIZER,
+        };
+        let pod =
+            r#"{"metadata":{"uid":"0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9","resourceVersion":"7"}}"#;
+        let record = decoder.decode(pod).expect("a good Pod").record;
+        let line = |line: String| decoder.decode_line(line.as_bytes());
+        for line in [
+            line(format!(r#"{{"type":"ADDED","object":{pod}}}"#)),
+            line(format!(
+                r#"{{"object": {pod}, "more": [], "type":"MODIFIED"}} "#
+            )),
+        ] {
+            assert!(matches!(line, Some(PodEvent::Applied(pod)) if pod.record == record));
+        }
+        let deleted = line(format!(r#"{{"type":"DELETED","object":{pod}}}"#));
+        assert!(matches!(deleted, Some(PodEvent::Deleted(pod)) if pod.record == record));
+        let status = r#"{"kind":"Status","metadata":{},"status":"Failure","code":410}"#;
+        for other in [
+            format!(r#"{{"type":"BOOKMARK","object":{pod}}}"#),
+            format!(r#"{{"type":"ERROR","object":{status}}}"#),
+            format!(r#"{{"type":"ADDED","object":{status}}}"#),
+            format!(r#"{{"type":"ADDED","object":{pod}"#),
+        ] {
+            assert!(line(other.clone()).is_none(), "{other}");
+        }
     }
 
     #[test]
