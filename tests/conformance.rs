@@ -166,14 +166,18 @@ impl Scene {
         let (pod, body) = what.split_once(' ').unwrap_or((what, ""));
         let pods = format!("/api/v1/namespaces/{}/pods", self.namespace);
         let done = match verb {
-            "patch" => client.patch(&self.path(), Patch::Merge, what.into()).await,
+            "patch" => {
+                client
+                    .patch(&self.path(), Patch::Merge, what.to_owned())
+                    .await
+            }
             "remove" => {
                 let options = json!({"propagationPolicy": what}).to_string();
-                client.delete_with(&self.path(), options.into()).await
+                client.delete_with(&self.path(), options).await
             }
             "pod" => {
                 let body = self.pod(what).to_string();
-                client.create(&pods, body.into()).await
+                client.create(&pods, body).await
             }
             "delete" | "force" => {
                 let path = format!("{pods}/{}", self.find(pod).await);
@@ -183,7 +187,7 @@ impl Scene {
                     Value::Null
                 };
                 let options = json!({"gracePeriodSeconds": grace}).to_string();
-                client.delete_with(&path, options.into()).await
+                client.delete_with(&path, options).await
             }
             "evict" => {
                 let name = self.find(pod).await;
@@ -193,17 +197,17 @@ impl Scene {
                     "metadata": {"name": name, "namespace": self.namespace},
                 });
                 let path = format!("{pods}/{name}/eviction");
-                client.create(&path, body.to_string().into()).await
+                client.create(&path, body.to_string()).await
             }
             "label" => {
                 let path = format!("{pods}/{}", self.find(pod).await);
                 let body = format!(r#"{{"metadata": {{"labels": {body}}}}}"#);
-                client.patch(&path, Patch::Merge, body.into()).await
+                client.patch(&path, Patch::Merge, body).await
             }
             "status" => {
                 let path = format!("{pods}/{}/status", self.find(pod).await);
                 let body = format!(r#"{{"status": {body}}}"#);
-                client.patch(&path, Patch::Merge, body.into()).await
+                client.patch(&path, Patch::Merge, body).await
             }
             _ => panic!("no deed: {step}"),
         };

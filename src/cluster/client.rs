@@ -4,13 +4,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::Stream;
-use http::{Method, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, BodyStream};
 use kube::client::Body;
+use tower::ServiceExt as _;
 
 use crate::wire::ApiError;
 
-use super::Result;
+use super::{
+    Result,
+    transport::{AnswerBody, Transport},
+};
 
 /// How long a call may take; the API server itself gives up after as long.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
@@ -34,7 +38,7 @@ pub enum Patch {
 
 /// A connection to an API server; clones share it.
 #[derive(Clone)]
-pub struct Client(kube::Client);
+pub struct Client(Transport);
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -43,41 +47,42 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    pub(super) fn new(client: kube::Client) -> Self {
-        Self(client)
+    pub(super) fn new(transport: Transport) -> Self {
+        Self(transport)
     }
 
     /// GET.
     pub async fn get(&self, path: &str) -> Result<Answer> {
-        self.call(Method::GET, path, None, "application/json", Vec::new())
+        self.call(Method::GET, path, None, "application/json", Bytes::new())
             .await
     }
 
     /// POST of a JSON object.
-    pub async fn create(&self, path: &str, body: Vec<u8>) -> Result<Answer> {
+    pub async fn create(&self, path: &str, body: impl Into<Bytes>) -> Result<Answer> {
         self.call(
             Method::POST,
             path,
             Some("application/json"),
             METADATA_ONLY,
-            body,
+            body.into(),
         )
         .await
     }
 
     /// POST of a JSON object of which more is wanted than what it is called: the answer is all of it.
-    pub async fn create_whole(&self, path: &str, body: Vec<u8>) -> Result<Answer> {
+    pub async fn create_whole(&self, path: &str, body: impl Into<Bytes>) -> Result<Answer> {
         let json = "application/json";
-        self.call(Method::POST, path, Some(json), json, body).await
+        self.call(Method::POST, path, Some(json), json, body.into())
+            .await
     }
 
     /// POST of a JSON object; the answer is the whole object, or whatever the server said instead
     /// with its status code.
-    pub async fn post(&self, path: &str, body: Vec<u8>) -> Result<(u16, Answer)> {
+    pub async fn post(&self, path: &str, body: impl Into<Bytes>) -> Result<(u16, Answer)> {
         let json = "application/json";
         let call = async {
             let response = self
-                .exchange(Method::POST, path, Some(json), json, body)
+                .exchange(Method::POST, path, Some(json), json, body.into())
                 .await?;
             let status = response.status().as_u16();
             Ok((status, collect(response).await?))
@@ -88,26 +93,32 @@ impl Client {
     }
 
     /// PATCH.
-    pub async fn patch(&self, path: &str, patch: Patch, body: Vec<u8>) -> Result<Answer> {
+    pub async fn patch(&self, path: &str, patch: Patch, body: impl Into<Bytes>) -> Result<Answer> {
         let kind = match patch {
             Patch::Merge => "application/merge-patch+json",
             Patch::Strategic => "application/strategic-merge-patch+json",
         };
-        self.call(Method::PATCH, path, Some(kind), METADATA_ONLY, body)
+        self.call(Method::PATCH, path, Some(kind), METADATA_ONLY, body.into())
             .await
     }
 
     /// DELETE with default options.
     pub async fn delete(&self, path: &str) -> Result<Answer> {
-        self.call(Method::DELETE, path, None, METADATA_ONLY, Vec::new())
+        self.call(Method::DELETE, path, None, METADATA_ONLY, Bytes::new())
             .await
     }
 
     /// DELETE with these options, as JSON.
-    pub async fn delete_with(&self, path: &str, options: Vec<u8>) -> Result<Answer> {
+    pub async fn delete_with(&self, path: &str, options: impl Into<Bytes>) -> Result<Answer> {
         let json = "application/json";
-        self.call(Method::DELETE, path, Some(json), METADATA_ONLY, options)
-            .await
+        self.call(
+            Method::DELETE,
+            path,
+            Some(json),
+            METADATA_ONLY,
+            options.into(),
+        )
+        .await
     }
 
     /// GET of a watch: pieces of its lines, as they come.
@@ -117,7 +128,7 @@ impl Client {
     ) -> Result<impl Stream<Item = Result<Bytes>> + Unpin + use<>> {
         let response = tokio::time::timeout(
             CALL_TIMEOUT,
-            self.send(Method::GET, path, None, "application/json", Vec::new()),
+            self.send(Method::GET, path, None, "application/json", Bytes::new()),
         )
         .await
         .map_err(|_| timed_out())??;
@@ -127,7 +138,7 @@ impl Client {
             |frame| async {
                 match frame {
                     Ok(frame) => frame.into_data().ok().map(Ok),
-                    Err(error) => Some(Err(ApiError::no_answer(chain(&error)))),
+                    Err(error) => Some(Err(ApiError::no_answer(chain(&*error)))),
                 }
             },
         )))
@@ -137,9 +148,9 @@ impl Client {
         &self,
         method: Method,
         path: &str,
-        content_type: Option<&str>,
-        accept: &str,
-        body: Vec<u8>,
+        content_type: Option<&'static str>,
+        accept: &'static str,
+        body: Bytes,
     ) -> Result<Answer> {
         let call = async {
             let response = self.send(method, path, content_type, accept, body).await?;
@@ -155,10 +166,10 @@ impl Client {
         &self,
         method: Method,
         path: &str,
-        content_type: Option<&str>,
-        accept: &str,
-        body: Vec<u8>,
-    ) -> Result<Response<Body>> {
+        content_type: Option<&'static str>,
+        accept: &'static str,
+        body: Bytes,
+    ) -> Result<Response<AnswerBody>> {
         let response = self
             .exchange(method, path, content_type, accept, body)
             .await?;
@@ -179,32 +190,36 @@ impl Client {
         &self,
         method: Method,
         path: &str,
-        content_type: Option<&str>,
-        accept: &str,
-        body: Vec<u8>,
-    ) -> Result<Response<Body>> {
-        let mut request = Request::builder().method(method).uri(path);
-        request = request.header(header::ACCEPT, accept);
+        content_type: Option<&'static str>,
+        accept: &'static str,
+        body: Bytes,
+    ) -> Result<Response<AnswerBody>> {
+        let accept = HeaderValue::from_static(accept);
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::ACCEPT, accept);
         if let Some(kind) = content_type {
-            request = request.header(header::CONTENT_TYPE, kind);
+            request = request.header(header::CONTENT_TYPE, HeaderValue::from_static(kind));
         }
         let request = request
             .body(Body::from(body))
             .map_err(|error| ApiError::no_answer(error.to_string()))?;
-        self.0
-            .send(request)
+        let transport = self.0.clone();
+        transport
+            .oneshot(request)
             .await
-            .map_err(|error| ApiError::no_answer(chain(&error)))
+            .map_err(|error| ApiError::no_answer(chain(&*error)))
     }
 }
 
-async fn collect(response: Response<Body>) -> Result<Bytes> {
+async fn collect(response: Response<AnswerBody>) -> Result<Bytes> {
     let body = response.into_body().collect().await;
     body.map(|body| body.to_bytes())
-        .map_err(|error| ApiError::no_answer(chain(&error)))
+        .map_err(|error| ApiError::no_answer(chain(&*error)))
 }
 
-fn retry_after(response: &Response<Body>) -> Option<Duration> {
+fn retry_after(response: &Response<AnswerBody>) -> Option<Duration> {
     let header = response.headers().get(header::RETRY_AFTER)?;
     Some(Duration::from_secs(header.to_str().ok()?.parse().ok()?))
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use http::header::{self, HeaderName, HeaderValue};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 
-use super::Client;
+use super::{Client, transport::transport};
 
 /// There is no way to the cluster.
 #[derive(Debug, thiserror::Error)]
@@ -87,11 +87,11 @@ async fn check(mut config: Config) -> Result<Client, ConnectError> {
     config.default_retry = false;
     config.headers.extend(user_agent());
     let url = config.cluster_url.to_string();
-    let client = kube::Client::try_from(config).map_err(|source| ConnectError::Client {
+    let transport = transport(&config).map_err(|source| ConnectError::Client {
         url: url.clone(),
         source,
     })?;
-    let client = Client::new(client);
+    let client = Client::new(transport);
     match client.get("/version").await {
         Ok(_) => Ok(client),
         Err(error) => Err(ConnectError::Unreachable {

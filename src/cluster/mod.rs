@@ -6,6 +6,7 @@
 mod client;
 mod connect;
 mod lines;
+mod transport;
 
 pub use client::{Answer, Client, Patch};
 pub use connect::{ConnectError, connect, connect_url};

@@ -6,6 +6,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use compact_str::CompactString;
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
@@ -241,6 +242,7 @@ impl Writer {
             }
         };
         let (name, body) = template.pod(index, failures, suffix, group);
+        let body = Bytes::from(body);
         let path = paths::pods(Some(&key.namespace));
         let result = self
             .call("create", "pods", || self.client.create(&path, body.clone()))
@@ -389,7 +391,7 @@ impl Writer {
 
     async fn write_status(&self, write: &Write, status: &JobStatus, version: u64) -> Outcome {
         let path = paths::job_status(&write.key.namespace, &write.key.name);
-        let body = wire::status_patch(status, write.cell.uid, version);
+        let body = Bytes::from(wire::status_patch(status, write.cell.uid, version));
         let result = self
             .call("patch", "jobs/status", || {
                 self.client.patch(&path, Patch::Merge, body.clone())
@@ -415,10 +417,10 @@ impl Writer {
     }
 
     /// The patch that takes the finalizer off a Pod.
-    fn finalizer_patch(&self) -> Vec<u8> {
+    fn finalizer_patch(&self) -> Bytes {
         let finalizer = self.finalizer;
         format!(r#"{{"metadata":{{"$deleteFromPrimitiveList/finalizers":["{finalizer}"]}}}}"#)
-            .into_bytes()
+            .into()
     }
 
     /// Tells of a call that failed, unless it was us who gave up.
