@@ -64,7 +64,7 @@ pub(super) struct Tunables {
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = at_least_one())]
     max_in_flight: u32,
     /// Jobs that may be worked on at once. A Job's turn is computation only, never waiting: more
-    /// than there are processors gains nothing.
+    /// than there are threads gains nothing, and `lakh controller` has one.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = at_least_one())]
     concurrent_job_syncs: u32,
 }
