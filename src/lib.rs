@@ -3,6 +3,7 @@
 //! Code map, from the inside out (ARCHITECTURE.md says who may use whom):
 //!
 //! - `model`: the nouns everybody shares; no behaviour beyond their own arithmetic.
+//! - `cron`: schedules: when a CronJob runs.
 //! - `decide`: the Job machine: what one Job needs next, as values.
 //! - `ownership`: whose a Pod is: which Jobs are ours, who adopts, releases, frees.
 //! - `queue`: whose turn it is: to be worked on, and to write.
@@ -16,8 +17,9 @@
 //! - `embedded`: the embedded cluster in one piece: API server, hollow nodes, kubeconfig.
 //! - `cli`: the command line.
 //!
-//! Without features only the first five are there: they need neither tasks nor sockets.
+//! Without features only the first six are there: they need neither tasks nor sockets.
 
+pub mod cron;
 pub mod decide;
 pub mod model;
 pub mod ownership;

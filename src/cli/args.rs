@@ -25,6 +25,29 @@ pub(super) enum Command {
     Controller(ControllerArgs),
     /// Run Jobs on an embedded cluster, in this process.
     Local(LocalArgs),
+    /// Look at schedules of CronJobs.
+    #[command(subcommand)]
+    Cron(CronCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum CronCommand {
+    /// Print the next times of a schedule, by the clocks of its zone.
+    Next {
+        /// The schedule: five fields, or @hourly and the like.
+        expression: String,
+        /// What spec.timeZone of the CronJob says. Default: UTC.
+        #[arg(long, value_name = "TZ")]
+        time_zone: Option<String>,
+        /// How many times to print.
+        #[arg(long, value_name = "N", default_value_t = 5)]
+        count: usize,
+    },
+    /// Say in words when a schedule runs.
+    Explain {
+        /// The schedule: five fields, or @hourly and the like.
+        expression: String,
+    },
 }
 
 #[derive(ClapArgs, Debug)]

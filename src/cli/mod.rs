@@ -7,6 +7,7 @@
 
 mod args;
 mod controller;
+mod cron;
 mod finish;
 mod gates;
 mod local;
@@ -45,6 +46,7 @@ pub fn main() -> ExitCode {
         match args.command {
             Command::Controller(args) => controller::run(args, requests).await,
             Command::Local(args) => local::run(args, requests).await,
+            Command::Cron(command) => Ok(cron::run(command)?),
         }
     });
     // Whatever is still under way is not waited for: it was given its time.
@@ -59,7 +61,7 @@ pub fn main() -> ExitCode {
 /// short that to hand it from thread to thread costs more than it gains.
 fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
     let mut builder = match command {
-        Command::Controller(_) => tokio::runtime::Builder::new_current_thread(),
+        Command::Controller(_) | Command::Cron(_) => tokio::runtime::Builder::new_current_thread(),
         Command::Local(_) => tokio::runtime::Builder::new_multi_thread(),
     };
     builder.enable_all().build()

@@ -4,20 +4,12 @@
 
 use std::time::Duration;
 
+use crate::model::go_duration_nanos;
+
 /// Reads a Go duration that is not negative: `0`, `200ms`, `1.5h`, `1m30s`.
 pub fn parse_go_duration(text: &str) -> Option<Duration> {
-    if text == "0" {
-        return Some(Duration::ZERO);
-    }
-    let mut rest = text;
-    let mut nanos: u128 = 0;
-    while !rest.is_empty() {
-        let (part, tail) = take_part(rest)?;
-        nanos = nanos.checked_add(part)?;
-        rest = tail;
-    }
-    let nanos = u64::try_from(nanos).ok().filter(|_| !text.is_empty())?;
-    Some(Duration::from_nanos(nanos))
+    let nanos = go_duration_nanos(text).ok()?;
+    u64::try_from(nanos).ok().map(Duration::from_nanos)
 }
 
 /// Writes a duration as Go prints it, down to milliseconds: `10s`, `1m20s`, `5m0s`, `250ms`.
@@ -36,46 +28,6 @@ pub fn format_go_duration(duration: Duration) -> String {
         (h, m, s) => format!("{h}h{m}m{s}{fraction}s"),
     }
 }
-
-/// Splits off one number with its unit, in nanoseconds.
-fn take_part(text: &str) -> Option<(u128, &str)> {
-    let number_len = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-    let (number, rest) = text.split_at(number_len);
-    let unit_len = rest
-        .find(|c: char| c.is_ascii_digit() || c == '.')
-        .unwrap_or(rest.len());
-    let (unit, tail) = rest.split_at(unit_len);
-    let unit = unit_nanos(unit)?;
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if whole.is_empty() && fraction.is_empty() || number.len() > MAX_DIGITS {
-        return None;
-    }
-    let digits = |text: &str| {
-        if text.is_empty() {
-            Some(0)
-        } else {
-            text.parse::<u128>().ok()
-        }
-    };
-    let scale = 10_u128.pow(u32::try_from(fraction.len()).ok()?);
-    let nanos = digits(whole)?.checked_mul(unit)? + digits(fraction)?.checked_mul(unit)? / scale;
-    Some((nanos, tail))
-}
-
-fn unit_nanos(unit: &str) -> Option<u128> {
-    Some(match unit {
-        "ns" => 1,
-        "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
-        "ms" => 1_000_000,
-        "s" => 1_000_000_000,
-        "m" => 60_000_000_000,
-        "h" => 3_600_000_000_000,
-        _ => return None,
-    })
-}
-
-/// More digits than any duration needs; keeps the arithmetic far from its limits.
-const MAX_DIGITS: usize = 20;
 
 #[cfg(test)]
 mod tests {

@@ -6,6 +6,7 @@
 mod backoff;
 mod failure;
 mod gang;
+mod go_duration;
 mod ids;
 mod index_set;
 mod job;
@@ -21,6 +22,7 @@ pub use failure::{FailedContainer, FailureCounts, FailureFacts};
 pub use gang::{
     GangFacts, GangObject, NewPodGroup, NewWorkload, PodGroup, PodGroupTemplate, Workload,
 };
+pub use go_duration::{GoDurationError, go_duration_nanos};
 pub use ids::{JobKey, Slot, Uid};
 pub use index_set::IndexSet;
 pub use job::{

@@ -1,0 +1,63 @@
+//! `lakh cron`: schedules of CronJobs, without a cluster.
+
+use std::time::SystemTime;
+
+use crate::{
+    cron::{Schedule, ScheduleError, Zone, explain},
+    model::Time,
+};
+
+use super::{FAILED, OK, args::CronCommand, complain, print};
+
+/// Does what is asked; or says what cannot be used.
+pub(super) fn run(command: CronCommand) -> Result<u8, String> {
+    match command {
+        CronCommand::Next {
+            expression,
+            time_zone,
+            count,
+        } => {
+            let zone = time_zone.map(|name| match name.as_str() {
+                // The API takes neither: a zone must be said.
+                "" | "Local" => Err(format!(
+                    "--time-zone {name:?}: must be a zone of the IANA database"
+                )),
+                name => Zone::load(name).map_err(|error| format!("--time-zone: {error}")),
+            });
+            let zone = zone.transpose()?;
+            let schedule = Schedule::of_cron_job(&expression, zone.as_ref());
+            let schedule = schedule.map_err(|error| in_place(&expression, &error))?;
+            Ok(next(&schedule, count))
+        }
+        CronCommand::Explain { expression } => {
+            let schedule = Schedule::parse(&expression);
+            let schedule = schedule.map_err(|error| in_place(&expression, &error))?;
+            print(&explain(&schedule));
+            Ok(OK)
+        }
+    }
+}
+
+/// Prints the next times; there may be none.
+fn next(schedule: &Schedule, count: usize) -> u8 {
+    let since_epoch = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    let now = Time::from_secs(i64::try_from(since_epoch.as_secs()).unwrap_or(i64::MAX));
+    let times = std::iter::successors(schedule.next(now), |at| schedule.next(*at));
+    let times: Vec<Time> = times.take(count).collect();
+    for time in &times {
+        print(&schedule.zone().to_rfc3339(*time));
+    }
+    if times.is_empty() && count > 0 {
+        complain("there is no such time in the next five years");
+        return FAILED;
+    }
+    OK
+}
+
+/// What is wrong with a schedule, and where.
+fn in_place(expression: &str, error: &ScheduleError) -> String {
+    let (part, character) = (error.part(), error.character());
+    format!("{expression:?}: {part}, character {character}: {error}")
+}

@@ -1,0 +1,185 @@
+//! One field of a schedule: text in, a set of numbers out.
+//!
+//! The set is a `u64` with a bit per number. A field also remembers its *star*: whether it says
+//! "all" in so many words, which decides how the two day fields go together.
+
+use super::error::ScheduleError;
+
+/// What a field is about: its bounds and its names.
+#[derive(Debug)]
+pub(super) struct Kind {
+    pub(super) name: &'static str,
+    pub(super) min: u32,
+    pub(super) max: u32,
+    /// Names of the numbers, the first of `min`.
+    pub(super) names: &'static [&'static str],
+}
+
+pub(super) const MINUTE: Kind = Kind {
+    name: "minute",
+    min: 0,
+    max: 59,
+    names: &[],
+};
+
+pub(super) const HOUR: Kind = Kind {
+    name: "hour",
+    min: 0,
+    max: 23,
+    names: &[],
+};
+
+pub(super) const DAY_OF_MONTH: Kind = Kind {
+    name: "day of month",
+    min: 1,
+    max: 31,
+    names: &[],
+};
+
+pub(super) const MONTH: Kind = Kind {
+    name: "month",
+    min: 1,
+    max: 12,
+    names: &[
+        "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
+    ],
+};
+
+pub(super) const DAY_OF_WEEK: Kind = Kind {
+    name: "day of week",
+    min: 0,
+    max: 6,
+    names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"],
+};
+
+/// The numbers that a field means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Field {
+    pub(super) bits: u64,
+    pub(super) star: bool,
+}
+
+impl Field {
+    /// Whether a number is meant.
+    pub(super) fn has(self, number: u32) -> bool {
+        self.bits >> number & 1 == 1
+    }
+
+    /// Reads a list of ranges; `text` is the whole schedule, to say where it is wrong.
+    pub(super) fn parse(kind: &Kind, field: &str, text: &str) -> Result<Self, ScheduleError> {
+        let mut all = Self::default();
+        for item in field.split(',').filter(|item| !item.is_empty()) {
+            let one = Reader { kind, text, item }.range()?;
+            all.bits |= one.bits;
+            all.star |= one.star;
+        }
+        Ok(all)
+    }
+
+    /// The numbers from `first` to `last`, each `step`.
+    fn each(first: u32, last: u32, step: u32) -> u64 {
+        let step = usize::try_from(step).unwrap_or(usize::MAX);
+        (first..=last)
+            .step_by(step)
+            .fold(0, |bits, number| bits | 1 << number)
+    }
+}
+
+/// Reads one item of a list.
+struct Reader<'a> {
+    kind: &'a Kind,
+    text: &'a str,
+    item: &'a str,
+}
+
+impl<'a> Reader<'a> {
+    fn wrong(&self, at: &str, message: String) -> ScheduleError {
+        ScheduleError::new(self.kind.name, self.text, at, message)
+    }
+
+    /// Reads `*`, `N` or `N-M`, each with `/step` or without. The order of the complaints is
+    /// upstream's.
+    fn range(&self) -> Result<Field, ScheduleError> {
+        let Kind { min, max, .. } = *self.kind;
+        let item = self.item;
+        let mut halves = item.split('/');
+        let base = halves.next().unwrap_or_default();
+        let (step, surplus) = (halves.next(), halves.next());
+        let mut ends = base.split('-');
+        let low = ends.next().unwrap_or_default();
+        let (high, too_many) = (ends.next(), ends.next());
+        let mut star = matches!(low, "*" | "?");
+        let (first, mut last) = match (star, high) {
+            // What comes behind a hyphen is not looked at, as upstream.
+            (true, _) => (min, max),
+            (false, None) => {
+                let only = self.number_or_name(low)?;
+                (only, only)
+            }
+            (false, Some(high)) => {
+                let first = self.number_or_name(low)?;
+                if let Some(rest) = too_many {
+                    return Err(self.wrong(rest, format!("too many hyphens: {item}")));
+                }
+                (first, self.number_or_name(high)?)
+            }
+        };
+        if let Some(rest) = surplus {
+            return Err(self.wrong(rest, format!("too many slashes: {item}")));
+        }
+        let every = step.map_or(Ok(1), |step| self.number(step))?;
+        if step.is_some() {
+            if high.is_none() {
+                last = max;
+            }
+            star &= every <= 1;
+        }
+        if first < min {
+            let why = format!("beginning of range ({first}) below minimum ({min}): {item}");
+            return Err(self.wrong(low, why));
+        }
+        if last > max {
+            let why = format!("end of range ({last}) above maximum ({max}): {item}");
+            return Err(self.wrong(high.unwrap_or(low), why));
+        }
+        if first > last {
+            let why = format!("beginning of range ({first}) beyond end of range ({last}): {item}");
+            return Err(self.wrong(low, why));
+        }
+        if every == 0 {
+            let why = format!("step of range should be a positive number: {item}");
+            return Err(self.wrong(step.unwrap_or(item), why));
+        }
+        let bits = Field::each(first, last, every);
+        Ok(Field { bits, star })
+    }
+
+    fn number_or_name(&self, text: &str) -> Result<u32, ScheduleError> {
+        let names = self.kind.names.iter().zip(self.kind.min..);
+        let named = |(name, _): &(&&str, u32)| text.eq_ignore_ascii_case(name);
+        match names.into_iter().find(named) {
+            Some((_, number)) => Ok(number),
+            None => self.number(text),
+        }
+    }
+
+    /// Reads a number as Go's Atoi does, a sign included.
+    fn number(&self, text: &str) -> Result<u32, ScheduleError> {
+        let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+        let reason = match text.parse::<i64>() {
+            Ok(number) if number < 0 => {
+                let why = format!("negative number ({number}) not allowed: {text}");
+                return Err(self.wrong(text, why));
+            }
+            // Larger ones are out of every range and step alike.
+            Ok(number) => return Ok(u32::try_from(number).unwrap_or(u32::MAX)),
+            Err(_) if !digits.is_empty() && digits.bytes().all(|c| c.is_ascii_digit()) => {
+                "value out of range"
+            }
+            Err(_) => "invalid syntax",
+        };
+        let why =
+            format!("failed to parse int from {text}: strconv.Atoi: parsing {text:?}: {reason}");
+        Err(self.wrong(text, why))
+    }
+}
