@@ -7,6 +7,7 @@
 //! - `decide`: the Job machine: what one Job needs next, as values.
 //! - `ownership`: whose a Pod is: which Jobs are ours, who adopts, releases, frees.
 //! - `queue`: whose turn it is: to be worked on, and to write.
+//! - `ttl`: when a finished Job is to be deleted.
 //! - `wire`: Kubernetes' JSON: bytes to records, values to bodies and paths.
 //! - `apiserver`: the embedded API server as a machine: requests and time in, replies out.
 //! - `kubelet`: the hollow kubelet as a machine: Pods and time in, API writes out.
@@ -17,13 +18,14 @@
 //! - `embedded`: the embedded cluster in one piece: API server, hollow nodes, kubeconfig.
 //! - `cli`: the command line.
 //!
-//! Without features only the first six are there: they need neither tasks nor sockets.
+//! Without features only the first seven are there: they need neither tasks nor sockets.
 
 pub mod cron;
 pub mod decide;
 pub mod model;
 pub mod ownership;
 pub mod queue;
+pub mod ttl;
 pub mod wire;
 
 #[cfg(feature = "embedded")]

@@ -13,6 +13,7 @@ const CALLS: &[(&str, &str, &str)] = &[
     ("get", "jobs", "batch"),
     ("list", "jobs", "batch"),
     ("watch", "jobs", "batch"),
+    ("delete", "jobs", "batch"),
     ("patch", "jobs/status", "batch"),
     ("list", "pods", ""),
     ("watch", "pods", ""),

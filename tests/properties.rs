@@ -202,6 +202,7 @@ fn random_job(dice: &mut Dice) -> Job {
         },
         backoff_limit: small(8),
         active_deadline: (small(5) == 0).then(|| Duration::from_secs(u64::from(small(200)))),
+        ttl_after_finished: None,
         suspend: small(8) == 0,
         restart_policy: match small(4) {
             0 => RestartPolicy::OnFailure,

@@ -7,6 +7,7 @@
 
 mod args;
 mod controller;
+mod controllers;
 mod cron;
 mod finish;
 mod gates;

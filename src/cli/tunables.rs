@@ -6,15 +6,19 @@ use clap::{Args, ValueEnum};
 
 use crate::{
     model::{Exponential, Limits},
-    runtime::{BadManagerName, ManagerName, Mode, Rate},
+    runtime::{BadManagerName, Controllers, ManagerName, Mode, Rate},
 };
 
-use super::{args::duration, gates::Gates};
+use super::{args::duration, controllers, gates::Gates};
 
 /// Flags of every command that runs the controller.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Controller")]
 pub(super) struct Tunables {
+    /// Controllers to run: job, ttl, or * for all of them; -NAME for all but one, as in *,-ttl.
+    #[arg(long, value_name = "NAME,...", default_value = "*", value_parser = controllers::parse,
+        allow_hyphen_values = true)]
+    controllers: Controllers,
     /// Which Jobs to work on. Default: replace.
     #[arg(long, value_enum, value_name = "MODE")]
     mode: Option<ModeName>,
@@ -93,6 +97,7 @@ impl Tunables {
     /// The controller's options, with probes answered at `listen`.
     pub(super) fn options(self, listen: Option<std::net::SocketAddr>) -> crate::runtime::Options {
         crate::runtime::Options {
+            controllers: self.controllers,
             mode: self.mode(),
             limits: Limits {
                 sync_batch_period: self.sync_batch_period,

@@ -40,6 +40,8 @@ pub struct JobSpec {
     pub backoff_limit: u32,
     /// How long the Job may be active.
     pub active_deadline: Option<Duration>,
+    /// How long the Job stays once it has finished; none for ever.
+    pub ttl_after_finished: Option<Duration>,
     /// Whether no Pod may run for now.
     pub suspend: bool,
     /// What a kubelet does when a container of the template ends.
@@ -67,6 +69,7 @@ impl Default for JobSpec {
             mode: CompletionMode::NonIndexed,
             backoff_limit: 6,
             active_deadline: None,
+            ttl_after_finished: None,
             suspend: false,
             restart_policy: RestartPolicy::Never,
             pod_replacement: PodReplacement::TerminatingOrFailed,

@@ -9,6 +9,7 @@ use crate::{cluster::Client, model::Limits, ownership::Mode, wire::PodDecoder};
 use super::{
     chores::Chores,
     clock,
+    controllers::Controllers,
     events::Recorder,
     gang::{GangError, GangKind, Gangs},
     informer::{Informer, Watched},
@@ -18,6 +19,7 @@ use super::{
     scheduler::{Schedule, Worker},
     store::Store,
     throttle::{Rate, Throttle},
+    ttl::{self, Ttl},
     window::Window,
     writer::{WriteQueue, Writer},
 };
@@ -28,6 +30,8 @@ const STOP_PATIENCE: Duration = Duration::from_secs(3);
 /// What may be set.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// Which controllers are at work.
+    pub controllers: Controllers,
     /// Which Jobs to work on.
     pub mode: Mode,
     /// The numbers of the Job rules.
@@ -126,6 +130,10 @@ impl Controller {
         for _ in 0..options.max_in_flight.max(1) {
             controller.writers.spawn(writer.clone().run());
         }
+        for ttl in parts.ttl.iter().flat_map(|ttl| [ttl; ttl::WORKERS]) {
+            let worker = Arc::clone(ttl).run(writer.clone(), is_ready.clone());
+            controller.tasks.spawn(worker);
+        }
         let worker = parts.worker(options.limits);
         for _ in 0..options.concurrent_job_syncs.max(1) {
             let (worker, mut ready) = (worker.clone(), is_ready.clone());
@@ -187,6 +195,8 @@ struct Parts {
     mode: Mode,
     ownership: Arc<Ownership>,
     gangs: Option<Arc<Gangs>>,
+    runs_jobs: bool,
+    ttl: Option<Arc<Ttl>>,
 }
 
 impl Parts {
@@ -212,6 +222,11 @@ impl Parts {
             mode: options.mode.clone(),
             ownership: Arc::new(Ownership::new(options.limits.retry_backoff)),
             gangs,
+            runs_jobs: options.controllers.job,
+            ttl: options.controllers.ttl.then(|| {
+                let ttl = Ttl::new(options.mode.clone(), options.limits.retry_backoff);
+                Arc::new(ttl)
+            }),
         }
     }
 
@@ -231,7 +246,9 @@ impl Parts {
             let of_gangs = self.gangs.iter().flat_map(|gangs| {
                 GangKind::BOTH.map(|kind| Watched::Gang(kind, Arc::clone(gangs)))
             });
-            for watched in [Watched::Jobs, Watched::Pods].into_iter().chain(of_gangs) {
+            let of_pods = self.runs_jobs.then_some(Watched::Pods);
+            let watched = [Watched::Jobs].into_iter().chain(of_pods).chain(of_gangs);
+            for watched in watched {
                 let (sender, receiver) = watch::channel(false);
                 synced.push(receiver.clone());
                 let informer = Informer {
@@ -247,6 +264,8 @@ impl Parts {
                         finalizer: self.mode.finalizer(),
                     },
                     ownership: Arc::clone(&self.ownership),
+                    runs_jobs: self.runs_jobs,
+                    ttl: self.ttl.clone(),
                     after: after.clone(),
                     synced: sender,
                 };

@@ -28,6 +28,7 @@ use super::{
     scheduler::Schedule,
     store::Store,
     throttle::Throttle,
+    ttl::Ttl,
 };
 
 /// Objects per page of a list: what the standard client asks for.
@@ -71,6 +72,10 @@ pub(super) struct Informer {
     pub(super) mode: Mode,
     pub(super) decoder: PodDecoder,
     pub(super) ownership: Arc<Ownership>,
+    /// Whether Jobs are run here; else all are somebody else's.
+    pub(super) runs_jobs: bool,
+    /// Who deletes finished Jobs, if they are deleted here.
+    pub(super) ttl: Option<Arc<Ttl>>,
     /// Whose first list comes before ours: a Pod is compared with its Job's selector as it comes.
     pub(super) after: Option<tokio::sync::watch::Receiver<bool>>,
     /// Set once the first list is complete.
@@ -284,7 +289,8 @@ impl Informer {
         match &self.watched {
             Watched::Jobs => {
                 let job = self.readable(decode_job(object), object)?;
-                let external = !self.mode.manages(&job.job);
+                let external = !(self.runs_jobs && self.mode.manages(&job.job));
+                let ttl = self.ttl.as_ref().filter(|ttl| ttl.concerns(&job.job));
                 let seen = Seen {
                     uid: job.job.uid,
                     version: job.job.resource_version,
@@ -295,6 +301,7 @@ impl Informer {
                         .with(|claims| claims.handle_job(&job.job, selector))
                 });
                 news.add(self.store.apply_job(job, external));
+                ttl.inspect(|ttl| ttl.heard(seen.uid));
                 self.ownership.settle(told.unwrap_or_default());
                 Some(seen)
             }

@@ -4,7 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
-    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    metrics::{
+        counter::Counter,
+        family::Family,
+        gauge::Gauge,
+        histogram::{Histogram, exponential_buckets},
+    },
     registry::Registry,
 };
 
@@ -30,6 +35,8 @@ pub(super) struct Metrics {
     pub(super) watches: Family<Kind, Counter>,
     /// Writes that wait for their turn or are under way.
     pub(super) writes_pending: Gauge<i64>,
+    /// How long after their time finished Jobs were deleted.
+    pub(super) ttl_deletions: Histogram,
     /// Events that were dropped because too many waited.
     pub(super) events_dropped: Counter<u64, AtomicU64>,
 }
@@ -60,10 +67,17 @@ impl Metrics {
             unreadable: Family::default(),
             watches: Family::default(),
             writes_pending: Gauge::default(),
+            ttl_deletions: Histogram::new(exponential_buckets(0.1, 2.0, 14)),
             events_dropped: Counter::default(),
         };
         metrics.jobs.register(&mut metrics.registry);
         metrics.queue.register(&mut metrics.registry);
+        let late = metrics.ttl_deletions.clone();
+        metrics.registry.register(
+            "ttl_after_finished_controller_job_deletion_duration_seconds",
+            "How long after their time finished Jobs were deleted",
+            late,
+        );
         let registry = metrics.registry.sub_registry_with_prefix("lakh");
         registry.register("turns", "Turns of Jobs' actors", metrics.turns.clone());
         registry.register(

@@ -3,7 +3,7 @@
 //! How it flows: the [`informer`] decodes Pods and Jobs into the [`store`], which marks what
 //! changed and queues the Job's key; a worker of the [`scheduler`] takes the key and gives the
 //! Job's [`actor`] its turn; the actor's writes go to the [`writer`], whose answers go back into
-//! the store as facts and outcomes. Where gangs are asked for, [`gang`] knows their objects.
+//! the store as facts and outcomes. The same news of Jobs go to [`ttl`]. Where gangs are asked for, [`gang`] knows their objects.
 //!
 //! Must not: decide anything about Jobs, or read JSON.
 
@@ -11,6 +11,7 @@ mod actor;
 mod chores;
 mod clock;
 mod controller;
+mod controllers;
 mod correlate;
 mod events;
 mod gang;
@@ -25,10 +26,13 @@ mod queue_metrics;
 mod scheduler;
 mod store;
 mod throttle;
+mod ttl;
+mod turns;
 mod window;
 mod writer;
 
 pub use controller::{Controller, Options, StartError};
+pub use controllers::Controllers;
 pub use gang::GangError;
 pub use throttle::Rate;
 

@@ -80,6 +80,7 @@ fn spec(spec: &Spec, template: &Template) -> JobSpec {
         },
         backoff_limit: spec.backoff_limit.unwrap_or(backoff_limit),
         active_deadline: spec.active_deadline_seconds.map(Duration::from_secs),
+        ttl_after_finished: spec.ttl_seconds_after_finished.map(Duration::from_secs),
         suspend: spec.suspend.unwrap_or(false),
         restart_policy: match template.spec.restart_policy.as_deref() {
             Some("OnFailure") => RestartPolicy::OnFailure,
@@ -184,6 +185,7 @@ struct Spec {
     completion_mode: Option<String>,
     backoff_limit: Option<u32>,
     active_deadline_seconds: Option<u64>,
+    ttl_seconds_after_finished: Option<u64>,
     suspend: Option<bool>,
     pod_replacement_policy: Option<String>,
     managed_by: Option<CompactString>,

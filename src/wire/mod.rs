@@ -3,6 +3,7 @@
 //! Responsible for: bytes to small records, values to request bodies and paths.
 //! Must not: send anything, decide anything, or keep an object whole.
 
+mod delete;
 mod error;
 mod gang;
 mod job;
@@ -17,6 +18,7 @@ mod template;
 mod timestamp;
 mod watch;
 
+pub use delete::foreground_deletion;
 pub use error::{ApiError, ErrorKind};
 pub use gang::{DecodedGangObject, decode_pod_group, decode_workload, gang_object_body};
 pub use job::{DecodedJob, decode_job};

@@ -17,7 +17,7 @@ use lakh::{
     embedded::{ClusterOptions, EmbeddedCluster},
     kubelet::KubeletOptions,
     model::Limits,
-    runtime::{Controller, Mode, Options, Rate},
+    runtime::{Controller, Controllers, Mode, Options, Rate},
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -81,6 +81,7 @@ pub fn options() -> Options {
     let mut limits = Limits::default();
     limits.pod_failure_backoff.base = Duration::from_millis(100);
     Options {
+        controllers: Controllers::default(),
         mode: Mode::Replace,
         limits,
         workload_with_job: false,

@@ -1,0 +1,19 @@
+//! Which of the controllers are at work.
+
+/// A choice among the controllers of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Controllers {
+    /// Runs Jobs.
+    pub job: bool,
+    /// Deletes finished Jobs when their `ttlSecondsAfterFinished` is over.
+    pub ttl: bool,
+}
+
+impl Default for Controllers {
+    fn default() -> Self {
+        Self {
+            job: true,
+            ttl: true,
+        }
+    }
+}

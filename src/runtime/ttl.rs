@@ -1,0 +1,138 @@
+//! Deletes finished Jobs when their time has come.
+//!
+//! Fed by the informer of Jobs; a Job that waits costs its place in the queue, nothing else, and
+//! nobody goes through all of them.
+//!
+//! Must not: decide which Job goes when; that is [`Step`].
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::{
+    model::{Exponential, Job, JobKey, Uid},
+    ownership::Mode,
+    ttl::{Step, concerns},
+    wire::{self, ApiError, ErrorKind, decode_job, paths},
+};
+
+use super::{
+    clock,
+    turns::{After, Turns},
+    writer::Writer,
+};
+
+/// How many Jobs may be looked at at once.
+pub(super) const WORKERS: usize = 5;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Ttl {
+    turns: Turns<Uid>,
+    mode: Mode,
+}
+
+impl Ttl {
+    pub(super) fn new(mode: Mode, backoff: Exponential) -> Self {
+        Self {
+            turns: Turns::new(backoff),
+            mode,
+        }
+    }
+
+    /// Whether a Job's news are of interest. Instead of the built-in controllers any Job is cleaned
+    /// up, whoever manages it; beside them only our own.
+    pub(super) fn concerns(&self, job: &Job) -> bool {
+        let ours = self.mode == Mode::Replace || self.mode.manages(job);
+        ours && concerns(job)
+    }
+
+    /// The store has news of a Job that are of interest.
+    pub(super) fn heard(&self, job: Uid) {
+        self.turns.add(job);
+    }
+
+    /// Works, for ever, once the caches are filled.
+    pub(super) async fn run(self: Arc<Self>, writer: Writer, mut ready: watch::Receiver<bool>) {
+        if ready.wait_for(|ready| *ready).await.is_err() {
+            return;
+        }
+        loop {
+            let job = self.turns.take().await;
+            let after = self.turn(job, &writer).await;
+            self.turns.done(job, after);
+        }
+    }
+
+    async fn turn(&self, uid: Uid, writer: &Writer) -> After {
+        let Some(cell) = writer.store.cell(uid) else {
+            return After::Over;
+        };
+        let (step, key) = {
+            let state = cell.lock();
+            let known = state.job.as_ref().filter(|_| !state.gone);
+            let key = known.map(|job| job.key.clone()).unwrap_or_default();
+            (Step::after_look(known, clock::now()), key)
+        };
+        let step = match step {
+            Step::GetFresh => match self.fresh(uid, &key, writer).await {
+                Ok(fresh) => Step::after_answer(fresh.as_ref(), clock::now()),
+                Err(error) => {
+                    tracing::warn!(job = %key, %error, "no live look; not deleted yet");
+                    Step::Retry
+                }
+            },
+            other => other,
+        };
+        match step {
+            Step::Leave => After::Over,
+            Step::LookAt(at) => After::At(at),
+            Step::Retry => After::Failed,
+            // After an answer there is no second question.
+            Step::GetFresh => After::Failed,
+            Step::Delete { expired } => match delete(uid, &key, writer).await {
+                Ok(()) => {
+                    let late = clock::now().since(expired);
+                    writer.metrics.ttl_deletions.observe(late.as_secs_f64());
+                    After::Over
+                }
+                Err(error) => {
+                    tracing::warn!(job = %key, %error, "not deleted; to be tried again");
+                    After::Failed
+                }
+            },
+        }
+    }
+
+    /// The Job as the server has it. Another one under its name has turns of its own.
+    async fn fresh(
+        &self,
+        uid: Uid,
+        key: &JobKey,
+        writer: &Writer,
+    ) -> Result<Option<Job>, ApiError> {
+        let path = paths::job(&key.namespace, &key.name);
+        let answer = writer
+            .call("get", "jobs", || writer.client.get(&path))
+            .await;
+        let answer = match answer {
+            Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),
+            answer => answer?,
+        };
+        let json = String::from_utf8_lossy(&answer);
+        let decoded = decode_job(&json)
+            .map_err(|error| ApiError::no_answer(format!("odd answer: {error}")))?;
+        Ok(Some(decoded.job).filter(|job| job.uid == uid))
+    }
+}
+
+async fn delete(uid: Uid, key: &JobKey, writer: &Writer) -> Result<(), ApiError> {
+    let path = paths::job(&key.namespace, &key.name);
+    let options = wire::foreground_deletion(uid);
+    writer
+        .call("delete", "jobs", || {
+            writer.client.delete_with(&path, options.clone())
+        })
+        .await
+        .map(drop)
+}

@@ -1,0 +1,94 @@
+//! A work queue that those who work wait at: whose turn it is, and when.
+//!
+//! Must not: know what the keys are, or what is done in a turn.
+
+use std::{fmt::Debug, hash::Hash};
+
+use parking_lot::Mutex;
+use tokio::{sync::Notify, time::sleep};
+
+use crate::{
+    model::{Exponential, Time},
+    queue::WorkQueue,
+};
+
+use super::clock;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Turns<K> {
+    queue: Mutex<WorkQueue<K>>,
+    changed: Notify,
+}
+
+/// When a key comes again after its turn, but for news of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a key that is not handed back never has a turn again"]
+pub(super) enum After {
+    /// Not by itself.
+    Over,
+    /// At this time.
+    At(Time),
+    /// Soon; later after each failure in a row.
+    Failed,
+}
+
+impl<K: Clone + Debug + Eq + Hash + Ord> Turns<K> {
+    pub(super) fn new(backoff: Exponential) -> Self {
+        Self {
+            queue: Mutex::new(WorkQueue::new(backoff)),
+            changed: Notify::new(),
+        }
+    }
+
+    /// There is news of a key.
+    pub(super) fn add(&self, key: K) {
+        self.queue.lock().add(key);
+        self.changed.notify_one();
+    }
+
+    /// A turn is over.
+    pub(super) fn done(&self, key: K, after: After) {
+        let mut queue = self.queue.lock();
+        match after {
+            // Whoever sleeps may now sleep too long, so all of these wake one.
+            After::Failed => queue.add_rate_limited(key.clone(), clock::now()),
+            After::At(due) => {
+                queue.forget(&key);
+                queue.add_at(key.clone(), due);
+            }
+            After::Over => queue.forget(&key),
+        }
+        queue.done(&key);
+        drop(queue);
+        self.changed.notify_one();
+    }
+
+    /// Waits for the next key whose turn it is.
+    pub(super) async fn take(&self) -> K {
+        loop {
+            let changed = self.changed.notified();
+            let (next, due, more) = {
+                let mut queue = self.queue.lock();
+                let next = queue.take(clock::now());
+                (next, queue.next_due(), !queue.is_empty())
+            };
+            if let Some(key) = next {
+                // Another one may take the next, or sleep until one is due.
+                if more || due.is_some() {
+                    self.changed.notify_one();
+                }
+                return key;
+            }
+            match due {
+                Some(due) => {
+                    tokio::select! {
+                        () = sleep(due.since(clock::now())) => {}
+                        () = changed => {}
+                    }
+                }
+                None => changed.await,
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Finished Jobs that go by themselves, on the embedded cluster over HTTP.
+
+#![cfg(feature = "runtime")]
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use lakh::{
+    cluster::{Client, Patch},
+    runtime::{Controller, Controllers, ManagerName, Mode, Options},
+};
+use serde_json::{Value, json};
+use support::{client, cluster, create, get, indexed_job, is, job_when, options, pods_when};
+
+const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
+
+fn job(name: &str, ttl: u32) -> Value {
+    let mut job = indexed_job(name, 2, 2);
+    job["spec"]["ttlSecondsAfterFinished"] = ttl.into();
+    job
+}
+
+async fn patch(client: &Client, name: &str, patch: Value) {
+    let body = patch.to_string().into_bytes();
+    let path = format!("{JOBS}/{name}");
+    client
+        .patch(&path, Patch::Merge, body)
+        .await
+        .expect("it is taken");
+}
+
+async fn names(client: &Client) -> Vec<String> {
+    let list = get(client, JOBS).await;
+    let items = list["items"].as_array().expect("a list");
+    let name = |job: &Value| {
+        job["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    items.iter().map(name).collect()
+}
+
+async fn names_become(client: &Client, want: &[&str]) {
+    let started = Instant::now();
+    loop {
+        let have = names(client).await;
+        if have == want {
+            return;
+        }
+        assert!(started.elapsed() < Duration::from_secs(60), "{have:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn start(client: &Client, options: Options) -> Controller {
+    Controller::start(client.clone(), options)
+        .await
+        .expect("nothing to listen on")
+}
+
+#[tokio::test]
+async fn finished_jobs_go_with_their_pods_when_their_time_has_come() {
+    let cluster = cluster(Duration::from_millis(50)).await;
+    let client = client(&cluster).await;
+    let controller = start(&client, options()).await;
+    create(&client, &job("at-once", 0)).await;
+    create(&client, &job("soon", 2)).await;
+    create(&client, &job("late", 3000)).await;
+    create(&client, &indexed_job("stays", 2, 2)).await;
+    for name in ["late", "stays"] {
+        job_when(&client, name, |job| is(job, "Complete")).await;
+    }
+    names_become(&client, &["late", "stays"]).await;
+    pods_when(&client, |pods| pods.len() == 4).await;
+    // A change of the field while the Job waits; one where there was none.
+    patch(
+        &client,
+        "late",
+        json!({"spec": {"ttlSecondsAfterFinished": 0}}),
+    )
+    .await;
+    names_become(&client, &["stays"]).await;
+    patch(
+        &client,
+        "stays",
+        json!({"spec": {"ttlSecondsAfterFinished": 0}}),
+    )
+    .await;
+    names_become(&client, &[]).await;
+    pods_when(&client, <[Value]>::is_empty).await;
+    controller.stop().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_users_finalizer_keeps_the_job_and_what_was_raised_counts() {
+    let cluster = cluster(Duration::from_millis(50)).await;
+    let client = client(&cluster).await;
+    let controller = start(&client, options()).await;
+    let mut kept = job("kept", 1);
+    kept["metadata"]["finalizers"] = json!(["example.com/mine"]);
+    create(&client, &kept).await;
+    create(&client, &job("raised", 1)).await;
+    create(&client, &job("removed", 1)).await;
+    patch(
+        &client,
+        "raised",
+        json!({"spec": {"ttlSecondsAfterFinished": 3000}}),
+    )
+    .await;
+    patch(
+        &client,
+        "removed",
+        json!({"spec": {"ttlSecondsAfterFinished": null}}),
+    )
+    .await;
+    let going = |job: &Value| job["metadata"]["deletionTimestamp"].is_string();
+    let seen = job_when(&client, "kept", going).await;
+    let finished = seen["status"]["completionTime"].as_str().expect("a time");
+    let deleted = seen["metadata"]["deletionTimestamp"]
+        .as_str()
+        .expect("a time");
+    assert!(deleted > finished, "{deleted} {finished}");
+    assert_eq!(names(&client).await, ["kept", "raised", "removed"]);
+    patch(&client, "kept", json!({"metadata": {"finalizers": null}})).await;
+    names_become(&client, &["raised", "removed"]).await;
+    controller.stop().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_new_controller_cleans_up_what_it_finds_and_only_what_is_its_own() {
+    let cluster = cluster(Duration::from_millis(50)).await;
+    let client = client(&cluster).await;
+    let jobs_only = Options {
+        controllers: Controllers {
+            ttl: false,
+            ..Controllers::default()
+        },
+        ..options()
+    };
+    let controller = start(&client, jobs_only).await;
+    create(&client, &job("found", 0)).await;
+    job_when(&client, "found", |job| is(job, "Complete")).await;
+    controller.stop().await;
+    let own = "lakh.dev/job-controller";
+    let beside = Options {
+        mode: Mode::ManagedBy(ManagerName::parse(own).expect("a good name")),
+        ..options()
+    };
+    let controller = start(&client, beside).await;
+    let mut managed = job("managed", 0);
+    managed["spec"]["managedBy"] = own.into();
+    create(&client, &managed).await;
+    names_become(&client, &["found"]).await;
+    controller.stop().await;
+    let ttl_only = Options {
+        controllers: Controllers {
+            job: false,
+            ..Controllers::default()
+        },
+        ..options()
+    };
+    let controller = start(&client, ttl_only).await;
+    create(&client, &job("nobody", 0)).await;
+    names_become(&client, &["nobody"]).await;
+    let nobody = get(&client, &format!("{JOBS}/nobody")).await;
+    assert_eq!(nobody["status"], json!({}), "nobody runs it");
+    controller.stop().await;
+    cluster.shutdown().await;
+}

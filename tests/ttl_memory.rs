@@ -1,0 +1,41 @@
+//! What a hundred thousand finished Jobs cost that wait to be deleted: alone in its process, so that
+//! the memory is theirs.
+
+#![cfg(target_os = "linux")]
+
+use std::{fs, time::Duration};
+
+use lakh::{
+    model::{Exponential, Time, Uid},
+    queue::WorkQueue,
+};
+
+fn resident_kib() -> usize {
+    let status = fs::read_to_string("/proc/self/status").expect("Linux has it");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let words = line.expect("it says so").split_whitespace().next();
+    words.and_then(|kib| kib.parse().ok()).expect("a number")
+}
+
+#[test]
+fn a_hundred_thousand_timers_take_no_more_than_20_mib() {
+    let second = Duration::from_secs(1);
+    let before = resident_kib();
+    let mut queue = WorkQueue::new(Exponential {
+        base: second,
+        max: second,
+    });
+    let now = Time::from_secs(1_795_231_200);
+    for job in 0..100_000_u32 {
+        // As it goes: the news, the turn, the wait.
+        let uid = Uid::from_u128(u128::from(job).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        queue.add(uid);
+        assert_eq!(queue.take(now), Some(uid));
+        queue.add_at(uid, now + Duration::from_secs(u64::from(job) + 1));
+        queue.done(&uid);
+    }
+    let kib = resident_kib().saturating_sub(before);
+    println!("100,000 timers: {kib} KiB");
+    assert!(kib <= 20 * 1024, "{kib} KiB");
+    assert_eq!(queue.next_due(), Some(now + second));
+}
