@@ -4,6 +4,7 @@
 //!
 //! - `model`: the nouns everybody shares; no behaviour beyond their own arithmetic.
 //! - `cron`: schedules: when a CronJob runs.
+//! - `cronjob`: the CronJob machine: what one look at a CronJob asks for, as values.
 //! - `decide`: the Job machine: what one Job needs next, as values.
 //! - `ownership`: whose a Pod is: which Jobs are ours, who adopts, releases, frees.
 //! - `queue`: whose turn it is: to be worked on, and to write.
@@ -18,9 +19,10 @@
 //! - `embedded`: the embedded cluster in one piece: API server, hollow nodes, kubeconfig.
 //! - `cli`: the command line.
 //!
-//! Without features only the first seven are there: they need neither tasks nor sockets.
+//! Without features only the first eight are there: they need neither tasks nor sockets.
 
 pub mod cron;
+pub mod cronjob;
 pub mod decide;
 pub mod model;
 pub mod ownership;

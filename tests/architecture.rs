@@ -12,12 +12,13 @@ use std::{
 const MAY_USE: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("cron", &["model"]),
+    ("cronjob", &["model", "cron"]),
     ("decide", &["model"]),
     ("queue", &["model"]),
     ("ttl", &["model"]),
     ("wire", &["model"]),
     ("ownership", &["model", "wire"]),
-    ("apiserver", &["model"]),
+    ("apiserver", &["model", "cron"]),
     ("kubelet", &["model"]),
     ("manifest", &[]),
     ("cluster", &["wire"]),
@@ -25,6 +26,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "runtime",
         &[
             "model",
+            "cronjob",
             "decide",
             "queue",
             "ttl",
@@ -47,6 +49,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 const PURE: &[&str] = &[
     "model",
     "cron",
+    "cronjob",
     "decide",
     "queue",
     "ttl",

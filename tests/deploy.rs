@@ -14,6 +14,11 @@ const CALLS: &[(&str, &str, &str)] = &[
     ("list", "jobs", "batch"),
     ("watch", "jobs", "batch"),
     ("delete", "jobs", "batch"),
+    ("create", "jobs", "batch"),
+    ("get", "cronjobs", "batch"),
+    ("list", "cronjobs", "batch"),
+    ("watch", "cronjobs", "batch"),
+    ("patch", "cronjobs/status", "batch"),
     ("patch", "jobs/status", "batch"),
     ("list", "pods", ""),
     ("watch", "pods", ""),
@@ -35,8 +40,11 @@ const CALLS_FOR_GANGS: &[(&str, &str, &str)] = &[
     ("create", "podgroups", "scheduling.k8s.io"),
 ];
 
-/// Rights that no call asks for by itself: for owners whose deletion waits for their Pods.
-const BESIDE_CALLS: (&str, &str, &str) = ("update", "jobs/finalizers", "batch");
+/// Rights that no call asks for by itself: for owners whose deletion waits for what they own.
+const BESIDE_CALLS: [(&str, &str, &str); 2] = [
+    ("update", "jobs/finalizers", "batch"),
+    ("update", "cronjobs/finalizers", "batch"),
+];
 
 /// An overlay as it would be applied; none, and why, if kubectl is not there.
 fn rendered(overlay: &str) -> Option<Vec<Document>> {
@@ -95,7 +103,8 @@ fn overlays_differ_in_their_mode_only() {
             "managed-by",
             json!([
                 "--mode=managed-by",
-                "--managed-by-name=lakh.dev/job-controller"
+                "--managed-by-name=lakh.dev/job-controller",
+                "--controllers=*,-cronjob"
             ]),
         ),
     ];
@@ -123,7 +132,7 @@ fn overlays_differ_in_their_mode_only() {
         assert_eq!(all[..2], ["controller", "--listen=0.0.0.0:8080"]);
         assert_eq!(json!(all[2..]), args, "{overlay}");
         check_hardening(deployment);
-        let wanted = CALLS.iter().copied().chain([BESIDE_CALLS]);
+        let wanted = CALLS.iter().copied().chain(BESIDE_CALLS);
         assert_eq!(grants(kind(&documents, "ClusterRole")), wanted.collect());
         check_binding(&documents);
         check_arguments(&all);
@@ -248,7 +257,7 @@ fn the_table_is_that_of_the_calls_in_the_source() {
         }
     }
     // The informers list and watch whichever kind they are for.
-    for kind in ["jobs", "pods", "workloads", "podgroups"] {
+    for kind in ["jobs", "pods", "cronjobs", "workloads", "podgroups"] {
         for verb in ["list", "watch"] {
             called.insert((verb.to_owned(), kind.to_owned()));
         }

@@ -108,6 +108,12 @@ impl FieldErrors {
         self.0.extend(other.0);
     }
 
+    /// Takes over the errors of another collection, about what lies below `prefix`.
+    pub(crate) fn append_under(&mut self, prefix: &str, other: Self) {
+        let below = |(path, text)| (format!("{prefix}{path}"), text);
+        self.0.extend(other.0.into_iter().map(below));
+    }
+
     /// The errors as `path: text`.
     pub(crate) fn texts(&self) -> Vec<String> {
         self.0

@@ -59,13 +59,13 @@ pub(crate) fn validate_create(kind: Kind, tree: &Tree) -> FieldErrors {
     match kind {
         Kind::Pod => pod::validate_create(tree),
         Kind::Job => job::validate_create(tree),
+        Kind::CronJob => job::cron_job::validate_create(tree),
         Kind::Event => validate_event(tree),
         Kind::Workload => gang::validate_workload(tree),
         Kind::PodGroup => gang::validate_pod_group(tree),
         Kind::Namespace
         | Kind::Node
         | Kind::Lease
-        | Kind::CronJob
         | Kind::ServiceAccount
         | Kind::ConfigMap
         | Kind::Secret => FieldErrors::new(),
@@ -74,10 +74,10 @@ pub(crate) fn validate_create(kind: Kind, tree: &Tree) -> FieldErrors {
 
 /// Warnings about an object that was created.
 pub(crate) fn warnings(kind: Kind, tree: &Tree) -> Vec<String> {
-    if kind == Kind::Job {
-        job::warnings(tree)
-    } else {
-        Vec::new()
+    match kind {
+        Kind::Job => job::warnings(tree),
+        Kind::CronJob => job::cron_job::warnings(tree),
+        _ => Vec::new(),
     }
 }
 
@@ -110,6 +110,7 @@ pub(crate) fn prepare_update(kind: Kind, part: Part, tree: &mut Tree, old: &Tree
 pub(crate) fn validate_update(kind: Kind, part: Part, tree: &Tree, old: &Tree) -> FieldErrors {
     match (kind, part) {
         (Kind::Job, Part::Main) => job::validate_update(tree, old),
+        (Kind::CronJob, Part::Main) => job::cron_job::validate_update(tree, old),
         (Kind::Job, Part::Status) => job::validate_status(tree, old),
         (Kind::Pod, Part::Main) => pod::validate_update(tree, old),
         (Kind::Pod, Part::Status) => pod::validate_status(tree, old),

@@ -9,8 +9,9 @@ use crate::runtime::Controllers;
 type Chosen = fn(&mut Controllers) -> &mut bool;
 
 /// The controllers by name.
-const NAMES: [(&str, Chosen); 2] = [
+const NAMES: [(&str, Chosen); 3] = [
     ("job", |chosen| &mut chosen.job),
+    ("cronjob", |chosen| &mut chosen.cronjob),
     ("ttl", |chosen| &mut chosen.ttl),
 ];
 
@@ -54,7 +55,7 @@ mod tests {
         assert_eq!(chosen(&all), all);
         assert_eq!(chosen("ttl"), "ttl");
         assert_eq!(chosen("job"), "job");
-        assert_eq!(chosen("*,-job"), all.replace("job,", ""));
+        assert_eq!(chosen("*,-job"), all.replacen("job,", "", 1));
         assert_eq!(chosen("-ttl,*"), all.replace(",ttl", ""));
     }
 

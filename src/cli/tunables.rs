@@ -15,7 +15,7 @@ use super::{args::duration, controllers, gates::Gates};
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Controller")]
 pub(super) struct Tunables {
-    /// Controllers to run: job, ttl, or * for all of them; -NAME for all but one, as in *,-ttl.
+    /// Controllers to run: job, cronjob, ttl, or * for all of them; -NAME for all but one, as in *,-ttl.
     #[arg(long, value_name = "NAME,...", default_value = "*", value_parser = controllers::parse,
         allow_hyphen_values = true)]
     controllers: Controllers,

@@ -1,6 +1,6 @@
 //! What a Job machine hears of its own writes, and what it asks for.
 
-use crate::model::{FailureAction, FailureCounts, GangObject, JobStatus, PodSuffix, Slot};
+use crate::model::{FailureAction, FailureCounts, GangObject, JobStatus, PodSuffix, Report, Slot};
 
 /// What to do. Carries no handle; whoever carries it out answers with an [`Outcome`], but for
 /// [`Effect::Report`] and [`Effect::PolicyApplied`].
@@ -76,44 +76,4 @@ pub enum CreateError {
     Refused,
     /// There was no answer, or one that does not tell.
     Unknown,
-}
-
-/// Something to tell people.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
-    /// How bad it is.
-    pub severity: Severity,
-    /// One word.
-    pub reason: String,
-    /// A sentence.
-    pub message: String,
-}
-
-impl Report {
-    /// Something that was to be expected.
-    pub fn normal(reason: &str, message: &str) -> Self {
-        Self {
-            severity: Severity::Normal,
-            reason: reason.into(),
-            message: message.into(),
-        }
-    }
-
-    /// Something that somebody may have to look at.
-    pub fn warning(reason: &str, message: &str) -> Self {
-        Self {
-            severity: Severity::Warning,
-            reason: reason.into(),
-            message: message.into(),
-        }
-    }
-}
-
-/// How bad a [`Report`] is; the words are those of the Events API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Severity {
-    /// To be expected.
-    Normal,
-    /// To be looked at.
-    Warning,
 }

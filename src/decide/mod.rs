@@ -28,7 +28,9 @@ mod success_policy;
 mod tracked;
 mod verdict;
 
-pub use alphabet::{CreateError, Effect, NewPod, Outcome, Report, Severity};
+pub use alphabet::{CreateError, Effect, NewPod, Outcome};
+
+pub use crate::model::{Report, Severity};
 pub use gang::Fallback;
 pub use machine::JobMachine;
 pub use verdict::Verdict;

@@ -4,6 +4,7 @@
 //! Must not: use any other module of ours, read a clock, or do IO.
 
 mod backoff;
+mod cron_job;
 mod failure;
 mod gang;
 mod go_duration;
@@ -15,9 +16,11 @@ pub mod names;
 mod pod;
 mod pod_table;
 mod policy;
+mod report;
 mod time;
 
 pub use backoff::Exponential;
+pub use cron_job::{ActiveJob, ChildJob, ConcurrencyPolicy, CronJob, CronJobSpec, CronJobStatus};
 pub use failure::{FailedContainer, FailureCounts, FailureFacts};
 pub use gang::{
     GangFacts, GangObject, NewPodGroup, NewWorkload, PodGroup, PodGroupTemplate, Workload,
@@ -37,4 +40,5 @@ pub use policy::{
     CodeOperator, FailureAction, FailureRule, FailureTest, PerIndexLimit, PodFailurePolicy,
     SuccessPolicy, SuccessRule,
 };
+pub use report::{Report, Severity};
 pub use time::Time;

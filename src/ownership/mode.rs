@@ -5,7 +5,7 @@
 use std::fmt;
 
 use crate::{
-    model::Job,
+    model::{CronJob, Job},
     wire::{DEFAULT_MANAGER, OWN_TRACKING_FINALIZER, TRACKING_FINALIZER},
 };
 
@@ -33,6 +33,16 @@ impl Mode {
         }
     }
 
+    /// Whether a CronJob is ours: instead of the built-in controllers any, beside them those that make
+    /// Jobs for us.
+    pub fn manages_jobs_of(&self, cron_job: &CronJob) -> bool {
+        let named = cron_job.spec.managed_by.as_deref();
+        match self {
+            Self::Replace => true,
+            Self::ManagedBy(own) => named == Some(own.as_str()),
+        }
+    }
+
     /// The finalizer by which a Pod is kept until it is counted. A Pod that has another mode's is
     /// not ours to free.
     pub fn finalizer(&self) -> &'static str {
@@ -47,6 +57,14 @@ impl Mode {
         match self {
             Self::Replace => "job-controller",
             Self::ManagedBy(_) => "lakh-job-controller",
+        }
+    }
+
+    /// What Events on CronJobs name as their source.
+    pub fn cron_job_component(&self) -> &'static str {
+        match self {
+            Self::Replace => "cronjob-controller",
+            Self::ManagedBy(_) => "lakh-cronjob-controller",
         }
     }
 }

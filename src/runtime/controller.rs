@@ -10,6 +10,7 @@ use super::{
     chores::Chores,
     clock,
     controllers::Controllers,
+    cron_jobs::{self, CronJobs},
     events::Recorder,
     gang::{GangError, GangKind, Gangs},
     informer::{Informer, Watched},
@@ -130,6 +131,11 @@ impl Controller {
         for _ in 0..options.max_in_flight.max(1) {
             controller.writers.spawn(writer.clone().run());
         }
+        let cron_jobs = parts.cron_jobs.iter();
+        for cron_jobs in cron_jobs.flat_map(|cron_jobs| [cron_jobs; cron_jobs::WORKERS]) {
+            let worker = Arc::clone(cron_jobs).run(writer.clone(), is_ready.clone());
+            controller.tasks.spawn(worker);
+        }
         for ttl in parts.ttl.iter().flat_map(|ttl| [ttl; ttl::WORKERS]) {
             let worker = Arc::clone(ttl).run(writer.clone(), is_ready.clone());
             controller.tasks.spawn(worker);
@@ -196,6 +202,7 @@ struct Parts {
     ownership: Arc<Ownership>,
     gangs: Option<Arc<Gangs>>,
     runs_jobs: bool,
+    cron_jobs: Option<Arc<CronJobs>>,
     ttl: Option<Arc<Ttl>>,
 }
 
@@ -206,6 +213,8 @@ impl Parts {
         gangs: Option<Arc<Gangs>>,
         metrics: &Arc<Metrics>,
     ) -> Self {
+        let recorder = Arc::new(Recorder::new(&options.mode, Arc::clone(metrics)));
+        let retry = options.limits.retry_backoff;
         Self {
             client,
             store: Arc::new(Store::new(
@@ -215,18 +224,22 @@ impl Parts {
             )),
             schedule: Arc::new(Schedule::new(&options.limits, Arc::clone(metrics))),
             writes: Arc::new(WriteQueue::new(Arc::clone(metrics))),
-            recorder: Arc::new(Recorder::new(options.mode.component(), Arc::clone(metrics))),
+            recorder: Arc::clone(&recorder),
             throttle: Arc::new(Throttle::new(options.rate)),
             window: Arc::new(Window::new(options.max_in_flight.max(1))),
             metrics: Arc::clone(metrics),
             mode: options.mode.clone(),
-            ownership: Arc::new(Ownership::new(options.limits.retry_backoff)),
+            ownership: Arc::new(Ownership::new(retry)),
             gangs,
             runs_jobs: options.controllers.job,
-            ttl: options.controllers.ttl.then(|| {
-                let ttl = Ttl::new(options.mode.clone(), options.limits.retry_backoff);
-                Arc::new(ttl)
+            cron_jobs: options.controllers.cronjob.then(|| {
+                let cron_jobs = CronJobs::new(options.mode.clone(), retry, recorder);
+                Arc::new(cron_jobs)
             }),
+            ttl: options
+                .controllers
+                .ttl
+                .then(|| Arc::new(Ttl::new(options.mode.clone(), retry))),
         }
     }
 
@@ -247,7 +260,9 @@ impl Parts {
                 GangKind::BOTH.map(|kind| Watched::Gang(kind, Arc::clone(gangs)))
             });
             let of_pods = self.runs_jobs.then_some(Watched::Pods);
-            let watched = [Watched::Jobs].into_iter().chain(of_pods).chain(of_gangs);
+            let of_cron_jobs = self.cron_jobs.iter().cloned().map(Watched::CronJobs);
+            let watched = [Watched::Jobs].into_iter().chain(of_pods);
+            let watched = watched.chain(of_cron_jobs).chain(of_gangs);
             for watched in watched {
                 let (sender, receiver) = watch::channel(false);
                 synced.push(receiver.clone());
@@ -265,6 +280,7 @@ impl Parts {
                     },
                     ownership: Arc::clone(&self.ownership),
                     runs_jobs: self.runs_jobs,
+                    cron_jobs: self.cron_jobs.clone(),
                     ttl: self.ttl.clone(),
                     after: after.clone(),
                     synced: sender,

@@ -5,6 +5,8 @@
 pub struct Controllers {
     /// Runs Jobs.
     pub job: bool,
+    /// Runs CronJobs.
+    pub cronjob: bool,
     /// Deletes finished Jobs when their `ttlSecondsAfterFinished` is over.
     pub ttl: bool,
 }
@@ -13,6 +15,7 @@ impl Default for Controllers {
     fn default() -> Self {
         Self {
             job: true,
+            cronjob: true,
             ttl: true,
         }
     }

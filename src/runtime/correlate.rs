@@ -45,6 +45,8 @@ pub(super) enum About {
     Job,
     /// One of its Pods.
     Pod,
+    /// A CronJob.
+    CronJob,
 }
 
 /// An Event to be told.
@@ -186,7 +188,7 @@ impl Spent {
             self.refilled_at = now;
         }
         let most = match about {
-            About::Job => BURST,
+            About::Job | About::CronJob => BURST,
             About::Pod => BURST - RESERVED,
         };
         let may = self.count < most;

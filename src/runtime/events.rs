@@ -14,6 +14,7 @@ use crate::{
     cluster::{Client, Patch},
     decide::{Report, Severity},
     model::{JobKey, Uid},
+    ownership::Mode,
     wire::{ApiError, ErrorKind, paths},
 };
 
@@ -34,8 +35,10 @@ pub(super) struct Told(Mutex<Correlator>);
 /// Sends events in the background.
 #[derive(Debug)]
 pub(super) struct Recorder {
-    /// What events name as their source.
+    /// What events on Jobs name as their source.
     component: &'static str,
+    /// What events on CronJobs name as theirs.
+    cron_job_component: &'static str,
     waiting: ArrayQueue<Waiting>,
     ready: Notify,
     metrics: Arc<Metrics>,
@@ -43,15 +46,17 @@ pub(super) struct Recorder {
 
 #[derive(Debug)]
 struct Waiting {
+    about: About,
     uid: Uid,
     key: JobKey,
     telling: Telling,
 }
 
 impl Recorder {
-    pub(super) fn new(component: &'static str, metrics: Arc<Metrics>) -> Self {
+    pub(super) fn new(mode: &Mode, metrics: Arc<Metrics>) -> Self {
         Self {
-            component,
+            component: mode.component(),
+            cron_job_component: mode.cron_job_component(),
             waiting: ArrayQueue::new(WAITING_MAX),
             ready: Notify::new(),
             metrics,
@@ -63,6 +68,7 @@ impl Recorder {
         let telling = told.0.lock().hear(about, report, clock::now());
         let Some(telling) = telling else { return };
         let event = Waiting {
+            about,
             uid,
             key: key.clone(),
             telling,
@@ -111,9 +117,11 @@ impl Recorder {
         }
         throttle.pass().await;
         let path = paths::events(&event.key.namespace);
-        let made = client
-            .create(&path, event.body(&name, self.component))
-            .await;
+        let component = match event.about {
+            About::Job | About::Pod => self.component,
+            About::CronJob => self.cron_job_component,
+        };
+        let made = client.create(&path, event.body(&name, component)).await;
         self.metrics.call("create", "events", code(&made));
         made.map(drop)
     }
@@ -143,7 +151,16 @@ impl Waiting {
     }
 
     fn body(&self, name: &str, component: &str) -> Vec<u8> {
-        let Self { uid, key, telling } = self;
+        let Self {
+            about,
+            uid,
+            key,
+            telling,
+        } = self;
+        let kind = match about {
+            About::Job | About::Pod => "Job",
+            About::CronJob => "CronJob",
+        };
         let severity = match telling.report.severity {
             Severity::Normal => "Normal",
             Severity::Warning => "Warning",
@@ -154,7 +171,7 @@ impl Waiting {
             "metadata": {"name": name, "namespace": key.namespace.as_str()},
             "involvedObject": {
                 "apiVersion": "batch/v1",
-                "kind": "Job",
+                "kind": kind,
                 "namespace": key.namespace.as_str(),
                 "name": key.name.as_str(),
                 "uid": uid.to_string(),

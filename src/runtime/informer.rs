@@ -22,6 +22,7 @@ use crate::{
 };
 
 use super::{
+    cron_jobs::CronJobs,
     gang::{GangKind, Gangs},
     metrics::{Kind, Metrics},
     ownership::Ownership,
@@ -55,6 +56,8 @@ const QUEUE_AT_ONCE: usize = 64;
 pub(super) enum Watched {
     Jobs,
     Pods,
+    /// Where they are run here.
+    CronJobs(Arc<CronJobs>),
     /// Of the objects of gangs, where those are asked for.
     Gang(GangKind, Arc<Gangs>),
 }
@@ -74,6 +77,8 @@ pub(super) struct Informer {
     pub(super) ownership: Arc<Ownership>,
     /// Whether Jobs are run here; else all are somebody else's.
     pub(super) runs_jobs: bool,
+    /// Who runs CronJobs, if they are run here.
+    pub(super) cron_jobs: Option<Arc<CronJobs>>,
     /// Who deletes finished Jobs, if they are deleted here.
     pub(super) ttl: Option<Arc<Ttl>>,
     /// Whose first list comes before ours: a Pod is compared with its Job's selector as it comes.
@@ -179,11 +184,15 @@ impl Informer {
         let told = self.ownership.with(|claims| match &self.watched {
             Watched::Jobs => claims.handle_job_list(namespace, listed),
             Watched::Pods => claims.handle_pod_list(namespace, listed, version),
-            Watched::Gang(..) => Default::default(),
+            Watched::CronJobs(_) | Watched::Gang(..) => Default::default(),
         });
         let gone = match &self.watched {
             Watched::Jobs => self.store.retain_jobs(namespace, listed, version),
             Watched::Pods => self.store.retain_pods(namespace, listed, version),
+            Watched::CronJobs(cron_jobs) => {
+                cron_jobs.retain(namespace, listed, version);
+                Vec::new()
+            }
             Watched::Gang(kind, gangs) => {
                 gangs.retain(*kind, namespace, listed, version);
                 Vec::new()
@@ -191,6 +200,9 @@ impl Informer {
         };
         self.ownership.settle(told);
         for job in gone {
+            if let (Watched::Jobs, Some(cron_jobs)) = (&self.watched, &self.cron_jobs) {
+                cron_jobs.job_gone(job);
+            }
             self.schedule.add(job);
         }
         self.synced.send_replace(true);
@@ -290,6 +302,9 @@ impl Informer {
             Watched::Jobs => {
                 let job = self.readable(decode_job(object), object)?;
                 let external = !(self.runs_jobs && self.mode.manages(&job.job));
+                if let Some(cron_jobs) = &self.cron_jobs {
+                    cron_jobs.job(&job);
+                }
                 let ttl = self.ttl.as_ref().filter(|ttl| ttl.concerns(&job.job));
                 let seen = Seen {
                     uid: job.job.uid,
@@ -309,6 +324,10 @@ impl Informer {
                 let pod = self.readable(self.decoder.decode(object), object)?;
                 Some(self.apply_pod(pod, news))
             }
+            Watched::CronJobs(cron_jobs) => {
+                let (uid, version) = self.readable(cron_jobs.apply(object), object)?;
+                Some(Seen { uid, version })
+            }
             Watched::Gang(kind, gangs) => {
                 let (uid, version) = self.readable(gangs.apply(*kind, object), object)?;
                 Some(Seen { uid, version })
@@ -325,6 +344,9 @@ impl Informer {
                     .ownership
                     .with(|claims| claims.handle_job_gone(job.uid, namespace));
                 news.add(self.store.delete_job(job.uid));
+                if let Some(cron_jobs) = &self.cron_jobs {
+                    cron_jobs.job_gone(job.uid);
+                }
                 self.ownership.settle(told);
                 Some(Seen {
                     uid: job.uid,
@@ -334,6 +356,10 @@ impl Informer {
             Watched::Pods => {
                 let pod = self.readable(self.decoder.decode(object), object)?;
                 Some(self.delete_pod(pod, news))
+            }
+            Watched::CronJobs(cron_jobs) => {
+                let (uid, version) = self.readable(cron_jobs.delete(object), object)?;
+                Some(Seen { uid, version })
             }
             Watched::Gang(kind, gangs) => {
                 let (uid, version) = self.readable(gangs.delete(*kind, object), object)?;
@@ -379,7 +405,7 @@ impl Informer {
     fn saw(&self, version: u64) {
         let namespace = self.namespace.as_deref();
         match &self.watched {
-            Watched::Jobs => {}
+            Watched::Jobs | Watched::CronJobs(_) => {}
             Watched::Pods => self.store.pods_seen(namespace, version),
             Watched::Gang(kind, gangs) => gangs.seen(*kind, namespace, version),
         }
@@ -396,6 +422,7 @@ impl Informer {
         match &self.watched {
             Watched::Jobs => paths::jobs(namespace),
             Watched::Pods => paths::pods(namespace),
+            Watched::CronJobs(_) => paths::cron_jobs(namespace),
             Watched::Gang(kind, gangs) => gangs.path(*kind, namespace),
         }
     }
@@ -404,6 +431,7 @@ impl Informer {
         match &self.watched {
             Watched::Jobs => "jobs",
             Watched::Pods => "pods",
+            Watched::CronJobs(_) => "cronjobs",
             Watched::Gang(kind, _) => kind.plural(),
         }
     }

@@ -35,6 +35,8 @@ pub(super) struct Metrics {
     pub(super) watches: Family<Kind, Counter>,
     /// Writes that wait for their turn or are under way.
     pub(super) writes_pending: Gauge<i64>,
+    /// How long after their time Jobs of CronJobs were created.
+    pub(super) cron_job_skew: Histogram,
     /// How long after their time finished Jobs were deleted.
     pub(super) ttl_deletions: Histogram,
     /// Events that were dropped because too many waited.
@@ -67,11 +69,18 @@ impl Metrics {
             unreadable: Family::default(),
             watches: Family::default(),
             writes_pending: Gauge::default(),
+            cron_job_skew: Histogram::new(exponential_buckets(1.0, 2.0, 10)),
             ttl_deletions: Histogram::new(exponential_buckets(0.1, 2.0, 14)),
             events_dropped: Counter::default(),
         };
         metrics.jobs.register(&mut metrics.registry);
         metrics.queue.register(&mut metrics.registry);
+        let skew = metrics.cron_job_skew.clone();
+        metrics.registry.register(
+            "cronjob_controller_job_creation_skew_duration_seconds",
+            "How long after their time Jobs of CronJobs were created",
+            skew,
+        );
         let late = metrics.ttl_deletions.clone();
         metrics.registry.register(
             "ttl_after_finished_controller_job_deletion_duration_seconds",

@@ -3,7 +3,8 @@
 //! How it flows: the [`informer`] decodes Pods and Jobs into the [`store`], which marks what
 //! changed and queues the Job's key; a worker of the [`scheduler`] takes the key and gives the
 //! Job's [`actor`] its turn; the actor's writes go to the [`writer`], whose answers go back into
-//! the store as facts and outcomes. The same news of Jobs go to [`ttl`]. Where gangs are asked for, [`gang`] knows their objects.
+//! the store as facts and outcomes. The same news of Jobs go to [`ttl`] and
+//! [`cron_jobs`]. Where gangs are asked for, [`gang`] knows their objects.
 //!
 //! Must not: decide anything about Jobs, or read JSON.
 
@@ -13,6 +14,7 @@ mod clock;
 mod controller;
 mod controllers;
 mod correlate;
+mod cron_jobs;
 mod events;
 mod gang;
 mod gang_index;

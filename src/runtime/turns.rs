@@ -47,6 +47,13 @@ impl<K: Clone + Debug + Eq + Hash + Ord> Turns<K> {
         self.changed.notify_one();
     }
 
+    /// A key is to have a turn at a later time, at the latest.
+    pub(super) fn add_at(&self, key: K, due: Time) {
+        self.queue.lock().add_at(key, due);
+        // Whoever sleeps may now sleep too long.
+        self.changed.notify_one();
+    }
+
     /// A turn is over.
     pub(super) fn done(&self, key: K, after: After) {
         let mut queue = self.queue.lock();

@@ -14,3 +14,13 @@ pub fn foreground_deletion(uid: Uid) -> Vec<u8> {
     });
     options.to_string().into_bytes()
 }
+
+/// Options of a deletion whose dependents go after.
+pub fn background_deletion() -> Vec<u8> {
+    let options = json!({
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "propagationPolicy": "Background",
+    });
+    options.to_string().into_bytes()
+}

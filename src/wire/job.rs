@@ -7,8 +7,8 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
 use crate::model::{
-    CompletionMode, Condition, Job, JobKey, JobSpec, JobStatus, PerIndexLimit, PodReplacement,
-    RestartPolicy, Time, Uid, Uncounted,
+    ChildJob, CompletionMode, Condition, ConditionKind, Job, JobKey, JobSpec, JobStatus,
+    PerIndexLimit, PodReplacement, RestartPolicy, Time, Uid, Uncounted,
 };
 
 use super::{
@@ -28,6 +28,38 @@ pub struct DecodedJob {
     pub template: Arc<RawValue>,
     /// Which Pods it means; none where the server sent no selector.
     pub selector: Option<Arc<Selector>>,
+    /// The object that it says controls it.
+    pub controller: Option<Owner>,
+}
+
+/// An object that owns another one, as that one says.
+#[derive(Clone, Debug)]
+pub struct Owner {
+    /// Its kind.
+    pub kind: CompactString,
+    /// Its name.
+    pub name: CompactString,
+    /// Who it is.
+    pub uid: Uid,
+}
+
+/// What a CronJob's controller needs of a Job.
+pub fn child_job(decoded: &DecodedJob) -> ChildJob {
+    let (job, status) = (&decoded.job, &decoded.job.status);
+    let ends = [ConditionKind::Complete, ConditionKind::Failed];
+    let mut conditions = status
+        .conditions
+        .iter()
+        .filter(|condition| condition.is_true());
+    let end = conditions.find_map(|condition| ends.into_iter().find(|end| condition.is(*end)));
+    ChildJob {
+        name: job.key.name.clone(),
+        uid: job.uid,
+        end,
+        complete: status.true_condition(ConditionKind::Complete).is_some(),
+        start: status.start_time,
+        completion: status.completion_time,
+    }
 }
 
 /// Reads a Job's JSON.
@@ -51,7 +83,17 @@ pub fn decode_job(json: &str) -> Result<DecodedJob, serde_json::Error> {
     Ok(DecodedJob {
         job,
         selector: object.spec.selector.map(Arc::new),
+        controller: controller(meta.owner_references),
         template: object.spec.template.into(),
+    })
+}
+
+fn controller(owners: Vec<OwnerReference>) -> Option<Owner> {
+    let owner = owners.into_iter().find(|owner| owner.controller)?;
+    Some(Owner {
+        uid: Uid::parse(&owner.uid)?,
+        kind: owner.kind,
+        name: owner.name,
     })
 }
 
@@ -175,6 +217,16 @@ struct Metadata {
     resource_version: String,
     generation: i64,
     deletion_timestamp: Option<String>,
+    owner_references: Vec<OwnerReference>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct OwnerReference {
+    kind: CompactString,
+    name: CompactString,
+    uid: String,
+    controller: bool,
 }
 
 #[derive(Deserialize)]

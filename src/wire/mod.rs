@@ -3,6 +3,7 @@
 //! Responsible for: bytes to small records, values to request bodies and paths.
 //! Must not: send anything, decide anything, or keep an object whole.
 
+mod cron_job;
 mod delete;
 mod error;
 mod gang;
@@ -18,10 +19,11 @@ mod template;
 mod timestamp;
 mod watch;
 
-pub use delete::foreground_deletion;
+pub use cron_job::{DecodedCronJob, cron_job_status_patch, decode_cron_job, job_of_cron_job};
+pub use delete::{background_deletion, foreground_deletion};
 pub use error::{ApiError, ErrorKind};
 pub use gang::{DecodedGangObject, decode_pod_group, decode_workload, gang_object_body};
-pub use job::{DecodedJob, decode_job};
+pub use job::{DecodedJob, Owner, child_job, decode_job};
 pub use ownership::{adoption_patch, release_patch};
 pub use pod::{Controller, DecodedPod, PodDecoder, PodEvent, ack_of_write};
 pub use scheduling_api::SchedulingApi;

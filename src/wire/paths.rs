@@ -18,6 +18,24 @@ pub fn job_status(namespace: &str, name: &str) -> String {
     format!("/apis/batch/v1/namespaces/{namespace}/jobs/{name}/status")
 }
 
+/// CronJobs of all namespaces, or of one.
+pub fn cron_jobs(namespace: Option<&str>) -> String {
+    match namespace {
+        None => "/apis/batch/v1/cronjobs".into(),
+        Some(namespace) => format!("/apis/batch/v1/namespaces/{namespace}/cronjobs"),
+    }
+}
+
+/// One CronJob.
+pub fn cron_job(namespace: &str, name: &str) -> String {
+    format!("/apis/batch/v1/namespaces/{namespace}/cronjobs/{name}")
+}
+
+/// The status of a CronJob.
+pub fn cron_job_status(namespace: &str, name: &str) -> String {
+    format!("/apis/batch/v1/namespaces/{namespace}/cronjobs/{name}/status")
+}
+
 /// Pods of all namespaces, or of one.
 pub fn pods(namespace: Option<&str>) -> String {
     match namespace {

@@ -26,7 +26,9 @@ pub(crate) fn default(tree: &mut Tree) {
 /// Applies the defaults of a CronJob.
 pub(crate) fn default_cron_job(tree: &mut Tree) {
     let spec = meta::section_mut(tree, "spec");
-    meta::default(spec, "concurrencyPolicy", "Allow");
+    if meta::text(spec, "concurrencyPolicy").is_empty() {
+        spec.insert("concurrencyPolicy".into(), "Allow".into());
+    }
     meta::default(spec, "suspend", false);
     meta::default(spec, "successfulJobsHistoryLimit", 3);
     meta::default(spec, "failedJobsHistoryLimit", 1);
@@ -109,18 +111,19 @@ pub(crate) fn prepare_create(tree: &mut Tree) {
     default_labels(tree);
 }
 
+/// A warning about a name that is no DNS label.
+pub(super) fn name_warning(tree: &Tree) -> Option<String> {
+    let name = meta::text(meta::of(tree), "name");
+    (!names::is_dns_label(name)).then(|| {
+        "metadata.name: this is used in Pod names and hostnames, which can result in surprising \
+         behavior; a DNS label is recommended: [must not contain dots]"
+            .to_owned()
+    })
+}
+
 /// Warnings about a Job that was created.
 pub(crate) fn warnings(tree: &Tree) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if meta::text(meta::of(tree), "name").contains('.')
-        || !names::is_dns_label(meta::text(meta::of(tree), "name"))
-    {
-        warnings.push(
-            "metadata.name: this is used in Pod names and hostnames, which can result in \
-             surprising behavior; a DNS label is recommended: [must not contain dots]"
-                .to_owned(),
-        );
-    }
+    let mut warnings: Vec<String> = name_warning(tree).into_iter().collect();
     let spec = meta::section(tree, "spec");
     let above = |field: &str, limit: i64| meta::int(spec, field).is_some_and(|have| have > limit);
     if meta::text(spec, "completionMode") == "Indexed"

@@ -1,7 +1,8 @@
-//! Jobs: defaults, generated labels and rules.
+//! Jobs and CronJobs: defaults, generated labels and rules.
 //!
 //! Responsible for: what only Jobs have. Must not: hold pod-spec rules, which are in `template`.
 
+pub(crate) mod cron_job;
 mod defaults;
 mod index_list;
 mod policies;

@@ -1,5 +1,6 @@
 //! Tests of the machine as a whole: requests in, answers out, no sockets.
 
+mod cron_jobs;
 mod deletion;
 mod gang;
 mod jobs;

@@ -1,0 +1,91 @@
+//! What a look at a CronJob asks for, and what it hears.
+
+use compact_str::CompactString;
+
+use crate::model::{CronJob, CronJobStatus, Report, Time, Uid};
+
+/// What to do next. All but [`Effect::Report`] and [`Effect::Over`] are answered with an [`Answer`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a look goes on only when it has its answer"]
+pub enum Effect {
+    /// Ask the server for the CronJob.
+    GetCronJob,
+    /// Ask the server for a Job of the namespace.
+    GetJob(CompactString),
+    /// Delete a Job, its Pods after it.
+    DeleteJob(CompactString),
+    /// Create a Job.
+    CreateJob(NewJob),
+    /// Write the status, on top of this version.
+    WriteStatus(CronJobStatus, u64),
+    /// Tell people, by an Event on the CronJob.
+    Report(Report),
+    /// The look is over.
+    Over(Next),
+}
+
+/// A Job to be created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewJob {
+    /// Its name, which tells the minute of the run.
+    pub name: CompactString,
+    /// When it is due.
+    pub scheduled: Time,
+    /// The same by the clocks of the CronJob's `timeZone`, as the Job's annotation says it.
+    pub timestamp: String,
+}
+
+/// When to look again, but for news.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Not by itself.
+    Nothing,
+    /// At this time.
+    At(Time),
+    /// Soon: something failed.
+    Retry,
+}
+
+/// What came of an effect. Errors are the server's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The CronJob as it is now.
+    CronJob(Box<CronJob>),
+    /// A Job as it is now.
+    Job {
+        /// Who it is.
+        uid: Uid,
+        /// Its version.
+        resource_version: u64,
+        /// Whose it is.
+        controller: Option<Uid>,
+    },
+    /// There is no such object.
+    NotFound(String),
+    /// The question was not answered, or the write not done.
+    Failed(String),
+    /// The Job is deleted, or on its way.
+    Deleted,
+    /// The Job is there.
+    Created {
+        /// Who it is.
+        uid: Uid,
+        /// Its version.
+        resource_version: u64,
+    },
+    /// The Job was not made.
+    NotCreated(NotCreated),
+    /// The server has the status.
+    StatusWritten,
+}
+
+/// Why a Job was not made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotCreated {
+    /// Another one has its name.
+    NameTaken,
+    /// The namespace is going away.
+    NamespaceTerminating,
+    /// Something else, in the server's words.
+    Other(String),
+}

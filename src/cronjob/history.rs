@@ -1,0 +1,25 @@
+//! Which of the Jobs that ended are more than are to be kept.
+
+use std::collections::VecDeque;
+
+use compact_str::CompactString;
+
+use crate::model::{ChildJob, ConditionKind, CronJobSpec, Uid};
+
+/// The Jobs to be deleted, by UID and name: of each kind of end the oldest.
+pub(super) fn surplus(spec: &CronJobSpec, jobs: &[ChildJob]) -> VecDeque<(Uid, CompactString)> {
+    let kinds = [
+        (ConditionKind::Complete, spec.successful_jobs),
+        (ConditionKind::Failed, spec.failed_jobs),
+    ];
+    let mut surplus = VecDeque::new();
+    for (kind, limit) in kinds {
+        let Some(limit) = limit else { continue };
+        let mut ended: Vec<&ChildJob> = jobs.iter().filter(|job| job.end == Some(kind)).collect();
+        // Those that nobody knows the start of come last.
+        ended.sort_by_key(|job| (job.start.is_none(), job.start, &job.name));
+        let count = ended.len().saturating_sub(limit as usize);
+        surplus.extend(ended[..count].iter().map(|job| (job.uid, job.name.clone())));
+    }
+    surplus
+}

@@ -1,0 +1,508 @@
+//! See the module's text of `cronjob`; the order of the steps is upstream's.
+
+use std::collections::VecDeque;
+
+use compact_str::{CompactString, format_compact};
+
+use crate::{
+    cron::{Due, Missed, Schedule, Zone, names_zone},
+    model::{ActiveJob, ChildJob, ConcurrencyPolicy, CronJob, Report, Time, Uid},
+};
+
+use super::{
+    alphabet::{Answer, Effect, NewJob, Next, NotCreated},
+    history,
+};
+
+/// One look at a CronJob. Call [`CronJobSync::poll`] for what to do and [`CronJobSync::handle`] with
+/// what came of it, in turns, until it is over.
+#[derive(Debug)]
+pub struct CronJobSync {
+    /// What was known when the look began, changed by what happened since.
+    cron: CronJob,
+    now: Time,
+    listed: Vec<Uid>,
+    stage: Stage,
+    /// What the answer that is waited for is about.
+    asked: Asked,
+    reports: VecDeque<Report>,
+    /// What was taken from the active Jobs.
+    removed: Vec<Uid>,
+    /// The status is to be written.
+    dirty: bool,
+    next: Next,
+}
+
+/// How far a look has come.
+#[derive(Debug)]
+enum Stage {
+    /// Jobs that are more than are to be kept go.
+    History {
+        surplus: VecDeque<(Uid, CompactString)>,
+        jobs: VecDeque<ChildJob>,
+    },
+    /// Jobs are compared with the status.
+    Jobs(VecDeque<ChildJob>),
+    /// The status is compared with the Jobs: those that are not known may be gone.
+    Missing(VecDeque<ActiveJob>),
+    /// What is due is found out.
+    Decide,
+    /// Jobs under way make place.
+    Replace {
+        active: VecDeque<ActiveJob>,
+        /// One that is there, to be deleted.
+        found: Option<ActiveJob>,
+        run: Run,
+    },
+    /// The run starts.
+    Create(Run),
+    /// Another Job has the name of the run's Job: whose is it?
+    Taken(CompactString, Run),
+    /// The status is written.
+    Finish,
+    /// There is nothing more to do.
+    Over,
+}
+
+/// What an answer is about.
+#[derive(Debug)]
+enum Asked {
+    Nothing,
+    Surplus(Uid, CompactString),
+    Unexpected(Uid, CompactString),
+    Missing(ActiveJob),
+    IsThere(ActiveJob),
+    Replaced(ActiveJob),
+    Created(Run),
+    Taken(Run),
+    Status,
+}
+
+/// A run that starts.
+#[derive(Clone, Debug)]
+struct Run {
+    at: Time,
+    schedule: Schedule,
+}
+
+impl CronJobSync {
+    /// A look at a CronJob and at the Jobs that name it as their controller.
+    pub fn new(cron: CronJob, jobs: Vec<ChildJob>, now: Time) -> Self {
+        Self {
+            listed: jobs.iter().map(|job| job.uid).collect(),
+            stage: Stage::History {
+                surplus: history::surplus(&cron.spec, &jobs),
+                jobs: jobs.into(),
+            },
+            cron,
+            now,
+            asked: Asked::Nothing,
+            reports: VecDeque::new(),
+            removed: Vec::new(),
+            dirty: false,
+            next: Next::Nothing,
+        }
+    }
+
+    /// What to do next.
+    pub fn poll(&mut self) -> Effect {
+        loop {
+            if let Some(report) = self.reports.pop_front() {
+                return Effect::Report(report);
+            }
+            if let Some(effect) = self.step() {
+                return effect;
+            }
+        }
+    }
+
+    /// Goes on by one step; gives what must be answered before the next one.
+    fn step(&mut self) -> Option<Effect> {
+        match &mut self.stage {
+            Stage::History { surplus, jobs } => match surplus.pop_front() {
+                Some((uid, name)) => {
+                    self.asked = Asked::Surplus(uid, name.clone());
+                    Some(Effect::DeleteJob(name))
+                }
+                None => {
+                    self.stage = Stage::Jobs(std::mem::take(jobs));
+                    None
+                }
+            },
+            Stage::Jobs(jobs) => match jobs.pop_front() {
+                Some(job) => self.compare(job),
+                None => {
+                    let listed = &self.listed;
+                    let active = self.cron.status.active.iter();
+                    let unlisted = active.filter(|job| !listed.contains(&job.uid));
+                    self.stage = Stage::Missing(unlisted.cloned().collect());
+                    None
+                }
+            },
+            Stage::Missing(unlisted) => match unlisted.pop_front() {
+                Some(job) => Some(self.ask_for(job, Asked::Missing)),
+                None => {
+                    self.stage = Stage::Decide;
+                    None
+                }
+            },
+            Stage::Decide => {
+                self.stage = self.decide();
+                None
+            }
+            Stage::Replace { active, found, run } => match (found.take(), active.pop_front()) {
+                (Some(job), next) => {
+                    next.into_iter().for_each(|next| active.push_front(next));
+                    let name = job.name.clone();
+                    self.asked = Asked::Replaced(job);
+                    Some(Effect::DeleteJob(name))
+                }
+                (None, Some(job)) => Some(self.ask_for(job, Asked::IsThere)),
+                (None, None) => {
+                    self.stage = Stage::Create(run.clone());
+                    None
+                }
+            },
+            Stage::Create(run) => {
+                let run = run.clone();
+                let job = self.new_job(run.at);
+                self.asked = Asked::Created(run);
+                Some(Effect::CreateJob(job))
+            }
+            Stage::Taken(name, run) => {
+                let (name, run) = (name.clone(), run.clone());
+                self.asked = Asked::Taken(run);
+                Some(Effect::GetJob(name))
+            }
+            Stage::Finish => {
+                self.stage = Stage::Over;
+                self.dirty.then(|| {
+                    self.asked = Asked::Status;
+                    Effect::WriteStatus(self.cron.status.clone(), self.cron.resource_version)
+                })
+            }
+            Stage::Over => Some(Effect::Over(self.next)),
+        }
+    }
+
+    fn ask_for(&mut self, job: ActiveJob, asked: fn(ActiveJob) -> Asked) -> Effect {
+        let name = job.name.clone();
+        self.asked = asked(job);
+        Effect::GetJob(name)
+    }
+
+    /// Takes in what came of the last effect.
+    pub fn handle(&mut self, answer: Answer) {
+        match (std::mem::replace(&mut self.asked, Asked::Nothing), answer) {
+            (Asked::Surplus(uid, name), answer) => {
+                if self.deleted(&answer, &name) {
+                    self.take_from_active(uid);
+                }
+            }
+            (Asked::Unexpected(uid, name), Answer::CronJob(fresh)) => {
+                if fresh.status.active.iter().any(|job| job.uid == uid) {
+                    // What was known of the CronJob was old: go on with what is.
+                    let last = self.cron.status.last_successful;
+                    self.cron = *fresh;
+                    let status = &mut self.cron.status;
+                    status.active.retain(|job| !self.removed.contains(&job.uid));
+                    status.last_successful = status.last_successful.max(last);
+                } else {
+                    let what = "Saw a job that the controller did not create or forgot";
+                    self.warn("UnexpectedJob", &format!("{what}: {name}"));
+                }
+            }
+            (Asked::Missing(job), Answer::NotFound(_)) => {
+                let what = format!("Active job went missing: {}", job.name);
+                self.reports.push_back(Report::normal("MissingJob", &what));
+                self.take_from_active(job.uid);
+            }
+            // What is known here is behind.
+            (Asked::Missing(_), Answer::Job { .. }) => {}
+            (Asked::IsThere(job), Answer::Job { .. }) => {
+                if let Stage::Replace { found, .. } = &mut self.stage {
+                    *found = Some(job);
+                }
+            }
+            (Asked::IsThere(_), Answer::NotFound(why) | Answer::Failed(why)) => {
+                self.warn("FailedGet", &format!("Get job: {why}"));
+                self.fail();
+            }
+            (Asked::Replaced(job), answer) => {
+                if self.deleted(&answer, &job.name) {
+                    self.take_from_active(job.uid);
+                } else {
+                    self.fail();
+                }
+            }
+            (Asked::Created(run), answer) => self.created(run, answer),
+            (
+                Asked::Taken(run),
+                Answer::Job {
+                    uid,
+                    resource_version,
+                    controller,
+                },
+            ) => {
+                let ours = controller == Some(self.cron.uid);
+                if ours && !self.is_active(uid) {
+                    self.started(&run, uid, resource_version);
+                }
+                self.finish_after(&run.schedule);
+            }
+            (Asked::Status, answer) => {
+                if answer != Answer::StatusWritten {
+                    self.next = Next::Retry;
+                }
+            }
+            // Whatever else was answered, what was asked is not known.
+            (
+                Asked::Nothing
+                | Asked::Unexpected(..)
+                | Asked::Missing(_)
+                | Asked::IsThere(_)
+                | Asked::Taken(_),
+                _,
+            ) => self.fail(),
+        }
+    }
+
+    /// Compares a Job with the status.
+    fn compare(&mut self, job: ChildJob) -> Option<Effect> {
+        let active = self.is_active(job.uid);
+        if job.complete {
+            let last = self.cron.status.last_successful;
+            if last.is_none() || job.completion > last {
+                self.cron.status.last_successful = job.completion;
+                self.dirty = true;
+            }
+        }
+        match job.end {
+            None if !active => {
+                self.asked = Asked::Unexpected(job.uid, job.name);
+                Some(Effect::GetCronJob)
+            }
+            Some(end) if active => {
+                self.take_from_active(job.uid);
+                let what = format!(
+                    "Saw completed job: {}, condition: {}",
+                    job.name,
+                    end.as_str()
+                );
+                self.reports
+                    .push_back(Report::normal("SawCompletedJob", &what));
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Finds out what is due, and which way to go on.
+    fn decide(&mut self) -> Stage {
+        let spec = &self.cron.spec;
+        if self.cron.deleting {
+            return Stage::Finish;
+        }
+        let zone = match spec.time_zone.as_deref().map(Zone::load).transpose() {
+            Ok(zone) => zone,
+            Err(error) => {
+                let name = spec.time_zone.as_deref().unwrap_or_default();
+                let why = format!("invalid timeZone: {name:?}: {error}");
+                self.warn("UnknownTimeZone", &why);
+                return Stage::Finish;
+            }
+        };
+        if spec.suspend {
+            return Stage::Finish;
+        }
+        let text = spec.schedule.clone();
+        if names_zone(&text) {
+            let why = format!(
+                "CRON_TZ or TZ used in schedule {text:?} is not officially supported, see {DOCS} for more details"
+            );
+            self.warn("UnsupportedSchedule", &why);
+        }
+        let schedule = match Schedule::of_cron_job(&text, zone.as_ref()) {
+            Ok(schedule) => schedule,
+            Err(error) => {
+                let why = format!("unparseable schedule: {text:?} : {error}");
+                self.warn("UnparseableSchedule", &why);
+                return Stage::Finish;
+            }
+        };
+        let base = base(&self.cron);
+        let earliest = self.cron.spec.starting_deadline.map(|deadline| {
+            let millis = i64::try_from(deadline.as_millis()).unwrap_or(i64::MAX);
+            Time::from_millis(self.now.as_millis().saturating_sub(millis))
+        });
+        let due = schedule.due(
+            earliest.map_or(base, |earliest| earliest.max(base)),
+            self.now,
+        );
+        let Due { run, missed } = match due {
+            Ok(due) => due,
+            Err(error) => {
+                let why = format!("invalid schedule: {text} : {error}");
+                self.warn("InvalidSchedule", &why);
+                return Stage::Finish;
+            }
+        };
+        if missed == Missed::Many {
+            self.warn("TooManyMissedTimes", TOO_MANY);
+        }
+        let Some(at) = run else {
+            return self.finish_stage(&schedule);
+        };
+        let run = Run { at, schedule };
+        let status = &self.cron.status;
+        let name = self.new_job(at).name;
+        let started = status.last_schedule == Some(at);
+        if started || status.active.iter().any(|job| job.name == name) {
+            return self.finish_stage(&run.schedule);
+        }
+        match self.cron.spec.concurrency {
+            ConcurrencyPolicy::Forbid if !status.active.is_empty() => {
+                self.reports
+                    .push_back(Report::normal("JobAlreadyActive", ALREADY_ACTIVE));
+                self.finish_stage(&run.schedule)
+            }
+            ConcurrencyPolicy::Replace => Stage::Replace {
+                active: status.active.clone().into(),
+                found: None,
+                run,
+            },
+            ConcurrencyPolicy::Allow | ConcurrencyPolicy::Forbid => Stage::Create(run),
+        }
+    }
+
+    fn new_job(&self, at: Time) -> NewJob {
+        let zone = self.cron.spec.time_zone.as_deref().map(Zone::load);
+        let zone = zone.and_then(Result::ok).unwrap_or_else(Zone::utc);
+        let minute = at.as_secs().div_euclid(60);
+        NewJob {
+            name: format_compact!("{}-{minute}", self.cron.key.name),
+            scheduled: at,
+            timestamp: zone.to_rfc3339(at),
+        }
+    }
+
+    fn created(&mut self, run: Run, answer: Answer) {
+        let name = self.new_job(run.at).name;
+        match answer {
+            Answer::Created {
+                uid,
+                resource_version,
+            } => {
+                let what = format!("Created job {name}");
+                self.reports
+                    .push_back(Report::normal("SuccessfulCreate", &what));
+                self.started(&run, uid, resource_version);
+                self.finish_after(&run.schedule);
+            }
+            Answer::NotCreated(NotCreated::NameTaken) => {
+                self.stage = Stage::Taken(name, run);
+            }
+            Answer::NotCreated(NotCreated::NamespaceTerminating) => self.fail(),
+            Answer::NotCreated(NotCreated::Other(why)) | Answer::Failed(why) => {
+                self.warn("FailedCreate", &format!("Error creating job: {why}"));
+                self.fail();
+            }
+            Answer::CronJob(_)
+            | Answer::Job { .. }
+            | Answer::NotFound(_)
+            | Answer::Deleted
+            | Answer::StatusWritten => self.fail(),
+        }
+    }
+
+    /// Takes a Job of a run into the status.
+    fn started(&mut self, run: &Run, uid: Uid, resource_version: u64) {
+        let name = self.new_job(run.at).name;
+        let status = &mut self.cron.status;
+        status.active.push(ActiveJob {
+            name,
+            uid,
+            resource_version,
+        });
+        status.last_schedule = Some(run.at);
+        self.dirty = true;
+    }
+
+    /// Takes in the answer to a deletion; whether it was one.
+    fn deleted(&mut self, answer: &Answer, name: &str) -> bool {
+        match answer {
+            Answer::Deleted => {
+                let what = format!("Deleted job {name}");
+                self.reports
+                    .push_back(Report::normal("SuccessfulDelete", &what));
+                true
+            }
+            Answer::NotFound(why) | Answer::Failed(why) => {
+                self.warn("FailedDelete", &format!("Deleted job: {why}"));
+                false
+            }
+            _ => false,
+        }
+    }
+
+    fn is_active(&self, uid: Uid) -> bool {
+        self.cron.status.active.iter().any(|job| job.uid == uid)
+    }
+
+    fn take_from_active(&mut self, uid: Uid) {
+        self.cron.status.active.retain(|job| job.uid != uid);
+        self.removed.push(uid);
+        self.dirty = true;
+    }
+
+    fn warn(&mut self, reason: &str, message: &str) {
+        self.reports.push_back(Report::warning(reason, message));
+    }
+
+    /// Ends the look with an error: what was changed so far is still written.
+    fn fail(&mut self) {
+        self.next = Next::Retry;
+        self.stage = Stage::Finish;
+    }
+
+    /// Ends the look, to come again when the next run is due.
+    fn finish_after(&mut self, schedule: &Schedule) {
+        self.stage = self.finish_stage(schedule);
+    }
+
+    fn finish_stage(&mut self, schedule: &Schedule) -> Stage {
+        let delay = schedule.next_delay(base(&self.cron), self.now);
+        self.next = delay.map_or(Next::Nothing, |delay| Next::At(self.now + delay));
+        Stage::Finish
+    }
+}
+
+/// When to look at a CronJob whose schedule or time zone has changed; or what to tell people.
+pub fn delay_after_change(cron: &CronJob, now: Time) -> Result<Next, Report> {
+    let text = &cron.spec.schedule;
+    let zone = cron.spec.time_zone.as_deref().map(Zone::load);
+    let zone = zone.transpose().unwrap_or_default();
+    match Schedule::of_cron_job(text, zone.as_ref()) {
+        Ok(schedule) => Ok(match schedule.next_delay(base(cron), now) {
+            Some(delay) => Next::At(now + delay),
+            None => Next::At(now),
+        }),
+        Err(_) => {
+            let why = format!("unparseable schedule for cronjob: {text}");
+            Err(Report::warning("UnParseableCronJobSchedule", &why))
+        }
+    }
+}
+
+/// From when on runs are looked for, but for a deadline.
+fn base(cron: &CronJob) -> Time {
+    cron.status.last_schedule.unwrap_or(cron.created)
+}
+
+const DOCS: &str = "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/";
+
+const TOO_MANY: &str = "too many missed start times. Set or decrease \
+                        .spec.startingDeadlineSeconds or check clock skew";
+
+const ALREADY_ACTIVE: &str = "Not starting job because prior execution is running and concurrency \
+                              policy is Forbid";

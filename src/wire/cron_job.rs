@@ -1,0 +1,244 @@
+//! Reads CronJobs, and writes what is made for them: their Jobs and their status.
+
+use std::{sync::Arc, time::Duration};
+
+use compact_str::CompactString;
+use serde::Deserialize;
+use serde_json::{Map, Value, json, value::RawValue};
+
+use crate::model::{
+    ActiveJob, ConcurrencyPolicy, CronJob, CronJobSpec, CronJobStatus, JobKey, Time, Uid,
+};
+
+/// The annotation that tells a Job for when it was due.
+const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
+
+/// A CronJob and the JSON of its Job template, untouched.
+#[derive(Clone, Debug)]
+pub struct DecodedCronJob {
+    /// What decisions need.
+    pub cron_job: CronJob,
+    /// `spec.jobTemplate`, with every field that the server sent.
+    pub template: Arc<RawValue>,
+}
+
+/// Reads a CronJob's JSON.
+pub fn decode_cron_job(json: &str) -> Result<DecodedCronJob, serde_json::Error> {
+    let object: Object = serde_json::from_str(json)?;
+    let template: Template = serde_json::from_str(object.spec.job_template.get())?;
+    let odd = || serde::de::Error::custom("metadata is odd");
+    let (meta, spec) = (object.metadata, object.spec);
+    let time = |text: Option<String>| text.as_deref().and_then(Time::parse_rfc3339);
+    let cron_job = CronJob {
+        key: JobKey {
+            namespace: meta.namespace,
+            name: meta.name,
+        },
+        uid: Uid::parse(&meta.uid).ok_or_else(odd)?,
+        resource_version: meta.resource_version.parse().map_err(|_| odd())?,
+        deleting: meta.deletion_timestamp.is_some(),
+        created: time(meta.creation_timestamp).ok_or_else(odd)?,
+        spec: CronJobSpec {
+            schedule: spec.schedule,
+            time_zone: spec.time_zone,
+            starting_deadline: spec.starting_deadline_seconds.map(Duration::from_secs),
+            concurrency: match spec.concurrency_policy.as_str() {
+                "Forbid" => ConcurrencyPolicy::Forbid,
+                "Replace" => ConcurrencyPolicy::Replace,
+                _ => ConcurrencyPolicy::Allow,
+            },
+            suspend: spec.suspend.unwrap_or(false),
+            successful_jobs: spec.successful_jobs_history_limit,
+            failed_jobs: spec.failed_jobs_history_limit,
+            managed_by: template.spec.managed_by,
+        },
+        status: CronJobStatus {
+            active: object.status.active.into_iter().map(active).collect(),
+            last_schedule: time(object.status.last_schedule_time),
+            last_successful: time(object.status.last_successful_time),
+        },
+    };
+    Ok(DecodedCronJob {
+        cron_job,
+        template: spec.job_template.into(),
+    })
+}
+
+/// A reference that no API server could have made is to a Job that nobody has.
+fn active(reference: Reference) -> ActiveJob {
+    ActiveJob {
+        name: reference.name,
+        uid: Uid::parse(&reference.uid).unwrap_or_default(),
+        resource_version: reference.resource_version.parse().unwrap_or(0),
+    }
+}
+
+/// The patch that gives a CronJob this status, if it still is of that version.
+pub fn cron_job_status_patch(
+    key: &JobKey,
+    uid: Uid,
+    version: u64,
+    status: &CronJobStatus,
+) -> Vec<u8> {
+    let active: Vec<Value> = status
+        .active
+        .iter()
+        .map(|job| {
+            json!({
+                "apiVersion": "batch/v1",
+                "kind": "Job",
+                "namespace": key.namespace.as_str(),
+                "name": job.name.as_str(),
+                "uid": job.uid.to_string(),
+                "resourceVersion": job.resource_version.to_string(),
+            })
+        })
+        .collect();
+    let body = json!({
+        "metadata": {"uid": uid.to_string(), "resourceVersion": version.to_string()},
+        "status": {
+            "active": (!active.is_empty()).then_some(active),
+            "lastScheduleTime": status.last_schedule.map(Time::to_rfc3339),
+            "lastSuccessfulTime": status.last_successful.map(Time::to_rfc3339),
+        },
+    });
+    body.to_string().into_bytes()
+}
+
+/// A Job of a CronJob, of its template: labels, annotations and spec as they stand there.
+pub fn job_of_cron_job(
+    cron_job: &DecodedCronJob,
+    name: &str,
+    scheduled: &str,
+) -> Result<Vec<u8>, serde_json::Error> {
+    let template: Template = serde_json::from_str(cron_job.template.get())?;
+    let CronJob { key, uid, .. } = &cron_job.cron_job;
+    let mut annotations = template.metadata.annotations;
+    annotations.insert(SCHEDULED.to_owned(), scheduled.into());
+    let metadata = json!({
+        "name": name,
+        "namespace": key.namespace.as_str(),
+        "labels": template.metadata.labels,
+        "annotations": annotations,
+        "ownerReferences": [{
+            "apiVersion": "batch/v1",
+            "kind": "CronJob",
+            "name": key.name.as_str(),
+            "uid": uid.to_string(),
+            "controller": true,
+            "blockOwnerDeletion": true,
+        }],
+    });
+    let spec: RawSpec<'_> = serde_json::from_str(cron_job.template.get())?;
+    let spec = spec.spec.map_or("{}", RawValue::get);
+    let body =
+        format!(r#"{{"apiVersion":"batch/v1","kind":"Job","metadata":{metadata},"spec":{spec}}}"#);
+    Ok(body.into_bytes())
+}
+
+#[derive(Deserialize)]
+struct Object {
+    metadata: Metadata,
+    spec: Spec,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Metadata {
+    name: CompactString,
+    namespace: CompactString,
+    uid: String,
+    resource_version: String,
+    creation_timestamp: Option<String>,
+    deletion_timestamp: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    #[serde(default)]
+    schedule: String,
+    time_zone: Option<String>,
+    starting_deadline_seconds: Option<u64>,
+    #[serde(default)]
+    concurrency_policy: String,
+    suspend: Option<bool>,
+    successful_jobs_history_limit: Option<u32>,
+    failed_jobs_history_limit: Option<u32>,
+    job_template: Box<RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Template {
+    metadata: TemplateMetadata,
+    spec: TemplateSpec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct TemplateMetadata {
+    labels: Map<String, Value>,
+    annotations: Map<String, Value>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct TemplateSpec {
+    managed_by: Option<CompactString>,
+}
+
+#[derive(Deserialize)]
+struct RawSpec<'a> {
+    #[serde(borrow)]
+    spec: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Status {
+    active: Vec<Reference>,
+    last_schedule_time: Option<String>,
+    last_successful_time: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Reference {
+    name: CompactString,
+    uid: String,
+    resource_version: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_has_what_its_template_says_and_whose_it_is() {
+        let json = r#"{"metadata":{"name":"c","namespace":"d","creationTimestamp":"2026-01-01T00:00:00Z",
+            "uid":"0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9","resourceVersion":"7"},
+            "spec":{"schedule":"* * * * *","jobTemplate":{"metadata":{"name":"ignored","labels":{"a":"b"},
+            "annotations":{"x":"y","batch.kubernetes.io/cronjob-scheduled-timestamp":"old"}},
+            "spec":{"managedBy":"e.com/f","newField":1}}}}"#;
+        let decoded = decode_cron_job(json).expect("a good CronJob");
+        assert_eq!(decoded.cron_job.spec.managed_by.as_deref(), Some("e.com/f"));
+        let body = job_of_cron_job(&decoded, "c-1", "2026-01-01T00:01:00Z").expect("a Job");
+        let body: Value = serde_json::from_slice(&body).expect("JSON");
+        assert_eq!(body["spec"], json!({"managedBy": "e.com/f", "newField": 1}));
+        let metadata = &body["metadata"];
+        assert_eq!(metadata["name"], "c-1");
+        assert_eq!(metadata["labels"], json!({"a": "b"}));
+        assert_eq!(
+            metadata["annotations"],
+            json!({"x": "y", SCHEDULED: "2026-01-01T00:01:00Z"})
+        );
+        let owner = &metadata["ownerReferences"][0];
+        assert_eq!(
+            (&owner["kind"], &owner["name"]),
+            (&json!("CronJob"), &json!("c"))
+        );
+    }
+}
