@@ -298,3 +298,54 @@ async fn beside_the_built_in_controllers_only_what_makes_jobs_for_us_runs() {
     controller.stop().await;
     cluster.shutdown().await;
 }
+
+/// Takes a minute or two: `cargo test --release --test cron_jobs -- --ignored --nocapture`.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "waits for a minute to come"]
+async fn five_thousand_that_are_due_at_once_have_their_jobs_within_ten_seconds() {
+    const COUNT: usize = 5000;
+    let cluster = cluster(Duration::from_secs(1)).await;
+    let client = client(&cluster).await;
+    let controller = start(&client, options()).await;
+    let since_epoch = || {
+        let now = std::time::SystemTime::now();
+        now.duration_since(std::time::UNIX_EPOCH)
+            .expect("after 1970")
+    };
+    // Time enough to make all of them.
+    let due = (since_epoch().as_secs() / 60 + 2) * 60;
+    let schedule = format!("{} {} * * *", due / 60 % 60, due / 3600 % 24);
+    for number in 0..COUNT {
+        let spec = json!({"schedule": schedule, "suspend": false});
+        let mut object = cron_job(&format!("c-{number}"), &spec);
+        if number % 100 == 0 {
+            // Some are big: their Pods must not hold up the small ones.
+            object["spec"]["jobTemplate"]["spec"]["parallelism"] = 100.into();
+            object["spec"]["jobTemplate"]["spec"]["completions"] = 100.into();
+        }
+        make(&client, &object).await;
+    }
+    let early = jobs(&client).await.len();
+    assert_eq!(early, 0, "it took too long to make them");
+    while since_epoch().as_secs() < due {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let count = async || {
+        let list = get(&client, &format!("{JOBS}?limit=1")).await;
+        let more = list["metadata"]["remainingItemCount"].as_u64().unwrap_or(0);
+        let first = list["items"].as_array().map_or(0, Vec::len);
+        first + usize::try_from(more).expect("not so many")
+    };
+    while count().await < COUNT {
+        assert!(since_epoch().as_secs() < due + 60, "{} Jobs", count().await);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let late = since_epoch() - Duration::from_secs(due);
+    println!(
+        "{COUNT} Jobs: the last {:.1} s after the minute",
+        late.as_secs_f64()
+    );
+    assert!(late < Duration::from_secs(10), "{late:?}");
+    controller.stop().await;
+    cluster.shutdown().await;
+}

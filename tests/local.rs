@@ -304,3 +304,14 @@ users: [{name: u, user: {}}]
 contexts: [{name: x, context: {cluster: c, user: u}}]
 current-context: x
 ";
+
+#[test]
+fn a_controller_that_is_none_is_named() {
+    for command in ["local", "controller"] {
+        let output = run(&[command, "--controllers", "job,*,-pod"]);
+        assert_eq!(output.status.code(), Some(2));
+        let said = stderr(&output);
+        let want = "unknown controller \"-pod\"; there are job, cronjob, ttl";
+        assert!(said.contains(want), "{said}");
+    }
+}

@@ -59,7 +59,8 @@ async fn every_example(overlay: &str, manager: Option<&str>) {
         let source = Source::read_file(&path).expect("it can be read");
         let first = source.text.lines().next().unwrap_or_default().to_owned();
         let end = first.strip_prefix("# ends: ").expect("how it ends");
-        for document in manifest::load(&[source]).expect("good YAML") {
+        let documents = manifest::load(&[source]).expect("good YAML");
+        for document in documents.into_iter().filter(|it| it.kind == "Job") {
             let mut job = document.body;
             job["spec"]["managedBy"] = json!(manager);
             cluster.create(&namespace, &job).await;

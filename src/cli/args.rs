@@ -68,7 +68,8 @@ pub(super) struct ControllerArgs {
 
 #[derive(ClapArgs, Debug)]
 pub(super) struct LocalArgs {
-    /// Manifest to run; may be given more than once, - is standard input. Without, the cluster
+    /// Manifest to run; may be given more than once, - is standard input. CronJobs in it run their
+    /// course, but only Jobs are followed to their ends. Without, the cluster
     /// serves until it is interrupted.
     #[arg(short, long = "filename", value_name = "FILE")]
     pub(super) filenames: Vec<PathBuf>,

@@ -9,7 +9,14 @@ use super::{Document, ManifestError, ObjectName};
 pub const DEFAULT_NAMESPACE: &str = "default";
 
 /// The kinds that [`resource_path`] knows.
-pub const SUPPORTED_KINDS: [&str; 5] = ["Job", "Pod", "Namespace", "ConfigMap", "ServiceAccount"];
+pub const SUPPORTED_KINDS: [&str; 6] = [
+    "Job",
+    "CronJob",
+    "Pod",
+    "Namespace",
+    "ConfigMap",
+    "ServiceAccount",
+];
 
 /// Where an object is created and found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +38,7 @@ pub fn resource_path(
 ) -> Result<ResourcePath, ManifestError> {
     let (version, plural) = match document.kind.as_str() {
         "Job" => ("batch/v1", "jobs"),
+        "CronJob" => ("batch/v1", "cronjobs"),
         "Pod" => ("v1", "pods"),
         "Namespace" => ("v1", "namespaces"),
         "ConfigMap" => ("v1", "configmaps"),
