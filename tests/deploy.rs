@@ -14,11 +14,6 @@ const CALLS: &[(&str, &str, &str)] = &[
     ("list", "jobs", "batch"),
     ("watch", "jobs", "batch"),
     ("delete", "jobs", "batch"),
-    ("create", "jobs", "batch"),
-    ("get", "cronjobs", "batch"),
-    ("list", "cronjobs", "batch"),
-    ("watch", "cronjobs", "batch"),
-    ("patch", "cronjobs/status", "batch"),
     ("patch", "jobs/status", "batch"),
     ("list", "pods", ""),
     ("watch", "pods", ""),
@@ -28,6 +23,15 @@ const CALLS: &[(&str, &str, &str)] = &[
     ("delete", "pods", ""),
     ("create", "events", ""),
     ("patch", "events", ""),
+];
+
+/// What it does besides, where it runs CronJobs.
+const CALLS_FOR_CRON_JOBS: &[(&str, &str, &str)] = &[
+    ("create", "jobs", "batch"),
+    ("get", "cronjobs", "batch"),
+    ("list", "cronjobs", "batch"),
+    ("watch", "cronjobs", "batch"),
+    ("patch", "cronjobs/status", "batch"),
 ];
 
 /// What it does besides, where gangs are asked for.
@@ -41,10 +45,8 @@ const CALLS_FOR_GANGS: &[(&str, &str, &str)] = &[
 ];
 
 /// Rights that no call asks for by itself: for owners whose deletion waits for what they own.
-const BESIDE_CALLS: [(&str, &str, &str); 2] = [
-    ("update", "jobs/finalizers", "batch"),
-    ("update", "cronjobs/finalizers", "batch"),
-];
+const FOR_JOBS_AS_OWNERS: (&str, &str, &str) = ("update", "jobs/finalizers", "batch");
+const FOR_CRON_JOBS_AS_OWNERS: (&str, &str, &str) = ("update", "cronjobs/finalizers", "batch");
 
 /// An overlay as it would be applied; none, and why, if kubectl is not there.
 fn rendered(overlay: &str) -> Option<Vec<Document>> {
@@ -82,6 +84,7 @@ fn every_file_is_a_manifest() {
         "base",
         "overlays/replace",
         "overlays/managed-by",
+        "components/cron-jobs",
         "components/gang-scheduling",
     ] {
         for entry in fs::read_dir(project(&format!("deploy/{folder}"))).expect("it is there") {
@@ -96,7 +99,7 @@ fn every_file_is_a_manifest() {
 }
 
 #[test]
-fn overlays_differ_in_their_mode_only() {
+fn overlays_differ_in_their_mode_and_in_cron_jobs_only() {
     let mode = [
         ("replace", json!(["--mode=replace"])),
         (
@@ -112,7 +115,7 @@ fn overlays_differ_in_their_mode_only() {
         let Some(documents) = rendered(overlay) else {
             return;
         };
-        let kinds: Vec<&str> = documents
+        let kinds: BTreeSet<&str> = documents
             .iter()
             .map(|document| document.kind.as_str())
             .collect();
@@ -125,6 +128,7 @@ fn overlays_differ_in_their_mode_only() {
                 "ClusterRoleBinding",
                 "Deployment"
             ]
+            .into()
         );
         let deployment = kind(&documents, "Deployment");
         let container = &deployment["spec"]["template"]["spec"]["containers"][0];
@@ -132,8 +136,15 @@ fn overlays_differ_in_their_mode_only() {
         assert_eq!(all[..2], ["controller", "--listen=0.0.0.0:8080"]);
         assert_eq!(json!(all[2..]), args, "{overlay}");
         check_hardening(deployment);
-        let wanted = CALLS.iter().copied().chain(BESIDE_CALLS);
-        assert_eq!(grants(kind(&documents, "ClusterRole")), wanted.collect());
+        let mut wanted: BTreeSet<_> = CALLS.iter().copied().collect();
+        wanted.insert(FOR_JOBS_AS_OWNERS);
+        if overlay == "replace" {
+            wanted.extend(CALLS_FOR_CRON_JOBS);
+            wanted.insert(FOR_CRON_JOBS_AS_OWNERS);
+        }
+        let roles = documents.iter().filter(|it| it.kind == "ClusterRole");
+        let granted: BTreeSet<_> = roles.flat_map(|role| grants(&role.body)).collect();
+        assert_eq!(granted, wanted, "{overlay}");
         check_binding(&documents);
         check_arguments(&all);
     }
@@ -223,17 +234,21 @@ fn grants(role: &Value) -> BTreeSet<(&str, &str, &str)> {
     granted
 }
 
+/// Each role is the account's.
 fn check_binding(documents: &[Document]) {
-    let binding = kind(documents, "ClusterRoleBinding");
     let account = kind(documents, "ServiceAccount");
-    let subject = &binding["subjects"][0];
-    for field in ["name", "namespace"] {
-        assert_eq!(subject[field], account["metadata"][field]);
+    let named = |kind: &'static str| documents.iter().filter(move |it| it.kind == kind);
+    let roles: Vec<&Value> = named("ClusterRole")
+        .map(|role| &role.body["metadata"]["name"])
+        .collect();
+    let bindings: Vec<&Value> = named("ClusterRoleBinding").map(|it| &it.body).collect();
+    let bound: Vec<&Value> = bindings.iter().map(|it| &it["roleRef"]["name"]).collect();
+    assert_eq!(bound, roles);
+    for binding in bindings {
+        for field in ["name", "namespace"] {
+            assert_eq!(binding["subjects"][0][field], account["metadata"][field]);
+        }
     }
-    assert_eq!(
-        binding["roleRef"]["name"],
-        kind(documents, "ClusterRole")["metadata"]["name"]
-    );
 }
 
 /// Each call is counted with its verb and resource where it is made: there the table is read off.
@@ -264,6 +279,7 @@ fn the_table_is_that_of_the_calls_in_the_source() {
     }
     let table = CALLS
         .iter()
+        .chain(CALLS_FOR_CRON_JOBS)
         .chain(CALLS_FOR_GANGS)
         .map(|(verb, resource, _)| (verb.to_string(), resource.to_string()));
     assert_eq!(called, table.collect());

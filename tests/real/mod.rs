@@ -157,6 +157,9 @@ impl Cluster {
         let (deployment, rights): (Vec<_>, Vec<_>) = documents
             .into_iter()
             .partition(|document| document.kind == "Deployment");
+        // The other overlay may have left more rights than this one has.
+        let leftovers = "delete clusterrolebinding lakh-cron-jobs --ignore-not-found";
+        self.kubectl(&leftovers.split(' ').collect::<Vec<_>>(), "");
         let rights = rights.iter().map(|document| document.body.to_string());
         self.kubectl(
             &["apply", "-f", "-"],
@@ -205,7 +208,7 @@ impl Cluster {
 }
 
 /// An overlay as it would be applied.
-fn rendered(overlay: &str) -> Vec<Document> {
+pub fn rendered(overlay: &str) -> Vec<Document> {
     let path = support::project(&format!("deploy/overlays/{overlay}"));
     let output = Command::new("kubectl").args(["kustomize", &path]).output();
     let text = String::from_utf8(output.expect("kubectl is on the path").stdout).expect("text");
