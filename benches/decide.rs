@@ -4,14 +4,17 @@
 //! The figure to watch: the cost per Pod must not grow with the Job.
 #![allow(missing_docs, reason = "criterion's macros make public functions")]
 
+mod common;
+
 use std::{hint::black_box, time::Duration};
 
+use common::job;
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use lakh::{
     decide::{Effect, JobMachine, Outcome},
     model::{
-        CompactIndex, CompletionMode, IndexSet, Job, JobKey, JobSpec, JobStatus, Limits, PodFlags,
-        PodName, PodPhase, PodRecord, PodTable, Slot, Time, Uid,
+        CompactIndex, CompletionMode, IndexSet, Limits, PodFlags, PodName, PodPhase, PodRecord,
+        PodTable, Slot, Time, Uid,
     },
 };
 
@@ -19,26 +22,6 @@ const SIZES: [u32; 4] = [100, 10_000, 100_000, 1_000_000];
 
 /// Events of so many Pods come between two decisions.
 const PER_TURN: u32 = 10;
-
-fn job(completions: u32, mode: CompletionMode) -> Job {
-    Job {
-        key: JobKey {
-            namespace: "default".into(),
-            name: "bench".into(),
-        },
-        uid: Uid::from_u128(7),
-        resource_version: 1,
-        generation: 1,
-        deleting: false,
-        spec: JobSpec {
-            parallelism: completions,
-            completions: Some(completions),
-            mode,
-            ..JobSpec::default()
-        },
-        status: JobStatus::default(),
-    }
-}
 
 /// A Job all of whose Pods are Pending.
 struct Bench {

@@ -5,11 +5,14 @@
 //! load tests report. The budget for all together is 300 bytes.
 #![allow(clippy::print_stdout, reason = "a benchmark's result")]
 
+mod common;
+
+use common::job;
 use lakh::{
     decide::{Effect, JobMachine, Outcome},
     model::{
-        CompactIndex, CompletionMode, Job, JobKey, JobSpec, JobStatus, Limits, PodFlags, PodName,
-        PodPhase, PodRecord, PodTable, Slot, Time, Uid,
+        CompactIndex, CompletionMode, Limits, PodFlags, PodName, PodPhase, PodRecord, PodTable,
+        Slot, Time, Uid,
     },
 };
 
@@ -18,26 +21,6 @@ static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
 /// The most that a Pod may take here, in bytes.
 const BUDGET: f64 = 300.0;
-
-fn job(completions: u32, mode: CompletionMode) -> Job {
-    Job {
-        key: JobKey {
-            namespace: "default".into(),
-            name: "bench".into(),
-        },
-        uid: Uid::from_u128(7),
-        resource_version: 1,
-        generation: 1,
-        deleting: false,
-        spec: JobSpec {
-            parallelism: completions,
-            completions: Some(completions),
-            mode,
-            ..JobSpec::default()
-        },
-        status: JobStatus::default(),
-    }
-}
 
 /// Bytes held with all Pods running, and with all counted.
 fn held(size: u32, mode: CompletionMode) -> (usize, usize) {
