@@ -55,18 +55,40 @@ async fn assert_all_free(client: &Client) -> Vec<Value> {
     pods_when(client, |pods| !pods.iter().any(is_held)).await
 }
 
-/// Runs a Job to its end with one controller.
+/// Runs a Job to its end with one controller; and once more with one that is stopped in the middle
+/// and another that goes on, which must come to the same end.
 async fn run(job: &Value, ends: &str) -> (Value, Vec<Value>) {
+    let (ended, pods) = run_once(job, ends, false).await;
+    let (again, _) = run_once(job, ends, true).await;
+    assert_eq!(reasons(&again), reasons(&ended), "{again:#}");
+    (ended, pods)
+}
+
+async fn run_once(job: &Value, ends: &str, restarted: bool) -> (Value, Vec<Value>) {
     let cluster = cluster(SHORT).await;
     let client = client(&cluster).await;
-    let controller = controller(&cluster).await;
+    let mut controller = controller(&cluster).await;
     create(&client, job).await;
+    if restarted {
+        pods_when(&client, |pods| !pods.is_empty()).await;
+        controller.stop().await;
+        controller = support::controller(&cluster).await;
+    }
     let ended = job_when(&client, "j", |job| is(job, "Complete") || is(job, "Failed")).await;
     assert!(is(&ended, ends), "{ended:#}");
     let pods = assert_all_free(&client).await;
     controller.stop().await;
     cluster.shutdown().await;
     (ended, pods)
+}
+
+/// The conditions of a Job, with their reasons.
+fn reasons(job: &Value) -> Vec<(&Value, &Value)> {
+    let conditions = job["status"]["conditions"].as_array();
+    let conditions = conditions.into_iter().flatten();
+    conditions
+        .map(|one| (&one["type"], &one["reason"]))
+        .collect()
 }
 
 async fn patient_controller(cluster: &EmbeddedCluster) -> Controller {
