@@ -112,6 +112,8 @@ async fn pods_that_a_job_means_are_adopted_and_count() {
         (&json!(true), &json!(true))
     );
     assert!(is_held(&adopted));
+    controller.stop().await;
+    let controller = support::controller(&cluster).await;
     let job = job_when(&client, "train", |job| is(job, "Complete")).await;
     assert_eq!(job["status"]["succeeded"], 3);
     assert_eq!(
@@ -142,6 +144,8 @@ async fn a_pod_that_loses_its_labels_is_released_and_replaced() {
     .await;
     let released = pod_when(&client, &name, |pod| owner(pod).is_none()).await;
     assert!(!is_held(&released));
+    controller.stop().await;
+    let controller = support::controller(&cluster).await;
     job_when(&client, "train", |job| job["status"]["active"] == 2).await;
     while names_of(&client, "train").await.len() < 2 {
         tokio::time::sleep(Duration::from_millis(10)).await;
