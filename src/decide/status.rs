@@ -4,6 +4,8 @@
 //! that came meanwhile. A verdict is announced by one write and, once every Pod is counted and
 //! gone, becomes the Job's end by another.
 
+use std::time::Duration;
+
 use crate::model::{
     CompactIndex, Condition, ConditionKind, JobStatus, PodTable, Slot, Time, Uid, Uncounted,
 };
@@ -13,6 +15,15 @@ use super::{
     backoff::Failures,
     tracked::{End, Ruling, Stage},
 };
+
+/// Progress of so many Pods is worth a status write as soon as the period is over. Less can wait.
+const WORTH_A_WRITE: u32 = 1000;
+
+/// For each so many Pods that run or are to run at once, what is worth less may wait one more period.
+const CROWD: u32 = 1000;
+
+/// How many periods it waits at most.
+const MOST_PERIODS: u32 = 10;
 
 /// A status write under way, and what its success means.
 #[derive(Debug)]
@@ -65,20 +76,51 @@ impl JobMachine {
         if self.writing.is_some() || !self.status_is_stale || self.lets_go_of_everything() {
             return None;
         }
-        let period = self.limits.sync_batch_period;
         let due = if self.is_urgent() {
             now
         } else {
             let throttled = self.written_at.filter(|_| !self.flips_suspension());
             let held = self.stale_since.filter(|_| self.is_moving());
             let after = throttled.max(held);
-            after.map_or(now, |at| (at + period).max(now))
+            after.map_or(now, |at| (at + self.patience()).max(now))
         };
         Some(
             self.status_gate
                 .opens_at(now)
                 .map_or(due, |open| due.max(open)),
         )
+    }
+
+    /// How far apart writes are that only tell progress. In a big Job on a slow server one period
+    /// brings little news, and each write is long: without patience every write for a few Pods would
+    /// tell the indexes of all.
+    fn patience(&self) -> Duration {
+        let periods = if self.progress() >= WORTH_A_WRITE {
+            1
+        } else {
+            (self.crowd() / CROWD).clamp(1, MOST_PERIODS)
+        };
+        self.limits.sync_batch_period * periods
+    }
+
+    /// How many Pods run or are to run at once.
+    fn crowd(&self) -> u32 {
+        let left = self.spec.completions.map_or(u32::MAX, |completions| {
+            completions.saturating_sub(self.status.succeeded)
+        });
+        let wanted = if self.spec.suspend {
+            0
+        } else {
+            self.spec.parallelism.min(left)
+        };
+        self.tally.active.max(wanted)
+    }
+
+    /// How many Pods came or ended that the server's status does not tell of.
+    fn progress(&self) -> u32 {
+        let ended = self.ended_pods.by_index.len() + self.ended_pods.by_uid.len();
+        let ended = u32::try_from(ended).unwrap_or(u32::MAX);
+        ended.max(self.tally.active.abs_diff(self.status.active))
     }
 
     /// Whether Pods are about to come or go by this machine's own writes. A status write waits for
