@@ -3,7 +3,7 @@
 //!
 //! However a watch ends, a new list follows. Must not: read the objects.
 
-use std::time::Duration;
+use std::{fmt::Display, time::Duration};
 
 use futures::StreamExt as _;
 use lakh::{
@@ -65,13 +65,14 @@ async fn list(
         tell(
             news,
             objects
-                .map(|object| News::Applied(object.get().to_owned()))
-                .collect(),
+                .map(|object| object.json().map(|json| News::Applied(json.to_owned())))
+                .collect::<Result<_, _>>()
+                .map_err(odd)?,
         )
         .await;
-        token = page.metadata.continue_token;
+        token = page.continue_token;
         if token.is_empty() {
-            return Ok(page.metadata.resource_version);
+            return Ok(page.resource_version);
         }
     }
 }
@@ -96,8 +97,12 @@ async fn watch(
         let mut heard = Vec::new();
         lines.push(&piece?, |line| {
             match decode_watch_line(line).map_err(odd)? {
-                WatchEvent::Applied(object) => heard.push(News::Applied(object.to_owned())),
-                WatchEvent::Deleted(object) => heard.push(News::Deleted(object.to_owned())),
+                WatchEvent::Applied(object) => {
+                    heard.push(News::Applied(object.json().map_err(odd)?.to_owned()))
+                }
+                WatchEvent::Deleted(object) => {
+                    heard.push(News::Deleted(object.json().map_err(odd)?.to_owned()))
+                }
                 WatchEvent::Bookmark(_) => {}
                 WatchEvent::Error(error) => return Err(error),
             }
@@ -112,6 +117,6 @@ async fn tell(news: &mpsc::Sender<Vec<News>>, heard: Vec<News>) {
     let _ = news.send(heard).await;
 }
 
-fn odd(error: serde_json::Error) -> ApiError {
+fn odd(error: impl Display) -> ApiError {
     ApiError::no_answer(format!("odd answer: {error}"))
 }

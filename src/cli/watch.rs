@@ -133,7 +133,7 @@ impl Following {
         let odd = |error: serde_json::Error| ApiError::no_answer(format!("odd event: {error}"));
         match decode_watch_line(line).map_err(odd)? {
             WatchEvent::Applied(job) | WatchEvent::Deleted(job) => {
-                let mut job: Value = serde_json::from_str(job).map_err(odd)?;
+                let mut job: Value = job.json().and_then(serde_json::from_str).map_err(odd)?;
                 let uid = job["metadata"]["uid"].as_str().unwrap_or_default();
                 if let Some(at) = self.by_uid.get(uid) {
                     self.jobs[*at].see(job["status"].take());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::Stream;
+use futures::{StreamExt as _, stream::BoxStream};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, BodyStream};
 use kube::client::Body;
@@ -12,20 +12,36 @@ use tower::ServiceExt as _;
 use crate::wire::ApiError;
 
 use super::{
-    Result,
+    Encoding, Result,
     transport::{AnswerBody, Transport},
 };
 
 /// How long a call may take; the API server itself gives up after as long.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Asks for an object's metadata only, which is all that is read of an answer to a write; a server
-/// that cannot do that sends the object.
-const METADATA_ONLY: &str =
-    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+/// Asks for an object's metadata only, which is all that is read of an answer to a write, and for
+/// the shortest form of it; a server that cannot do that sends the object.
+const METADATA_ONLY: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
+     application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+
+/// What the content type of an answer in protobuf starts with.
+pub(super) const PROTOBUF: &[u8] = b"application/vnd.kubernetes.protobuf";
+
+const JSON: &str = "application/json";
+
+/// Protobuf where the server has it, which is for its own types.
+const PROTOBUF_OR_JSON: &str = "application/vnd.kubernetes.protobuf,application/json";
 
 /// The body of a successful answer.
 pub type Answer = Bytes;
+
+/// A watch that has begun.
+pub struct Watch {
+    /// How its events are encoded.
+    pub encoding: Encoding,
+    /// What comes, as it comes.
+    pub pieces: BoxStream<'static, Result<Bytes>>,
+}
 
 /// The kinds of patch that are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,38 +67,35 @@ impl Client {
         Self(transport)
     }
 
-    /// GET.
+    /// GET of JSON.
     pub async fn get(&self, path: &str) -> Result<Answer> {
-        self.call(Method::GET, path, None, "application/json", Bytes::new())
+        self.call(Method::GET, path, None, JSON, Bytes::new()).await
+    }
+
+    /// GET of protobuf, or of JSON where the server has nothing else.
+    pub async fn get_compact(&self, path: &str) -> Result<Answer> {
+        self.call(Method::GET, path, None, PROTOBUF_OR_JSON, Bytes::new())
             .await
     }
 
     /// POST of a JSON object.
     pub async fn create(&self, path: &str, body: impl Into<Bytes>) -> Result<Answer> {
-        self.call(
-            Method::POST,
-            path,
-            Some("application/json"),
-            METADATA_ONLY,
-            body.into(),
-        )
-        .await
+        self.call(Method::POST, path, Some(JSON), METADATA_ONLY, body.into())
+            .await
     }
 
     /// POST of a JSON object of which more is wanted than what it is called: the answer is all of it.
     pub async fn create_whole(&self, path: &str, body: impl Into<Bytes>) -> Result<Answer> {
-        let json = "application/json";
-        self.call(Method::POST, path, Some(json), json, body.into())
+        self.call(Method::POST, path, Some(JSON), JSON, body.into())
             .await
     }
 
     /// POST of a JSON object; the answer is the whole object, or whatever the server said instead
     /// with its status code.
     pub async fn post(&self, path: &str, body: impl Into<Bytes>) -> Result<(u16, Answer)> {
-        let json = "application/json";
         let call = async {
             let response = self
-                .exchange(Method::POST, path, Some(json), json, body.into())
+                .exchange(Method::POST, path, Some(JSON), JSON, body.into())
                 .await?;
             let status = response.status().as_u16();
             Ok((status, collect(response).await?))
@@ -110,38 +123,51 @@ impl Client {
 
     /// DELETE with these options, as JSON.
     pub async fn delete_with(&self, path: &str, options: impl Into<Bytes>) -> Result<Answer> {
-        let json = "application/json";
         self.call(
             Method::DELETE,
             path,
-            Some(json),
+            Some(JSON),
             METADATA_ONLY,
             options.into(),
         )
         .await
     }
 
-    /// GET of a watch: pieces of its lines, as they come.
-    pub async fn watch(
-        &self,
-        path: &str,
-    ) -> Result<impl Stream<Item = Result<Bytes>> + Unpin + use<>> {
+    /// DELETE of all that a list shows, with these options, as JSON. A server does not answer with the
+    /// metadata of so many.
+    pub async fn delete_collection(&self, path: &str, options: impl Into<Bytes>) -> Result<Answer> {
+        self.call(Method::DELETE, path, Some(JSON), JSON, options.into())
+            .await
+    }
+
+    /// GET of a watch in JSON: pieces of its lines, as they come.
+    pub async fn watch(&self, path: &str) -> Result<BoxStream<'static, Result<Bytes>>> {
+        Ok(self.watch_in(path, JSON).await?.pieces)
+    }
+
+    /// GET of a watch in protobuf, or in JSON where the server has nothing else.
+    pub async fn watch_compact(&self, path: &str) -> Result<Watch> {
+        self.watch_in(path, PROTOBUF_OR_JSON).await
+    }
+
+    async fn watch_in(&self, path: &str, accept: &'static str) -> Result<Watch> {
         let response = tokio::time::timeout(
             CALL_TIMEOUT,
-            self.send(Method::GET, path, None, "application/json", Bytes::new()),
+            self.send(Method::GET, path, None, accept, Bytes::new()),
         )
         .await
         .map_err(|_| timed_out())??;
-        let stream = BodyStream::new(response.into_body());
-        Ok(Box::pin(futures::StreamExt::filter_map(
-            stream,
-            |frame| async {
-                match frame {
-                    Ok(frame) => frame.into_data().ok().map(Ok),
-                    Err(error) => Some(Err(ApiError::no_answer(chain(&*error)))),
-                }
-            },
-        )))
+        let encoding = Encoding::of(response.headers().get(header::CONTENT_TYPE));
+        let pieces = BodyStream::new(response.into_body()).filter_map(|frame| async {
+            match frame {
+                Ok(frame) => frame.into_data().ok().map(Ok),
+                Err(error) => Some(Err(ApiError::no_answer(chain(&*error)))),
+            }
+        });
+        Ok(Watch {
+            encoding,
+            pieces: pieces.boxed(),
+        })
     }
 
     async fn call(

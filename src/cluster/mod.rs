@@ -5,12 +5,15 @@
 
 mod client;
 mod connect;
+mod frames;
 mod lines;
+mod splitter;
 mod transport;
 
-pub use client::{Answer, Client, Patch};
+pub use client::{Answer, Client, Patch, Watch};
 pub use connect::{ConnectError, connect, connect_url};
 pub use lines::Lines;
+pub use splitter::{Encoding, Splitter};
 
 use crate::wire::ApiError;
 

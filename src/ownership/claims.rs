@@ -146,7 +146,7 @@ impl Claims {
     }
 
     /// Takes in a version of a Pod.
-    pub fn handle_pod(&mut self, pod: &DecodedPod) -> Told {
+    pub fn handle_pod(&mut self, pod: &DecodedPod<'_>) -> Told {
         let uid = pod.record.uid;
         if let Some(patching) = self.busy.get_mut(&uid) {
             patching.seen = patching.seen.max(pod.record.resource_version);
@@ -433,20 +433,19 @@ impl Claims {
 
     /// Keeps a Pod without owner: all Jobs that mean it claim it. Of two, the first has it: the
     /// server takes no second controller.
-    fn ownerless(&mut self, pod: &DecodedPod) -> Told {
+    fn ownerless(&mut self, pod: &DecodedPod<'_>) -> Told {
         let record = &pod.record;
         let uid = record.uid;
-        let labels = pod.labels.as_deref().map(Labels::read).unwrap_or_default();
-        let adoptable = !record.has(PodFlags::DELETING) && !labels.is_empty();
+        let adoptable = !record.has(PodFlags::DELETING) && !pod.labels.is_empty();
         let namespace = self.namespace(&pod.namespace);
         let jobs = namespace.jobs.iter();
-        let meaning = jobs.filter(|(_, job)| adoptable && job.selector.matches(&labels));
+        let meaning = jobs.filter(|(_, job)| adoptable && job.selector.matches(&pod.labels));
         let meaning: BTreeMap<Uid, JobKey> =
             meaning.map(|(uid, job)| (*uid, job.key.clone())).collect();
         if adoptable {
             let ownerless = Ownerless {
                 name: pod.name.clone(),
-                labels,
+                labels: pod.labels.to_labels(),
                 version: record.resource_version,
             };
             namespace.ownerless.insert(uid, ownerless);
@@ -473,11 +472,10 @@ impl Claims {
     }
 
     /// The name of the Job that owns a Pod and does not mean it any more.
-    fn strays(&self, pod: &DecodedPod, job: Uid) -> Option<JobKey> {
+    fn strays(&self, pod: &DecodedPod<'_>, job: Uid) -> Option<JobKey> {
         let claimant = self.namespaces.get(&pod.namespace)?.jobs.get(&job)?;
-        let labels = pod.labels.as_deref().map(Labels::read).unwrap_or_default();
         // A Pod without labels is meant by nobody.
-        let meant = !labels.is_empty() && claimant.selector.matches(&labels);
+        let meant = !pod.labels.is_empty() && claimant.selector.matches(&pod.labels);
         (!meant).then(|| claimant.key.clone())
     }
 

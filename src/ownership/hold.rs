@@ -68,7 +68,7 @@ pub(super) enum Retry {
 }
 
 impl Freeing {
-    pub(super) fn of(pod: &DecodedPod) -> Self {
+    pub(super) fn of(pod: &DecodedPod<'_>) -> Self {
         let orphan = Orphan {
             uid: pod.record.uid,
             namespace: pod.namespace.clone(),

@@ -329,7 +329,7 @@ mod tests {
         decide::Outcome,
         model::{PodFlags, PodName, PodPhase, PodRecord},
         runtime::{job_metrics::Seen, store::Store},
-        wire::{Controller, DecodedPod, TRACKING_FINALIZER, decode_job},
+        wire::{Controller, DecodedPod, PodLabels, TRACKING_FINALIZER, decode_job},
     };
 
     const JOB: &str = r#"{"metadata":{"name":"j","namespace":"default","resourceVersion":"5",
@@ -337,7 +337,7 @@ mod tests {
         "spec":{"parallelism":3,"completions":3,
                 "template":{"metadata":{"labels":{"a":"b"}},"spec":{}}}}"#;
 
-    fn pod(number: u128, phase: PodPhase) -> DecodedPod {
+    fn pod(number: u128, phase: PodPhase) -> DecodedPod<'static> {
         let name = format!("j-{number}");
         DecodedPod {
             namespace: "default".into(),
@@ -346,7 +346,7 @@ mod tests {
                 uid: Uid::from_u128(1),
                 name: "j".into(),
             },
-            labels: None,
+            labels: PodLabels::default(),
             record: PodRecord {
                 uid: Uid::from_u128(100 + number),
                 name: PodName::new("j", &name),

@@ -5,19 +5,19 @@
 //! is too old (410), a new list starts. Nothing is missed and, as facts carry versions, nothing is
 //! taken in twice.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt::Display, sync::Arc, time::Duration};
 
 use futures::StreamExt as _;
 use hashbrown::HashSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::{
-    cluster::{Client, Lines},
+    cluster::{Client, Encoding, Splitter, Watch},
     model::{Exponential, Uid},
     ownership::Mode,
     wire::{
-        ApiError, DecodedPod, ErrorKind, PodDecoder, PodEvent, WatchEvent, decode_job,
-        decode_list_page, decode_watch_line, paths,
+        ApiError, DecodedPod, ErrorKind, Object, PodDecoder, PodEvent, WatchEvent, decode_job,
+        decode_list_page, decode_watch_frame, decode_watch_line, paths,
     },
 };
 
@@ -101,7 +101,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn pod(pod: &DecodedPod) -> Self {
+    fn pod(pod: &DecodedPod<'_>) -> Self {
         Self {
             uid: pod.record.uid,
             version: pod.record.resource_version,
@@ -157,7 +157,10 @@ impl Informer {
         loop {
             self.throttle.pass().await;
             let path = format!("{}?limit={PAGE_SIZE}&continue={token}", self.path());
-            let body = self.client.get(&path).await;
+            let body = match self.watched {
+                Watched::Pods => self.client.get_compact(&path).await,
+                _ => self.client.get(&path).await,
+            };
             let code = body.as_ref().map_or_else(|error| error.code, |_| 200);
             self.metrics.call("list", self.kind(), code);
             let body = body?;
@@ -165,12 +168,12 @@ impl Informer {
                 .map_err(|error| ApiError::no_answer(format!("odd list: {error}")))?;
             let mut news = News::default();
             for item in &page.items {
-                listed.extend(self.apply(item.get(), &mut news).map(|seen| seen.uid));
+                listed.extend(self.apply(*item, &mut news).map(|seen| seen.uid));
             }
             self.queue(&mut news);
-            token = page.metadata.continue_token;
+            token = page.continue_token;
             if token.is_empty() {
-                let version = page.metadata.resource_version.parse().unwrap_or(0);
+                let version = page.resource_version.parse().unwrap_or(0);
                 self.finish_list(&listed, version);
                 return Ok(version);
             }
@@ -239,28 +242,50 @@ impl Informer {
             "{}?watch=true&allowWatchBookmarks=true&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}",
             self.path()
         );
-        let mut chunks = self.client.watch(&path).await?;
-        let mut lines = Lines::default();
+        let Watch {
+            encoding,
+            mut pieces,
+        } = self.watch(&path).await?;
+        let mut splitter = Splitter::new(encoding);
         let mut news = News::default();
         loop {
-            let next = timeout_at(Instant::now() + SILENCE, chunks.next()).await;
+            let next = timeout_at(Instant::now() + SILENCE, pieces.next()).await;
             let Ok(next) = next else {
                 return Err(ApiError::no_answer("the watch went silent"));
             };
-            let Some(chunk) = next else { return Ok(()) };
-            let taken_in = lines.push(&chunk?, |line| self.line(line, version, &mut news));
+            let Some(piece) = next else { return Ok(()) };
+            let taken_in = splitter.push(&piece?, |event| {
+                self.event(encoding, event, version, &mut news)
+            });
             self.queue(&mut news);
             taken_in?;
         }
     }
 
-    fn line(&self, line: &[u8], version: &mut u64, news: &mut News) -> Result<(), ApiError> {
-        if line.is_empty() {
+    /// Pods make nearly all the traffic: only they are worth a second encoding.
+    async fn watch(&self, path: &str) -> Result<Watch, ApiError> {
+        if matches!(self.watched, Watched::Pods) {
+            return self.client.watch_compact(path).await;
+        }
+        Ok(Watch {
+            encoding: Encoding::Json,
+            pieces: self.client.watch(path).await?,
+        })
+    }
+
+    fn event(
+        &self,
+        encoding: Encoding,
+        event: &[u8],
+        version: &mut u64,
+        news: &mut News,
+    ) -> Result<(), ApiError> {
+        if event.is_empty() {
             return Ok(());
         }
-        let seen = match self.pod_line(line, news) {
+        let seen = match self.pod_line(encoding, event, news) {
             Some(seen) => Some(seen.version),
-            None => self.any_line(line, news)?,
+            None => self.any_event(encoding, event, news)?,
         };
         if let Some(seen) = seen {
             *version = seen;
@@ -272,9 +297,10 @@ impl Informer {
         Ok(())
     }
 
-    /// Takes in what a line tells of a Pod: nearly all that is ever heard, so it is read only once.
-    fn pod_line(&self, line: &[u8], news: &mut News) -> Option<Seen> {
-        if !matches!(self.watched, Watched::Pods) {
+    /// Takes in what a line tells of a Pod: where there is no protobuf, nearly all that is ever
+    /// heard, so it is read only once.
+    fn pod_line(&self, encoding: Encoding, line: &[u8], news: &mut News) -> Option<Seen> {
+        if !matches!((encoding, &self.watched), (Encoding::Json, Watched::Pods)) {
             return None;
         }
         Some(match self.decoder.decode_line(line)? {
@@ -283,11 +309,18 @@ impl Informer {
         })
     }
 
-    /// Takes in a line; gives the version that it shows.
-    fn any_line(&self, line: &[u8], news: &mut News) -> Result<Option<u64>, ApiError> {
-        let event = decode_watch_line(line)
-            .map_err(|error| ApiError::no_answer(format!("odd event: {error}")))?;
-        Ok(match event {
+    /// Takes in an event; gives the version that it shows.
+    fn any_event(
+        &self,
+        encoding: Encoding,
+        event: &[u8],
+        news: &mut News,
+    ) -> Result<Option<u64>, ApiError> {
+        let event = match encoding {
+            Encoding::Json => decode_watch_line(event).map_err(odd_event),
+            Encoding::Protobuf => decode_watch_frame(event).map_err(odd_event),
+        };
+        Ok(match event? {
             WatchEvent::Applied(object) => self.apply(object, news).map(|seen| seen.version),
             WatchEvent::Deleted(object) => self.delete(object, news).map(|seen| seen.version),
             WatchEvent::Bookmark(seen) => seen.parse().ok(),
@@ -297,10 +330,10 @@ impl Informer {
 
     /// Takes in a version of an object. One that cannot be read is passed over: it must not stop
     /// the others.
-    fn apply(&self, object: &str, news: &mut News) -> Option<Seen> {
+    fn apply(&self, object: Object<'_>, news: &mut News) -> Option<Seen> {
         match &self.watched {
             Watched::Jobs => {
-                let job = self.readable(decode_job(object), object)?;
+                let job = self.readable(object.json().and_then(decode_job), object)?;
                 let external = !(self.runs_jobs && self.mode.manages(&job.job));
                 if let Some(cron_jobs) = &self.cron_jobs {
                     cron_jobs.job(&job);
@@ -325,20 +358,26 @@ impl Informer {
                 Some(self.apply_pod(pod, news))
             }
             Watched::CronJobs(cron_jobs) => {
-                let (uid, version) = self.readable(cron_jobs.apply(object), object)?;
+                let (uid, version) =
+                    self.readable(object.json().and_then(|json| cron_jobs.apply(json)), object)?;
                 Some(Seen { uid, version })
             }
             Watched::Gang(kind, gangs) => {
-                let (uid, version) = self.readable(gangs.apply(*kind, object), object)?;
+                let (uid, version) = self.readable(
+                    object.json().and_then(|json| gangs.apply(*kind, json)),
+                    object,
+                )?;
                 Some(Seen { uid, version })
             }
         }
     }
 
-    fn delete(&self, object: &str, news: &mut News) -> Option<Seen> {
+    fn delete(&self, object: Object<'_>, news: &mut News) -> Option<Seen> {
         match &self.watched {
             Watched::Jobs => {
-                let job = self.readable(decode_job(object), object)?.job;
+                let job = self
+                    .readable(object.json().and_then(decode_job), object)?
+                    .job;
                 let namespace = &job.key.namespace;
                 let told = self
                     .ownership
@@ -358,17 +397,23 @@ impl Informer {
                 Some(self.delete_pod(pod, news))
             }
             Watched::CronJobs(cron_jobs) => {
-                let (uid, version) = self.readable(cron_jobs.delete(object), object)?;
+                let (uid, version) = self.readable(
+                    object.json().and_then(|json| cron_jobs.delete(json)),
+                    object,
+                )?;
                 Some(Seen { uid, version })
             }
             Watched::Gang(kind, gangs) => {
-                let (uid, version) = self.readable(gangs.delete(*kind, object), object)?;
+                let (uid, version) = self.readable(
+                    object.json().and_then(|json| gangs.delete(*kind, json)),
+                    object,
+                )?;
                 Some(Seen { uid, version })
             }
         }
     }
 
-    fn apply_pod(&self, pod: DecodedPod, news: &mut News) -> Seen {
+    fn apply_pod(&self, pod: DecodedPod<'_>, news: &mut News) -> Seen {
         let seen = Seen::pod(&pod);
         // Before the store: a Job that may get the Pod back must not replace it.
         let told = self.ownership.with(|claims| claims.handle_pod(&pod));
@@ -379,7 +424,7 @@ impl Informer {
         seen
     }
 
-    fn delete_pod(&self, pod: DecodedPod, news: &mut News) -> Seen {
+    fn delete_pod(&self, pod: DecodedPod<'_>, news: &mut News) -> Seen {
         let seen = Seen::pod(&pod);
         let told = self
             .ownership
@@ -389,10 +434,10 @@ impl Informer {
         seen
     }
 
-    fn readable<T>(&self, decoded: Result<T, serde_json::Error>, object: &str) -> Option<T> {
+    fn readable<T, E: Display>(&self, decoded: Result<T, E>, object: Object<'_>) -> Option<T> {
         decoded
             .map_err(|error| {
-                let start: String = object.chars().take(200).collect();
+                let start = object.start();
                 tracing::error!(kind = self.kind(), %error, object = start, "object passed over");
                 self.metrics
                     .unreadable
@@ -435,4 +480,8 @@ impl Informer {
             Watched::Gang(kind, _) => kind.plural(),
         }
     }
+}
+
+fn odd_event(error: impl Display) -> ApiError {
+    ApiError::no_answer(format!("odd event: {error}"))
 }

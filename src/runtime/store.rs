@@ -172,7 +172,7 @@ impl Store {
     }
 
     /// Takes in a version of a Pod; from whose to whose it goes.
-    pub(super) fn apply_pod(&self, pod: DecodedPod) -> Passage {
+    pub(super) fn apply_pod(&self, pod: DecodedPod<'_>) -> Passage {
         let DecodedPod {
             namespace,
             name: _,

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::protobuf::{self, Fields, Malformed, Value};
+
 /// What to make of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
@@ -61,10 +63,59 @@ struct Cause {
     reason: String,
 }
 
+impl Status {
+    fn read(body: &[u8]) -> Self {
+        if protobuf::is_object(body) {
+            let status = protobuf::object(body).and_then(Self::read_protobuf);
+            return status.unwrap_or_default();
+        }
+        serde_json::from_slice(body).unwrap_or_default()
+    }
+
+    /// Source: `generated.proto` of `k8s.io/apimachinery/pkg/apis/meta/v1`.
+    fn read_protobuf(message: &[u8]) -> Result<Self, Malformed> {
+        let mut status = Self::default();
+        let mut fields = Fields::of(message);
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                3 => status.message = value.text()?.to_owned(),
+                4 => status.reason = value.text()?.to_owned(),
+                5 => status.details = Some(Details::read_protobuf(value.bytes()?)?),
+                6 => status.code = u16::try_from(value.number()?).map_err(|_| Malformed)?,
+                _ => {}
+            }
+        }
+        Ok(status)
+    }
+}
+
+impl Details {
+    fn read_protobuf(message: &[u8]) -> Result<Self, Malformed> {
+        let mut details = Self::default();
+        let mut fields = Fields::of(message);
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                4 => {
+                    let reason = protobuf::field(value.bytes()?, 1)?;
+                    let reason = reason.map_or(Ok(""), Value::text)?.to_owned();
+                    details.causes.push(Cause { reason });
+                }
+                // It is always there; 0 says nothing.
+                5 => {
+                    let seconds = u64::try_from(value.number()?).ok();
+                    details.retry_after_seconds = seconds.filter(|seconds| *seconds > 0);
+                }
+                _ => {}
+            }
+        }
+        Ok(details)
+    }
+}
+
 impl ApiError {
     /// Reads an error answer. A body that is no Status object is taken as its message.
     pub fn from_response(code: u16, body: &[u8], retry_after: Option<Duration>) -> Self {
-        let status: Status = serde_json::from_slice(body).unwrap_or_default();
+        let status = Status::read(body);
         let details = status.details.unwrap_or_default();
         let caused_by = |reason: &str| details.causes.iter().any(|cause| cause.reason == reason);
         let kind = match (code, status.reason.as_str()) {
@@ -95,8 +146,7 @@ impl ApiError {
 
     /// Reads the object of an ERROR event on a watch.
     pub fn from_event(status: &[u8]) -> Self {
-        let code = serde_json::from_slice(status).map_or(0, |status: Status| status.code);
-        Self::from_response(code, status, None)
+        Self::from_response(Status::read(status).code, status, None)
     }
 
     /// There was no answer.
@@ -147,5 +197,23 @@ mod tests {
         let error = ApiError::from_response(429, body, None);
         assert_eq!(error.retry_after, Some(Duration::from_secs(7)));
         assert_eq!(error.to_string(), "busy");
+    }
+
+    #[test]
+    fn a_status_in_protobuf_says_the_same() {
+        use protobuf::write::{bytes, number, object};
+        let cause = bytes(4, bytes(1, "NamespaceTerminating"));
+        let details = bytes(5, [bytes(1, "ns"), cause, number(5, 7)].concat());
+        let fields = [
+            bytes(3, "no"),
+            bytes(4, "Forbidden"),
+            details,
+            number(6, 403),
+        ];
+        let status = object(&fields.concat());
+        let error = ApiError::from_event(&status);
+        assert_eq!(error.kind, ErrorKind::NamespaceTerminating);
+        assert_eq!((error.code, error.to_string().as_str()), (403, "no"));
+        assert_eq!(error.retry_after, Some(Duration::from_secs(7)));
     }
 }

@@ -1,4 +1,4 @@
-//! Kubernetes' JSON: what lakh reads of objects, and the bodies it writes.
+//! Kubernetes' objects as bytes: what lakh reads of them, and the bodies it writes.
 //!
 //! Responsible for: bytes to small records, values to request bodies and paths.
 //! Must not: send anything, decide anything, or keep an object whole.
@@ -12,6 +12,7 @@ mod ownership;
 pub mod paths;
 mod pod;
 mod policy;
+mod protobuf;
 mod scheduling_api;
 mod selector;
 mod status;
@@ -25,12 +26,16 @@ pub use error::{ApiError, ErrorKind};
 pub use gang::{DecodedGangObject, decode_pod_group, decode_workload, gang_object_body};
 pub use job::{DecodedJob, Owner, child_job, decode_job};
 pub use ownership::{adoption_patch, release_patch};
-pub use pod::{Controller, DecodedPod, PodDecoder, PodEvent, ack_of_write};
+pub use pod::{Controller, DecodedPod, OddPod, PodDecoder, PodEvent, ack_of_write};
+pub use protobuf::Malformed;
 pub use scheduling_api::SchedulingApi;
-pub use selector::{Labels, Selector};
+pub use selector::{Labelled, Labels, PodLabels, Selector};
 pub use status::status_patch;
 pub use template::{PodTemplate, TemplateError};
-pub use watch::{ListMeta, ListPage, WatchEvent, decode_list_page, decode_watch_line};
+pub use watch::{
+    ListPage, Object, OddAnswer, WatchEvent, decode_list_page, decode_watch_frame,
+    decode_watch_line,
+};
 
 /// The finalizer by which a Pod is kept until it is counted.
 pub const TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";

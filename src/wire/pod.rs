@@ -1,16 +1,21 @@
 //! Reads a Pod straight into its record; whatever decisions do not need is skipped unread.
 
 mod failure;
+mod protobuf;
 
 use std::borrow::Cow;
 
 use compact_str::CompactString;
-use serde::{Deserialize, de::IgnoredAny};
-use serde_json::value::RawValue;
+use serde::{Deserialize, Deserializer, de::IgnoredAny};
 
 use crate::model::{CompactIndex, PodFlags, PodName, PodPhase, PodRecord, Uid};
 
-use super::timestamp::seconds;
+use super::{
+    Object,
+    protobuf::{self as message, Malformed, Value},
+    selector::PodLabels,
+    timestamp::seconds,
+};
 use failure::failure;
 
 /// Who controls a Pod.
@@ -31,26 +36,60 @@ pub enum Controller {
 
 /// A Pod as read from an event or a list.
 #[derive(Clone, Debug)]
-pub struct DecodedPod {
+pub struct DecodedPod<'a> {
     /// Its namespace.
     pub namespace: CompactString,
     /// Its whole name.
     pub name: CompactString,
     /// Who controls it.
     pub controller: Controller,
-    /// Its labels, as they came.
-    pub labels: Option<Box<RawValue>>,
+    /// Its labels.
+    pub labels: PodLabels<'a>,
     /// What is kept of it.
     pub record: PodRecord,
 }
 
+impl DecodedPod<'_> {
+    /// The same, without what it was read from.
+    pub fn into_owned(self) -> DecodedPod<'static> {
+        let Self {
+            namespace,
+            name,
+            controller,
+            labels,
+            record,
+        } = self;
+        DecodedPod {
+            namespace,
+            name,
+            controller,
+            labels: labels.into_owned(),
+            record,
+        }
+    }
+}
+
 /// What a line of a watch tells of a Pod.
 #[derive(Clone, Debug)]
-pub enum PodEvent {
+pub enum PodEvent<'a> {
     /// There is a new version of it, or it is new.
-    Applied(DecodedPod),
+    Applied(DecodedPod<'a>),
     /// It is gone; this was its last version.
-    Deleted(DecodedPod),
+    Deleted(DecodedPod<'a>),
+}
+
+/// Why an object could not be read as a Pod.
+#[derive(Debug, thiserror::Error)]
+pub enum OddPod {
+    /// It is no Pod's JSON.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// It is no Pod in protobuf.
+    #[error(transparent)]
+    Protobuf(#[from] Malformed),
+    /// It has no UID or version as an API server makes them.
+    #[error("metadata.uid or metadata.resourceVersion is odd")]
+    Identity,
 }
 
 /// Reads Pods for one controller: it knows the controller's finalizer.
@@ -61,26 +100,27 @@ pub struct PodDecoder {
 }
 
 impl PodDecoder {
-    /// Reads a Pod's JSON. An object without a UID or version as an API server makes them is
-    /// refused.
-    pub fn decode(&self, json: &str) -> Result<DecodedPod, serde_json::Error> {
-        let pod: PodObject<'_> = serde_json::from_str(json)?;
-        let refuse = || serde::de::Error::custom("metadata.uid or metadata.resourceVersion is odd");
-        self.keep(&pod).ok_or_else(refuse)
+    /// Reads a Pod.
+    pub fn decode<'a>(&self, object: Object<'a>) -> Result<DecodedPod<'a>, OddPod> {
+        let pod = match object {
+            Object::Json(json) => serde_json::from_str(json)?,
+            Object::Protobuf(message) => protobuf::pod(message)?,
+        };
+        self.keep(pod).ok_or(OddPod::Identity)
     }
 
     /// Reads a line of a watch that tells of a Pod, in one go. Any other line, and one that is odd,
     /// gives nothing: it is for [`decode_watch_line`](super::decode_watch_line).
-    pub fn decode_line(&self, line: &[u8]) -> Option<PodEvent> {
+    pub fn decode_line<'a>(&self, line: &'a [u8]) -> Option<PodEvent<'a>> {
         let PodLine { kind, object } = serde_json::from_slice(line).ok()?;
         match kind {
-            "ADDED" | "MODIFIED" => self.keep(&object).map(PodEvent::Applied),
-            "DELETED" => self.keep(&object).map(PodEvent::Deleted),
+            "ADDED" | "MODIFIED" => self.keep(object).map(PodEvent::Applied),
+            "DELETED" => self.keep(object).map(PodEvent::Deleted),
             _ => None,
         }
     }
 
-    fn keep(&self, pod: &PodObject<'_>) -> Option<DecodedPod> {
+    fn keep<'a>(&self, pod: PodObject<'a>) -> Option<DecodedPod<'a>> {
         let meta = &pod.metadata;
         let owner = meta
             .owner_references
@@ -114,12 +154,11 @@ impl PodDecoder {
             )
             .with(PodFlags::ASSIGNED, !pod.spec.node_name.is_empty());
         let phase = phase(&pod.status.phase);
-        let restarts = restarts(pod);
+        let restarts = restarts(&pod);
         Some(DecodedPod {
             namespace: CompactString::new(&meta.namespace),
             name: CompactString::new(&meta.name),
             controller,
-            labels: meta.labels.map(ToOwned::to_owned),
             record: PodRecord {
                 uid: Uid::parse(&meta.uid)?,
                 name: PodName::new(job, &meta.name),
@@ -128,28 +167,47 @@ impl PodDecoder {
                 restarts: restarts.all,
                 restarts_max: restarts.max,
                 sidecar_restarts_max: restarts.sidecar_max,
-                created: seconds(&meta.creation_timestamp),
-                ready_since: ready.map_or(0, |condition| seconds(&condition.last_transition_time)),
+                created: meta.creation_timestamp.0,
+                ready_since: ready.map_or(0, |condition| condition.last_transition_time.0),
                 finished: if phase.is_terminal() || flags.has(PodFlags::DELETING) {
-                    finished(pod)
+                    finished(&pod)
                 } else {
                     0
                 },
                 phase,
                 flags,
-                failure: failure(pod, phase, flags),
+                failure: failure(&pod, phase, flags),
             },
+            labels: pod.metadata.labels,
         })
     }
 }
 
-/// Reads the answer to an own write to a Pod, when only its metadata was asked for; gives UID,
-/// version and whether it is being deleted.
+/// Reads the answer to an own write, when only its metadata was asked for; gives UID, version and
+/// whether the object is being deleted.
 pub fn ack_of_write(body: &[u8]) -> Option<(Uid, u64, bool)> {
-    let Ack { metadata } = serde_json::from_slice(body).ok()?;
+    let metadata = if message::is_object(body) {
+        ack_in_protobuf(message::object(body).ok()?).ok()?
+    } else {
+        serde_json::from_slice::<Ack<'_>>(body).ok()?.metadata
+    };
     let uid = Uid::parse(&metadata.uid)?;
     let version = metadata.resource_version.parse().ok()?;
     Some((uid, version, metadata.deletion_timestamp.is_some()))
+}
+
+/// Every object has its metadata in its first field.
+fn ack_in_protobuf(object: &[u8]) -> Result<AckMetadata<'_>, Malformed> {
+    let metadata = message::message(object, 1)?;
+    let text = |number| {
+        let value = message::field(metadata, number)?.map_or(Ok(""), Value::text)?;
+        Ok(Cow::Borrowed(value))
+    };
+    Ok(AckMetadata {
+        uid: text(5)?,
+        resource_version: text(6)?,
+        deletion_timestamp: message::field(metadata, 9)?.map(|_| IgnoredAny),
+    })
 }
 
 /// The parts of an answer to a write that are looked at.
@@ -228,10 +286,10 @@ fn finished(pod: &PodObject<'_>) -> u32 {
     let by_readiness = || {
         let mut conditions = pod.status.conditions.iter();
         let ready = conditions.find(|found| found.kind == "Ready" && found.status == "False")?;
-        Some(seconds(&ready.last_transition_time)).filter(|at| *at > 0)
+        Some(ready.last_transition_time.0).filter(|at| *at > 0)
     };
     let by_deletion = || {
-        let at = seconds(pod.metadata.deletion_timestamp.as_deref()?);
+        let Timestamp(at) = pod.metadata.deletion_timestamp?;
         let grace = pod
             .metadata
             .deletion_grace_period_seconds
@@ -242,7 +300,7 @@ fn finished(pod: &PodObject<'_>) -> u32 {
     by_containers
         .or_else(by_readiness)
         .or_else(by_deletion)
-        .unwrap_or_else(|| seconds(&pod.metadata.creation_timestamp))
+        .unwrap_or(pod.metadata.creation_timestamp.0)
 }
 
 /// When a group of containers ended.
@@ -261,7 +319,7 @@ fn latest_end<'a>(containers: impl Iterator<Item = &'a ContainerStatus<'a>>) -> 
         let Some(end) = &container.state.terminated else {
             return Ends::Unfinished;
         };
-        let at = seconds(&end.finished_at);
+        let Timestamp(at) = end.finished_at;
         if at == 0 {
             return Ends::Unfinished;
         }
@@ -312,17 +370,15 @@ struct Metadata<'a> {
     uid: Cow<'a, str>,
     #[serde(borrow)]
     resource_version: Cow<'a, str>,
-    #[serde(borrow)]
-    creation_timestamp: Cow<'a, str>,
-    #[serde(borrow)]
-    deletion_timestamp: Option<Cow<'a, str>>,
+    creation_timestamp: Timestamp,
+    deletion_timestamp: Option<Timestamp>,
     deletion_grace_period_seconds: Option<i64>,
     #[serde(borrow)]
     finalizers: Vec<Cow<'a, str>>,
     #[serde(borrow)]
     owner_references: Vec<OwnerReference<'a>>,
     #[serde(borrow)]
-    labels: Option<&'a RawValue>,
+    labels: PodLabels<'a>,
     #[serde(borrow)]
     annotations: Annotations<'a>,
 }
@@ -390,8 +446,7 @@ struct PodCondition<'a> {
     kind: Cow<'a, str>,
     #[serde(borrow)]
     status: Cow<'a, str>,
-    #[serde(borrow, deserialize_with = "text_or_null")]
-    last_transition_time: Cow<'a, str>,
+    last_transition_time: Timestamp,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -400,29 +455,33 @@ struct ContainerStatus<'a> {
     #[serde(borrow)]
     name: Cow<'a, str>,
     restart_count: u32,
-    #[serde(borrow)]
-    state: ContainerState<'a>,
+    state: ContainerState,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct ContainerState<'a> {
-    #[serde(borrow)]
-    terminated: Option<Terminated<'a>>,
+struct ContainerState {
+    terminated: Option<Terminated>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Terminated<'a> {
+struct Terminated {
     exit_code: i32,
-    #[serde(borrow, deserialize_with = "text_or_null")]
-    finished_at: Cow<'a, str>,
+    finished_at: Timestamp,
 }
 
-fn text_or_null<'de: 'a, 'a, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Cow<'a, str>, D::Error> {
-    Ok(Option::<Cow<'a, str>>::deserialize(deserializer)?.unwrap_or_default())
+/// Whole seconds since the epoch, or 0 for what is no time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Timestamp(u32);
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+        let text = Option::<Text<'_>>::deserialize(deserializer)?;
+        Ok(Self(text.map_or(0, |Text(text)| seconds(&text))))
+    }
 }
 
 #[cfg(test)]
@@ -430,7 +489,7 @@ mod tests {
     use super::*;
     use crate::wire::TRACKING_FINALIZER;
 
-    fn decode(status: &str, meta: &str) -> DecodedPod {
+    fn decode(status: &str, meta: &str) -> DecodedPod<'static> {
         let json = format!(
             r#"{{"metadata":{{"name":"train-7-bcdfg","namespace":"ml","creationTimestamp":"1970-01-01T00:00:01Z",
             "uid":"0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9","resourceVersion":"7"{meta}}},
@@ -440,8 +499,9 @@ mod tests {
         PodDecoder {
             finalizer: TRACKING_FINALIZER,
         }
-        .decode(&json)
+        .decode(Object::Json(&json))
         .expect("a good Pod")
+        .into_owned()
     }
 
     #[test]
@@ -451,8 +511,11 @@ mod tests {
         };
         let pod =
             r#"{"metadata":{"uid":"0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9","resourceVersion":"7"}}"#;
-        let record = decoder.decode(pod).expect("a good Pod").record;
-        let line = |line: String| decoder.decode_line(line.as_bytes());
+        let record = decoder
+            .decode(Object::Json(pod))
+            .expect("a good Pod")
+            .record;
+        let line = |line: String| decoder.decode_line(line.leak().as_bytes());
         for line in [
             line(format!(r#"{{"type":"ADDED","object":{pod}}}"#)),
             line(format!(

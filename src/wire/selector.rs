@@ -1,25 +1,98 @@
 //! Label selectors: which Pods a Job's selector means.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 use compact_str::CompactString;
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor},
+};
 
-/// An object's labels.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(transparent)]
+/// Something that has labels.
+pub trait Labelled {
+    /// The value of the label with this key.
+    fn label(&self, key: &str) -> Option<&str>;
+}
+
+/// An object's labels, to keep.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels(BTreeMap<CompactString, CompactString>);
 
-impl Labels {
-    /// Reads `metadata.labels`; none if it is not what labels are.
-    pub fn read(json: &RawValue) -> Self {
-        serde_json::from_str(json.get()).unwrap_or_default()
+impl Labelled for Labels {
+    fn label(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(CompactString::as_str)
     }
+}
 
+/// A Pod's labels where they came, to look at: most Pods' are looked at once and not kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodLabels<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+impl<'a> PodLabels<'a> {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// The same, to keep.
+    pub fn to_labels(&self) -> Labels {
+        let compact = |text: &Cow<'a, str>| CompactString::new(text);
+        let pairs = self.0.iter();
+        Labels(
+            pairs
+                .map(|(key, value)| (compact(key), compact(value)))
+                .collect(),
+        )
+    }
+
+    /// The same, without what they were read from.
+    pub fn into_owned(self) -> PodLabels<'static> {
+        let own = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
+        let pairs = self.0.into_iter();
+        PodLabels(pairs.map(|(key, value)| (own(key), own(value))).collect())
+    }
+
+    pub(super) fn push(&mut self, key: &'a str, value: &'a str) {
+        self.0.push((key.into(), value.into()));
+    }
+}
+
+impl Labelled for PodLabels<'_> {
+    fn label(&self, key: &str) -> Option<&str> {
+        // Of several the last counts, as in a map.
+        let mut pairs = self.0.iter().rev();
+        let (_, value) = pairs.find(|(found, _)| found == key)?;
+        Some(value)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for PodLabels<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+        struct Pairs;
+
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = PodLabels<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("labels")
+            }
+
+            fn visit_unit<E>(self) -> Result<Self::Value, E> {
+                Ok(PodLabels::default())
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut labels = PodLabels::default();
+                while let Some((Text(key), Text(value))) = map.next_entry()? {
+                    labels.0.push((key, value));
+                }
+                Ok(labels)
+            }
+        }
+        deserializer.deserialize_any(Pairs)
     }
 }
 
@@ -51,17 +124,17 @@ enum Operator {
 
 impl Selector {
     /// Whether an object with these labels is meant.
-    pub fn matches(&self, labels: &Labels) -> bool {
+    pub fn matches(&self, labels: &impl Labelled) -> bool {
         let mut equal = self.match_labels.iter();
-        equal.all(|(key, value)| labels.0.get(key) == Some(value))
+        equal.all(|(key, value)| labels.label(key) == Some(value))
             && self.match_expressions.iter().all(|one| one.holds(labels))
     }
 }
 
 impl Requirement {
-    fn holds(&self, labels: &Labels) -> bool {
-        let value = labels.0.get(&self.key);
-        let listed = value.is_some_and(|value| self.values.contains(value));
+    fn holds(&self, labels: &impl Labelled) -> bool {
+        let value = labels.label(&self.key);
+        let listed = value.is_some_and(|value| self.values.iter().any(|one| one == value));
         match self.operator {
             Operator::In => listed,
             Operator::NotIn => !listed,
@@ -79,7 +152,10 @@ mod tests {
 
     fn matches(selector: &str, labels: &str) -> bool {
         let selector: Selector = serde_json::from_str(selector).expect("a selector");
-        selector.matches(&serde_json::from_str(labels).expect("labels"))
+        let labels: PodLabels<'_> = serde_json::from_str(labels).expect("labels");
+        let matches = selector.matches(&labels);
+        assert_eq!(selector.matches(&labels.to_labels()), matches);
+        matches
     }
 
     #[test]

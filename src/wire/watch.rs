@@ -3,44 +3,128 @@
 //! The kinds that are watched differ in what is kept of an object; how a list and a watch
 //! work does not.
 
-use serde::Deserialize;
+use serde::{Deserialize, de::Error as _};
 use serde_json::value::RawValue;
 
-use super::ApiError;
+use super::{
+    ApiError,
+    protobuf::{self, Fields, Malformed, Value},
+};
 
-/// One page of a list. Items stay as they are in the page's bytes.
-#[derive(Debug, Deserialize)]
-pub struct ListPage<'a> {
-    /// The list's own metadata.
-    pub metadata: ListMeta,
-    /// The objects.
-    #[serde(borrow, default)]
-    pub items: Vec<&'a RawValue>,
+/// An object as it came, not read yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Object<'a> {
+    /// Its JSON.
+    Json(&'a str),
+    /// Its message in protobuf, without the envelope.
+    Protobuf(&'a [u8]),
 }
 
-/// What a list says of itself.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct ListMeta {
+impl<'a> Object<'a> {
+    /// Its JSON. What comes in protobuf was not asked for in JSON, so it is an error.
+    pub fn json(self) -> Result<&'a str, serde_json::Error> {
+        match self {
+            Self::Json(json) => Ok(json),
+            Self::Protobuf(_) => Err(serde_json::Error::custom("protobuf instead of JSON")),
+        }
+    }
+
+    /// Its start, to show to people.
+    pub fn start(self) -> String {
+        const SHOWN: usize = 200;
+        match self {
+            Self::Json(json) => json.chars().take(SHOWN).collect(),
+            Self::Protobuf(message) => message
+                .escape_ascii()
+                .to_string()
+                .chars()
+                .take(SHOWN)
+                .collect(),
+        }
+    }
+}
+
+/// Why an answer could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum OddAnswer {
+    /// It is not the JSON that it should be.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// It is not the message that it should be.
+    #[error(transparent)]
+    Protobuf(#[from] Malformed),
+}
+
+/// One page of a list. Items stay as they are in the page's bytes.
+#[derive(Debug, Default)]
+pub struct ListPage<'a> {
     /// The version that the list shows.
     pub resource_version: String,
     /// Where the next page starts; empty on the last.
-    #[serde(rename = "continue")]
     pub continue_token: String,
+    /// The objects.
+    pub items: Vec<Object<'a>>,
 }
 
-/// Reads a page of a list.
-pub fn decode_list_page(body: &[u8]) -> Result<ListPage<'_>, serde_json::Error> {
-    serde_json::from_slice(body)
+#[derive(Deserialize)]
+struct JsonPage<'a> {
+    metadata: ListMeta,
+    #[serde(borrow, default)]
+    items: Vec<&'a RawValue>,
 }
 
-/// What a line of a watch says; the object is still JSON.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ListMeta {
+    resource_version: String,
+    #[serde(rename = "continue")]
+    continue_token: String,
+}
+
+/// Reads a page of a list, in JSON or protobuf.
+pub fn decode_list_page(body: &[u8]) -> Result<ListPage<'_>, OddAnswer> {
+    if protobuf::is_object(body) {
+        return Ok(list_page(protobuf::object(body)?)?);
+    }
+    let JsonPage { metadata, items } = serde_json::from_slice(body)?;
+    let items = items.into_iter();
+    Ok(ListPage {
+        resource_version: metadata.resource_version,
+        continue_token: metadata.continue_token,
+        items: items.map(|item| Object::Json(item.get())).collect(),
+    })
+}
+
+/// All lists are alike: their metadata, then their items.
+fn list_page(message: &[u8]) -> Result<ListPage<'_>, Malformed> {
+    let mut page = ListPage::default();
+    let mut fields = Fields::of(message);
+    while let Some((number, value)) = fields.next()? {
+        match number {
+            1 => {
+                let mut fields = Fields::of(value.bytes()?);
+                while let Some((number, value)) = fields.next()? {
+                    match number {
+                        2 => page.resource_version = value.text()?.to_owned(),
+                        3 => page.continue_token = value.text()?.to_owned(),
+                        _ => {}
+                    }
+                }
+            }
+            2 => page.items.push(Object::Protobuf(value.bytes()?)),
+            _ => {}
+        }
+    }
+    Ok(page)
+}
+
+/// What an event of a watch says.
 #[derive(Debug)]
 pub enum WatchEvent<'a> {
     /// There is a new version of an object, or a new object.
-    Applied(&'a str),
+    Applied(Object<'a>),
     /// The object is gone; this was its last version.
-    Deleted(&'a str),
+    Deleted(Object<'a>),
     /// Nothing changed up to this version.
     Bookmark(String),
     /// The watch is over.
@@ -60,18 +144,42 @@ struct BookmarkObject {
     metadata: ListMeta,
 }
 
-/// Reads one line of a watch.
+/// Reads one line of a watch in JSON.
 pub fn decode_watch_line(line: &[u8]) -> Result<WatchEvent<'_>, serde_json::Error> {
     let line: Line<'_> = serde_json::from_slice(line)?;
     let object = line.object.get();
     Ok(match line.kind {
-        "ADDED" | "MODIFIED" => WatchEvent::Applied(object),
-        "DELETED" => WatchEvent::Deleted(object),
+        "ADDED" | "MODIFIED" => WatchEvent::Applied(Object::Json(object)),
+        "DELETED" => WatchEvent::Deleted(Object::Json(object)),
         "BOOKMARK" => {
             let bookmark: BookmarkObject = serde_json::from_str(object)?;
             WatchEvent::Bookmark(bookmark.metadata.resource_version)
         }
         _ => WatchEvent::Error(ApiError::from_event(object.as_bytes())),
+    })
+}
+
+/// Reads one frame of a watch in protobuf.
+pub fn decode_watch_frame(frame: &[u8]) -> Result<WatchEvent<'_>, Malformed> {
+    let (mut kind, mut whole): (_, &[u8]) = ("", &[]);
+    let mut fields = Fields::of(frame);
+    while let Some((number, value)) = fields.next()? {
+        match number {
+            1 => kind = value.text()?,
+            2 => whole = protobuf::message(value.bytes()?, 1)?,
+            _ => {}
+        }
+    }
+    let object = || protobuf::object(whole).map(Object::Protobuf);
+    Ok(match kind {
+        "ADDED" | "MODIFIED" => WatchEvent::Applied(object()?),
+        "DELETED" => WatchEvent::Deleted(object()?),
+        "BOOKMARK" => {
+            let metadata = protobuf::message(protobuf::object(whole)?, 1)?;
+            let version = protobuf::field(metadata, 6)?.map_or(Ok(""), Value::text)?;
+            WatchEvent::Bookmark(version.to_owned())
+        }
+        _ => WatchEvent::Error(ApiError::from_event(whole)),
     })
 }
 
@@ -85,11 +193,11 @@ mod tests {
         let line = |text: &'static str| decode_watch_line(text.as_bytes()).expect("a good line");
         assert!(matches!(
             line(r#"{"type":"ADDED","object":{"a":1}}"#),
-            WatchEvent::Applied(r#"{"a":1}"#)
+            WatchEvent::Applied(Object::Json(r#"{"a":1}"#))
         ));
         assert!(matches!(
             line(r#"{"type":"DELETED","object":{}}"#),
-            WatchEvent::Deleted("{}")
+            WatchEvent::Deleted(Object::Json("{}"))
         ));
         let bookmark = line(r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}"#);
         assert!(matches!(bookmark, WatchEvent::Bookmark(version) if version == "9"));
@@ -103,9 +211,50 @@ mod tests {
         let body = br#"{"metadata":{"resourceVersion":"5","continue":"t"},"items":[{"x":1}]}"#;
         let page = decode_list_page(body).expect("a good page");
         assert_eq!(
-            (page.metadata.resource_version.as_str(), page.items.len()),
-            ("5", 1)
+            (page.resource_version.as_str(), page.continue_token.as_str()),
+            ("5", "t")
         );
-        assert_eq!(page.metadata.continue_token, "t");
+        assert_eq!(page.items, [Object::Json(r#"{"x":1}"#)]);
+    }
+
+    #[test]
+    fn the_same_in_protobuf() {
+        use protobuf::write::{bytes, number, object};
+        let pod = bytes(1, bytes(6, "9"));
+        let event = |kind: &str, whole: &[u8]| [bytes(1, kind), bytes(2, bytes(1, whole))].concat();
+        let read = |frame: &[u8]| match decode_watch_frame(frame).expect("a good frame") {
+            WatchEvent::Applied(Object::Protobuf(read)) => ("applied", read.to_vec()),
+            WatchEvent::Deleted(Object::Protobuf(read)) => ("deleted", read.to_vec()),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(
+            read(&event("ADDED", &object(&pod))),
+            ("applied", pod.clone())
+        );
+        assert_eq!(
+            read(&event("MODIFIED", &object(&pod))),
+            ("applied", pod.clone())
+        );
+        assert_eq!(
+            read(&event("DELETED", &object(&pod))),
+            ("deleted", pod.clone())
+        );
+        let frame = event("BOOKMARK", &object(&pod));
+        let bookmark = decode_watch_frame(&frame).expect("a good frame");
+        assert!(matches!(bookmark, WatchEvent::Bookmark(version) if version == "9"));
+        let status = [bytes(3, "old"), number(6, 410)].concat();
+        let frame = event("ERROR", &object(&status));
+        let error = decode_watch_frame(&frame).expect("a good frame");
+        assert!(matches!(error, WatchEvent::Error(error) if error.kind == ErrorKind::Expired));
+        assert!(decode_watch_frame(&event("ADDED", b"{}")).is_err());
+
+        let metadata = bytes(1, [bytes(2, "5"), bytes(3, "t")].concat());
+        let list = object(&[metadata, bytes(2, &pod), bytes(2, "")].concat());
+        let page = decode_list_page(&list).expect("a good page");
+        assert_eq!(
+            (page.resource_version.as_str(), page.continue_token.as_str()),
+            ("5", "t")
+        );
+        assert_eq!(page.items, [Object::Protobuf(&pod), Object::Protobuf(b"")]);
     }
 }

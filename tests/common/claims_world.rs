@@ -13,7 +13,7 @@ use hashbrown::HashSet;
 use lakh::{
     model::{Exponential, Job, Limits, Time, Uid},
     ownership::{Answer, Claims, Orphan, Round},
-    wire::{Controller, DecodedPod, PodDecoder, TRACKING_FINALIZER, decode_job},
+    wire::{Controller, DecodedPod, Object, PodDecoder, TRACKING_FINALIZER, decode_job},
 };
 use serde_json::json;
 
@@ -459,7 +459,7 @@ fn decoded_job(uid: Uid, job: &TrueJob) -> (Job, Option<std::sync::Arc<lakh::wir
     (decoded.job, decoded.selector)
 }
 
-fn decoded_pod(uid: Uid, pod: &Pod) -> DecodedPod {
+fn decoded_pod(uid: Uid, pod: &Pod) -> DecodedPod<'static> {
     let mut json = json!({
         "metadata": {
             "name": uid.to_string(), "namespace": "default", "uid": uid.to_string(),
@@ -480,7 +480,10 @@ fn decoded_pod(uid: Uid, pod: &Pod) -> DecodedPod {
     let decoder = PodDecoder {
         finalizer: TRACKING_FINALIZER,
     };
-    let mut decoded = decoder.decode(&json.to_string()).expect("a good Pod");
+    let mut decoded = decoder
+        .decode(Object::Json(&json.to_string()))
+        .expect("a good Pod")
+        .into_owned();
     decoded.controller = match pod.owner {
         _ if pod.foreign => Controller::Other,
         Some(uid) => Controller::Job {

@@ -26,7 +26,7 @@ use lakh::{
     model::{Job, Limits, Time, Uid},
     ownership::{Answer, Claims, ManagerName, Mode, Passage, Round, Standing},
     queue::WorkQueue,
-    wire::{Controller, DecodedPod, PodDecoder, decode_job},
+    wire::{Controller, DecodedPod, Object, PodDecoder, decode_job},
 };
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ pub(crate) struct Owners {
     gone: HashSet<Uid>,
     pods: BTreeMap<String, Pod>,
     /// What the controller has last seen of each Pod: whose it is, its record.
-    store: BTreeMap<Uid, (Option<Uid>, DecodedPod)>,
+    store: BTreeMap<Uid, (Option<Uid>, DecodedPod<'static>)>,
     fake: String,
     version: u64,
     now: Time,
@@ -328,7 +328,7 @@ impl Owners {
         self.claims.settle(told);
     }
 
-    fn decoded(&mut self, label: &str) -> DecodedPod {
+    fn decoded(&mut self, label: &str) -> DecodedPod<'static> {
         let pod = self.pods[label].clone();
         let mut json = json!({
             "metadata": {
@@ -360,7 +360,10 @@ impl Owners {
         let decoder = PodDecoder {
             finalizer: self.mode.finalizer(),
         };
-        decoder.decode(&json.to_string()).expect("a good Pod")
+        decoder
+            .decode(Object::Json(&json.to_string()))
+            .expect("a good Pod")
+            .into_owned()
     }
 
     fn owner(&mut self, label: &str, controller: bool) -> Value {

@@ -71,7 +71,7 @@ fn count(text: Option<&str>) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{PodDecoder, TRACKING_FINALIZER};
+    use crate::wire::{Object, PodDecoder, TRACKING_FINALIZER};
 
     fn facts(status: &str, meta: &str) -> Option<FailureFacts> {
         let json = format!(
@@ -81,7 +81,7 @@ mod tests {
         let decoder = PodDecoder {
             finalizer: TRACKING_FINALIZER,
         };
-        let pod = decoder.decode(&json).expect("a good Pod");
+        let pod = decoder.decode(Object::Json(&json)).expect("a good Pod");
         pod.record.failure.map(|facts| *facts)
     }
 

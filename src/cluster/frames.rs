@@ -1,0 +1,93 @@
+//! Puts the frames of a stream together from the pieces in which they come.
+//!
+//! A frame is its length, as four bytes with the highest first, and so many bytes: that is how a
+//! watch in protobuf is sent.
+
+/// Bytes that tell a frame's length.
+const HEAD: usize = 4;
+
+/// Keeps what has come of a frame that is not whole yet.
+#[derive(Debug, Default)]
+pub(super) struct Frames {
+    rest: Vec<u8>,
+}
+
+impl Frames {
+    /// Takes a piece of the stream in, and gives each frame that is whole now, without its length.
+    ///
+    /// # Errors
+    ///
+    /// The first error of `each`; the rest of the piece is lost then.
+    pub(super) fn push<E>(
+        &mut self,
+        piece: &[u8],
+        mut each: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut piece = piece;
+        while !self.rest.is_empty() {
+            let missing = size(&self.rest).unwrap_or(HEAD) - self.rest.len();
+            let (now, later) = piece.split_at(missing.min(piece.len()));
+            self.rest.extend_from_slice(now);
+            piece = later;
+            if size(&self.rest) == Some(self.rest.len()) {
+                let result = each(&self.rest[HEAD..]);
+                self.rest.clear();
+                result?;
+            } else if piece.is_empty() {
+                return Ok(());
+            }
+        }
+        while let Some((frame, later)) = size(piece).and_then(|size| piece.split_at_checked(size)) {
+            each(&frame[HEAD..])?;
+            piece = later;
+        }
+        self.rest.extend_from_slice(piece);
+        Ok(())
+    }
+}
+
+/// How many bytes a frame has with its length, if that has come.
+fn size(bytes: &[u8]) -> Option<usize> {
+    let length = u32::from_be_bytes(*bytes.first_chunk()?);
+    Some(HEAD + usize::try_from(length).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    #[test]
+    fn frames_come_whole_however_they_were_cut() {
+        let text: Vec<u8> = [&b"one"[..], b"", b"three", &[7; 300]]
+            .iter()
+            .flat_map(|frame| {
+                let length = u32::try_from(frame.len())
+                    .expect("it is short")
+                    .to_be_bytes();
+                [&length[..], frame].concat()
+            })
+            .chain(
+                *b"\0\0\0\x09not whole"[..12]
+                    .first_chunk::<12>()
+                    .expect("so many"),
+            )
+            .collect();
+        for size in 1..=text.len() {
+            let mut frames = Frames::default();
+            let mut seen: Vec<Vec<u8>> = Vec::new();
+            for piece in text.chunks(size) {
+                let Ok(()) = frames.push(piece, |frame| {
+                    seen.push(frame.to_vec());
+                    Ok::<_, Infallible>(())
+                });
+            }
+            assert_eq!(
+                seen,
+                [&b"one"[..], b"", b"three", &[7; 300]],
+                "pieces of {size}"
+            );
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Protobuf as API servers send it: fields by their numbers, and the envelope around an object.
+//!
+//! Only what reading takes: whatever is not asked for is skipped unread. Must not: know any kind of
+//! object.
+//!
+//! Source: protobuf's encoding guide; the prefix and the message `runtime.Unknown` of Kubernetes.
+
+/// What each object in protobuf starts with.
+const MAGIC: &[u8] = b"k8s\0";
+
+/// Bytes that are not the message they should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("malformed protobuf")]
+pub struct Malformed;
+
+/// A field's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Value<'a> {
+    /// An integer or boolean.
+    Number(u64),
+    /// Text, bytes or a message.
+    Bytes(&'a [u8]),
+    /// A number of fixed width: no field that is read here has one.
+    Fixed,
+}
+
+/// The fields of a message, one after the other.
+#[derive(Clone, Debug)]
+pub(super) struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    pub(super) fn of(message: &'a [u8]) -> Self {
+        Self(message)
+    }
+
+    /// The next field's number and value; `None` at the end.
+    pub(super) fn next(&mut self) -> Result<Option<(u64, Value<'a>)>, Malformed> {
+        if self.0.is_empty() {
+            return Ok(None);
+        }
+        let key = self.varint()?;
+        let value = match key & 7 {
+            0 => Value::Number(self.varint()?),
+            1 => self.skip(8)?,
+            2 => {
+                let length = usize::try_from(self.varint()?).map_err(|_| Malformed)?;
+                Value::Bytes(self.take(length)?)
+            }
+            5 => self.skip(4)?,
+            _ => return Err(Malformed),
+        };
+        Ok(Some((key >> 3, value)))
+    }
+
+    fn varint(&mut self) -> Result<u64, Malformed> {
+        let mut number = 0;
+        for (at, byte) in self.0.iter().enumerate().take(10) {
+            number |= u64::from(byte & 0x7f) << (7 * at);
+            if byte & 0x80 == 0 {
+                self.0 = &self.0[at + 1..];
+                return Ok(number);
+            }
+        }
+        Err(Malformed)
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn skip(&mut self, length: usize) -> Result<Value<'a>, Malformed> {
+        self.take(length).map(|_| Value::Fixed)
+    }
+}
+
+impl<'a> Value<'a> {
+    /// The value as text.
+    pub(super) fn text(self) -> Result<&'a str, Malformed> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| Malformed)
+    }
+
+    /// The value as bytes or a message.
+    pub(super) fn bytes(self) -> Result<&'a [u8], Malformed> {
+        match self {
+            Self::Bytes(bytes) => Ok(bytes),
+            Self::Number(_) | Self::Fixed => Err(Malformed),
+        }
+    }
+
+    /// The value as a number; negative ones are 64 bits wide.
+    pub(super) fn number(self) -> Result<i64, Malformed> {
+        match self {
+            Self::Number(number) => Ok(number.cast_signed()),
+            Self::Bytes(_) | Self::Fixed => Err(Malformed),
+        }
+    }
+}
+
+/// The value of one field of a message: the last, if it is there several times.
+pub(super) fn field(message: &[u8], wanted: u64) -> Result<Option<Value<'_>>, Malformed> {
+    let mut fields = Fields::of(message);
+    let mut found = None;
+    while let Some((number, value)) = fields.next()? {
+        if number == wanted {
+            found = Some(value);
+        }
+    }
+    Ok(found)
+}
+
+/// The message of one field; an empty one if it is not there.
+pub(super) fn message(message: &[u8], wanted: u64) -> Result<&[u8], Malformed> {
+    field(message, wanted)?.map_or(Ok(&[]), Value::bytes)
+}
+
+/// Whether these bytes are an object in protobuf, not JSON.
+pub(super) fn is_object(bytes: &[u8]) -> bool {
+    bytes.starts_with(MAGIC)
+}
+
+/// The object in its envelope.
+pub(super) fn object(bytes: &[u8]) -> Result<&[u8], Malformed> {
+    message(bytes.strip_prefix(MAGIC).ok_or(Malformed)?, 2)
+}
+
+/// Writes messages, for tests.
+#[cfg(test)]
+pub(super) mod write {
+    use super::MAGIC;
+
+    fn varint(mut number: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while number >= 0x80 {
+            bytes.push(0x80 | u8::try_from(number & 0x7f).expect("seven bits"));
+            number >>= 7;
+        }
+        bytes.push(u8::try_from(number).expect("seven bits"));
+        bytes
+    }
+
+    /// A field with text, bytes or a message.
+    pub(in crate::wire) fn bytes(number: u64, value: impl AsRef<[u8]>) -> Vec<u8> {
+        let value = value.as_ref();
+        let length = varint(value.len() as u64);
+        [varint(number << 3 | 2), length, value.to_vec()].concat()
+    }
+
+    /// A field with a number.
+    pub(in crate::wire) fn number(number: u64, value: i64) -> Vec<u8> {
+        [varint(number << 3), varint(value.cast_unsigned())].concat()
+    }
+
+    /// An object in its envelope.
+    pub(in crate::wire) fn object(message: &[u8]) -> Vec<u8> {
+        let kind = bytes(1, [bytes(1, "v1"), bytes(2, "Thing")].concat());
+        [MAGIC.to_vec(), kind, bytes(2, message)].concat()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_each_width() {
+        let message = [
+            write::number(1, -1),
+            vec![2 << 3 | 1, 1, 2, 3, 4, 5, 6, 7, 8],
+            write::bytes(300, "text"),
+            vec![4 << 3 | 5, 1, 2, 3, 4],
+            write::number(5, 1),
+        ]
+        .concat();
+        let mut fields = Fields::of(&message);
+        let mut next = || fields.next().expect("a good message");
+        assert_eq!(next(), Some((1, Value::Number(u64::MAX))));
+        assert_eq!(next(), Some((2, Value::Fixed)));
+        assert_eq!(next(), Some((300, Value::Bytes(b"text"))));
+        assert_eq!(next(), Some((4, Value::Fixed)));
+        assert_eq!(next(), Some((5, Value::Number(1))));
+        assert_eq!(next(), None);
+    }
+
+    #[test]
+    fn what_is_cut_short_is_malformed() {
+        let whole = write::object(&write::bytes(1, "abc"));
+        assert_eq!(object(&whole), Ok(&write::bytes(1, "abc")[..]));
+        for length in 0..whole.len() {
+            let cut = object(&whole[..length]);
+            // Without the last field it is an envelope with nothing in it.
+            assert!(cut == Err(Malformed) || cut == Ok(&[]), "{length}: {cut:?}");
+        }
+        assert_eq!(object(b"{}"), Err(Malformed));
+        assert_eq!(field(&[0x80; 11], 1), Err(Malformed));
+        assert_eq!(field(&[1 << 3 | 3], 1), Err(Malformed));
+        let endless = [vec![1 << 3 | 2], vec![0xff; 9], vec![1]].concat();
+        assert_eq!(field(&endless, 1), Err(Malformed));
+    }
+}
