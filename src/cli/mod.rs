@@ -21,6 +21,8 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
+use crate::runtime::Lull;
+
 use args::{Args, Command};
 use finish::Requests;
 
@@ -38,14 +40,15 @@ type Problem = Box<dyn std::error::Error + Send + Sync>;
 pub fn main() -> ExitCode {
     let args = Args::parse();
     start_logging(args.verbose);
-    let runtime = match runtime(&args.command) {
+    let lull = Lull::default();
+    let runtime = match runtime(&args.command, &lull) {
         Ok(runtime) => runtime,
         Err(error) => return unusable(&format!("cannot start: {error}")),
     };
     let ended = runtime.block_on(async {
         let requests = Requests::listen()?;
         match args.command {
-            Command::Controller(args) => controller::run(args, requests).await,
+            Command::Controller(args) => controller::run(args, lull, requests).await,
             Command::Local(args) => local::run(args, requests).await,
             Command::Cron(command) => Ok(cron::run(command)?),
         }
@@ -60,11 +63,15 @@ pub fn main() -> ExitCode {
 
 /// The threads that do the work. The controller alone has one: what it does between two calls is so
 /// short that to hand it from thread to thread costs more than it gains.
-fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
+fn runtime(command: &Command, lull: &Lull) -> std::io::Result<tokio::runtime::Runtime> {
     let mut builder = match command {
         Command::Controller(_) | Command::Cron(_) => tokio::runtime::Builder::new_current_thread(),
         Command::Local(_) => tokio::runtime::Builder::new_multi_thread(),
     };
+    if let Command::Controller(_) = command {
+        let lull = lull.clone();
+        builder.on_thread_park(move || lull.rest());
+    }
     builder.enable_all().build()
 }
 

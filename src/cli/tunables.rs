@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use crate::{
     model::{Exponential, Limits},
-    runtime::{BadManagerName, Controllers, ManagerName, Mode, Rate},
+    runtime::{BadManagerName, Controllers, Lull, ManagerName, Mode, Rate},
 };
 
 use super::{args::duration, controllers, gates::Gates};
@@ -118,6 +118,7 @@ impl Tunables {
             concurrent_job_syncs: self.concurrent_job_syncs as usize,
             namespaces: self.namespaces,
             listen,
+            lull: Lull::default(),
         }
     }
 

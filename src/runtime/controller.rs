@@ -14,6 +14,7 @@ use super::{
     events::Recorder,
     gang::{GangError, GangKind, Gangs},
     informer::{Informer, Watched},
+    lull::Lull,
     metrics::Metrics,
     ownership::Ownership,
     probes::Probes,
@@ -50,6 +51,8 @@ pub struct Options {
     pub namespaces: Vec<String>,
     /// Where to answer probes, if anywhere.
     pub listen: Option<SocketAddr>,
+    /// Where to say how long the thread may rest, if there is only one.
+    pub lull: Lull,
 }
 
 /// The controller cannot start.
@@ -226,7 +229,10 @@ impl Parts {
             writes: Arc::new(WriteQueue::new(Arc::clone(metrics))),
             recorder: Arc::clone(&recorder),
             throttle: Arc::new(Throttle::new(options.rate)),
-            window: Arc::new(Window::new(options.max_in_flight.max(1))),
+            window: Arc::new(Window::new(
+                options.max_in_flight.max(1),
+                options.lull.clone(),
+            )),
             metrics: Arc::clone(metrics),
             mode: options.mode.clone(),
             ownership: Arc::new(Ownership::new(retry)),

@@ -20,8 +20,10 @@ mod gang;
 mod gang_index;
 mod informer;
 mod job_metrics;
+mod lull;
 mod metrics;
 mod ownership;
+mod pace;
 mod probes;
 mod progress;
 mod queue_metrics;
@@ -36,6 +38,7 @@ mod writer;
 pub use controller::{Controller, Options, StartError};
 pub use controllers::Controllers;
 pub use gang::GangError;
+pub use lull::Lull;
 pub use throttle::Rate;
 
 pub use crate::ownership::{BadManagerName, ManagerName, Mode};

@@ -3,7 +3,8 @@
 //!
 //! A server that has enough to do refuses what is beyond its own limit and asks for a pause.
 //! Whoever comes back with as many writes as before hears the same again, and does little but
-//! pause. So the window is halved by each wave of refusals, and grows while there are none.
+//! pause. So the window is halved by each wave of refusals, and grows while there are none. One that
+//! takes them all, but takes longer and longer, gets fewer too: see [`Pace`].
 //!
 //! Must not: pause; that is the throttle's work.
 
@@ -12,7 +13,11 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::clock::instant;
+use super::{
+    clock::instant,
+    lull::Lull,
+    pace::{Generation, Pace, Verb},
+};
 
 /// Refusals within so long of a change are of writes that were sent before it.
 const WAVE: Duration = Duration::from_secs(1);
@@ -26,6 +31,7 @@ const CALM: Duration = Duration::from_secs(3);
 pub(super) struct Window {
     state: Mutex<State>,
     freed: Notify,
+    lull: Lull,
 }
 
 #[derive(Debug)]
@@ -34,31 +40,34 @@ struct State {
     size: usize,
     under_way: usize,
     changed: Instant,
+    pace: Pace,
 }
 
 /// A write's place in the window, for as long as it is under way.
 #[derive(Debug)]
-pub(super) struct Place<'a>(&'a Window);
+pub(super) struct Place<'a> {
+    window: &'a Window,
+    generation: Generation,
+}
 
 impl Window {
-    /// A window for this many writes.
-    pub(super) fn new(max: usize) -> Self {
+    /// A window for this many writes, that says how long to rest between answers.
+    pub(super) fn new(max: usize, lull: Lull) -> Self {
         Self {
-            state: Mutex::new(State {
-                max,
-                size: max,
-                under_way: 0,
-                changed: instant(),
-            }),
+            state: Mutex::new(State::new(max, instant())),
             freed: Notify::new(),
+            lull,
         }
     }
 
     /// Waits for a place.
     pub(super) async fn enter(&self) -> Place<'_> {
         loop {
-            if self.state.lock().enter() {
-                return Place(self);
+            if let Some(generation) = self.state.lock().enter() {
+                return Place {
+                    window: self,
+                    generation,
+                };
             }
             // A place that was freed since the look is not missed: it left its notice.
             self.freed.notified().await;
@@ -69,33 +78,58 @@ impl Window {
 impl Place<'_> {
     /// The server was too busy to take the write.
     pub(super) fn refused(self) {
-        self.0.state.lock().refused(instant());
+        self.window.state.lock().refused(instant());
     }
 
-    /// The server took the write.
-    pub(super) fn taken(self) {
-        self.0.state.lock().taken(instant());
+    /// The server took the write, which was sent at this time.
+    pub(super) fn taken(self, verb: Option<Verb>, sent: Instant) {
+        let now = instant();
+        let mut state = self.window.state.lock();
+        state.taken(now);
+        if let Some(verb) = verb {
+            let took = now.duration_since(sent);
+            state.pace.answered(verb, self.generation, took, now);
+            self.window.lull.set(state.pace.rest());
+        }
     }
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         let free = {
-            let mut state = self.0.state.lock();
+            let mut state = self.window.state.lock();
             state.under_way -= 1;
-            state.size.saturating_sub(state.under_way)
+            if state.under_way == 0 {
+                // The next write may be one that somebody waits for.
+                self.window.lull.set(Duration::ZERO);
+            }
+            state.allows().saturating_sub(state.under_way)
         };
         for _ in 0..free {
-            self.0.freed.notify_one();
+            self.window.freed.notify_one();
         }
     }
 }
 
 impl State {
-    fn enter(&mut self) -> bool {
-        let free = self.under_way < self.size;
+    fn new(max: usize, now: Instant) -> Self {
+        Self {
+            max,
+            size: max,
+            under_way: 0,
+            changed: now,
+            pace: Pace::new(max, now),
+        }
+    }
+
+    fn allows(&self) -> usize {
+        self.size.min(self.pace.allows())
+    }
+
+    fn enter(&mut self) -> Option<Generation> {
+        let free = self.under_way < self.allows();
         self.under_way += usize::from(free);
-        free
+        free.then(|| self.pace.generation())
     }
 
     fn refused(&mut self, now: Instant) {
@@ -117,13 +151,17 @@ impl State {
 mod tests {
     use super::*;
 
+    /// A window whose pace allows all.
     fn state(max: usize) -> State {
-        State {
-            max,
-            size: max,
-            under_way: 0,
-            changed: instant(),
+        let mut state = State::new(max, instant());
+        let now = state.changed;
+        for _ in 0..10 * max {
+            let generation = state.pace.generation();
+            let took = Duration::ZERO;
+            state.pace.answered(Verb::Patch, generation, took, now);
         }
+        assert_eq!(state.allows(), max);
+        state
     }
 
     /// A server that takes so many writes at once, for so many seconds of ten waves each; how many
@@ -136,7 +174,7 @@ mod tests {
             if now < paused_until {
                 continue;
             }
-            while state.enter() {}
+            while state.enter().is_some() {}
             for nth in 0..state.under_way {
                 if nth < limit {
                     taken += 1;
@@ -163,7 +201,7 @@ mod tests {
     #[test]
     fn one_wave_of_refusals_counts_once() {
         let mut state = state(64);
-        while state.enter() {}
+        while state.enter().is_some() {}
         let now = state.changed + Duration::from_secs(5);
         for _ in 0..60 {
             state.refused(now);
@@ -185,7 +223,7 @@ mod tests {
 
     #[tokio::test]
     async fn places_are_handed_on() {
-        let window = std::sync::Arc::new(Window::new(2));
+        let window = std::sync::Arc::new(Window::new(2, Lull::default()));
         let (first, _second) = (window.enter().await, window.enter().await);
         let third = tokio::spawn({
             let window = std::sync::Arc::clone(&window);

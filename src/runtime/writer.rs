@@ -23,10 +23,12 @@ use crate::{
 };
 
 use super::{
+    clock::instant,
     correlate::About,
     events::Recorder,
     gang::Gangs,
     metrics::Metrics,
+    pace::Verb,
     progress::Progress,
     scheduler::Schedule,
     store::{Cell, Store},
@@ -321,7 +323,7 @@ impl Writer {
             PodDecoder {
                 finalizer: self.finalizer,
             }
-            .decode(json)
+            .decode(wire::Object::Json(json))
             .ok()
         });
         match pod.map(|pod| pod.controller) {
@@ -456,6 +458,7 @@ impl Writer {
                 () = self.stopped() => return Err(ApiError::no_answer("the controller stops")),
                 place = self.may_call() => place,
             };
+            let sent = instant();
             let result = call().await;
             let code = result.as_ref().map_or_else(|error| error.code, |_| 200);
             self.metrics.call(verb, resource, code);
@@ -465,7 +468,7 @@ impl Writer {
                     self.throttle.pause(error.retry_after.unwrap_or(BUSY_PAUSE));
                 }
                 Ok(answer) => {
-                    place.taken();
+                    place.taken(Verb::of(verb), sent);
                     return Ok(answer);
                 }
                 Err(error) => return Err(error),

@@ -90,6 +90,7 @@ pub fn options() -> Options {
         concurrent_job_syncs: 2,
         namespaces: Vec::new(),
         listen: None,
+        lull: Default::default(),
     }
 }
 

@@ -1,0 +1,325 @@
+//! How many writes under way still make a server faster, by how long it takes to answer.
+//!
+//! A server has room for a number of writes at once; those beyond it only wait there, before the
+//! writes of everybody else. So now and then a few writes go alone, which tells how long one takes
+//! when nothing of ours waits (`quiet`); in between as many are under way as make an answer take a
+//! few times as long: enough that the server never waits for us. How much of that is waiting tells,
+//! too, how long we may rest between answers.
+//!
+//! Must not: heed refusals; that is the window's work.
+
+use std::time::{Duration, Instant};
+
+/// How many times as long as a quiet answer one may take.
+const STRETCH: f64 = 4.0;
+
+/// Quiet answers are not taken for quicker than this: below it, machines' own noise is measured.
+const QUICKEST: Duration = Duration::from_millis(10);
+
+/// So many go alone to find out what quiet is, and no fewer are ever allowed.
+const FEW: usize = 4;
+
+/// Answers that are needed for a conclusion.
+const ENOUGH: u32 = 8;
+
+/// What quiet is, is found out anew so often; more rarely where answers take long, so that it
+/// costs a few hundredths of the time at most.
+const ANEW: Duration = Duration::from_secs(10);
+const ANEW_QUIETS: u32 = 100;
+
+/// We may rest for one part in so many of the time that an answer waits in line.
+const RESTS: u32 = 4;
+
+/// A rest is no longer than this.
+const LONGEST_REST: Duration = Duration::from_millis(10);
+
+/// The verbs that are measured, each by itself: a creation may pass webhooks, a patch none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Create,
+    Patch,
+    Delete,
+}
+
+impl Verb {
+    /// The verb of this name, if it is measured.
+    pub(super) fn of(name: &str) -> Option<Self> {
+        match name {
+            "create" => Some(Self::Create),
+            "patch" => Some(Self::Patch),
+            "delete" => Some(Self::Delete),
+            _ => None,
+        }
+    }
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Pace {
+    max: usize,
+    size: usize,
+    quiet: [Option<Duration>; 3],
+    /// Whether it is being found out what quiet is.
+    looks: bool,
+    looked_at: Instant,
+    generation: Generation,
+    sample: Sample,
+    /// How long an answer waited in line, on average, in the last sample.
+    waited: Duration,
+}
+
+/// Which sample a write belongs to: what was sent before a change tells nothing of what it brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Generation(u64);
+
+/// Answers to writes of one generation.
+#[derive(Debug, Default)]
+struct Sample {
+    count: [u32; 3],
+    took: [Duration; 3],
+}
+
+impl Sample {
+    fn answers(&self) -> u32 {
+        self.count.iter().sum()
+    }
+
+    fn mean(&self, verb: usize) -> Option<Duration> {
+        (self.count[verb] > 0).then(|| self.took[verb] / self.count[verb])
+    }
+}
+
+impl Pace {
+    /// A pace for a server of which nothing is known yet.
+    pub(super) fn new(max: usize, now: Instant) -> Self {
+        Self {
+            max,
+            size: FEW.min(max),
+            quiet: [None; 3],
+            looks: true,
+            looked_at: now,
+            generation: Generation(0),
+            sample: Sample::default(),
+            waited: Duration::ZERO,
+        }
+    }
+
+    /// How many writes may be under way.
+    pub(super) fn allows(&self) -> usize {
+        if self.looks {
+            FEW.min(self.max)
+        } else {
+            self.size
+        }
+    }
+
+    /// How long to rest between answers: not at all while it is being found out what quiet is.
+    pub(super) fn rest(&self) -> Duration {
+        if self.looks {
+            return Duration::ZERO;
+        }
+        (self.waited / RESTS).min(LONGEST_REST)
+    }
+
+    /// What a write that is sent now belongs to.
+    pub(super) fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// A write of a generation was answered, after so long.
+    pub(super) fn answered(
+        &mut self,
+        verb: Verb,
+        generation: Generation,
+        took: Duration,
+        now: Instant,
+    ) {
+        if generation != self.generation {
+            return;
+        }
+        self.sample.count[verb as usize] += 1;
+        self.sample.took[verb as usize] += took;
+        let answers = self.sample.answers();
+        if self.looks && answers >= ENOUGH {
+            self.end_look(now);
+        } else if !self.looks && answers >= ENOUGH.max(u32::try_from(self.size).unwrap_or(u32::MAX))
+        {
+            let knows = self.adapt();
+            let old = now.duration_since(self.looked_at) >= self.look_period();
+            self.looks = old || !knows;
+            self.start_sample();
+        }
+    }
+
+    fn start_sample(&mut self) {
+        self.generation.0 += 1;
+        self.sample = Sample::default();
+    }
+
+    fn end_look(&mut self, now: Instant) {
+        for verb in 0..3 {
+            if let Some(mean) = self.sample.mean(verb) {
+                self.quiet[verb] = Some(mean.max(QUICKEST));
+            }
+        }
+        self.looks = false;
+        self.looked_at = now;
+        self.start_sample();
+    }
+
+    /// Draws the conclusion from a sample; whether it was possible.
+    fn adapt(&mut self) -> bool {
+        let (mut took, mut quiet, mut answers) = (0.0, 0.0, 0);
+        for verb in 0..3 {
+            // A verb that was never seen alone tells nothing.
+            if let Some(alone) = self.quiet[verb] {
+                took += self.sample.took[verb].as_secs_f64();
+                quiet += alone.as_secs_f64() * f64::from(self.sample.count[verb]);
+                answers += self.sample.count[verb];
+            }
+        }
+        if answers == 0 {
+            return false;
+        }
+        let waited = (took - quiet).max(0.0) / f64::from(answers);
+        self.waited = Duration::from_secs_f64(waited);
+        let factor = (STRETCH * quiet / took.max(f64::MIN_POSITIVE)).clamp(0.5, 2.0);
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "at most twice the most writes that may be under way"
+        )]
+        let size = (self.size as f64 * factor).round() as usize;
+        self.size = size.max(FEW).min(self.max);
+        true
+    }
+
+    fn look_period(&self) -> Duration {
+        let slowest = self.quiet.iter().flatten().max();
+        slowest.map_or(ANEW, |quiet| ANEW.max(*quiet * ANEW_QUIETS))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that works on so many writes at once, for so long each; the rest wait in line.
+    struct Server {
+        workers: usize,
+        takes: fn(Verb) -> Duration,
+        free_at: Vec<Duration>,
+    }
+
+    impl Server {
+        fn new(workers: usize, takes: fn(Verb) -> Duration) -> Self {
+            Self {
+                workers,
+                takes,
+                free_at: vec![Duration::ZERO; workers],
+            }
+        }
+
+        fn answer_at(&mut self, sent: Duration, verb: Verb) -> Duration {
+            let worker = (0..self.workers).min_by_key(|n| self.free_at[*n]);
+            let free = &mut self.free_at[worker.expect("there is a worker")];
+            *free = sent.max(*free) + (self.takes)(verb);
+            *free
+        }
+    }
+
+    /// As many writes as the pace allows, for so many seconds; how many were answered, and the
+    /// pace's last size.
+    fn run(pace: &mut Pace, server: &mut Server, start: Instant, seconds: u64) -> (u32, usize) {
+        let end = Duration::from_secs(seconds);
+        let mut under_way: Vec<(Duration, Duration, Verb, Generation)> = Vec::new();
+        let (mut now, mut answered) = (Duration::ZERO, 0);
+        while now < end {
+            while under_way.len() < pace.allows() {
+                let verb = [Verb::Create, Verb::Patch][answered as usize % 2];
+                let at = server.answer_at(now, verb);
+                under_way.push((at, now, verb, pace.generation()));
+            }
+            let first = (0..under_way.len()).min_by_key(|n| under_way[*n].0);
+            let first = first.expect("some are under way");
+            let (at, sent, verb, generation) = under_way.swap_remove(first);
+            now = at;
+            answered += 1;
+            pace.answered(verb, generation, now - sent, start + now);
+        }
+        (answered, pace.size)
+    }
+
+    fn ms(count: u64) -> Duration {
+        Duration::from_millis(count)
+    }
+
+    #[test]
+    fn a_server_that_is_only_far_away_gets_all() {
+        let start = crate::runtime::clock::instant();
+        for (takes, least) in [
+            ((|_| ms(5)) as fn(Verb) -> Duration, 0.97),
+            (|_| ms(200), 0.90),
+        ] {
+            let mut pace = Pace::new(64, start);
+            let (answered, size) = run(&mut pace, &mut Server::new(1000, takes), start, 60);
+            assert_eq!((size, pace.rest()), (64, Duration::ZERO));
+            let most = 64.0 * 60.0 / takes(Verb::Patch).as_secs_f64();
+            assert!(f64::from(answered) > least * most, "{answered} of {most}");
+        }
+    }
+
+    #[test]
+    fn a_server_with_few_hands_is_kept_busy_with_few_writes() {
+        let start = crate::runtime::clock::instant();
+        let mut pace = Pace::new(64, start);
+        let (answered, size) = run(&mut pace, &mut Server::new(3, |_| ms(20)), start, 60);
+        assert!((14..=18).contains(&size), "{size}");
+        assert!(answered > 3 * 60 * 50 * 98 / 100, "{answered}");
+        assert!((ms(5)..=LONGEST_REST).contains(&pace.rest()), "{pace:?}");
+    }
+
+    #[test]
+    fn verbs_are_measured_each_by_itself() {
+        let start = crate::runtime::clock::instant();
+        let mut pace = Pace::new(64, start);
+        let takes = |verb| match verb {
+            Verb::Create => ms(80),
+            Verb::Patch | Verb::Delete => ms(10),
+        };
+        let (_, size) = run(&mut pace, &mut Server::new(1000, takes), start, 30);
+        assert_eq!(size, 64);
+    }
+
+    #[test]
+    fn it_shrinks_when_answers_take_longer_and_grows_when_they_do_not() {
+        let start = crate::runtime::clock::instant();
+        let mut pace = Pace::new(64, start);
+        run(&mut pace, &mut Server::new(1000, |_| ms(20)), start, 9);
+        assert_eq!(pace.size, 64);
+        let later = start + Duration::from_secs(9);
+        let (_, size) = run(&mut pace, &mut Server::new(2, |_| ms(20)), later, 9);
+        assert!((14..=18).contains(&size), "{size}");
+        let last = later + Duration::from_secs(9);
+        let (_, size) = run(&mut pace, &mut Server::new(1000, |_| ms(20)), last, 9);
+        assert_eq!(size, 64);
+    }
+
+    #[test]
+    fn noise_of_a_quick_server_is_none_of_its_business() {
+        let start = crate::runtime::clock::instant();
+        let mut pace = Pace::new(64, start);
+        let quick = |_| Duration::from_micros(250);
+        let (_, size) = run(&mut pace, &mut Server::new(2, quick), start, 3);
+        assert_eq!(size, 64);
+    }
+
+    #[test]
+    fn one_write_at_a_time_stays_one() {
+        let start = crate::runtime::clock::instant();
+        let mut pace = Pace::new(1, start);
+        run(&mut pace, &mut Server::new(9, |_| ms(20)), start, 30);
+        assert_eq!((pace.size, pace.allows()), (1, 1));
+    }
+}
