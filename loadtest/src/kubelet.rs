@@ -40,6 +40,9 @@ pub(crate) struct Args {
     /// How long a Pod's containers run, unless the Pod says otherwise (sim.lakh.dev/duration).
     #[arg(long, value_name = "D", default_value = "1s", value_parser = duration)]
     pod_duration: Duration,
+    /// How long a Pod takes to start. One that then runs for 0s has only its end told, in one write.
+    #[arg(long, value_name = "D", default_value = "0s", value_parser = duration)]
+    startup_latency: Duration,
     /// How many nodes there shall be.
     #[arg(long, value_name = "N", default_value_t = 3)]
     nodes: usize,
@@ -53,6 +56,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Box<dyn Error>> {
     let client = cluster::connect(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
     let options = KubeletOptions {
         default_duration: args.pod_duration,
+        startup_latency: args.startup_latency,
         ..KubeletOptions::with_nodes(args.nodes)
     };
     let clock = Clock::start();

@@ -117,7 +117,12 @@ pub(crate) async fn run(scenario: &Scenario) -> Result<Report, Box<dyn Error>> {
             samples,
         }
     };
-    target.finish().await?;
+    if !load.keep
+        && let Err(error) = target.finish().await
+    {
+        // What was measured is worth more.
+        eprintln!("left behind on the cluster: {error}");
+    }
     Ok(report)
 }
 

@@ -53,6 +53,9 @@ pub(crate) struct Load {
     /// How long a Pod's containers run.
     #[arg(long, value_name = "D", default_value = "0s", value_parser = duration)]
     pub(crate) pod_duration: Duration,
+    /// The node that the Pods are made for, so that nobody has to bind them.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) node: Option<String>,
     /// How much longer each call to the embedded API server takes.
     #[arg(long, value_name = "D", value_parser = duration, conflicts_with = "kubeconfig")]
     call_latency: Option<Duration>,
@@ -88,6 +91,9 @@ pub(crate) struct Load {
     /// How long the run may take; then it is reported as it is.
     #[arg(long, value_name = "D", default_value = "30m", value_parser = duration)]
     pub(crate) timeout: Duration,
+    /// Leave the namespace on the cluster, with all that is in it.
+    #[arg(long, requires = "kubeconfig")]
+    pub(crate) keep: bool,
     /// Where to write report.html, report.json and history.jsonl.
     #[arg(long, value_name = "DIR", default_value = "target/load")]
     pub(crate) out: PathBuf,
@@ -234,6 +240,9 @@ impl Load {
                 },
             },
         });
+        if let Some(node) = &self.node {
+            job["spec"]["template"]["spec"]["nodeName"] = node.as_str().into();
+        }
         if let Some(manager) = &self.managed_by {
             job["spec"]["managedBy"] = manager.as_str().into();
         }

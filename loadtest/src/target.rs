@@ -43,6 +43,9 @@ const WRITES: [(&str, &str); 4] = [
     ("DELETE", "delete"),
 ];
 
+/// How often the deletion of many objects is asked for again.
+const DELETIONS: u32 = 30;
+
 impl Target {
     /// Starts an embedded cluster.
     pub(crate) async fn embedded(call_latency: Duration) -> Result<Self, Box<dyn Error>> {
@@ -138,12 +141,16 @@ impl Target {
                 json!({"propagationPolicy": "Background"}),
             ),
         ] {
-            let deleted = self
-                .client
-                .delete_with(&path, options.to_string().into_bytes());
-            match deleted.await {
-                Err(error) if error.kind != ErrorKind::NotFound => return Err(error.into()),
-                Ok(_) | Err(_) => {}
+            let mut tries = 0;
+            loop {
+                let options = options.to_string().into_bytes();
+                match self.client.delete_collection(&path, options).await {
+                    // A server takes longer over many Pods than a call may take; what it has
+                    // deleted is gone.
+                    Err(error) if error.code == 0 && tries < DELETIONS => tries += 1,
+                    Err(error) if error.kind != ErrorKind::NotFound => return Err(error.into()),
+                    Ok(_) | Err(_) => break,
+                }
             }
         }
         Ok(())
