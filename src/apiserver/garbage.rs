@@ -112,6 +112,7 @@ impl Garbage {
                     let before = std::mem::replace(&mut live.owners, object.owners.clone());
                     self.unlink(&before, &place);
                     self.link(&object.owners, &place);
+                    self.doubt(object, &before, place);
                 }
                 (foreground && !was_foreground, orphaning && !was_orphaning)
             }
@@ -125,9 +126,7 @@ impl Garbage {
                     orphaning,
                 };
                 self.places.insert(object.uid.clone(), live);
-                if object.owners.iter().any(|owner| !self.is_solid(&owner.uid)) {
-                    self.push(Work::Dependent(place));
-                }
+                self.doubt(object, &[], place);
                 (foreground, orphaning)
             }
         };
@@ -160,8 +159,27 @@ impl Garbage {
         }
     }
 
-    fn is_solid(&self, uid: &str) -> bool {
-        self.places.get(uid).is_some_and(|live| !live.foreground)
+    /// An object with an owner that is new to it and that it should not have is looked at.
+    fn doubt(&mut self, object: &Stored, before: &[Owner], place: Place) {
+        let is_new = |owner: &&Owner| !before.iter().any(|it| it.uid == owner.uid);
+        let mut new = object.owners.iter().filter(is_new);
+        if new.any(|owner| self.lives_for(object, owner) != Some(false)) {
+            self.push(Work::Dependent(place));
+        }
+    }
+
+    /// `None` if the owner is absent for this dependent, else whether it is in foreground
+    /// deletion.
+    fn lives_for(&self, object: &Stored, owner: &Owner) -> Option<bool> {
+        let live = self.places.get(&owner.uid)?;
+        let (kind, key) = &live.place;
+        let namespace = if kind.info().namespaced {
+            key.split('/').next()
+        } else {
+            None
+        };
+        let in_reach = namespace.is_none_or(|namespace| namespace == object.namespace);
+        in_reach.then_some(live.foreground)
     }
 
     fn link(&mut self, owners: &[Owner], place: &Place) {
@@ -292,7 +310,7 @@ impl ApiServer {
         if object.deletion.is_some() || object.owners.is_empty() {
             return;
         }
-        let solid = |owner: &Owner| self.owner_lives_for(&object, owner) == Some(false);
+        let solid = |owner: &Owner| self.garbage.lives_for(&object, owner) == Some(false);
         if object.owners.iter().any(solid) {
             let dead: Vec<Box<str>> = object
                 .owners
@@ -307,7 +325,7 @@ impl ApiServer {
             }
             return;
         }
-        let waiting = |owner: &Owner| self.owner_lives_for(&object, owner) == Some(true);
+        let waiting = |owner: &Owner| self.garbage.lives_for(&object, owner) == Some(true);
         let has_dependents = self.garbage.next_dependent(&object.uid, None).is_some();
         let propagation = if object.has_finalizer(ORPHAN) {
             Propagation::Orphan
@@ -323,20 +341,6 @@ impl ApiServer {
             ..DeleteOptions::default()
         };
         self.delete_object(&object, &options, now);
-    }
-
-    /// `None` if the owner is absent for this dependent, else whether it is in foreground
-    /// deletion.
-    fn owner_lives_for(&self, object: &Stored, owner: &Owner) -> Option<bool> {
-        let live = self.garbage.places.get(&owner.uid)?;
-        let (kind, key) = &live.place;
-        let namespace = if kind.info().namespaced {
-            key.split('/').next()
-        } else {
-            None
-        };
-        let in_reach = namespace.is_none_or(|namespace| namespace == object.namespace);
-        in_reach.then_some(live.foreground)
     }
 
     fn strip_owners(&mut self, (kind, key): &Place, gone: &dyn Fn(&str) -> bool) {

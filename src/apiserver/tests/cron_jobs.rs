@@ -307,7 +307,7 @@ fn null_is_as_unset() {
 }
 
 #[test]
-fn every_field_is_kept_and_no_other() {
+fn every_field_of_spec_and_status_is_kept() {
     let mut cluster = Cluster::new();
     let spec = json!({
         "timeZone": "UTC",

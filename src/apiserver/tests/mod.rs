@@ -3,6 +3,7 @@
 mod cron_jobs;
 mod deletion;
 mod gang;
+mod garbage;
 mod jobs;
 mod pods;
 mod reads;
