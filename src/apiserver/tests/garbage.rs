@@ -83,6 +83,9 @@ fn a_chain_goes_from_its_end() {
     // Still readable, and may be changed.
     let suspend = json!({"spec": {"suspend": true}});
     cluster.ok("PATCH", &format!("{CRON_JOBS}/c"), &suspend);
+    let more = json!({"metadata": {"finalizers": ["foregroundDeletion", "x.y/z"]}});
+    let (code, answer) = cluster.send("PATCH", &format!("{CRON_JOBS}/c"), &more);
+    assert_eq!(code, 422, "{answer}");
     cluster.stopped("p");
     assert!(!cluster.is_there(&format!("{JOBS}/j")));
     assert!(!cluster.is_there(&format!("{CRON_JOBS}/c")));
@@ -408,4 +411,18 @@ fn an_owner_that_is_given_later_must_be_there() {
         assert_eq!(pod["metadata"]["ownerReferences"], json!([owner]), "{name}");
         assert!(pod["metadata"].get("deletionTimestamp").is_none(), "{name}");
     }
+}
+
+#[test]
+fn events_are_not_collected() {
+    let mut cluster = Cluster::new();
+    let lost = json!({"metadata": {"name": "lost", "uid": "lost"}});
+    let event = json!({
+        "metadata": {"name": "e", "ownerReferences": [reference(&lost, "Job", true)]},
+        "involvedObject": {"namespace": "default"},
+    });
+    let events = "/api/v1/namespaces/default/events";
+    cluster.ok("POST", events, &event);
+    cluster.collect();
+    assert!(cluster.is_there(&format!("{events}/e")));
 }
