@@ -22,7 +22,7 @@ use super::{
     meta,
     object::{Owner, Stored, Tree},
     options::{DeleteOptions, Propagation},
-    resources::Kind,
+    resources::{KINDS, Kind, KindInfo},
     strategy,
 };
 use crate::model::Time;
@@ -310,6 +310,9 @@ impl ApiServer {
         if object.deletion.is_some() || object.owners.is_empty() {
             return;
         }
+        if !kind.info().namespaced && has_namespaced_owner(&object) {
+            return;
+        }
         let solid = |owner: &Owner| self.garbage.lives_for(&object, owner) == Some(false);
         if object.owners.iter().any(solid) {
             let dead: Vec<Box<str>> = object
@@ -381,4 +384,20 @@ impl ApiServer {
         let (namespace, name) = key.split_once('/').unwrap_or(("", key));
         self.store.get(kind, namespace, name).cloned()
     }
+}
+
+/// Whether an object says that it has an owner of a kind that lives in namespaces. One that lives in
+/// none does not say in which, so that nobody can look for it.
+fn has_namespaced_owner(object: &Stored) -> bool {
+    let tree = object.tree();
+    let owners = meta::items(meta::of(&tree), "ownerReferences");
+    owners.iter().any(|owner| {
+        let is_of = |info: &&KindInfo| {
+            owner.get("kind").is_some_and(|kind| kind == info.name)
+                && owner
+                    .get("apiVersion")
+                    .is_some_and(|version| version == info.api_version)
+        };
+        KINDS.iter().find(is_of).is_some_and(|info| info.namespaced)
+    })
 }

@@ -29,23 +29,38 @@ fn what_is_not_said_has_its_default() {
         CRON_JOBS,
         &cron_job(&json!({"concurrencyPolicy": ""})),
     );
-    let spec = &made["spec"];
-    assert_eq!(spec["concurrencyPolicy"], "Allow");
-    assert_eq!(spec["suspend"], false);
+    let pod = json!({
+        "containers": [{
+            "image": "busybox",
+            "imagePullPolicy": "Always",
+            "name": "c",
+            "resources": {},
+            "terminationMessagePath": "/dev/termination-log",
+            "terminationMessagePolicy": "File",
+        }],
+        "dnsPolicy": "ClusterFirst",
+        "restartPolicy": "Never",
+        "schedulerName": "default-scheduler",
+        "securityContext": {},
+        "terminationGracePeriodSeconds": 30,
+    });
+    // What a Job would have of its own stays unset, and so do deadline and time zone.
+    let mut spec = made["spec"].clone();
+    let job = spec["jobTemplate"]["spec"].take();
+    assert_eq!(job, json!({"template": {"spec": pod}}));
+    spec.as_object_mut()
+        .expect("an object")
+        .remove("jobTemplate");
     assert_eq!(
-        (
-            &spec["successfulJobsHistoryLimit"],
-            &spec["failedJobsHistoryLimit"]
-        ),
-        (&json!(3), &json!(1))
+        spec,
+        json!({
+            "concurrencyPolicy": "Allow",
+            "failedJobsHistoryLimit": 1,
+            "schedule": "0 * * * *",
+            "successfulJobsHistoryLimit": 3,
+            "suspend": false,
+        })
     );
-    let job = &spec["jobTemplate"]["spec"];
-    assert_eq!(
-        job.get("backoffLimit"),
-        None,
-        "a template keeps what is unset"
-    );
-    assert_eq!(job["template"]["spec"]["dnsPolicy"], "ClusterFirst");
     assert_eq!(made["metadata"]["generation"], 1);
 }
 

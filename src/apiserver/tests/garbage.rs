@@ -426,3 +426,23 @@ fn events_are_not_collected() {
     cluster.collect();
     assert!(cluster.is_there(&format!("{events}/e")));
 }
+
+#[test]
+fn who_lives_in_no_namespace_has_no_owner_in_one() {
+    let mut cluster = Cluster::new();
+    let owner = cluster.ok("POST", JOBS, &job("j"));
+    let lost = json!({"metadata": {"name": "lost", "uid": "lost"}});
+    let node = |name: &str, owner: &Value, kind: &str, version: &str| {
+        let mut owner = reference(owner, kind, true);
+        owner["apiVersion"] = version.into();
+        owned(json!({"metadata": {"name": name}}), &[owner])
+    };
+    let nodes = "/api/v1/nodes";
+    cluster.ok("POST", nodes, &node("of-job", &owner, "Job", "batch/v1"));
+    cluster.ok("POST", nodes, &node("of-none", &lost, "Job", "batch/v1"));
+    cluster.ok("POST", nodes, &node("of-node", &lost, "Node", "v1"));
+    cluster.delete(&format!("{JOBS}/j"), "Background");
+    assert!(cluster.is_there(&format!("{nodes}/of-job")));
+    assert!(cluster.is_there(&format!("{nodes}/of-none")));
+    assert!(!cluster.is_there(&format!("{nodes}/of-node")));
+}
