@@ -219,60 +219,6 @@ fn what_is_odd_of_the_pod_template_is_warned_of() {
 }
 
 #[test]
-fn a_table_has_what_people_look_for() {
-    let mut cluster = Cluster::new();
-    cluster.ok("POST", CRON_JOBS, &cron_job(&json!({})));
-    let mut up = cron_job(&json!({"timeZone": "UTC", "suspend": true}));
-    up["metadata"]["name"] = "up".into();
-    cluster.ok("POST", CRON_JOBS, &up);
-    let job = |name: &str| json!({"apiVersion": "batch/v1", "kind": "Job", "name": name});
-    let status = json!({"status": {
-        "active": [job("a"), job("b")],
-        "lastScheduleTime": "1970-01-12T13:45:40Z",
-    }});
-    cluster.ok("PATCH", &format!("{CRON_JOBS}/up/status"), &status);
-    cluster.now = cluster.now + std::time::Duration::from_secs(30);
-    let request = Request {
-        method: "GET",
-        path: CRON_JOBS,
-        query: "",
-        accept: "application/json;as=Table;v=v1;g=meta.k8s.io",
-        content_type: "",
-        body: b"",
-    };
-    let Reply::Complete(response) = cluster.server.handle(request, cluster.now) else {
-        panic!("a list is complete")
-    };
-    let table: Value = serde_json::from_slice(&response.into_bytes()).expect("JSON");
-    let columns = table["columnDefinitions"].as_array().expect("columns");
-    let shown = |column: &Value| {
-        let (name, priority) = (&column["name"], &column["priority"]);
-        format!("{} {priority}", name.as_str().expect("a name"))
-    };
-    let columns: Vec<String> = columns.iter().map(shown).collect();
-    let want = [
-        "Name 0",
-        "Schedule 0",
-        "Timezone 0",
-        "Suspend 0",
-        "Active 0",
-        "Last Schedule 0",
-        "Age 0",
-        "Containers 1",
-        "Images 1",
-        "Selector 1",
-    ];
-    assert_eq!(columns, want);
-    let want = [
-        r#"["c","0 * * * *","<none>","False",0,"<none>","30s","c","busybox","<none>"]"#,
-        r#"["up","0 * * * *","UTC","True",2,"90s","30s","c","busybox","<none>"]"#,
-    ];
-    for (row, want) in want.iter().enumerate() {
-        assert_eq!(table["rows"][row]["cells"].to_string(), *want);
-    }
-}
-
-#[test]
 fn status_and_spec_are_written_apart() {
     let mut cluster = Cluster::new();
     let mut object = cron_job(&json!({"timeZone": "UTC", "suspend": true}));
