@@ -136,7 +136,8 @@ async fn reasons(client: &Client) -> BTreeSet<String> {
     reasons.map(str::to_owned).collect()
 }
 
-async fn reported(client: &Client, reason: &str) {
+/// An Event on a CronJob, once there is one with this reason.
+async fn reported(client: &Client, reason: &str) -> Value {
     let started = Instant::now();
     loop {
         let list = get(client, EVENTS).await;
@@ -147,7 +148,7 @@ async fn reported(client: &Client, reason: &str) {
         if let Some(event) = events.iter().find(told) {
             assert_eq!(event["source"]["component"], "cronjob-controller");
             assert_eq!(event["reportingComponent"], "cronjob-controller");
-            return;
+            return event.clone();
         }
         assert!(
             started.elapsed() < Duration::from_secs(60),
@@ -414,7 +415,11 @@ async fn a_job_that_is_refused_is_tried_again() {
     odd["spec"]["jobTemplate"]["metadata"]["labels"] = json!({"not a label": "x"});
     make(&client, &odd).await;
     let_run(&client, "odd").await;
-    reported(&client, "FailedCreate").await;
+    let event = reported(&client, "FailedCreate").await;
+    let message = event["message"].as_str().expect("a message");
+    let want = "Error creating job: Job.batch \"odd-";
+    assert!(message.starts_with(want), "{message}");
+    assert_eq!(event["type"], "Warning");
     assert!(jobs(&client).await.is_empty());
     let labels = json!({"not a label": null, "of": "odd"});
     let template = json!({"jobTemplate": {"metadata": {"labels": labels}}});

@@ -303,7 +303,7 @@ impl ApiServer {
 
     /// Decides about one dependent: keep it, strip dead references, or delete it.
     fn check_dependent(&mut self, (kind, key): &Place, now: Time) {
-        let Some(object) = self.at(*kind, key) else {
+        let Some(mut object) = self.at(*kind, key) else {
             return;
         };
         // An object in foreground deletion itself is looked at as an owner, not here.
@@ -330,11 +330,14 @@ impl ApiServer {
         }
         let waiting = |owner: &Owner| self.garbage.lives_for(&object, owner) == Some(true);
         let has_dependents = self.garbage.next_dependent(&object.uid, None).is_some();
+        let between = has_dependents && object.owners.iter().any(waiting);
+        if between && self.has_waiting_dependent(&object.uid) {
+            // Each would wait for the other.
+            object = self.unblock_owners(&object);
+        }
         let propagation = if object.has_finalizer(ORPHAN) {
             Propagation::Orphan
-        } else if object.has_finalizer(FOREGROUND)
-            || (has_dependents && object.owners.iter().any(waiting))
-        {
+        } else if object.has_finalizer(FOREGROUND) || between {
             Propagation::Foreground
         } else {
             Propagation::Background
@@ -344,6 +347,27 @@ impl ApiServer {
             ..DeleteOptions::default()
         };
         self.delete_object(&object, &options, now);
+    }
+
+    /// Whether one of an owner's dependents waits for dependents of its own.
+    fn has_waiting_dependent(&self, uid: &str) -> bool {
+        let dependents = self.garbage.dependents.get(uid);
+        let mut places = dependents.iter().flat_map(|all| &all.places);
+        places.any(|(kind, key)| {
+            let object = self.at(*kind, key);
+            object.is_some_and(|it| it.deletion.is_some() && it.has_finalizer(FOREGROUND))
+        })
+    }
+
+    /// Lets the owners of an object go before it.
+    fn unblock_owners(&mut self, object: &Stored) -> Arc<Stored> {
+        let mut tree = object.tree();
+        let owners = meta::of_mut(&mut tree).get_mut("ownerReferences");
+        let owners = owners.and_then(Value::as_array_mut);
+        for owner in owners.into_iter().flatten() {
+            owner["blockOwnerDeletion"] = false.into();
+        }
+        self.store_put(object.kind, &tree)
     }
 
     fn strip_owners(&mut self, (kind, key): &Place, gone: &dyn Fn(&str) -> bool) {

@@ -446,3 +446,15 @@ fn who_lives_in_no_namespace_has_no_owner_in_one() {
     assert!(cluster.is_there(&format!("{nodes}/of-none")));
     assert!(!cluster.is_there(&format!("{nodes}/of-node")));
 }
+
+#[test]
+fn those_that_own_each_other_go_together() {
+    let mut cluster = Cluster::new();
+    let first = cluster.ok("POST", JOBS, &job("first"));
+    let owner = reference(&first, "Job", true);
+    let second = cluster.ok("POST", JOBS, &owned(job("second"), &[owner]));
+    let owner = json!({"metadata": {"ownerReferences": [reference(&second, "Job", true)]}});
+    cluster.ok("PATCH", &format!("{JOBS}/first"), &owner);
+    cluster.delete(&format!("{JOBS}/first"), "Foreground");
+    assert_eq!(cluster.get(JOBS)["items"], json!([]));
+}
