@@ -23,7 +23,7 @@ demo:
 
 # Rewrite what the golden cases expect; read the difference before you commit it.
 golden:
-    UPDATE_GOLDEN=1 cargo test --release --no-default-features --test golden --test cron_golden
+    UPDATE_GOLDEN=1 cargo test --release --no-default-features --test golden --test cron_golden --test ttl_golden
 
 # Random histories of Jobs, from fresh seeds or from a given one: just random 42
 random seed="":

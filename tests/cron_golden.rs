@@ -1,16 +1,19 @@
 //! One look at a CronJob as text: what is known, how the server answers, what comes of it.
 //!
-//! A row of `tests/golden/cronjob.rows` has the row of the rules, the words of the case, and what the
-//! look asked for. `UPDATE_GOLDEN=1` rewrites the last column: read the difference. Times are seconds
-//! from 2016-05-19T10:00:00Z; a blank in a schedule is written `_`.
+//! A row of `tests/golden/cronjob.rows` has the rows of the rules that it shows, the words of the case,
+//! and what the look asked for. Behind a `~` comes another look, at what the first one left: its words
+//! change the CronJob and the time, and say anew which Jobs there are and what fails. `changed` is no
+//! look, but the news that schedule or time zone are others now. `UPDATE_GOLDEN=1` rewrites the last
+//! column: read the difference. Times are seconds from 2016-05-19T10:00:00Z, or RFC 3339; a blank in a
+//! schedule is written `_`. That no row of the rules is left out, `rows.rs` checks.
 
 use std::{fmt::Write as _, fs, time::Duration};
 
 use lakh::{
-    cronjob::{Answer, CronJobSync, Effect, Next, NotCreated},
+    cronjob::{Answer, CronJobSync, Effect, Next, NotCreated, delay_after_change},
     model::{
         ActiveJob, ChildJob, ConcurrencyPolicy, ConditionKind, CronJob, CronJobSpec, CronJobStatus,
-        JobKey, Severity, Time, Uid,
+        JobKey, Report, Severity, Time, Uid,
     },
 };
 
@@ -24,26 +27,31 @@ const OWN: Uid = Uid::from_u128(0xc);
 
 struct Case {
     cron_job: CronJob,
+    now: Time,
     live: Option<CronJob>,
     jobs: Vec<ChildJob>,
-    now: Time,
+    /// Schedule or time zone have changed; nobody looks.
+    changed: bool,
     /// Names that the server has no Job of.
     gone: Vec<String>,
+    /// Names that the server has another Job of.
+    other: Vec<String>,
     /// What the server does not do: `get`, `delete`, `status`, `getcron`, or how a creation fails.
     fails: Vec<String>,
 }
 
 fn at(text: &str) -> Time {
+    if let Some(time) = Time::parse_rfc3339(text) {
+        return time;
+    }
     let millis: f64 = text.parse().unwrap_or_else(|_| panic!("{text}: seconds"));
     Time::from_millis(T * 1000 + (millis * 1000.0) as i64)
 }
 
 /// A Job's UID is made of its name, so that cases need not say it.
 fn uid(name: &str) -> Uid {
-    Uid::from_u128(
-        name.bytes()
-            .fold(7, |sum, byte| sum * 131 + u128::from(byte)),
-    )
+    let digit = |sum: u128, byte| sum.wrapping_mul(131).wrapping_add(u128::from(byte));
+    Uid::from_u128(name.bytes().fold(7, digit))
 }
 
 fn active(names: &str) -> Vec<ActiveJob> {
@@ -78,9 +86,9 @@ fn child(text: &str) -> ChildJob {
     }
 }
 
-fn read(words: &str) -> Case {
-    let mut case = Case {
-        cron_job: CronJob {
+impl Case {
+    fn new() -> Self {
+        let cron_job = CronJob {
             key: JobKey {
                 namespace: "d".into(),
                 name: "c".into(),
@@ -96,20 +104,31 @@ fn read(words: &str) -> Case {
                 ..CronJobSpec::default()
             },
             status: CronJobStatus::default(),
-        },
-        live: None,
-        jobs: Vec::new(),
-        now: at("0"),
-        gone: Vec::new(),
-        fails: Vec::new(),
-    };
-    for word in words.split_whitespace() {
+        };
+        Self::of(cron_job, at("0"))
+    }
+
+    fn of(cron_job: CronJob, now: Time) -> Self {
+        Self {
+            cron_job,
+            now,
+            live: None,
+            jobs: Vec::new(),
+            changed: false,
+            gone: Vec::new(),
+            other: Vec::new(),
+            fails: Vec::new(),
+        }
+    }
+
+    fn take_in(&mut self, word: &str) {
         let (word, value) = word.split_once('=').unwrap_or((word, ""));
-        let cron_job = &mut case.cron_job;
+        let cron_job = &mut self.cron_job;
         let (spec, status) = (&mut cron_job.spec, &mut cron_job.status);
         let limit = || (value != "nil").then(|| value.parse().expect("a number"));
         match word {
-            "now" => case.now = at(value),
+            "now" => self.now = at(value),
+            "name" => cron_job.key.name = value.into(),
             "created" => cron_job.created = at(value),
             "last" => status.last_schedule = Some(at(value)),
             "success" => status.last_successful = Some(at(value)),
@@ -123,6 +142,8 @@ fn read(words: &str) -> Case {
             "Replace" => spec.concurrency = ConcurrencyPolicy::Replace,
             "Allow" => spec.concurrency = ConcurrencyPolicy::Allow,
             "suspend" => spec.suspend = true,
+            "resume" => spec.suspend = false,
+            "changed" => self.changed = true,
             "deleting" => cron_job.deleting = true,
             "ok" => spec.successful_jobs = limit(),
             "bad" => spec.failed_jobs = limit(),
@@ -132,15 +153,15 @@ fn read(words: &str) -> Case {
                 live.status.active = active(value);
                 live.status.last_schedule = Some(at("0"));
                 live.resource_version = 9;
-                case.live = Some(live);
+                self.live = Some(live);
             }
-            "job" => case.jobs.push(child(value)),
-            "gone" => case.gone.push(value.to_owned()),
-            "fails" => case.fails.push(value.to_owned()),
+            "job" => self.jobs.push(child(value)),
+            "gone" => self.gone.push(value.to_owned()),
+            "other" => self.other.push(value.to_owned()),
+            "fails" => self.fails.push(value.to_owned()),
             _ => panic!("{word}"),
         }
     }
-    case
 }
 
 impl Case {
@@ -167,8 +188,9 @@ impl Case {
                     return Answer::NotFound("not found".to_owned());
                 }
                 let foreign = self.fails("foreign");
+                let other = self.other.iter().any(|other| other == name);
                 Answer::Job {
-                    uid: uid(name),
+                    uid: if other { Uid::from_u128(1) } else { uid(name) },
                     resource_version: 6,
                     controller: (!foreign).then_some(OWN),
                 }
@@ -215,7 +237,8 @@ impl Case {
         }
     }
 
-    fn run(&self) -> String {
+    /// Looks once; gives what was asked for, and leaves the status as the server then has it.
+    fn look(&mut self) -> String {
         let mut sync = CronJobSync::new(self.cron_job.clone(), self.jobs.clone(), self.now);
         let mut all: Vec<String> = Vec::new();
         loop {
@@ -223,31 +246,63 @@ impl Case {
             let mut said = String::new();
             match &effect {
                 Effect::Over(next) => {
-                    all.push(match next {
-                        Next::Nothing => "nothing".to_owned(),
-                        Next::Retry => "retry".to_owned(),
-                        Next::At(time) => {
-                            let millis = time.as_millis() - self.now.as_millis();
-                            format!("next {}s", millis as f64 / 1000.0)
-                        }
-                    });
+                    all.push(self.say_next(*next));
                     return all.join("; ");
                 }
                 Effect::Report(report) => {
-                    let sign = match report.severity {
-                        Severity::Normal => '+',
-                        Severity::Warning => '!',
-                    };
-                    all.push(format!("{sign}{} <{}>", report.reason, report.message));
+                    all.push(say_report(report));
                     continue;
                 }
                 _ => {}
             }
             let answer = self.answer(&effect, &mut said);
             all.push(said);
+            if let (Effect::WriteStatus(status, version), Answer::StatusWritten) = (effect, &answer)
+            {
+                self.cron_job.status = status;
+                self.cron_job.resource_version = version + 1;
+            }
             sync.handle(answer);
         }
     }
+
+    fn say_next(&self, next: Next) -> String {
+        match next {
+            Next::Nothing => "nothing".to_owned(),
+            Next::Retry => "retry".to_owned(),
+            Next::At(time) => {
+                let millis = time.as_millis() - self.now.as_millis();
+                format!("next {}s", millis as f64 / 1000.0)
+            }
+        }
+    }
+}
+
+fn say_report(report: &Report) -> String {
+    let sign = match report.severity {
+        Severity::Normal => '+',
+        Severity::Warning => '!',
+    };
+    format!("{sign}{} <{}>", report.reason, report.message)
+}
+
+/// Runs a row's looks.
+fn run(words: &str) -> String {
+    let mut case = Case::new();
+    let mut said = Vec::new();
+    for look in words.split(" ~ ") {
+        look.split_whitespace().for_each(|word| case.take_in(word));
+        said.push(if case.changed {
+            match delay_after_change(&case.cron_job, case.now) {
+                Ok(next) => case.say_next(next),
+                Err(report) => say_report(&report),
+            }
+        } else {
+            case.look()
+        });
+        case = Case::of(case.cron_job, case.now);
+    }
+    said.join(" ~ ")
 }
 
 #[test]
@@ -261,7 +316,7 @@ fn each_row_of_the_rules() {
             let mut columns = line.splitn(3, " | ");
             let (row, words) = (columns.next().unwrap_or(""), columns.next().unwrap_or(""));
             let words = words.trim_end_matches([' ', '|']);
-            let _ = write!(fresh, "{row} | {words} | {}", read(words).run());
+            let _ = write!(fresh, "{row} | {words} | {}", run(words));
         }
         fresh.push('\n');
     }

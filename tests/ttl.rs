@@ -4,14 +4,24 @@
 
 mod support;
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use lakh::{
     cluster::{Client, Patch},
     runtime::{Controller, Controllers, ManagerName, Mode, Options},
 };
 use serde_json::{Value, json};
-use support::{client, cluster, create, get, indexed_job, is, job_when, options, pods_when};
+use support::{
+    client, cluster, create, get, http_get, indexed_job, is, job_when, options, pods_when,
+    proxy::{Fate, Proxy, refusal},
+};
 
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 
@@ -168,6 +178,85 @@ async fn a_new_controller_cleans_up_what_it_finds_and_only_what_is_its_own() {
     names_become(&client, &["nobody"]).await;
     let nobody = get(&client, &format!("{JOBS}/nobody")).await;
     assert_eq!(nobody["status"], json!({}), "nobody runs it");
+    controller.stop().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_server_that_fails_is_asked_again() {
+    let cluster = cluster(Duration::from_millis(50)).await;
+    let client = client(&cluster).await;
+    let (looks, deletions) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let (seen_looks, seen_deletions) = (Arc::clone(&looks), Arc::clone(&deletions));
+    let proxy = Proxy::start(&cluster.url(), move |request| {
+        if request.starts_with(&format!("GET {JOBS}/main ")) {
+            return match looks.fetch_add(1, Ordering::SeqCst) {
+                0 | 1 => Fate::Answered(refusal(500, "InternalError", "not now")),
+                _ => Fate::Passed,
+            };
+        }
+        if request.starts_with(&format!("DELETE {JOBS}/main ")) {
+            return match deletions.fetch_add(1, Ordering::SeqCst) {
+                0 => Fate::Answered(refusal(409, "Conflict", "it is another one")),
+                1 => Fate::AnswerLost,
+                _ => Fate::Passed,
+            };
+        }
+        Fate::Passed
+    })
+    .await;
+    let controller = support::controller_over(&proxy).await;
+    create(&client, &job("main", 0)).await;
+    names_become(&client, &[]).await;
+    pods_when(&client, <[Value]>::is_empty).await;
+    // Two refused looks, and one before each deletion.
+    assert!(seen_looks.load(Ordering::SeqCst) >= 4);
+    assert!(seen_deletions.load(Ordering::SeqCst) >= 2);
+    controller.stop().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn how_late_a_job_was_deleted_is_measured_and_nobody_is_told() {
+    let cluster = cluster(Duration::from_millis(50)).await;
+    let client = client(&cluster).await;
+    let listening = Options {
+        listen: Some(([127, 0, 0, 1], 0).into()),
+        ..options()
+    };
+    let controller = start(&client, listening).await;
+    create(&client, &job("main", 0)).await;
+    names_become(&client, &[]).await;
+    let address = controller.listening().expect("it listens");
+    let name = "ttl_after_finished_controller_job_deletion_duration_seconds";
+    let started = Instant::now();
+    // The answer to the deletion is counted a moment after others see what it did.
+    let text = loop {
+        let text = http_get(address, "/metrics").expect("it answers");
+        if text.contains(&format!("{name}_count 1\n")) {
+            break text;
+        }
+        assert!(started.elapsed() < Duration::from_secs(60), "{text}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert!(text.contains(&format!("# TYPE {name} histogram\n")));
+    let bounds = text.lines().filter_map(|line| {
+        let line = line.strip_prefix(&format!("{name}_bucket{{le=\""))?;
+        line.split_once('"').map(|(bound, _)| bound)
+    });
+    let mut want: Vec<String> = (0..14)
+        .map(|power| format!("{:?}", 0.1 * f64::from(1 << power)))
+        .collect();
+    want.push("+Inf".to_owned());
+    assert_eq!(bounds.collect::<Vec<_>>(), want);
+    let events = get(&client, "/api/v1/namespaces/default/events").await;
+    let events = events["items"].as_array().expect("a list");
+    let of = |event: &Value| event["source"]["component"].as_str().map(str::to_owned);
+    let told: BTreeSet<String> = events.iter().filter_map(of).collect();
+    assert!(
+        told.iter().all(|source| source == "job-controller"),
+        "{told:?}"
+    );
     controller.stop().await;
     cluster.shutdown().await;
 }

@@ -22,7 +22,7 @@ use super::{
     meta,
     object::{Owner, Stored, Tree},
     options::{DeleteOptions, Propagation},
-    resources::Kind,
+    resources::{KINDS, Kind, KindInfo},
     strategy,
 };
 use crate::model::Time;
@@ -112,6 +112,7 @@ impl Garbage {
                     let before = std::mem::replace(&mut live.owners, object.owners.clone());
                     self.unlink(&before, &place);
                     self.link(&object.owners, &place);
+                    self.doubt(object, &before, place);
                 }
                 (foreground && !was_foreground, orphaning && !was_orphaning)
             }
@@ -125,9 +126,7 @@ impl Garbage {
                     orphaning,
                 };
                 self.places.insert(object.uid.clone(), live);
-                if object.owners.iter().any(|owner| !self.is_solid(&owner.uid)) {
-                    self.push(Work::Dependent(place));
-                }
+                self.doubt(object, &[], place);
                 (foreground, orphaning)
             }
         };
@@ -160,8 +159,27 @@ impl Garbage {
         }
     }
 
-    fn is_solid(&self, uid: &str) -> bool {
-        self.places.get(uid).is_some_and(|live| !live.foreground)
+    /// An object with an owner that is new to it and that it should not have is looked at.
+    fn doubt(&mut self, object: &Stored, before: &[Owner], place: Place) {
+        let is_new = |owner: &&Owner| !before.iter().any(|it| it.uid == owner.uid);
+        let mut new = object.owners.iter().filter(is_new);
+        if new.any(|owner| self.lives_for(object, owner) != Some(false)) {
+            self.push(Work::Dependent(place));
+        }
+    }
+
+    /// `None` if the owner is absent for this dependent, else whether it is in foreground
+    /// deletion.
+    fn lives_for(&self, object: &Stored, owner: &Owner) -> Option<bool> {
+        let live = self.places.get(&owner.uid)?;
+        let (kind, key) = &live.place;
+        let namespace = if kind.info().namespaced {
+            key.split('/').next()
+        } else {
+            None
+        };
+        let in_reach = namespace.is_none_or(|namespace| namespace == object.namespace);
+        in_reach.then_some(live.foreground)
     }
 
     fn link(&mut self, owners: &[Owner], place: &Place) {
@@ -285,14 +303,17 @@ impl ApiServer {
 
     /// Decides about one dependent: keep it, strip dead references, or delete it.
     fn check_dependent(&mut self, (kind, key): &Place, now: Time) {
-        let Some(object) = self.at(*kind, key) else {
+        let Some(mut object) = self.at(*kind, key) else {
             return;
         };
         // An object in foreground deletion itself is looked at as an owner, not here.
         if object.deletion.is_some() || object.owners.is_empty() {
             return;
         }
-        let solid = |owner: &Owner| self.owner_lives_for(&object, owner) == Some(false);
+        if !kind.info().namespaced && has_namespaced_owner(&object) {
+            return;
+        }
+        let solid = |owner: &Owner| self.garbage.lives_for(&object, owner) == Some(false);
         if object.owners.iter().any(solid) {
             let dead: Vec<Box<str>> = object
                 .owners
@@ -307,13 +328,16 @@ impl ApiServer {
             }
             return;
         }
-        let waiting = |owner: &Owner| self.owner_lives_for(&object, owner) == Some(true);
+        let waiting = |owner: &Owner| self.garbage.lives_for(&object, owner) == Some(true);
         let has_dependents = self.garbage.next_dependent(&object.uid, None).is_some();
+        let between = has_dependents && object.owners.iter().any(waiting);
+        if between && self.has_waiting_dependent(&object.uid) {
+            // Each would wait for the other.
+            object = self.unblock_owners(&object);
+        }
         let propagation = if object.has_finalizer(ORPHAN) {
             Propagation::Orphan
-        } else if object.has_finalizer(FOREGROUND)
-            || (has_dependents && object.owners.iter().any(waiting))
-        {
+        } else if object.has_finalizer(FOREGROUND) || between {
             Propagation::Foreground
         } else {
             Propagation::Background
@@ -325,18 +349,25 @@ impl ApiServer {
         self.delete_object(&object, &options, now);
     }
 
-    /// `None` if the owner is absent for this dependent, else whether it is in foreground
-    /// deletion.
-    fn owner_lives_for(&self, object: &Stored, owner: &Owner) -> Option<bool> {
-        let live = self.garbage.places.get(&owner.uid)?;
-        let (kind, key) = &live.place;
-        let namespace = if kind.info().namespaced {
-            key.split('/').next()
-        } else {
-            None
-        };
-        let in_reach = namespace.is_none_or(|namespace| namespace == object.namespace);
-        in_reach.then_some(live.foreground)
+    /// Whether one of an owner's dependents waits for dependents of its own.
+    fn has_waiting_dependent(&self, uid: &str) -> bool {
+        let dependents = self.garbage.dependents.get(uid);
+        let mut places = dependents.iter().flat_map(|all| &all.places);
+        places.any(|(kind, key)| {
+            let object = self.at(*kind, key);
+            object.is_some_and(|it| it.deletion.is_some() && it.has_finalizer(FOREGROUND))
+        })
+    }
+
+    /// Lets the owners of an object go before it.
+    fn unblock_owners(&mut self, object: &Stored) -> Arc<Stored> {
+        let mut tree = object.tree();
+        let owners = meta::of_mut(&mut tree).get_mut("ownerReferences");
+        let owners = owners.and_then(Value::as_array_mut);
+        for owner in owners.into_iter().flatten() {
+            owner["blockOwnerDeletion"] = false.into();
+        }
+        self.store_put(object.kind, &tree)
     }
 
     fn strip_owners(&mut self, (kind, key): &Place, gone: &dyn Fn(&str) -> bool) {
@@ -377,4 +408,20 @@ impl ApiServer {
         let (namespace, name) = key.split_once('/').unwrap_or(("", key));
         self.store.get(kind, namespace, name).cloned()
     }
+}
+
+/// Whether an object says that it has an owner of a kind that lives in namespaces. One that lives in
+/// none does not say in which, so that nobody can look for it.
+fn has_namespaced_owner(object: &Stored) -> bool {
+    let tree = object.tree();
+    let owners = meta::items(meta::of(&tree), "ownerReferences");
+    owners.iter().any(|owner| {
+        let is_of = |info: &&KindInfo| {
+            owner.get("kind").is_some_and(|kind| kind == info.name)
+                && owner
+                    .get("apiVersion")
+                    .is_some_and(|version| version == info.api_version)
+        };
+        KINDS.iter().find(is_of).is_some_and(|info| info.namespaced)
+    })
 }

@@ -81,6 +81,14 @@ pub(crate) fn warnings(kind: Kind, tree: &Tree) -> Vec<String> {
     }
 }
 
+/// Warnings about an object that was changed.
+pub(crate) fn update_warnings(kind: Kind, part: Part, tree: &Tree, old: &Tree) -> Vec<String> {
+    match (kind, part) {
+        (Kind::CronJob, Part::Main) => job::cron_job::update_warnings(tree, old),
+        _ => Vec::new(),
+    }
+}
+
 /// Restores what this write must not change and applies defaults.
 pub(crate) fn prepare_update(kind: Kind, part: Part, tree: &mut Tree, old: &Tree) {
     let has_status = !kind.info().subresources.is_empty();

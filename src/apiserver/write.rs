@@ -153,7 +153,8 @@ impl ApiServer {
         if target.is_main() {
             self.admit_update(kind, &target.namespace, &tree, &old_tree)?;
         }
-        let warnings = std::mem::take(&mut target.warnings);
+        let mut warnings = std::mem::take(&mut target.warnings);
+        warnings.append(&mut strategy::update_warnings(kind, part, &tree, &old_tree));
         let reply = |object: Arc<Stored>| {
             Response::object(200, object, target.form, now).with_warnings(warnings)
         };

@@ -134,18 +134,34 @@ fn annotations_carry_the_offset_of_the_zone() {
 }
 
 mod by_minutes {
-    //! A year of each zone, minute by minute: independent of how the search goes, and of jiff's
-    //! civil arithmetic but for the offset at an instant.
-
-    use jiff::{Timestamp, tz::TimeZone};
+    //! A year of each zone, minute by minute: independent of how the search goes, of jiff, and of the
+    //! database of time zones.
 
     use super::*;
 
-    const ZONES: [&str; 4] = [
-        "America/New_York",
-        "Europe/London",
-        LORD_HOWE,
-        "Asia/Kolkata",
+    /// A zone: its offset in minutes when the year begins, and when clocks change to which offset.
+    type ZoneYear = (&'static str, i64, &'static [(&'static str, i64)]);
+
+    const ZONES: [ZoneYear; 4] = [
+        (
+            "America/New_York",
+            -300,
+            &[
+                ("2026-03-08T07:00:00Z", -240),
+                ("2026-11-01T06:00:00Z", -300),
+            ],
+        ),
+        (
+            "Europe/London",
+            0,
+            &[("2026-03-29T01:00:00Z", 60), ("2026-10-25T01:00:00Z", 0)],
+        ),
+        (
+            LORD_HOWE,
+            660,
+            &[("2026-04-04T15:00:00Z", 630), ("2026-10-03T15:30:00Z", 660)],
+        ),
+        ("Asia/Kolkata", 330, &[]),
     ];
 
     const LORD_HOWE: &str = "Australia/Lord_Howe";
@@ -153,8 +169,15 @@ mod by_minutes {
     /// A schedule, and what it means of minute, hour, day, month and day of the week.
     type Meaning = (&'static str, fn(i64, i64, i64, i64, i64) -> bool);
 
-    const SCHEDULES: [Meaning; 11] = [
+    const SCHEDULES: [Meaning; 14] = [
         ("*/15 * * * *", |m, _, _, _, _| m % 15 == 0),
+        ("@daily", |m, h, _, _, _| m == 0 && h == 0),
+        ("7 */5 * * sun", |m, h, _, _, w| {
+            m == 7 && h % 5 == 0 && w == 0
+        }),
+        ("0-59/20 0-3 1,8-14 * *", |m, h, d, _, _| {
+            m % 20 == 0 && h <= 3 && (d == 1 || (8..=14).contains(&d))
+        }),
         ("0 * * * *", |m, _, _, _, _| m == 0),
         ("30 1 * * *", |m, h, _, _, _| m == 30 && h == 1),
         ("45 1 * * *", |m, h, _, _, _| m == 45 && h == 1),
@@ -175,9 +198,22 @@ mod by_minutes {
         }),
     ];
 
-    /// Where upstream's search differs from what the text means: an hour that a change by thirty
-    /// minutes leaves unfinished is stepped over, or left with the minute of the next one.
-    const DIFFERENT: [(&str, &str, &[&str], &[&str]); 4] = [
+    /// Where upstream's search differs from what the text means: after a change by thirty minutes it
+    /// goes on from half hour to half hour. The beginning of an hour is stepped over, up to the next
+    /// day, or the minute is that of the hour before.
+    const DIFFERENT: [(&str, &str, &[&str], &[&str]); 6] = [
+        (
+            LORD_HOWE,
+            "@daily",
+            &["2026-04-05T13:30:00Z", "2026-10-04T13:00:00Z"],
+            &[],
+        ),
+        (
+            LORD_HOWE,
+            "7 */5 * * sun",
+            &["2026-04-04T18:37:00Z", "2026-10-03T18:07:00Z"],
+            &[],
+        ),
         (LORD_HOWE, "30 1 * * *", &[], &["2026-10-03T15:30:00Z"]),
         (LORD_HOWE, "45 1 * * *", &[], &["2026-10-03T15:45:00Z"]),
         (LORD_HOWE, "0 2 * * *", &["2026-04-04T15:30:00Z"], &[]),
@@ -205,50 +241,98 @@ mod by_minutes {
         (year, month, day + 1)
     }
 
+    fn start() -> Time {
+        time("2026-01-01T00:00:00Z")
+    }
+
+    fn end() -> Time {
+        time("2027-01-01T00:00:00Z")
+    }
+
+    /// Every minute of a zone's year, with minute, hour, day, month and day of the week there.
+    fn minutes((_, offset, changes): &ZoneYear) -> Vec<(i64, [i64; 5])> {
+        let changes: Vec<(i64, i64)> = changes
+            .iter()
+            .map(|(when, offset)| (time(when).as_secs(), *offset))
+            .collect();
+        let mut today = (i64::MIN, (0, 0, 0));
+        let minute = |secs: i64| {
+            let past = changes.iter().rev().find(|(when, _)| *when <= secs);
+            let local = secs + 60 * past.map_or(*offset, |(_, offset)| *offset);
+            let days = local.div_euclid(86_400);
+            if today.0 != days {
+                today = (days, civil(days));
+            }
+            let (_, month, day) = today.1;
+            let minute = local.rem_euclid(86_400) / 60;
+            let week = (days + 4).rem_euclid(7);
+            (secs, [minute % 60, minute / 60, day, month, week])
+        };
+        let all = (start().as_secs()..end().as_secs()).step_by(60);
+        all.map(minute).collect()
+    }
+
+    /// When a schedule runs, by its meaning.
+    fn runs(minutes: &[(i64, [i64; 5])], (_, means): &Meaning) -> Vec<i64> {
+        let meant = minutes
+            .iter()
+            .filter(|(_, [m, h, d, o, w])| means(*m, *h, *d, *o, *w));
+        meant.map(|(secs, _)| *secs).collect()
+    }
+
+    fn said(secs: &[i64]) -> Vec<String> {
+        let said = secs.iter().map(|secs| Time::from_secs(*secs).to_rfc3339());
+        said.collect()
+    }
+
     #[test]
     fn a_year_in_each_zone_is_as_a_walk_over_its_minutes_says() {
-        let (start, end) = (time("2026-01-01T00:00:00Z"), time("2027-01-01T00:00:00Z"));
-        for name in ZONES {
-            let zone = TimeZone::get(name).expect("a zone");
-            let mut today = (i64::MIN, (0, 0, 0));
-            let minutes: Vec<(i64, [i64; 5])> = (start.as_secs()..end.as_secs())
-                .step_by(60)
-                .map(|secs| {
-                    let at = Timestamp::from_second(secs).expect("in range");
-                    let local = secs + i64::from(zone.to_offset(at).seconds());
-                    let days = local.div_euclid(86_400);
-                    if today.0 != days {
-                        today = (days, civil(days));
-                    }
-                    let (_, month, day) = today.1;
-                    let minute = local.rem_euclid(86_400) / 60;
-                    let week = (days + 4).rem_euclid(7);
-                    (secs, [minute % 60, minute / 60, day, month, week])
-                })
-                .collect();
-            for (text, means) in SCHEDULES {
-                let want = minutes
-                    .iter()
-                    .filter(|(_, [m, h, d, o, w])| means(*m, *h, *d, *o, *w))
-                    .map(|(secs, _)| Time::from_secs(*secs).to_rfc3339());
+        for zone in &ZONES {
+            let (name, minutes) = (zone.0, minutes(zone));
+            for meaning in &SCHEDULES {
+                let text = meaning.0;
+                let want = runs(&minutes, meaning);
                 let schedule = schedule(&format!("TZ={name} {text}"));
-                let before = Time::from_millis(start.as_millis() - 1);
+                let before = Time::from_millis(start().as_millis() - 1);
                 let got = std::iter::successors(schedule.next(before), |at| schedule.next(*at))
-                    .take_while(|at| *at < end)
-                    .map(Time::to_rfc3339);
-                let (want, got): (Vec<_>, Vec<_>) = (want.collect(), got.collect());
-                let missing: Vec<&String> = want
-                    .iter()
-                    .filter(|at| got.binary_search(at).is_err())
-                    .collect();
-                let surplus: Vec<&String> = got
-                    .iter()
-                    .filter(|at| want.binary_search(at).is_err())
-                    .collect();
+                    .take_while(|at| *at < end())
+                    .map(Time::as_secs);
+                let got: Vec<i64> = got.collect();
+                let without = |all: &[i64], others: &[i64]| -> Vec<i64> {
+                    let only = all.iter().filter(|at| others.binary_search(at).is_err());
+                    only.copied().collect()
+                };
                 let known = DIFFERENT.iter().find(|row| row.0 == name && row.1 == text);
                 let (passed_over, added) = known.map_or((&[][..], &[][..]), |row| (row.2, row.3));
-                assert_eq!(missing, passed_over, "{name} {text}");
-                assert_eq!(surplus, added, "{name} {text}");
+                assert_eq!(said(&without(&want, &got)), passed_over, "{name} {text}");
+                assert_eq!(said(&without(&got, &want)), added, "{name} {text}");
+                assert!(got.is_sorted_by(|a, b| a < b), "{name} {text}");
+            }
+        }
+    }
+
+    /// Wherever a search begins around a change of clocks, it finds the same run.
+    #[test]
+    fn a_search_may_begin_at_any_time_around_a_change() {
+        const AROUND: i64 = 3 * 3600;
+        let whole_hours = ZONES.iter().filter(|zone| zone.0 != LORD_HOWE);
+        for zone in whole_hours {
+            let (name, minutes) = (zone.0, minutes(zone));
+            for meaning in &SCHEDULES {
+                let text = meaning.0;
+                let want = runs(&minutes, meaning);
+                let schedule = schedule(&format!("TZ={name} {text}"));
+                for change in zone.2.iter().map(|(when, _)| time(when).as_secs()) {
+                    for from in (change - AROUND..change + AROUND).step_by(97) {
+                        let next = want.partition_point(|at| *at <= from);
+                        let got = schedule
+                            .next(Time::from_secs(from))
+                            .map(Time::as_secs)
+                            .filter(|at| *at < end().as_secs());
+                        let from = Time::from_secs(from).to_rfc3339();
+                        assert_eq!(got, want.get(next).copied(), "{name} {text} after {from}");
+                    }
+                }
             }
         }
     }

@@ -270,12 +270,9 @@ impl CronJobSync {
     /// Compares a Job with the status.
     fn compare(&mut self, job: ChildJob) -> Option<Effect> {
         let active = self.is_active(job.uid);
-        if job.complete {
-            let last = self.cron.status.last_successful;
-            if last.is_none() || job.completion > last {
-                self.cron.status.last_successful = job.completion;
-                self.dirty = true;
-            }
+        if job.complete && job.completion > self.cron.status.last_successful {
+            self.cron.status.last_successful = job.completion;
+            self.dirty = true;
         }
         match job.end {
             None if !active => {

@@ -30,6 +30,9 @@ use super::{
     writer::Writer,
 };
 
+#[cfg(test)]
+mod tests;
+
 /// How many CronJobs may have a turn at once: a turn waits for the server most of the time.
 pub(super) const WORKERS: usize = 16;
 

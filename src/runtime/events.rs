@@ -84,6 +84,12 @@ impl Recorder {
         self.waiting.is_empty()
     }
 
+    /// Takes the first report that waits.
+    #[cfg(test)]
+    pub(super) fn take_report(&self) -> Option<Report> {
+        self.waiting.pop().map(|event| event.telling.report)
+    }
+
     /// Sends what is queued, for ever.
     pub(super) async fn run(&self, client: Client, throttle: Arc<Throttle>) {
         loop {

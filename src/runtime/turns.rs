@@ -71,6 +71,12 @@ impl<K: Clone + Debug + Eq + Hash + Ord> Turns<K> {
         self.changed.notify_one();
     }
 
+    /// When the first key is due that waits for its time.
+    #[cfg(test)]
+    pub(super) fn next_due(&self) -> Option<Time> {
+        self.queue.lock().next_due()
+    }
+
     /// Waits for the next key whose turn it is.
     pub(super) async fn take(&self) -> K {
         loop {

@@ -235,10 +235,62 @@ mod tests {
             metadata["annotations"],
             json!({"x": "y", SCHEDULED: "2026-01-01T00:01:00Z"})
         );
-        let owner = &metadata["ownerReferences"][0];
+        let uid = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9";
         assert_eq!(
-            (&owner["kind"], &owner["name"]),
-            (&json!("CronJob"), &json!("c"))
+            metadata["ownerReferences"],
+            json!([{
+                "apiVersion": "batch/v1",
+                "kind": "CronJob",
+                "name": "c",
+                "uid": uid,
+                "controller": true,
+                "blockOwnerDeletion": true,
+            }])
         );
+        assert_eq!(metadata.get("generateName"), None);
+    }
+
+    #[test]
+    fn a_status_is_written_whole_on_top_of_its_version() {
+        let key = JobKey {
+            namespace: "d".into(),
+            name: "c".into(),
+        };
+        let (own, job) = (Uid::from_u128(1), Uid::from_u128(2));
+        let mut status = CronJobStatus {
+            active: vec![ActiveJob {
+                name: "c-1".into(),
+                uid: job,
+                resource_version: 9,
+            }],
+            last_schedule: Some(Time::from_millis(60_999)),
+            last_successful: None,
+        };
+        let written = |status: &CronJobStatus| -> Value {
+            let body = cron_job_status_patch(&key, own, 7, status);
+            serde_json::from_slice(&body).expect("JSON")
+        };
+        let version = json!({"uid": own.to_string(), "resourceVersion": "7"});
+        assert_eq!(
+            written(&status),
+            json!({
+                "metadata": version,
+                "status": {
+                    "active": [{
+                        "apiVersion": "batch/v1",
+                        "kind": "Job",
+                        "namespace": "d",
+                        "name": "c-1",
+                        "uid": job.to_string(),
+                        "resourceVersion": "9",
+                    }],
+                    "lastScheduleTime": "1970-01-01T00:01:00Z",
+                    "lastSuccessfulTime": null,
+                },
+            })
+        );
+        // Nothing of the list may stay.
+        status.active.clear();
+        assert_eq!(written(&status)["status"]["active"], Value::Null);
     }
 }

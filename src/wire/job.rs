@@ -319,6 +319,46 @@ mod tests {
     }
 
     #[test]
+    fn for_a_cron_job_only_its_conditions_end_a_job() {
+        let child = |more: &str, spec: &str, status: &str| {
+            let json = format!(
+                r#"{{"metadata":{{"name":"j","uid":"0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9",
+                "resourceVersion":"7"{more}}},"spec":{{{spec}"template":{{}}}},
+                "status":{{{status}}}}}"#
+            );
+            child_job(&decode_job(&json).expect("a good Job"))
+        };
+        let conditions = |list: &str| format!(r#""conditions":[{list}]"#);
+        let is = |kind: &str| format!(r#"{{"type":"{kind}","status":"True"}}"#);
+        // On its way out, suspended, somebody else's: it is under way all the same.
+        let going = r#","deletionTimestamp":"2026-01-01T00:00:00Z""#;
+        assert_eq!(child(going, "", "").end, None);
+        let suspended = conditions(&is("Suspended"));
+        assert_eq!(child("", r#""suspend":true,"#, &suspended).end, None);
+        assert_eq!(child("", r#""managedBy":"e.com/f","#, "").end, None);
+        for early in ["SuccessCriteriaMet", "FailureTarget"] {
+            assert_eq!(child("", "", &conditions(&is(early))).end, None);
+        }
+        let not = r#"{"type":"Complete","status":"False"}"#;
+        assert_eq!(child("", "", &conditions(not)).end, None);
+        // The first of the list says how it ended.
+        let both = conditions(&format!("{},{}", is("Failed"), is("Complete")));
+        let ended = child("", r#""managedBy":"e.com/f","#, &both);
+        assert_eq!(
+            (ended.end, ended.complete),
+            (Some(ConditionKind::Failed), true)
+        );
+        let times = r#""startTime":"2026-01-01T00:00:00Z","completionTime":"2026-01-01T00:00:09Z""#;
+        let done = child("", "", &format!("{times},{}", conditions(&is("Complete"))));
+        assert_eq!(
+            (done.end, done.complete),
+            (Some(ConditionKind::Complete), true)
+        );
+        assert_eq!(done.start, Time::parse_rfc3339("2026-01-01T00:00:00Z"));
+        assert_eq!(done.completion, Time::parse_rfc3339("2026-01-01T00:00:09Z"));
+    }
+
+    #[test]
     fn a_work_queue_has_no_completions() {
         let json = r#"{"metadata":{"uid":"0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9",
             "resourceVersion":"7"},"spec":{"parallelism":3,"template":{}}}"#;

@@ -44,7 +44,27 @@ pub(crate) fn validate_update(tree: &Tree, old: &Tree) -> FieldErrors {
 
 /// Warnings about a CronJob that was created.
 pub(crate) fn warnings(tree: &Tree) -> Vec<String> {
-    super::defaults::name_warning(tree).into_iter().collect()
+    let name = super::defaults::name_warning(tree);
+    name.into_iter().chain(template_warning(tree)).collect()
+}
+
+/// Warnings about a CronJob that was changed.
+pub(crate) fn update_warnings(tree: &Tree, old: &Tree) -> Vec<String> {
+    let spec = tree.get("spec");
+    let template = template_warning(tree).filter(|_| spec != old.get("spec"));
+    let schedule = meta::text(meta::section(tree, "spec"), "schedule");
+    // Upstream names the field so.
+    let zone = names_zone(schedule).then(|| {
+        "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see \
+         https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
+            .to_owned()
+    });
+    template.into_iter().chain(zone).collect()
+}
+
+fn template_warning(tree: &Tree) -> Option<String> {
+    let template = meta::section(meta::section(tree, "spec"), "jobTemplate");
+    super::defaults::template_warning("spec.jobTemplate.", meta::section(template, "spec"))
 }
 
 fn check_spec(spec: &Tree, old: &Tree) -> FieldErrors {

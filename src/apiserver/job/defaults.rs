@@ -137,13 +137,18 @@ pub(crate) fn warnings(tree: &Tree) -> Vec<String> {
                 .to_owned(),
         );
     }
-    let pod = meta::section(meta::section(spec, "template"), "spec");
-    if meta::int(pod, "terminationGracePeriodSeconds").is_some_and(|seconds| seconds < 0) {
-        warnings.push(
-            "spec.template.spec.terminationGracePeriodSeconds: must be >= 0; negative values are \
-             invalid and will be treated as 1"
-                .to_owned(),
-        );
-    }
+    warnings.extend(template_warning("", spec));
     warnings
+}
+
+/// A warning about the Pod template of a Job's spec, which stands under `prefix`.
+pub(super) fn template_warning(prefix: &str, spec: &Tree) -> Option<String> {
+    let pod = meta::section(meta::section(spec, "template"), "spec");
+    let seconds = meta::int(pod, "terminationGracePeriodSeconds")?;
+    (seconds < 0).then(|| {
+        format!(
+            "{prefix}spec.template.spec.terminationGracePeriodSeconds: must be >= 0; negative \
+             values are invalid and will be treated as 1"
+        )
+    })
 }

@@ -27,29 +27,46 @@ pub(super) const COLUMNS: &[Column] = &[
         "Time required to complete the job.",
     ),
     AGE,
-    (
-        "Containers",
-        "string",
-        1,
-        "Names of each container in the template.",
-    ),
-    (
-        "Images",
-        "string",
-        1,
-        "Images referenced by each container in the template.",
-    ),
-    (
-        "Selector",
-        "string",
-        1,
-        "A label query over pods that should match the pod count.",
-    ),
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
 ];
+
+/// The columns of [`of_job_spec`], which CronJobs have, too.
+pub(super) const CONTAINERS: Column = (
+    "Containers",
+    "string",
+    1,
+    "Names of each container in the template.",
+);
+pub(super) const IMAGES: Column = (
+    "Images",
+    "string",
+    1,
+    "Images referenced by each container in the template.",
+);
+pub(super) const SELECTOR: Column = (
+    "Selector",
+    "string",
+    1,
+    "A label query over pods that should match the pod count.",
+);
 
 /// Cells of one Job.
 pub(super) fn cells(tree: &Tree, now: Time) -> Vec<Value> {
-    let spec = meta::section(tree, "spec");
+    let mut cells = vec![
+        name(tree),
+        status(tree).into(),
+        completions(tree).into(),
+        run_time(tree, now).into(),
+        age(tree, now),
+    ];
+    cells.extend(of_job_spec(meta::section(tree, "spec")));
+    cells
+}
+
+/// What a Job's spec says of containers, images and selector.
+pub(super) fn of_job_spec(spec: &Tree) -> [Value; 3] {
     let pod = meta::section(meta::section(spec, "template"), "spec");
     let of_containers = |field: &str| -> Value {
         let list: Vec<&str> = meta::items(pod, "containers")
@@ -58,12 +75,7 @@ pub(super) fn cells(tree: &Tree, now: Time) -> Vec<Value> {
             .collect();
         list.join(",").into()
     };
-    vec![
-        name(tree),
-        status(tree).into(),
-        completions(tree).into(),
-        run_time(tree, now).into(),
-        age(tree, now),
+    [
         of_containers("name"),
         of_containers("image"),
         selector(meta::section(spec, "selector")).into(),

@@ -4,7 +4,11 @@
 
 use serde_json::Value;
 
-use super::{AGE, Column, NAME, age, duration, is_true, name, or_none};
+use super::{
+    AGE, Column, NAME, age, duration, is_true,
+    jobs::{CONTAINERS, IMAGES, SELECTOR, of_job_spec},
+    name, or_none,
+};
 use crate::{
     apiserver::{meta, object::Tree},
     model::Time,
@@ -101,6 +105,9 @@ pub(super) const CRON_JOB_COLUMNS: &[Column] = &[
         "When a job was last scheduled.",
     ),
     AGE,
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
 ];
 
 pub(super) fn namespace(tree: &Tree, now: Time) -> Vec<Value> {
@@ -177,14 +184,14 @@ pub(super) fn cron_job(tree: &Tree, now: Time) -> Vec<Value> {
     let spec = meta::section(tree, "spec");
     let status = meta::section(tree, "status");
     let last = meta::text(status, "lastScheduleTime");
-    vec![
+    let mut cells = vec![
         name(tree),
         meta::text(spec, "schedule").into(),
         or_none(meta::text(spec, "timeZone")),
-        if meta::flag(spec, "suspend") {
-            "True"
-        } else {
-            "False"
+        match spec.get("suspend").and_then(Value::as_bool) {
+            Some(true) => "True",
+            Some(false) => "False",
+            None => "<unset>",
         }
         .into(),
         meta::items(status, "active").len().into(),
@@ -194,5 +201,8 @@ pub(super) fn cron_job(tree: &Tree, now: Time) -> Vec<Value> {
             duration::since(last, now).into()
         },
         age(tree, now),
-    ]
+    ];
+    let template = meta::section(meta::section(spec, "jobTemplate"), "spec");
+    cells.extend(of_job_spec(template));
+    cells
 }

@@ -21,26 +21,6 @@ fn cron_job(spec: &Value) -> Value {
     object
 }
 
-fn template(spec: &Value) -> Value {
-    let mut object = cron_job(&json!({}));
-    for (field, value) in spec.as_object().expect("members") {
-        object["spec"]["jobTemplate"]["spec"][field] = value.clone();
-    }
-    object
-}
-
-/// The message of a refusal, behind the name of what is refused.
-fn refused(object: &Value) -> String {
-    let (code, status) = Cluster::new().send("POST", CRON_JOBS, object);
-    assert_eq!(code, 422, "{status}");
-    let message = status["message"].as_str().expect("a message");
-    message
-        .split_once(" is invalid: ")
-        .expect("of that form")
-        .1
-        .to_owned()
-}
-
 #[test]
 fn what_is_not_said_has_its_default() {
     let mut cluster = Cluster::new();
@@ -49,155 +29,193 @@ fn what_is_not_said_has_its_default() {
         CRON_JOBS,
         &cron_job(&json!({"concurrencyPolicy": ""})),
     );
-    let spec = &made["spec"];
-    assert_eq!(spec["concurrencyPolicy"], "Allow");
-    assert_eq!(spec["suspend"], false);
+    let pod = json!({
+        "containers": [{
+            "image": "busybox",
+            "imagePullPolicy": "Always",
+            "name": "c",
+            "resources": {},
+            "terminationMessagePath": "/dev/termination-log",
+            "terminationMessagePolicy": "File",
+        }],
+        "dnsPolicy": "ClusterFirst",
+        "restartPolicy": "Never",
+        "schedulerName": "default-scheduler",
+        "securityContext": {},
+        "terminationGracePeriodSeconds": 30,
+    });
+    // What a Job would have of its own stays unset, and so do deadline and time zone.
+    let mut spec = made["spec"].clone();
+    let job = spec["jobTemplate"]["spec"].take();
+    assert_eq!(job, json!({"template": {"spec": pod}}));
+    spec.as_object_mut()
+        .expect("an object")
+        .remove("jobTemplate");
     assert_eq!(
-        (
-            &spec["successfulJobsHistoryLimit"],
-            &spec["failedJobsHistoryLimit"]
-        ),
-        (&json!(3), &json!(1))
+        spec,
+        json!({
+            "concurrencyPolicy": "Allow",
+            "failedJobsHistoryLimit": 1,
+            "schedule": "0 * * * *",
+            "successfulJobsHistoryLimit": 3,
+            "suspend": false,
+        })
     );
-    let job = &spec["jobTemplate"]["spec"];
-    assert_eq!(
-        job.get("backoffLimit"),
-        None,
-        "a template keeps what is unset"
-    );
-    assert_eq!(job["template"]["spec"]["dnsPolicy"], "ClusterFirst");
     assert_eq!(made["metadata"]["generation"], 1);
 }
 
 #[test]
-fn schedules_and_zones_are_checked_in_upstreams_words() {
-    let zone = |zone: &str, why: &str| {
-        let said = refused(&cron_job(&json!({"timeZone": zone})));
-        assert_eq!(said, why, "{zone}");
-    };
-    let schedule = |text: &str, why: &str| {
-        let said = refused(&cron_job(&json!({"schedule": text})));
-        let want = format!("spec.schedule: Invalid value: {}: {why}", Value::from(text));
-        assert_eq!(said, want, "{text}");
-    };
+fn each_row_of_the_rules_says_what_it_says() {
+    let rows = include_str!("cron_jobs.rows").lines();
+    for line in rows.filter(|line| !line.starts_with('#')) {
+        let mut columns = line.splitn(3, " | ");
+        let mut column = || columns.next().expect("three columns");
+        let (row, change, want) = (column(), column(), column());
+        let change: Value = serde_json::from_str(change).expect("JSON");
+        let object = with(cron_job(&json!({})), &json!({"spec": change}));
+        let (code, answer) = Cluster::new().send("POST", CRON_JOBS, &object);
+        if want == "-" {
+            assert_eq!(code, 201, "{row}: {answer}");
+            continue;
+        }
+        assert_eq!(code, 422, "{row}: {answer}");
+        let said = answer["message"].as_str().expect("a message");
+        let want = format!("CronJob.batch \"c\" is invalid: {want}");
+        assert_eq!(said, want, "{row}");
+    }
+}
+
+/// What is said of a change of a stored CronJob: an error, or warnings. What would be refused on
+/// creation, older servers may have taken.
+fn changed(old: &Value, change: &Value) -> Vec<String> {
+    let mut cluster = Cluster::new();
+    let stored = cluster.ok("POST", CRON_JOBS, &cron_job(&json!({})));
+    let stored = with(stored, &json!({"spec": old}));
+    let tree = stored.as_object().expect("an object");
+    cluster.server.store_put(Kind::CronJob, tree);
+    let change = json!({"spec": change}).to_string();
+    let response = cluster.request("PATCH", &format!("{CRON_JOBS}/c"), MERGE, &change);
+    if response.status == 200 {
+        let headers = response.headers.into_iter();
+        return headers.map(|(_, text)| text).collect();
+    }
+    let answer: Value = serde_json::from_slice(&response.into_bytes()).expect("JSON");
+    let message = answer["message"].as_str().expect("a message");
+    vec![message.replace("CronJob.batch \"c\" is invalid: ", "")]
+}
+
+#[test]
+fn a_zone_in_the_schedule_may_stay_but_not_come() {
+    let zoned = json!({"schedule": "TZ=UTC 0 * * * *"});
+    let warning = "299 - \"cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see \
+                   https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more \
+                   details\"";
+    assert_eq!(changed(&zoned, &json!({"suspend": true})), [warning]);
+    let other = json!({"schedule": "CRON_TZ=UTC 5 * * * *"});
+    assert_eq!(changed(&zoned, &other), [warning]);
+    assert!(changed(&zoned, &json!({"schedule": "5 * * * *"})).is_empty());
+    assert!(changed(&json!({}), &json!({"suspend": true})).is_empty());
     assert_eq!(
-        refused(&cron_job(&json!({"schedule": ""}))),
-        "spec.schedule: Required value"
+        changed(&json!({}), &zoned),
+        [
+            r#"spec.schedule: Invalid value: "TZ=UTC 0 * * * *": cannot use TZ or CRON_TZ in schedule, use timeZone field instead"#
+        ]
     );
-    schedule("foo", "expected exactly 5 fields, found 1: [foo]");
-    schedule("60 * * * *", "end of range (60) above maximum (59): 60");
-    schedule(
-        "@every 1d",
-        r#"failed to parse duration @every 1d: time: unknown unit "d" in duration "1d""#,
+    assert_eq!(
+        changed(&zoned, &json!({"timeZone": "UTC"})),
+        [
+            r#"spec.schedule: Invalid value: "TZ=UTC 0 * * * *": cannot use both timeZone field and TZ or CRON_TZ in schedule"#
+        ]
     );
-    schedule(
-        "TZ=UTC 0 * * * *",
-        "cannot use TZ or CRON_TZ in schedule, use timeZone field instead",
+}
+
+#[test]
+fn a_time_zone_that_is_known_no_more_may_stay_but_not_come() {
+    let gone = json!({"timeZone": "Mars/Base"});
+    assert!(changed(&gone, &json!({"suspend": true})).is_empty());
+    assert!(changed(&gone, &json!({"timeZone": null})).is_empty());
+    assert_eq!(
+        changed(&gone, &json!({"timeZone": "Mars/Camp"})),
+        [r#"spec.timeZone: Invalid value: "Mars/Camp": unknown time zone Mars/Camp"#]
     );
-    let both = refused(&cron_job(&json!({"schedule": "TZ=Foo 0 * * * *"})));
-    assert!(
-        both.contains("provided bad location Foo: unknown time zone Foo, spec.schedule: "),
-        "{both}"
-    );
-    let both = refused(&cron_job(&json!({"schedule": "TZ=UTC"})));
-    assert!(
-        both.contains("slice bounds out of range [:-1], spec.schedule: "),
-        "{both}"
-    );
-    zone(
-        "",
-        r#"spec.timeZone: Invalid value: "": timeZone must be nil or non-empty string"#,
-    );
-    let local =
-        "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
-    zone(
-        "Local",
-        &format!(r#"spec.timeZone: Invalid value: "Local": {local}"#),
-    );
-    zone(
-        "local",
-        &format!(
-            r#"[spec.timeZone: Invalid value: "local": {local}, spec.timeZone: Invalid value: "local": unknown time zone local]"#
+}
+
+#[test]
+fn a_change_is_checked_as_a_new_one_is() {
+    let changes = [
+        (
+            json!({"jobTemplate": {"spec": {"selector": {"matchLabels": {"a": "b"}}}}}),
+            r#"spec.jobTemplate.spec.selector: Invalid value: {"matchLabels":{"a":"b"}}: `selector` will be auto-generated"#,
         ),
-    );
-    for bad in [
-        "europe/london",
-        "UTC/",
-        "-x",
-        "../etc/x",
-        "A//B",
-        "Mars/Base",
-    ] {
-        zone(
-            bad,
-            &format!(r#"spec.timeZone: Invalid value: "{bad}": unknown time zone {bad}"#),
-        );
-    }
-}
-
-#[test]
-fn numbers_policies_names_and_templates_are_checked() {
-    let said = |spec: Value| refused(&cron_job(&spec));
-    let negative = "Invalid value: -1: must be greater than or equal to 0";
-    assert_eq!(
-        said(json!({"startingDeadlineSeconds": -1})),
-        format!("spec.startingDeadlineSeconds: {negative}")
-    );
-    assert_eq!(
-        said(json!({"successfulJobsHistoryLimit": -1})),
-        format!("spec.successfulJobsHistoryLimit: {negative}")
-    );
-    assert_eq!(
-        said(json!({"failedJobsHistoryLimit": -1})),
-        format!("spec.failedJobsHistoryLimit: {negative}")
-    );
-    let policy = r#"spec.concurrencyPolicy: Unsupported value: "Foo": supported values: "Allow", "Forbid", "Replace""#;
-    assert_eq!(said(json!({"concurrencyPolicy": "Foo"})), policy);
-    let selector = refused(&template(&json!({"selector": {"matchLabels": {"a": "b"}}})));
-    assert_eq!(
-        selector,
-        r#"spec.jobTemplate.spec.selector: Invalid value: {"matchLabels":{"a":"b"}}: `selector` will be auto-generated"#
-    );
-    let manual = refused(&template(&json!({"manualSelector": true})));
-    assert_eq!(
-        manual,
-        r#"spec.jobTemplate.spec.manualSelector: Unsupported value: true: supported values: "nil", "false""#
-    );
-    let restart = refused(&template(
-        &json!({"template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}),
-    ));
-    assert_eq!(
-        restart,
-        r#"spec.jobTemplate.spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never""#
-    );
-    let indexed = refused(&template(&json!({"completionMode": "Indexed"})));
-    assert_eq!(
-        indexed,
-        "spec.jobTemplate.spec.completions: Required value: when completion mode is Indexed"
-    );
-    let mut long = cron_job(&json!({}));
-    long["metadata"]["name"] = "n".repeat(53).into();
-    assert!(refused(&long).ends_with("must be no more than 52 characters"));
-}
-
-#[test]
-fn what_is_odd_but_taken_is_taken() {
-    let odd = [
-        json!({"schedule": ", * * * *"}),
-        json!({"schedule": "*-5 * * * ?"}),
-        json!({"schedule": "59 23 31 2 *"}),
-        json!({"schedule": "@every -1h"}),
-        json!({"startingDeadlineSeconds": 0}),
-        json!({"timeZone": "Etc/GMT+5"}),
+        (
+            json!({"jobTemplate": {"spec": {"manualSelector": true}}}),
+            r#"spec.jobTemplate.spec.manualSelector: Unsupported value: true: supported values: "nil", "false""#,
+        ),
+        (
+            json!({"schedule": "foo"}),
+            r#"spec.schedule: Invalid value: "foo": expected exactly 5 fields, found 1: [foo]"#,
+        ),
+        (
+            json!({"startingDeadlineSeconds": -1}),
+            "spec.startingDeadlineSeconds: Invalid value: -1: must be greater than or equal to 0",
+        ),
+        (
+            json!({"concurrencyPolicy": "Foo"}),
+            r#"spec.concurrencyPolicy: Unsupported value: "Foo": supported values: "Allow", "Forbid", "Replace""#,
+        ),
+        (
+            json!({"failedJobsHistoryLimit": -1}),
+            "spec.failedJobsHistoryLimit: Invalid value: -1: must be greater than or equal to 0",
+        ),
     ];
-    for spec in odd {
-        Cluster::new().ok("POST", CRON_JOBS, &cron_job(&spec));
+    for (change, want) in changes {
+        assert_eq!(changed(&json!({}), &change), [want]);
     }
-    Cluster::new().ok(
-        "POST",
-        CRON_JOBS,
-        &template(&json!({"manualSelector": false})),
+}
+
+#[test]
+fn names_leave_room_for_the_minute_and_dots_are_warned_of() {
+    let named = |name: &str| {
+        let object = with(cron_job(&json!({})), &json!({"metadata": {"name": name}}));
+        let text = object.to_string();
+        Cluster::new().request("POST", CRON_JOBS, "application/json", &text)
+    };
+    assert_eq!(named(&"n".repeat(52)).status, 201);
+    let long = "n".repeat(53);
+    let refusal = named(&long);
+    assert_eq!(refusal.status, 422);
+    let answer: Value = serde_json::from_slice(&refusal.into_bytes()).expect("JSON");
+    assert_eq!(
+        answer["message"],
+        format!(
+            "CronJob.batch \"{long}\" is invalid: metadata.name: Invalid value: \"{long}\": must be \
+             no more than 52 characters"
+        )
     );
+    let dotted = named("a.b");
+    assert_eq!(dotted.status, 201);
+    let warning = "299 - \"metadata.name: this is used in Pod names and hostnames, which can result in \
+                   surprising behavior; a DNS label is recommended: [must not contain dots]\"";
+    assert_eq!(dotted.headers, [("Warning", warning.to_owned())]);
+}
+
+#[test]
+fn what_is_odd_of_the_pod_template_is_warned_of() {
+    let grace = |seconds: i32| {
+        let pod = json!({"spec": {"terminationGracePeriodSeconds": seconds}});
+        json!({"jobTemplate": {"spec": {"template": pod}}})
+    };
+    let warning = "299 - \"spec.jobTemplate.spec.template.spec.terminationGracePeriodSeconds: must be \
+                   >= 0; negative values are invalid and will be treated as 1\"";
+    let object = with(cron_job(&json!({})), &json!({"spec": grace(-1)})).to_string();
+    let made = Cluster::new().request("POST", CRON_JOBS, "application/json", &object);
+    assert_eq!(made.headers, [("Warning", warning.to_owned())]);
+    assert_eq!(changed(&json!({}), &grace(-1)), [warning]);
+    assert!(
+        changed(&grace(-1), &json!({})).is_empty(),
+        "nothing changed"
+    );
+    assert!(changed(&grace(-1), &grace(1)).is_empty());
 }
 
 #[test]
@@ -229,4 +247,163 @@ fn status_and_spec_are_written_apart() {
         &json!({"spec": {"schedule": "TZ=UTC 0 * * * *"}}),
     );
     assert_eq!(code, 422, "{error}");
+}
+#[test]
+fn null_is_as_unset() {
+    let mut cluster = Cluster::new();
+    let limits = json!({"successfulJobsHistoryLimit": null, "failedJobsHistoryLimit": null});
+    let made = cluster.ok("POST", CRON_JOBS, &cron_job(&limits));
+    let are_default = |object: &Value| {
+        let spec = &object["spec"];
+        assert_eq!(spec["successfulJobsHistoryLimit"], 3);
+        assert_eq!(spec["failedJobsHistoryLimit"], 1);
+    };
+    are_default(&made);
+    let path = format!("{CRON_JOBS}/c");
+    let limits = |ok: u32, bad: u32| json!({"spec": {"successfulJobsHistoryLimit": ok, "failedJobsHistoryLimit": bad}});
+    cluster.ok("PATCH", &path, &limits(7, 8));
+    let unset =
+        json!({"spec": {"successfulJobsHistoryLimit": null, "failedJobsHistoryLimit": null}});
+    are_default(&cluster.ok("PATCH", &path, &unset));
+}
+
+#[test]
+fn every_field_of_spec_and_status_is_kept() {
+    let mut cluster = Cluster::new();
+    let spec = json!({
+        "timeZone": "UTC",
+        "startingDeadlineSeconds": 9_000_000_000_i64,
+        "concurrencyPolicy": "Replace",
+        "suspend": true,
+        "successfulJobsHistoryLimit": 4,
+        "failedJobsHistoryLimit": 5,
+    });
+    let made = cluster.ok("POST", CRON_JOBS, &cron_job(&spec));
+    for (field, value) in spec.as_object().expect("members") {
+        assert_eq!(made["spec"][field], *value);
+    }
+    let reference = json!({
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "namespace": "default",
+        "name": "c-1",
+        "uid": "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9",
+        "resourceVersion": "7",
+    });
+    let status = json!({
+        "active": [reference],
+        "lastScheduleTime": "2020-01-01T00:00:00Z",
+        "lastSuccessfulTime": "2020-01-01T00:00:05Z",
+    });
+    let path = format!("{CRON_JOBS}/c/status");
+    let patched = cluster.ok("PATCH", &path, &json!({"status": status}));
+    assert_eq!(patched["status"], status);
+    // The list is one value: it is not merged.
+    let empty = json!({"status": {"active": []}});
+    let (code, patched) = cluster.typed("PATCH", &path, STRATEGIC, &empty);
+    assert_eq!(code, 200, "{patched}");
+    let active = patched["status"]["active"].as_array();
+    assert!(active.is_none_or(Vec::is_empty), "{patched}");
+    // The status is taken as it comes, with labels and annotations.
+    let odd = json!({
+        "metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}},
+        "status": {"lastScheduleTime": "2999-01-01T00:00:00Z", "lastSuccessfulTime": null},
+    });
+    let patched = cluster.ok("PATCH", &path, &odd);
+    assert_eq!(patched["metadata"]["labels"], json!({"a": "b"}));
+    assert_eq!(patched["metadata"]["annotations"], json!({"c": "d"}));
+    assert_eq!(patched["metadata"]["generation"], 1);
+}
+
+#[test]
+fn there_is_one_version_and_a_short_name() {
+    let mut cluster = Cluster::new();
+    let beta = CRON_JOBS.replace("v1", "v1beta1");
+    let answer = cluster.request("GET", &beta, "", "");
+    assert_eq!(answer.status, 404);
+    let list = cluster.get("/apis/batch/v1");
+    let all = list["resources"].as_array().expect("resources");
+    let found = |name: &str| {
+        let found = all.iter().find(|resource| resource["name"] == name);
+        found.unwrap_or_else(|| panic!("{name}: {list}"))
+    };
+    let resource = found("cronjobs");
+    assert_eq!(resource["shortNames"], json!(["cj"]));
+    assert_eq!(resource["categories"], json!(["all"]));
+    assert_eq!(
+        found("cronjobs/status")["verbs"],
+        json!(["get", "patch", "update"])
+    );
+}
+
+#[test]
+fn fields_to_select_by_are_name_and_namespace() {
+    let mut cluster = Cluster::new();
+    for name in ["a", "b"] {
+        let object = with(cron_job(&json!({})), &json!({"metadata": {"name": name}}));
+        cluster.ok("POST", CRON_JOBS, &object);
+    }
+    let by = |cluster: &mut Cluster, field: &str| {
+        cluster.send(
+            "GET",
+            &format!("{CRON_JOBS}?fieldSelector={field}"),
+            &Value::Null,
+        )
+    };
+    let (_, list) = by(&mut cluster, "metadata.name%3Db");
+    assert_eq!(list["items"].as_array().map(Vec::len), Some(1), "{list}");
+    let (code, answer) = by(&mut cluster, "spec.suspend%3Dtrue");
+    assert_eq!(code, 400);
+    assert_eq!(
+        answer["message"],
+        r#""spec.suspend" is not a known field selector: only "metadata.name", "metadata.namespace""#
+    );
+}
+
+#[test]
+fn all_verbs_do_what_they_say() {
+    let mut cluster = Cluster::new();
+    let object = with(
+        cron_job(&json!({})),
+        &json!({"metadata": {"labels": {"of": "walk"}}}),
+    );
+    let made = cluster.ok("POST", CRON_JOBS, &object);
+    let path = format!("{CRON_JOBS}/c");
+    assert_eq!(cluster.get(&path), made);
+    let list = cluster.get("/apis/batch/v1/cronjobs?labelSelector=of%3Dwalk");
+    assert_eq!(list["items"][0]["metadata"]["uid"], made["metadata"]["uid"]);
+    let patched = cluster.ok(
+        "PATCH",
+        &path,
+        &json!({"metadata": {"annotations": {"patched": "true"}}}),
+    );
+    assert_eq!(patched["metadata"]["annotations"]["patched"], "true");
+    let replaced = with(patched, &json!({"spec": {"suspend": true}}));
+    let replaced = cluster.ok("PUT", &path, &replaced);
+    assert_eq!(replaced["spec"]["suspend"], true);
+    let status = format!("{path}/status");
+    let time = json!({"status": {"lastScheduleTime": "2020-01-01T00:00:00Z"}});
+    let patched = cluster.ok("PATCH", &status, &time);
+    let put = with(
+        patched,
+        &json!({"status": {"lastSuccessfulTime": "2020-01-01T00:00:09Z"}}),
+    );
+    let put = cluster.ok("PUT", &status, &put);
+    assert_eq!(put["status"]["lastSuccessfulTime"], "2020-01-01T00:00:09Z");
+    assert_eq!(cluster.get(&status)["status"], put["status"]);
+    let answer = cluster.ok("DELETE", &path, &Value::Null);
+    assert_eq!(answer["status"], "Success");
+    assert_eq!(cluster.send("GET", &path, &Value::Null).0, 404);
+    cluster.ok("POST", CRON_JOBS, &object);
+    cluster.ok(
+        "DELETE",
+        &format!("{CRON_JOBS}?labelSelector=of%3Dwalk"),
+        &Value::Null,
+    );
+    assert_eq!(cluster.get(CRON_JOBS)["items"], json!([]));
+    let history = cluster.history(Kind::CronJob);
+    let changes = ["Modified c"; 4];
+    assert_eq!(history[0], "Added c");
+    assert_eq!(history[1..5], changes);
+    assert_eq!(history[5..], ["Deleted c", "Added c", "Deleted c"]);
 }

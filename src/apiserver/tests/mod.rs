@@ -3,10 +3,12 @@
 mod cron_jobs;
 mod deletion;
 mod gang;
+mod garbage;
 mod jobs;
 mod pods;
 mod reads;
 mod status;
+mod tables;
 
 use serde_json::{Value, json};
 
@@ -73,6 +75,34 @@ impl Cluster {
 
     fn get(&mut self, path: &str) -> Value {
         self.send("GET", path, &Value::Null).1
+    }
+
+    /// What `kubectl get` is told: columns with their priorities, and the cells of each row.
+    fn table(&mut self, path: &str) -> (Vec<String>, Vec<String>) {
+        let request = Request {
+            method: "GET",
+            path,
+            query: "",
+            accept: "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
+            content_type: "",
+            body: b"",
+        };
+        let Reply::Complete(response) = self.server.handle(request, self.now) else {
+            panic!("a list is complete")
+        };
+        let table: Value = serde_json::from_slice(&response.into_bytes()).unwrap();
+        let column = |column: &Value| {
+            let (name, kind) = (column["name"].as_str(), column["type"].as_str());
+            let priority = &column["priority"];
+            format!("{} {} {priority}", name.unwrap(), kind.unwrap())
+        };
+        let columns = table["columnDefinitions"].as_array().unwrap();
+        let rows = table["rows"].as_array().unwrap();
+        let cells = |row: &Value| row["cells"].to_string();
+        (
+            columns.iter().map(column).collect(),
+            rows.iter().map(cells).collect(),
+        )
     }
 
     /// Sends a write that must succeed.

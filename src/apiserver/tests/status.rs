@@ -175,6 +175,20 @@ fn transitions() {
         &json!({}),
         Some("cannot disable the terminal FailureTarget=True condition"),
     );
+    let time = json!({"startTime": T1, "completionTime": T1});
+    let complete = json!({"conditions": conditions(&["SuccessCriteriaMet", "Complete"])});
+    check(
+        &plain,
+        &with(complete, &time),
+        &json!({"startTime": T1}),
+        Some("cannot disable the terminal Complete=True condition"),
+    );
+    check(
+        &plain,
+        &json!({"conditions": conditions(&["FailureTarget", "Failed"]), "startTime": T1}),
+        &json!({"startTime": T1}),
+        Some("cannot disable the terminal Failed=True condition"),
+    );
     check(
         &plain,
         &json!({"conditions": conditions(&["SuccessCriteriaMet"])}),

@@ -8,9 +8,6 @@
 
 use crate::model::{ConditionKind, Job, Time};
 
-#[cfg(test)]
-mod tests;
-
 /// What to do next about a Job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a step that is dropped leaves a Job behind for ever"]

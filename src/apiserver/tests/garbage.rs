@@ -1,0 +1,460 @@
+//! What becomes of dependents, row by row of the rules of garbage collection.
+
+use super::*;
+
+const CRON_JOBS: &str = "/apis/batch/v1/namespaces/default/cronjobs";
+
+/// A reference to an owner.
+fn reference(owner: &Value, kind: &str, blocks: bool) -> Value {
+    let metadata = &owner["metadata"];
+    json!({
+        "apiVersion": "batch/v1",
+        "kind": kind,
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "blockOwnerDeletion": blocks,
+    })
+}
+
+fn owned(object: Value, owners: &[Value]) -> Value {
+    with(object, &json!({"metadata": {"ownerReferences": owners}}))
+}
+
+fn held(object: Value, finalizers: &[&str]) -> Value {
+    with(object, &json!({"metadata": {"finalizers": finalizers}}))
+}
+
+/// A Pod on a node: it goes only when its kubelet says so.
+fn running(name: &str) -> Value {
+    with(pod(name), &json!({"spec": {"nodeName": "n1"}}))
+}
+
+fn cron_job() -> Value {
+    json!({
+        "metadata": {"name": "c"},
+        "spec": {"schedule": "0 * * * *", "jobTemplate": {"spec": job("t")["spec"]}},
+    })
+}
+
+impl Cluster {
+    fn delete(&mut self, path: &str, propagation: &str) -> Value {
+        let options = json!({"propagationPolicy": propagation});
+        let answer = self.ok("DELETE", path, &options);
+        self.collect();
+        answer
+    }
+
+    /// What the kubelet does about a Pod that is to go.
+    fn stopped(&mut self, name: &str) {
+        self.ok(
+            "DELETE",
+            &format!("{PODS}/{name}?gracePeriodSeconds=0"),
+            &Value::Null,
+        );
+        self.collect();
+    }
+
+    fn is_there(&mut self, path: &str) -> bool {
+        self.request("GET", path, "", "").status == 200
+    }
+
+    fn is_going(&mut self, path: &str) -> bool {
+        self.get(path)["metadata"]["deletionTimestamp"].is_string()
+    }
+}
+
+#[test]
+fn a_chain_goes_from_its_end() {
+    let mut cluster = Cluster::new();
+    let cron_job = cluster.ok("POST", CRON_JOBS, &cron_job());
+    let owner = reference(&cron_job, "CronJob", true);
+    let made = cluster.ok("POST", JOBS, &owned(job("j"), &[owner]));
+    let owner = reference(&made, "Job", true);
+    cluster.ok("POST", PODS, &owned(running("p"), &[owner]));
+    let answer = cluster.delete(&format!("{CRON_JOBS}/c"), "Foreground");
+    let waits = json!(["foregroundDeletion"]);
+    assert_eq!(answer["metadata"]["finalizers"], waits);
+    assert_eq!(answer["metadata"]["deletionGracePeriodSeconds"], 0);
+    assert_eq!(answer["metadata"]["generation"], 2);
+    // The Job has dependents of its own: it waits for them.
+    let waiting = cluster.get(&format!("{JOBS}/j"));
+    assert_eq!(waiting["metadata"]["finalizers"], waits);
+    assert!(cluster.is_going(&format!("{PODS}/p")));
+    // Still readable, and may be changed.
+    let suspend = json!({"spec": {"suspend": true}});
+    cluster.ok("PATCH", &format!("{CRON_JOBS}/c"), &suspend);
+    let more = json!({"metadata": {"finalizers": ["foregroundDeletion", "x.y/z"]}});
+    let (code, answer) = cluster.send("PATCH", &format!("{CRON_JOBS}/c"), &more);
+    assert_eq!(code, 422, "{answer}");
+    cluster.stopped("p");
+    assert!(!cluster.is_there(&format!("{JOBS}/j")));
+    assert!(!cluster.is_there(&format!("{CRON_JOBS}/c")));
+}
+
+#[test]
+fn a_pod_counts_until_it_is_really_gone() {
+    let mut cluster = Cluster::new();
+    let owner = cluster.ok("POST", JOBS, &job("j"));
+    let reference = reference(&owner, "Job", true);
+    let pod = held(
+        owned(running("p"), &[reference]),
+        &["batch.kubernetes.io/job-tracking"],
+    );
+    cluster.ok("POST", PODS, &pod);
+    let path = format!("{JOBS}/j");
+    cluster.delete(&path, "Foreground");
+    cluster.stopped("p");
+    assert!(cluster.is_there(&path), "the finalizer holds both");
+    cluster.ok(
+        "PATCH",
+        &format!("{PODS}/p"),
+        &json!({"metadata": {"finalizers": null}}),
+    );
+    cluster.collect();
+    assert!(!cluster.is_there(&path));
+}
+
+#[test]
+fn who_does_not_block_is_deleted_and_not_waited_for() {
+    let mut cluster = Cluster::new();
+    let owner = cluster.ok("POST", JOBS, &job("j"));
+    let pod = owned(running("p"), &[reference(&owner, "Job", false)]);
+    cluster.ok("POST", PODS, &pod);
+    cluster.delete(&format!("{JOBS}/j"), "Foreground");
+    assert!(!cluster.is_there(&format!("{JOBS}/j")));
+    assert!(cluster.is_going(&format!("{PODS}/p")));
+}
+
+#[test]
+fn an_owner_on_its_way_out_is_no_reason_to_stay() {
+    let mut cluster = Cluster::new();
+    let going = cluster.ok("POST", JOBS, &job("going"));
+    let stays = cluster.ok("POST", JOBS, &job("stays"));
+    let lost = json!({"metadata": {"name": "lost", "uid": "lost"}});
+    let owners = [&going, &stays, &lost].map(|owner| reference(owner, "Job", true));
+    cluster.ok("POST", PODS, &owned(running("p"), &owners));
+    cluster.collect();
+    cluster.delete(&format!("{JOBS}/going"), "Foreground");
+    let pod = cluster.get(&format!("{PODS}/p"));
+    let left = &pod["metadata"]["ownerReferences"];
+    assert_eq!(left[0]["name"], "stays");
+    assert_eq!(left.as_array().map(Vec::len), Some(1));
+    assert!(!cluster.is_there(&format!("{JOBS}/going")));
+    assert!(!cluster.is_going(&format!("{PODS}/p")));
+}
+
+#[test]
+fn finalizers_of_a_dependent_say_how_it_goes() {
+    let mut cluster = Cluster::new();
+    let owner = cluster.ok("POST", CRON_JOBS, &cron_job());
+    let owner = reference(&owner, "CronJob", true);
+    for (name, finalizers) in [
+        ("orphaning", &["orphan"][..]),
+        ("waiting", &["foregroundDeletion"]),
+        ("plain", &[]),
+    ] {
+        let object = owned(job(name), std::slice::from_ref(&owner));
+        let made = cluster.ok("POST", JOBS, &held(object, finalizers));
+        let pod = owned(
+            running(&format!("of-{name}")),
+            &[reference(&made, "Job", true)],
+        );
+        cluster.ok("POST", PODS, &pod);
+    }
+    cluster.delete(&format!("{CRON_JOBS}/c"), "Background");
+    let pods = |cluster: &mut Cluster, name: &str| cluster.get(&format!("{PODS}/of-{name}"));
+    let free = pods(&mut cluster, "orphaning");
+    assert!(free["metadata"].get("ownerReferences").is_none());
+    assert!(free["metadata"].get("deletionTimestamp").is_none());
+    assert!(!cluster.is_there(&format!("{JOBS}/orphaning")));
+    assert!(cluster.is_there(&format!("{JOBS}/waiting")));
+    assert!(!cluster.is_there(&format!("{JOBS}/plain")));
+    for name in ["waiting", "plain"] {
+        let going = pods(&mut cluster, name);
+        assert!(going["metadata"]["deletionTimestamp"].is_string(), "{name}");
+        assert_eq!(going["metadata"]["deletionGracePeriodSeconds"], 30);
+        assert!(going["metadata"]["ownerReferences"].is_array());
+    }
+}
+
+#[test]
+fn what_goes_already_is_left_alone() {
+    let mut cluster = Cluster::new();
+    let owner = cluster.ok("POST", JOBS, &job("j"));
+    let pod = owned(running("p"), &[reference(&owner, "Job", true)]);
+    cluster.ok("POST", PODS, &pod);
+    cluster.ok("POST", PODS, &running("nobodys"));
+    cluster.ok(
+        "DELETE",
+        &format!("{PODS}/p?gracePeriodSeconds=60"),
+        &Value::Null,
+    );
+    cluster.delete(&format!("{JOBS}/j"), "Background");
+    let pod = cluster.get(&format!("{PODS}/p"));
+    assert_eq!(pod["metadata"]["deletionGracePeriodSeconds"], 60);
+    let history = cluster.history(Kind::Pod);
+    assert_eq!(history, ["Added p", "Added nobodys", "Modified p"]);
+}
+
+#[test]
+fn owners_are_known_by_uid_and_reach() {
+    let mut cluster = Cluster::new();
+    let before = cluster.ok("POST", JOBS, &job("j"));
+    cluster.delete(&format!("{JOBS}/j"), "Background");
+    let now = cluster.ok("POST", JOBS, &job("j"));
+    cluster.ok(
+        "POST",
+        "/api/v1/namespaces",
+        &json!({"metadata": {"name": "far"}}),
+    );
+    let far = cluster.ok("POST", "/apis/batch/v1/namespaces/far/jobs", &job("far"));
+    for (name, owner) in [("old", &before), ("new", &now), ("far", &far)] {
+        let pod = owned(running(name), &[reference(owner, "Job", true)]);
+        cluster.ok("POST", PODS, &pod);
+    }
+    cluster.collect();
+    assert!(
+        cluster.is_going(&format!("{PODS}/old")),
+        "of another Job of the name"
+    );
+    assert!(!cluster.is_going(&format!("{PODS}/new")));
+    assert!(
+        cluster.is_going(&format!("{PODS}/far")),
+        "of another namespace"
+    );
+}
+
+#[test]
+fn references_are_whole_and_one_controls() {
+    let mut cluster = Cluster::new();
+    let owner = cluster.ok("POST", JOBS, &job("j"));
+    let mut whole = reference(&owner, "Job", true);
+    for field in ["apiVersion", "kind", "name", "uid"] {
+        let mut part = whole.clone();
+        part[field] = "".into();
+        let (code, answer) = cluster.send("POST", PODS, &owned(pod("p"), &[part]));
+        assert_eq!(code, 422, "{field}: {answer}");
+    }
+    whole["controller"] = true.into();
+    let mut second = whole.clone();
+    second["uid"] = "another".into();
+    let (code, answer) = cluster.send("POST", PODS, &owned(pod("p"), &[whole, second]));
+    assert_eq!(code, 422);
+    let message = answer["message"].as_str().expect("a message");
+    let want = "Only one reference can have Controller set to true. Found \"true\" in references for \
+                Job/j and Job/j";
+    assert!(message.contains(want), "{message}");
+}
+
+#[test]
+fn what_is_asked_for_goes_before_what_is_there() {
+    let mut cluster = Cluster::new();
+    let path = format!("{JOBS}/j");
+    let finalizers = |answer: &Value| answer["metadata"]["finalizers"].clone();
+    // The finalizer of the object stands for how it is to go, unless something else is asked for.
+    cluster.ok(
+        "POST",
+        JOBS,
+        &held(job("j"), &["foregroundDeletion", "x.y/z"]),
+    );
+    let answer = cluster.ok("DELETE", &path, &Value::Null);
+    assert_eq!(finalizers(&answer), json!(["foregroundDeletion", "x.y/z"]));
+    let answer = cluster.ok("DELETE", &path, &json!({"orphanDependents": true}));
+    assert_eq!(finalizers(&answer), json!(["x.y/z", "orphan"]));
+    let answer = cluster.ok("DELETE", &path, &json!({"orphanDependents": false}));
+    assert_eq!(finalizers(&answer), json!(["x.y/z"]));
+}
+
+#[test]
+fn nobody_goes_two_ways() {
+    let mut cluster = Cluster::new();
+    let both = held(job("j"), &["orphan", "foregroundDeletion"]);
+    let (code, answer) = cluster.send("POST", JOBS, &both);
+    assert_eq!(code, 422);
+    let message = answer["message"].as_str().expect("a message");
+    let want = "finalizer orphan and foregroundDeletion cannot be both set";
+    assert!(message.contains(want), "{message}");
+    cluster.ok("POST", JOBS, &job("j"));
+    let mut refused = |options: Value, want: &str| {
+        let (code, answer) = cluster.send("DELETE", &format!("{JOBS}/j"), &options);
+        assert_eq!(code, 422);
+        assert_eq!(
+            answer["message"],
+            format!("DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: {want}")
+        );
+    };
+    refused(
+        json!({"propagationPolicy": "Background", "orphanDependents": false}),
+        "Invalid value: \"Background\": orphanDependents and deletionPropagation cannot be both set",
+    );
+    refused(
+        json!({"propagationPolicy": "Foo"}),
+        "Unsupported value: \"Foo\": supported values: \"Foreground\", \"Background\", \"Orphan\", \
+         \"nil\"",
+    );
+}
+
+#[test]
+fn a_pod_may_wait_for_the_collector() {
+    let mut cluster = Cluster::new();
+    cluster.ok("POST", PODS, &running("p"));
+    let path = format!("{PODS}/p");
+    let answer = cluster.ok("DELETE", &path, &json!({"propagationPolicy": "Foreground"}));
+    assert_eq!(
+        answer["metadata"]["finalizers"],
+        json!(["foregroundDeletion"])
+    );
+    let at_once = format!("{path}?gracePeriodSeconds=0");
+    cluster.ok(
+        "DELETE",
+        &at_once,
+        &json!({"propagationPolicy": "Foreground"}),
+    );
+    assert!(cluster.is_there(&path), "the collector has not looked yet");
+    cluster.collect();
+    assert!(!cluster.is_there(&path));
+}
+
+#[test]
+fn jobs_leave_their_pods_by_default_and_say_so() {
+    const WARNING: &str = "299 - \"child pods are preserved by default when jobs are deleted; set \
+                           propagationPolicy=Background to remove them or set \
+                           propagationPolicy=Orphan to suppress this warning\"";
+    let mut cluster = Cluster::new();
+    let made = cluster.ok("POST", JOBS, &job("j"));
+    let pod = held(
+        owned(running("p"), &[reference(&made, "Job", true)]),
+        &["batch.kubernetes.io/job-tracking"],
+    );
+    cluster.ok("POST", PODS, &pod);
+    let mut warned = |path: &str, options: &Value, code: u16| {
+        let answer = cluster.request("DELETE", path, "application/json", &options.to_string());
+        assert_eq!(answer.status, code, "{options}");
+        answer.headers.contains(&("Warning", WARNING.to_owned()))
+    };
+    let path = format!("{JOBS}/j");
+    let other = json!({"preconditions": {"uid": "other"}});
+    assert!(warned(&path, &other, 409), "also where nothing is deleted");
+    assert!(warned(
+        &format!("{JOBS}?labelSelector=a%3Db"),
+        &json!({}),
+        200
+    ));
+    let asked = json!({"propagationPolicy": "Orphan", "dryRun": ["All"]});
+    assert!(!warned(&path, &asked, 200));
+    assert!(warned(&path, &json!({}), 200));
+    cluster.collect();
+    // Without owner, but with its finalizer: that is the Job controller's to take off.
+    let pod = cluster.get(&format!("{PODS}/p"));
+    assert!(pod["metadata"].get("ownerReferences").is_none());
+    assert_eq!(
+        pod["metadata"]["finalizers"],
+        json!(["batch.kubernetes.io/job-tracking"])
+    );
+    assert!(!cluster.is_there(&path));
+}
+
+#[test]
+fn cron_jobs_and_pods_take_theirs_along_by_default() {
+    let mut cluster = Cluster::new();
+    let made = cluster.ok("POST", CRON_JOBS, &cron_job());
+    let owner = reference(&made, "CronJob", true);
+    let made = cluster.ok("POST", JOBS, &owned(job("j"), &[owner]));
+    let owner = reference(&made, "Job", true);
+    cluster.ok("POST", PODS, &owned(running("p"), &[owner]));
+    let answer = cluster.ok("DELETE", &format!("{CRON_JOBS}/c"), &Value::Null);
+    assert_eq!(answer["status"], "Success");
+    assert_eq!(cluster.history(Kind::CronJob), ["Added c", "Deleted c"]);
+    cluster.collect();
+    assert_eq!(cluster.history(Kind::Job), ["Added j", "Deleted j"]);
+    assert_eq!(cluster.history(Kind::Pod), ["Added p", "Modified p"]);
+}
+
+#[test]
+fn what_comes_late_is_looked_at_too() {
+    let mut cluster = Cluster::new();
+    let owner = cluster.ok("POST", JOBS, &job("j"));
+    let first = owned(running("first"), &[reference(&owner, "Job", true)]);
+    cluster.ok("POST", PODS, &first);
+    cluster.delete(&format!("{JOBS}/j"), "Foreground");
+    let late = owned(running("late"), &[reference(&owner, "Job", true)]);
+    cluster.ok("POST", PODS, &late);
+    cluster.collect();
+    assert!(cluster.is_going(&format!("{PODS}/late")));
+    cluster.stopped("first");
+    assert!(cluster.is_there(&format!("{JOBS}/j")), "it waits for both");
+    cluster.stopped("late");
+    assert!(!cluster.is_there(&format!("{JOBS}/j")));
+}
+
+#[test]
+fn an_owner_that_is_given_later_must_be_there() {
+    let mut cluster = Cluster::new();
+    for name in ["lost", "found", "kept"] {
+        cluster.ok("POST", PODS, &running(name));
+    }
+    let owner = reference(&cluster.ok("POST", JOBS, &job("j")), "Job", true);
+    let mut nobody = owner.clone();
+    nobody["uid"] = "nobody".into();
+    for (name, owners) in [
+        ("lost", json!([nobody])),
+        ("found", json!([owner])),
+        ("kept", json!([nobody, owner])),
+    ] {
+        let patch = json!({"metadata": {"ownerReferences": owners}});
+        cluster.ok("PATCH", &format!("{PODS}/{name}"), &patch);
+    }
+    cluster.collect();
+    assert!(cluster.is_going(&format!("{PODS}/lost")));
+    for name in ["found", "kept"] {
+        let pod = cluster.get(&format!("{PODS}/{name}"));
+        assert_eq!(pod["metadata"]["ownerReferences"], json!([owner]), "{name}");
+        assert!(pod["metadata"].get("deletionTimestamp").is_none(), "{name}");
+    }
+}
+
+#[test]
+fn events_are_not_collected() {
+    let mut cluster = Cluster::new();
+    let lost = json!({"metadata": {"name": "lost", "uid": "lost"}});
+    let event = json!({
+        "metadata": {"name": "e", "ownerReferences": [reference(&lost, "Job", true)]},
+        "involvedObject": {"namespace": "default"},
+    });
+    let events = "/api/v1/namespaces/default/events";
+    cluster.ok("POST", events, &event);
+    cluster.collect();
+    assert!(cluster.is_there(&format!("{events}/e")));
+}
+
+#[test]
+fn who_lives_in_no_namespace_has_no_owner_in_one() {
+    let mut cluster = Cluster::new();
+    let owner = cluster.ok("POST", JOBS, &job("j"));
+    let lost = json!({"metadata": {"name": "lost", "uid": "lost"}});
+    let node = |name: &str, owner: &Value, kind: &str, version: &str| {
+        let mut owner = reference(owner, kind, true);
+        owner["apiVersion"] = version.into();
+        owned(json!({"metadata": {"name": name}}), &[owner])
+    };
+    let nodes = "/api/v1/nodes";
+    cluster.ok("POST", nodes, &node("of-job", &owner, "Job", "batch/v1"));
+    cluster.ok("POST", nodes, &node("of-none", &lost, "Job", "batch/v1"));
+    cluster.ok("POST", nodes, &node("of-node", &lost, "Node", "v1"));
+    cluster.delete(&format!("{JOBS}/j"), "Background");
+    assert!(cluster.is_there(&format!("{nodes}/of-job")));
+    assert!(cluster.is_there(&format!("{nodes}/of-none")));
+    assert!(!cluster.is_there(&format!("{nodes}/of-node")));
+}
+
+#[test]
+fn those_that_own_each_other_go_together() {
+    let mut cluster = Cluster::new();
+    let first = cluster.ok("POST", JOBS, &job("first"));
+    let owner = reference(&first, "Job", true);
+    let second = cluster.ok("POST", JOBS, &owned(job("second"), &[owner]));
+    let owner = json!({"metadata": {"ownerReferences": [reference(&second, "Job", true)]}});
+    cluster.ok("PATCH", &format!("{JOBS}/first"), &owner);
+    cluster.delete(&format!("{JOBS}/first"), "Foreground");
+    assert_eq!(cluster.get(JOBS)["items"], json!([]));
+}
