@@ -172,7 +172,8 @@ fn settings(scenario: &Scenario) -> Settings {
     let load = scenario.load();
     Settings {
         size: load.size,
-        parallelism: load.parallelism.unwrap_or(load.size),
+        jobs: load.jobs,
+        parallelism: load.parallelism.unwrap_or(load.size / load.jobs),
         max_in_flight: load.max_in_flight,
         pod_duration_ms: load.pod_duration.as_millis() as u64,
         call_latency_ms: scenario.call_latency().as_millis() as u64,

@@ -44,6 +44,9 @@ pub(crate) struct Load {
     /// How many Pods there shall be, all told.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub(crate) size: u32,
+    /// How many Jobs share the Pods, each as many of them. Not for scenarios about one Job.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) jobs: u32,
     /// How many Pods of a Job may be active at once. Default: all.
     #[arg(long, value_name = "N")]
     pub(crate) parallelism: Option<u32>,
@@ -160,6 +163,19 @@ impl Scenario {
         if embedded_only && load.kubeconfig.is_some() {
             return Some("this scenario needs the embedded cluster: no --kubeconfig");
         }
+        let of_many = matches!(
+            self,
+            Self::Indexed(_)
+                | Self::NonIndexed(_)
+                | Self::PerIndexFailures(_)
+                | Self::SlowServer(_)
+        );
+        if load.jobs > 1 && !of_many {
+            return Some("this scenario has Jobs of its own: no --jobs");
+        }
+        if !load.size.is_multiple_of(load.jobs) {
+            return Some("--size must be a multiple of --jobs");
+        }
         let is_external = load.controller == Who::External;
         if is_external && load.kubeconfig.is_none() {
             return Some("an external controller needs a cluster of its own: --kubeconfig PATH");
@@ -180,6 +196,7 @@ impl Scenario {
     pub(crate) fn indexes(&self) -> Option<u32> {
         match self {
             Self::NonIndexed(_) | Self::SmallJobs(_) => None,
+            _ if self.load().jobs > 1 => None,
             _ => Some(self.load().size),
         }
     }
@@ -187,7 +204,7 @@ impl Scenario {
     /// The Jobs to begin with, which have the wanted number of Pods together.
     pub(crate) fn jobs(&self) -> Vec<Value> {
         let load = self.load();
-        let mut job = load.job(MAIN_JOB, load.size);
+        let mut job = load.job(MAIN_JOB, load.size / load.jobs);
         match self {
             Self::SmallJobs(_) => {
                 let names = (0..load.size).map(|n| format!("{MAIN_JOB}-{n}"));
@@ -195,7 +212,7 @@ impl Scenario {
             }
             Self::NonIndexed(_) => job["spec"]["completionMode"] = "NonIndexed".into(),
             Self::PerIndexFailures(_) => {
-                let last = (load.size / 10).max(1) - 1;
+                let last = (load.size / load.jobs / 10).max(1) - 1;
                 let annotations = &mut job["spec"]["template"]["metadata"]["annotations"];
                 annotations["sim.lakh.dev/fail-indexes"] = format!("0-{last}").into();
                 annotations["sim.lakh.dev/fail-attempts"] = "1".into();
@@ -209,7 +226,15 @@ impl Scenario {
             Self::Writer(_) => job["spec"]["managedBy"] = "lakh.dev/bare-writer".into(),
             Self::Indexed(_) | Self::RelistStorms(_) | Self::SlowServer(_) | Self::Fairness(_) => {}
         }
-        vec![job]
+        if load.jobs == 1 {
+            return vec![job];
+        }
+        let named = |n: u32| {
+            let mut job = job.clone();
+            job["metadata"]["name"] = format!("{MAIN_JOB}-{n}").into();
+            job
+        };
+        (0..load.jobs).map(named).collect()
     }
 }
 

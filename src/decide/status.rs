@@ -409,3 +409,60 @@ fn set_suspended(conditions: &mut Vec<Condition>, suspended: bool, now: Time) {
         None => conditions.push(condition),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{CompletionMode, Job, JobKey, JobSpec, Limits};
+
+    fn machine(parallelism: u32, completions: u32) -> JobMachine {
+        let job = Job {
+            key: JobKey {
+                namespace: "default".into(),
+                name: "j".into(),
+            },
+            uid: Uid::from_u128(1),
+            resource_version: 1,
+            generation: 1,
+            deleting: false,
+            spec: JobSpec {
+                mode: CompletionMode::Indexed,
+                parallelism,
+                completions: Some(completions),
+                ..JobSpec::default()
+            },
+            status: JobStatus::default(),
+        };
+        JobMachine::new(&job, Limits::default(), 1)
+    }
+
+    #[test]
+    fn the_more_pods_the_longer_a_little_progress_waits() {
+        let seconds = |machine: JobMachine| machine.patience().as_secs();
+        assert_eq!(seconds(machine(1, 1)), 1);
+        assert_eq!(seconds(machine(1_999, 100_000)), 1);
+        assert_eq!(seconds(machine(5_000, 20_000)), 5);
+        assert_eq!(seconds(machine(100_000, 100_000)), 10);
+        // What is left is few.
+        let mut late = machine(100_000, 100_000);
+        late.status.succeeded = 98_000;
+        assert_eq!(seconds(late), 2);
+        let mut suspended = machine(100_000, 100_000);
+        suspended.spec.suspend = true;
+        assert_eq!(seconds(suspended), 1);
+    }
+
+    #[test]
+    fn much_progress_does_not_wait() {
+        let mut machine = machine(100_000, 100_000);
+        machine.tally.active = 999;
+        assert_eq!(machine.patience().as_secs(), 10);
+        machine.tally.active = 1_000;
+        assert_eq!(machine.patience().as_secs(), 1);
+        machine.status.active = 1_000;
+        machine.ended_pods.by_index = vec![Slot(0); 999];
+        assert_eq!(machine.patience().as_secs(), 10);
+        machine.ended_pods.by_uid.push_back(Slot(1));
+        assert_eq!(machine.patience().as_secs(), 1);
+    }
+}

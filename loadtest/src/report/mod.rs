@@ -67,6 +67,8 @@ pub(crate) struct Machine {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Settings {
     pub(crate) size: u32,
+    #[serde(default = "one")]
+    pub(crate) jobs: u32,
     pub(crate) parallelism: u32,
     pub(crate) max_in_flight: usize,
     pub(crate) pod_duration_ms: u64,
@@ -74,6 +76,11 @@ pub(crate) struct Settings {
     pub(crate) cluster: String,
     pub(crate) controller: String,
     pub(crate) controller_flags: Vec<String>,
+}
+
+/// As many Jobs as there were before reports told.
+fn one() -> u32 {
+    1
 }
 
 /// What came of it.
@@ -376,6 +383,7 @@ pub(crate) mod tests {
             settings: Settings {
                 size: 10_000,
                 parallelism: 10_000,
+                jobs: 1,
                 max_in_flight: 64,
                 pod_duration_ms: 0,
                 call_latency_ms: 5,
