@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::{
+    clock::Clock,
     model::{Exponential, Limits},
     runtime::{BadManagerName, Controllers, ManagerName, Mode, Rate},
 };
@@ -118,6 +119,7 @@ impl Tunables {
             concurrent_job_syncs: self.concurrent_job_syncs as usize,
             namespaces: self.namespaces,
             listen,
+            clock: Clock::default(),
         }
     }
 

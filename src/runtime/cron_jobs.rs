@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::{
+    clock::Clock,
     cluster::Patch,
     cronjob::{Answer, CronJobSync, Effect, NewJob, Next, NotCreated, delay_after_change},
     model::{ChildJob, CronJobStatus, Exponential, JobKey, Report, Uid},
@@ -23,7 +24,6 @@ use crate::{
 };
 
 use super::{
-    clock,
     correlate::About,
     events::{Recorder, Told},
     turns::{After, Turns},
@@ -39,6 +39,7 @@ pub(super) struct CronJobs {
     turns: Turns<JobKey>,
     recorder: Arc<Recorder>,
     mode: Mode,
+    clock: Clock,
     known: Mutex<Known>,
 }
 
@@ -84,11 +85,17 @@ impl Known {
 }
 
 impl CronJobs {
-    pub(super) fn new(mode: Mode, backoff: Exponential, recorder: Arc<Recorder>) -> Self {
+    pub(super) fn new(
+        mode: Mode,
+        backoff: Exponential,
+        clock: Clock,
+        recorder: Arc<Recorder>,
+    ) -> Self {
         Self {
-            turns: Turns::new(backoff),
+            turns: Turns::new(backoff, clock.clone()),
             recorder,
             mode,
+            clock,
             known: Mutex::default(),
         }
     }
@@ -116,7 +123,7 @@ impl CronJobs {
             Some(cell) => {
                 let (old, new) = (&cell.decoded.cron_job.spec, &cron_job.spec);
                 let moved = old.schedule != new.schedule || old.time_zone != new.time_zone;
-                let due = moved.then(|| delay_after_change(cron_job, clock::now()));
+                let due = moved.then(|| delay_after_change(cron_job, self.clock.now()));
                 (Arc::clone(&cell.told), due)
             }
         };
@@ -230,7 +237,8 @@ impl CronJobs {
             cell: &cell,
             writer,
         };
-        let mut sync = CronJobSync::new(cell.decoded.cron_job.clone(), children, clock::now());
+        let now = self.clock.now();
+        let mut sync = CronJobSync::new(cell.decoded.cron_job.clone(), children, now);
         loop {
             let answer = match sync.poll() {
                 Effect::Over(Next::Nothing) => return After::Over,
@@ -334,7 +342,7 @@ impl Turn<'_> {
         match self.writer.call("create", "jobs", create).await {
             Ok(answer) => match wire::ack_of_write(&answer) {
                 Some((uid, resource_version, _)) => {
-                    let late = clock::now().since(job.scheduled);
+                    let late = self.cron_jobs.clock.now().since(job.scheduled);
                     self.writer
                         .metrics
                         .cron_job_skew

@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::StreamExt as _;
 use hashbrown::HashSet;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{sleep, timeout};
 
 use crate::{
     cluster::{Client, Lines},
@@ -243,7 +243,7 @@ impl Informer {
         let mut lines = Lines::default();
         let mut news = News::default();
         loop {
-            let next = timeout_at(Instant::now() + SILENCE, chunks.next()).await;
+            let next = timeout(SILENCE, chunks.next()).await;
             let Ok(next) = next else {
                 return Err(ApiError::no_answer("the watch went silent"));
             };

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::clock::instant;
+use crate::clock::instant;
 
 /// Refusals within so long of a change are of writes that were sent before it.
 const WAVE: Duration = Duration::from_secs(1);
