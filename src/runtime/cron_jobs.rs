@@ -258,12 +258,18 @@ impl CronJobs {
         }
     }
 
-    /// Takes in that the server has a status: the watch may tell later.
-    fn status_written(&self, key: &JobKey, uid: Uid, status: CronJobStatus, version: u64) {
+    /// Takes in that the server has a status, as `version`, on top of another one: the watch may tell
+    /// later. If what is known is another one still, its spec may be old, and the watch must tell.
+    fn status_written(
+        &self,
+        (key, uid): (&JobKey, Uid),
+        status: CronJobStatus,
+        (on, version): (u64, u64),
+    ) {
         let mut known = self.known.lock();
         if let Some(cell) = known.cron_jobs.get_mut(key)
             && cell.decoded.cron_job.uid == uid
-            && cell.decoded.cron_job.resource_version < version
+            && cell.decoded.cron_job.resource_version == on
         {
             let decoded = Arc::make_mut(&mut cell.decoded);
             decoded.cron_job.status = status;
@@ -371,8 +377,9 @@ impl Turn<'_> {
         let patch = || client.patch(&path, Patch::Merge, body.clone());
         match self.writer.call("patch", "cronjobs/status", patch).await {
             Ok(answer) => {
-                if let Some((_, version, _)) = wire::ack_of_write(&answer) {
-                    self.cron_jobs.status_written(key, uid, status, version);
+                if let Some((_, written, _)) = wire::ack_of_write(&answer) {
+                    let versions = (version, written);
+                    self.cron_jobs.status_written((key, uid), status, versions);
                 }
                 Answer::StatusWritten
             }
@@ -388,5 +395,58 @@ fn refusal(error: &ApiError) -> Answer {
     match error.kind {
         ErrorKind::NotFound => Answer::NotFound(error.to_string()),
         _ => Answer::Failed(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::runtime::metrics::Metrics;
+
+    fn version(number: u64, suspend: bool) -> String {
+        json!({
+            "metadata": {
+                "name": "c", "namespace": "default", "resourceVersion": number.to_string(),
+                "uid": Uid::from_u128(1).to_string(), "creationTimestamp": "2030-01-01T00:00:00Z",
+            },
+            "spec": {"schedule": "0 * * * *", "suspend": suspend, "jobTemplate": {"spec": {}}},
+        })
+        .to_string()
+    }
+
+    #[test]
+    fn a_status_that_was_written_on_top_of_what_is_not_known_does_not_hide_it() {
+        let metrics = Arc::new(Metrics::new());
+        let (mode, clock) = (Mode::Replace, Clock::default());
+        let recorder = Arc::new(Recorder::new(&mode, clock.clone(), metrics));
+        let backoff = Exponential {
+            base: Duration::from_secs(1),
+            max: Duration::from_secs(60),
+        };
+        let cron_jobs = CronJobs::new(mode, backoff, clock, recorder);
+        let key = JobKey {
+            namespace: "default".into(),
+            name: "c".into(),
+        };
+        let known = || {
+            let known = cron_jobs.known.lock();
+            let cron_job = &known.cron_jobs[&key].decoded.cron_job;
+            (cron_job.resource_version, cron_job.spec.suspend)
+        };
+        let wrote = |on, version| {
+            let who = (&key, Uid::from_u128(1));
+            cron_jobs.status_written(who, CronJobStatus::default(), (on, version));
+        };
+        cron_jobs.apply(&version(5, false)).expect("a good one");
+        wrote(5, 6);
+        assert_eq!(known(), (6, false));
+        // A live look has shown version 7, which suspends it; the watch has not told of that yet.
+        wrote(7, 8);
+        cron_jobs.apply(&version(7, true)).expect("a good one");
+        assert_eq!(known(), (7, true));
     }
 }
