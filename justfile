@@ -25,7 +25,7 @@ demo:
 golden:
     UPDATE_GOLDEN=1 cargo test --release --no-default-features --test golden --test cron_golden --test ttl_golden
 
-# Random histories of Jobs, from fresh seeds or from a given one: just random 42
+# Random histories of Jobs, claims, CronJobs and TTLs, from fresh seeds or from a given one: just random 42
 random seed="":
     LAKH_SEED={{seed}} cargo test --release --no-default-features --test properties -- --nocapture
 

@@ -13,6 +13,7 @@
 //! - `apiserver`: the embedded API server as a machine: requests and time in, replies out.
 //! - `kubelet`: the hollow kubelet as a machine: Pods and time in, API writes out.
 //! - `manifest`: YAML and JSON files in, objects with their place in the file out.
+//! - `clock`: the time of day as the shells read it and wait by it.
 //! - `cluster`: the way to an API server, by kube.
 //! - `runtime`: the controller at work: tasks, timers and locks around the pure half.
 //! - `serve`: HTTP in front of the embedded API server, on loopback.
@@ -39,6 +40,8 @@ pub mod manifest;
 
 #[cfg(feature = "runtime")]
 pub mod cli;
+#[cfg(feature = "runtime")]
+pub mod clock;
 #[cfg(feature = "runtime")]
 pub mod cluster;
 #[cfg(feature = "runtime")]

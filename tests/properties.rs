@@ -1,9 +1,14 @@
-//! Random histories of random Jobs: what must never happen, and what must happen in the end.
+//! Random histories of Jobs, of claims on Pods, of CronJobs and of TTLs: what must never happen, and what
+//! must happen in the end.
 //!
 //! Each history is determined by its seed. A failing one prints it; `LAKH_SEED=<seed>` runs that
 //! history alone and prints all of it. `LAKH_HISTORIES=<n>` runs so many fresh ones.
 
-#![allow(clippy::print_stderr, reason = "a failure tells its history")]
+#![allow(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "seeds are told, and the histories of failures"
+)]
 
 mod common;
 
@@ -17,7 +22,9 @@ use std::{
 
 use common::{
     claims_world::ClaimsWorld,
+    cron_world::CronWorld,
     policies::set_spec,
+    ttl_world::TtlWorld,
     words::plain_job,
     world::{Dice, Odds, World},
 };
@@ -69,21 +76,73 @@ fn histories_hold_to_the_rules_and_come_to_an_end() {
 
 #[test]
 fn claims_come_to_what_is_meant() {
-    let one = number("LAKH_SEED");
-    let count = number("LAKH_HISTORIES").unwrap_or(300);
-    let fresh = RandomState::new().hash_one("a fresh seed");
-    let seeds = one.map_or(fresh..fresh.wrapping_add(count), |seed| seed..seed + 1);
-    println!("fresh seeds: {count} from {} on", seeds.start);
-    for seed in seeds {
-        let run = panic::catch_unwind(|| {
-            let mut dice = Dice(seed);
-            let steps = 50 + dice.below(500);
-            let mut world = ClaimsWorld::new(dice);
+    each_seed(|seed, _| {
+        let mut dice = Dice(seed);
+        let steps = 50 + dice.below(500);
+        let mut world = ClaimsWorld::new(dice);
+        (0..steps).for_each(|_| world.step());
+        world.rest();
+    });
+}
+
+#[test]
+fn cron_jobs_run_when_they_are_to() {
+    let mut started = 0;
+    let count = each_seed(|seed, tell| {
+        let mut dice = Dice(seed);
+        let steps = 100 + dice.below(1500);
+        let mut world = CronWorld::new(dice);
+        let run = panic::catch_unwind(AssertUnwindSafe(|| {
             (0..steps).for_each(|_| world.step());
             world.rest();
-        });
+        }));
+        started += world.started as u64;
+        told(run, tell, &world.log);
+    });
+    assert!(count < 300 || started > count, "few runs: {started}");
+}
+
+#[test]
+fn finished_jobs_go_in_their_time_and_no_others() {
+    let mut deleted = 0;
+    let count = each_seed(|seed, tell| {
+        let mut dice = Dice(seed);
+        let steps = 50 + dice.below(500);
+        let mut world = TtlWorld::new(dice);
+        let run = panic::catch_unwind(AssertUnwindSafe(|| {
+            (0..steps).for_each(|_| world.step());
+            world.rest();
+        }));
+        deleted += world.deleted as u64;
+        told(run, tell, &world.log);
+    });
+    assert!(count < 300 || deleted > count, "few deletions: {deleted}");
+}
+
+/// Runs a history for the seed that was given, or for fresh ones; gives how many.
+fn each_seed(mut history: impl FnMut(u64, bool)) -> u64 {
+    let one = number("LAKH_SEED");
+    let count = one.map_or_else(|| number("LAKH_HISTORIES").unwrap_or(300), |_| 1);
+    let first = one.unwrap_or_else(|| RandomState::new().hash_one("a fresh seed"));
+    println!("seeds: {count} from {first} on");
+    for seed in (0..count).map(|at| first.wrapping_add(at)) {
+        let run = panic::catch_unwind(AssertUnwindSafe(|| history(seed, one.is_some())));
         assert!(run.is_ok(), "replay with LAKH_SEED={seed}");
     }
+    count
+}
+
+/// Prints a history if it is asked for, or the end of one that failed.
+fn told(run: std::thread::Result<()>, tell: bool, log: &[String]) {
+    if tell || run.is_err() {
+        let from = if tell {
+            0
+        } else {
+            log.len().saturating_sub(60)
+        };
+        eprintln!("{}", log[from..].join("\n"));
+    }
+    run.unwrap_or_else(|cause| panic::resume_unwind(cause));
 }
 
 fn number(name: &str) -> Option<u64> {

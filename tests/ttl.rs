@@ -14,16 +14,22 @@ use std::{
 };
 
 use lakh::{
+    clock::Clock,
     cluster::{Client, Patch},
+    model::Time,
     runtime::{Controller, Controllers, ManagerName, Mode, Options},
 };
 use serde_json::{Value, json};
 use support::{
-    client, cluster, create, get, http_get, indexed_job, is, job_when, options, pods_when,
+    client, cluster, cluster_by, create, get, http_get, indexed_job, is, job_when, listed, options,
+    pods_when,
     proxy::{Fate, Proxy, refusal},
+    seen_when,
 };
 
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
+const HOUR: u32 = 3600;
+const DAY: u32 = 24 * HOUR;
 
 fn job(name: &str, ttl: u32) -> Value {
     let mut job = indexed_job(name, 2, 2);
@@ -40,28 +46,16 @@ async fn patch(client: &Client, name: &str, patch: Value) {
         .expect("it is taken");
 }
 
-async fn names(client: &Client) -> Vec<String> {
-    let list = get(client, JOBS).await;
-    let items = list["items"].as_array().expect("a list");
-    let name = |job: &Value| {
-        job["metadata"]["name"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned()
-    };
-    items.iter().map(name).collect()
+async fn set_ttl(client: &Client, name: &str, ttl: Option<u32>) {
+    let spec = json!({"ttlSecondsAfterFinished": ttl});
+    patch(client, name, json!({ "spec": spec })).await;
 }
 
+/// Waits until there are these Jobs.
 async fn names_become(client: &Client, want: &[&str]) {
-    let started = Instant::now();
-    loop {
-        let have = names(client).await;
-        if have == want {
-            return;
-        }
-        assert!(started.elapsed() < Duration::from_secs(60), "{have:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let name = |job: &Value| job["metadata"]["name"].as_str().map(str::to_owned);
+    let names = |list: &Value| -> Vec<String> { listed(list).iter().filter_map(name).collect() };
+    seen_when(client, JOBS, |list| names(list) == want).await;
 }
 
 async fn start(client: &Client, options: Options) -> Controller {
@@ -70,34 +64,54 @@ async fn start(client: &Client, options: Options) -> Controller {
         .expect("nothing to listen on")
 }
 
+fn by(clock: &Clock) -> Options {
+    Options {
+        clock: clock.clone(),
+        ..options()
+    }
+}
+
+/// Moves the clock on to when this long has passed since a Job's end.
+fn pass(clock: &Clock, ended: &Value, secs: u32) {
+    clock.move_on_to(end(ended) + Duration::from_secs(secs.into()));
+}
+
+fn end(job: &Value) -> Time {
+    let text = job["status"]["completionTime"].as_str().expect("a time");
+    Time::parse_rfc3339(text).expect("a time")
+}
+
 #[tokio::test]
 async fn finished_jobs_go_with_their_pods_when_their_time_has_come() {
-    let cluster = cluster(Duration::from_millis(50)).await;
+    let clock = Clock::default();
+    let cluster = cluster_by(&clock, Duration::from_millis(50)).await;
     let client = client(&cluster).await;
-    let controller = start(&client, options()).await;
+    let controller = start(&client, by(&clock)).await;
     create(&client, &job("at-once", 0)).await;
-    create(&client, &job("soon", 2)).await;
-    create(&client, &job("late", 3000)).await;
+    create(&client, &job("day", DAY)).await;
+    create(&client, &job("hour", HOUR)).await;
     create(&client, &indexed_job("stays", 2, 2)).await;
-    for name in ["late", "stays"] {
-        job_when(&client, name, |job| is(job, "Complete")).await;
+    let mut last = json!(null);
+    for name in ["day", "hour", "stays"] {
+        last = job_when(&client, name, |job| is(job, "Complete")).await;
     }
-    names_become(&client, &["late", "stays"]).await;
+    names_become(&client, &["day", "hour", "stays"]).await;
+    pods_when(&client, |pods| pods.len() == 6).await;
+    pass(&clock, &last, HOUR);
+    names_become(&client, &["day", "stays"]).await;
     pods_when(&client, |pods| pods.len() == 4).await;
-    // A change of the field while the Job waits; one where there was none.
-    patch(
-        &client,
-        "late",
-        json!({"spec": {"ttlSecondsAfterFinished": 0}}),
-    )
-    .await;
+    pass(&clock, &last, DAY);
     names_become(&client, &["stays"]).await;
-    patch(
-        &client,
-        "stays",
-        json!({"spec": {"ttlSecondsAfterFinished": 0}}),
-    )
-    .await;
+    pods_when(&client, |pods| pods.len() == 2).await;
+    // What gets a TTL after its end, or a shorter one while it waits, goes when that is over.
+    set_ttl(&client, "stays", Some(3 * DAY)).await;
+    pass(&clock, &last, 2 * DAY);
+    create(&client, &job("sooner", 3 * DAY)).await;
+    let sooner = job_when(&client, "sooner", |job| is(job, "Complete")).await;
+    set_ttl(&client, "sooner", Some(HOUR)).await;
+    pass(&clock, &sooner, HOUR);
+    names_become(&client, &["stays"]).await;
+    pass(&clock, &last, 3 * DAY);
     names_become(&client, &[]).await;
     pods_when(&client, <[Value]>::is_empty).await;
     controller.stop().await;
@@ -106,36 +120,33 @@ async fn finished_jobs_go_with_their_pods_when_their_time_has_come() {
 
 #[tokio::test]
 async fn a_users_finalizer_keeps_the_job_and_what_was_raised_counts() {
-    let cluster = cluster(Duration::from_millis(50)).await;
+    let clock = Clock::default();
+    let cluster = cluster_by(&clock, Duration::from_millis(50)).await;
     let client = client(&cluster).await;
-    let controller = start(&client, options()).await;
-    let mut kept = job("kept", 1);
+    let controller = start(&client, by(&clock)).await;
+    let mut kept = job("kept", HOUR);
     kept["metadata"]["finalizers"] = json!(["example.com/mine"]);
     create(&client, &kept).await;
-    create(&client, &job("raised", 1)).await;
-    create(&client, &job("removed", 1)).await;
-    patch(
-        &client,
-        "raised",
-        json!({"spec": {"ttlSecondsAfterFinished": 3000}}),
-    )
-    .await;
-    patch(
-        &client,
-        "removed",
-        json!({"spec": {"ttlSecondsAfterFinished": null}}),
-    )
-    .await;
+    create(&client, &job("raised", HOUR)).await;
+    create(&client, &job("removed", HOUR)).await;
+    let mut last = json!(null);
+    for name in ["raised", "removed", "kept"] {
+        last = job_when(&client, name, |job| is(job, "Complete")).await;
+    }
+    set_ttl(&client, "raised", Some(DAY)).await;
+    set_ttl(&client, "removed", None).await;
+    pass(&clock, &last, HOUR);
     let going = |job: &Value| job["metadata"]["deletionTimestamp"].is_string();
     let seen = job_when(&client, "kept", going).await;
-    let finished = seen["status"]["completionTime"].as_str().expect("a time");
-    let deleted = seen["metadata"]["deletionTimestamp"]
-        .as_str()
-        .expect("a time");
-    assert!(deleted > finished, "{deleted} {finished}");
-    assert_eq!(names(&client).await, ["kept", "raised", "removed"]);
+    let deleted = seen["metadata"]["deletionTimestamp"].as_str();
+    let deleted = deleted.and_then(Time::parse_rfc3339).expect("a time");
+    assert!(deleted >= end(&seen) + Duration::from_secs(HOUR.into()));
+    names_become(&client, &["kept", "raised", "removed"]).await;
     patch(&client, "kept", json!({"metadata": {"finalizers": null}})).await;
     names_become(&client, &["raised", "removed"]).await;
+    pass(&clock, &last, DAY);
+    names_become(&client, &["removed"]).await;
+    pods_when(&client, |pods| pods.len() == 2).await;
     controller.stop().await;
     cluster.shutdown().await;
 }

@@ -1,8 +1,7 @@
 //! `lakh cron`: schedules of CronJobs, without a cluster.
 
-use std::time::SystemTime;
-
 use crate::{
+    clock::Clock,
     cron::{Schedule, ScheduleError, Zone, explain},
     model::Time,
 };
@@ -40,10 +39,7 @@ pub(super) fn run(command: CronCommand) -> Result<u8, String> {
 
 /// Prints the next times; there may be none.
 fn next(schedule: &Schedule, count: usize) -> u8 {
-    let since_epoch = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
-    let now = Time::from_secs(i64::try_from(since_epoch.as_secs()).unwrap_or(i64::MAX));
+    let now = Clock::default().now();
     let times = std::iter::successors(schedule.next(now), |at| schedule.next(*at));
     let times: Vec<Time> = times.take(count).collect();
     for time in &times {

@@ -3,12 +3,12 @@
 use std::{
     io::Read as _,
     path::{Path, PathBuf},
-    time::Instant,
 };
 
 use serde_json::Value;
 
 use crate::{
+    clock::instant,
     cluster::{self, Client},
     embedded::{ClusterOptions, EmbeddedCluster},
     kubelet::KubeletOptions,
@@ -148,7 +148,7 @@ fn read(filenames: &[PathBuf]) -> Result<Vec<Document>, Problem> {
 
 /// Creates all objects, in order, as strictly as kubectl; gives the Jobs.
 async fn apply(client: &Client, documents: &[Document]) -> Result<Vec<Followed>, Problem> {
-    let started = Instant::now();
+    let started = instant();
     make_namespaces(client, documents).await?;
     let mut jobs = Vec::new();
     for document in documents {

@@ -8,6 +8,8 @@ use std::{
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
+use crate::clock::instant;
+
 use super::watch::{Followed, Following};
 
 /// More Jobs than this share one bar.
@@ -65,7 +67,7 @@ impl Progress {
                 if line != *said {
                     super::say(&line);
                     *said = line;
-                    *said_at = Some(Instant::now());
+                    *said_at = Some(instant());
                 }
             }
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::{
+    clock::Clock,
     model::{Exponential, Limits},
     runtime::{BadManagerName, Controllers, Lull, ManagerName, Mode, Rate},
 };
@@ -119,6 +120,7 @@ impl Tunables {
             namespaces: self.namespaces,
             listen,
             lull: Lull::default(),
+            clock: Clock::default(),
         }
     }
 

@@ -8,7 +8,10 @@
 
 mod alphabet;
 mod history;
+mod runs;
 mod sync;
+#[cfg(test)]
+mod tests;
 
 pub use alphabet::{Answer, Effect, NewJob, Next, NotCreated};
 pub use sync::{CronJobSync, delay_after_change};

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use compact_str::{CompactString, format_compact};
+use compact_str::CompactString;
 
 use crate::{
     cron::{Due, Missed, Schedule, Zone, names_zone},
@@ -12,6 +12,7 @@ use crate::{
 use super::{
     alphabet::{Answer, Effect, NewJob, Next, NotCreated},
     history,
+    runs::{base, job_name, run_of, untold_run},
 };
 
 /// One look at a CronJob. Call [`CronJobSync::poll`] for what to do and [`CronJobSync::handle`] with
@@ -26,10 +27,16 @@ pub struct CronJobSync {
     /// What the answer that is waited for is about.
     asked: Asked,
     reports: VecDeque<Report>,
+    /// Jobs that were found to have ended.
+    ended: Vec<ChildJob>,
+    /// Jobs that were found to be forgotten.
+    found: Vec<ActiveJob>,
     /// What was taken from the active Jobs.
     removed: Vec<Uid>,
     /// The status is to be written.
     dirty: bool,
+    /// Once it is, there are Jobs to be deleted.
+    again: bool,
     next: Next,
 }
 
@@ -42,7 +49,11 @@ enum Stage {
         jobs: VecDeque<ChildJob>,
     },
     /// Jobs are compared with the status.
-    Jobs(VecDeque<ChildJob>),
+    Jobs {
+        jobs: VecDeque<ChildJob>,
+        /// One that has a run's name and is not in the status: is it ours?
+        stray: Option<(Uid, CompactString)>,
+    },
     /// The status is compared with the Jobs: those that are not known may be gone.
     Missing(VecDeque<ActiveJob>),
     /// What is due is found out.
@@ -70,6 +81,7 @@ enum Asked {
     Nothing,
     Surplus(Uid, CompactString),
     Unexpected(Uid, CompactString),
+    Stray(Uid, CompactString),
     Missing(ActiveJob),
     IsThere(ActiveJob),
     Replaced(ActiveJob),
@@ -88,16 +100,24 @@ struct Run {
 impl CronJobSync {
     /// A look at a CronJob and at the Jobs that name it as their controller.
     pub fn new(cron: CronJob, jobs: Vec<ChildJob>, now: Time) -> Self {
+        let mut surplus = history::surplus(&cron.spec, &jobs);
+        let count = surplus.len();
+        // The Job of a run stays until the server's status tells of it, or the run could start again.
+        surplus.retain(|(_, name)| untold_run(&cron, name).is_none());
+        let again = surplus.len() < count;
         Self {
             listed: jobs.iter().map(|job| job.uid).collect(),
             stage: Stage::History {
-                surplus: history::surplus(&cron.spec, &jobs),
                 jobs: jobs.into(),
+                surplus,
             },
+            again,
             cron,
             now,
             asked: Asked::Nothing,
             reports: VecDeque::new(),
+            ended: Vec::new(),
+            found: Vec::new(),
             removed: Vec::new(),
             dirty: false,
             next: Next::Nothing,
@@ -125,13 +145,19 @@ impl CronJobSync {
                     Some(Effect::DeleteJob(name))
                 }
                 None => {
-                    self.stage = Stage::Jobs(std::mem::take(jobs));
+                    let jobs = std::mem::take(jobs);
+                    self.stage = Stage::Jobs { jobs, stray: None };
                     None
                 }
             },
-            Stage::Jobs(jobs) => match jobs.pop_front() {
-                Some(job) => self.compare(job),
-                None => {
+            Stage::Jobs { jobs, stray } => match (stray.take(), jobs.pop_front()) {
+                (Some((uid, name)), next) => {
+                    next.into_iter().for_each(|next| jobs.push_front(next));
+                    self.asked = Asked::Stray(uid, name.clone());
+                    Some(Effect::GetJob(name))
+                }
+                (None, Some(job)) => self.compare(job),
+                (None, None) => {
                     let listed = &self.listed;
                     let active = self.cron.status.active.iter();
                     let unlisted = active.filter(|job| !listed.contains(&job.uid));
@@ -193,7 +219,17 @@ impl CronJobSync {
 
     /// Takes in what came of the last effect.
     pub fn handle(&mut self, answer: Answer) {
-        match (std::mem::replace(&mut self.asked, Asked::Nothing), answer) {
+        let asked = std::mem::replace(&mut self.asked, Asked::Nothing);
+        let answer = match (&asked, answer) {
+            // Another Job has the name of one that was under way, which is gone, then.
+            (Asked::Missing(job) | Asked::IsThere(job), Answer::Job { uid, .. })
+                if uid != job.uid =>
+            {
+                Answer::NotFound(format!("job {} is another one by now", job.name))
+            }
+            (_, answer) => answer,
+        };
+        match (asked, answer) {
             (Asked::Surplus(uid, name), answer) => {
                 if self.deleted(&answer, &name) {
                     self.take_from_active(uid);
@@ -207,11 +243,37 @@ impl CronJobSync {
                     let status = &mut self.cron.status;
                     status.active.retain(|job| !self.removed.contains(&job.uid));
                     status.last_successful = status.last_successful.max(last);
-                } else {
-                    let what = "Saw a job that the controller did not create or forgot";
-                    self.warn("UnexpectedJob", &format!("{what}: {name}"));
+                    for job in std::mem::take(&mut self.found) {
+                        self.take_in(job);
+                    }
+                    for job in std::mem::take(&mut self.ended) {
+                        self.take_in_end_of(job);
+                    }
+                } else if run_of(&self.cron, &name).is_none() {
+                    self.warn_of_unexpected(&name);
+                } else if let Stage::Jobs { stray, .. } = &mut self.stage {
+                    *stray = Some((uid, name));
                 }
             }
+            (
+                Asked::Stray(uid, name),
+                Answer::Job {
+                    uid: found,
+                    resource_version,
+                    controller,
+                },
+            ) => {
+                if found == uid && controller == Some(self.cron.uid) {
+                    self.take_in(ActiveJob {
+                        name,
+                        uid,
+                        resource_version,
+                    });
+                } else {
+                    self.warn_of_unexpected(&name);
+                }
+            }
+            (Asked::Stray(..), Answer::NotFound(_)) => {}
             (Asked::Missing(job), Answer::NotFound(_)) => {
                 let what = format!("Active job went missing: {}", job.name);
                 self.reports.push_back(Report::normal("MissingJob", &what));
@@ -250,15 +312,17 @@ impl CronJobSync {
                 }
                 self.finish_after(&run.schedule);
             }
-            (Asked::Status, answer) => {
-                if answer != Answer::StatusWritten {
-                    self.next = Next::Retry;
+            (Asked::Status, Answer::StatusWritten) => {
+                if self.again && self.next != Next::Retry {
+                    self.next = Next::At(self.now);
                 }
             }
+            (Asked::Status, _) => self.next = Next::Retry,
             // Whatever else was answered, what was asked is not known.
             (
                 Asked::Nothing
                 | Asked::Unexpected(..)
+                | Asked::Stray(..)
                 | Asked::Missing(_)
                 | Asked::IsThere(_)
                 | Asked::Taken(_),
@@ -274,24 +338,28 @@ impl CronJobSync {
             self.cron.status.last_successful = job.completion;
             self.dirty = true;
         }
-        match job.end {
-            None if !active => {
-                self.asked = Asked::Unexpected(job.uid, job.name);
-                Some(Effect::GetCronJob)
-            }
-            Some(end) if active => {
-                self.take_from_active(job.uid);
-                let what = format!(
-                    "Saw completed job: {}, condition: {}",
-                    job.name,
-                    end.as_str()
-                );
-                self.reports
-                    .push_back(Report::normal("SawCompletedJob", &what));
-                None
-            }
-            _ => None,
+        if job.end.is_some() {
+            self.take_in_end_of(job);
+        } else if !active {
+            self.asked = Asked::Unexpected(job.uid, job.name);
+            return Some(Effect::GetCronJob);
         }
+        None
+    }
+
+    /// Takes a Job that has ended from those under way.
+    fn take_in_end_of(&mut self, job: ChildJob) {
+        self.remember_run_of(&job.name);
+        if let Some(end) = job.end
+            && self.is_active(job.uid)
+        {
+            self.take_from_active(job.uid);
+            let (name, end) = (&job.name, end.as_str());
+            let what = format!("Saw completed job: {name}, condition: {end}");
+            self.reports
+                .push_back(Report::normal("SawCompletedJob", &what));
+        }
+        self.ended.push(job);
     }
 
     /// Finds out what is due, and which way to go on.
@@ -375,9 +443,8 @@ impl CronJobSync {
     fn new_job(&self, at: Time) -> NewJob {
         let zone = self.cron.spec.time_zone.as_deref().map(Zone::load);
         let zone = zone.and_then(Result::ok).unwrap_or_else(Zone::utc);
-        let minute = at.as_secs().div_euclid(60);
         NewJob {
-            name: format_compact!("{}-{minute}", self.cron.key.name),
+            name: job_name(&self.cron, at),
             scheduled: at,
             timestamp: zone.to_rfc3339(at),
         }
@@ -425,6 +492,27 @@ impl CronJobSync {
         self.dirty = true;
     }
 
+    /// Takes a Job into the status that was made for a run and forgotten: the answer was lost, or the
+    /// controller started anew. Else it would neither hold up the next run nor be replaced by it.
+    fn take_in(&mut self, job: ActiveJob) {
+        self.remember_run_of(&job.name);
+        if !self.is_active(job.uid) {
+            self.cron.status.active.push(job.clone());
+            self.dirty = true;
+        }
+        self.found.push(job);
+    }
+
+    /// A run of which there is a Job is not to start again, also when the status does not tell of it: the
+    /// Job that has its name may be gone the next moment.
+    fn remember_run_of(&mut self, name: &str) {
+        // The clock may have gone back, or people have given the name.
+        if let Some(run) = untold_run(&self.cron, name).filter(|run| *run <= self.now) {
+            self.cron.status.last_schedule = Some(run);
+            self.dirty = true;
+        }
+    }
+
     /// Takes in the answer to a deletion; whether it was one.
     fn deleted(&mut self, answer: &Answer, name: &str) -> bool {
         match answer {
@@ -450,6 +538,11 @@ impl CronJobSync {
         self.cron.status.active.retain(|job| job.uid != uid);
         self.removed.push(uid);
         self.dirty = true;
+    }
+
+    fn warn_of_unexpected(&mut self, name: &str) {
+        let what = "Saw a job that the controller did not create or forgot";
+        self.warn("UnexpectedJob", &format!("{what}: {name}"));
     }
 
     fn warn(&mut self, reason: &str, message: &str) {
@@ -489,11 +582,6 @@ pub fn delay_after_change(cron: &CronJob, now: Time) -> Result<Next, Report> {
             Err(Report::warning("UnParseableCronJobSchedule", &why))
         }
     }
-}
-
-/// From when on runs are looked for, but for a deadline.
-fn base(cron: &CronJob) -> Time {
-    cron.status.last_schedule.unwrap_or(cron.created)
 }
 
 const DOCS: &str = "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/";

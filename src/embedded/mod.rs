@@ -12,6 +12,7 @@ use std::{io, path::Path, time::Duration};
 use tokio::task::JoinHandle;
 
 use crate::{
+    clock::Clock,
     kubelet::KubeletOptions,
     serve::{self, ServeOptions, ServerHandle},
 };
@@ -30,6 +31,8 @@ pub struct ClusterOptions {
     pub call_latency: Duration,
     /// How the hollow nodes behave.
     pub kubelet: KubeletOptions,
+    /// What time it is, for the API server and the hollow nodes.
+    pub clock: Clock,
 }
 
 impl Default for ClusterOptions {
@@ -40,6 +43,7 @@ impl Default for ClusterOptions {
             log_capacity: None,
             call_latency: Duration::ZERO,
             kubelet: KubeletOptions::with_nodes(3),
+            clock: Clock::default(),
         }
     }
 }
@@ -64,12 +68,14 @@ impl EmbeddedCluster {
             log_capacity,
             call_latency,
             kubelet,
+            clock,
         } = options;
         let server = serve::start(ServeOptions {
             port,
             seed,
             log_capacity,
             call_latency,
+            clock,
         })
         .await?;
         let nodes = tokio::spawn(nodes::run(server.api(), kubelet));

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use tokio::time::sleep;
-
 use crate::{
     apiserver::{Event, EventType, Kind, Reply, Request, Stored},
     kubelet::{Kubelet, KubeletOptions, PodChange, PodWrite, node_objects},
@@ -39,10 +37,10 @@ pub(super) async fn run(api: Arc<SharedApi>, options: KubeletOptions) {
                 }
             }
         }
-        let due = kubelet.poll_timeout().map(|(at, _)| at.since(api.now()));
+        let due = kubelet.poll_timeout().map(|(at, _)| at);
         tokio::select! {
             changed = changes.changed() => if changed.is_err() { return },
-            () = sleep(due.unwrap_or_default()), if due.is_some() => {}
+            () = api.sleep_until(due) => {}
         }
     }
 }

@@ -6,31 +6,30 @@
 //! Must not: decide what is to be done, or when it is tried again: see
 //! [`Claims`](crate::ownership::Claims).
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use futures::{StreamExt as _, stream::FuturesUnordered};
-use tokio::{sync::watch, time::sleep};
+use tokio::sync::watch;
 
 use crate::{
+    clock::Clock,
     cluster::Patch,
-    model::{Time, Uid},
+    model::Uid,
     ownership::{Answer, Claimed, Orphan, Round},
     wire::{self, ApiError, ErrorKind, decode_job, paths},
 };
 
-use super::{clock, ownership::Ownership, writer::Writer};
+use super::{ownership::Ownership, writer::Writer};
 
 /// How many patches of one round, and how many of Pods that are freed, may be under way at once.
 const PATCHES_AT_ONCE: usize = 16;
-
-/// How long to sleep when nothing is to be tried again.
-const LONG: Duration = Duration::from_secs(3600);
 
 /// See the module's text.
 #[derive(Clone, Debug)]
 pub(super) struct Chores {
     pub(super) writer: Writer,
     pub(super) ownership: Arc<Ownership>,
+    pub(super) clock: Clock,
 }
 
 /// A chore that was tried.
@@ -72,19 +71,18 @@ impl Chores {
                 }
                 claims.poll_timeout()
             });
-            let now = clock::now();
             let tried = tokio::select! {
                 Some(tried) = rounds.next() => Some(tried),
                 Some(tried) = frees.next() => Some(tried),
                 () = self.ownership.changed() => None,
-                () = sleep(due.map_or(LONG, |due: Time| due.since(now))) => None,
+                () = self.clock.sleep_until(due) => None,
             };
             self.take_in(tried);
         }
     }
 
     fn take_in(&self, tried: Option<Tried>) {
-        let now = clock::now();
+        let now = self.clock.now();
         self.ownership.take(|claims| match tried {
             Some(Tried::Round(round, answers)) => claims.handle_round(&round, &answers, now),
             Some(Tried::Free(pod, freed)) => claims.handle_freed(pod, freed, now),

@@ -4,11 +4,10 @@ use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
-use crate::{cluster::Client, model::Limits, ownership::Mode, wire::PodDecoder};
+use crate::{clock::Clock, cluster::Client, model::Limits, ownership::Mode, wire::PodDecoder};
 
 use super::{
     chores::Chores,
-    clock,
     controllers::Controllers,
     cron_jobs::{self, CronJobs},
     events::Recorder,
@@ -53,6 +52,8 @@ pub struct Options {
     pub listen: Option<SocketAddr>,
     /// Where to say how long the thread may rest, if there is only one.
     pub lull: Lull,
+    /// What time it is.
+    pub clock: Clock,
 }
 
 /// The controller cannot start.
@@ -129,6 +130,7 @@ impl Controller {
         let own_chores = Chores {
             writer: writer.clone(),
             ownership: Arc::clone(&parts.ownership),
+            clock: options.clock.clone(),
         };
         tasks.spawn(own_chores.run(is_ready.clone()));
         for _ in 0..options.max_in_flight.max(1) {
@@ -207,6 +209,7 @@ struct Parts {
     runs_jobs: bool,
     cron_jobs: Option<Arc<CronJobs>>,
     ttl: Option<Arc<Ttl>>,
+    clock: Clock,
 }
 
 impl Parts {
@@ -216,16 +219,19 @@ impl Parts {
         gangs: Option<Arc<Gangs>>,
         metrics: &Arc<Metrics>,
     ) -> Self {
-        let recorder = Arc::new(Recorder::new(&options.mode, Arc::clone(metrics)));
+        let (mode, clock) = (&options.mode, &options.clock);
+        let recorder = Recorder::new(mode, clock.clone(), Arc::clone(metrics));
+        let recorder = Arc::new(recorder);
+        let schedule = Schedule::new(&options.limits, clock.clone(), Arc::clone(metrics));
         let retry = options.limits.retry_backoff;
         Self {
             client,
             store: Arc::new(Store::new(
-                options.mode.finalizer(),
+                mode.finalizer(),
                 &options.namespaces,
                 metrics.jobs.seen.clone(),
             )),
-            schedule: Arc::new(Schedule::new(&options.limits, Arc::clone(metrics))),
+            schedule: Arc::new(schedule),
             writes: Arc::new(WriteQueue::new(Arc::clone(metrics))),
             recorder: Arc::clone(&recorder),
             throttle: Arc::new(Throttle::new(options.rate)),
@@ -234,18 +240,19 @@ impl Parts {
                 options.lull.clone(),
             )),
             metrics: Arc::clone(metrics),
-            mode: options.mode.clone(),
+            mode: mode.clone(),
             ownership: Arc::new(Ownership::new(retry)),
             gangs,
             runs_jobs: options.controllers.job,
             cron_jobs: options.controllers.cronjob.then(|| {
-                let cron_jobs = CronJobs::new(options.mode.clone(), retry, recorder);
+                let cron_jobs = CronJobs::new(mode.clone(), retry, clock.clone(), recorder);
                 Arc::new(cron_jobs)
             }),
             ttl: options
                 .controllers
                 .ttl
-                .then(|| Arc::new(Ttl::new(options.mode.clone(), retry))),
+                .then(|| Arc::new(Ttl::new(mode.clone(), retry, clock.clone()))),
+            clock: clock.clone(),
         }
     }
 
@@ -324,7 +331,7 @@ impl Parts {
             metrics: Arc::clone(&self.metrics),
             gangs: self.gangs.clone(),
             limits,
-            seed: u64::try_from(clock::now().as_millis())
+            seed: u64::try_from(self.clock.now().as_millis())
                 .unwrap_or(0)
                 .wrapping_mul(0x9e37_79b9),
         }

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::{
+    clock::Clock,
     cluster::Patch,
     cronjob::{Answer, CronJobSync, Effect, NewJob, Next, NotCreated, delay_after_change},
     model::{ChildJob, CronJobStatus, Exponential, JobKey, Report, Uid},
@@ -23,7 +24,6 @@ use crate::{
 };
 
 use super::{
-    clock,
     correlate::About,
     events::{Recorder, Told},
     turns::{After, Turns},
@@ -42,6 +42,7 @@ pub(super) struct CronJobs {
     turns: Turns<JobKey>,
     recorder: Arc<Recorder>,
     mode: Mode,
+    clock: Clock,
     known: Mutex<Known>,
 }
 
@@ -87,11 +88,17 @@ impl Known {
 }
 
 impl CronJobs {
-    pub(super) fn new(mode: Mode, backoff: Exponential, recorder: Arc<Recorder>) -> Self {
+    pub(super) fn new(
+        mode: Mode,
+        backoff: Exponential,
+        clock: Clock,
+        recorder: Arc<Recorder>,
+    ) -> Self {
         Self {
-            turns: Turns::new(backoff),
+            turns: Turns::new(backoff, clock.clone()),
             recorder,
             mode,
+            clock,
             known: Mutex::default(),
         }
     }
@@ -119,7 +126,7 @@ impl CronJobs {
             Some(cell) => {
                 let (old, new) = (&cell.decoded.cron_job.spec, &cron_job.spec);
                 let moved = old.schedule != new.schedule || old.time_zone != new.time_zone;
-                let due = moved.then(|| delay_after_change(cron_job, clock::now()));
+                let due = moved.then(|| delay_after_change(cron_job, self.clock.now()));
                 (Arc::clone(&cell.told), due)
             }
         };
@@ -233,7 +240,8 @@ impl CronJobs {
             cell: &cell,
             writer,
         };
-        let mut sync = CronJobSync::new(cell.decoded.cron_job.clone(), children, clock::now());
+        let now = self.clock.now();
+        let mut sync = CronJobSync::new(cell.decoded.cron_job.clone(), children, now);
         loop {
             let answer = match sync.poll() {
                 Effect::Over(Next::Nothing) => return After::Over,
@@ -253,12 +261,18 @@ impl CronJobs {
         }
     }
 
-    /// Takes in that the server has a status: the watch may tell later.
-    fn status_written(&self, key: &JobKey, uid: Uid, status: CronJobStatus, version: u64) {
+    /// Takes in that the server has a status, as `version`, on top of another one: the watch may tell
+    /// later. If what is known is another one still, its spec may be old, and the watch must tell.
+    fn status_written(
+        &self,
+        (key, uid): (&JobKey, Uid),
+        status: CronJobStatus,
+        (on, version): (u64, u64),
+    ) {
         let mut known = self.known.lock();
         if let Some(cell) = known.cron_jobs.get_mut(key)
             && cell.decoded.cron_job.uid == uid
-            && cell.decoded.cron_job.resource_version < version
+            && cell.decoded.cron_job.resource_version == on
         {
             let decoded = Arc::make_mut(&mut cell.decoded);
             decoded.cron_job.status = status;
@@ -337,7 +351,7 @@ impl Turn<'_> {
         match self.writer.call("create", "jobs", create).await {
             Ok(answer) => match wire::ack_of_write(&answer) {
                 Some((uid, resource_version, _)) => {
-                    let late = clock::now().since(job.scheduled);
+                    let late = self.cron_jobs.clock.now().since(job.scheduled);
                     self.writer
                         .metrics
                         .cron_job_skew
@@ -366,8 +380,9 @@ impl Turn<'_> {
         let patch = || client.patch(&path, Patch::Merge, body.clone());
         match self.writer.call("patch", "cronjobs/status", patch).await {
             Ok(answer) => {
-                if let Some((_, version, _)) = wire::ack_of_write(&answer) {
-                    self.cron_jobs.status_written(key, uid, status, version);
+                if let Some((_, written, _)) = wire::ack_of_write(&answer) {
+                    let versions = (version, written);
+                    self.cron_jobs.status_written((key, uid), status, versions);
                 }
                 Answer::StatusWritten
             }

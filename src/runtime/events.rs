@@ -11,6 +11,7 @@ use serde_json::json;
 use tokio::sync::Notify;
 
 use crate::{
+    clock::Clock,
     cluster::{Client, Patch},
     decide::{Report, Severity},
     model::{JobKey, Uid},
@@ -19,7 +20,6 @@ use crate::{
 };
 
 use super::{
-    clock,
     correlate::{About, Correlator, Telling},
     metrics::Metrics,
     throttle::Throttle,
@@ -41,6 +41,7 @@ pub(super) struct Recorder {
     cron_job_component: &'static str,
     waiting: ArrayQueue<Waiting>,
     ready: Notify,
+    clock: Clock,
     metrics: Arc<Metrics>,
 }
 
@@ -53,19 +54,20 @@ struct Waiting {
 }
 
 impl Recorder {
-    pub(super) fn new(mode: &Mode, metrics: Arc<Metrics>) -> Self {
+    pub(super) fn new(mode: &Mode, clock: Clock, metrics: Arc<Metrics>) -> Self {
         Self {
             component: mode.component(),
             cron_job_component: mode.cron_job_component(),
             waiting: ArrayQueue::new(WAITING_MAX),
             ready: Notify::new(),
+            clock,
             metrics,
         }
     }
 
     /// Queues news of a Job, if they may be told.
     pub(super) fn tell(&self, about: About, uid: Uid, key: &JobKey, told: &Told, report: Report) {
-        let telling = told.0.lock().hear(about, report, clock::now());
+        let telling = told.0.lock().hear(about, report, self.clock.now());
         let Some(telling) = telling else { return };
         let event = Waiting {
             about,

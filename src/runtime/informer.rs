@@ -9,7 +9,7 @@ use std::{fmt::Display, sync::Arc, time::Duration};
 
 use futures::StreamExt as _;
 use hashbrown::HashSet;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{sleep, timeout};
 
 use crate::{
     cluster::{Client, Encoding, Splitter, Watch},
@@ -249,7 +249,7 @@ impl Informer {
         let mut splitter = Splitter::new(encoding);
         let mut news = News::default();
         loop {
-            let next = timeout_at(Instant::now() + SILENCE, pieces.next()).await;
+            let next = timeout(SILENCE, pieces.next()).await;
             let Ok(next) = next else {
                 return Err(ApiError::no_answer("the watch went silent"));
             };

@@ -10,7 +10,6 @@
 
 mod actor;
 mod chores;
-mod clock;
 mod controller;
 mod controllers;
 mod correlate;

@@ -204,6 +204,7 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::instant;
 
     /// A server that works on so many writes at once, for so long each; the rest wait in line.
     struct Server {
@@ -257,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_server_that_is_only_far_away_gets_all() {
-        let start = crate::runtime::clock::instant();
+        let start = instant();
         for (takes, least) in [
             ((|_| ms(5)) as fn(Verb) -> Duration, 0.97),
             (|_| ms(200), 0.90),
@@ -272,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_server_with_few_hands_is_kept_busy_with_few_writes() {
-        let start = crate::runtime::clock::instant();
+        let start = instant();
         let mut pace = Pace::new(64, start);
         let (answered, size) = run(&mut pace, &mut Server::new(3, |_| ms(20)), start, 60);
         assert!((14..=18).contains(&size), "{size}");
@@ -282,7 +283,7 @@ mod tests {
 
     #[test]
     fn verbs_are_measured_each_by_itself() {
-        let start = crate::runtime::clock::instant();
+        let start = instant();
         let mut pace = Pace::new(64, start);
         let takes = |verb| match verb {
             Verb::Create => ms(80),
@@ -294,7 +295,7 @@ mod tests {
 
     #[test]
     fn it_shrinks_when_answers_take_longer_and_grows_when_they_do_not() {
-        let start = crate::runtime::clock::instant();
+        let start = instant();
         let mut pace = Pace::new(64, start);
         run(&mut pace, &mut Server::new(1000, |_| ms(20)), start, 9);
         assert_eq!(pace.size, 64);
@@ -308,7 +309,7 @@ mod tests {
 
     #[test]
     fn noise_of_a_quick_server_is_none_of_its_business() {
-        let start = crate::runtime::clock::instant();
+        let start = instant();
         let mut pace = Pace::new(64, start);
         let quick = |_| Duration::from_micros(250);
         let (_, size) = run(&mut pace, &mut Server::new(2, quick), start, 3);
@@ -317,7 +318,7 @@ mod tests {
 
     #[test]
     fn one_write_at_a_time_stays_one() {
-        let start = crate::runtime::clock::instant();
+        let start = instant();
         let mut pace = Pace::new(1, start);
         run(&mut pace, &mut Server::new(9, |_| ms(20)), start, 30);
         assert_eq!((pace.size, pace.allows()), (1, 1));

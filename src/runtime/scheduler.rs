@@ -7,16 +7,17 @@ use std::{
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
-use tokio::{sync::Notify, time::sleep};
+use tokio::sync::Notify;
 
 use crate::{
+    clock::{Clock, instant},
     model::{Limits, Time, Uid},
     queue::WorkQueue,
 };
 
 use super::{
-    actor, clock, correlate::About, events::Recorder, gang::Gangs, metrics::Metrics,
-    ownership::Ownership, store::Store, writer::WriteQueue,
+    actor, correlate::About, events::Recorder, gang::Gangs, metrics::Metrics, ownership::Ownership,
+    store::Store, writer::WriteQueue,
 };
 
 /// The work queue, shared.
@@ -24,6 +25,7 @@ use super::{
 pub(super) struct Schedule {
     waiting: Mutex<Waiting>,
     changed: Notify,
+    clock: Clock,
     metrics: Arc<Metrics>,
 }
 
@@ -36,13 +38,14 @@ struct Waiting {
 }
 
 impl Schedule {
-    pub(super) fn new(limits: &Limits, metrics: Arc<Metrics>) -> Self {
+    pub(super) fn new(limits: &Limits, clock: Clock, metrics: Arc<Metrics>) -> Self {
         Self {
             waiting: Mutex::new(Waiting {
                 queue: WorkQueue::new(limits.retry_backoff),
                 since: HashMap::new(),
             }),
             changed: Notify::new(),
+            clock,
             metrics,
         }
     }
@@ -56,7 +59,7 @@ impl Schedule {
     }
 
     fn waits(&self, waiting: &mut Waiting, job: Uid) {
-        waiting.since.insert(job, clock::instant());
+        waiting.since.insert(job, instant());
         self.metrics.queue.waiting(waiting.queue.len(), 1);
         self.changed.notify_one();
     }
@@ -87,13 +90,13 @@ impl Schedule {
     /// The next Job, if it is any Job's turn.
     fn take_one(&self, waiting: &mut Waiting) -> Option<Uid> {
         let before = waiting.queue.len();
-        let job = waiting.queue.take(clock::now())?;
+        let job = waiting.queue.take(self.clock.now())?;
         let depth = waiting.queue.len();
         self.metrics
             .queue
             .waiting(depth, (depth + 1).saturating_sub(before));
         let since = waiting.since.remove(&job);
-        let wait = since.map_or(Duration::ZERO, |since| clock::instant() - since);
+        let wait = since.map_or(Duration::ZERO, |since| instant() - since);
         self.metrics.queue.waited(wait);
         Some(job)
     }
@@ -114,14 +117,9 @@ impl Schedule {
                 }
                 return job;
             }
-            match due {
-                Some(due) => {
-                    tokio::select! {
-                        () = sleep(due.since(clock::now())) => {}
-                        () = changed => {}
-                    }
-                }
-                None => changed.await,
+            tokio::select! {
+                () = self.clock.sleep_until(due) => {}
+                () = changed => {}
             }
         }
     }
@@ -160,12 +158,12 @@ impl Worker {
         let Some(cell) = self.store.cell(job) else {
             return false;
         };
-        let now = clock::now();
+        let now = self.schedule.clock.now();
         let seed = self.seed ^ (job.as_u128() as u64);
-        let started = clock::instant();
+        let started = instant();
         let gangs = self.gangs.as_deref();
         let turn = actor::turn(&cell, &self.ownership, self.limits, seed, gangs, now);
-        let took = clock::instant() - started;
+        let took = instant() - started;
         self.metrics.turns.inc();
         self.metrics.queue.worked(took);
         for action in turn.handled_failures {

@@ -8,6 +8,8 @@ use std::{
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use parking_lot::Mutex;
 
+use crate::clock::instant;
+
 /// How many calls may be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
@@ -44,7 +46,7 @@ impl Throttle {
         loop {
             let until = *self.paused_until.lock();
             match until {
-                Some(until) if !until.saturating_duration_since(now()).is_zero() => {
+                Some(until) if !until.saturating_duration_since(instant()).is_zero() => {
                     tokio::time::sleep_until(until.into()).await;
                 }
                 _ => return,
@@ -54,12 +56,8 @@ impl Throttle {
 
     /// The server is busy: nobody calls for a while.
     pub(super) fn pause(&self, pause: Duration) {
-        let until = now() + pause;
+        let until = instant() + pause;
         let mut paused_until = self.paused_until.lock();
         *paused_until = Some(paused_until.map_or(until, |before| before.max(until)));
     }
-}
-
-fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::{
+    clock::Clock,
     model::{Exponential, Job, JobKey, Uid},
     ownership::Mode,
     ttl::{Step, concerns},
@@ -17,7 +18,6 @@ use crate::{
 };
 
 use super::{
-    clock,
     turns::{After, Turns},
     writer::Writer,
 };
@@ -30,13 +30,15 @@ pub(super) const WORKERS: usize = 5;
 pub(super) struct Ttl {
     turns: Turns<Uid>,
     mode: Mode,
+    clock: Clock,
 }
 
 impl Ttl {
-    pub(super) fn new(mode: Mode, backoff: Exponential) -> Self {
+    pub(super) fn new(mode: Mode, backoff: Exponential, clock: Clock) -> Self {
         Self {
-            turns: Turns::new(backoff),
+            turns: Turns::new(backoff, clock.clone()),
             mode,
+            clock,
         }
     }
 
@@ -72,11 +74,11 @@ impl Ttl {
             let state = cell.lock();
             let known = state.job.as_ref().filter(|_| !state.gone);
             let key = known.map(|job| job.key.clone()).unwrap_or_default();
-            (Step::after_look(known, clock::now()), key)
+            (Step::after_look(known, self.clock.now()), key)
         };
         let step = match step {
             Step::GetFresh => match self.fresh(uid, &key, writer).await {
-                Ok(fresh) => Step::after_answer(fresh.as_ref(), clock::now()),
+                Ok(fresh) => Step::after_answer(fresh.as_ref(), self.clock.now()),
                 Err(error) => {
                     tracing::warn!(job = %key, %error, "no live look; not deleted yet");
                     Step::Retry
@@ -92,7 +94,7 @@ impl Ttl {
             Step::GetFresh => After::Failed,
             Step::Delete { expired } => match delete(uid, &key, writer).await {
                 Ok(()) => {
-                    let late = clock::now().since(expired);
+                    let late = self.clock.now().since(expired);
                     writer.metrics.ttl_deletions.observe(late.as_secs_f64());
                     After::Over
                 }

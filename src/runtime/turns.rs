@@ -5,20 +5,20 @@
 use std::{fmt::Debug, hash::Hash};
 
 use parking_lot::Mutex;
-use tokio::{sync::Notify, time::sleep};
+use tokio::sync::Notify;
 
 use crate::{
+    clock::Clock,
     model::{Exponential, Time},
     queue::WorkQueue,
 };
-
-use super::clock;
 
 /// See the module's text.
 #[derive(Debug)]
 pub(super) struct Turns<K> {
     queue: Mutex<WorkQueue<K>>,
     changed: Notify,
+    clock: Clock,
 }
 
 /// When a key comes again after its turn, but for news of it.
@@ -34,10 +34,11 @@ pub(super) enum After {
 }
 
 impl<K: Clone + Debug + Eq + Hash + Ord> Turns<K> {
-    pub(super) fn new(backoff: Exponential) -> Self {
+    pub(super) fn new(backoff: Exponential, clock: Clock) -> Self {
         Self {
             queue: Mutex::new(WorkQueue::new(backoff)),
             changed: Notify::new(),
+            clock,
         }
     }
 
@@ -59,7 +60,7 @@ impl<K: Clone + Debug + Eq + Hash + Ord> Turns<K> {
         let mut queue = self.queue.lock();
         match after {
             // Whoever sleeps may now sleep too long, so all of these wake one.
-            After::Failed => queue.add_rate_limited(key.clone(), clock::now()),
+            After::Failed => queue.add_rate_limited(key.clone(), self.clock.now()),
             After::At(due) => {
                 queue.forget(&key);
                 queue.add_at(key.clone(), due);
@@ -83,7 +84,7 @@ impl<K: Clone + Debug + Eq + Hash + Ord> Turns<K> {
             let changed = self.changed.notified();
             let (next, due, more) = {
                 let mut queue = self.queue.lock();
-                let next = queue.take(clock::now());
+                let next = queue.take(self.clock.now());
                 (next, queue.next_due(), !queue.is_empty())
             };
             if let Some(key) = next {
@@ -93,14 +94,9 @@ impl<K: Clone + Debug + Eq + Hash + Ord> Turns<K> {
                 }
                 return key;
             }
-            match due {
-                Some(due) => {
-                    tokio::select! {
-                        () = sleep(due.since(clock::now())) => {}
-                        () = changed => {}
-                    }
-                }
-                None => changed.await,
+            tokio::select! {
+                () = self.clock.sleep_until(due) => {}
+                () = changed => {}
             }
         }
     }

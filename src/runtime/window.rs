@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::clock::instant;
+
 use super::{
-    clock::instant,
     lull::Lull,
     pace::{Generation, Pace, Verb},
 };

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
 
 use crate::{
+    clock::instant,
     cluster::{Client, Patch},
     decide::{CreateError, NewPod, Outcome, Report},
     model::{
@@ -23,7 +24,6 @@ use crate::{
 };
 
 use super::{
-    clock::instant,
     correlate::About,
     events::Recorder,
     gang::Gangs,

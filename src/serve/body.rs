@@ -2,19 +2,23 @@
 //!
 //! Responsible for: turning replies into HTTP bodies. Must not: hold the lock while encoding.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use futures::stream;
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
 use hyper::body::Frame;
-use tokio::{
-    sync::watch,
-    time::{Instant, timeout_at},
-};
+use tokio::{sync::watch, time::timeout_at};
 
 use super::shared::{SharedApi, is_stopped, until_stopped};
-use crate::apiserver::{Body, ListBody, WatchCursor};
+use crate::{
+    apiserver::{Body, ListBody, WatchCursor},
+    clock::instant,
+};
 
 /// Any response body.
 pub(super) type HttpBody = UnsyncBoxBody<Bytes, Infallible>;
@@ -81,7 +85,7 @@ pub(super) fn watching(
     cursor: Box<WatchCursor>,
     stopped: watch::Receiver<bool>,
 ) -> HttpBody {
-    let start = Instant::now();
+    let start = instant();
     let watching = Watching {
         changes: api.changes(cursor.kind()),
         deadline: start + cursor.timeout().unwrap_or(DEFAULT_WATCH),
@@ -115,7 +119,7 @@ impl Watching {
                 }
                 continue;
             }
-            let now = Instant::now();
+            let now = instant();
             if now >= self.next_bookmark || now >= self.deadline {
                 self.next_bookmark = now + BOOKMARK_EVERY;
                 self.over = now >= self.deadline;
@@ -140,7 +144,7 @@ impl Watching {
             }
         };
         // Running into the deadline is an answer of its own; the caller looks at the clock.
-        let _ = timeout_at(until, change).await;
+        let _ = timeout_at(until.into(), change).await;
     }
 }
 

@@ -1,10 +1,9 @@
 //! HTTP in front of the embedded cluster.
 //!
-//! Responsible for: sockets, the clock, the one lock, and waking watchers. Must not: hold rules
+//! Responsible for: sockets, the one lock, and waking watchers. Must not: hold rules
 //! of the API; those are in [`crate::apiserver`].
 
 mod body;
-mod clock;
 mod counts;
 mod http;
 mod kubeconfig;
@@ -17,8 +16,10 @@ use std::{io, net::Ipv4Addr, sync::Arc, time::Duration};
 
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
+use crate::clock::Clock;
+
 /// How to start the server.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ServeOptions {
     /// Port on 127.0.0.1; 0 takes a free one.
     pub port: u16,
@@ -28,6 +29,8 @@ pub struct ServeOptions {
     pub log_capacity: Option<usize>,
     /// How much longer each call takes: an imitation of a slow server. Watches only start later.
     pub call_latency: Duration,
+    /// What time it is.
+    pub clock: Clock,
 }
 
 /// A running server; [`ServerHandle::shutdown`] ends it.

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use super::{
-    ServeOptions, clock,
+    ServeOptions,
     counts::{RequestCount, RequestCounts},
 };
 use crate::{
@@ -16,6 +16,7 @@ use crate::{
         ApiServer, Event, KINDS, Kind, Limits, Prepared, Pulled, Reply, Request, Stored,
         WatchCursor, prepare,
     },
+    clock::Clock,
     model::Time,
 };
 
@@ -30,13 +31,14 @@ pub struct SharedApi {
     changes: Vec<watch::Sender<u64>>,
     garbage: Notify,
     counts: RequestCounts,
+    clock: Clock,
 }
 
 impl SharedApi {
     pub(super) fn new(options: &ServeOptions) -> Self {
         let mut limits = Limits::default();
         limits.log_capacity = options.log_capacity.unwrap_or(limits.log_capacity);
-        let server = ApiServer::new(options.seed, limits, clock::now());
+        let server = ApiServer::new(options.seed, limits, options.clock.now());
         let changes = KINDS
             .iter()
             .map(|row| watch::Sender::new(server.log_end(row.kind)));
@@ -45,6 +47,7 @@ impl SharedApi {
             server: Mutex::new(server),
             garbage: Notify::new(),
             counts: RequestCounts::default(),
+            clock: options.clock.clone(),
         }
     }
 
@@ -55,7 +58,12 @@ impl SharedApi {
 
     /// The time as the server sees it.
     pub fn now(&self) -> Time {
-        clock::now()
+        self.clock.now()
+    }
+
+    /// Waits until the server sees this time; for ever, if there is none.
+    pub async fn sleep_until(&self, due: Option<Time>) {
+        self.clock.sleep_until(due).await;
     }
 
     /// Counters of the requests answered so far.
@@ -99,7 +107,7 @@ impl SharedApi {
     /// Answers a prepared request: decoding has been done without the lock.
     pub(super) fn handle_prepared(&self, prepared: Prepared) -> Reply {
         let label = prepared.label();
-        let now = clock::now();
+        let now = self.now();
         let mut server = self.server.lock();
         let before = server.version();
         let reply = server.handle_prepared(prepared, now);
@@ -122,7 +130,7 @@ impl SharedApi {
     fn collect_some_garbage(&self) -> bool {
         let mut server = self.server.lock();
         let before = server.version();
-        let more = server.collect_garbage(clock::now(), GARBAGE_BATCH);
+        let more = server.collect_garbage(self.now(), GARBAGE_BATCH);
         let changed = server.version() != before;
         self.publish_and_unlock(server, changed);
         more

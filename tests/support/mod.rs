@@ -13,6 +13,7 @@ use std::{
 };
 
 use lakh::{
+    clock::Clock,
     cluster::{self, Client},
     embedded::{ClusterOptions, EmbeddedCluster},
     kubelet::KubeletOptions,
@@ -21,6 +22,8 @@ use lakh::{
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
 
 /// The finalizer by which Pods are kept until they are counted.
 pub const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
@@ -56,12 +59,18 @@ pub fn run_with_input(args: &[&str], input: &str) -> Output {
 
 /// A cluster whose Pods take this long.
 pub async fn cluster(pod_duration: Duration) -> EmbeddedCluster {
+    cluster_by(&Clock::default(), pod_duration).await
+}
+
+/// A cluster by a clock of ours.
+pub async fn cluster_by(clock: &Clock, pod_duration: Duration) -> EmbeddedCluster {
     let kubelet = KubeletOptions {
         default_duration: pod_duration,
         ..KubeletOptions::with_nodes(3)
     };
     EmbeddedCluster::start(ClusterOptions {
         kubelet,
+        clock: clock.clone(),
         ..ClusterOptions::default()
     })
     .await
@@ -91,6 +100,7 @@ pub fn options() -> Options {
         namespaces: Vec::new(),
         listen: None,
         lull: Default::default(),
+        clock: Clock::default(),
     }
 }
 
@@ -157,15 +167,21 @@ pub async fn get(client: &Client, path: &str) -> Value {
 /// A Job of the default namespace, once this holds of it.
 pub async fn job_when(client: &Client, name: &str, holds: impl Fn(&Value) -> bool) -> Value {
     let path = format!("/apis/batch/v1/namespaces/default/jobs/{name}");
+    seen_when(client, &path, holds).await
+}
+
+/// What a path has, once this holds of it.
+pub async fn seen_when(client: &Client, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
     let started = Instant::now();
     loop {
-        let job = get(client, &path).await;
-        if holds(&job) {
-            return job;
+        let seen = get(client, path).await;
+        if holds(&seen) {
+            return seen;
         }
+        let waited = started.elapsed();
         assert!(
-            started.elapsed() < Duration::from_secs(60),
-            "waited for 60 s: {job:#}"
+            waited < Duration::from_secs(60),
+            "waited for 60 s: {seen:#}"
         );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -199,25 +215,18 @@ pub fn http_get(address: SocketAddr, path: &str) -> io::Result<String> {
 
 /// All Pods of the default namespace.
 pub async fn pods(client: &Client) -> Vec<Value> {
-    let list = get(client, "/api/v1/namespaces/default/pods").await;
-    list["items"].as_array().cloned().unwrap_or_default()
+    listed(&get(client, PODS).await).to_vec()
 }
 
 /// All Pods of the default namespace, once this holds of them.
 pub async fn pods_when(client: &Client, holds: impl Fn(&[Value]) -> bool) -> Vec<Value> {
-    let started = Instant::now();
-    loop {
-        let all = pods(client).await;
-        if holds(&all) {
-            return all;
-        }
-        let waited = started.elapsed();
-        assert!(
-            waited < Duration::from_secs(60),
-            "waited for 60 s: {all:#?}"
-        );
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let list = seen_when(client, PODS, |list| holds(listed(list))).await;
+    listed(&list).to_vec()
+}
+
+/// The objects of a list.
+pub fn listed(list: &Value) -> &[Value] {
+    list["items"].as_array().expect("a list")
 }
 
 /// Whether a Pod is kept until it is counted.

@@ -16,8 +16,9 @@ fn cron_jobs() -> CronJobs {
         base: Duration::from_secs(1),
         max: Duration::from_secs(60),
     };
-    let recorder = Recorder::new(&Mode::Replace, Arc::new(Metrics::new()));
-    CronJobs::new(Mode::Replace, backoff, Arc::new(recorder))
+    let (clock, metrics) = (Clock::default(), Arc::new(Metrics::new()));
+    let recorder = Recorder::new(&Mode::Replace, clock.clone(), metrics);
+    CronJobs::new(Mode::Replace, backoff, clock, Arc::new(recorder))
 }
 
 fn uid(number: u32) -> String {
@@ -83,7 +84,7 @@ impl CronJobs {
     /// When the first alarm rings.
     fn alarm(&self) -> Option<String> {
         let at = self.turns.next_due()?;
-        assert!(at > clock::now());
+        assert!(at > Clock::default().now());
         assert_eq!(at.as_millis() % 1000, 100, "a tenth of a second late");
         Some(at.to_rfc3339())
     }
@@ -133,7 +134,7 @@ async fn a_later_run_does_not_put_off_the_alarm() {
     cron_jobs.heard(&cron_job("c", 1, 1, &json!({})));
     cron_jobs.heard(&cron_job("c", 1, 2, &daily));
     let soon = cron_jobs.turns.next_due().expect("an alarm");
-    assert!(soon.since(clock::now()) < Duration::from_secs(86_401));
+    assert!(soon.since(Clock::default().now()) < Duration::from_secs(86_401));
     cron_jobs.heard(&cron_job("c", 1, 3, &json!({})));
     assert_eq!(cron_jobs.turns.next_due(), Some(soon));
 }
@@ -173,7 +174,7 @@ fn each_version_of_a_cron_job_is_looked_at_once() {
         last_schedule: Some(Time::from_secs(7)),
         ..CronJobStatus::default()
     };
-    cron_jobs.status_written(&key, own, status.clone(), 3);
+    cron_jobs.status_written((&key, own), status.clone(), (2, 3));
     let written = cron_job("c", 1, 3, &json!({"suspend": true}));
     assert!(cron_jobs.heard(&written).is_empty());
     let cell = cron_jobs.known.lock().cron_jobs[&key].clone();
@@ -232,4 +233,29 @@ fn jobs_of_others_are_no_news() {
     assert_eq!(cron_jobs.children_of("c"), 1);
     cron_jobs.job_gone(Uid::parse(&uid(13)).expect("a UID"));
     assert!(cron_jobs.have_turns().is_empty());
+}
+
+#[test]
+fn a_status_that_was_written_on_top_of_what_is_not_known_does_not_hide_it() {
+    let cron_jobs = cron_jobs();
+    let key = JobKey {
+        namespace: "d".into(),
+        name: "c".into(),
+    };
+    let own = Uid::parse(&uid(1)).expect("a UID");
+    let known = || {
+        let known = cron_jobs.known.lock();
+        let cron_job = &known.cron_jobs[&key].decoded.cron_job;
+        (cron_job.resource_version, cron_job.spec.suspend)
+    };
+    let wrote = |on, version| {
+        cron_jobs.status_written((&key, own), CronJobStatus::default(), (on, version));
+    };
+    cron_jobs.heard(&cron_job("c", 1, 5, &json!({})));
+    wrote(5, 6);
+    assert_eq!(known(), (6, false));
+    // A live look has shown version 7, which suspends it; the watch has not told of that yet.
+    wrote(7, 8);
+    cron_jobs.heard(&cron_job("c", 1, 7, &json!({"suspend": true})));
+    assert_eq!(known(), (7, true));
 }

@@ -1,0 +1,190 @@
+//! What the status has forgotten, and names that are somebody else's by now. The rules themselves have
+//! their rows in `tests/golden/cronjob.rows`.
+
+use std::time::Duration;
+
+use crate::model::{
+    ActiveJob, ChildJob, ConcurrencyPolicy, ConditionKind, CronJob, CronJobSpec, CronJobStatus,
+    JobKey, Time, Uid,
+};
+
+use super::{Answer, CronJobSync, Effect, Next, NotCreated};
+
+/// A full hour.
+const HOUR: Time = Time::from_secs(2_000_001_600);
+const OWN: Uid = Uid::from_u128(1);
+const FIRST: Uid = Uid::from_u128(2);
+const SECOND: Uid = Uid::from_u128(3);
+
+fn hours(count: u64) -> Time {
+    HOUR + Duration::from_secs(3600 * count)
+}
+
+/// A CronJob that runs each hour and has run at [`HOUR`].
+fn cron_job(concurrency: ConcurrencyPolicy) -> CronJob {
+    CronJob {
+        key: JobKey {
+            namespace: "default".into(),
+            name: "c".into(),
+        },
+        uid: OWN,
+        resource_version: 5,
+        deleting: false,
+        created: Time::from_secs(HOUR.as_secs() - 60),
+        spec: CronJobSpec {
+            schedule: "0 * * * *".to_owned(),
+            concurrency,
+            successful_jobs: Some(0),
+            ..CronJobSpec::default()
+        },
+        status: CronJobStatus {
+            last_schedule: Some(HOUR),
+            ..CronJobStatus::default()
+        },
+    }
+}
+
+fn name(run: Time) -> String {
+    format!("c-{}", run.as_secs() / 60)
+}
+
+fn child(uid: Uid, run: Time, end: Option<ConditionKind>) -> ChildJob {
+    ChildJob {
+        name: name(run).into(),
+        uid,
+        end,
+        complete: end == Some(ConditionKind::Complete),
+        start: Some(run),
+        completion: end.map(|_| run),
+    }
+}
+
+fn active(uid: Uid, run: Time) -> ActiveJob {
+    ActiveJob {
+        name: name(run).into(),
+        uid,
+        resource_version: 1,
+    }
+}
+
+fn job(uid: Uid) -> Answer {
+    Answer::Job {
+        uid,
+        resource_version: 1,
+        controller: Some(OWN),
+    }
+}
+
+/// Goes on until something is asked for, past what is told to people.
+fn asks(sync: &mut CronJobSync) -> Effect {
+    loop {
+        match sync.poll() {
+            Effect::Report(_) => {}
+            effect => return effect,
+        }
+    }
+}
+
+#[test]
+fn a_job_that_was_made_and_forgotten_holds_up_the_next_run() {
+    let known = cron_job(ConcurrencyPolicy::Forbid);
+    let forgotten = vec![child(FIRST, hours(1), None)];
+    let mut sync = CronJobSync::new(known.clone(), forgotten, hours(2));
+    assert_eq!(asks(&mut sync), Effect::GetCronJob);
+    sync.handle(Answer::CronJob(Box::new(known)));
+    assert_eq!(asks(&mut sync), Effect::GetJob(name(hours(1)).into()));
+    sync.handle(job(FIRST));
+    let status = CronJobStatus {
+        active: vec![active(FIRST, hours(1))],
+        last_schedule: Some(hours(1)),
+        last_successful: None,
+    };
+    assert_eq!(asks(&mut sync), Effect::WriteStatus(status, 5));
+}
+
+#[test]
+fn what_was_found_is_kept_when_the_known_cron_job_turns_out_to_be_old() {
+    let known = cron_job(ConcurrencyPolicy::Allow);
+    let mut fresh = known.clone();
+    fresh.status.active = vec![active(SECOND, hours(2)), active(OWN, hours(3))];
+    fresh.status.last_schedule = Some(hours(3));
+    let jobs = vec![
+        child(FIRST, hours(1), None),
+        child(OWN, hours(3), Some(ConditionKind::Failed)),
+        child(SECOND, hours(2), None),
+    ];
+    let mut sync = CronJobSync::new(known.clone(), jobs, hours(3));
+    assert_eq!(asks(&mut sync), Effect::GetCronJob);
+    sync.handle(Answer::CronJob(Box::new(known)));
+    assert_eq!(asks(&mut sync), Effect::GetJob(name(hours(1)).into()));
+    sync.handle(job(FIRST));
+    assert_eq!(asks(&mut sync), Effect::GetCronJob);
+    sync.handle(Answer::CronJob(Box::new(fresh)));
+    // The one that ended was compared with what was old; the one that was found is not in the fresh one.
+    let status = CronJobStatus {
+        active: vec![active(SECOND, hours(2)), active(FIRST, hours(1))],
+        last_schedule: Some(hours(3)),
+        last_successful: None,
+    };
+    assert_eq!(asks(&mut sync), Effect::WriteStatus(status, 5));
+}
+
+#[test]
+fn the_job_of_a_run_is_not_deleted_before_the_status_tells_of_the_run() {
+    let known = cron_job(ConcurrencyPolicy::Allow);
+    let ended = vec![child(FIRST, hours(1), Some(ConditionKind::Complete))];
+    let mut sync = CronJobSync::new(known.clone(), ended.clone(), hours(1));
+    let status = CronJobStatus {
+        active: Vec::new(),
+        last_schedule: Some(hours(1)),
+        last_successful: Some(hours(1)),
+    };
+    assert_eq!(asks(&mut sync), Effect::WriteStatus(status.clone(), 5));
+    sync.handle(Answer::StatusWritten);
+    assert_eq!(asks(&mut sync), Effect::Over(Next::At(hours(1))));
+    let told = CronJob { status, ..known };
+    let mut sync = CronJobSync::new(told, ended, hours(1));
+    assert_eq!(asks(&mut sync), Effect::DeleteJob(name(hours(1)).into()));
+}
+
+#[test]
+fn a_run_that_has_not_come_by_a_clock_that_went_back_is_not_forgotten() {
+    let known = cron_job(ConcurrencyPolicy::Allow);
+    let ended = vec![child(FIRST, hours(9), Some(ConditionKind::Failed))];
+    let mut sync = CronJobSync::new(known, ended, HOUR);
+    let next = hours(1) + Duration::from_millis(100);
+    assert_eq!(asks(&mut sync), Effect::Over(Next::At(next)));
+}
+
+#[test]
+fn a_job_whose_name_is_another_ones_by_now_is_gone() {
+    let mut known = cron_job(ConcurrencyPolicy::Forbid);
+    known.status.active = vec![active(FIRST, HOUR)];
+    let mut sync = CronJobSync::new(known.clone(), Vec::new(), hours(1));
+    assert_eq!(asks(&mut sync), Effect::GetJob(name(HOUR).into()));
+    sync.handle(job(SECOND));
+    assert!(matches!(asks(&mut sync), Effect::CreateJob(_)));
+    // And nobody deletes the other one in its place.
+    known.spec.concurrency = ConcurrencyPolicy::Replace;
+    let jobs = vec![child(FIRST, HOUR, None)];
+    let mut sync = CronJobSync::new(known, jobs, hours(1));
+    assert_eq!(asks(&mut sync), Effect::GetJob(name(HOUR).into()));
+    sync.handle(job(SECOND));
+    assert_eq!(asks(&mut sync), Effect::Over(Next::Retry));
+}
+
+#[test]
+fn a_job_that_is_found_by_its_name_is_taken_in_once() {
+    let known = cron_job(ConcurrencyPolicy::Allow);
+    let mut sync = CronJobSync::new(known, Vec::new(), hours(1));
+    assert!(matches!(asks(&mut sync), Effect::CreateJob(_)));
+    sync.handle(Answer::NotCreated(NotCreated::NameTaken));
+    assert_eq!(asks(&mut sync), Effect::GetJob(name(hours(1)).into()));
+    sync.handle(job(FIRST));
+    let status = CronJobStatus {
+        active: vec![active(FIRST, hours(1))],
+        last_schedule: Some(hours(1)),
+        last_successful: None,
+    };
+    assert_eq!(asks(&mut sync), Effect::WriteStatus(status, 5));
+}

@@ -1,0 +1,447 @@
+//! Random news, answers and times for the TTL machine, with a server that has the truth.
+//!
+//! Jobs end; people change TTLs, delete Jobs, and make others under the same names; the watch lags;
+//! answers are refusals, are lost, or come of what is done much later; the controller starts anew; minutes
+//! and days pass, on two clocks that disagree. Each deletion is judged by what the server last said of the
+//! Job, and in the end by who is left. Read first: [`TtlWorld::step`]. What stands around the machine is as
+//! in `runtime/ttl.rs`.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+use lakh::{
+    model::{Condition, ConditionKind, Exponential, Job, Time, Uid},
+    queue::WorkQueue,
+    ttl::{Step, concerns},
+    wire::foreground_deletion,
+};
+use serde_json::Value;
+
+use super::{words::plain_job, world::Dice};
+
+const BACKOFF: Exponential = Exponential {
+    base: Duration::from_secs(1),
+    max: Duration::from_secs(60),
+};
+
+/// What may go wrong, in percent of the occasions.
+#[derive(Clone, Copy, Debug, Default)]
+struct Odds {
+    refused: u64,
+    lost: u64,
+    late: u64,
+    restart: u64,
+    skew: u64,
+}
+
+/// A turn under way, between two of its steps.
+#[derive(Debug)]
+enum Turn {
+    /// The server is asked for the Job of this name.
+    Asks(Uid, String),
+    /// It has answered, or nothing came.
+    Answered(Uid, String, Option<Option<Box<Job>>>),
+    /// It is to delete.
+    Deletes(Uid, String, Vec<u8>),
+    /// It has, or nobody knows.
+    Deleted(Uid, bool),
+}
+
+/// See the module's text.
+pub(crate) struct TtlWorld {
+    dice: Dice,
+    odds: Odds,
+    now: Time,
+    skew: i64,
+    /// By name.
+    jobs: BTreeMap<String, Job>,
+    news: VecDeque<(Uid, Option<Job>)>,
+    late: Vec<(String, Vec<u8>)>,
+    known: BTreeMap<Uid, Job>,
+    queue: WorkQueue<Uid>,
+    turn: Option<Turn>,
+    uids: u128,
+    version: u64,
+    pub(crate) log: Vec<String>,
+    /// How many Jobs the machine has deleted.
+    pub(crate) deleted: usize,
+}
+
+/// When a Job is to go, if ever.
+fn expiry(job: &Job) -> Option<Time> {
+    let ttl = job.spec.ttl_after_finished?;
+    let ended = job.status.conditions.iter().find(|condition| {
+        let word = condition.kind.as_str();
+        condition.status == "True" && (word == "Complete" || word == "Failed")
+    })?;
+    let at = ended.last_transition.expect("the server's have a time");
+    Some(at + ttl).filter(|_| !job.deleting)
+}
+
+impl TtlWorld {
+    pub(crate) fn new(mut dice: Dice) -> Self {
+        let mut some = |most: u64| match dice.below(2) {
+            0 => 0,
+            _ => dice.below(most),
+        };
+        let odds = Odds {
+            refused: some(30),
+            lost: some(30),
+            late: some(20),
+            restart: some(4),
+            skew: some(3),
+        };
+        Self {
+            dice,
+            odds,
+            now: Time::from_secs(2_000_000_000),
+            skew: 0,
+            jobs: BTreeMap::new(),
+            news: VecDeque::new(),
+            late: Vec::new(),
+            known: BTreeMap::new(),
+            queue: WorkQueue::new(BACKOFF),
+            turn: None,
+            uids: 0,
+            version: 0,
+            log: Vec::new(),
+            deleted: 0,
+        }
+    }
+
+    /// The controller's time.
+    fn there(&self) -> Time {
+        Time::from_millis(self.now.as_millis() + self.skew)
+    }
+
+    fn say(&mut self, what: String) {
+        self.log.push(format!("{} {what}", self.now.to_rfc3339()));
+    }
+
+    /// Something happens, anywhere.
+    pub(crate) fn step(&mut self) {
+        if self.dice.percent(self.odds.restart) {
+            self.restart();
+        } else if self.dice.percent(self.odds.skew) {
+            self.skew = [0, -90_000, 90_000, 4000][self.dice.below(4) as usize];
+        }
+        match self.dice.below(100) {
+            0..10 => self.people(),
+            10..18 => self.job_goes_on(),
+            18..35 => _ = self.watch(),
+            35..43 => self.pass(),
+            43..46 => self.late_deletion(),
+            _ => _ = self.controller(),
+        }
+    }
+
+    fn pass(&mut self) {
+        let most = [2000, 60_000, 7_200_000, 200_000_000][self.dice.below(4) as usize];
+        let passed = Duration::from_millis(self.dice.below(most));
+        self.now = self.now + passed;
+        self.say(format!("{passed:?} have passed"));
+    }
+
+    fn restart(&mut self) {
+        self.say("the controller starts anew".to_owned());
+        if let Some(Turn::Deletes(_, name, options)) = self.turn.take() {
+            self.late.push((name, options));
+        }
+        self.news.clear();
+        self.known.clear();
+        self.queue = WorkQueue::new(BACKOFF);
+        for job in self.jobs.values().cloned().collect::<Vec<_>>() {
+            self.hear(job.uid, Some(job));
+        }
+    }
+
+    fn watch(&mut self) -> bool {
+        let Some((uid, job)) = self.news.pop_front() else {
+            return false;
+        };
+        self.hear(uid, job);
+        true
+    }
+
+    fn hear(&mut self, uid: Uid, job: Option<Job>) {
+        let Some(job) = job else {
+            self.known.remove(&uid);
+            return;
+        };
+        if concerns(&job) {
+            self.queue.add(uid);
+        }
+        self.known.insert(uid, job);
+    }
+
+    // What people and Jobs do.
+
+    fn some_job(&mut self) -> Option<Job> {
+        let names: Vec<String> = self.jobs.keys().cloned().collect();
+        let name = self.dice.pick(&names)?;
+        self.jobs.get(name).cloned()
+    }
+
+    fn ttl(&mut self) -> Option<Duration> {
+        let secs = [0, 0, 7, 3600, 100_000][self.dice.below(5) as usize];
+        self.dice.percent(75).then(|| Duration::from_secs(secs))
+    }
+
+    fn people(&mut self) {
+        match self.dice.below(10) {
+            0..4 => {
+                let name = ["a", "b", "c"][self.dice.below(3) as usize];
+                if !self.jobs.contains_key(name) {
+                    self.uids += 1;
+                    let mut job = plain_job();
+                    job.key.name = name.into();
+                    job.uid = Uid::from_u128(self.uids);
+                    job.spec.ttl_after_finished = self.ttl();
+                    self.put(job);
+                }
+            }
+            4..9 => {
+                let ttl = self.ttl();
+                if let Some(mut job) = self.some_job() {
+                    job.spec.ttl_after_finished = ttl;
+                    self.put(job);
+                }
+            }
+            _ => {
+                if let Some(job) = self.some_job() {
+                    self.remove(job);
+                }
+            }
+        }
+    }
+
+    fn put(&mut self, mut job: Job) {
+        self.version += 1;
+        job.resource_version = self.version;
+        let (name, ttl) = (job.key.name.to_string(), job.spec.ttl_after_finished);
+        let conditions = job.status.conditions.iter();
+        let kinds: Vec<_> = conditions.map(|condition| &*condition.kind).collect();
+        let text = format!(
+            "{name} {} {ttl:?} {kinds:?} {}",
+            job.uid.as_u128(),
+            job.deleting
+        );
+        self.say(text);
+        self.news.push_back((job.uid, Some(job.clone())));
+        self.jobs.insert(name, job);
+    }
+
+    /// A Job is deleted: it goes at once, or its Pods or a finalizer keep it for a while.
+    fn remove(&mut self, mut job: Job) {
+        if !job.deleting && self.dice.percent(50) {
+            job.deleting = true;
+            self.put(job);
+        } else {
+            self.say(format!("gone: {}", job.key.name));
+            self.jobs.remove(job.key.name.as_str());
+            self.news.push_back((job.uid, None));
+        }
+    }
+
+    /// A Job comes nearer to its end, or goes at last.
+    fn job_goes_on(&mut self) {
+        use ConditionKind::{Complete, Failed, FailureTarget, SuccessCriteriaMet, Suspended};
+        let Some(mut job) = self.some_job() else {
+            return;
+        };
+        if job.deleting {
+            self.remove(job);
+            return;
+        }
+        if has_ended(&job) {
+            return;
+        }
+        let kinds = [
+            Complete,
+            Failed,
+            FailureTarget,
+            SuccessCriteriaMet,
+            Suspended,
+        ];
+        let kind = kinds[self.dice.below(5) as usize];
+        let at = self.now.whole_secs();
+        let mut condition = Condition::new_true(kind, "", "", at);
+        if self.dice.percent(20) {
+            condition.status = "False".into();
+        }
+        let conditions = &mut job.status.conditions;
+        conditions.retain(|known| !known.is(kind));
+        conditions.push(condition);
+        self.put(job);
+    }
+
+    // The controller and its calls.
+
+    /// One step of the controller's; whether there was one to make.
+    fn controller(&mut self) -> bool {
+        let now = self.there();
+        match self.turn.take() {
+            None => {
+                let Some(uid) = self.queue.take(now) else {
+                    return false;
+                };
+                let known = self.known.get(&uid).cloned();
+                let name = known.as_ref().map(|job| job.key.name.to_string());
+                self.go_on(
+                    uid,
+                    name.unwrap_or_default(),
+                    Step::after_look(known.as_ref(), now),
+                );
+            }
+            Some(Turn::Asks(uid, name)) => {
+                let answer = self.jobs.get(&name).cloned().map(Box::new);
+                let came = !self.dice.percent(self.odds.refused);
+                self.turn = Some(Turn::Answered(uid, name, came.then_some(answer)));
+            }
+            Some(Turn::Answered(uid, name, answer)) => {
+                // Another one under its name has turns of its own.
+                let own = |fresh: Option<Box<Job>>| fresh.filter(|job| job.uid == uid);
+                let step = match answer.map(own) {
+                    Some(fresh) => {
+                        let step = Step::after_answer(fresh.as_deref(), now);
+                        self.judge(fresh.as_deref(), step, now);
+                        step
+                    }
+                    None => Step::Retry,
+                };
+                self.go_on(uid, name, step);
+            }
+            Some(Turn::Deletes(uid, name, options)) => {
+                let known = self.delete(&name, options);
+                self.turn = Some(Turn::Deleted(uid, known));
+            }
+            Some(Turn::Deleted(uid, true)) => self.end(uid, None),
+            Some(Turn::Deleted(uid, false)) => self.fail(uid),
+        }
+        true
+    }
+
+    fn go_on(&mut self, uid: Uid, name: String, step: Step) {
+        self.say(format!("  {}: {step:?}", uid.as_u128()));
+        match step {
+            Step::Leave => self.end(uid, None),
+            Step::LookAt(at) => self.end(uid, Some(at)),
+            Step::GetFresh => self.turn = Some(Turn::Asks(uid, name)),
+            Step::Delete { .. } => {
+                self.turn = Some(Turn::Deletes(uid, name, foreground_deletion(uid)));
+            }
+            Step::Retry => self.fail(uid),
+        }
+    }
+
+    fn end(&mut self, uid: Uid, due: Option<Time>) {
+        self.queue.forget(&uid);
+        if let Some(due) = due {
+            self.queue.add_at(uid, due);
+        }
+        self.queue.done(&uid);
+    }
+
+    fn fail(&mut self, uid: Uid) {
+        let now = self.there();
+        self.queue.add_rate_limited(uid, now);
+        self.queue.done(&uid);
+    }
+
+    /// What must come of an answer.
+    fn judge(&self, fresh: Option<&Job>, step: Step, now: Time) {
+        let want = match fresh.and_then(expiry) {
+            None => Step::Leave,
+            Some(at) if now < at => Step::LookAt(at),
+            Some(expired) => Step::Delete { expired },
+        };
+        assert_eq!(step, want, "{fresh:?}");
+    }
+
+    /// A deletion comes to the server, or does not, or its answer is lost; whether it is known to be done.
+    fn delete(&mut self, name: &str, options: Vec<u8>) -> bool {
+        if self.dice.percent(self.odds.refused) {
+            return false;
+        }
+        if self.dice.percent(self.odds.late) {
+            self.late.push((name.to_owned(), options));
+            return false;
+        }
+        self.serve(name, &options) && !self.dice.percent(self.odds.lost)
+    }
+
+    /// A deletion comes long after whoever asked for it has given up.
+    fn late_deletion(&mut self) {
+        if !self.late.is_empty() {
+            let at = self.dice.below(self.late.len() as u64) as usize;
+            let (name, options) = self.late.swap_remove(at);
+            self.serve(&name, &options);
+        }
+    }
+
+    fn serve(&mut self, name: &str, options: &[u8]) -> bool {
+        let options: Value = serde_json::from_slice(options).expect("JSON");
+        assert_eq!(options["propagationPolicy"], "Foreground");
+        let Some(job) = self.jobs.get(name).cloned() else {
+            return false;
+        };
+        let meant = options["preconditions"]["uid"].as_str();
+        if meant.is_some_and(|uid| uid != job.uid.to_string()) {
+            return false;
+        }
+        assert!(has_ended(&job), "deleted before its end: {job:?}");
+        if !job.deleting {
+            self.deleted += 1;
+            self.remove(job);
+        }
+        true
+    }
+
+    // The end.
+
+    /// Nothing fails and nobody meddles any more, and all TTLs run out: who must be left.
+    pub(crate) fn rest(&mut self) {
+        self.log.push("from here on all is well".to_owned());
+        self.odds = Odds::default();
+        self.settle();
+        // Whatever failed is tried again within a minute, by a clock that may have gone back.
+        self.now = self.now + BACKOFF.max + Duration::from_secs(200);
+        self.settle();
+        self.check_left(self.there());
+        while let Some(due) = self.queue.next_due() {
+            // By the server's clock.
+            let due = Time::from_millis(due.as_millis() - self.skew);
+            self.now = self.now.max(due);
+            self.settle();
+        }
+        self.check_left(Time::from_millis(i64::MAX));
+    }
+
+    /// Nobody is left whose time has come.
+    fn check_left(&self, now: Time) {
+        let mut jobs = self.jobs.values();
+        let left = jobs.find(|job| expiry(job).is_some_and(|at| at <= now));
+        assert!(left.is_none(), "it is still there: {left:?}");
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..10_000 {
+            if !(self.watch() || self.controller()) {
+                return;
+            }
+        }
+        panic!("no rest");
+    }
+}
+
+fn has_ended(job: &Job) -> bool {
+    let ends = |kind| {
+        job.status
+            .conditions
+            .iter()
+            .any(|known| known.is(kind) && known.is_true())
+    };
+    ends(ConditionKind::Complete) || ends(ConditionKind::Failed)
+}

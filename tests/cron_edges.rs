@@ -1,0 +1,326 @@
+//! CronJobs on the embedded cluster over HTTP, when something about them is odd: their Jobs are refused,
+//! made by hand or run by others, or the server fails.
+//!
+//! Nobody waits for the next minute here: a CronJob is told that its latest run was long ago, so that a
+//! run is due now. Days of usual life are in `cron_jobs.rs`.
+
+#![cfg(feature = "runtime")]
+
+mod support;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use lakh::{
+    cluster::{Client, Patch},
+    runtime::{Controller, Options},
+};
+use serde_json::{Value, json};
+use support::{
+    client, cluster, create, get, http_get, indexed_job, is, job_when, options,
+    proxy::{Fate, Proxy, refusal},
+};
+
+const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
+const CRON_JOBS: &str = "/apis/batch/v1/namespaces/default/cronjobs";
+const EVENTS: &str = "/api/v1/namespaces/default/events";
+
+/// A suspended CronJob: its latest run was due at the beginning of the year, if `last` is of a year ago.
+fn cron_job(name: &str, spec: &Value) -> Value {
+    let mut object = json!({
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": name},
+        "spec": {
+            "schedule": "0 0 1 1 *",
+            "suspend": true,
+            "jobTemplate": {
+                "metadata": {"labels": {"of": name}},
+                "spec": {"template": {"spec": {
+                    "restartPolicy": "Never",
+                    "containers": [{"name": "main", "image": "busybox"}],
+                }}},
+            },
+        },
+    });
+    for (field, value) in spec.as_object().expect("members") {
+        object["spec"][field] = value.clone();
+    }
+    object
+}
+
+async fn make(client: &Client, object: &Value) {
+    let body = object.to_string().into_bytes();
+    client
+        .create(CRON_JOBS, body)
+        .await
+        .expect("a good CronJob");
+}
+
+async fn patch(client: &Client, path: &str, patch: Value) {
+    let body = patch.to_string().into_bytes();
+    let path = format!("{CRON_JOBS}/{path}");
+    client
+        .patch(&path, Patch::Merge, body)
+        .await
+        .expect("it is taken");
+}
+
+/// Tells a CronJob that it ran long ago, and lets it run.
+async fn let_run(client: &Client, name: &str) {
+    let status = json!({"status": {"lastScheduleTime": "2020-06-01T00:00:00Z"}});
+    patch(client, &format!("{name}/status"), status).await;
+    patch(client, name, json!({"spec": {"suspend": false}})).await;
+}
+
+async fn jobs(client: &Client) -> Vec<Value> {
+    let list = get(client, JOBS).await;
+    list["items"].as_array().cloned().expect("a list")
+}
+
+async fn jobs_when(client: &Client, holds: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+    let started = Instant::now();
+    loop {
+        let all = jobs(client).await;
+        if holds(&all) {
+            return all;
+        }
+        assert!(
+            started.elapsed() < Duration::from_secs(60),
+            "waited for 60 s: {all:#?}"
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn cron_job_when(client: &Client, name: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    let started = Instant::now();
+    loop {
+        let seen = get(client, &format!("{CRON_JOBS}/{name}")).await;
+        if holds(&seen) {
+            return seen;
+        }
+        assert!(
+            started.elapsed() < Duration::from_secs(60),
+            "waited for 60 s: {seen:#}"
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// An Event on a CronJob, once there is one with this reason.
+async fn reported(client: &Client, reason: &str) -> Value {
+    let started = Instant::now();
+    loop {
+        let list = get(client, EVENTS).await;
+        let events = list["items"].as_array().expect("a list");
+        let told = |event: &&Value| {
+            event["reason"] == reason && event["involvedObject"]["kind"] == "CronJob"
+        };
+        if let Some(event) = events.iter().find(told) {
+            assert_eq!(event["source"]["component"], "cronjob-controller");
+            assert_eq!(event["reportingComponent"], "cronjob-controller");
+            return event.clone();
+        }
+        assert!(
+            started.elapsed() < Duration::from_secs(60),
+            "{reason}: {events:#?}"
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn active(cron_job: &Value) -> usize {
+    cron_job["status"]["active"].as_array().map_or(0, Vec::len)
+}
+
+async fn start(client: &Client, options: Options) -> Controller {
+    Controller::start(client.clone(), options)
+        .await
+        .expect("nothing to listen on")
+}
+
+#[tokio::test]
+async fn no_run_starts_before_all_is_known() {
+    let cluster = cluster(Duration::from_millis(50)).await;
+    let client = client(&cluster).await;
+    make(&client, &cron_job("late", &json!({}))).await;
+    let_run(&client, "late").await;
+    let (left, early) = (
+        Arc::new(AtomicU32::new(3)),
+        Arc::new(AtomicBool::new(false)),
+    );
+    let (lists, too_early) = (Arc::clone(&left), Arc::clone(&early));
+    let proxy = Proxy::start(&cluster.url(), move |request| {
+        if request.starts_with(&format!("POST {JOBS} ")) && lists.load(Ordering::SeqCst) > 0 {
+            too_early.store(true, Ordering::SeqCst);
+        }
+        let take = |left: u32| left.checked_sub(1);
+        let refused = request.starts_with("GET /apis/batch/v1/jobs?")
+            && lists
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, take)
+                .is_ok();
+        match refused {
+            true => Fate::Answered(refusal(500, "InternalError", "not now")),
+            false => Fate::Passed,
+        }
+    })
+    .await;
+    let controller = support::controller_over(&proxy).await;
+    let ended = |seen: &Value| seen["status"]["lastSuccessfulTime"].is_string();
+    cron_job_when(&client, "late", ended).await;
+    assert_eq!(left.load(Ordering::SeqCst), 0, "the line was good");
+    assert!(
+        !early.load(Ordering::SeqCst),
+        "a Job before all Jobs were known"
+    );
+    controller.stop().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn how_late_a_job_was_created_is_measured() {
+    let cluster = cluster(Duration::from_millis(50)).await;
+    let client = client(&cluster).await;
+    let listening = Options {
+        listen: Some(([127, 0, 0, 1], 0).into()),
+        ..options()
+    };
+    let controller = start(&client, listening).await;
+    make(&client, &cron_job("late", &json!({}))).await;
+    let_run(&client, "late").await;
+    let ended = |seen: &Value| seen["status"]["lastSuccessfulTime"].is_string();
+    cron_job_when(&client, "late", ended).await;
+    let address = controller.listening().expect("it listens");
+    let text = http_get(address, "/metrics").expect("it answers");
+    let name = "cronjob_controller_job_creation_skew_duration_seconds";
+    assert!(
+        text.contains(&format!("# TYPE {name} histogram\n")),
+        "{text}"
+    );
+    let buckets = text.lines().filter_map(|line| {
+        let line = line.strip_prefix(&format!("{name}_bucket{{le=\""))?;
+        line.split_once("\"} ")
+    });
+    // The run was due at the beginning of the year.
+    let mut want: Vec<(String, &str)> = (0..10)
+        .map(|power| (format!("{}.0", 1 << power), "0"))
+        .collect();
+    want.push(("+Inf".to_owned(), "1"));
+    let buckets: Vec<(String, &str)> = buckets
+        .map(|(bound, count)| (bound.to_owned(), count))
+        .collect();
+    assert_eq!(buckets, want);
+    controller.stop().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_job_that_is_refused_is_tried_again() {
+    let cluster = cluster(Duration::from_millis(50)).await;
+    let client = client(&cluster).await;
+    let mut options = options();
+    options.limits.retry_backoff.base = Duration::from_millis(50);
+    let controller = start(&client, options).await;
+    // The server takes such a template; what is made of it, it does not.
+    let mut odd = cron_job("odd", &json!({}));
+    odd["spec"]["jobTemplate"]["metadata"]["labels"] = json!({"not a label": "x"});
+    make(&client, &odd).await;
+    let_run(&client, "odd").await;
+    let event = reported(&client, "FailedCreate").await;
+    let message = event["message"].as_str().expect("a message");
+    let want = "Error creating job: Job.batch \"odd-";
+    assert!(message.starts_with(want), "{message}");
+    assert_eq!(event["type"], "Warning");
+    assert!(jobs(&client).await.is_empty());
+    let labels = json!({"not a label": null, "of": "odd"});
+    let template = json!({"jobTemplate": {"metadata": {"labels": labels}}});
+    patch(&client, "odd", json!({"spec": template})).await;
+    let ended = |seen: &Value| seen["status"]["lastSuccessfulTime"].is_string();
+    cron_job_when(&client, "odd", ended).await;
+    controller.stop().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_job_made_by_hand_counts_in_the_history_and_nowhere_else() {
+    let cluster = cluster(Duration::from_millis(50)).await;
+    let client = client(&cluster).await;
+    let controller = start(&client, options()).await;
+    let limit = json!({"successfulJobsHistoryLimit": 1, "concurrencyPolicy": "Forbid"});
+    make(&client, &cron_job("c", &limit)).await;
+    let made = cron_job_when(&client, "c", |_| true).await;
+    let by_hand = |name: &str, duration: &str| {
+        let mut job = indexed_job(name, 1, 1);
+        job["metadata"]["annotations"] = json!({"cronjob.kubernetes.io/instantiate": "manual"});
+        job["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": "batch/v1",
+            "kind": "CronJob",
+            "name": "c",
+            "uid": made["metadata"]["uid"],
+            "controller": true,
+        }]);
+        let annotation = json!({"sim.lakh.dev/duration": duration});
+        job["spec"]["template"]["metadata"] = json!({"annotations": annotation});
+        job
+    };
+    create(&client, &by_hand("long", "3000s")).await;
+    reported(&client, "UnexpectedJob").await;
+    // It does not hold up what is due.
+    create(&client, &by_hand("a-short", "10ms")).await;
+    let ended = |seen: &Value| seen["status"]["lastSuccessfulTime"].is_string();
+    assert_eq!(active(&cron_job_when(&client, "c", ended).await), 0);
+    let_run(&client, "c").await;
+    let ran = |seen: &Value| {
+        let last = seen["status"]["lastScheduleTime"].as_str();
+        last.is_some_and(|last| !last.starts_with("2020")) && active(seen) == 0
+    };
+    cron_job_when(&client, "c", ran).await;
+    // Of those that are Complete one is kept: the later one, or of the same second the later name.
+    let left = |all: &[Value]| {
+        let gone = |job: &Value| job["metadata"]["name"] == "a-short";
+        all.len() == 2 && !all.iter().any(gone)
+    };
+    jobs_when(&client, left).await;
+    let long = job_when(&client, "long", |_| true).await;
+    assert!(!is(&long, "Complete"));
+    controller.stop().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_job_of_another_manager_ends_by_its_conditions() {
+    let cluster = cluster(Duration::from_millis(50)).await;
+    let client = client(&cluster).await;
+    let controller = start(&client, options()).await;
+    let mut theirs = cron_job("theirs", &json!({}));
+    theirs["spec"]["jobTemplate"]["spec"]["managedBy"] = "example.com/other".into();
+    make(&client, &theirs).await;
+    let_run(&client, "theirs").await;
+    let seen = cron_job_when(&client, "theirs", |seen| active(seen) == 1).await;
+    let name = seen["status"]["active"][0]["name"]
+        .as_str()
+        .expect("a name");
+    let time = "2026-01-01T00:00:00Z";
+    let condition =
+        |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": time});
+    let status = json!({"status": {
+        "startTime": time,
+        "completionTime": time,
+        "succeeded": 1,
+        "conditions": [condition("SuccessCriteriaMet"), condition("Complete")],
+    }});
+    let path = format!("{JOBS}/{name}/status");
+    let body = status.to_string().into_bytes();
+    let patched = client.patch(&path, Patch::Merge, body).await;
+    patched.expect("its manager may");
+    let ended = |seen: &Value| active(seen) == 0 && seen["status"]["lastSuccessfulTime"] == time;
+    cron_job_when(&client, "theirs", ended).await;
+    controller.stop().await;
+    cluster.shutdown().await;
+}
