@@ -1,4 +1,5 @@
-//! The measured program as a process of its own: `lakh controller`, or the bare writer.
+//! The measured program as a process of its own: `lakh controller`, another controller, or the bare
+//! writer.
 //!
 //! Must not: outlive this program's wish; a dropped child is killed.
 
@@ -17,6 +18,12 @@ use crate::{metrics, process::Process, scenario::Load};
 
 /// How often to ask whether something has come about.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// How long another controller has to fill its caches: it has no common way to say that it is ready.
+const WARM_UP: Duration = Duration::from_secs(8);
+
+/// What stands for the path of the cluster's kubeconfig in another controller's flags.
+const KUBECONFIG: &str = "{kubeconfig}";
 
 /// A process that was started here.
 #[derive(Debug)]
@@ -64,6 +71,30 @@ impl Running {
                 return Ok(running);
             }
             sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Starts another controller, and gives it time to fill its caches.
+    pub(crate) async fn other(
+        load: &Load,
+        program: &Path,
+        kubeconfig: &Path,
+    ) -> Result<Self, Box<dyn Error>> {
+        let path = kubeconfig.to_string_lossy();
+        let flags = load.controller_flags.iter();
+        let child = Command::new(program)
+            .args(flags.map(|flag| flag.replace(KUBECONFIG, &path)))
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("--controller-command {}: {error}", program.display()))?;
+        let mut running = Self {
+            child,
+            metrics: None,
+        };
+        sleep(WARM_UP).await;
+        match running.child.try_wait()? {
+            Some(status) => Err(format!("{} ended early: {status}", program.display()).into()),
+            None => Ok(running),
         }
     }
 

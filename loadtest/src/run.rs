@@ -17,11 +17,12 @@ use crate::{
     report::{Indexes, Machine, Outcome, ProcessReport, Report, Settings, rounded},
     sampler::Sampler,
     scenario::{Scenario, Who},
+    seen::Counts,
     target::{Target, difference},
 };
 
-/// How long the observation may lag behind the end of the Jobs.
-const LAST_NEWS: Duration = Duration::from_millis(100);
+/// How long the observation of Pods may lag behind that of Jobs.
+const LAST_NEWS: Duration = Duration::from_secs(5);
 
 /// Runs a scenario to the end of its Jobs, or of its time.
 pub(crate) async fn run(scenario: &Scenario) -> Result<Report, Box<dyn Error>> {
@@ -38,7 +39,10 @@ pub(crate) async fn run(scenario: &Scenario) -> Result<Report, Box<dyn Error>> {
         // It starts when its Job is there, and is done when it has written all.
         _ if is_writer => None,
         Who::Lakh => Some(Running::lakh(load, &target.kubeconfig).await?),
-        Who::External => None,
+        Who::External => match &load.controller_command {
+            Some(program) => Some(Running::other(load, program, &target.kubeconfig).await?),
+            None => None,
+        },
     };
     if is_writer {
         // It reads the Job first, so that has to be there; creation is not part of the run.
@@ -83,7 +87,9 @@ pub(crate) async fn run(scenario: &Scenario) -> Result<Report, Box<dyn Error>> {
     if let Ok(result) = in_time {
         result?;
     }
-    tokio::time::sleep(LAST_NEWS).await;
+    let all_counted = |counts: Counts| counts.counted >= counts.created;
+    // Where Pods are deleted they are never all counted.
+    let _ = timeout(LAST_NEWS, seen.until(all_counted)).await;
     drop(child);
 
     let report = {

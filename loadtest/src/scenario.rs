@@ -72,13 +72,17 @@ pub(crate) struct Load {
     /// The lakh binary. Default: the one beside this program.
     #[arg(long, value_name = "PATH")]
     pub(crate) lakh: Option<PathBuf>,
-    /// Another flag for lakh, such as --controller-flag=--qps=1000; may be given more than once.
+    /// Another flag for the controller that is started here, such as --controller-flag=--qps=1000; may
+    /// be given more than once. Where one of --controller-command says {kubeconfig}, it gets the path.
     #[arg(
         long = "controller-flag",
         value_name = "FLAG",
         allow_hyphen_values = true
     )]
     pub(crate) controller_flags: Vec<String>,
+    /// A program to start as the external controller, with the flags above, on whichever cluster.
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "controller_pid")]
+    pub(crate) controller_command: Option<PathBuf>,
     /// The external controller's process, to be measured.
     #[arg(long, value_name = "PID")]
     pub(crate) controller_pid: Option<u32>,
@@ -177,8 +181,14 @@ impl Scenario {
             return Some("--size must be a multiple of --jobs");
         }
         let is_external = load.controller == Who::External;
-        if is_external && load.kubeconfig.is_none() {
-            return Some("an external controller needs a cluster of its own: --kubeconfig PATH");
+        if is_external && load.kubeconfig.is_none() && load.controller_command.is_none() {
+            return Some(
+                "an external controller needs a cluster of its own, --kubeconfig PATH, or to be \
+                 started here, --controller-command PROGRAM",
+            );
+        }
+        if load.controller_command.is_some() && !is_external {
+            return Some("--controller-command is for --controller external");
         }
         None
     }

@@ -17,7 +17,7 @@ use super::{
 };
 
 /// Progress of so many Pods is worth a status write as soon as the period is over. Less can wait.
-const WORTH_A_WRITE: u32 = 1000;
+const WORTH_A_WRITE: u32 = 500;
 
 /// For each so many Pods that run or are to run at once, what is worth less may wait one more period.
 const CROWD: u32 = 1000;
@@ -455,12 +455,12 @@ mod tests {
     #[test]
     fn much_progress_does_not_wait() {
         let mut machine = machine(100_000, 100_000);
-        machine.tally.active = 999;
+        machine.tally.active = 499;
         assert_eq!(machine.patience().as_secs(), 10);
-        machine.tally.active = 1_000;
+        machine.tally.active = 500;
         assert_eq!(machine.patience().as_secs(), 1);
-        machine.status.active = 1_000;
-        machine.ended_pods.by_index = vec![Slot(0); 999];
+        machine.status.active = 500;
+        machine.ended_pods.by_index = vec![Slot(0); 499];
         assert_eq!(machine.patience().as_secs(), 10);
         machine.ended_pods.by_uid.push_back(Slot(1));
         assert_eq!(machine.patience().as_secs(), 1);
