@@ -1,14 +1,21 @@
-//! What it costs to read a Pod: as an item of a list's page, and as an event of a watch.
+//! What it costs to read a Pod: as an item of a list's page, and as an event of a watch, in JSON and in
+//! protobuf.
 #![allow(missing_docs, reason = "criterion's macros make public functions")]
 
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use lakh::wire::{PodDecoder, TRACKING_FINALIZER, WatchEvent, decode_list_page, decode_watch_line};
+use lakh::wire::{
+    PodDecoder, TRACKING_FINALIZER, WatchEvent, decode_list_page, decode_watch_frame,
+};
 use serde_json::{Value, json};
 
 /// Items of a page, as many as the informer asks for.
 const PAGE: u32 = 500;
+
+/// A finished Pod as kube-apiserver 1.36 sent it, in both encodings.
+const POD_JSON: &str = include_str!("../tests/fixtures/pod.json");
+const POD_PROTOBUF: &[u8] = include_bytes!("../tests/fixtures/pod.pb");
 
 /// A running Pod as API servers send it, with what kubelets and defaults add.
 fn pod(index: u32) -> Value {
@@ -99,11 +106,15 @@ fn decode(criterion: &mut Criterion) {
         });
     });
 
-    let line = json!({"type": "MODIFIED", "object": pod(7)}).to_string();
     group.throughput(Throughput::Elements(1));
-    group.bench_function("event of a watch", |bencher| {
+    let line = format!(r#"{{"type":"MODIFIED","object":{}}}"#, POD_JSON.trim());
+    group.bench_function("event of a watch, JSON", |bencher| {
+        bencher.iter(|| decoder.decode_line(black_box(line.as_bytes())).expect("a Pod"));
+    });
+    let frame = frame("MODIFIED", POD_PROTOBUF);
+    group.bench_function("event of a watch, protobuf", |bencher| {
         bencher.iter(|| {
-            let event = decode_watch_line(black_box(line.as_bytes())).expect("an event");
+            let event = decode_watch_frame(black_box(&frame)).expect("an event");
             let WatchEvent::Applied(pod) = event else {
                 panic!("it was modified")
             };
@@ -111,6 +122,16 @@ fn decode(criterion: &mut Criterion) {
         });
     });
     group.finish();
+}
+
+/// An event of a watch in protobuf: its type, and the object in a message of its own.
+fn frame(kind: &str, object: &[u8]) -> Vec<u8> {
+    let field = |number: u8, bytes: &[u8]| {
+        let (low, high) = (bytes.len() & 0x7f, bytes.len() >> 7);
+        let length = [low | 0x80, high].map(|part| u8::try_from(part).expect("less than 16 KiB"));
+        [&[number << 3 | 2][..], &length, bytes].concat()
+    };
+    [field(1, kind.as_bytes()), field(2, &field(1, object))].concat()
 }
 
 criterion_group!(benches, decode);

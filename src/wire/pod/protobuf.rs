@@ -344,6 +344,19 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_of_a_real_server_is_the_same_in_both() {
+        let whole = include_bytes!("../../../tests/fixtures/pod.pb");
+        let message = crate::wire::protobuf::object(whole).expect("an object");
+        let read = decode(Object::Protobuf(message)).expect("a good Pod");
+        let json = include_str!("../../../tests/fixtures/pod.json");
+        let json = decode(Object::Json(json)).expect("a good Pod");
+        assert_eq!(read.record, json.record);
+        assert!(read.record.finished > 0 && read.record.index.is_some());
+        assert_eq!((read.namespace, read.name), (json.namespace, json.name));
+        assert_eq!((read.controller, read.labels.to_labels()), (json.controller, json.labels.to_labels()));
+    }
+
+    #[test]
     fn what_is_cut_short_or_odd_is_no_pod_and_no_panic() {
         let message = failed_pod();
         for length in 0..message.len() {
