@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::call::send;
 use crate::{
-    apiserver::{Event, EventType, Kind, Reply, Request, Stored},
+    apiserver::{Event, EventType, Kind, Stored},
     kubelet::{Kubelet, KubeletOptions, PodChange, PodWrite, node_objects},
     serve::SharedApi,
 };
@@ -93,21 +94,4 @@ fn perform(api: &SharedApi, write: &PodWrite) -> u16 {
         request.content_type,
         &request.body,
     )
-}
-
-/// Makes a request within the process; gives the status code.
-fn send(api: &SharedApi, method: &str, path: &str, content_type: &str, body: &[u8]) -> u16 {
-    let accept = "application/json";
-    let request = Request {
-        method,
-        path,
-        query: "",
-        accept,
-        content_type,
-        body,
-    };
-    match api.handle(request) {
-        Reply::Complete(response) => response.status,
-        Reply::Watch(_) => 200,
-    }
 }
