@@ -316,6 +316,31 @@ async fn pods_of_a_node_that_is_gone_fail_and_their_job_may_ignore_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn no_pod_goes_to_a_node_that_is_gone_until_it_is_back() {
+    let world = World::with_nodes(1).await;
+    let client = &world.client;
+    let controller = world.controller().await;
+    seen_when(client, NODES, |list| listed(list).len() == 1).await;
+    let path = format!("{NODES}/hollow-0");
+    client.delete(&path).await.expect("it is there");
+    create(client, &job("j")).await;
+    let first = pods_when(client, |pods| pods.len() == 1).await.remove(0);
+    world.a_pass().await;
+    let waits = pods(client).await.remove(0);
+    assert_eq!(node(&waits), "");
+    let again = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "hollow-0"}});
+    world.make(NODES, &again).await;
+    pods_when(client, |pods| pods[0]["status"]["phase"] == "Running").await;
+    for _ in 0..3 {
+        world.a_pass().await;
+    }
+    let runs = pods(client).await.remove(0);
+    assert_eq!(name(&runs), name(&first));
+    assert_eq!(runs["status"]["phase"], "Running");
+    world.stop(Some(controller)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_waits_for_its_end_and_has_no_node_fails_and_goes() {
     let world = World::with_nodes(1).await;
     world.make(PODS, &waiting_pod("stays")).await;
