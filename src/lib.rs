@@ -12,6 +12,7 @@
 //! - `wire`: Kubernetes' JSON: bytes to records, values to bodies and paths.
 //! - `apiserver`: the embedded API server as a machine: requests and time in, replies out.
 //! - `kubelet`: the hollow kubelet as a machine: Pods and time in, API writes out.
+//! - `podgc`: the collector of Pods as a machine: Pods, nodes and time in, calls out.
 //! - `manifest`: YAML and JSON files in, objects with their place in the file out.
 //! - `clock`: the time of day as the shells read it and wait by it.
 //! - `cluster`: the way to an API server, by kube.
@@ -37,6 +38,8 @@ pub mod apiserver;
 pub mod kubelet;
 #[cfg(feature = "embedded")]
 pub mod manifest;
+#[cfg(feature = "embedded")]
+pub mod podgc;
 
 #[cfg(feature = "runtime")]
 pub mod cli;

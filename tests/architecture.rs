@@ -20,6 +20,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("ownership", &["model", "wire"]),
     ("apiserver", &["model", "cron"]),
     ("kubelet", &["model"]),
+    ("podgc", &["model"]),
     ("manifest", &[]),
     ("clock", &["model"]),
     ("cluster", &["wire"]),
@@ -38,7 +39,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("serve", &["apiserver", "clock", "model"]),
-    ("embedded", &["apiserver", "clock", "kubelet", "serve"]),
+    (
+        "embedded",
+        &["apiserver", "clock", "kubelet", "model", "podgc", "serve"],
+    ),
     (
         "cli",
         &[
@@ -60,6 +64,7 @@ const PURE: &[&str] = &[
     "ownership",
     "apiserver",
     "kubelet",
+    "podgc",
 ];
 
 /// What a pure module must not contain.

@@ -283,6 +283,7 @@ fn flags_that_make_no_sense_exit_with_2() {
         ["local", "--pod-duration", "soon"],
         ["local", "--pod-fail-rate", "2"],
         ["local", "--max-in-flight", "0"],
+        ["local", "--terminated-pod-gc-threshold", "few"],
         ["controller", "--qps", "-1"],
         ["controller", "--mode", "both"],
         ["local", "--managed-by-name", "lakh"],

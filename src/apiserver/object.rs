@@ -33,6 +33,10 @@ pub struct Stored {
     pub uid: Box<str>,
     /// The version this state was written at.
     pub version: u64,
+    /// When it was made.
+    pub created: Time,
+    /// Counts the changes of what is wanted; 0 for kinds that do not count them.
+    pub generation: i64,
     /// When deletion was asked for, if it was.
     pub deletion: Option<Time>,
     /// Labels in key order.
@@ -69,10 +73,9 @@ impl Stored {
             name: meta::text(metadata, "name").into(),
             uid: meta::text(metadata, "uid").into(),
             version,
-            deletion: metadata
-                .get("deletionTimestamp")
-                .and_then(Value::as_str)
-                .and_then(Time::parse_rfc3339),
+            created: time(metadata, "creationTimestamp").unwrap_or_default(),
+            generation: meta::int(metadata, "generation").unwrap_or_default(),
+            deletion: time(metadata, "deletionTimestamp"),
             labels: labels(metadata),
             owners: owners(metadata),
             finalizers: meta::strings(metadata, "finalizers")
@@ -105,6 +108,8 @@ impl Stored {
             name: self.name.clone(),
             uid: self.uid.clone(),
             version,
+            created: self.created,
+            generation: self.generation,
             deletion: self.deletion,
             labels: self.labels.clone(),
             owners: self.owners.clone(),
@@ -219,6 +224,13 @@ const fn decimal_len(number: u64) -> usize {
         Some(log) => log as usize + 1,
         None => 1,
     }
+}
+
+fn time(metadata: &Tree, name: &str) -> Option<Time> {
+    metadata
+        .get(name)
+        .and_then(Value::as_str)
+        .and_then(Time::parse_rfc3339)
 }
 
 fn labels(metadata: &Tree) -> Box<[(CompactString, CompactString)]> {

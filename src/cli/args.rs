@@ -92,6 +92,14 @@ pub(super) struct LocalArgs {
     /// Nodes of the cluster.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(super) nodes: usize,
+    /// How many Pods may stay after their end before the oldest are deleted; 0: all.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        allow_negative_numbers = true
+    )]
+    pub(super) terminated_pod_gc_threshold: i32,
     /// Seed of all that looks random on the cluster.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,

@@ -93,6 +93,7 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
             seed: args.seed,
             ..KubeletOptions::with_nodes(args.nodes)
         },
+        terminated_pod_gc_threshold: args.terminated_pod_gc_threshold,
         ..ClusterOptions::default()
     };
     let cluster = EmbeddedCluster::start(options)

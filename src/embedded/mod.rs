@@ -1,10 +1,13 @@
-//! The embedded cluster in one piece: API server, hollow nodes, kubeconfig.
+//! The embedded cluster in one piece: API server, hollow nodes, collector of Pods, kubeconfig.
 //!
-//! For the first run, the tests and the load tests. The hollow nodes talk to the API server within
-//! the process; everybody else, lakh's controller too, comes over HTTP.
+//! For the first run, the tests and the load tests. The hollow nodes and the collector talk to the API
+//! server within the process; everybody else, lakh's controller too, comes over HTTP.
 //!
-//! Must not: hold rules of the API ([`crate::apiserver`]) or of Pods' lives ([`crate::kubelet`]).
+//! Must not: hold rules of the API ([`crate::apiserver`]), of Pods' lives ([`crate::kubelet`]) or of
+//! which Pods are collected ([`crate::podgc`]).
 
+mod call;
+mod collector;
 mod nodes;
 
 use std::{io, path::Path, time::Duration};
@@ -31,7 +34,12 @@ pub struct ClusterOptions {
     pub call_latency: Duration,
     /// How the hollow nodes behave.
     pub kubelet: KubeletOptions,
-    /// What time it is, for the API server and the hollow nodes.
+    /// How many Pods may stay after their end before the collector deletes the oldest; 0 or less: all.
+    ///
+    /// All by default, other than on a real cluster: load tests end with 100,000 such Pods, look at
+    /// them all and measure nothing but the controller.
+    pub terminated_pod_gc_threshold: i32,
+    /// What time it is, for the API server, the hollow nodes and the collector.
     pub clock: Clock,
 }
 
@@ -43,6 +51,7 @@ impl Default for ClusterOptions {
             log_capacity: None,
             call_latency: Duration::ZERO,
             kubelet: KubeletOptions::with_nodes(3),
+            terminated_pod_gc_threshold: 0,
             clock: Clock::default(),
         }
     }
@@ -53,6 +62,7 @@ impl Default for ClusterOptions {
 pub struct EmbeddedCluster {
     server: ServerHandle,
     nodes: JoinHandle<()>,
+    collector: JoinHandle<()>,
 }
 
 impl EmbeddedCluster {
@@ -68,6 +78,7 @@ impl EmbeddedCluster {
             log_capacity,
             call_latency,
             kubelet,
+            terminated_pod_gc_threshold,
             clock,
         } = options;
         let server = serve::start(ServeOptions {
@@ -79,7 +90,12 @@ impl EmbeddedCluster {
         })
         .await?;
         let nodes = tokio::spawn(nodes::run(server.api(), kubelet));
-        Ok(Self { server, nodes })
+        let collector = collector::run(server.api(), terminated_pod_gc_threshold);
+        Ok(Self {
+            server,
+            nodes,
+            collector: tokio::spawn(collector),
+        })
     }
 
     /// The base URL of its API server.
@@ -104,6 +120,7 @@ impl EmbeddedCluster {
     /// Ends it; its objects are gone.
     pub async fn shutdown(self) {
         self.nodes.abort();
+        self.collector.abort();
         self.server.shutdown().await;
     }
 }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::call::send;
 use crate::{
-    apiserver::{Event, EventType, Kind, Reply, Request, Stored},
+    apiserver::{Event, EventType, Kind, Stored},
     kubelet::{Kubelet, KubeletOptions, PodChange, PodWrite, node_objects},
     serve::SharedApi,
 };
@@ -17,10 +18,17 @@ pub(super) async fn run(api: Arc<SharedApi>, options: KubeletOptions) {
         let body = node.to_string().into_bytes();
         send(&api, "POST", "/api/v1/nodes", "application/json", &body);
     }
+    let names = options.node_names.clone();
     let mut kubelet = Kubelet::new(options);
+    let mut nodes = api.changes(Kind::Node);
+    nodes.mark_changed();
     let mut changes = api.changes(Kind::Pod);
     let mut position = list(&api, &mut kubelet);
     loop {
+        if nodes.has_changed().unwrap_or_default() {
+            nodes.mark_unchanged();
+            look_for_nodes(&api, &mut kubelet, &names);
+        }
         changes.borrow_and_update();
         match api.events(Kind::Pod, position, EVENTS_AT_ONCE) {
             None => position = list(&api, &mut kubelet),
@@ -40,8 +48,22 @@ pub(super) async fn run(api: Arc<SharedApi>, options: KubeletOptions) {
         let due = kubelet.poll_timeout().map(|(at, _)| at);
         tokio::select! {
             changed = changes.changed() => if changed.is_err() { return },
+            changed = nodes.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                // To have waited for it is to have seen it; the next round is to see it, too.
+                nodes.mark_changed();
+            }
             () = api.sleep_until(due) => {}
         }
+    }
+}
+
+/// Says which of the hollow nodes there are. They are few, and hardly ever change.
+fn look_for_nodes(api: &SharedApi, kubelet: &mut Kubelet, names: &[String]) {
+    for name in names {
+        kubelet.handle_node(name, api.get(Kind::Node, "", name).is_some());
     }
 }
 
@@ -93,21 +115,4 @@ fn perform(api: &SharedApi, write: &PodWrite) -> u16 {
         request.content_type,
         &request.body,
     )
-}
-
-/// Makes a request within the process; gives the status code.
-fn send(api: &SharedApi, method: &str, path: &str, content_type: &str, body: &[u8]) -> u16 {
-    let accept = "application/json";
-    let request = Request {
-        method,
-        path,
-        query: "",
-        accept,
-        content_type,
-        body,
-    };
-    match api.handle(request) {
-        Reply::Complete(response) => response.status,
-        Reply::Watch(_) => 200,
-    }
 }

@@ -3,7 +3,10 @@
 //! Responsible for: taking events to the right Pod, and handing out writes and deadlines.
 //! Must not: hold rules of a Pod's life (`life`) or of what to write (`talk`).
 
-use std::collections::VecDeque;
+use std::{
+    collections::{BTreeSet, VecDeque},
+    mem,
+};
 
 use compact_str::CompactString;
 use hashbrown::HashMap;
@@ -43,6 +46,8 @@ pub struct Kubelet {
     timers: Timers,
     /// Pods that may have something to say, each at most once.
     ready: VecDeque<PodId>,
+    /// Pods for which there was no node.
+    unplaced: BTreeSet<PodId>,
 }
 
 impl Kubelet {
@@ -56,6 +61,7 @@ impl Kubelet {
             pods: Pods::default(),
             timers: Timers::default(),
             ready: VecDeque::new(),
+            unplaced: BTreeSet::new(),
         }
     }
 
@@ -70,6 +76,20 @@ impl Kubelet {
             PodChange::Deleted { uid, .. } => self.forget_uid(uid),
         }
         Ok(())
+    }
+
+    /// A node of this name exists, or no longer does: nothing is bound to one that does not. The Pods
+    /// that it has go on. Until something is said of a hollow node, it exists; others are of no interest.
+    pub fn handle_node(&mut self, name: &str, exists: bool) {
+        let Some(node) = self.nodes.get(name) else {
+            return;
+        };
+        self.world.set_exists(*node, exists);
+        if exists {
+            for id in mem::take(&mut self.unplaced) {
+                self.queue(id);
+            }
+        }
     }
 
     /// The write has been answered with this HTTP status code; 0 means that no answer came.
@@ -129,6 +149,9 @@ impl Kubelet {
             pod.talk.queued = false;
             if let Some(said) = pod.say_next(&mut self.world) {
                 return Some(render(pod, said, &self.world));
+            }
+            if pod.has_something_to_say() {
+                self.unplaced.insert(id);
             }
         }
         None
@@ -250,7 +273,15 @@ impl Kubelet {
         let due = earliest(pod.next_due(), pod.retry_due());
         self.timers.reset(id, pod.due, due);
         pod.due = due;
-        if pod.has_something_to_say() && !pod.talk.queued {
+        self.queue(id);
+    }
+
+    /// Gives a Pod a place in the queue, if it needs one and has none.
+    fn queue(&mut self, id: PodId) {
+        if let Some(pod) = self.pods.get_mut(id)
+            && pod.has_something_to_say()
+            && !pod.talk.queued
+        {
             pod.talk.queued = true;
             self.ready.push_back(id);
         }
@@ -261,6 +292,7 @@ impl Kubelet {
             && let Some(pod) = self.pods.remove(id)
         {
             self.timers.reset(id, pod.due, None);
+            self.unplaced.remove(&id);
         }
     }
 }

@@ -7,6 +7,8 @@
 //!
 //! # Different from a real scheduler and kubelet
 //!
+//! - A hollow node does not notice that its Node object is gone: it runs the Pods it has, until they
+//!   are failed or deleted by others. No further ones are bound to it.
 //! - Scheduling is round-robin; resources, selectors, affinity and taints are not looked at.
 //! - There is no write while a Pod is still `ContainerCreating`; the first status says Running,
 //!   or the end if the containers take no time at all.

@@ -2,7 +2,7 @@
 //!
 //! Responsible for: answers that depend on more than one Pod. Must not: hold Pods.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use super::{
     KubeletOptions, attempts::Attempts, life::Pod, rng::Rng, settings::Fate, shape::Restart,
@@ -15,6 +15,8 @@ pub(super) struct World {
     attempts: Attempts,
     next_ip: u32,
     next_node: usize,
+    /// Nodes that do not exist any more; Pods are not bound to them.
+    gone_nodes: BTreeSet<usize>,
 }
 
 /// How long a try takes, and what it ends with.
@@ -33,15 +35,26 @@ impl World {
             attempts: Attempts::new(),
             next_ip: 1,
             next_node: 0,
+            gone_nodes: BTreeSet::new(),
         }
     }
 
     /// The next node in turn; none if there are no nodes.
     pub(super) fn take_node(&mut self) -> Option<usize> {
         let count = self.options.node_names.len();
-        let node = self.next_node.checked_rem(count)?;
+        let mut in_turn = (self.next_node..count).chain(0..self.next_node);
+        let node = in_turn.find(|node| !self.gone_nodes.contains(node))?;
         self.next_node = (node + 1) % count;
         Some(node)
+    }
+
+    /// Whether Pods may be bound to a node.
+    pub(super) fn set_exists(&mut self, node: usize, exists: bool) {
+        if exists {
+            self.gone_nodes.remove(&node);
+        } else {
+            self.gone_nodes.insert(node);
+        }
     }
 
     /// An address that no other Pod has, until 16 million Pods later.

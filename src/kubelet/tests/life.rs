@@ -34,6 +34,40 @@ fn pods_are_bound_in_turn_run_and_succeed() {
 }
 
 #[test]
+fn nothing_is_bound_to_a_node_that_is_gone_until_it_is_there_again() {
+    check(
+        running_for("2s"),
+        "pod a
+         lose hollow-1
+         lose elsewhere
+         pod b
+         until 1s
+         lose hollow-0
+         pod c
+         pod d
+         gone d
+         pod e
+         until 4s
+         find hollow-1
+         until 5s
+         find hollow-0
+         pod f",
+        "0s a bind hollow-0
+         0s a Running [c running] ready
+         0s b bind hollow-0
+         0s b Running [c running] ready
+         2s a Succeeded [c 0:Completed]
+         2s b Succeeded [c 0:Completed]
+         4s c bind hollow-1
+         4s e bind hollow-1
+         4s c Running [c running] ready
+         4s e Running [c running] ready
+         5s f bind hollow-0
+         5s f Running [c running] ready",
+    );
+}
+
+#[test]
 fn a_pod_that_takes_no_time_needs_two_writes_or_one_if_it_came_with_a_node() {
     check(
         running_for("0s"),

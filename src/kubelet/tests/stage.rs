@@ -9,6 +9,7 @@
 //!   `gate`, `deleting` (the grace period), `deadline`, `index`, `job`, `containers`, `inits`
 //!   (`name!` is a sidecar), or a simulation annotation.
 //! - `ungate NAME`, `delete NAME GRACE`, `gone NAME`: what happens to it.
+//! - `lose NODE`, `find NODE`: a node is gone, and is there again.
 //! - `refuse NAME COUNT`, `missing NAME`: how its next writes are answered.
 //! - `hold`, `release`: answers and watch events are kept back, and let go.
 //! - `until TIME`: time passes, as a Go duration since the start.
@@ -116,6 +117,8 @@ impl Stage {
                 self.refusals
                     .insert(name.to_owned(), count.parse().expect("a count"));
             }
+            ["lose", node] => self.kubelet.handle_node(node, false),
+            ["find", node] => self.kubelet.handle_node(node, true),
             ["missing", name] => self.missing.push(name.to_owned()),
             ["hold"] => self.held = Some(Vec::new()),
             ["release"] => {

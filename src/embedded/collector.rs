@@ -1,0 +1,216 @@
+//! Drives the collector of Pods: changes in, its calls out, its passes kept.
+//!
+//! Responsible for: reading what it has to know of Pods and nodes. Must not: judge it.
+//!
+//! Between two passes nothing is done and nobody is woken: what has changed is read from the server's
+//! log when a pass is due.
+
+use std::{borrow::Cow, sync::Arc};
+
+use serde::Deserialize;
+use tokio::sync::watch;
+
+use super::call::send;
+use crate::{
+    apiserver::{EventType, Kind, Stored},
+    model::Uid,
+    podgc::{Call, NodeFacts, Phase, PodFacts, PodGc},
+    serve::SharedApi,
+};
+
+/// Events taken in, or calls made, before others have their turn.
+const AT_ONCE: usize = 128;
+
+/// Key of the taint by which somebody says that a node will not come back.
+const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+
+/// Collects Pods, for ever.
+pub(super) async fn run(api: Arc<SharedApi>, terminated_threshold: i32) {
+    let mut gc = PodGc::new(terminated_threshold, api.now());
+    let mut pods = Follower::new(&api, Kind::Pod);
+    let mut nodes = Follower::new(&api, Kind::Node);
+    loop {
+        api.sleep_until(gc.poll_timeout()).await;
+        // Pods first: a node that a Pod has is there before it.
+        pods.catch_up(&api, &mut gc).await;
+        nodes.catch_up(&api, &mut gc).await;
+        gc.handle_timeout(api.now());
+        let mut made = 0;
+        while let Some(call) = gc.poll_call(api.now()) {
+            gc.handle_answer(make(&api, &call));
+            made += 1;
+            if made % AT_ONCE == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+}
+
+/// Follows the objects of a kind.
+struct Follower {
+    kind: Kind,
+    /// Where the log of the kind ends.
+    end: watch::Receiver<u64>,
+    /// Up to where it has been read; none if there is no way on from there, or never was.
+    position: Option<u64>,
+}
+
+impl Follower {
+    fn new(api: &SharedApi, kind: Kind) -> Self {
+        Self {
+            kind,
+            end: api.changes(kind),
+            position: None,
+        }
+    }
+
+    /// Tells the collector of all that has changed until now.
+    async fn catch_up(&mut self, api: &SharedApi, gc: &mut PodGc) {
+        let end = *self.end.borrow();
+        while let Some(position) = self.position.filter(|position| *position < end) {
+            let events = api.events(self.kind, position, AT_ONCE);
+            self.position = events.as_ref().map(|new| position + new.len() as u64);
+            for event in events.iter().flatten() {
+                match event.event_type {
+                    EventType::Added | EventType::Modified => applied(gc, &event.object),
+                    EventType::Deleted => gone(gc, &event.object),
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+        if self.position.is_none() {
+            self.list(api, gc);
+        }
+    }
+
+    fn list(&mut self, api: &SharedApi, gc: &mut PodGc) {
+        let (objects, position) = api.objects(self.kind);
+        match self.kind {
+            Kind::Node => gc.forget_nodes(),
+            _ => gc.forget_pods(),
+        }
+        for object in objects {
+            applied(gc, &object);
+        }
+        self.position = Some(position);
+    }
+}
+
+fn applied(gc: &mut PodGc, object: &Stored) {
+    match object.kind {
+        Kind::Node => match node_facts(object) {
+            Ok(node) => gc.handle_node(node),
+            Err(error) => tracing::warn!(%error, "the collector of Pods passes over a node"),
+        },
+        _ => match pod_facts(object) {
+            Some(pod) => gc.handle_pod(pod),
+            None => tracing::warn!(uid = %object.uid, "the collector passes over a Pod"),
+        },
+    }
+}
+
+fn gone(gc: &mut PodGc, object: &Stored) {
+    match object.kind {
+        Kind::Node => gc.handle_node_gone(&object.name),
+        _ => {
+            if let Some(uid) = Uid::parse(&object.uid) {
+                gc.handle_pod_gone(uid);
+            }
+        }
+    }
+}
+
+fn make(api: &SharedApi, call: &Call) -> u16 {
+    let request = call.request();
+    let code = send(
+        api,
+        request.method,
+        &request.path,
+        request.content_type,
+        &request.body,
+    );
+    if let Call::Fail { pod, reason, .. } | Call::Delete { pod, reason } = call {
+        let (namespace, name) = (&pod.namespace, &pod.name);
+        let method = request.method;
+        if code < 300 {
+            tracing::debug!(%namespace, %name, %reason, method, "collects a Pod");
+        } else {
+            tracing::warn!(%namespace, %name, %reason, method, code, "cannot collect a Pod");
+        }
+    }
+    code
+}
+
+fn pod_facts(pod: &Stored) -> Option<PodFacts> {
+    Some(PodFacts {
+        namespace: pod.namespace.clone(),
+        name: pod.name.clone(),
+        uid: Uid::parse(&pod.uid)?,
+        node: pod.node.clone(),
+        generation: pod.generation,
+        created: pod.created,
+        phase: Phase::read(&pod.phase),
+        evicted: is_evicted(pod),
+        deleting: pod.deletion.is_some(),
+    })
+}
+
+/// The one fact that must be read from a Pod's JSON, and only from that of a Pod that failed.
+fn is_evicted(pod: &Stored) -> bool {
+    let read = || serde_json::from_slice::<PodView<'_>>(pod.bytes()).ok();
+    pod.phase == "Failed"
+        && read().is_some_and(|pod| pod.status.reason.as_deref() == Some("Evicted"))
+}
+
+fn node_facts(node: &Stored) -> serde_json::Result<NodeFacts> {
+    let view: NodeView = serde_json::from_slice(node.bytes())?;
+    let mut conditions = view.status.conditions.iter().flatten();
+    let mut taints = view.spec.taints.iter().flatten();
+    Ok(NodeFacts {
+        name: node.name.clone(),
+        ready: conditions.any(|condition| condition.kind == "Ready" && condition.status == "True"),
+        out_of_service: taints.any(|taint| taint.key == OUT_OF_SERVICE),
+    })
+}
+
+#[derive(Deserialize)]
+struct PodView<'a> {
+    #[serde(borrow, default)]
+    status: PodStatusView<'a>,
+}
+
+#[derive(Default, Deserialize)]
+struct PodStatusView<'a> {
+    #[serde(borrow)]
+    reason: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct NodeView {
+    #[serde(default)]
+    spec: NodeSpecView,
+    #[serde(default)]
+    status: NodeStatusView,
+}
+
+#[derive(Default, Deserialize)]
+struct NodeSpecView {
+    taints: Option<Vec<TaintView>>,
+}
+
+#[derive(Deserialize)]
+struct TaintView {
+    key: String,
+}
+
+#[derive(Default, Deserialize)]
+struct NodeStatusView {
+    conditions: Option<Vec<ConditionView>>,
+}
+
+#[derive(Deserialize)]
+struct ConditionView {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+}

@@ -1,0 +1,188 @@
+//! What the collector asks of the API server.
+//!
+//! Responsible for: the calls as values and as requests. Must not: send them, or know when to.
+
+use compact_str::CompactString;
+use serde_json::{Value, json};
+
+use super::{PodFacts, Reason};
+use crate::model::Time;
+
+/// One call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "the pass goes on when this is answered"]
+pub enum Call {
+    /// Say that the Pod has failed: nobody else will.
+    Fail {
+        /// The Pod as it was when the pass began.
+        pod: PodFacts,
+        /// Why it goes.
+        reason: Reason,
+        /// When it is said.
+        at: Time,
+    },
+    /// Delete the Pod without a grace period.
+    Delete {
+        /// The Pod as it was when the pass began.
+        pod: PodFacts,
+        /// Why it goes.
+        reason: Reason,
+    },
+    /// Ask whether a node exists after all.
+    GetNode {
+        /// Its name.
+        name: CompactString,
+    },
+}
+
+/// A call as an HTTP request, without a server's address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallRequest {
+    /// The HTTP method.
+    pub method: &'static str,
+    /// The path, from `/api` on.
+    pub path: String,
+    /// The media type of the body.
+    pub content_type: &'static str,
+    /// The body; empty for a GET.
+    pub body: Vec<u8>,
+}
+
+impl Call {
+    /// Renders the call as a request.
+    pub fn request(&self) -> CallRequest {
+        match self {
+            Self::Fail { pod, reason, at } => CallRequest {
+                method: "PATCH",
+                path: format!("{}/status", path(pod)),
+                content_type: STRATEGIC_MERGE_PATCH,
+                body: failed(pod, *reason, *at).to_string().into_bytes(),
+            },
+            // Without preconditions, as a real collector does it: the UID was that of the Pod when it
+            // was patched a moment ago, or the Pod had ended.
+            Self::Delete { pod, .. } => CallRequest {
+                method: "DELETE",
+                path: path(pod),
+                content_type: JSON,
+                body: json!({
+                    "apiVersion": "v1",
+                    "kind": "DeleteOptions",
+                    "gracePeriodSeconds": 0,
+                })
+                .to_string()
+                .into_bytes(),
+            },
+            Self::GetNode { name } => CallRequest {
+                method: "GET",
+                path: format!("/api/v1/nodes/{name}"),
+                content_type: JSON,
+                body: Vec::new(),
+            },
+        }
+    }
+}
+
+fn path(pod: &PodFacts) -> String {
+    format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name)
+}
+
+/// The status of a Pod that has failed. Its reason and message stay as they are, and so do its other
+/// conditions: the patch merges them by type.
+fn failed(pod: &PodFacts, reason: Reason, at: Time) -> Value {
+    let mut status = json!({"phase": "Failed"});
+    let mut condition = json!({
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "DeletionByPodGC",
+        "message": "PodGC: node no longer exists",
+        "lastTransitionTime": at.to_rfc3339(),
+    });
+    if pod.generation != 0 {
+        status["observedGeneration"] = pod.generation.into();
+        condition["observedGeneration"] = pod.generation.into();
+    }
+    if reason == Reason::Orphaned {
+        status["conditions"] = json!([condition]);
+    }
+    json!({"metadata": {"uid": pod.uid.to_string()}, "status": status})
+}
+
+const JSON: &str = "application/json";
+const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{model::Uid, podgc::Phase};
+
+    fn pod(generation: i64) -> PodFacts {
+        PodFacts {
+            namespace: "ns".into(),
+            name: "p".into(),
+            uid: Uid::from_u128(7),
+            node: "n1".into(),
+            generation,
+            created: Time::from_secs(0),
+            phase: Phase::Active,
+            evicted: false,
+            deleting: false,
+        }
+    }
+
+    fn fail(generation: i64, reason: Reason) -> Call {
+        Call::Fail {
+            pod: pod(generation),
+            reason,
+            at: Time::from_millis(1_795_231_200_999),
+        }
+    }
+
+    fn shown(call: &Call) -> String {
+        let CallRequest {
+            method,
+            path,
+            content_type,
+            body,
+        } = call.request();
+        let body = String::from_utf8(body).expect("bodies are text");
+        format!("{method} {path} {content_type} {body}")
+    }
+
+    #[test]
+    fn an_orphaned_pod_failed_because_its_node_is_gone() {
+        assert_eq!(
+            shown(&fail(3, Reason::Orphaned)),
+            r#"PATCH /api/v1/namespaces/ns/pods/p/status application/strategic-merge-patch+json {"metadata":{"uid":"00000000-0000-0000-0000-000000000007"},"status":{"conditions":[{"lastTransitionTime":"2026-11-21T03:20:00Z","message":"PodGC: node no longer exists","observedGeneration":3,"reason":"DeletionByPodGC","status":"True","type":"DisruptionTarget"}],"observedGeneration":3,"phase":"Failed"}}"#
+        );
+        let without_generation = shown(&fail(0, Reason::Orphaned));
+        assert!(!without_generation.contains("observedGeneration"));
+    }
+
+    #[test]
+    fn others_failed_and_that_is_all_that_is_said() {
+        for reason in [
+            Reason::Terminated,
+            Reason::OutOfService,
+            Reason::Unscheduled,
+        ] {
+            assert_eq!(
+                shown(&fail(3, reason)),
+                r#"PATCH /api/v1/namespaces/ns/pods/p/status application/strategic-merge-patch+json {"metadata":{"uid":"00000000-0000-0000-0000-000000000007"},"status":{"observedGeneration":3,"phase":"Failed"}}"#
+            );
+        }
+    }
+
+    #[test]
+    fn pods_are_deleted_at_once_and_without_preconditions() {
+        let delete = Call::Delete {
+            pod: pod(1),
+            reason: Reason::Unscheduled,
+        };
+        assert_eq!(
+            shown(&delete),
+            r#"DELETE /api/v1/namespaces/ns/pods/p application/json {"apiVersion":"v1","gracePeriodSeconds":0,"kind":"DeleteOptions"}"#
+        );
+        let get = Call::GetNode { name: "n1".into() };
+        assert_eq!(shown(&get), "GET /api/v1/nodes/n1 application/json ");
+    }
+}

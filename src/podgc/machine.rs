@@ -1,0 +1,233 @@
+//! The collector as a machine.
+//!
+//! Responsible for: when a pass is due, which Pods it ends and deletes, in which order and why.
+//! Must not: keep sets of Pods (`known`) or render what is asked (`call`).
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt,
+    time::Duration,
+};
+
+use compact_str::CompactString;
+
+use super::{Call, NodeFacts, Phase, PodFacts, known::Known};
+use crate::model::{Time, Uid};
+
+/// From the end of a pass to the next one.
+const PERIOD: Duration = Duration::from_secs(20);
+
+/// How long a node must have been missing before its Pods are given up: it may only have been renewed,
+/// or not be known yet.
+const QUARANTINE: Duration = Duration::from_secs(40);
+
+/// Why a Pod goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It is over, and there are more of its kind than may stay.
+    Terminated,
+    /// It is being deleted, and its node will never get round to it.
+    OutOfService,
+    /// Its node does not exist.
+    Orphaned,
+    /// It is being deleted, and no node has it.
+    Unscheduled,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Terminated => "terminated",
+            Self::OutOfService => "out-of-service",
+            Self::Orphaned => "orphaned",
+            Self::Unscheduled => "unscheduled",
+        })
+    }
+}
+
+/// The collector of Pods.
+///
+/// It hears of changes (`handle_pod` and the like), and of time ([`Self::handle_timeout`]), which begins
+/// a pass when one is due. A pass is one call after the other: [`Self::poll_call`] gives the next one
+/// once [`Self::handle_answer`] has said what came of the last. What a pass does follows from what was
+/// known when it began; what fails is tried again by a later pass, because it is still there to be seen.
+#[derive(Debug)]
+pub struct PodGc {
+    /// How many Pods that are over may stay; 0 or less: all.
+    threshold: i32,
+    known: Known,
+    /// Nodes that were found missing, and when to look again.
+    quarantine: BTreeMap<CompactString, Time>,
+    /// When the next pass begins; none while one is under way.
+    due: Option<Time>,
+    /// What is left to do in this pass.
+    steps: VecDeque<Step>,
+    /// What was asked and is not answered.
+    asked: Option<Step>,
+}
+
+/// A step of a pass.
+#[derive(Debug)]
+enum Step {
+    /// Say that the Pod failed, then delete it.
+    Fail(PodFacts, Reason),
+    Delete(PodFacts, Reason),
+    /// Ask for the node; if there is none, its Pods go.
+    AskForNode(CompactString, Vec<PodFacts>),
+}
+
+impl Step {
+    /// The first step of deleting a Pod by force.
+    fn force_delete(pod: &PodFacts, reason: Reason) -> Self {
+        match pod.phase {
+            Phase::Ended => Self::Delete(pod.clone(), reason),
+            Phase::Active | Phase::Strange => Self::Fail(pod.clone(), reason),
+        }
+    }
+}
+
+impl PodGc {
+    /// A collector that knows nothing yet; its first pass is due at once. Of Pods that are over, as many
+    /// as `threshold` may stay; all, if that is 0 or less.
+    pub fn new(threshold: i32, now: Time) -> Self {
+        Self {
+            threshold,
+            known: Known::new(threshold > 0),
+            quarantine: BTreeMap::new(),
+            due: Some(now),
+            steps: VecDeque::new(),
+            asked: None,
+        }
+    }
+
+    /// There is such a Pod, or it has changed to this.
+    pub fn handle_pod(&mut self, pod: PodFacts) {
+        self.known.put_pod(pod);
+    }
+
+    /// The Pod is gone.
+    pub fn handle_pod_gone(&mut self, uid: Uid) {
+        self.known.remove_pod(uid);
+    }
+
+    /// There is such a node, or it has changed to this.
+    pub fn handle_node(&mut self, node: NodeFacts) {
+        self.known.put_node(node);
+    }
+
+    /// The node is gone.
+    pub fn handle_node_gone(&mut self, name: &str) {
+        self.known.remove_node(name);
+    }
+
+    /// All Pods there are will be told anew.
+    pub fn forget_pods(&mut self) {
+        self.known.forget_pods();
+    }
+
+    /// All nodes there are will be told anew. How long one was missing stays known.
+    pub fn forget_nodes(&mut self) {
+        self.known.forget_nodes();
+    }
+
+    /// When to call [`Self::handle_timeout`]; never while a pass is under way.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.due
+    }
+
+    /// Begins a pass if one is due.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.due.is_some_and(|due| due <= now) {
+            self.due = None;
+            self.plan_terminated();
+            self.plan_out_of_service();
+            self.plan_orphaned(now);
+            self.plan_unscheduled();
+        }
+    }
+
+    /// Gives the next call of the pass; none before the last one is answered, or when the pass is over.
+    pub fn poll_call(&mut self, now: Time) -> Option<Call> {
+        if self.due.is_some() || self.asked.is_some() {
+            return None;
+        }
+        let Some(step) = self.steps.pop_front() else {
+            self.due = Some(now + PERIOD);
+            return None;
+        };
+        let call = match &step {
+            Step::Fail(pod, reason) => Call::Fail {
+                pod: pod.clone(),
+                reason: *reason,
+                at: now,
+            },
+            Step::Delete(pod, reason) => Call::Delete {
+                pod: pod.clone(),
+                reason: *reason,
+            },
+            Step::AskForNode(name, _) => Call::GetNode { name: name.clone() },
+        };
+        self.asked = Some(step);
+        Some(call)
+    }
+
+    /// The call was answered with this HTTP status code.
+    pub fn handle_answer(&mut self, status_code: u16) {
+        let done = (200..300).contains(&status_code);
+        match self.asked.take() {
+            // A Pod that could not be failed is not deleted: its owner would not learn how it ended.
+            Some(Step::Fail(pod, reason)) if done => {
+                self.steps.push_front(Step::Delete(pod, reason));
+            }
+            Some(Step::AskForNode(_, pods)) if status_code == 404 => {
+                for pod in pods.iter().rev() {
+                    let step = Step::force_delete(pod, Reason::Orphaned);
+                    self.steps.push_front(step);
+                }
+            }
+            Some(Step::Fail(..) | Step::Delete(..) | Step::AskForNode(..)) | None => {}
+        }
+    }
+
+    fn plan_terminated(&mut self) {
+        let Some(threshold) = usize::try_from(self.threshold).ok().filter(|&n| n > 0) else {
+            return;
+        };
+        let excess = self.known.terminated_count().saturating_sub(threshold);
+        let first = self.known.terminated().take(excess);
+        let steps = first.map(|pod| Step::force_delete(pod, Reason::Terminated));
+        self.steps.extend(steps);
+    }
+
+    fn plan_out_of_service(&mut self) {
+        let known = &self.known;
+        let stuck = known
+            .deleting()
+            .filter(|pod| known.is_out_of_service(&pod.node));
+        let steps = stuck.map(|pod| Step::force_delete(pod, Reason::OutOfService));
+        self.steps.extend(steps);
+    }
+
+    fn plan_orphaned(&mut self, now: Time) {
+        let over = |due: &Time| *due <= now;
+        let released = self.quarantine.extract_if(.., |_, due| over(due));
+        let released: Vec<CompactString> = released.map(|(name, _)| name).collect();
+        // Also those that are asked for now: if that fails, it is tried again after another quarantine.
+        for name in self.known.missing_nodes() {
+            let due = now + QUARANTINE;
+            self.quarantine.entry(name.clone()).or_insert(due);
+        }
+        for name in released {
+            if !self.known.has_node(&name) {
+                let pods = self.known.on_node(&name).cloned().collect();
+                self.steps.push_back(Step::AskForNode(name, pods));
+            }
+        }
+    }
+
+    fn plan_unscheduled(&mut self) {
+        let nowhere = self.known.deleting().filter(|pod| pod.node.is_empty());
+        let steps = nowhere.map(|pod| Step::force_delete(pod, Reason::Unscheduled));
+        self.steps.extend(steps);
+    }
+}

@@ -1,0 +1,22 @@
+//! The collector of Pods: ends and deletes Pods that nobody else will ever end or delete.
+//!
+//! Responsible for: which Pods go at each pass and what is asked of the server for it, as a machine:
+//! Pods, nodes, time and answers in, calls out. There are four reasons to go, [`Reason`].
+//! Must not: read a clock, know how a call travels, remove a finalizer, or know who made a Pod.
+//! Read first: [`PodGc`], then `known` (what is kept of Pods and nodes), then `call` (what is asked).
+//!
+//! # Different from the real one
+//!
+//! - The calls of a pass are made one after the other; a real one makes many at once.
+//! - A Pod that is marked as disrupted by somebody else already gets a new transition time with the
+//!   new reason.
+//! - It has no metrics: the embedded cluster has no place where they would be read.
+//! - How many Pods may stay after their end is up to who starts it, without a usual number.
+
+mod call;
+mod known;
+mod machine;
+
+pub use call::{Call, CallRequest};
+pub use known::{NodeFacts, Phase, PodFacts};
+pub use machine::{PodGc, Reason};
