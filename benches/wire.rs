@@ -109,7 +109,11 @@ fn decode(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(1));
     let line = format!(r#"{{"type":"MODIFIED","object":{}}}"#, POD_JSON.trim());
     group.bench_function("event of a watch, JSON", |bencher| {
-        bencher.iter(|| decoder.decode_line(black_box(line.as_bytes())).expect("a Pod"));
+        bencher.iter(|| {
+            decoder
+                .decode_line(black_box(line.as_bytes()))
+                .expect("a Pod")
+        });
     });
     let frame = frame("MODIFIED", POD_PROTOBUF);
     group.bench_function("event of a watch, protobuf", |bencher| {

@@ -34,6 +34,7 @@ struct Args {
     command: Command,
 }
 
+#[expect(clippy::large_enum_variant, reason = "there is one, made once")]
 #[derive(Debug, Subcommand)]
 enum Command {
     #[command(flatten)]

@@ -353,7 +353,10 @@ mod tests {
         assert_eq!(read.record, json.record);
         assert!(read.record.finished > 0 && read.record.index.is_some());
         assert_eq!((read.namespace, read.name), (json.namespace, json.name));
-        assert_eq!((read.controller, read.labels.to_labels()), (json.controller, json.labels.to_labels()));
+        assert_eq!(
+            (read.controller, read.labels.to_labels()),
+            (json.controller, json.labels.to_labels())
+        );
     }
 
     #[test]
