@@ -10,7 +10,10 @@
 
 #![cfg(feature = "embedded")]
 
-use std::{collections::BTreeMap, fmt::Write as _, fs};
+#[path = "common/rows.rs"]
+mod rows;
+
+use std::collections::BTreeMap;
 
 use lakh::{
     model::{Time, Uid},
@@ -167,27 +170,9 @@ fn shown(call: &Call) -> (String, String) {
 
 #[test]
 fn each_row_of_the_rules() {
-    let text = fs::read_to_string(ROWS).expect("it is there");
-    let mut fresh = String::new();
-    for line in text.lines() {
-        if line.is_empty() || line.starts_with('#') {
-            fresh.push_str(line);
-        } else {
-            let mut columns = line.splitn(3, " | ");
-            let (row, steps) = (columns.next().unwrap_or(""), columns.next().unwrap_or(""));
-            let steps = steps.trim_end_matches([' ', '|']);
-            let mut case = Case::new(steps);
-            let said: Vec<String> = steps.split("; ").filter_map(|s| case.take(s)).collect();
-            let _ = write!(fresh, "{row} | {steps} | {}", said.join(" ~ "));
-        }
-        fresh.push('\n');
-    }
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        fs::write(ROWS, fresh).expect("it can be written");
-        return;
-    }
-    assert_eq!(fresh.lines().count(), text.lines().count());
-    for (want, got) in text.lines().zip(fresh.lines()) {
-        assert_eq!(got, want);
-    }
+    rows::check(ROWS, |steps| {
+        let mut case = Case::new(steps);
+        let said: Vec<String> = steps.split("; ").filter_map(|s| case.take(s)).collect();
+        said.join(" ~ ")
+    });
 }
