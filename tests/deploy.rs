@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::{collections::BTreeSet, fs, process::Command};
+use std::{collections::BTreeSet, fs, path::PathBuf, process::Command};
 
 use lakh::manifest::{self, Document, Source};
 use serde_json::{Value, json};
@@ -255,8 +255,13 @@ fn check_binding(documents: &[Document]) {
 #[test]
 fn the_table_is_that_of_the_calls_in_the_source() {
     let mut called = BTreeSet::new();
-    for entry in fs::read_dir(project("src/runtime")).expect("it is there") {
-        let path = entry.expect("an entry can be read").path();
+    let mut paths = vec![PathBuf::from(project("src/runtime"))];
+    while let Some(path) = paths.pop() {
+        if path.is_dir() {
+            let entries = fs::read_dir(&path).expect("it is there");
+            paths.extend(entries.map(|entry| entry.expect("an entry can be read").path()));
+            continue;
+        }
         let text = fs::read_to_string(&path).expect("it can be read");
         // What rustfmt put on lines of its own comes together.
         let text: String = text.split_whitespace().collect();
