@@ -32,26 +32,8 @@ const EVENTS: &str = "/api/v1/namespaces/default/events";
 
 /// A suspended CronJob: its latest run was due at the beginning of the year, if `last` is of a year ago.
 fn cron_job(name: &str, spec: &Value) -> Value {
-    let mut object = json!({
-        "apiVersion": "batch/v1",
-        "kind": "CronJob",
-        "metadata": {"name": name},
-        "spec": {
-            "schedule": "0 0 1 1 *",
-            "suspend": true,
-            "jobTemplate": {
-                "metadata": {"labels": {"of": name}},
-                "spec": {"template": {"spec": {
-                    "restartPolicy": "Never",
-                    "containers": [{"name": "main", "image": "busybox"}],
-                }}},
-            },
-        },
-    });
-    for (field, value) in spec.as_object().expect("members") {
-        object["spec"][field] = value.clone();
-    }
-    object
+    let usual = json!({"schedule": "0 0 1 1 *", "suspend": true});
+    support::cron_job(name, [&usual, spec])
 }
 
 async fn make(client: &Client, object: &Value) {

@@ -141,26 +141,8 @@ impl Morning {
 
 /// A CronJob that runs each hour.
 fn cron_job(name: &str, spec: &Value) -> Value {
-    let mut object = json!({
-        "apiVersion": "batch/v1",
-        "kind": "CronJob",
-        "metadata": {"name": name},
-        "spec": {
-            "schedule": "0 * * * *",
-            "successfulJobsHistoryLimit": 9,
-            "jobTemplate": {
-                "metadata": {"labels": {"of": name}},
-                "spec": {"template": {"spec": {
-                    "restartPolicy": "Never",
-                    "containers": [{"name": "main", "image": "busybox"}],
-                }}},
-            },
-        },
-    });
-    for (field, value) in spec.as_object().expect("members") {
-        object["spec"][field] = value.clone();
-    }
-    object
+    let usual = json!({"schedule": "0 * * * *", "successfulJobsHistoryLimit": 9});
+    support::cron_job(name, [&usual, spec])
 }
 
 fn of<'a>(all: &'a [Value], name: &'a str) -> impl Iterator<Item = &'a Value> {

@@ -417,10 +417,7 @@ mod tests {
 
     fn machine(parallelism: u32, completions: u32) -> JobMachine {
         let job = Job {
-            key: JobKey {
-                namespace: "default".into(),
-                name: "j".into(),
-            },
+            key: JobKey::default(),
             uid: Uid::from_u128(1),
             resource_version: 1,
             generation: 1,

@@ -259,3 +259,28 @@ pub fn project(path: &str) -> String {
         .display()
         .to_string()
 }
+
+/// A CronJob whose Jobs have one Pod and the label `of` with its name. What each of the specs says is
+/// set, one after the other.
+pub fn cron_job(name: &str, specs: [&Value; 2]) -> Value {
+    let mut object = json!({
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": name},
+        "spec": {
+            "jobTemplate": {
+                "metadata": {"labels": {"of": name}},
+                "spec": {"template": {"spec": {
+                    "restartPolicy": "Never",
+                    "containers": [{"name": "main", "image": "busybox"}],
+                }}},
+            },
+        },
+    });
+    for spec in specs {
+        for (field, value) in spec.as_object().expect("members") {
+            object["spec"][field] = value.clone();
+        }
+    }
+    object
+}
