@@ -1,0 +1,140 @@
+//! The embedded API server answers as kube-apiserver does: each case is a list of requests with the
+//! answers that a real server gave.
+//!
+//! Cases stand in `*.case` beside this file; `case.rs` says how they are written. A case runs on
+//! the embedded server always, and on a real one if `LAKH_CONFORMANCE_KUBECONFIG` names it, which
+//! must then still answer as it did. `LAKH_CONFORMANCE_RECORD=1` writes down its answers instead.
+//! `LAKH_CONFORMANCE_ONLY=TEXT` runs only cases with that text in their file's name or title.
+//! CONTRIBUTING.md has the commands.
+#![cfg(feature = "runtime")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::print_stderr, reason = "tests report there")]
+
+mod arm;
+mod body;
+mod case;
+mod normal;
+mod render;
+mod run;
+
+use std::{env, fs, path::PathBuf};
+
+use arm::Arm;
+use case::{Case, File, Line};
+
+/// How many cases there are at least.
+const AT_LEAST: usize = 200;
+
+/// What the documentation says is left out: each known difference stands there, too.
+const LEFT_OUT: &str = "docs/embedded-cluster.md";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_embedded_server_answers_as_recorded() {
+    let arm = Arm::embedded().await;
+    let mut wrong = 0;
+    for file in files() {
+        for case in file.cases().filter(|case| wanted(&file, case)) {
+            let found = run::case(&arm, case).await;
+            let expected = case.embedded();
+            if case.differs.is_some() && found == case.recorded() {
+                wrong += 1;
+                eprintln!("{}: {}: differs no longer", file.name(), case.title);
+            } else if found != expected {
+                wrong += 1;
+                report(&file, case, &expected, &found);
+            }
+        }
+    }
+    assert_eq!(wrong, 0, "cases that the embedded server answers otherwise");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_real_server_answers_as_recorded() {
+    let Ok(kubeconfig) = env::var("LAKH_CONFORMANCE_KUBECONFIG") else {
+        return;
+    };
+    let record = env::var("LAKH_CONFORMANCE_RECORD").is_ok_and(|value| value == "1");
+    let arm = Arm::real(&kubeconfig).await;
+    let version = arm.version().await;
+    let mut wrong = 0;
+    for mut file in files() {
+        let mut answers = Vec::new();
+        for case in file.cases() {
+            if !wanted(&file, case) {
+                answers.push(case.recorded());
+                continue;
+            }
+            let found = run::case(&arm, case).await;
+            if !record && found != case.recorded() {
+                wrong += 1;
+                report(&file, case, &case.recorded(), &found);
+            }
+            answers.push(found);
+        }
+        if record {
+            file.record(&version, answers);
+        }
+    }
+    assert_eq!(wrong, 0, "cases that the real server answers otherwise");
+}
+
+#[test]
+fn there_are_enough_cases_and_differences_are_told() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let told = fs::read_to_string(root.join(LEFT_OUT)).unwrap();
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut count = 0;
+    for file in files() {
+        assert!(file.version().is_some(), "{}: recorded from?", file.name());
+        for case in file.cases() {
+            count += 1;
+            let place = format!("{}: {}", file.name(), case.title);
+            for step in case.steps() {
+                assert_eq!(
+                    step.silent,
+                    step.answer.is_empty(),
+                    "{place}: {}",
+                    step.text
+                );
+            }
+            if let Some(why) = &case.differs {
+                assert!(told.contains(why.as_str()), "{place}: not in {LEFT_OUT}");
+            }
+        }
+    }
+    assert!(count >= AT_LEAST, "{count} cases");
+}
+
+/// All files of cases, by name.
+fn files() -> Vec<File> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/conformance_api");
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|kind| kind == "case"))
+        .collect();
+    paths.sort();
+    paths.into_iter().map(File::read).collect()
+}
+
+fn wanted(file: &File, case: &Case) -> bool {
+    env::var("LAKH_CONFORMANCE_ONLY").map_or(true, |text| {
+        file.name().contains(&text) || case.title.contains(&text)
+    })
+}
+
+fn report(file: &File, case: &Case, expected: &[Vec<Line>], found: &[Vec<Line>]) {
+    eprintln!("{}: {}", file.name(), case.title);
+    for ((step, expected), found) in case.recorded_steps().zip(expected).zip(found) {
+        if expected == found {
+            continue;
+        }
+        eprintln!("    {}", step.text);
+        for line in expected.iter().filter(|line| !found.contains(line)) {
+            eprintln!("    - {line}");
+        }
+        for line in found.iter().filter(|line| !expected.contains(line)) {
+            eprintln!("    + {line}");
+        }
+    }
+}

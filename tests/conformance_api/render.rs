@@ -1,0 +1,143 @@
+//! Answers as lines of text.
+//!
+//! Responsible for: what of an answer is told. Must not: leave out anything of a failure.
+
+use http::HeaderMap;
+use serde_json::{Map, Value, json};
+
+use super::case::Line;
+
+/// Headers that are part of an answer.
+const HEADERS: [&str; 3] = ["content-type", "retry-after", "warning"];
+
+/// The code and the headers that matter; JSON goes without saying.
+pub(crate) fn head(code: u16, headers: &HeaderMap) -> Vec<Line> {
+    let mut lines = vec![code.to_string()];
+    for name in HEADERS {
+        for value in headers.get_all(name) {
+            let value = value.to_str().unwrap();
+            if value != "application/json" {
+                lines.push(format!("{name}: {value}"));
+            }
+        }
+    }
+    lines
+}
+
+/// An object, or a part of it: a failure is always told as a whole.
+pub(crate) fn object(code: u16, value: &Value, show: Option<&[String]>) -> Vec<Line> {
+    if let Some((told, lines)) = failure(value)
+        && told == code
+    {
+        return lines;
+    }
+    if let Some(paths) = show {
+        let line = |path: &String| format!("{path} {}", at(value, path));
+        return paths.iter().filter(|path| *path != "-").map(line).collect();
+    }
+    match value {
+        Value::Object(members) => members
+            .iter()
+            .map(|(name, value)| format!(".{name} {value}"))
+            .collect(),
+        other => vec![other.to_string()],
+    }
+}
+
+/// An event of a watch, in one line.
+pub(crate) fn event(kind: &str, object: &Value, show: Option<&[String]>) -> Line {
+    if let Some((code, lines)) = failure(object) {
+        return format!("{kind} {code} {}", lines.join(" | "));
+    }
+    let Some(paths) = show else {
+        return format!("{kind} {object}");
+    };
+    let shown = paths.iter().filter(|path| *path != "-");
+    let shown: Vec<String> = shown
+        .map(|path| format!("{path} {}", at(object, path)))
+        .collect();
+    format!("{kind} {}", shown.join(" ")).trim_end().to_owned()
+}
+
+/// A body that is no JSON.
+pub(crate) fn text(body: &str) -> Vec<Line> {
+    body.lines().map(|line| format!("| {line}")).collect()
+}
+
+/// A `Status` that tells of a failure, if it has the usual members and no others: code and rest.
+fn failure(value: &Value) -> Option<(u16, Vec<Line>)> {
+    let Value::Object(mut rest) = value.clone() else {
+        return None;
+    };
+    let usual = rest.remove("kind")? == "Status"
+        && rest.remove("apiVersion")? == "v1"
+        && rest.remove("status")? == "Failure";
+    let code = u16::try_from(rest.remove("code")?.as_u64()?).ok()?;
+    let message = rest.remove("message").unwrap_or_default();
+    let reason = rest.remove("reason");
+    let metadata = rest.remove("metadata")?;
+    let details = rest.remove("details");
+    if !usual || !rest.is_empty() {
+        return None;
+    }
+    let reason = reason.as_ref().and_then(Value::as_str).unwrap_or("-");
+    let message = message.as_str().unwrap_or_default();
+    let mut lines = vec![format!("{reason}: {}", one_line(message))];
+    if metadata != json!({}) {
+        lines.push(format!("metadata {metadata}"));
+    }
+    if let Some(Value::Object(details)) = details {
+        lines.extend(failure_details(details));
+    }
+    Some((code, lines))
+}
+
+fn failure_details(mut details: Map<String, Value>) -> Vec<Line> {
+    let causes = details.remove("causes");
+    let mut lines = vec![format!("details {}", Value::Object(details))];
+    for cause in causes.iter().filter_map(Value::as_array).flatten() {
+        let text = |name: &str| {
+            cause[name]
+                .as_str()
+                .map_or_else(|| "-".to_owned(), one_line)
+        };
+        lines.push(format!(
+            "cause {} {}: {}",
+            text("reason"),
+            text("field"),
+            text("message")
+        ));
+    }
+    lines
+}
+
+fn one_line(text: &str) -> String {
+    text.replace('\n', "\\n")
+}
+
+/// What is at a path such as `.items[].metadata.name`.
+fn at(value: &Value, path: &str) -> String {
+    find(value, path).map_or_else(|| "none".to_owned(), |found| found.to_string())
+}
+
+fn find(value: &Value, path: &str) -> Option<Value> {
+    if let Some((before, after)) = path.split_once("[]") {
+        let Value::Array(items) = find(value, before)? else {
+            return None;
+        };
+        let each = items
+            .iter()
+            .map(|item| find(item, after).unwrap_or_default());
+        return Some(each.collect());
+    }
+    let mut found = value;
+    for name in path.split('.').skip(1) {
+        let (name, rest) = name.split_once('[').unwrap_or((name, ""));
+        // Slashes and dots are part of some keys: `~` stands for a dot.
+        found = found.get(name.replace('~', "."))?;
+        if let Some(index) = rest.strip_suffix(']') {
+            found = found.get(index.parse::<usize>().unwrap())?;
+        }
+    }
+    Some(found.clone())
+}
