@@ -22,7 +22,8 @@ use lakh::{
 };
 use serde_json::{Value, json};
 use support::{
-    client, cluster, create, get, http_get, indexed_job, is, job_when, options,
+    buckets, client, cluster, create, get, indexed_job, is, is_at_rest, job_when, listening,
+    metrics_when, of_queue, options,
     proxy::{Fate, Proxy, refusal},
 };
 
@@ -169,35 +170,21 @@ async fn no_run_starts_before_all_is_known() {
 async fn how_late_a_job_was_created_is_measured() {
     let cluster = cluster(Duration::from_millis(50)).await;
     let client = client(&cluster).await;
-    let listening = Options {
-        listen: Some(([127, 0, 0, 1], 0).into()),
-        ..options()
-    };
-    let controller = start(&client, listening).await;
+    let controller = start(&client, listening(options())).await;
     make(&client, &cron_job("late", &json!({}))).await;
     let_run(&client, "late").await;
     let ended = |seen: &Value| seen["status"]["lastSuccessfulTime"].is_string();
     cron_job_when(&client, "late", ended).await;
-    let address = controller.listening().expect("it listens");
-    let text = http_get(address, "/metrics").expect("it answers");
-    let name = "cronjob_controller_job_creation_skew_duration_seconds";
-    assert!(
-        text.contains(&format!("# TYPE {name} histogram\n")),
-        "{text}"
-    );
-    let buckets = text.lines().filter_map(|line| {
-        let line = line.strip_prefix(&format!("{name}_bucket{{le=\""))?;
-        line.split_once("\"} ")
-    });
+    let text = metrics_when(&controller, |text| is_at_rest(text, "cronjob")).await;
     // The run was due at the beginning of the year.
-    let mut want: Vec<(String, &str)> = (0..10)
-        .map(|power| (format!("{}.0", 1 << power), "0"))
-        .collect();
-    want.push(("+Inf".to_owned(), "1"));
-    let buckets: Vec<(String, &str)> = buckets
-        .map(|(bound, count)| (bound.to_owned(), count))
-        .collect();
-    assert_eq!(buckets, want);
+    let bounds: Vec<String> = (0..10).map(|power| format!("{}.0", 1 << power)).collect();
+    let mut want: Vec<(&str, &str)> = bounds.iter().map(|bound| (&**bound, "0")).collect();
+    want.push(("+Inf", "1"));
+    let name = "cronjob_controller_job_creation_skew_duration_seconds";
+    assert_eq!(buckets(&text, name), want);
+    // It has looked at least at the new CronJob, at its change and at its Job; and waits for next year.
+    assert!(of_queue(&text, "cronjob", "adds_total") >= 3.0);
+    assert!(of_queue(&text, "cronjob", "retries_total") >= 1.0);
     controller.stop().await;
     cluster.shutdown().await;
 }

@@ -13,12 +13,13 @@ use std::{
 };
 
 use lakh::{
-    cluster::connect_url,
+    cluster::{Patch, connect_url},
+    embedded::EmbeddedCluster,
     runtime::{Controller, Options, Rate},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use support::{
-    client, cluster, create, get, indexed_job, is, options,
+    client, cluster, create, get, indexed_job, is, listed, options,
     proxy::{Fate, Proxy},
 };
 
@@ -72,11 +73,8 @@ fn is_call(piece: &str) -> bool {
     methods.iter().any(|method| piece.starts_with(method)) && !piece.contains("watch=true")
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn it_makes_no_more_calls_than_it_may() {
-    let cluster = cluster(Duration::ZERO).await;
-    let client = client(&cluster).await;
-    create(&client, &indexed_job("main", 60, 60)).await;
+/// Runs a controller that may make 50 calls per second and 10 at once until this holds, and counts them.
+async fn calls_until(cluster: &EmbeddedCluster, done: impl AsyncFn() -> bool) -> u32 {
     let calls = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&calls);
     let proxy = Proxy::start(&cluster.url(), move |piece| {
@@ -90,8 +88,7 @@ async fn it_makes_no_more_calls_than_it_may() {
     let connecting = calls.load(Ordering::SeqCst);
     let started = Instant::now();
     let controller = Controller::start(line, options).await.expect("no port");
-    let path = format!("{}/main", jobs("default"));
-    while !is(&get(&client, &path).await, "Complete") {
+    while !done().await {
         let made = calls.load(Ordering::SeqCst) - connecting;
         // What was made until now may have been made by now.
         let allowed = 50.0 * started.elapsed().as_secs_f64() + 10.0;
@@ -99,10 +96,53 @@ async fn it_makes_no_more_calls_than_it_may() {
             f64::from(made) <= allowed + 1.0,
             "{made} of {allowed} calls"
         );
+        assert!(started.elapsed() < Duration::from_secs(60), "{made} calls");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let made = calls.load(Ordering::SeqCst) - connecting;
-    assert!(made >= 2 * 60, "{made} calls do not make a Job of 60 Pods");
     controller.stop().await;
+    made
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_makes_no_more_calls_than_it_may() {
+    let cluster = cluster(Duration::ZERO).await;
+    let client = client(&cluster).await;
+    create(&client, &indexed_job("main", 60, 60)).await;
+    let path = format!("{}/main", jobs("default"));
+    let done = async || is(&get(&client, &path).await, "Complete");
+    let made = calls_until(&cluster, done).await;
+    assert!(made >= 2 * 60, "{made} calls do not make a Job of 60 Pods");
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cron_jobs_and_ttls_are_held_to_the_same() {
+    const COUNT: usize = 15;
+    let cluster = cluster(Duration::ZERO).await;
+    let client = client(&cluster).await;
+    let path = "/apis/batch/v1/namespaces/default/cronjobs";
+    let spec = json!({"schedule": "0 0 1 1 *"});
+    for number in 0..COUNT {
+        let mut cron_job = support::cron_job(&format!("c{number}"), [&spec, &json!({})]);
+        cron_job["spec"]["jobTemplate"]["spec"]["ttlSecondsAfterFinished"] = 0.into();
+        let body = cron_job.to_string().into_bytes();
+        client.create(path, body).await.expect("a good CronJob");
+        let last = json!({"status": {"lastScheduleTime": "2020-06-01T00:00:00Z"}});
+        let status = format!("{path}/c{number}/status");
+        let body = last.to_string().into_bytes();
+        let told = client.patch(&status, Patch::Merge, body).await;
+        told.expect("it is taken");
+    }
+    let done = async || {
+        let cron_jobs = get(&client, path).await;
+        let ended = |it: &Value| it["status"]["lastSuccessfulTime"].is_string();
+        let all = listed(&cron_jobs).iter().all(ended);
+        all && listed(&get(&client, &jobs("default")).await).is_empty()
+    };
+    let made = calls_until(&cluster, done).await;
+    // Of each run at least: its Job made, told of, its end told of; a look and the deletion.
+    let least = 5 * COUNT as u32;
+    assert!(made >= least, "{made} calls");
     cluster.shutdown().await;
 }

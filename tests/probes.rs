@@ -6,12 +6,9 @@ mod support;
 
 use std::time::Duration;
 
-use lakh::{
-    cluster,
-    runtime::{Controller, Options},
-};
+use lakh::{cluster, runtime::Controller};
 use support::{
-    http_get, options,
+    http_get, listening, options,
     proxy::{Fate, Proxy},
 };
 
@@ -23,11 +20,8 @@ async fn it_lives_before_it_is_ready() {
         .await
         .expect("the line is good");
     proxy.freeze(true);
-    let options = Options {
-        listen: Some(([127, 0, 0, 1], 0).into()),
-        ..options()
-    };
-    let controller = Controller::start(client, options).await.expect("a port");
+    let started = Controller::start(client, listening(options())).await;
+    let controller = started.expect("a port");
     let address = controller.listening().expect("it listens");
     let status = |path: &str| {
         let answer = tokio::task::block_in_place(|| http_get(address, path)).expect("an answer");

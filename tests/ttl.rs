@@ -10,7 +10,7 @@ use std::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use lakh::{
@@ -21,8 +21,8 @@ use lakh::{
 };
 use serde_json::{Value, json};
 use support::{
-    client, cluster, cluster_by, create, get, http_get, indexed_job, is, job_when, listed, options,
-    pods_when,
+    buckets, client, cluster, cluster_by, create, get, indexed_job, is, is_at_rest, job_when,
+    listed, listening, metrics_when, options, pods_when,
     proxy::{Fate, Proxy, refusal},
     seen_when,
 };
@@ -231,35 +231,20 @@ async fn a_server_that_fails_is_asked_again() {
 async fn how_late_a_job_was_deleted_is_measured_and_nobody_is_told() {
     let cluster = cluster(Duration::from_millis(50)).await;
     let client = client(&cluster).await;
-    let listening = Options {
-        listen: Some(([127, 0, 0, 1], 0).into()),
-        ..options()
-    };
-    let controller = start(&client, listening).await;
+    let controller = start(&client, listening(options())).await;
     create(&client, &job("main", 0)).await;
     names_become(&client, &[]).await;
-    let address = controller.listening().expect("it listens");
-    let name = "ttl_after_finished_controller_job_deletion_duration_seconds";
-    let started = Instant::now();
-    // The answer to the deletion is counted a moment after others see what it did.
-    let text = loop {
-        let text = http_get(address, "/metrics").expect("it answers");
-        if text.contains(&format!("{name}_count 1\n")) {
-            break text;
-        }
-        assert!(started.elapsed() < Duration::from_secs(60), "{text}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    };
-    assert!(text.contains(&format!("# TYPE {name} histogram\n")));
-    let bounds = text.lines().filter_map(|line| {
-        let line = line.strip_prefix(&format!("{name}_bucket{{le=\""))?;
-        line.split_once('"').map(|(bound, _)| bound)
-    });
-    let mut want: Vec<String> = (0..14)
+    let text = metrics_when(&controller, |text| is_at_rest(text, "ttl_jobs_to_delete")).await;
+    let bounds: Vec<String> = (0..14)
         .map(|power| format!("{:?}", 0.1 * f64::from(1 << power)))
         .collect();
-    want.push("+Inf".to_owned());
-    assert_eq!(bounds.collect::<Vec<_>>(), want);
+    let mut want: Vec<&str> = bounds.iter().map(String::as_str).collect();
+    want.push("+Inf");
+    let name = "ttl_after_finished_controller_job_deletion_duration_seconds";
+    let buckets = buckets(&text, name);
+    let told: Vec<&str> = buckets.iter().map(|(bound, _)| *bound).collect();
+    assert_eq!(told, want);
+    assert_eq!(buckets.last(), Some(&("+Inf", "1")));
     let events = get(&client, "/api/v1/namespaces/default/events").await;
     let events = events["items"].as_array().expect("a list");
     let of = |event: &Value| event["source"]["component"].as_str().map(str::to_owned);

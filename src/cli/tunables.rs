@@ -72,6 +72,12 @@ pub(super) struct Tunables {
     /// than there are threads gains nothing, and `lakh controller` has one.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = at_least_one())]
     concurrent_job_syncs: u32,
+    /// CronJobs that may be worked on at once. A CronJob's turn waits for each of its calls.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = at_least_one())]
+    concurrent_cron_job_syncs: u32,
+    /// Finished Jobs that may be worked on at once to be deleted, each with two calls.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = at_least_one())]
+    concurrent_ttl_after_finished_syncs: u32,
 }
 
 /// The modes, as they are typed.
@@ -117,6 +123,8 @@ impl Tunables {
             },
             max_in_flight: self.max_in_flight as usize,
             concurrent_job_syncs: self.concurrent_job_syncs as usize,
+            concurrent_cron_job_syncs: self.concurrent_cron_job_syncs as usize,
+            concurrent_ttl_syncs: self.concurrent_ttl_after_finished_syncs as usize,
             namespaces: self.namespaces,
             listen,
             lull: Lull::default(),
@@ -132,5 +140,39 @@ impl Tunables {
                 Mode::ManagedBy(self.managed_by_name.clone().unwrap_or_else(default))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Flags {
+        #[command(flatten)]
+        tunables: Tunables,
+    }
+
+    #[test]
+    fn as_many_as_upstream_are_worked_on_at_once_unless_somebody_says_how_many() {
+        let workers = |flags: &[&str]| {
+            let flags = [&["lakh"], flags].concat();
+            let flags = Flags::try_parse_from(flags).expect("good flags");
+            let options = flags.tunables.options(None);
+            (
+                options.concurrent_cron_job_syncs,
+                options.concurrent_ttl_syncs,
+            )
+        };
+        assert_eq!(workers(&[]), (5, 5));
+        let flags = [
+            "--concurrent-cron-job-syncs=7",
+            "--concurrent-ttl-after-finished-syncs=9",
+        ];
+        assert_eq!(workers(&flags), (7, 9));
+        let none = ["lakh", "--concurrent-cron-job-syncs=0"];
+        assert!(Flags::try_parse_from(none).is_err());
     }
 }

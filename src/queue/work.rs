@@ -93,18 +93,24 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
         }
     }
 
-    /// Gives out the next key, if one is due; its user must call [`WorkQueue::done`].
-    pub fn take(&mut self, now: Time) -> Option<K> {
-        while let Some((due, _)) = self.delayed.first() {
-            if *due > now {
-                break;
-            }
+    /// Finds the next delayed key that waits from now on, if one does: its time has come, and it neither
+    /// waits nor is worked on already.
+    pub fn come_due(&mut self, now: Time) -> Option<K> {
+        while self.next_due().is_some_and(|due| due <= now) {
             let (_, key) = self.delayed.pop_first()?;
             if let Some(state) = self.states.get_mut(&key) {
                 state.due = None;
             }
-            self.add(key);
+            if self.add(key.clone()) {
+                return Some(key);
+            }
         }
+        None
+    }
+
+    /// Gives out the next key, if one is due; its user must call [`WorkQueue::done`].
+    pub fn take(&mut self, now: Time) -> Option<K> {
+        while self.come_due(now).is_some() {}
         let key = self.ready.pop_front()?;
         let state = self
             .states

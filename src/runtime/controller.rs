@@ -1,6 +1,6 @@
 //! Puts the controller together, starts it and stops it.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{io, iter::repeat_n, net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
@@ -46,6 +46,10 @@ pub struct Options {
     pub max_in_flight: usize,
     /// How many Jobs may have their turn at once.
     pub concurrent_job_syncs: usize,
+    /// How many CronJobs may have their turn at once.
+    pub concurrent_cron_job_syncs: usize,
+    /// How many finished Jobs may be looked at at once, to be deleted.
+    pub concurrent_ttl_syncs: usize,
     /// The namespaces to work in; none for all.
     pub namespaces: Vec<String>,
     /// Where to answer probes, if anywhere.
@@ -136,12 +140,13 @@ impl Controller {
         for _ in 0..options.max_in_flight.max(1) {
             controller.writers.spawn(writer.clone().run());
         }
-        let cron_jobs = parts.cron_jobs.iter();
-        for cron_jobs in cron_jobs.flat_map(|cron_jobs| [cron_jobs; cron_jobs::WORKERS]) {
+        let count = options.concurrent_cron_job_syncs.max(1);
+        for cron_jobs in parts.cron_jobs.iter().flat_map(|it| repeat_n(it, count)) {
             let worker = Arc::clone(cron_jobs).run(writer.clone(), is_ready.clone());
             controller.tasks.spawn(worker);
         }
-        for ttl in parts.ttl.iter().flat_map(|ttl| [ttl; ttl::WORKERS]) {
+        let count = options.concurrent_ttl_syncs.max(1);
+        for ttl in parts.ttl.iter().flat_map(|it| repeat_n(it, count)) {
             let worker = Arc::clone(ttl).run(writer.clone(), is_ready.clone());
             controller.tasks.spawn(worker);
         }
@@ -222,7 +227,7 @@ impl Parts {
         let (mode, clock) = (&options.mode, &options.clock);
         let recorder = Recorder::new(mode, clock.clone(), Arc::clone(metrics));
         let recorder = Arc::new(recorder);
-        let schedule = Schedule::new(&options.limits, clock.clone(), Arc::clone(metrics));
+        let schedule = Schedule::new(&options.limits, clock.clone(), metrics.queues.of("job"));
         let retry = options.limits.retry_backoff;
         Self {
             client,
@@ -245,13 +250,14 @@ impl Parts {
             gangs,
             runs_jobs: options.controllers.job,
             cron_jobs: options.controllers.cronjob.then(|| {
-                let cron_jobs = CronJobs::new(mode.clone(), retry, clock.clone(), recorder);
-                Arc::new(cron_jobs)
+                let (mode, clock) = (mode.clone(), clock.clone());
+                let queue = metrics.queues.of(cron_jobs::QUEUE);
+                Arc::new(CronJobs::new(mode, retry, clock, recorder, queue))
             }),
-            ttl: options
-                .controllers
-                .ttl
-                .then(|| Arc::new(Ttl::new(mode.clone(), retry, clock.clone()))),
+            ttl: options.controllers.ttl.then(|| {
+                let queue = metrics.queues.of(ttl::QUEUE);
+                Arc::new(Ttl::new(mode.clone(), retry, clock.clone(), queue))
+            }),
             clock: clock.clone(),
         }
     }

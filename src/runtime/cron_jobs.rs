@@ -26,6 +26,7 @@ use crate::{
 use super::{
     correlate::About,
     events::{Recorder, Told},
+    queue_metrics::QueueMetrics,
     turns::{After, Turns},
     writer::Writer,
 };
@@ -33,8 +34,8 @@ use super::{
 #[cfg(test)]
 mod tests;
 
-/// How many CronJobs may have a turn at once: a turn waits for the server most of the time.
-pub(super) const WORKERS: usize = 16;
+/// The work queue's name.
+pub(super) const QUEUE: &str = "cronjob";
 
 /// See the module's text.
 #[derive(Debug)]
@@ -93,9 +94,10 @@ impl CronJobs {
         backoff: Exponential,
         clock: Clock,
         recorder: Arc<Recorder>,
+        metrics: QueueMetrics,
     ) -> Self {
         Self {
-            turns: Turns::new(backoff, clock.clone()),
+            turns: Turns::new(backoff, clock.clone(), metrics),
             recorder,
             mode,
             clock,

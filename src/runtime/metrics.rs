@@ -1,4 +1,4 @@
-//! What the controller counts, for `/metrics`: of itself here, of Jobs and of the queue beside.
+//! What the controller counts, for `/metrics`: of itself here, of Jobs and of queues beside.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +13,8 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::{job_metrics::JobMetrics, queue_metrics::QueueMetrics};
+use super::{job_metrics::JobMetrics, queue_metrics::QueueFamilies};
+use crate::clock::instant;
 
 /// All metrics.
 #[derive(Debug)]
@@ -21,8 +22,8 @@ pub(super) struct Metrics {
     registry: Registry,
     /// Those of Kubernetes' Job controller.
     pub(super) jobs: JobMetrics,
-    /// Those of the work queue.
-    pub(super) queue: QueueMetrics,
+    /// Those of work queues.
+    pub(super) queues: QueueFamilies,
     /// Turns of Jobs' actors.
     pub(super) turns: Counter,
     /// Actors that panicked and were built anew.
@@ -62,7 +63,7 @@ impl Metrics {
         let mut metrics = Self {
             registry: Registry::default(),
             jobs: JobMetrics::default(),
-            queue: QueueMetrics::default(),
+            queues: QueueFamilies::default(),
             turns: Counter::default(),
             panics: Counter::default(),
             calls: Family::default(),
@@ -74,7 +75,7 @@ impl Metrics {
             events_dropped: Counter::default(),
         };
         metrics.jobs.register(&mut metrics.registry);
-        metrics.queue.register(&mut metrics.registry);
+        metrics.queues.register(&mut metrics.registry);
         let skew = metrics.cron_job_skew.clone();
         metrics.registry.register(
             "cronjob_controller_job_creation_skew_duration_seconds",
@@ -126,6 +127,7 @@ impl Metrics {
 
     /// All metrics, in the text format of OpenMetrics.
     pub(super) fn text(&self) -> String {
+        self.queues.look(instant());
         let mut text = String::new();
         // Writing to a string fails only if a metric's own encoder does; then what there is, is sent.
         let _ = encode(&mut text, &self.registry);

@@ -20,6 +20,7 @@ mod gang_index;
 mod informer;
 mod job_metrics;
 mod lull;
+mod measured_queue;
 mod metrics;
 mod ownership;
 mod pace;

@@ -1,104 +1,64 @@
 //! Gives Jobs their turns: the work queue, and those who work it off.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
 
-use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::{
     clock::{Clock, instant},
     model::{Limits, Time, Uid},
-    queue::WorkQueue,
 };
 
 use super::{
-    actor, correlate::About, events::Recorder, gang::Gangs, metrics::Metrics, ownership::Ownership,
-    store::Store, writer::WriteQueue,
+    actor, correlate::About, events::Recorder, gang::Gangs, measured_queue::MeasuredQueue,
+    metrics::Metrics, ownership::Ownership, queue_metrics::QueueMetrics, store::Store,
+    writer::WriteQueue,
 };
 
 /// The work queue, shared.
 #[derive(Debug)]
 pub(super) struct Schedule {
-    waiting: Mutex<Waiting>,
+    queue: Mutex<MeasuredQueue<Uid>>,
     changed: Notify,
     clock: Clock,
-    metrics: Arc<Metrics>,
-}
-
-#[derive(Debug)]
-struct Waiting {
-    queue: WorkQueue<Uid>,
-    /// Since when, of those whose turn it is; not of those that came to wait by the clock, which
-    /// wait no longer than it takes to see that.
-    since: HashMap<Uid, Instant>,
 }
 
 impl Schedule {
-    pub(super) fn new(limits: &Limits, clock: Clock, metrics: Arc<Metrics>) -> Self {
+    pub(super) fn new(limits: &Limits, clock: Clock, metrics: QueueMetrics) -> Self {
         Self {
-            waiting: Mutex::new(Waiting {
-                queue: WorkQueue::new(limits.retry_backoff),
-                since: HashMap::new(),
-            }),
+            queue: Mutex::new(MeasuredQueue::new(limits.retry_backoff, metrics)),
             changed: Notify::new(),
             clock,
-            metrics,
         }
     }
 
     /// A Job has something new to look at.
     pub(super) fn add(&self, job: Uid) {
-        let mut waiting = self.waiting.lock();
-        if waiting.queue.add(job) {
-            self.waits(&mut waiting, job);
+        if self.queue.lock().add(job) {
+            self.changed.notify_one();
         }
     }
 
-    fn waits(&self, waiting: &mut Waiting, job: Uid) {
-        waiting.since.insert(job, instant());
-        self.metrics.queue.waiting(waiting.queue.len(), 1);
-        self.changed.notify_one();
-    }
-
     fn add_at(&self, job: Uid, due: Time) {
-        self.waiting.lock().queue.add_at(job, due);
-        self.metrics.queue.retried();
+        self.queue.lock().add_at(job, due);
         // Whoever sleeps may now sleep too long.
         self.changed.notify_one();
     }
 
     fn add_rate_limited(&self, job: Uid, now: Time) {
-        self.waiting.lock().queue.add_rate_limited(job, now);
-        self.metrics.queue.retried();
+        self.queue.lock().add_rate_limited(job, now);
         self.changed.notify_one();
     }
 
     fn done(&self, job: Uid, failed: bool) {
-        let mut waiting = self.waiting.lock();
+        let mut queue = self.queue.lock();
         if !failed {
-            waiting.queue.forget(&job);
+            queue.forget(&job);
         }
-        if waiting.queue.done(&job) {
-            self.waits(&mut waiting, job);
+        if queue.done(&job) {
+            self.changed.notify_one();
         }
-    }
-
-    /// The next Job, if it is any Job's turn.
-    fn take_one(&self, waiting: &mut Waiting) -> Option<Uid> {
-        let before = waiting.queue.len();
-        let job = waiting.queue.take(self.clock.now())?;
-        let depth = waiting.queue.len();
-        self.metrics
-            .queue
-            .waiting(depth, (depth + 1).saturating_sub(before));
-        let since = waiting.since.remove(&job);
-        let wait = since.map_or(Duration::ZERO, |since| instant() - since);
-        self.metrics.queue.waited(wait);
-        Some(job)
     }
 
     /// Waits for the next Job.
@@ -106,9 +66,8 @@ impl Schedule {
         loop {
             let changed = self.changed.notified();
             let (next, due, more) = {
-                let mut waiting = self.waiting.lock();
-                let next = self.take_one(&mut waiting);
-                let queue = &waiting.queue;
+                let mut queue = self.queue.lock();
+                let next = queue.take(self.clock.now());
                 (next, queue.next_due(), !queue.is_empty())
             };
             if let Some(job) = next {
@@ -165,7 +124,6 @@ impl Worker {
         let turn = actor::turn(&cell, &self.ownership, self.limits, seed, gangs, now);
         let took = instant() - started;
         self.metrics.turns.inc();
-        self.metrics.queue.worked(took);
         for action in turn.handled_failures {
             self.metrics.jobs.failure_handled(action);
         }

@@ -18,12 +18,13 @@ use crate::{
 };
 
 use super::{
+    queue_metrics::QueueMetrics,
     turns::{After, Turns},
     writer::Writer,
 };
 
-/// How many Jobs may be looked at at once.
-pub(super) const WORKERS: usize = 5;
+/// The work queue's name.
+pub(super) const QUEUE: &str = "ttl_jobs_to_delete";
 
 /// See the module's text.
 #[derive(Debug)]
@@ -34,9 +35,14 @@ pub(super) struct Ttl {
 }
 
 impl Ttl {
-    pub(super) fn new(mode: Mode, backoff: Exponential, clock: Clock) -> Self {
+    pub(super) fn new(
+        mode: Mode,
+        backoff: Exponential,
+        clock: Clock,
+        metrics: QueueMetrics,
+    ) -> Self {
         Self {
-            turns: Turns::new(backoff, clock.clone()),
+            turns: Turns::new(backoff, clock.clone(), metrics),
             mode,
             clock,
         }

@@ -10,13 +10,14 @@ use tokio::sync::Notify;
 use crate::{
     clock::Clock,
     model::{Exponential, Time},
-    queue::WorkQueue,
 };
+
+use super::{measured_queue::MeasuredQueue, queue_metrics::QueueMetrics};
 
 /// See the module's text.
 #[derive(Debug)]
 pub(super) struct Turns<K> {
-    queue: Mutex<WorkQueue<K>>,
+    queue: Mutex<MeasuredQueue<K>>,
     changed: Notify,
     clock: Clock,
 }
@@ -34,9 +35,9 @@ pub(super) enum After {
 }
 
 impl<K: Clone + Debug + Eq + Hash + Ord> Turns<K> {
-    pub(super) fn new(backoff: Exponential, clock: Clock) -> Self {
+    pub(super) fn new(backoff: Exponential, clock: Clock, metrics: QueueMetrics) -> Self {
         Self {
-            queue: Mutex::new(WorkQueue::new(backoff)),
+            queue: Mutex::new(MeasuredQueue::new(backoff, metrics)),
             changed: Notify::new(),
             clock,
         }

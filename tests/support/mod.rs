@@ -97,6 +97,8 @@ pub fn options() -> Options {
         rate: Rate { qps: 0, burst: 0 },
         max_in_flight: 64,
         concurrent_job_syncs: 2,
+        concurrent_cron_job_syncs: 5,
+        concurrent_ttl_syncs: 5,
         namespaces: Vec::new(),
         listen: None,
         lull: Default::default(),
@@ -129,6 +131,65 @@ pub async fn controller_over(line: &proxy::Proxy) -> Controller {
     Controller::start(client, options)
         .await
         .expect("nothing to listen on")
+}
+
+/// The same options for a controller that tells its metrics.
+pub fn listening(options: Options) -> Options {
+    Options {
+        listen: Some(([127, 0, 0, 1], 0).into()),
+        ..options
+    }
+}
+
+/// What a controller's metrics say.
+pub fn metrics(controller: &Controller) -> String {
+    let address = controller.listening().expect("it listens");
+    http_get(address, "/metrics").expect("it answers")
+}
+
+/// What a controller's metrics say, once this holds of it: an answer is counted a moment after others
+/// see what it did.
+pub async fn metrics_when(controller: &Controller, holds: impl Fn(&str) -> bool) -> String {
+    let started = Instant::now();
+    loop {
+        let text = metrics(controller);
+        if holds(&text) {
+            return text;
+        }
+        assert!(started.elapsed() < Duration::from_secs(60), "{text}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// The value of one of the metrics of a work queue.
+pub fn of_queue(metrics: &str, queue: &str, name: &str) -> f64 {
+    let sample = format!("workqueue_{name}{{name=\"{queue}\"}} ");
+    let value = metrics.lines().find_map(|line| line.strip_prefix(&sample));
+    let value = value.unwrap_or_else(|| panic!("no {sample}in\n{metrics}"));
+    value.parse().expect("a number")
+}
+
+/// Whether nobody waits or is at work in a queue, all who waited have been counted, and some have.
+pub fn is_at_rest(metrics: &str, queue: &str) -> bool {
+    let of = |name: &str| of_queue(metrics, queue, name);
+    let [adds, waited, worked] = [
+        of("adds_total"),
+        of("queue_duration_seconds_count"),
+        of("work_duration_seconds_count"),
+    ];
+    let under_way = of("unfinished_work_seconds") + of("longest_running_processor_seconds");
+    of("depth") == 0.0 && under_way == 0.0 && adds > 0.0 && adds == waited && adds == worked
+}
+
+/// The upper bounds of a histogram's buckets, and what is counted below each.
+pub fn buckets<'a>(metrics: &'a str, name: &str) -> Vec<(&'a str, &'a str)> {
+    assert!(
+        metrics.contains(&format!("# TYPE {name} histogram\n")),
+        "{metrics}"
+    );
+    let start = format!("{name}_bucket{{le=\"");
+    let lines = metrics.lines().filter_map(|line| line.strip_prefix(&start));
+    lines.filter_map(|line| line.split_once("\"} ")).collect()
 }
 
 /// An Indexed Job in the default namespace.

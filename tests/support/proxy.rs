@@ -1,7 +1,7 @@
 //! Stands between controller and server: cuts the line, holds it up, answers in the server's place
 //! or keeps the server's answer to itself.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{future::pending, net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -17,6 +17,8 @@ pub enum Fate {
     Answered(String),
     /// The server gets it; its answer is lost.
     AnswerLost,
+    /// The server sees nothing of it, and nothing ever comes back.
+    Held,
 }
 
 /// See the module's text.
@@ -99,6 +101,7 @@ async fn connection(
                 match judge(&String::from_utf8_lossy(piece)) {
                     Fate::Passed => far.write_all(piece).await?,
                     Fate::Answered(answer) => return near.write_all(answer.as_bytes()).await,
+                    Fate::Held => return pending().await,
                     Fate::AnswerLost => {
                         far.write_all(piece).await?;
                         // It was done, once there is an answer.

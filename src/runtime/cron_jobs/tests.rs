@@ -17,8 +17,9 @@ fn cron_jobs() -> CronJobs {
         max: Duration::from_secs(60),
     };
     let (clock, metrics) = (Clock::default(), Arc::new(Metrics::new()));
+    let queue = metrics.queues.of(QUEUE);
     let recorder = Recorder::new(&Mode::Replace, clock.clone(), metrics);
-    CronJobs::new(Mode::Replace, backoff, clock, Arc::new(recorder))
+    CronJobs::new(Mode::Replace, backoff, clock, Arc::new(recorder), queue)
 }
 
 fn uid(number: u32) -> String {

@@ -1,0 +1,97 @@
+//! A work queue that is measured: how many keys wait, how long they do, and how long turns take.
+//!
+//! Must not: wait, or know what the keys are.
+
+use std::{fmt::Debug, hash::Hash, time::Instant};
+
+use hashbrown::HashMap;
+
+use crate::{
+    clock::instant,
+    model::{Exponential, Time},
+    queue::WorkQueue,
+};
+
+use super::queue_metrics::QueueMetrics;
+
+/// See the module's text; what its methods do, [`WorkQueue`] says.
+#[derive(Debug)]
+pub(super) struct MeasuredQueue<K> {
+    queue: WorkQueue<K>,
+    metrics: QueueMetrics,
+    /// Since when, of the keys whose turn it is.
+    waiting: HashMap<K, Instant>,
+    /// Since when, of the keys that have their turn: few.
+    working: Vec<(K, Instant)>,
+}
+
+impl<K: Clone + Debug + Eq + Hash + Ord> MeasuredQueue<K> {
+    pub(super) fn new(backoff: Exponential, metrics: QueueMetrics) -> Self {
+        Self {
+            queue: WorkQueue::new(backoff),
+            metrics,
+            waiting: HashMap::new(),
+            working: Vec::new(),
+        }
+    }
+
+    pub(super) fn add(&mut self, key: K) -> bool {
+        let waits = self.queue.add(key.clone());
+        if waits {
+            self.waits(key);
+        }
+        waits
+    }
+
+    fn waits(&mut self, key: K) {
+        self.waiting.insert(key, instant());
+        self.metrics.waiting(self.queue.len(), 1);
+    }
+
+    pub(super) fn add_at(&mut self, key: K, due: Time) {
+        self.queue.add_at(key, due);
+        self.metrics.retried();
+    }
+
+    pub(super) fn add_rate_limited(&mut self, key: K, now: Time) {
+        self.queue.add_rate_limited(key, now);
+        self.metrics.retried();
+    }
+
+    pub(super) fn forget(&mut self, key: &K) {
+        self.queue.forget(key);
+    }
+
+    pub(super) fn take(&mut self, now: Time) -> Option<K> {
+        while let Some(key) = self.queue.come_due(now) {
+            self.waits(key);
+        }
+        let key = self.queue.take(now)?;
+        let now = instant();
+        let since = self.waiting.remove(&key).unwrap_or(now);
+        self.metrics.waiting(self.queue.len(), 0);
+        self.metrics.begun(now, now - since);
+        self.working.push((key.clone(), now));
+        Some(key)
+    }
+
+    pub(super) fn done(&mut self, key: &K) -> bool {
+        if let Some(place) = self.working.iter().position(|(other, _)| other == key) {
+            let (_, begun) = self.working.swap_remove(place);
+            self.metrics.ended(begun, instant());
+        }
+        let waits = self.queue.done(key);
+        if waits {
+            self.waits(key.clone());
+        }
+        waits
+    }
+
+    pub(super) fn next_due(&self) -> Option<Time> {
+        self.queue.next_due()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+}
