@@ -82,6 +82,7 @@ fn child(text: &str) -> ChildJob {
     ChildJob {
         name: name.into(),
         uid: uid(name),
+        scheduled: None,
         complete: end == Some(ConditionKind::Complete),
         end,
         start: time(start),
@@ -198,11 +199,15 @@ impl Case {
                     controller: (!foreign).then_some(OWN),
                 }
             }
-            Effect::DeleteJob(name) => {
+            Effect::DeleteJob(of, name) => {
                 let _ = write!(said, "delete {name}");
-                match self.fails("delete") {
-                    true => Answer::Failed("no".to_owned()),
-                    false => Answer::Deleted,
+                let other = self.other.iter().any(|other| other == name);
+                if self.fails("delete") {
+                    Answer::Failed("no".to_owned())
+                } else if other || *of != uid(name) {
+                    Answer::Failed("conflict".to_owned())
+                } else {
+                    Answer::Deleted
                 }
             }
             Effect::CreateJob(job) => {

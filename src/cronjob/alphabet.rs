@@ -12,8 +12,8 @@ pub enum Effect {
     GetCronJob,
     /// Ask the server for a Job of the namespace.
     GetJob(CompactString),
-    /// Delete a Job, its Pods after it.
-    DeleteJob(CompactString),
+    /// Delete this very Job, its Pods after it; not another one of its name.
+    DeleteJob(Uid, CompactString),
     /// Create a Job.
     CreateJob(NewJob),
     /// Write the status, on top of this version.

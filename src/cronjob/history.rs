@@ -2,12 +2,10 @@
 
 use std::collections::VecDeque;
 
-use compact_str::CompactString;
+use crate::model::{ChildJob, ConditionKind, CronJobSpec};
 
-use crate::model::{ChildJob, ConditionKind, CronJobSpec, Uid};
-
-/// The Jobs to be deleted, by UID and name: of each kind of end the oldest.
-pub(super) fn surplus(spec: &CronJobSpec, jobs: &[ChildJob]) -> VecDeque<(Uid, CompactString)> {
+/// The Jobs to be deleted: of each kind of end the oldest.
+pub(super) fn surplus(spec: &CronJobSpec, jobs: &[ChildJob]) -> VecDeque<ChildJob> {
     let kinds = [
         (ConditionKind::Complete, spec.successful_jobs),
         (ConditionKind::Failed, spec.failed_jobs),
@@ -19,7 +17,7 @@ pub(super) fn surplus(spec: &CronJobSpec, jobs: &[ChildJob]) -> VecDeque<(Uid, C
         // Those that nobody knows the start of come last.
         ended.sort_by_key(|job| (job.start.is_none(), job.start, &job.name));
         let count = ended.len().saturating_sub(limit as usize);
-        surplus.extend(ended[..count].iter().map(|job| (job.uid, job.name.clone())));
+        surplus.extend(ended[..count].iter().copied().cloned());
     }
     surplus
 }

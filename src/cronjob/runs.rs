@@ -3,11 +3,13 @@
 //! The name of a run's Job is made of the CronJob's and the minute of the run, so that a run makes one
 //! Job, whoever tries, and its Job is known again when nobody remembers making it.
 //!
-//! Must not: know of looks, or of Jobs beyond their names.
+//! A name tells no more than the minute; for when its Job was due, the Job says itself.
+//!
+//! Must not: know of looks.
 
 use compact_str::{CompactString, format_compact};
 
-use crate::model::{CronJob, Time};
+use crate::model::{ChildJob, CronJob, Time};
 
 /// From when on runs are looked for, but for a deadline.
 pub(super) fn base(cron: &CronJob) -> Time {
@@ -19,14 +21,17 @@ pub(super) fn job_name(cron: &CronJob, run: Time) -> CompactString {
     format_compact!("{}-{}", cron.key.name, run.as_secs().div_euclid(60))
 }
 
-/// The run that a Job of this name is of; none if it is no run's name.
-pub(super) fn run_of(cron: &CronJob, name: &str) -> Option<Time> {
-    let minute = name.strip_prefix(cron.key.name.as_str())?;
+/// The run that a Job is of; none if it has no run's name.
+pub(super) fn run_of(cron: &CronJob, job: &ChildJob) -> Option<Time> {
+    let minute = job.name.strip_prefix(cron.key.name.as_str())?;
     let minute: u32 = minute.strip_prefix('-')?.parse().ok()?;
-    Some(Time::from_secs(i64::from(minute) * 60))
+    let named = Time::from_secs(i64::from(minute) * 60);
+    // People may have written there what they like.
+    let of_that_minute = |at: &Time| job_name(cron, *at) == job.name;
+    Some(job.scheduled.filter(of_that_minute).unwrap_or(named))
 }
 
 /// The same, if the status does not tell of that run yet.
-pub(super) fn untold_run(cron: &CronJob, name: &str) -> Option<Time> {
-    run_of(cron, name).filter(|run| *run > base(cron))
+pub(super) fn untold_run(cron: &CronJob, job: &ChildJob) -> Option<Time> {
+    run_of(cron, job).filter(|run| *run > base(cron))
 }

@@ -29,8 +29,8 @@ pub struct CronJobSync {
     reports: VecDeque<Report>,
     /// Jobs that were found to have ended.
     ended: Vec<ChildJob>,
-    /// Jobs that were found to be forgotten.
-    found: Vec<ActiveJob>,
+    /// Jobs that were found to be forgotten, and their versions.
+    found: Vec<(ChildJob, u64)>,
     /// What was taken from the active Jobs.
     removed: Vec<Uid>,
     /// The status is to be written.
@@ -45,14 +45,14 @@ pub struct CronJobSync {
 enum Stage {
     /// Jobs that are more than are to be kept go.
     History {
-        surplus: VecDeque<(Uid, CompactString)>,
+        surplus: VecDeque<ChildJob>,
         jobs: VecDeque<ChildJob>,
     },
     /// Jobs are compared with the status.
     Jobs {
         jobs: VecDeque<ChildJob>,
         /// One that has a run's name and is not in the status: is it ours?
-        stray: Option<(Uid, CompactString)>,
+        stray: Option<ChildJob>,
     },
     /// The status is compared with the Jobs: those that are not known may be gone.
     Missing(VecDeque<ActiveJob>),
@@ -79,9 +79,9 @@ enum Stage {
 #[derive(Debug)]
 enum Asked {
     Nothing,
-    Surplus(Uid, CompactString),
-    Unexpected(Uid, CompactString),
-    Stray(Uid, CompactString),
+    Surplus(ChildJob),
+    Unexpected(ChildJob),
+    Stray(ChildJob),
     Missing(ActiveJob),
     IsThere(ActiveJob),
     Replaced(ActiveJob),
@@ -103,7 +103,7 @@ impl CronJobSync {
         let mut surplus = history::surplus(&cron.spec, &jobs);
         let count = surplus.len();
         // The Job of a run stays until the server's status tells of it, or the run could start again.
-        surplus.retain(|(_, name)| untold_run(&cron, name).is_none());
+        surplus.retain(|job| untold_run(&cron, job).is_none());
         let again = surplus.len() < count;
         Self {
             listed: jobs.iter().map(|job| job.uid).collect(),
@@ -140,9 +140,10 @@ impl CronJobSync {
     fn step(&mut self) -> Option<Effect> {
         match &mut self.stage {
             Stage::History { surplus, jobs } => match surplus.pop_front() {
-                Some((uid, name)) => {
-                    self.asked = Asked::Surplus(uid, name.clone());
-                    Some(Effect::DeleteJob(name))
+                Some(job) => {
+                    let (uid, name) = (job.uid, job.name.clone());
+                    self.asked = Asked::Surplus(job);
+                    Some(Effect::DeleteJob(uid, name))
                 }
                 None => {
                     let jobs = std::mem::take(jobs);
@@ -151,9 +152,10 @@ impl CronJobSync {
                 }
             },
             Stage::Jobs { jobs, stray } => match (stray.take(), jobs.pop_front()) {
-                (Some((uid, name)), next) => {
+                (Some(job), next) => {
                     next.into_iter().for_each(|next| jobs.push_front(next));
-                    self.asked = Asked::Stray(uid, name.clone());
+                    let name = job.name.clone();
+                    self.asked = Asked::Stray(job);
                     Some(Effect::GetJob(name))
                 }
                 (None, Some(job)) => self.compare(job),
@@ -179,9 +181,9 @@ impl CronJobSync {
             Stage::Replace { active, found, run } => match (found.take(), active.pop_front()) {
                 (Some(job), next) => {
                     next.into_iter().for_each(|next| active.push_front(next));
-                    let name = job.name.clone();
+                    let (uid, name) = (job.uid, job.name.clone());
                     self.asked = Asked::Replaced(job);
-                    Some(Effect::DeleteJob(name))
+                    Some(Effect::DeleteJob(uid, name))
                 }
                 (None, Some(job)) => Some(self.ask_for(job, Asked::IsThere)),
                 (None, None) => {
@@ -220,67 +222,56 @@ impl CronJobSync {
     /// Takes in what came of the last effect.
     pub fn handle(&mut self, answer: Answer) {
         let asked = std::mem::replace(&mut self.asked, Asked::Nothing);
-        let answer = match (&asked, answer) {
-            // Another Job has the name of one that was under way, which is gone, then.
-            (Asked::Missing(job) | Asked::IsThere(job), Answer::Job { uid, .. })
-                if uid != job.uid =>
-            {
-                Answer::NotFound(format!("job {} is another one by now", job.name))
-            }
-            (_, answer) => answer,
-        };
         match (asked, answer) {
-            (Asked::Surplus(uid, name), answer) => {
-                if self.deleted(&answer, &name) {
-                    self.take_from_active(uid);
+            (Asked::Surplus(job), answer) => {
+                if self.deleted(&answer, &job.name) {
+                    self.take_from_active(job.uid);
                 }
             }
-            (Asked::Unexpected(uid, name), Answer::CronJob(fresh)) => {
-                if fresh.status.active.iter().any(|job| job.uid == uid) {
+            (Asked::Unexpected(job), Answer::CronJob(fresh)) => {
+                if fresh.status.active.iter().any(|it| it.uid == job.uid) {
                     // What was known of the CronJob was old: go on with what is.
                     let last = self.cron.status.last_successful;
                     self.cron = *fresh;
                     let status = &mut self.cron.status;
                     status.active.retain(|job| !self.removed.contains(&job.uid));
                     status.last_successful = status.last_successful.max(last);
-                    for job in std::mem::take(&mut self.found) {
-                        self.take_in(job);
+                    for (job, version) in std::mem::take(&mut self.found) {
+                        self.take_in(job, version);
                     }
                     for job in std::mem::take(&mut self.ended) {
                         self.take_in_end_of(job);
                     }
-                } else if run_of(&self.cron, &name).is_none() {
-                    self.warn_of_unexpected(&name);
-                } else if let Stage::Jobs { stray, .. } = &mut self.stage {
-                    *stray = Some((uid, name));
+                    return;
+                }
+                let what = "Saw a job that the controller did not create or forgot";
+                self.warn("UnexpectedJob", &format!("{what}: {}", job.name));
+                if run_of(&self.cron, &job).is_some()
+                    && let Stage::Jobs { stray, .. } = &mut self.stage
+                {
+                    *stray = Some(job);
                 }
             }
             (
-                Asked::Stray(uid, name),
+                Asked::Stray(job),
                 Answer::Job {
-                    uid: found,
+                    uid,
                     resource_version,
                     controller,
                 },
             ) => {
-                if found == uid && controller == Some(self.cron.uid) {
-                    self.take_in(ActiveJob {
-                        name,
-                        uid,
-                        resource_version,
-                    });
-                } else {
-                    self.warn_of_unexpected(&name);
+                if uid == job.uid && controller == Some(self.cron.uid) {
+                    self.take_in(job, resource_version);
                 }
             }
             (Asked::Stray(..), Answer::NotFound(_)) => {}
-            (Asked::Missing(job), Answer::NotFound(_)) => {
-                let what = format!("Active job went missing: {}", job.name);
-                self.reports.push_back(Report::normal("MissingJob", &what));
-                self.take_from_active(job.uid);
-            }
-            // What is known here is behind.
+            (Asked::Missing(job), Answer::NotFound(_)) => self.went_missing(&job),
+            // What is known here is behind. Whose the name is by now, upstream does not ask either.
             (Asked::Missing(_), Answer::Job { .. }) => {}
+            // Nothing is in the way: another Job has the name, and that one is not ours to delete.
+            (Asked::IsThere(job), Answer::Job { uid, .. }) if uid != job.uid => {
+                self.went_missing(&job);
+            }
             (Asked::IsThere(job), Answer::Job { .. }) => {
                 if let Stage::Replace { found, .. } = &mut self.stage {
                     *found = Some(job);
@@ -341,7 +332,7 @@ impl CronJobSync {
         if job.end.is_some() {
             self.take_in_end_of(job);
         } else if !active {
-            self.asked = Asked::Unexpected(job.uid, job.name);
+            self.asked = Asked::Unexpected(job);
             return Some(Effect::GetCronJob);
         }
         None
@@ -349,7 +340,7 @@ impl CronJobSync {
 
     /// Takes a Job that has ended from those under way.
     fn take_in_end_of(&mut self, job: ChildJob) {
-        self.remember_run_of(&job.name);
+        self.remember_run_of(&job);
         if let Some(end) = job.end
             && self.is_active(job.uid)
         {
@@ -494,20 +485,24 @@ impl CronJobSync {
 
     /// Takes a Job into the status that was made for a run and forgotten: the answer was lost, or the
     /// controller started anew. Else it would neither hold up the next run nor be replaced by it.
-    fn take_in(&mut self, job: ActiveJob) {
-        self.remember_run_of(&job.name);
+    fn take_in(&mut self, job: ChildJob, resource_version: u64) {
+        self.remember_run_of(&job);
         if !self.is_active(job.uid) {
-            self.cron.status.active.push(job.clone());
+            self.cron.status.active.push(ActiveJob {
+                name: job.name.clone(),
+                uid: job.uid,
+                resource_version,
+            });
             self.dirty = true;
         }
-        self.found.push(job);
+        self.found.push((job, resource_version));
     }
 
     /// A run of which there is a Job is not to start again, also when the status does not tell of it: the
     /// Job that has its name may be gone the next moment.
-    fn remember_run_of(&mut self, name: &str) {
+    fn remember_run_of(&mut self, job: &ChildJob) {
         // The clock may have gone back, or people have given the name.
-        if let Some(run) = untold_run(&self.cron, name).filter(|run| *run <= self.now) {
+        if let Some(run) = untold_run(&self.cron, job).filter(|run| *run <= self.now) {
             self.cron.status.last_schedule = Some(run);
             self.dirty = true;
         }
@@ -540,9 +535,10 @@ impl CronJobSync {
         self.dirty = true;
     }
 
-    fn warn_of_unexpected(&mut self, name: &str) {
-        let what = "Saw a job that the controller did not create or forgot";
-        self.warn("UnexpectedJob", &format!("{what}: {name}"));
+    fn went_missing(&mut self, job: &ActiveJob) {
+        let what = format!("Active job went missing: {}", job.name);
+        self.reports.push_back(Report::normal("MissingJob", &what));
+        self.take_from_active(job.uid);
     }
 
     fn warn(&mut self, reason: &str, message: &str) {

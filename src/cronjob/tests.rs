@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::model::{
     ActiveJob, ChildJob, ConcurrencyPolicy, ConditionKind, CronJob, CronJobSpec, CronJobStatus,
-    JobKey, Time, Uid,
+    JobKey, Report, Time, Uid,
 };
 
 use super::{Answer, CronJobSync, Effect, Next, NotCreated};
@@ -52,6 +52,7 @@ fn child(uid: Uid, run: Time, end: Option<ConditionKind>) -> ChildJob {
     ChildJob {
         name: name(run).into(),
         uid,
+        scheduled: Some(run),
         end,
         complete: end == Some(ConditionKind::Complete),
         start: Some(run),
@@ -144,7 +145,10 @@ fn the_job_of_a_run_is_not_deleted_before_the_status_tells_of_the_run() {
     assert_eq!(asks(&mut sync), Effect::Over(Next::At(hours(1))));
     let told = CronJob { status, ..known };
     let mut sync = CronJobSync::new(told, ended, hours(1));
-    assert_eq!(asks(&mut sync), Effect::DeleteJob(name(hours(1)).into()));
+    assert_eq!(
+        asks(&mut sync),
+        Effect::DeleteJob(FIRST, name(hours(1)).into())
+    );
 }
 
 #[test]
@@ -157,20 +161,64 @@ fn a_run_that_has_not_come_by_a_clock_that_went_back_is_not_forgotten() {
 }
 
 #[test]
-fn a_job_whose_name_is_another_ones_by_now_is_gone() {
+fn a_job_that_has_the_name_of_one_under_way_holds_up_but_is_not_replaced() {
     let mut known = cron_job(ConcurrencyPolicy::Forbid);
     known.status.active = vec![active(FIRST, HOUR)];
     let mut sync = CronJobSync::new(known.clone(), Vec::new(), hours(1));
     assert_eq!(asks(&mut sync), Effect::GetJob(name(HOUR).into()));
     sync.handle(job(SECOND));
-    assert!(matches!(asks(&mut sync), Effect::CreateJob(_)));
-    // And nobody deletes the other one in its place.
+    let next = hours(2) + Duration::from_millis(100);
+    assert_eq!(asks(&mut sync), Effect::Over(Next::At(next)));
     known.spec.concurrency = ConcurrencyPolicy::Replace;
     let jobs = vec![child(FIRST, HOUR, None)];
     let mut sync = CronJobSync::new(known, jobs, hours(1));
     assert_eq!(asks(&mut sync), Effect::GetJob(name(HOUR).into()));
     sync.handle(job(SECOND));
+    let missing = format!("Active job went missing: {}", name(HOUR));
+    let report = Report::normal("MissingJob", &missing);
+    assert_eq!(sync.poll(), Effect::Report(report));
+    assert!(matches!(asks(&mut sync), Effect::CreateJob(_)));
+}
+
+#[test]
+fn a_job_that_takes_the_name_just_before_the_deletion_stays() {
+    let mut known = cron_job(ConcurrencyPolicy::Replace);
+    known.status.active = vec![active(FIRST, HOUR)];
+    let jobs = vec![child(FIRST, HOUR, None)];
+    let mut sync = CronJobSync::new(known, jobs, hours(1));
+    assert_eq!(asks(&mut sync), Effect::GetJob(name(HOUR).into()));
+    sync.handle(job(FIRST));
+    let delete = Effect::DeleteJob(FIRST, name(HOUR).into());
+    assert_eq!(asks(&mut sync), delete);
+    let conflict = "the UID in the precondition is another one";
+    sync.handle(Answer::Failed(conflict.to_owned()));
+    let report = Report::warning("FailedDelete", &format!("Deleted job: {conflict}"));
+    assert_eq!(sync.poll(), Effect::Report(report));
     assert_eq!(asks(&mut sync), Effect::Over(Next::Retry));
+}
+
+#[test]
+fn a_forgotten_run_is_known_by_its_time_not_by_its_minute() {
+    let mut known = cron_job(ConcurrencyPolicy::Allow);
+    known.spec.schedule = "@every 90s".to_owned();
+    let run = HOUR + Duration::from_secs(90);
+    let ended = vec![child(FIRST, run, Some(ConditionKind::Failed))];
+    let mut sync = CronJobSync::new(known.clone(), ended.clone(), run);
+    let status = CronJobStatus {
+        last_schedule: Some(run),
+        ..CronJobStatus::default()
+    };
+    assert_eq!(asks(&mut sync), Effect::WriteStatus(status.clone(), 5));
+    // A time that is not of the name's minute is somebody's.
+    let mut odd = ended;
+    odd[0].scheduled = Some(hours(1));
+    let mut sync = CronJobSync::new(known, odd, run);
+    let minute = Some(HOUR + Duration::from_secs(60));
+    let status = CronJobStatus {
+        last_schedule: minute,
+        ..status
+    };
+    assert_eq!(asks(&mut sync), Effect::WriteStatus(status, 5));
 }
 
 #[test]

@@ -89,6 +89,8 @@ pub struct ChildJob {
     pub name: CompactString,
     /// Who it is.
     pub uid: Uid,
+    /// For when it was due, if it says so.
+    pub scheduled: Option<Time>,
     /// How it ended, if it has: Complete or Failed.
     pub end: Option<ConditionKind>,
     /// Whether it is Complete, however it is counted.

@@ -255,7 +255,7 @@ impl CronJobs {
                 }
                 Effect::GetCronJob => turn.get_cron_job().await,
                 Effect::GetJob(name) => turn.get_job(&name).await,
-                Effect::DeleteJob(name) => turn.delete_job(&name).await,
+                Effect::DeleteJob(uid, name) => turn.delete_job(uid, &name).await,
                 Effect::CreateJob(job) => turn.create_job(&job).await,
                 Effect::WriteStatus(status, version) => turn.write_status(status, version).await,
             };
@@ -330,10 +330,10 @@ impl Turn<'_> {
         }
     }
 
-    async fn delete_job(&self, name: &str) -> Answer {
+    async fn delete_job(&self, uid: Uid, name: &str) -> Answer {
         let path = paths::job(&self.key.namespace, name);
         let client = &self.writer.client;
-        let options = wire::background_deletion();
+        let options = wire::background_deletion(uid);
         let delete = || client.delete_with(&path, options.clone());
         match self.writer.call("delete", "jobs", delete).await {
             Ok(_) => Answer::Deleted,

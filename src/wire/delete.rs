@@ -6,21 +6,20 @@ use crate::model::Uid;
 
 /// Options of a deletion of this very object, after its dependents.
 pub fn foreground_deletion(uid: Uid) -> Vec<u8> {
-    let options = json!({
-        "apiVersion": "v1",
-        "kind": "DeleteOptions",
-        "propagationPolicy": "Foreground",
-        "preconditions": {"uid": uid.to_string()},
-    });
-    options.to_string().into_bytes()
+    deletion(uid, "Foreground")
 }
 
-/// Options of a deletion whose dependents go after.
-pub fn background_deletion() -> Vec<u8> {
+/// Options of a deletion of this very object, whose dependents go after.
+pub fn background_deletion(uid: Uid) -> Vec<u8> {
+    deletion(uid, "Background")
+}
+
+fn deletion(uid: Uid, policy: &str) -> Vec<u8> {
     let options = json!({
         "apiVersion": "v1",
         "kind": "DeleteOptions",
-        "propagationPolicy": "Background",
+        "propagationPolicy": policy,
+        "preconditions": {"uid": uid.to_string()},
     });
     options.to_string().into_bytes()
 }
@@ -31,25 +30,23 @@ mod tests {
 
     use super::*;
 
-    fn options(body: &[u8]) -> Value {
-        serde_json::from_slice(body).expect("JSON")
-    }
-
     #[test]
     fn nothing_is_asked_for_but_how_dependents_go_and_of_whom() {
         let uid = Uid::from_u128(7);
-        assert_eq!(
-            options(&foreground_deletion(uid)),
-            json!({
-                "apiVersion": "v1",
-                "kind": "DeleteOptions",
-                "propagationPolicy": "Foreground",
-                "preconditions": {"uid": uid.to_string()},
-            })
-        );
-        assert_eq!(
-            options(&background_deletion()),
-            json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"})
-        );
+        for (policy, body) in [
+            ("Foreground", foreground_deletion(uid)),
+            ("Background", background_deletion(uid)),
+        ] {
+            let options: Value = serde_json::from_slice(&body).expect("JSON");
+            assert_eq!(
+                options,
+                json!({
+                    "apiVersion": "v1",
+                    "kind": "DeleteOptions",
+                    "propagationPolicy": policy,
+                    "preconditions": {"uid": uid.to_string()},
+                })
+            );
+        }
     }
 }

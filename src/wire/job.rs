@@ -30,6 +30,8 @@ pub struct DecodedJob {
     pub selector: Option<Arc<Selector>>,
     /// The object that it says controls it.
     pub controller: Option<Owner>,
+    /// For when it was due, if it is of a CronJob and says so.
+    pub scheduled: Option<Time>,
 }
 
 /// An object that owns another one, as that one says.
@@ -55,6 +57,7 @@ pub fn child_job(decoded: &DecodedJob) -> ChildJob {
     ChildJob {
         name: job.key.name.clone(),
         uid: job.uid,
+        scheduled: decoded.scheduled,
         end,
         complete: status.true_condition(ConditionKind::Complete).is_some(),
         start: status.start_time,
@@ -84,6 +87,11 @@ pub fn decode_job(json: &str) -> Result<DecodedJob, serde_json::Error> {
         job,
         selector: object.spec.selector.map(Arc::new),
         controller: controller(meta.owner_references),
+        scheduled: meta
+            .annotations
+            .scheduled
+            .as_deref()
+            .and_then(Time::parse_rfc3339),
         template: object.spec.template.into(),
     })
 }
@@ -218,6 +226,14 @@ struct Metadata {
     generation: i64,
     deletion_timestamp: Option<String>,
     owner_references: Vec<OwnerReference>,
+    annotations: Annotations,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Annotations {
+    #[serde(rename = "batch.kubernetes.io/cronjob-scheduled-timestamp")]
+    scheduled: Option<String>,
 }
 
 #[derive(Default, Deserialize)]

@@ -213,10 +213,10 @@ impl Look {
         self.cron = cron;
     }
 
-    /// The Job of this name that is one too many.
-    fn surplus(&self, name: &str) -> Option<&TrueJob> {
-        let mut named = self.children.iter().filter(|job| job.name == name);
-        named.find(|job| !self.past_history && self.is_surplus(job))
+    /// This Job, if it is one too many.
+    fn surplus(&self, uid: Uid) -> Option<&TrueJob> {
+        let job = self.children.iter().find(|job| job.uid == uid);
+        job.filter(|job| !self.past_history && self.is_surplus(job))
     }
 
     /// The Job of this name that is under way, but for some.
@@ -282,7 +282,7 @@ impl Look {
         );
         self.past_history |= matches!(effect, Effect::GetCronJob | Effect::GetJob(_));
         match effect {
-            Effect::DeleteJob(name) => self.deletes(name),
+            Effect::DeleteJob(uid, name) => self.deletes(*uid, name),
             Effect::CreateJob(job) => self.creates(job, jobs),
             Effect::WriteStatus(status, version) => {
                 assert_eq!(
@@ -300,13 +300,14 @@ impl Look {
         }
     }
 
-    fn deletes(&self, name: &str) {
-        if let Some(job) = self.surplus(name) {
+    fn deletes(&self, uid: Uid, name: &str) {
+        if let Some(job) = self.surplus(uid) {
+            assert_eq!(job.name, name);
             assert!(!self.is_untold(job), "it could start again: {name}");
             return;
         }
         let replace = self.cron.spec.concurrency == ConcurrencyPolicy::Replace;
-        let under_way = self.under_way(name, |_| false).is_some();
+        let under_way = self.active.contains(&uid) && self.names[&uid] == name;
         let makes_place = replace && under_way && self.to_start().is_some();
         assert!(makes_place, "{name} is neither surplus nor in the way");
     }
@@ -372,8 +373,8 @@ impl Look {
                 }
             }
             (Effect::GetJob(name), answer) => self.heard_of(name, answer),
-            (Effect::DeleteJob(name), Answer::Deleted) => self.deleted(name),
-            (Effect::DeleteJob(name), _) => match self.surplus(name) {
+            (Effect::DeleteJob(uid, _), Answer::Deleted) => self.deleted(*uid),
+            (Effect::DeleteJob(uid, _), _) => match self.surplus(*uid) {
                 Some(_) => self.surplus_left = true,
                 None => self.failed = true,
             },
@@ -388,11 +389,12 @@ impl Look {
         }
     }
 
-    fn deleted(&mut self, name: &str) {
-        let uid = self.surplus(name).map(|job| job.uid);
-        let uid = uid.or_else(|| self.under_way(name, |_| false));
-        let uid = uid.expect("a Job that is known");
+    fn deleted(&mut self, uid: Uid) {
         self.deleted = true;
+        self.no_longer_active(uid);
+    }
+
+    fn no_longer_active(&mut self, uid: Uid) {
         self.over.insert(uid);
         self.active.retain(|job| *job != uid);
     }
@@ -432,19 +434,19 @@ impl Look {
         let missing = self.under_way(name, known);
         let named = missing.or_else(|| self.under_way(name, |_| false));
         let named = named.expect("a Job that the status names");
-        // Another Job may have its name by now.
-        let job = job.filter(|(uid, _)| *uid == named);
-        let gone = gone || job.is_none() && matches!(answer, Answer::Job { .. });
         if missing.is_some() {
+            // That the name is another Job's by now is not asked.
             self.sought.insert(named);
             self.failed |= job.is_none() && !gone;
             if gone {
-                self.active.retain(|uid| *uid != named);
-                self.over.insert(named);
+                self.no_longer_active(named);
             }
         } else {
-            // It was to be replaced.
+            // It was to be replaced, and is not in the way if another Job has its name.
             self.failed |= job.is_none();
+            if job.is_some_and(|(uid, _)| uid != named) {
+                self.no_longer_active(named);
+            }
         }
     }
 

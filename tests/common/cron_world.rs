@@ -120,6 +120,7 @@ fn child(job: &TrueJob) -> ChildJob {
     ChildJob {
         name: job.name.as_str().into(),
         uid: job.uid,
+        scheduled: job.run,
         end: job.end.map(|(kind, _)| kind),
         complete,
         start: job.start,
@@ -622,7 +623,8 @@ impl CronWorld {
                 },
                 None => not_found(),
             },
-            Effect::DeleteJob(name) => match by_name(self, name) {
+            Effect::DeleteJob(uid, name) => match by_name(self, name) {
+                Some(job) if job.uid != *uid => Answer::Failed("conflict".to_owned()),
                 Some(job) => {
                     // A Job that makes place may be one that no status told of.
                     let status = self.cron.as_ref().map(|cron| &cron.status);
@@ -734,9 +736,13 @@ impl CronWorld {
         for job in self.jobs.values().filter(|job| job.runs_for(cron.uid)) {
             assert!(active.contains(&job.uid), "runs and is not active: {job:?}");
         }
-        for uid in &active {
-            let runs = self.jobs.get(uid).is_some_and(|job| job.end.is_none());
-            assert!(runs, "active and does not run: {uid}");
+        for active in &status.active {
+            let job = self.jobs.get(&active.uid);
+            let runs = job.is_some_and(|job| job.end.is_none());
+            // Whose the name of one that is gone is by now, is not asked.
+            let named = self.jobs.values().any(|job| job.name == active.name);
+            let taken = job.is_none() && named;
+            assert!(runs || taken, "active and does not run: {active:?}");
         }
         let own = || self.jobs.values().filter(|job| job.owner == Some(cron.uid));
         for (kind, limit) in [
