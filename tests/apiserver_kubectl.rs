@@ -1,14 +1,10 @@
 //! Drives the embedded API server with the real kubectl, if there is one.
 #![cfg(feature = "runtime")]
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::{
-    io::Write,
-    path::Path,
-    process::{Command, Output, Stdio},
-};
+mod support;
 
 use lakh::serve::{self, ServeOptions};
+use support::kubectl::{Kubectl, is_installed};
 
 const JOB: &str = "
 apiVersion: batch/v1
@@ -41,67 +37,9 @@ spec:
     image: busybox
 ";
 
-struct Kubectl<'a> {
-    config: &'a Path,
-}
-
-impl Kubectl<'_> {
-    fn run(&self, arguments: &str, input: &str) -> Output {
-        let mut child = Command::new("kubectl")
-            .args(arguments.split_whitespace())
-            .env("KUBECONFIG", self.config)
-            .env("HOME", self.config.parent().unwrap())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        child
-            .stdin
-            .take()
-            .unwrap()
-            .write_all(input.as_bytes())
-            .unwrap();
-        child.wait_with_output().unwrap()
-    }
-
-    /// Runs a command that must succeed and whose output must hold all of `expected`.
-    #[track_caller]
-    fn check(&self, arguments: &str, input: &str, expected: &[&str]) -> String {
-        let output = self.run(arguments, input);
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.success(),
-            "kubectl {arguments}: {text}{errors}"
-        );
-        for part in expected {
-            assert!(
-                text.contains(part),
-                "kubectl {arguments}: no {part:?} in:\n{text}{errors}"
-            );
-        }
-        text
-    }
-
-    /// Runs a command that must fail with `expected` in its error output.
-    #[track_caller]
-    fn refuse(&self, arguments: &str, input: &str, expected: &str) {
-        let output = self.run(arguments, input);
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success(), "kubectl {arguments} succeeded");
-        assert!(errors.contains(expected), "kubectl {arguments}: {errors}");
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kubectl_works_unmodified() {
-    if Command::new("kubectl")
-        .arg("version")
-        .arg("--client")
-        .output()
-        .is_err()
-    {
+    if !is_installed() {
         println!("kubectl is not installed: skipped");
         return;
     }

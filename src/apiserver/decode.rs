@@ -160,8 +160,9 @@ fn yaml(body: &[u8]) -> Result<Value> {
 pub(crate) fn apply_body(body: &[u8]) -> Result<Tree> {
     match yaml(body)? {
         Value::Object(tree) => Ok(tree),
+        Value::Null => Ok(Tree::new()),
         other => Err(ApiError::bad_request(format!(
-            "error decoding YAML: json: cannot unmarshal {} into Go value of type \
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type \
              map[string]interface {{}}",
             go_name(&other)
         ))),

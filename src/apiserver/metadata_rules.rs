@@ -47,7 +47,6 @@ pub(crate) fn restore(tree: &mut Tree, old: &Tree) -> FieldErrors {
             "field is immutable",
         );
     }
-    metadata.remove("managedFields");
     metadata.remove("selfLink");
     for field in [
         "uid",

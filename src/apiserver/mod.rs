@@ -19,6 +19,7 @@ mod garbage;
 mod job;
 mod list;
 mod log;
+mod managed;
 mod meta;
 mod metadata_rules;
 mod names;

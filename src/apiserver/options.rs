@@ -12,6 +12,9 @@ use super::{
     resources::Kind,
 };
 
+/// Most bytes in the name of a field manager.
+pub(crate) const MAX_MANAGER: usize = 128;
+
 /// What to do about fields nobody knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
@@ -69,7 +72,7 @@ pub(crate) fn write(query: &Query, type_name: &str) -> Result<WriteOptions> {
         }
     };
     let field_manager = query.get("fieldManager").filter(|name| !name.is_empty());
-    if field_manager.is_some_and(|name| name.len() > 128) {
+    if field_manager.is_some_and(|name| name.len() > MAX_MANAGER) {
         return Err(invalid(
             "fieldManager",
             "Too long: may not be more than 128 bytes",

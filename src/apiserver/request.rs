@@ -3,6 +3,7 @@
 //! Responsible for: routing, options and decoding, so that a shell may do them outside of its
 //! lock. Must not: look at stored objects.
 
+use compact_str::CompactString;
 use serde_json::Value;
 
 use super::{
@@ -10,7 +11,7 @@ use super::{
     decode,
     error::{ApiError, Result},
     object::Tree,
-    options::{self, DeleteOptions, WriteOptions},
+    options::{self, DeleteOptions, MAX_MANAGER, WriteOptions},
     patch::PatchBody,
     query::{self, Query},
     resources::{Kind, Subresource},
@@ -20,7 +21,7 @@ use super::{
 pub const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
 /// One HTTP request as a value.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Request<'a> {
     /// `GET`, `POST`, ...
     pub method: &'a str,
@@ -32,6 +33,8 @@ pub struct Request<'a> {
     pub accept: &'a str,
     /// `Content-Type`, or empty.
     pub content_type: &'a str,
+    /// `User-Agent`, or empty: who owns what the request writes, unless it says so itself.
+    pub user_agent: &'a str,
     /// The body.
     pub body: &'a [u8],
 }
@@ -112,6 +115,8 @@ pub(crate) struct Target {
     pub(crate) query: Query,
     pub(crate) form: Form,
     pub(crate) options: WriteOptions,
+    /// What writes, if its options do not say who.
+    pub(crate) agent: CompactString,
     /// Warnings gathered while decoding.
     pub(crate) warnings: Vec<String>,
 }
@@ -127,6 +132,12 @@ impl Target {
     /// Whether the main resource is meant.
     pub(crate) const fn is_main(&self) -> bool {
         self.subresource.is_none()
+    }
+
+    /// Who writes, as `managedFields` name it.
+    pub(crate) fn manager(&self) -> &str {
+        let said = self.options.field_manager.as_deref();
+        said.unwrap_or(&self.agent)
     }
 }
 
@@ -328,6 +339,17 @@ fn create(request: Request<'_>, mut target: Target) -> Result<Call> {
     }
 }
 
+/// The name of a program, as its user agent begins.
+fn agent(user_agent: &str) -> CompactString {
+    let name = user_agent.split('/').next().unwrap_or_default();
+    let printable = name.chars().filter(|c| !c.is_control());
+    let name: CompactString = printable.take(MAX_MANAGER).collect();
+    if name.is_empty() {
+        return "unknown".into();
+    }
+    name
+}
+
 fn target(request: Request<'_>, place: Place<'_>, legacy_watch: bool) -> Result<Target> {
     let mut query = Query::parse(request.query);
     let mut name = place.name.to_owned();
@@ -365,6 +387,7 @@ fn target(request: Request<'_>, place: Place<'_>, legacy_watch: bool) -> Result<
         query,
         form,
         options,
+        agent: agent(request.user_agent),
         warnings: Vec::new(),
     })
 }

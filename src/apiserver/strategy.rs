@@ -35,6 +35,18 @@ pub(crate) fn default(kind: Kind, tree: &mut Tree) {
     }
 }
 
+/// Fields of `spec` that defaults fill in here and admission on a real server, where nobody owns them;
+/// those that the object does not have yet.
+pub(crate) fn set_by_admission(kind: Kind, tree: &Tree) -> Vec<&'static str> {
+    if kind != Kind::Pod {
+        return Vec::new();
+    }
+    let spec = meta::section(tree, "spec");
+    let mut fields = pod::SET_BY_ADMISSION.to_vec();
+    fields.retain(|name| !spec.contains_key(*name));
+    fields
+}
+
 /// Sets what the server decides on creation, the metadata being complete.
 pub(crate) fn prepare_create(kind: Kind, tree: &mut Tree) {
     match kind {

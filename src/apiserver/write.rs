@@ -3,7 +3,7 @@
 //! Responsible for: the order of steps (defaults, names, rules, locking, storage). Must not:
 //! hold rules of single kinds; those are in `strategy`.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use serde_json::Value;
 
@@ -11,6 +11,7 @@ use super::{
     ApiServer, decode,
     error::{ApiError, Result},
     fields::FieldErrors,
+    managed::{self, Writer},
     meta, metadata_rules,
     object::{Stored, Tree},
     options::FieldValidation,
@@ -29,10 +30,16 @@ const NAME_ATTEMPTS: usize = 8;
 
 impl ApiServer {
     /// Creates an object.
-    pub(crate) fn create(
+    pub(crate) fn create(&mut self, target: Target, tree: Tree, now: Time) -> Result<Response> {
+        self.create_owned(target, tree, None, now)
+    }
+
+    /// Creates an object whose fields have these owners; without, who creates it owns them.
+    fn create_owned(
         &mut self,
         mut target: Target,
         mut tree: Tree,
+        mut managed: Option<Value>,
         now: Time,
     ) -> Result<Response> {
         let kind = target.kind;
@@ -42,9 +49,14 @@ impl ApiServer {
             return Err(ApiError::new(500, "", why));
         }
         self.check_namespace(&target, metadata)?;
+        let unset = strategy::set_by_admission(kind, &tree);
         strategy::default(kind, &mut tree);
+        if managed.is_none() {
+            managed = writer(&target, now).create(&tree, &unset);
+        }
         let generated = self.fill_metadata(&target, &mut tree, now);
         strategy::prepare_create(kind, &mut tree);
+        managed::put(&mut tree, managed);
         let name = meta::text(meta::of(&tree), "name").to_owned();
         let mut errors = metadata_rules::check_create(kind, &tree);
         errors.append(strategy::validate_create(kind, &tree));
@@ -61,7 +73,7 @@ impl ApiServer {
     }
 
     /// Replaces an object (or its status).
-    pub(crate) fn update(&mut self, target: Target, tree: Tree, now: Time) -> Result<Response> {
+    pub(crate) fn update(&mut self, target: Target, mut tree: Tree, now: Time) -> Result<Response> {
         let old = self.find(&target)?;
         let uid = meta::text(meta::of(&tree), "uid");
         if !uid.is_empty() && *uid != *old.uid {
@@ -81,8 +93,17 @@ impl ApiServer {
                 &why,
             ));
         }
-        let old_tree = old.tree();
-        self.replace(target, &old, old_tree, tree, Tree::new(), now)
+        let mut old_tree = old.tree();
+        let owners = Owners::Written {
+            before: managed::take(&mut old_tree),
+            sent: managed::take(&mut tree),
+        };
+        let write = Write {
+            aside: Tree::new(),
+            owners,
+            now,
+        };
+        self.replace(target, &old, old_tree, tree, write)
     }
 
     /// Patches an object (or its status).
@@ -97,49 +118,62 @@ impl ApiServer {
             .get(target.kind, &target.namespace, &target.name)
             .cloned();
         let Some(old) = found else {
-            if patch.is_apply() && target.is_main() {
-                return self.create_by_apply(target, patch, now);
-            }
-            return Err(ApiError::not_found(target.kind, &target.name));
+            return match patch {
+                PatchBody::Apply(config) if target.is_main() => {
+                    self.create_by_apply(target, config, now)
+                }
+                _ => Err(ApiError::not_found(target.kind, &target.name)),
+            };
         };
         let mut old_tree = old.tree();
-        let aside = set_aside(&target, patch, &mut old_tree);
-        let mut tree = old_tree.clone();
-        patch.apply(&mut tree)?;
+        let before = managed::take(&mut old_tree);
+        let (mut tree, aside, owners);
+        if let PatchBody::Apply(config) = patch {
+            let force = target.options.force == Some(true);
+            let (applied, after) =
+                writer(&target, now).apply(Some(&old_tree), before.as_ref(), config, force)?;
+            (tree, aside) = (applied, Tree::new());
+            owners = Owners::Applied { before, after };
+        } else {
+            aside = set_aside(&target, patch, &mut old_tree);
+            tree = old_tree.clone();
+            let sent = patch_with_owners(patch, &mut tree, before.as_ref())?;
+            owners = Owners::Written { before, sent };
+        }
         check_same_name(&target, &tree)?;
         check_patched(&mut target, patch, &mut tree)?;
         meta::drop_nulls(&mut tree);
-        self.replace(target, &old, old_tree, tree, aside, now)
+        let write = Write { aside, owners, now };
+        self.replace(target, &old, old_tree, tree, write)
     }
 
     fn create_by_apply(
         &mut self,
         mut target: Target,
-        patch: &PatchBody,
+        config: &Tree,
         now: Time,
     ) -> Result<Response> {
-        let mut tree = Tree::new();
-        patch.apply(&mut tree)?;
+        let (mut tree, managed) = writer(&target, now).apply(None, None, config, false)?;
         let metadata = meta::of_mut(&mut tree);
         metadata.remove("resourceVersion");
-        metadata.insert("name".into(), target.name.clone().into());
-        check_patched(&mut target, patch, &mut tree)?;
+        meta::default(metadata, "name", target.name.clone());
+        check_same_name(&target, &tree)?;
+        check_types(&mut target, &mut tree)?;
         meta::drop_nulls(&mut tree);
-        self.create(target, tree, now)
+        self.create_owned(target, tree, managed, now)
     }
 
-    /// The second half of update and patch: rules, then storage. `aside` holds members that the
-    /// write cannot change and that both trees go without.
+    /// The second half of update and patch: rules, then storage. The old tree is without its owners.
     fn replace(
         &mut self,
         mut target: Target,
         old: &Arc<Stored>,
         old_tree: Tree,
         mut tree: Tree,
-        aside: Tree,
-        now: Time,
+        write: Write,
     ) -> Result<Response> {
         let kind = target.kind;
+        let Write { aside, owners, now } = write;
         let version = meta::text(meta::of(&tree), "resourceVersion");
         if !version.is_empty() && version.parse() != Ok(old.version) {
             return Err(ApiError::stale(kind, &target.name));
@@ -147,6 +181,19 @@ impl ApiServer {
         let part = part_of(&target);
         let mut errors = metadata_rules::restore(&mut tree, &old_tree);
         strategy::prepare_update(kind, part, &mut tree, &old_tree);
+        let (before, after) = match owners {
+            Owners::Applied { before, after } => (before, after),
+            Owners::Written {
+                before: None,
+                sent: None,
+            } => (None, None),
+            Owners::Written { before, sent } => {
+                let writer = writer(&target, now);
+                let live = defaulted(kind, part, &old_tree);
+                let after = writer.update(&live, &tree, before.as_ref(), sent.as_ref());
+                (before, after)
+            }
+        };
         errors.append(metadata_rules::check_update(kind, &tree, &old_tree));
         errors.append(strategy::validate_update(kind, part, &tree, &old_tree));
         errors.check(kind, &target.name)?;
@@ -158,10 +205,11 @@ impl ApiServer {
         let reply = |object: Arc<Stored>| {
             Response::object(200, object, target.form, now).with_warnings(warnings)
         };
-        if tree == old_tree {
+        if tree == old_tree && managed::same_but_for_times(before.as_ref(), after.as_ref()) {
             return Ok(reply(Arc::clone(old)));
         }
         strategy::bump_generation(kind, part, &mut tree, &old_tree);
+        managed::put(&mut tree, after);
         tree.extend(aside);
         if strategy::is_finished(kind, &tree) {
             // The last finalizer is gone: the object goes in the same write, and the answer
@@ -309,6 +357,61 @@ fn set_aside(target: &Target, patch: &PatchBody, tree: &mut Tree) -> Tree {
     aside
 }
 
+/// What comes with a changed object.
+struct Write {
+    /// Members that the write cannot change and that both trees go without.
+    aside: Tree,
+    owners: Owners,
+    now: Time,
+}
+
+/// Who owns the fields of a changed object.
+enum Owners {
+    /// Those that did before, or that the write itself names; and the writer owns what it changes.
+    Written {
+        before: Option<Value>,
+        sent: Option<Value>,
+    },
+    /// Those that came of applying a configuration.
+    Applied {
+        before: Option<Value>,
+        after: Option<Value>,
+    },
+}
+
+fn writer(target: &Target, now: Time) -> Writer<'_> {
+    Writer {
+        kind: target.kind,
+        part: part_of(target),
+        manager: target.manager(),
+        now,
+    }
+}
+
+/// Patches an object and gives the owners that the patch names, if it does.
+fn patch_with_owners(
+    patch: &PatchBody,
+    tree: &mut Tree,
+    before: Option<&Value>,
+) -> Result<Option<Value>> {
+    if patch.touches("metadata") {
+        managed::put(tree, before.cloned());
+    }
+    patch.apply(tree)?;
+    Ok(managed::take(tree).filter(|sent| Some(sent) != before))
+}
+
+/// The object as a client is shown it, where defaults depend on what was generated at its creation: the
+/// labels of a Job are filled in when it is read, and nobody comes to own them by that.
+fn defaulted(kind: Kind, part: Part, tree: &Tree) -> Cow<'_, Tree> {
+    if kind != Kind::Job || part != Part::Main || meta::of(tree).contains_key("labels") {
+        return Cow::Borrowed(tree);
+    }
+    let mut tree = tree.clone();
+    strategy::default(kind, &mut tree);
+    Cow::Owned(tree)
+}
+
 fn part_of(target: &Target) -> Part {
     match target.subresource.map(|sub| sub.name) {
         None => Part::Main,
@@ -351,13 +454,18 @@ fn check_patched(target: &mut Target, patch: &PatchBody, tree: &mut Tree) -> Res
     if kind == Kind::Pod && unset && !patch.touches("spec") && sections_are_objects(tree) {
         return Ok(());
     }
+    check_types(target, tree)
+}
+
+/// Checks the types of what came of a patch.
+fn check_types(target: &mut Target, tree: &mut Tree) -> Result<()> {
+    let kind = target.kind;
     decode::normalize(kind, tree);
     match decode::check_types(kind, tree, target.options.validation) {
         Ok(warnings) => {
             target.warnings.extend(warnings);
             Ok(())
         }
-        Err(why) if patch.is_apply() => Err(apply_error(kind, &target.name, &why)),
         Err(why) => {
             let mut errors = FieldErrors::new();
             errors.invalid(
@@ -378,22 +486,4 @@ fn sections_are_objects(tree: &Tree) -> bool {
     ["metadata", "status"]
         .iter()
         .all(|name| tree.get(*name).is_none_or(Value::is_object))
-}
-
-fn apply_error(kind: Kind, name: &str, why: &str) -> ApiError {
-    let info = kind.info();
-    let why = why.split("unknown field \"").nth(1).map_or_else(
-        || why.to_owned(),
-        |path| {
-            format!(
-                ".{}: field not declared in schema",
-                path.split('"').next().unwrap_or(path)
-            )
-        },
-    );
-    let message = format!(
-        "failed to create typed patch object (/{name}; {}, Kind={}): {why}",
-        info.api_version, info.name
-    );
-    ApiError::new(500, "", message)
 }

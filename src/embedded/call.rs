@@ -23,6 +23,7 @@ pub(super) fn send(
         accept,
         content_type,
         body,
+        ..Request::default()
     };
     match api.handle(request) {
         Reply::Complete(response) => response.status,

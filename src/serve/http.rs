@@ -135,6 +135,7 @@ fn handle(parts: &Parts, body: &Bytes, api: &SharedApi) -> Reply {
         query: parts.uri.query().unwrap_or_default(),
         accept: text(header::ACCEPT),
         content_type: text(header::CONTENT_TYPE),
+        user_agent: text(header::USER_AGENT),
         body,
     });
     api.handle_prepared(prepared)

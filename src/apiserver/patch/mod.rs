@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 use super::{
     decode,
     error::{ApiError, Result},
+    managed::{self, MANAGED_FIELDS},
+    meta,
     object::Tree,
     request::{Request, Target},
 };
@@ -25,7 +27,7 @@ pub(crate) enum PatchBody {
     Merge(Tree),
     /// Kubernetes' own: lists merge by key.
     Strategic(Tree),
-    /// Server-side apply, simplified: creates or merges, without managed fields and conflicts.
+    /// Server-side apply.
     Apply(Tree),
 }
 
@@ -54,11 +56,6 @@ impl PatchBody {
         }
     }
 
-    /// Whether a missing object is created.
-    pub(crate) const fn is_apply(&self) -> bool {
-        matches!(self, Self::Apply(_))
-    }
-
     /// Whether the patch can change the given top-level member.
     pub(crate) fn touches(&self, member: &str) -> bool {
         match self {
@@ -78,7 +75,7 @@ impl PatchBody {
                 Ok(())
             }
             Self::Strategic(patch) => strategic::apply(tree, patch),
-            Self::Apply(patch) => strategic::apply(tree, patch),
+            Self::Apply(_) => unreachable!("what is applied is merged by who owns what"),
         }
     }
 }
@@ -109,12 +106,30 @@ fn apply(request: Request<'_>, target: &Target) -> Result<PatchBody> {
         ));
     }
     let mut tree = decode::apply_body(request.body)?;
+    check_type(target, &tree)?;
     let managed = tree
         .get("metadata")
-        .and_then(|metadata| metadata.get("managedFields"));
+        .and_then(|metadata| metadata.get(MANAGED_FIELDS));
     if managed.is_some_and(|fields| !fields.is_null()) {
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
     decode::normalize(target.kind, &mut tree);
-    Ok(PatchBody::Apply(tree))
+    let mut config = Value::Object(tree);
+    managed::check(target.kind, &target.name, &config)?;
+    match &mut config {
+        Value::Object(tree) => Ok(PatchBody::Apply(std::mem::take(tree))),
+        _ => unreachable!("it was just made an object"),
+    }
+}
+
+fn check_type(target: &Target, tree: &Tree) -> Result<()> {
+    let info = target.kind.info();
+    let (api_version, kind) = (meta::text(tree, "apiVersion"), meta::text(tree, "kind"));
+    if (api_version, kind) == (info.api_version, info.name) {
+        return Ok(());
+    }
+    let slash = if api_version.contains('/') { "" } else { "/" };
+    Err(ApiError::bad_request(format!(
+        "invalid object type: {slash}{api_version}, Kind={kind}"
+    )))
 }

@@ -18,6 +18,14 @@ use super::{meta, object::Tree, template};
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
+/// The defaults among these that admission sets on a real server.
+pub(crate) const SET_BY_ADMISSION: [&str; 4] = [
+    "preemptionPolicy",
+    "priority",
+    "serviceAccount",
+    "serviceAccountName",
+];
+
 /// Applies defaults, those of admission included.
 pub(crate) fn default(tree: &mut Tree) {
     let spec = meta::section_mut(tree, "spec");

@@ -1,5 +1,6 @@
 //! Tests of the machine as a whole: requests in, answers out, no sockets.
 
+mod apply;
 mod cron_jobs;
 mod deletion;
 mod gang;
@@ -43,6 +44,7 @@ impl Cluster {
             accept: "application/json",
             content_type: media,
             body: body.as_bytes(),
+            ..Request::default()
         };
         match self.server.handle(request, self.now) {
             Reply::Complete(response) => response,
@@ -86,6 +88,7 @@ impl Cluster {
             accept: "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
             content_type: "",
             body: b"",
+            ..Request::default()
         };
         let Reply::Complete(response) = self.server.handle(request, self.now) else {
             panic!("a list is complete")

@@ -12,6 +12,7 @@ fn watch(cluster: &mut Cluster, path: &str, accept: &str) -> Box<WatchCursor> {
         accept,
         content_type: "",
         body: b"",
+        ..Request::default()
     };
     match cluster.server.handle(request, cluster.now) {
         Reply::Watch(cursor) => cursor,
@@ -181,6 +182,7 @@ fn tables() {
         accept: "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
         content_type: "",
         body: b"",
+        ..Request::default()
     };
     let Reply::Complete(response) = cluster.server.handle(request, cluster.now) else {
         panic!("a list is complete")

@@ -1,0 +1,122 @@
+//! Whether what is to be applied fits its shape.
+//!
+//! Responsible for: the errors and their words. Must not: look at what is stored.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::{
+    schema::{ListBy, Shape},
+    set::shown,
+    walk::elements,
+};
+
+/// What is wrong with a value, each with the path to it; empty if nothing is.
+pub(super) fn problems(shape: &Shape, value: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    check(shape, value, "", &mut found);
+    found
+}
+
+fn check(shape: &Shape, value: &Value, path: &str, found: &mut Vec<String>) {
+    if value.is_null() {
+        return;
+    }
+    let mut wrong = |what: String| found.push(format!("{path}: {what}"));
+    match (shape, value) {
+        (Shape::Any, _)
+        | (Shape::Text, Value::String(_))
+        | (Shape::Number, Value::Number(_))
+        | (Shape::Flag, Value::Bool(_)) => {}
+        (Shape::Text, _) => wrong(format!(
+            "expected string, got &value.valueUnstructured{{Value:{}}}",
+            printed(value)
+        )),
+        (Shape::Number, _) => wrong(format!(
+            "expected numeric (int or float), got {}",
+            go_type(value)
+        )),
+        (Shape::Flag, _) => wrong(format!("expected boolean, got &{{{}}}", printed(value))),
+        (Shape::List { by, items }, Value::Array(list)) => {
+            check_list(by, items, list, path, found);
+        }
+        (Shape::List { .. }, _) => wrong(format!("expected list, got &{{{}}}", printed(value))),
+        (Shape::Struct(_) | Shape::Map { .. }, Value::Object(members)) => {
+            for (name, member) in members {
+                let path = format!("{path}.{name}");
+                if matches!(shape, Shape::Struct(_)) && !shape.declares(name) {
+                    found.push(format!("{path}: field not declared in schema"));
+                } else {
+                    check(shape.member(name), member, &path, found);
+                }
+            }
+        }
+        (Shape::Struct(_) | Shape::Map { .. }, _) => {
+            wrong(format!("expected map, got &{{{}}}", printed(value)));
+        }
+    }
+}
+
+fn check_list(by: &ListBy, items: &Shape, list: &[Value], path: &str, found: &mut Vec<String>) {
+    if let ListBy::Keys(keys) = by {
+        for (place, item) in list.iter().enumerate() {
+            let missing = keys
+                .iter()
+                .find(|(key, default)| default.is_none() && item.get(key).is_none());
+            if let Some((key, _)) = missing {
+                found.push(format!(
+                    "{path}: element {place}: associative list with keys has an element that omits \
+                     key field {key:?} (and doesn't have default value)"
+                ));
+                return;
+            }
+        }
+    }
+    let mut seen = BTreeSet::new();
+    for ((element, item), place) in elements(by, list).into_iter().zip(0..) {
+        let below = match by {
+            ListBy::Place => format!("{path}[{place}]"),
+            ListBy::Value | ListBy::Keys(_) => format!("{path}{}", shown(&[&element])),
+        };
+        check(items, item, &below, found);
+        if !seen.insert(element.clone()) {
+            let what = match by {
+                ListBy::Value => "set element",
+                ListBy::Place | ListBy::Keys(_) => "key",
+            };
+            let element = shown(&[&element]);
+            found.push(format!("{path}: duplicate entries for {what} {element}"));
+        }
+    }
+}
+
+/// A value as Go prints it.
+fn printed(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(printed).collect();
+            format!("[{}]", items.join(" "))
+        }
+        Value::Object(members) => {
+            let members: Vec<String> = members
+                .iter()
+                .map(|(name, member)| format!("{name}:{}", printed(member)))
+                .collect();
+            format!("map[{}]", members.join(" "))
+        }
+        other => other.to_string(),
+    }
+}
+
+const fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "nil",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}

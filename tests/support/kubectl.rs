@@ -1,0 +1,83 @@
+//! Runs the real kubectl.
+
+use std::{
+    io::Write as _,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+/// Whether there is a kubectl.
+pub fn is_installed() -> bool {
+    Command::new("kubectl")
+        .args(["version", "--client"])
+        .output()
+        .is_ok()
+}
+
+/// kubectl with a kubeconfig.
+pub struct Kubectl<'a> {
+    /// Where the kubeconfig is.
+    pub config: &'a Path,
+}
+
+impl Kubectl<'_> {
+    /// Runs a command.
+    pub fn run(&self, arguments: &str, input: &str) -> Output {
+        let mut child = Command::new("kubectl")
+            .args(arguments.split_whitespace())
+            .env("KUBECONFIG", self.config)
+            .env("HOME", self.config.parent().expect("a file is in a folder"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("kubectl starts");
+        child
+            .stdin
+            .take()
+            .expect("it is piped")
+            .write_all(input.as_bytes())
+            .expect("kubectl reads its input");
+        child.wait_with_output().expect("kubectl ends")
+    }
+
+    /// Runs a command that must succeed and whose output must hold all of `expected`.
+    #[track_caller]
+    pub fn check(&self, arguments: &str, input: &str, expected: &[&str]) -> String {
+        let output = self.run(arguments, input);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success(),
+            "kubectl {arguments}: {text}{errors}"
+        );
+        for part in expected {
+            assert!(
+                text.contains(part),
+                "kubectl {arguments}: no {part:?} in:\n{text}{errors}"
+            );
+        }
+        text
+    }
+
+    /// Runs a command that must fail with `expected` in its error output.
+    #[track_caller]
+    pub fn refuse(&self, arguments: &str, input: &str, expected: &str) {
+        let output = self.run(arguments, input);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "kubectl {arguments} succeeded");
+        assert!(errors.contains(expected), "kubectl {arguments}: {errors}");
+    }
+
+    /// Runs `kubectl diff`, which must find all of `expected`.
+    #[track_caller]
+    pub fn differs(&self, arguments: &str, input: &str, expected: &[&str]) {
+        let output = self.run(arguments, input);
+        let text = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{text}{errors}");
+        for part in expected {
+            assert!(text.contains(part), "no {part:?} in:\n{text}{errors}");
+        }
+    }
+}
