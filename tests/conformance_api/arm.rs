@@ -47,9 +47,10 @@ impl Arm {
 
     async fn connect(kubeconfig: Kubeconfig, prefix: String) -> Self {
         let options = KubeConfigOptions::default();
-        let config = Config::from_custom_kubeconfig(kubeconfig, &options)
+        let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
             .await
             .unwrap();
+        config.default_retry = false;
         Self {
             client: Client::try_from(config).unwrap(),
             prefix,

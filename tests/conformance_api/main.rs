@@ -21,6 +21,7 @@ use std::{env, fs, path::PathBuf};
 
 use arm::Arm;
 use case::{Case, File, Line};
+use futures::{StreamExt as _, stream};
 
 /// How many cases there are at least.
 const AT_LEAST: usize = 200;
@@ -28,13 +29,16 @@ const AT_LEAST: usize = 200;
 /// What the documentation says is left out: each known difference stands there, too.
 const LEFT_OUT: &str = "docs/embedded-cluster.md";
 
+/// How many cases run at once.
+const AT_ONCE: usize = 8;
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_embedded_server_answers_as_recorded() {
-    let arm = Arm::embedded().await;
     let mut wrong = 0;
     for file in files() {
-        for case in file.cases().filter(|case| wanted(&file, case)) {
-            let found = run::case(&arm, case).await;
+        let arm = Arm::embedded().await;
+        let cases: Vec<&Case> = file.cases().filter(|case| wanted(&file, case)).collect();
+        for (case, found) in cases.iter().zip(run_all(&arm, &cases).await) {
             let expected = case.embedded();
             if case.differs.is_some() && found == case.recorded() {
                 wrong += 1;
@@ -58,24 +62,34 @@ async fn a_real_server_answers_as_recorded() {
     let version = arm.version().await;
     let mut wrong = 0;
     for mut file in files() {
-        let mut answers = Vec::new();
+        let cases: Vec<&Case> = file.cases().filter(|case| wanted(&file, case)).collect();
+        let mut answers = run_all(&arm, &cases).await.into_iter();
+        let mut all = Vec::new();
         for case in file.cases() {
-            if !wanted(&file, case) {
-                answers.push(case.recorded());
-                continue;
-            }
-            let found = run::case(&arm, case).await;
+            let found = if wanted(&file, case) {
+                answers.next().unwrap()
+            } else {
+                case.recorded()
+            };
             if !record && found != case.recorded() {
                 wrong += 1;
                 report(&file, case, &case.recorded(), &found);
             }
-            answers.push(found);
+            all.push(found);
         }
         if record {
-            file.record(&version, answers);
+            file.record(&version, all);
         }
     }
     assert_eq!(wrong, 0, "cases that the real server answers otherwise");
+}
+
+async fn run_all(arm: &Arm, cases: &[&Case]) -> Vec<Vec<Vec<Line>>> {
+    stream::iter(cases)
+        .map(|case| run::case(arm, case))
+        .buffered(AT_ONCE)
+        .collect()
+        .await
 }
 
 #[test]

@@ -19,8 +19,11 @@ use super::{
     render,
 };
 
-/// How long a watch may be silent and a state may take to come.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a watch may be silent.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a state may take to come: collectors of a busy cluster are not in a hurry.
+const LONG_PATIENCE: Duration = Duration::from_secs(60);
 
 /// What cases call the forms of answers.
 const ACCEPT: [(&str, &str); 6] = [
@@ -203,7 +206,7 @@ impl Run<'_> {
         headers: Vec<(String, String)>,
     ) -> Vec<Line> {
         let asked = self.asked(word, rest, headers);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + LONG_PATIENCE;
         loop {
             let answer = self.send(&asked).await;
             if answer.code == code || Instant::now() > deadline {
