@@ -13,18 +13,20 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use lakh::{
+    clock::Clock,
     cluster::{Client, Patch},
     runtime::{Controller, Options},
 };
 use serde_json::{Value, json};
 use support::{
-    buckets, client, cluster, create, get, indexed_job, is, is_at_rest, job_when, listening,
-    metrics_when, of_queue, options,
+    buckets, client, cluster, cluster_by, create, get, indexed_job, is, is_at_rest, job_when,
+    listed, listening, metrics_when, of_queue, options,
     proxy::{Fate, Proxy, refusal},
+    seen_when,
 };
 
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
@@ -62,60 +64,28 @@ async fn let_run(client: &Client, name: &str) {
 }
 
 async fn jobs(client: &Client) -> Vec<Value> {
-    let list = get(client, JOBS).await;
-    list["items"].as_array().cloned().expect("a list")
+    listed(&get(client, JOBS).await).to_vec()
 }
 
 async fn jobs_when(client: &Client, holds: impl Fn(&[Value]) -> bool) -> Vec<Value> {
-    let started = Instant::now();
-    loop {
-        let all = jobs(client).await;
-        if holds(&all) {
-            return all;
-        }
-        assert!(
-            started.elapsed() < Duration::from_secs(60),
-            "waited for 60 s: {all:#?}"
-        );
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let list = seen_when(client, JOBS, |list| holds(listed(list))).await;
+    listed(&list).to_vec()
 }
 
 async fn cron_job_when(client: &Client, name: &str, holds: impl Fn(&Value) -> bool) -> Value {
-    let started = Instant::now();
-    loop {
-        let seen = get(client, &format!("{CRON_JOBS}/{name}")).await;
-        if holds(&seen) {
-            return seen;
-        }
-        assert!(
-            started.elapsed() < Duration::from_secs(60),
-            "waited for 60 s: {seen:#}"
-        );
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    seen_when(client, &format!("{CRON_JOBS}/{name}"), holds).await
 }
 
 /// An Event on a CronJob, once there is one with this reason.
 async fn reported(client: &Client, reason: &str) -> Value {
-    let started = Instant::now();
-    loop {
-        let list = get(client, EVENTS).await;
-        let events = list["items"].as_array().expect("a list");
-        let told = |event: &&Value| {
-            event["reason"] == reason && event["involvedObject"]["kind"] == "CronJob"
-        };
-        if let Some(event) = events.iter().find(told) {
-            assert_eq!(event["source"]["component"], "cronjob-controller");
-            assert_eq!(event["reportingComponent"], "cronjob-controller");
-            return event.clone();
-        }
-        assert!(
-            started.elapsed() < Duration::from_secs(60),
-            "{reason}: {events:#?}"
-        );
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let is_it =
+        |event: &&Value| event["reason"] == reason && event["involvedObject"]["kind"] == "CronJob";
+    let told = |list: &Value| listed(list).iter().find(is_it).cloned();
+    let list = seen_when(client, EVENTS, |list| told(list).is_some()).await;
+    let event = told(&list).expect("it was told");
+    assert_eq!(event["source"]["component"], "cronjob-controller");
+    assert_eq!(event["reportingComponent"], "cronjob-controller");
+    event
 }
 
 fn active(cron_job: &Value) -> usize {
@@ -258,6 +228,35 @@ async fn a_job_made_by_hand_counts_in_the_history_and_nowhere_else() {
     jobs_when(&client, left).await;
     let long = job_when(&client, "long", |_| true).await;
     assert!(!is(&long, "Complete"));
+    controller.stop().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn each_is_looked_at_again_after_half_a_day() {
+    let clock = Clock::default();
+    let cluster = cluster_by(&clock, Duration::from_millis(50)).await;
+    let client = client(&cluster).await;
+    let by_clock = Options {
+        clock: clock.clone(),
+        ..options()
+    };
+    let controller = start(&client, by_clock).await;
+    let never = json!({"schedule": "59 23 31 2 *", "suspend": false});
+    make(&client, &cron_job("never", &never)).await;
+    let told = |list: &Value| -> u64 {
+        let events = listed(list).iter();
+        let events = events.filter(|event| event["reason"] == "InvalidSchedule");
+        events.filter_map(|event| event["count"].as_u64()).sum()
+    };
+    seen_when(&client, EVENTS, |list| told(list) == 1).await;
+    let made = cron_job_when(&client, "never", |_| true).await;
+    for times in [2, 3] {
+        clock.move_on_to(clock.now() + Duration::from_secs(12 * 3600));
+        seen_when(&client, EVENTS, |list| told(list) == times).await;
+    }
+    let seen = cron_job_when(&client, "never", |_| true).await;
+    assert_eq!(seen, made, "there is nothing to write");
     controller.stop().await;
     cluster.shutdown().await;
 }

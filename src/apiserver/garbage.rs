@@ -4,7 +4,7 @@
 //! dependent. Must not: scan all objects, or change state other than by the common write paths.
 //!
 //! Different from a real cluster: the collector acts on the server's own state, so it never
-//! works from stale caches and needs no retries.
+//! works from stale caches and needs no retries. Kinds that the server does not have stay unknown to it.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -22,7 +22,7 @@ use super::{
     meta,
     object::{Owner, Stored, Tree},
     options::{DeleteOptions, Propagation},
-    resources::{KINDS, Kind, KindInfo},
+    resources::Kind,
     strategy,
 };
 use crate::model::Time;
@@ -35,6 +35,8 @@ type Place = (Kind, Box<str>);
 pub(crate) enum Work {
     /// Look at one dependent.
     Dependent(Place),
+    /// Say that a dependent names an owner that lives in another namespace.
+    Astray { dependent: Place, owner: Box<str> },
     /// An owner has gone or waits for its dependents: look at each of them.
     Dependents {
         owner: Box<str>,
@@ -77,10 +79,24 @@ pub(crate) struct Garbage {
 #[derive(Debug)]
 struct Live {
     place: Place,
-    owners: Box<[Owner]>,
+    owners: Arc<[Owner]>,
     /// Whether it waits for its dependents to go first.
     foreground: bool,
     orphaning: bool,
+}
+
+/// What an owner is to its dependent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// It is there.
+    Solid,
+    /// It waits for its dependents to go first.
+    Waiting,
+    /// There is no such object.
+    Absent,
+    /// Nobody can look for it: the server has no such kind, or the reference does not say in which
+    /// namespace it lives. Its dependents are left alone.
+    Unknown,
 }
 
 #[derive(Debug, Default)]
@@ -161,25 +177,50 @@ impl Garbage {
 
     /// An object with an owner that is new to it and that it should not have is looked at.
     fn doubt(&mut self, object: &Stored, before: &[Owner], place: Place) {
-        let is_new = |owner: &&Owner| !before.iter().any(|it| it.uid == owner.uid);
-        let mut new = object.owners.iter().filter(is_new);
-        if new.any(|owner| self.lives_for(object, owner) != Some(false)) {
+        let new = object.owners.iter().filter(|owner| !before.contains(owner));
+        let mut is_bad = false;
+        for owner in new {
+            if self.is_astray(object, owner) {
+                self.work.push_back(Work::Astray {
+                    dependent: place.clone(),
+                    owner: owner.uid.clone(),
+                });
+            }
+            is_bad |= self.standing(object, owner) != Standing::Solid;
+        }
+        if is_bad {
             self.push(Work::Dependent(place));
         }
     }
 
-    /// `None` if the owner is absent for this dependent, else whether it is in foreground
-    /// deletion.
-    fn lives_for(&self, object: &Stored, owner: &Owner) -> Option<bool> {
-        let live = self.places.get(&owner.uid)?;
-        let (kind, key) = &live.place;
-        let namespace = if kind.info().namespaced {
-            key.split('/').next()
-        } else {
-            None
+    /// What an owner is to an object: what the reference names must be the object that has the UID.
+    fn standing(&self, object: &Stored, owner: &Owner) -> Standing {
+        let Some(kind) = owner.kind else {
+            return Standing::Unknown;
         };
-        let in_reach = namespace.is_none_or(|namespace| namespace == object.namespace);
-        in_reach.then_some(live.foreground)
+        let namespaced = kind.info().namespaced;
+        if namespaced && object.namespace.is_empty() {
+            return Standing::Unknown;
+        }
+        let live = self.places.get(&owner.uid);
+        let named = live.filter(|live| {
+            let namespace = if namespaced { &*object.namespace } else { "" };
+            live.place.0 == kind && split(&live.place.1) == (namespace, &*owner.name)
+        });
+        match named {
+            None => Standing::Absent,
+            Some(live) if live.foreground => Standing::Waiting,
+            Some(_) => Standing::Solid,
+        }
+    }
+
+    /// Whether an owner lives in a namespace that is not the object's.
+    fn is_astray(&self, object: &Stored, owner: &Owner) -> bool {
+        let live = self.places.get(&owner.uid);
+        live.is_some_and(|live| {
+            let (namespace, _) = split(&live.place.1);
+            !namespace.is_empty() && namespace != object.namespace
+        })
     }
 
     fn link(&mut self, owners: &[Owner], place: &Place) {
@@ -258,6 +299,12 @@ impl ApiServer {
                 self.check_dependent(&place, now);
                 None
             }
+            Work::Astray { dependent, owner } => {
+                if let Some(object) = self.at(dependent.0, &dependent.1) {
+                    self.tell_of_stray_owner(&object, &owner, now);
+                }
+                None
+            }
             Work::Dependents { owner, after } => {
                 match self.garbage.next_dependent(&owner, after.as_ref()) {
                     Some(place) => {
@@ -310,17 +357,17 @@ impl ApiServer {
         if object.deletion.is_some() || object.owners.is_empty() {
             return;
         }
-        if !kind.info().namespaced && has_namespaced_owner(&object) {
+        let standings = object.owners.iter();
+        let standings = standings.map(|owner| (owner, self.garbage.standing(&object, owner)));
+        let standings: Vec<(&Owner, Standing)> = standings.collect();
+        let any = |what: Standing| standings.iter().any(|(_, standing)| *standing == what);
+        if any(Standing::Unknown) {
             return;
         }
-        let solid = |owner: &Owner| self.garbage.lives_for(&object, owner) == Some(false);
-        if object.owners.iter().any(solid) {
-            let dead: Vec<Box<str>> = object
-                .owners
-                .iter()
-                .filter(|owner| !solid(owner))
-                .map(|owner| owner.uid.clone())
-                .collect();
+        if any(Standing::Solid) {
+            let dead = standings.iter();
+            let dead = dead.filter(|(_, standing)| *standing != Standing::Solid);
+            let dead: Vec<Box<str>> = dead.map(|(owner, _)| owner.uid.clone()).collect();
             if !dead.is_empty() {
                 self.strip_owners(&(*kind, key.clone()), &|uid| {
                     dead.iter().any(|it| **it == *uid)
@@ -328,9 +375,9 @@ impl ApiServer {
             }
             return;
         }
-        let waiting = |owner: &Owner| self.garbage.lives_for(&object, owner) == Some(true);
+        let waits = any(Standing::Waiting);
         let has_dependents = self.garbage.next_dependent(&object.uid, None).is_some();
-        let between = has_dependents && object.owners.iter().any(waiting);
+        let between = has_dependents && waits;
         if between && self.has_waiting_dependent(&object.uid) {
             // Each would wait for the other.
             object = self.unblock_owners(&object);
@@ -405,23 +452,12 @@ impl ApiServer {
     }
 
     fn at(&self, kind: Kind, key: &str) -> Option<Arc<Stored>> {
-        let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+        let (namespace, name) = split(key);
         self.store.get(kind, namespace, name).cloned()
     }
 }
 
-/// Whether an object says that it has an owner of a kind that lives in namespaces. One that lives in
-/// none does not say in which, so that nobody can look for it.
-fn has_namespaced_owner(object: &Stored) -> bool {
-    let tree = object.tree();
-    let owners = meta::items(meta::of(&tree), "ownerReferences");
-    owners.iter().any(|owner| {
-        let is_of = |info: &&KindInfo| {
-            owner.get("kind").is_some_and(|kind| kind == info.name)
-                && owner
-                    .get("apiVersion")
-                    .is_some_and(|version| version == info.api_version)
-        };
-        KINDS.iter().find(is_of).is_some_and(|info| info.namespaced)
-    })
+/// Namespace and name of a key.
+fn split(key: &str) -> (&str, &str) {
+    key.split_once('/').unwrap_or(("", key))
 }

@@ -39,6 +39,7 @@ mod rng;
 mod selector;
 mod store;
 mod strategy;
+mod stray_owner;
 mod table;
 mod template;
 mod watch;

@@ -42,7 +42,7 @@ pub struct Stored {
     /// Labels in key order.
     pub labels: Box<[(CompactString, CompactString)]>,
     /// The owners' references, as far as garbage collection needs them.
-    pub owners: Box<[Owner]>,
+    pub owners: Arc<[Owner]>,
     /// Names of the finalizers.
     pub finalizers: Box<[CompactString]>,
     /// `status.phase` of Pods and Namespaces, else empty.
@@ -58,6 +58,10 @@ pub struct Stored {
 pub struct Owner {
     /// The owner's uid.
     pub uid: Box<str>,
+    /// Its kind, if the server has such objects.
+    pub kind: Option<Kind>,
+    /// Its name.
+    pub name: CompactString,
     /// Whether it keeps the owner from going away under foreground deletion.
     pub blocks: bool,
 }
@@ -244,13 +248,16 @@ fn labels(metadata: &Tree) -> Box<[(CompactString, CompactString)]> {
     pairs.into()
 }
 
-fn owners(metadata: &Tree) -> Box<[Owner]> {
+fn owners(metadata: &Tree) -> Arc<[Owner]> {
     let Some(Value::Array(owners)) = metadata.get("ownerReferences") else {
-        return Box::default();
+        return Arc::default();
     };
     let read = |owner: &Value| {
+        let text = |field: &str| owner.get(field)?.as_str();
         Some(Owner {
-            uid: owner.get("uid")?.as_str()?.into(),
+            uid: text("uid")?.into(),
+            kind: Kind::named(text("apiVersion")?, text("kind")?),
+            name: text("name")?.into(),
             blocks: owner.get("blockOwnerDeletion") == Some(&Value::Bool(true)),
         })
     };

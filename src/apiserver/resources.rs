@@ -232,6 +232,12 @@ impl Kind {
         &KINDS[self as usize]
     }
 
+    /// The kind that objects name so.
+    pub(crate) fn named(api_version: &str, name: &str) -> Option<Self> {
+        let is_it = |info: &&KindInfo| info.api_version == api_version && info.name == name;
+        KINDS.iter().find(is_it).map(|info| info.kind)
+    }
+
     /// Finds the kind that an API group and version serves under a plural name.
     pub(crate) fn find(group: &str, version: &str, plural: &str) -> Option<Self> {
         KINDS

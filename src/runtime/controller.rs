@@ -140,6 +140,9 @@ impl Controller {
         for _ in 0..options.max_in_flight.max(1) {
             controller.writers.spawn(writer.clone().run());
         }
+        if let Some(cron_jobs) = &parts.cron_jobs {
+            controller.tasks.spawn(Arc::clone(cron_jobs).resync());
+        }
         let count = options.concurrent_cron_job_syncs.max(1);
         for cron_jobs in parts.cron_jobs.iter().flat_map(|it| repeat_n(it, count)) {
             let worker = Arc::clone(cron_jobs).run(writer.clone(), is_ready.clone());

@@ -6,7 +6,7 @@
 //!
 //! Must not: decide; that is [`CronJobSync`].
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
@@ -36,6 +36,10 @@ mod tests;
 
 /// The work queue's name.
 pub(super) const QUEUE: &str = "cronjob";
+
+/// How often all CronJobs are looked at, whether or not there is news of them. What is wrong with one is
+/// told again, then; the Events of the time before are forgotten by the server within the hour.
+const RESYNC: Duration = Duration::from_secs(12 * 3600);
 
 /// See the module's text.
 #[derive(Debug)]
@@ -211,6 +215,16 @@ impl CronJobs {
             && known.has(&parent)
         {
             self.turns.add(parent.key);
+        }
+    }
+
+    /// Looks at all CronJobs again and again, for ever.
+    pub(super) async fn resync(self: Arc<Self>) {
+        loop {
+            let due = self.clock.now() + RESYNC;
+            self.clock.sleep_until(Some(due)).await;
+            let known: Vec<JobKey> = self.known.lock().cron_jobs.keys().cloned().collect();
+            known.into_iter().for_each(|key| self.turns.add(key));
         }
     }
 

@@ -5,7 +5,7 @@ use super::*;
 const CRON_JOBS: &str = "/apis/batch/v1/namespaces/default/cronjobs";
 
 /// A reference to an owner.
-fn reference(owner: &Value, kind: &str, blocks: bool) -> Value {
+pub(super) fn reference(owner: &Value, kind: &str, blocks: bool) -> Value {
     let metadata = &owner["metadata"];
     json!({
         "apiVersion": "batch/v1",
@@ -16,16 +16,16 @@ fn reference(owner: &Value, kind: &str, blocks: bool) -> Value {
     })
 }
 
-fn owned(object: Value, owners: &[Value]) -> Value {
+pub(super) fn owned(object: Value, owners: &[Value]) -> Value {
     with(object, &json!({"metadata": {"ownerReferences": owners}}))
 }
 
-fn held(object: Value, finalizers: &[&str]) -> Value {
+pub(super) fn held(object: Value, finalizers: &[&str]) -> Value {
     with(object, &json!({"metadata": {"finalizers": finalizers}}))
 }
 
 /// A Pod on a node: it goes only when its kubelet says so.
-fn running(name: &str) -> Value {
+pub(super) fn running(name: &str) -> Value {
     with(pod(name), &json!({"spec": {"nodeName": "n1"}}))
 }
 
@@ -37,7 +37,7 @@ fn cron_job() -> Value {
 }
 
 impl Cluster {
-    fn delete(&mut self, path: &str, propagation: &str) -> Value {
+    pub(super) fn delete(&mut self, path: &str, propagation: &str) -> Value {
         let options = json!({"propagationPolicy": propagation});
         let answer = self.ok("DELETE", path, &options);
         self.collect();
@@ -45,7 +45,7 @@ impl Cluster {
     }
 
     /// What the kubelet does about a Pod that is to go.
-    fn stopped(&mut self, name: &str) {
+    pub(super) fn stopped(&mut self, name: &str) {
         self.ok(
             "DELETE",
             &format!("{PODS}/{name}?gracePeriodSeconds=0"),
@@ -54,11 +54,11 @@ impl Cluster {
         self.collect();
     }
 
-    fn is_there(&mut self, path: &str) -> bool {
+    pub(super) fn is_there(&mut self, path: &str) -> bool {
         self.request("GET", path, "", "").status == 200
     }
 
-    fn is_going(&mut self, path: &str) -> bool {
+    pub(super) fn is_going(&mut self, path: &str) -> bool {
         self.get(path)["metadata"]["deletionTimestamp"].is_string()
     }
 }
@@ -194,56 +194,6 @@ fn what_goes_already_is_left_alone() {
     assert_eq!(pod["metadata"]["deletionGracePeriodSeconds"], 60);
     let history = cluster.history(Kind::Pod);
     assert_eq!(history, ["Added p", "Added nobodys", "Modified p"]);
-}
-
-#[test]
-fn owners_are_known_by_uid_and_reach() {
-    let mut cluster = Cluster::new();
-    let before = cluster.ok("POST", JOBS, &job("j"));
-    cluster.delete(&format!("{JOBS}/j"), "Background");
-    let now = cluster.ok("POST", JOBS, &job("j"));
-    cluster.ok(
-        "POST",
-        "/api/v1/namespaces",
-        &json!({"metadata": {"name": "far"}}),
-    );
-    let far = cluster.ok("POST", "/apis/batch/v1/namespaces/far/jobs", &job("far"));
-    for (name, owner) in [("old", &before), ("new", &now), ("far", &far)] {
-        let pod = owned(running(name), &[reference(owner, "Job", true)]);
-        cluster.ok("POST", PODS, &pod);
-    }
-    cluster.collect();
-    assert!(
-        cluster.is_going(&format!("{PODS}/old")),
-        "of another Job of the name"
-    );
-    assert!(!cluster.is_going(&format!("{PODS}/new")));
-    assert!(
-        cluster.is_going(&format!("{PODS}/far")),
-        "of another namespace"
-    );
-}
-
-#[test]
-fn references_are_whole_and_one_controls() {
-    let mut cluster = Cluster::new();
-    let owner = cluster.ok("POST", JOBS, &job("j"));
-    let mut whole = reference(&owner, "Job", true);
-    for field in ["apiVersion", "kind", "name", "uid"] {
-        let mut part = whole.clone();
-        part[field] = "".into();
-        let (code, answer) = cluster.send("POST", PODS, &owned(pod("p"), &[part]));
-        assert_eq!(code, 422, "{field}: {answer}");
-    }
-    whole["controller"] = true.into();
-    let mut second = whole.clone();
-    second["uid"] = "another".into();
-    let (code, answer) = cluster.send("POST", PODS, &owned(pod("p"), &[whole, second]));
-    assert_eq!(code, 422);
-    let message = answer["message"].as_str().expect("a message");
-    let want = "Only one reference can have Controller set to true. Found \"true\" in references for \
-                Job/j and Job/j";
-    assert!(message.contains(want), "{message}");
 }
 
 #[test]
@@ -388,32 +338,6 @@ fn what_comes_late_is_looked_at_too() {
 }
 
 #[test]
-fn an_owner_that_is_given_later_must_be_there() {
-    let mut cluster = Cluster::new();
-    for name in ["lost", "found", "kept"] {
-        cluster.ok("POST", PODS, &running(name));
-    }
-    let owner = reference(&cluster.ok("POST", JOBS, &job("j")), "Job", true);
-    let mut nobody = owner.clone();
-    nobody["uid"] = "nobody".into();
-    for (name, owners) in [
-        ("lost", json!([nobody])),
-        ("found", json!([owner])),
-        ("kept", json!([nobody, owner])),
-    ] {
-        let patch = json!({"metadata": {"ownerReferences": owners}});
-        cluster.ok("PATCH", &format!("{PODS}/{name}"), &patch);
-    }
-    cluster.collect();
-    assert!(cluster.is_going(&format!("{PODS}/lost")));
-    for name in ["found", "kept"] {
-        let pod = cluster.get(&format!("{PODS}/{name}"));
-        assert_eq!(pod["metadata"]["ownerReferences"], json!([owner]), "{name}");
-        assert!(pod["metadata"].get("deletionTimestamp").is_none(), "{name}");
-    }
-}
-
-#[test]
 fn events_are_not_collected() {
     let mut cluster = Cluster::new();
     let lost = json!({"metadata": {"name": "lost", "uid": "lost"}});
@@ -428,26 +352,6 @@ fn events_are_not_collected() {
 }
 
 #[test]
-fn who_lives_in_no_namespace_has_no_owner_in_one() {
-    let mut cluster = Cluster::new();
-    let owner = cluster.ok("POST", JOBS, &job("j"));
-    let lost = json!({"metadata": {"name": "lost", "uid": "lost"}});
-    let node = |name: &str, owner: &Value, kind: &str, version: &str| {
-        let mut owner = reference(owner, kind, true);
-        owner["apiVersion"] = version.into();
-        owned(json!({"metadata": {"name": name}}), &[owner])
-    };
-    let nodes = "/api/v1/nodes";
-    cluster.ok("POST", nodes, &node("of-job", &owner, "Job", "batch/v1"));
-    cluster.ok("POST", nodes, &node("of-none", &lost, "Job", "batch/v1"));
-    cluster.ok("POST", nodes, &node("of-node", &lost, "Node", "v1"));
-    cluster.delete(&format!("{JOBS}/j"), "Background");
-    assert!(cluster.is_there(&format!("{nodes}/of-job")));
-    assert!(cluster.is_there(&format!("{nodes}/of-none")));
-    assert!(!cluster.is_there(&format!("{nodes}/of-node")));
-}
-
-#[test]
 fn those_that_own_each_other_go_together() {
     let mut cluster = Cluster::new();
     let first = cluster.ok("POST", JOBS, &job("first"));
@@ -457,4 +361,66 @@ fn those_that_own_each_other_go_together() {
     cluster.ok("PATCH", &format!("{JOBS}/first"), &owner);
     cluster.delete(&format!("{JOBS}/first"), "Foreground");
     assert_eq!(cluster.get(JOBS)["items"], json!([]));
+}
+
+#[test]
+fn a_dependent_that_is_another_one_by_now_is_left_alone() {
+    let mut cluster = Cluster::new();
+    let owner = cluster.ok("POST", JOBS, &job("j"));
+    let other = cluster.ok("POST", JOBS, &job("other"));
+    for name in ["free", "others"] {
+        let pod = owned(pod(name), &[reference(&owner, "Job", true)]);
+        cluster.ok("POST", PODS, &pod);
+    }
+    // Nothing is collected until those of the names are others.
+    let background = json!({"propagationPolicy": "Background"});
+    cluster.ok("DELETE", &format!("{JOBS}/j"), &background);
+    for name in ["free", "others"] {
+        let at_once = format!("{PODS}/{name}?gracePeriodSeconds=0");
+        cluster.ok("DELETE", &at_once, &Value::Null);
+    }
+    cluster.ok("POST", PODS, &pod("free"));
+    let others = owned(pod("others"), &[reference(&other, "Job", true)]);
+    cluster.ok("POST", PODS, &others);
+    cluster.collect();
+    assert!(!cluster.is_going(&format!("{PODS}/free")));
+    assert!(!cluster.is_going(&format!("{PODS}/others")));
+}
+
+#[test]
+fn anyone_may_say_whom_it_holds_up() {
+    let mut cluster = Cluster::new();
+    let owner = cluster.ok("POST", JOBS, &job("j"));
+    let pod = owned(running("p"), &[reference(&owner, "Job", false)]);
+    cluster.ok("POST", PODS, &pod);
+    let holds = json!({"metadata": {"ownerReferences": [reference(&owner, "Job", true)]}});
+    cluster.ok("PATCH", &format!("{PODS}/p"), &holds);
+    cluster.delete(&format!("{JOBS}/j"), "Foreground");
+    assert!(cluster.is_there(&format!("{JOBS}/j")));
+    cluster.stopped("p");
+    assert!(!cluster.is_there(&format!("{JOBS}/j")));
+}
+
+#[test]
+fn a_big_job_goes_in_small_steps_and_after_its_last_pod() {
+    const COUNT: usize = 500;
+    const STEPS: usize = 20;
+    let mut cluster = Cluster::new();
+    let owner = reference(&cluster.ok("POST", JOBS, &job("j")), "Job", true);
+    for number in 0..COUNT {
+        let pod = owned(pod(&format!("p{number}")), std::slice::from_ref(&owner));
+        cluster.ok("POST", PODS, &pod);
+    }
+    let foreground = json!({"propagationPolicy": "Foreground"});
+    cluster.ok("DELETE", &format!("{JOBS}/j"), &foreground);
+    let (mut left, mut rounds) = (COUNT, 0);
+    while cluster.server.collect_garbage(cluster.now, STEPS) {
+        // Between two rounds others are served.
+        let pods = cluster.get(PODS)["items"].as_array().map_or(0, Vec::len);
+        assert!(left - pods <= STEPS, "{left}, then {pods}");
+        assert!(pods == 0 || cluster.is_there(&format!("{JOBS}/j")));
+        (left, rounds) = (pods, rounds + 1);
+    }
+    assert!(rounds >= COUNT / STEPS);
+    assert!(!cluster.is_there(&format!("{JOBS}/j")));
 }

@@ -6,6 +6,7 @@ mod deletion;
 mod gang;
 mod garbage;
 mod jobs;
+mod owners;
 mod pods;
 mod reads;
 mod status;
