@@ -71,6 +71,11 @@ impl EventLog {
         self.events.clear();
     }
 
+    /// Makes the log one of events after `version` alone.
+    pub(crate) const fn start_after(&mut self, version: u64) {
+        self.dropped_version = version;
+    }
+
     /// The position after the newest entry.
     pub(crate) fn end(&self) -> u64 {
         self.first + self.events.len() as u64

@@ -36,6 +36,7 @@ mod reply;
 mod request;
 mod resources;
 mod rng;
+mod saved;
 mod selector;
 mod store;
 mod strategy;

@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{object::Stored, printer, request::Form, watch::WatchCursor};
+use super::{error::ApiError, object::Stored, printer, request::Form, watch::WatchCursor};
 use crate::model::Time;
 
 /// Content type of JSON answers.
@@ -58,6 +58,16 @@ pub struct ListBody {
     form: Form,
     now: Time,
     finished: bool,
+}
+
+impl Reply {
+    /// 500: what was done could not be made to last.
+    pub(crate) fn not_saved(why: &str) -> Self {
+        let message = format!("Internal error occurred: {why}");
+        let details = json!({"causes": [{"message": why}]});
+        let error = ApiError::new(500, "InternalError", message).with_details(details);
+        Self::Complete(error.into_response())
+    }
 }
 
 impl Response {

@@ -246,6 +246,11 @@ impl Kind {
             .map(|row| row.kind)
     }
 
+    /// Finds the kind that [`Self::qualified`] names so.
+    pub(crate) fn find_qualified(name: &str) -> Option<Self> {
+        Self::all().find(|kind| kind.qualified() == name)
+    }
+
     /// The plural with its group as error texts show it: `jobs.batch`.
     pub(crate) fn qualified(self) -> String {
         qualify(self.info().plural, self.info().group)

@@ -127,6 +127,26 @@ impl Store {
         object
     }
 
+    /// Takes in an object of an earlier server: nobody is told.
+    pub(crate) fn load(&mut self, object: Stored) -> Arc<Stored> {
+        let object = Arc::new(object);
+        let shelf = &mut self.shelves[object.kind as usize];
+        shelf.objects.insert(object.key(), Arc::clone(&object));
+        *shelf
+            .per_namespace
+            .entry(object.namespace.clone())
+            .or_default() += 1;
+        object
+    }
+
+    /// Goes on with versions above this one; what was before, no log knows.
+    pub(crate) fn resume(&mut self, version: u64) {
+        self.version = version;
+        for shelf in &mut self.shelves {
+            shelf.log.start_after(version);
+        }
+    }
+
     /// Takes an object away and logs its last state; `None` if there is none.
     pub(crate) fn remove(
         &mut self,

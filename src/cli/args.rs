@@ -80,6 +80,10 @@ pub(super) struct LocalArgs {
     /// files.
     #[arg(long, value_name = "PATH")]
     pub(super) kubeconfig_out: Option<PathBuf>,
+    /// Folder that keeps all objects. What is there is taken up again; what the API server has answered
+    /// is there, also when the process is killed. Default: they are gone with the process.
+    #[arg(long, value_name = "DIR")]
+    pub(super) state: Option<PathBuf>,
     /// How long a Pod's containers run, unless the Pod says otherwise (sim.lakh.dev/duration).
     #[arg(long, value_name = "D", default_value = "1s", value_parser = duration)]
     pub(super) pod_duration: Duration,

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::{
     clock::instant,
     cluster::{self, Client},
-    embedded::{ClusterOptions, EmbeddedCluster},
+    embedded::{ClusterOptions, EmbeddedCluster, StateError},
     kubelet::KubeletOptions,
     manifest::{self, DEFAULT_NAMESPACE, Document, Rejection, Source, resource_path},
     runtime::Controller,
@@ -38,10 +38,19 @@ pub(super) async fn run(args: LocalArgs, mut requests: Requests) -> Result<u8, P
             return Ok(FAILED);
         }
     };
-    let code = if args.filenames.is_empty() {
-        serve(&running, &mut requests).await
-    } else {
-        follow(&args, running.jobs.clone(), &running.client, &mut requests).await
+    let work = async {
+        if args.filenames.is_empty() {
+            serve(&running, &mut requests).await
+        } else {
+            follow(&args, running.jobs.clone(), &running.client, &mut requests).await
+        }
+    };
+    let code = tokio::select! {
+        code = work => code,
+        why = running.cluster.saving_failed() => {
+            complain(&why);
+            FAILED
+        }
     };
     running.stop().await;
     Ok(code)
@@ -94,11 +103,15 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
             ..KubeletOptions::with_nodes(args.nodes)
         },
         terminated_pod_gc_threshold: args.terminated_pod_gc_threshold,
+        state: args.state.clone(),
         ..ClusterOptions::default()
     };
     let cluster = EmbeddedCluster::start(options)
         .await
-        .map_err(|error| format!("--port {}: {error}", args.port))?;
+        .map_err(|error| match error.get_ref() {
+            Some(inner) if inner.is::<StateError>() => format!("--state: {error}"),
+            _ => format!("--port {}: {error}", args.port),
+        })?;
     let url = cluster.url();
     let path = args.kubeconfig_out.clone().unwrap_or_else(|| {
         let port = url.rsplit(':').next().unwrap_or_default();

@@ -10,7 +10,13 @@ mod call;
 mod collector;
 mod nodes;
 
-use std::{io, path::Path, time::Duration};
+pub use crate::serve::StateError;
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use tokio::task::JoinHandle;
 
@@ -41,6 +47,8 @@ pub struct ClusterOptions {
     pub terminated_pod_gc_threshold: i32,
     /// What time it is, for the API server, the hollow nodes and the collector.
     pub clock: Clock,
+    /// The folder that keeps all objects; none if they are gone with the cluster.
+    pub state: Option<PathBuf>,
 }
 
 impl Default for ClusterOptions {
@@ -53,6 +61,7 @@ impl Default for ClusterOptions {
             kubelet: KubeletOptions::with_nodes(3),
             terminated_pod_gc_threshold: 0,
             clock: Clock::default(),
+            state: None,
         }
     }
 }
@@ -70,7 +79,7 @@ impl EmbeddedCluster {
     ///
     /// # Errors
     ///
-    /// If the port cannot be had.
+    /// If the port cannot be had, or, with a [`StateError`] inside, the state not be loaded.
     pub async fn start(options: ClusterOptions) -> io::Result<Self> {
         let ClusterOptions {
             port,
@@ -80,6 +89,7 @@ impl EmbeddedCluster {
             kubelet,
             terminated_pod_gc_threshold,
             clock,
+            state,
         } = options;
         let server = serve::start(ServeOptions {
             port,
@@ -87,6 +97,7 @@ impl EmbeddedCluster {
             log_capacity,
             call_latency,
             clock,
+            state,
         })
         .await?;
         let nodes = tokio::spawn(nodes::run(server.api(), kubelet));
@@ -117,7 +128,12 @@ impl EmbeddedCluster {
         std::fs::write(path, self.server.kubeconfig())
     }
 
-    /// Ends it; its objects are gone.
+    /// Waits until objects could not be saved, and gives why; for ever, if none are.
+    pub async fn saving_failed(&self) -> String {
+        self.server.api().saving_failed().await
+    }
+
+    /// Ends it; its objects are gone, or kept where they were to be.
     pub async fn shutdown(self) {
         self.nodes.abort();
         self.collector.abort();

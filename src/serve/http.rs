@@ -98,7 +98,7 @@ async fn answer(
             return Ok(plain(StatusCode::BAD_REQUEST, "the body could not be read"));
         }
     };
-    let reply = handle(&parts, &bytes, &api);
+    let reply = handle(&parts, &bytes, &api).await;
     Ok(match reply {
         Reply::Complete(response) => {
             let mut http = Response::new(body::complete(response.body));
@@ -121,7 +121,7 @@ async fn answer(
     })
 }
 
-fn handle(parts: &Parts, body: &Bytes, api: &SharedApi) -> Reply {
+async fn handle(parts: &Parts, body: &Bytes, api: &SharedApi) -> Reply {
     let text = |name: HeaderName| {
         parts
             .headers
@@ -138,7 +138,7 @@ fn handle(parts: &Parts, body: &Bytes, api: &SharedApi) -> Reply {
         user_agent: text(header::USER_AGENT),
         body,
     });
-    api.handle_prepared(prepared)
+    api.answer(prepared).await
 }
 
 fn set_headers(headers: &mut HeaderMap, content_type: &'static str) {

@@ -7,12 +7,15 @@ mod body;
 mod counts;
 mod http;
 mod kubeconfig;
+mod saver;
 mod shared;
+mod state_file;
 
 pub use counts::RequestCount;
 pub use shared::SharedApi;
+pub use state_file::StateError;
 
-use std::{io, net::Ipv4Addr, sync::Arc, time::Duration};
+use std::{io, net::Ipv4Addr, path::PathBuf, sync::Arc, time::Duration};
 
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
@@ -31,6 +34,8 @@ pub struct ServeOptions {
     pub call_latency: Duration,
     /// What time it is.
     pub clock: Clock,
+    /// The folder that keeps all objects; none if they are gone with the process.
+    pub state: Option<PathBuf>,
 }
 
 /// A running server; [`ServerHandle::shutdown`] ends it.
@@ -43,10 +48,14 @@ pub struct ServerHandle {
 }
 
 /// Starts the server on loopback.
+///
+/// # Errors
+///
+/// If the port cannot be had; a [`StateError`] inside, if the state cannot be loaded.
 pub async fn start(options: ServeOptions) -> io::Result<ServerHandle> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await?;
     let port = listener.local_addr()?.port();
-    let api = Arc::new(SharedApi::new(&options));
+    let api = Arc::new(SharedApi::new(&options)?);
     let (stop, stopped) = watch::channel(false);
     let tasks = vec![
         tokio::spawn(http::accept(
@@ -92,5 +101,6 @@ impl ServerHandle {
                 tracing::error!(%error, "a task of the embedded API server panicked");
             }
         }
+        self.api.end_saving();
     }
 }

@@ -10,6 +10,8 @@ use tokio::sync::{Notify, watch};
 use super::{
     ServeOptions,
     counts::{RequestCount, RequestCounts},
+    saver::{Saver, Ticket},
+    state_file::{Loaded, StateError, StateFile},
 };
 use crate::{
     apiserver::{
@@ -32,28 +34,59 @@ pub struct SharedApi {
     garbage: Notify,
     counts: RequestCounts,
     clock: Clock,
+    /// Saves each change, where that is asked for.
+    saver: Option<Saver>,
 }
 
 impl SharedApi {
-    pub(super) fn new(options: &ServeOptions) -> Self {
-        let mut limits = Limits::default();
-        limits.log_capacity = options.log_capacity.unwrap_or(limits.log_capacity);
-        let server = ApiServer::new(options.seed, limits, options.clock.now());
+    pub(super) fn new(options: &ServeOptions) -> Result<Self, StateError> {
+        let (server, saver) = begin(options)?;
         let changes = KINDS
             .iter()
             .map(|row| watch::Sender::new(server.log_end(row.kind)));
-        Self {
+        let garbage = Notify::new();
+        if server.garbage_pending() {
+            garbage.notify_one();
+        }
+        Ok(Self {
             changes: changes.collect(),
             server: Mutex::new(server),
-            garbage: Notify::new(),
+            garbage,
             counts: RequestCounts::default(),
             clock: options.clock.clone(),
+            saver,
+        })
+    }
+
+    /// Waits until something could not be saved; for ever, if nothing is.
+    pub async fn saving_failed(&self) -> String {
+        match &self.saver {
+            Some(saver) => saver.failure().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Saves what is not saved yet; nothing is saved from then on.
+    pub(super) fn end_saving(&self) {
+        if let Some(saver) = &self.saver {
+            saver.end();
         }
     }
 
     /// Answers a request within this process.
     pub fn handle(&self, request: Request<'_>) -> Reply {
-        self.handle_prepared(prepare(request))
+        self.handle_prepared(prepare(request)).0
+    }
+
+    /// Answers a prepared request once what it has changed is saved.
+    pub(super) async fn answer(&self, prepared: Prepared) -> Reply {
+        let (reply, ticket) = self.handle_prepared(prepared);
+        if let (Some(saver), Some(ticket)) = (&self.saver, ticket)
+            && let Err(why) = saver.saved(ticket).await
+        {
+            return Reply::not_saved(&why);
+        }
+        reply
     }
 
     /// The time as the server sees it.
@@ -104,21 +137,22 @@ impl SharedApi {
         self.server.lock().get(kind, namespace, name)
     }
 
-    /// Answers a prepared request: decoding has been done without the lock.
-    pub(super) fn handle_prepared(&self, prepared: Prepared) -> Reply {
+    /// Answers a prepared request: decoding has been done without the lock. The ticket is for what the
+    /// request has changed, if that is to be saved.
+    fn handle_prepared(&self, prepared: Prepared) -> (Reply, Option<Ticket>) {
         let label = prepared.label();
         let now = self.now();
         let mut server = self.server.lock();
         let before = server.version();
         let reply = server.handle_prepared(prepared, now);
         let changed = server.version() != before;
-        self.publish_and_unlock(server, changed);
+        let ticket = self.publish_and_unlock(server, changed);
         let code = match &reply {
             Reply::Complete(response) => response.status,
             Reply::Watch(_) => 200,
         };
         self.counts.add(label, code);
-        reply
+        (reply, ticket)
     }
 
     /// Takes entries for a watcher.
@@ -136,10 +170,15 @@ impl SharedApi {
         more
     }
 
-    fn publish_and_unlock(&self, server: parking_lot::MutexGuard<'_, ApiServer>, changed: bool) {
+    fn publish_and_unlock(
+        &self,
+        server: parking_lot::MutexGuard<'_, ApiServer>,
+        changed: bool,
+    ) -> Option<Ticket> {
         if !changed {
-            return;
+            return None;
         }
+        let ticket = self.saver.as_ref().map(|saver| saver.take(&server));
         for (row, sender) in KINDS.iter().zip(&self.changes) {
             let end = server.log_end(row.kind);
             sender.send_if_modified(|seen| std::mem::replace(seen, end) != end);
@@ -149,7 +188,35 @@ impl SharedApi {
         if garbage {
             self.garbage.notify_one();
         }
+        ticket
     }
+}
+
+/// A server with what was saved, or a new one; and who saves its changes, if they are to be saved.
+fn begin(options: &ServeOptions) -> Result<(ApiServer, Option<Saver>), StateError> {
+    let mut limits = Limits::default();
+    limits.log_capacity = options.log_capacity.unwrap_or(limits.log_capacity);
+    let new = || ApiServer::new(options.seed, limits, options.clock.now());
+    let Some(folder) = &options.state else {
+        return Ok((new(), None));
+    };
+    let (file, loaded) = StateFile::open(folder)?;
+    let known = loaded.is_some();
+    let server = match loaded {
+        Some(Loaded { version, objects }) => {
+            ApiServer::restore(options.seed, limits, version, objects)
+                .map_err(|why| file.wrong(&why))?
+        }
+        None => new(),
+    };
+    let positions = KINDS.iter().map(|row| match known {
+        true => server.log_end(row.kind),
+        false => 0,
+    });
+    let saver = Saver::start(file, positions.collect())?;
+    // The version of what was loaded is saved at once: it must not be given out twice.
+    saver.take(&server);
+    Ok((server, Some(saver)))
 }
 
 /// Works off garbage whenever there is some.
