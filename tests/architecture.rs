@@ -21,7 +21,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("apiserver", &["model", "cron"]),
     ("kubelet", &["model"]),
     ("podgc", &["model"]),
-    ("manifest", &[]),
+    ("manifest", &["kubelet"]),
     ("clock", &["model"]),
     ("cluster", &["wire"]),
     (

@@ -17,6 +17,7 @@ use std::{
 use lakh::{
     cluster::{self, Client, Patch},
     kubelet::{Action, Kubelet, KubeletOptions, PodChange, PodWrite, node_objects},
+    manifest,
     model::Time,
     wire::{ApiError, ErrorKind, paths},
 };
@@ -43,6 +44,12 @@ pub(crate) struct Args {
     /// How long a Pod takes to start. One that then runs for 0s has only its end told, in one write.
     #[arg(long, value_name = "D", default_value = "0s", value_parser = duration)]
     startup_latency: Duration,
+    /// Stage file: lives of Pods, by name, index and chance (docs/stages.md); may be given more than once.
+    #[arg(long, value_name = "FILE")]
+    stages: Vec<PathBuf>,
+    /// Seed of the stages' chances.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
     /// How many nodes there shall be.
     #[arg(long, value_name = "N", default_value_t = 3)]
     nodes: usize,
@@ -57,6 +64,8 @@ pub(crate) async fn run(args: Args) -> Result<(), Box<dyn Error>> {
     let options = KubeletOptions {
         default_duration: args.pod_duration,
         startup_latency: args.startup_latency,
+        stages: manifest::load_stages(&args.stages)?.into(),
+        seed: args.seed,
         ..KubeletOptions::with_nodes(args.nodes)
     };
     let clock = Clock::start();
@@ -126,9 +135,9 @@ async fn perform(client: Client, write: PodWrite) -> (PodWrite, u16) {
     let request = write.request();
     let (path, body) = (&request.path, request.body);
     let result = match &write.action {
-        Action::Bind { .. } => client.create(path, body).await,
+        Action::Bind { .. } | Action::Evict => client.create(path, body).await,
         Action::Status(_) => client.patch(path, Patch::Strategic, body).await,
-        Action::Delete => client.delete_with(path, body).await,
+        Action::Remove | Action::Delete => client.delete_with(path, body).await,
     };
     let code = result.map_or_else(|error| error.code, |_| 200);
     (write, code)

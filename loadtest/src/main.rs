@@ -16,6 +16,7 @@ mod run;
 mod sampler;
 mod scenario;
 mod seen;
+mod stages;
 mod target;
 mod write;
 
@@ -34,7 +35,6 @@ struct Args {
     command: Command,
 }
 
-#[expect(clippy::large_enum_variant, reason = "there is one, made once")]
 #[derive(Debug, Subcommand)]
 enum Command {
     #[command(flatten)]
@@ -43,6 +43,8 @@ enum Command {
     Compare(report::CompareArgs),
     /// Give the Pods of a cluster their lives, on nodes that run nothing; until interrupted.
     Kubelet(kubelet::Args),
+    /// Print stage files as Stage objects for kwok, those of nodes and of Pods without a stage included.
+    Stages(stages::Args),
     /// The process behind the scenario `writer`.
     #[command(hide = true)]
     Write(write::Args),
@@ -73,6 +75,10 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         }
         Command::Kubelet(args) => {
             runtime.block_on(kubelet::run(args))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Stages(args) => {
+            print!("{}", stages::render(&args)?);
             Ok(ExitCode::SUCCESS)
         }
         Command::Write(args) => {

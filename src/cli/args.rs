@@ -93,6 +93,9 @@ pub(super) struct LocalArgs {
     /// Share of Pods that fail, from 0 to 1.
     #[arg(long, value_name = "F", default_value_t = 0.0, value_parser = share)]
     pub(super) pod_fail_rate: f64,
+    /// Stage file: lives of Pods, by name, index and chance (docs/stages.md); may be given more than once.
+    #[arg(long, value_name = "FILE")]
+    pub(super) stages: Vec<PathBuf>,
     /// Nodes of the cluster.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(super) nodes: usize,

@@ -92,6 +92,7 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
     // Standard input may be somebody's keyboard.
     let filenames = args.filenames.clone();
     let documents = tokio::task::spawn_blocking(move || read(&filenames)).await??;
+    let stages = manifest::load_stages(&args.stages)?;
     let options = ClusterOptions {
         port: args.port,
         seed: args.seed,
@@ -99,6 +100,7 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
             default_duration: args.pod_duration,
             default_exit_code: args.pod_exit_code,
             fail_rate: args.pod_fail_rate,
+            stages: stages.into(),
             seed: args.seed,
             ..KubeletOptions::with_nodes(args.nodes)
         },

@@ -8,7 +8,8 @@ use serde::Serialize;
 use super::{
     containers::unready_names,
     life::{Cause, Life, Pod},
-    status::{end_time, is_zero, phase},
+    stages::Disruption,
+    status::{end_time, first_container, is_zero, phase},
 };
 use crate::model::Time;
 
@@ -56,16 +57,30 @@ pub(super) fn conditions(pod: &Pod) -> Vec<Condition> {
     let scheduled_at = pod.run.scheduled_at;
     let ended = pod.is_ended();
     let sandbox_since = if ended { end_time(pod) } else { scheduled_at };
-    let mut all = vec![
+    let mut all = Vec::with_capacity(6);
+    if let Life::Ended(Cause::Disrupted(cause)) = pod.life {
+        all.extend(disruption_target(pod, cause, end_time(pod)));
+    }
+    all.extend([
         condition(pod, "PodReadyToStartContainers", !ended, sandbox_since),
         initialized(pod),
         ready(pod, "Ready"),
         ready(pod, "ContainersReady"),
-    ];
+    ]);
     if pod.run.came_bound {
         all.push(condition(pod, "PodScheduled", true, scheduled_at));
     }
     all
+}
+
+/// Somebody other than the Pod itself is to blame for its end.
+pub(super) fn disruption_target(pod: &Pod, cause: Disruption, since: Time) -> Option<Condition> {
+    let (reason, message) = cause.condition(first_container(pod))?;
+    Some(Condition {
+        reason: Text::Says(reason.to_owned()),
+        message: Text::Says(message),
+        ..condition(pod, "DisruptionTarget", true, since)
+    })
 }
 
 fn initialized(pod: &Pod) -> Condition {
@@ -99,7 +114,7 @@ fn initialized(pod: &Pod) -> Condition {
 fn ready(pod: &Pod, kind: &'static str) -> Condition {
     let unready = unready_names(pod);
     let since = match pod.life {
-        Life::Running { .. } => pod.run.started_at,
+        Life::Running { .. } => pod.ready_since(),
         Life::Unscheduled | Life::Starting { .. } => pod.run.scheduled_at,
         Life::BackingOff { .. } | Life::Ended(_) => end_time(pod),
     };
@@ -107,7 +122,7 @@ fn ready(pod: &Pod, kind: &'static str) -> Condition {
     let reason = match (pod.life, phase(pod)) {
         _ if unready.is_empty() => return ready,
         (_, "Succeeded") => "PodCompleted",
-        (Life::Ended(Cause::Exited | Cause::Deadline | Cause::Invalid), _) => "PodFailed",
+        (Life::Ended(_), _) => "PodFailed",
         _ => "ContainersNotReady",
     };
     ready.reason = Text::Says(reason.to_owned());
@@ -120,7 +135,8 @@ fn ready(pod: &Pod, kind: &'static str) -> Condition {
 
 /// A condition without texts; texts of earlier statuses are cleared where there can be any.
 fn condition(pod: &Pod, kind: &'static str, holds: bool, since: Time) -> Condition {
-    let may_have_texts = pod.run.restarts > 0 && matches!(kind, "Ready" | "ContainersReady");
+    let was_unready = pod.run.restarts > 0 || pod.plan.is_some();
+    let may_have_texts = was_unready && matches!(kind, "Ready" | "ContainersReady");
     let text = if may_have_texts {
         Text::Cleared
     } else {

@@ -154,7 +154,7 @@ fn init_status<'a>(
 pub(super) fn unready_names(pod: &Pod) -> Vec<&str> {
     let containers = pod.shape.containers.iter().enumerate();
     let unready = containers.filter(|(nth, _)| match pod.life {
-        Life::Running { .. } => *nth > 0 && pod.run.others.is_some(),
+        Life::Running { .. } => !pod.is_ready() || *nth > 0 && pod.run.others.is_some(),
         Life::Unscheduled | Life::Starting { .. } | Life::BackingOff { .. } | Life::Ended(_) => {
             true
         }
@@ -194,7 +194,7 @@ fn draw<'a>(pod: &Pod, container: &'a Named, history: History, leads: bool) -> C
     );
     ContainerStatus {
         container_id: (!is_lost).then(|| id(restart)),
-        ready: runs,
+        ready: runs && pod.is_ready(),
         started: runs,
         restart_count: restart,
         image_id: if is_lost { "" } else { &container.image },
@@ -206,6 +206,7 @@ fn completed_init<'a>(pod: &Pod, init: &'a Named, salt: u64) -> ContainerStatus<
     let at = pod.run.scheduled_at;
     let exit = Exit {
         code: 0,
+        reason: None,
         started_at: at,
         finished_at: at,
     };
@@ -252,7 +253,11 @@ fn running(at: Time) -> State {
 fn terminated(exit: Exit, id: String) -> State {
     State::Terminated {
         exit_code: exit.code,
-        reason: if exit.code == 0 { "Completed" } else { "Error" },
+        reason: match exit.reason {
+            Some(reason) => reason.text(),
+            None if exit.code == 0 => "Completed",
+            None => "Error",
+        },
         message: None,
         started_at: Some(exit.started_at.to_rfc3339()),
         finished_at: Some(exit.finished_at.to_rfc3339()),

@@ -3,7 +3,7 @@
 //! Responsible for: reading them out of the Pod's JSON, borrowing what can be borrowed.
 //! Must not: judge them; that is the work of `shape` and `settings`.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::Deserialize;
 
@@ -120,6 +120,33 @@ pub(super) struct Annotations {
     pub(super) fail_attempts: Option<String>,
     #[serde(rename = "batch.kubernetes.io/job-completion-index")]
     index: Option<String>,
+}
+
+/// All labels of a Pod; read only where somebody selects by them.
+#[derive(Debug, Default)]
+pub(super) struct PodLabels<'a>(BTreeMap<Cow<'a, str>, Cow<'a, str>>);
+
+impl<'a> PodLabels<'a> {
+    /// Reads the labels of a Pod that can be read.
+    pub(super) fn read(json: &'a [u8]) -> Result<Self, DecodeError> {
+        #[derive(Deserialize)]
+        struct View<'a> {
+            #[serde(borrow)]
+            metadata: MetadataView<'a>,
+        }
+        #[derive(Deserialize)]
+        struct MetadataView<'a> {
+            #[serde(borrow)]
+            labels: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
+        }
+        let view: View<'a> =
+            serde_json::from_slice(json).map_err(|source| DecodeError { source })?;
+        Ok(Self(view.metadata.labels.unwrap_or_default()))
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(AsRef::as_ref)
+    }
 }
 
 #[derive(Debug, Deserialize)]

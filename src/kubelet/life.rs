@@ -10,7 +10,9 @@ use compact_str::CompactString;
 
 use super::{
     KubeletOptions,
+    plan::{Plan, Removal},
     shape::Shape,
+    stages::{By, Disruption, ExitReason},
     talk::Talk,
     timers::Due,
     world::{Try, World},
@@ -27,6 +29,10 @@ pub(super) struct Pod {
     /// UID of the owning Job; kept only where tries are counted per Job.
     pub(super) job: Option<CompactString>,
     pub(super) index: Option<u32>,
+    /// Places of the stages that mean this Pod.
+    pub(super) stages: Box<[u16]>,
+    /// What the stage that was picked has in store.
+    pub(super) plan: Option<Box<Plan>>,
     pub(super) generation: i64,
     pub(super) gated: bool,
     /// Grace period in seconds, once the Pod is being deleted.
@@ -61,6 +67,8 @@ pub(super) enum Cause {
     Exited,
     /// It outlived its own `activeDeadlineSeconds`.
     Deadline,
+    /// Its kubelet needed its place, or its node is gone.
+    Disrupted(Disruption),
     /// Its simulation annotations cannot be read.
     Invalid,
 }
@@ -89,6 +97,8 @@ pub(super) struct Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Exit {
     pub(super) code: i32,
+    /// Why, if that is more than the code tells.
+    pub(super) reason: Option<ExitReason>,
     pub(super) started_at: Time,
     pub(super) finished_at: Time,
 }
@@ -108,6 +118,8 @@ enum Turn {
     Exit,
     Stop,
     Deadline,
+    Disruption,
+    Ready,
     Start,
     Restart,
 }
@@ -118,6 +130,8 @@ impl Turn {
             Self::Exit => "container ends",
             Self::Stop => "container stops",
             Self::Deadline => "pod deadline",
+            Self::Disruption => "pod disruption",
+            Self::Ready => "containers are ready",
             Self::Start => "container starts",
             Self::Restart => "container restarts",
         }
@@ -131,7 +145,7 @@ impl Pod {
         (run.node, run.ip, run.scheduled_at) = (Some(node), world.take_ip(), now);
         self.life = match self.shape.settings {
             Ok(_) => Life::Starting {
-                at: now + world.options.startup_latency,
+                at: now + world.start_delay(self),
             },
             Err(_) => Life::Ended(Cause::Invalid),
         };
@@ -163,6 +177,11 @@ impl Pod {
                     let grace = self.shape.grace;
                     self.request_stop(Cause::Deadline, grace, &world.options, at);
                 }
+                Turn::Disruption => self.disrupt(&world.options, at),
+                Turn::Ready => {
+                    self.mark_ready();
+                    self.talk.news();
+                }
                 Turn::Start => self.begin_try(world, at),
                 Turn::Restart => {
                     self.run.restarts += 1;
@@ -193,14 +212,72 @@ impl Pod {
             (None, Some(deadline)) => Some((self.run.scheduled_at + deadline, Turn::Deadline)),
             (None, None) => None,
         };
-        Some(forced.map_or(own, |forced| forced.min(own)))
+        let next = forced.map_or(own, |forced| forced.min(own));
+        Some(
+            self.planned_turn()
+                .map_or(next, |planned| planned.min(next)),
+        )
+    }
+
+    /// What the plan of the try that runs has in store next.
+    fn planned_turn(&self) -> Option<(Time, Turn)> {
+        let plan = self.plan.as_deref()?;
+        if !matches!(self.life, Life::Running { .. }) {
+            return None;
+        }
+        let disruption = plan.disruption.filter(|_| self.stop.is_none());
+        let disruption = disruption.map(|(at, _)| (at, Turn::Disruption));
+        let ready = plan.ready_at.filter(|_| plan.unready);
+        let ready = ready.map(|at| (at, Turn::Ready));
+        disruption.into_iter().chain(ready).min()
+    }
+
+    /// Whether the containers that run are ready.
+    pub(super) fn is_ready(&self) -> bool {
+        self.plan.as_deref().is_none_or(|plan| !plan.unready)
+    }
+
+    /// Since when the containers that run are as ready as they are.
+    pub(super) fn ready_since(&self) -> Time {
+        let plan = self.plan.as_deref().filter(|plan| !plan.unready);
+        plan.and_then(|plan| plan.ready_at)
+            .unwrap_or(self.run.started_at)
+    }
+
+    fn mark_ready(&mut self) {
+        if let Some(plan) = &mut self.plan {
+            plan.unready = false;
+        }
+    }
+
+    fn disrupt(&mut self, options: &KubeletOptions, at: Time) {
+        let Some(plan) = &mut self.plan else { return };
+        let Some((_, cause)) = plan.disruption.take() else {
+            return;
+        };
+        match cause.by() {
+            By::Kubelet => {
+                self.request_stop(Cause::Disrupted(cause), self.shape.grace, options, at);
+            }
+            By::Deletion | By::EvictionApi => plan.removal = Some(Removal::new(cause, at)),
+            By::PodGc => {
+                plan.removal = Some(Removal::new(cause, at));
+                self.life = Life::Ended(Cause::Disrupted(cause));
+                self.talk.news();
+            }
+        }
     }
 
     fn begin_try(&mut self, world: &mut World, at: Time) {
         let Try {
             duration,
             exit_code,
-        } = world.draw_try(self);
+            mut plan,
+        } = world.draw_try(self, at);
+        if let (Some(new), Some(old)) = (&mut plan, &self.plan) {
+            new.removal = old.removal;
+        }
+        self.plan = plan.or_else(|| self.plan.take().filter(|old| old.removal.is_some()));
         self.run.started_at = at;
         self.life = Life::Running {
             until: at + duration,
@@ -214,7 +291,8 @@ impl Pod {
         let Life::Running { exit_code, .. } = self.life else {
             return;
         };
-        self.record_exit(exit_code, 0, at);
+        let reason = self.plan.as_deref().and_then(|plan| plan.reason);
+        self.record_exit(exit_code, reason, 0, at);
         let stays_down = self.stop.is_some() || !self.shape.restarts_after(exit_code);
         if stays_down {
             let cause = self.stop.map_or(Cause::Exited, |stop| stop.cause);
@@ -237,29 +315,38 @@ impl Pod {
     fn halt(&mut self, at: Time) {
         let Some(stop) = self.stop else { return };
         if matches!(self.life, Life::Running { .. }) {
-            self.record_exit(stop.exit_code, stop.exit_code, at);
+            self.record_exit(stop.exit_code, None, stop.exit_code, at);
         }
         self.life = Life::Ended(stop.cause);
         self.talk.news();
     }
 
-    fn record_exit(&mut self, code: i32, code_of_others: i32, at: Time) {
+    fn record_exit(
+        &mut self,
+        code: i32,
+        reason: Option<ExitReason>,
+        code_of_others: i32,
+        at: Time,
+    ) {
         let run = &mut self.run;
-        let exit = |code| Exit {
+        let exit = |code, reason| Exit {
             code,
+            reason,
             started_at: run.started_at,
             finished_at: at,
         };
-        let others = exit(code_of_others);
-        run.ended_before = run.ended.replace(exit(code));
+        let others = exit(code_of_others, None);
+        run.ended_before = run.ended.replace(exit(code, reason));
         run.others.get_or_insert(others);
         self.talk.news();
     }
 
     fn request_stop(&mut self, cause: Cause, grace: Duration, options: &KubeletOptions, now: Time) {
+        let planned = self.plan.as_deref().and_then(|plan| plan.stop);
+        let (stop_delay, own_code) = planned.unwrap_or((options.stop_delay, None));
         let (delay, exit_code) = match self.life {
-            Life::Running { .. } if options.stop_delay > grace => (grace, SIGKILL),
-            Life::Running { .. } => (options.stop_delay, SIGTERM),
+            Life::Running { .. } if stop_delay > grace => (grace, SIGKILL),
+            Life::Running { .. } => (stop_delay, own_code.map_or(SIGTERM, i32::from)),
             Life::Unscheduled | Life::Starting { .. } => (Duration::ZERO, SIGKILL),
             Life::BackingOff { .. } | Life::Ended(_) => (Duration::ZERO, SIGTERM),
         };

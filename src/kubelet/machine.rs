@@ -13,11 +13,12 @@ use hashbrown::HashMap;
 
 use super::{
     Action, DecodeError, KubeletOptions, Outcome, PodChange, PodWrite,
-    decode::PodView,
+    decode::{PodLabels, PodView},
     life::{Cause, Life, Pod, Run},
     pods::{PodId, Pods},
     shape::{Restart, Shapes},
-    status::status_patch,
+    stages::{By, PodFacts, candidates},
+    status::{disruption_patch, status_patch},
     talk::{Said, Talk},
     timers::{Due, Timers},
     world::World,
@@ -72,7 +73,11 @@ impl Kubelet {
     /// If the Pod cannot be read; then nothing has changed.
     pub fn handle_pod(&mut self, change: PodChange<'_>, now: Time) -> Result<(), DecodeError> {
         match change {
-            PodChange::Applied(json) => self.handle_applied(&PodView::read(json)?, now),
+            PodChange::Applied(json) => {
+                let view = PodView::read(json)?;
+                let stages = self.stages_of(&view, json)?;
+                self.handle_applied(&view, stages, now);
+            }
             PodChange::Deleted { uid, .. } => self.forget_uid(uid),
         }
         Ok(())
@@ -113,7 +118,8 @@ impl Kubelet {
             Some(Said::Bind(node)) if pod.life == Life::Unscheduled => {
                 pod.schedule(node, &mut self.world, now);
             }
-            Some(Said::Bind(_) | Said::Status(_) | Said::Delete) | None => {}
+            Some(said) => pod.heard_of_removal(said),
+            None => {}
         }
         self.settle(id, now);
     }
@@ -167,7 +173,21 @@ impl Kubelet {
         self.pods.len()
     }
 
-    fn handle_applied(&mut self, view: &PodView<'_>, now: Time) {
+    /// The places of the stages that can mean this Pod; only a Pod seen for the first time is asked.
+    fn stages_of(&self, view: &PodView<'_>, json: &[u8]) -> Result<Box<[u16]>, DecodeError> {
+        let stages = &self.world.options.stages;
+        if stages.is_empty() || self.pods.find(&view.metadata.uid).is_some() {
+            return Ok(Box::default());
+        }
+        let facts = PodFacts {
+            namespace: &view.metadata.namespace,
+            labels: &PodLabels::read(json)?,
+            index: view.completion_index(),
+        };
+        Ok(candidates(stages, facts))
+    }
+
+    fn handle_applied(&mut self, view: &PodView<'_>, stages: Box<[u16]>, now: Time) {
         let node = match view
             .spec
             .node_name
@@ -185,7 +205,7 @@ impl Kubelet {
         if view.is_terminal() {
             return self.handle_ended(known, view, now);
         }
-        let id = known.unwrap_or_else(|| self.adopt(view, node.is_some()));
+        let id = known.unwrap_or_else(|| self.adopt(view, stages, node.is_some()));
         let Some(pod) = self.pods.get_mut(id) else {
             return;
         };
@@ -204,10 +224,13 @@ impl Kubelet {
     fn handle_ended(&mut self, known: Option<PodId>, view: &PodView<'_>, now: Time) {
         let waits_for_delete = view.metadata.deletion_timestamp.is_some()
             && view.metadata.deletion_grace_period_seconds != Some(0);
-        if !waits_for_delete {
+        let is_ours_to_delete = known
+            .and_then(|id| self.pods.get_mut(id))
+            .is_some_and(|pod| pod.is_to_be_deleted());
+        if !waits_for_delete && !is_ours_to_delete {
             return self.forget_uid(&view.metadata.uid);
         }
-        let id = known.unwrap_or_else(|| self.adopt(view, true));
+        let id = known.unwrap_or_else(|| self.adopt(view, Box::default(), true));
         if let Some(pod) = self.pods.get_mut(id) {
             if !pod.is_ended() {
                 pod.life = Life::Ended(Cause::Exited);
@@ -231,7 +254,7 @@ impl Kubelet {
     }
 
     /// Makes a record for a Pod seen for the first time.
-    fn adopt(&mut self, view: &PodView<'_>, came_bound: bool) -> PodId {
+    fn adopt(&mut self, view: &PodView<'_>, stages: Box<[u16]>, came_bound: bool) -> PodId {
         let shape = self.shapes.of(view);
         let counts_tries = shape.restart == Restart::Never
             && shape
@@ -247,6 +270,8 @@ impl Kubelet {
                 .filter(|_| counts_tries)
                 .map(CompactString::new),
             index: view.completion_index(),
+            stages,
+            plan: None,
             shape,
             generation: view.metadata.generation,
             gated: false,
@@ -307,6 +332,11 @@ fn render(pod: &Pod, said: Said, world: &World) -> PodWrite {
             node: world.options.node_names[node].clone(),
         },
         Said::Status(_) => Action::Status(status_patch(pod)),
+        Said::Mark(cause) => Action::Status(disruption_patch(pod, cause, None)),
+        Said::Remove(cause) => match cause.by() {
+            By::EvictionApi => Action::Evict,
+            By::Kubelet | By::Deletion | By::PodGc => Action::Remove,
+        },
         Said::Delete => Action::Delete,
     };
     PodWrite {

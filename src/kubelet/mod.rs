@@ -3,7 +3,8 @@
 //! Responsible for: binding Pods to hollow nodes, and the status writes and deletes of their
 //! whole life, as a machine: Pods and time in, API writes out.
 //! Must not: open a socket, read a clock, draw from a random source, or know who made a Pod.
-//! Read first: [`Kubelet`], then `life` (what happens to a Pod), then `talk` (what is said of it).
+//! Read first: [`Kubelet`], then `life` (what happens to a Pod), then `talk` (what is said of it);
+//! `stages` has lives as data.
 //!
 //! # Different from a real scheduler and kubelet
 //!
@@ -18,9 +19,10 @@
 //!   says otherwise.
 //! - A Pod that was already Running when this kubelet first saw it starts its run again.
 //! - A stopped container obeys: it exits with 143 after `stop_delay`, or 137 when its grace
-//!   period is shorter than that.
-//! - No Kubernetes Events, no probes, no image pulls, no evictions, no container-level restart
-//!   rules, no Node leases.
+//!   period is shorter than that; stages may say otherwise.
+//! - Pods are evicted, preempted or lose their node only where a stage says so; the node itself stays.
+//! - No Kubernetes Events, no probes, no image pulls, no container-level restart rules, no Node
+//!   leases.
 
 mod attempts;
 mod conditions;
@@ -31,10 +33,13 @@ mod life;
 mod machine;
 mod node;
 mod options;
+mod plan;
 mod pods;
+mod ranges;
 mod rng;
 mod settings;
 mod shape;
+pub mod stages;
 mod status;
 mod talk;
 #[cfg(test)]
@@ -51,4 +56,5 @@ pub use options::KubeletOptions;
 pub use settings::{
     DURATION, EXIT_CODE, FAIL_ATTEMPTS, FAIL_INDEXES, INIT_EXIT_CODE, INVALID_ANNOTATION_REASON,
 };
+pub use stages::Stage;
 pub use write::{Action, Outcome, PodWrite, WriteRequest};

@@ -3,7 +3,9 @@
 //! Responsible for: the settings that hold for all Pods. Must not: know of single Pods; their own
 //! wishes are annotations, read in `settings`.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
+
+use super::Stage;
 
 /// How the hollow nodes behave.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,6 +18,8 @@ pub struct KubeletOptions {
     pub default_exit_code: u8,
     /// Share of tries, from 0 to 1, that exit with 1; Pods with a fate of their own are left out.
     pub fail_rate: f64,
+    /// Lives of Pods as data; what they leave open is as the other options say.
+    pub stages: Arc<[Stage]>,
     /// Decides which tries the fail rate picks; equal seeds and inputs give equal writes.
     pub seed: u64,
     /// Time between binding and the start of the containers.
@@ -54,6 +58,7 @@ impl Default for KubeletOptions {
             default_duration: Duration::ZERO,
             default_exit_code: 0,
             fail_rate: 0.0,
+            stages: Arc::default(),
             seed: 0,
             startup_latency: Duration::ZERO,
             stop_delay: Duration::ZERO,

@@ -3,9 +3,13 @@
 //! Responsible for: reading those annotations, and deciding how a try of such a Pod ends.
 //! Must not: guess. An annotation that cannot be read is an error that the Pod's status shows.
 
-use std::{ops::RangeInclusive, time::Duration};
+use std::time::Duration;
 
-use super::{decode::Annotations, duration::parse_go_duration};
+use super::{
+    decode::Annotations,
+    duration::parse_go_duration,
+    ranges::{RANGES_FORM, Ranges},
+};
 
 /// How long the containers run, as a Go duration.
 pub const DURATION: &str = "sim.lakh.dev/duration";
@@ -27,7 +31,7 @@ pub(super) struct Settings {
     pub(super) init_exit_code: u8,
     pub(super) fail_attempts: Option<u32>,
     exit_code: Option<u8>,
-    fail_indexes: Option<Box<[RangeInclusive<u32>]>>,
+    fail_indexes: Option<Ranges>,
 }
 
 /// How a try ends.
@@ -67,12 +71,7 @@ impl Settings {
             fail_attempts: read(FAIL_ATTEMPTS, attempts, "must be a count", |t| {
                 t.parse().ok()
             })?,
-            fail_indexes: read(
-                FAIL_INDEXES,
-                indexes,
-                "must be a list of indexes and ranges such as 0-3,7",
-                parse_indexes,
-            )?,
+            fail_indexes: read(FAIL_INDEXES, indexes, RANGES_FORM, Ranges::parse)?,
             exit_code,
         };
         if let Some(value) = indexes.filter(|_| !indexed) {
@@ -97,9 +96,10 @@ impl Settings {
         if self.fail_indexes.is_none() && self.fail_attempts.is_none() {
             return self.exit_code.map_or(Fate::Unsaid, Fate::Exit);
         }
-        let index_fails = self.fail_indexes.as_deref().is_none_or(|ranges| {
-            index.is_some_and(|index| ranges.iter().any(|range| range.contains(&index)))
-        });
+        let index_fails = self
+            .fail_indexes
+            .as_ref()
+            .is_none_or(|ranges| index.is_some_and(|index| ranges.contains(index)));
         let try_fails = self.fail_attempts.is_none_or(|count| try_number < count);
         if index_fails && try_fails {
             Fate::Exit(self.exit_code.unwrap_or(1))
@@ -127,16 +127,6 @@ fn complaint(annotation: &str, value: &str, what: &str) -> String {
 
 fn parse_code(text: &str) -> Option<u8> {
     text.parse().ok()
-}
-
-fn parse_indexes(text: &str) -> Option<Box<[RangeInclusive<u32>]>> {
-    text.split(',').map(parse_range).collect()
-}
-
-fn parse_range(text: &str) -> Option<RangeInclusive<u32>> {
-    let (first, last) = text.split_once('-').unwrap_or((text, text));
-    let range = first.trim().parse().ok()?..=last.trim().parse().ok()?;
-    (!range.is_empty()).then_some(range)
 }
 
 const CODE_FORM: &str = "must be an exit code from 0 to 255";

@@ -3,19 +3,27 @@
 //! Responsible for: the patch as a whole, and its phase. Must not: decide anything; it draws what
 //! `life` says. Conditions and containers have files of their own.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use super::{
     INVALID_ANNOTATION_REASON,
-    conditions::{Condition, conditions},
+    conditions::{Condition, conditions, disruption_target},
     containers::{ContainerStatus, container_statuses, init_statuses},
     life::{Cause, Life, Pod},
     node::node_ip,
+    stages::{By, Disruption},
 };
 use crate::model::Time;
 
 /// Renders a strategic merge patch for the Pod's status sub-resource, guarded by the Pod's UID.
 pub(super) fn status_patch(pod: &Pod) -> Vec<u8> {
+    if let Life::Ended(Cause::Disrupted(cause)) = pod.life
+        && cause.by() == By::PodGc
+    {
+        return disruption_patch(pod, cause, Some("Failed"));
+    }
     let host_ip = node_ip(pod.run.node.unwrap_or_default());
     let [_, b, c, d] = pod.run.ip.to_be_bytes();
     let pod_ip = format!("10.{b}.{c}.{d}");
@@ -38,6 +46,33 @@ pub(super) fn status_patch(pod: &Pod) -> Vec<u8> {
         },
     };
     serde_json::to_vec(&patch).expect("a status holds only texts, numbers and lists of them")
+}
+
+/// Renders what others than the Pod's kubelet say of it: why they take it away, and perhaps that it
+/// has ended.
+pub(super) fn disruption_patch(
+    pod: &Pod,
+    cause: Disruption,
+    phase: Option<&'static str>,
+) -> Vec<u8> {
+    let removal = pod.plan.as_deref().and_then(|plan| plan.removal);
+    let since = removal.map_or(pod.run.started_at, |removal| removal.since);
+    let patch = Patch {
+        metadata: Guard { uid: &pod.uid },
+        status: Mark {
+            phase,
+            conditions: disruption_target(pod, cause, since).into_iter().collect(),
+        },
+    };
+    serde_json::to_vec(&patch).expect("a status holds only texts, numbers and lists of them")
+}
+
+/// The name of the container that the Pod's life is about.
+pub(super) fn first_container(pod: &Pod) -> &str {
+    pod.shape
+        .containers
+        .first()
+        .map_or("", |container| &container.name)
 }
 
 /// The phase that follows from the Pod's life.
@@ -67,20 +102,33 @@ fn has_succeeded(pod: &Pod) -> bool {
         .all(|exit| exit.is_some_and(|exit| exit.code == 0))
 }
 
-fn reason_and_message(pod: &Pod) -> (Option<&str>, Option<&str>) {
+fn reason_and_message(pod: &Pod) -> (Option<&str>, Option<Cow<'_, str>>) {
     match (pod.life, &pod.shape.settings) {
-        (Life::Ended(Cause::Deadline), _) => (Some("DeadlineExceeded"), Some(DEADLINE_MESSAGE)),
+        (Life::Ended(Cause::Deadline), _) => {
+            (Some("DeadlineExceeded"), Some(DEADLINE_MESSAGE.into()))
+        }
+        (Life::Ended(Cause::Disrupted(cause)), _) => match cause.status(first_container(pod)) {
+            Some((reason, message)) => (Some(reason), Some(message.into())),
+            None => (None, None),
+        },
         (Life::Ended(Cause::Invalid), Err(message)) => {
-            (Some(INVALID_ANNOTATION_REASON), Some(message))
+            (Some(INVALID_ANNOTATION_REASON), Some(message.into()))
         }
         _ => (None, None),
     }
 }
 
 #[derive(Serialize)]
-struct Patch<'a> {
+struct Patch<'a, S> {
     metadata: Guard<'a>,
-    status: Status<'a>,
+    status: S,
+}
+
+#[derive(Serialize)]
+struct Mark {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phase: Option<&'static str>,
+    conditions: Vec<Condition>,
 }
 
 #[derive(Serialize)]
@@ -97,7 +145,7 @@ struct Status<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<&'a str>,
+    message: Option<Cow<'a, str>>,
     start_time: String,
     #[serde(rename = "hostIP")]
     host_ip: &'a str,

@@ -10,7 +10,9 @@
 use std::time::Duration;
 
 use super::{
-    life::{Life, Pod},
+    life::{Cause, Life, Pod},
+    plan::Removal,
+    stages::{By, Disruption},
     timers::Due,
     world::World,
 };
@@ -38,6 +40,10 @@ pub(super) enum Said {
     Bind(usize),
     /// The status as of this change.
     Status(u32),
+    /// Mark as disrupted, by somebody else.
+    Mark(Disruption),
+    /// Delete with the Pod's grace period, by somebody else.
+    Remove(Disruption),
     /// Delete for good.
     Delete,
 }
@@ -64,7 +70,9 @@ impl Pod {
         match self.life {
             Life::Unscheduled => !self.gated && self.deletion.is_none(),
             Life::Starting { .. } => false,
-            Life::Running { .. } | Life::BackingOff { .. } => talk.told < talk.truth,
+            Life::Running { .. } | Life::BackingOff { .. } => {
+                talk.told < talk.truth || self.removal().is_some()
+            }
             Life::Ended(_) => talk.told < talk.truth || self.wants_delete(),
         }
     }
@@ -78,6 +86,11 @@ impl Pod {
             Said::Bind(world.take_node()?)
         } else if self.talk.told < self.talk.truth {
             Said::Status(self.talk.truth)
+        } else if let Some(removal) = self.removal() {
+            match removal.wants_mark() {
+                true => Said::Mark(removal.cause),
+                false => Said::Remove(removal.cause),
+            }
         } else {
             Said::Delete
         };
@@ -91,7 +104,7 @@ impl Pod {
         let said = talk.in_flight.take()?;
         talk.failures = 0;
         match said {
-            Said::Bind(_) => {}
+            Said::Bind(_) | Said::Mark(_) | Said::Remove(_) => {}
             Said::Status(truth) => talk.told = talk.told.max(truth),
             Said::Delete => talk.delete_told = true,
         }
@@ -120,9 +133,36 @@ impl Pod {
         }
     }
 
+    /// A write about the Pod's removal by others has succeeded.
+    pub(super) fn heard_of_removal(&mut self, said: Said) {
+        let plan = self.plan.as_deref_mut();
+        if let (Said::Mark(_) | Said::Remove(_), Some(plan)) = (said, plan)
+            && let Some(removal) = &mut plan.removal
+        {
+            removal.advance();
+        }
+    }
+
+    /// Whether a Pod at its end is still to be deleted by us.
+    pub(super) fn is_to_be_deleted(&self) -> bool {
+        !self.talk.delete_told && self.is_lost()
+    }
+
+    /// What others have yet to do to a Pod that lives and is not being deleted.
+    fn removal(&self) -> Option<Removal> {
+        let removal = self.plan.as_deref()?.removal?;
+        let is_wanted = !removal.is_done() && !self.is_ended() && self.deletion.is_none();
+        is_wanted.then_some(removal)
+    }
+
     /// A grace period of zero means that the API server waits for finalizers alone.
     fn wants_delete(&self) -> bool {
-        !self.talk.delete_told && self.deletion.is_some_and(|grace| grace > 0)
+        !self.talk.delete_told && (self.is_lost() || self.deletion.is_some_and(|grace| grace > 0))
+    }
+
+    /// Whether the Pod's node is gone: others say its end, and delete it.
+    fn is_lost(&self) -> bool {
+        matches!(self.life, Life::Ended(Cause::Disrupted(cause)) if cause.by() == By::PodGc)
     }
 }
 

@@ -5,8 +5,16 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use super::{
-    KubeletOptions, attempts::Attempts, life::Pod, rng::Rng, settings::Fate, shape::Restart,
+    KubeletOptions, Stage,
+    attempts::Attempts,
+    life::Pod,
+    plan::Plan,
+    rng::Rng,
+    settings::Fate,
+    shape::Restart,
+    stages::{Chance, Wait},
 };
+use crate::model::Time;
 
 #[derive(Debug)]
 pub(super) struct World {
@@ -20,10 +28,11 @@ pub(super) struct World {
 }
 
 /// How long a try takes, and what it ends with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Try {
     pub(super) duration: Duration,
     pub(super) exit_code: i32,
+    pub(super) plan: Option<Box<Plan>>,
 }
 
 impl World {
@@ -64,29 +73,71 @@ impl World {
         ip
     }
 
-    /// Decides how the try that begins now will go.
-    pub(super) fn draw_try(&mut self, pod: &Pod) -> Try {
+    /// How long the Pod takes from its binding to the start of its containers.
+    pub(super) fn start_delay(&self, pod: &Pod) -> Duration {
+        let chance = self.chance(pod);
+        let stage = self
+            .stage_of(pod)
+            .and_then(|stage| Some((stage, stage.start?)));
+        stage.map_or(self.options.startup_latency, |(stage, wait)| {
+            stage.wait(wait, "start", chance)
+        })
+    }
+
+    /// Decides how the try that begins at this time will go.
+    pub(super) fn draw_try(&mut self, pod: &Pod, at: Time) -> Try {
         if pod.shape.init_exit_code() != 0 {
             let exit_code = i32::from(pod.shape.init_exit_code());
             return Try {
                 duration: Duration::ZERO,
                 exit_code,
+                plan: None,
             };
         }
         let settings = pod.shape.settings.as_ref().ok();
         let try_number = self.count_try(pod);
+        let chance = self.chance(pod);
+        let staged = self.stage_of(pod).map(|stage| Staged {
+            duration: stage
+                .end
+                .after
+                .map(|wait: Wait| stage.wait(wait, "end", chance)),
+            exit_code: stage.end.exit_code,
+            plan: Box::new(Plan::of(stage, chance, at)),
+        });
+        let staged_code = staged.as_ref().and_then(|staged| staged.exit_code);
         let fate = settings.map_or(Fate::Unsaid, |s| s.fate(pod.index, try_number));
         let code = match fate {
+            _ if staged_code.is_some() => staged_code.unwrap_or_default(),
             Fate::Exit(code) => code,
             Fate::Unsaid if self.rng.chance(self.options.fail_rate) => 1,
             Fate::Unsaid => self.options.default_exit_code,
         };
-        let duration = settings
-            .and_then(|s| s.duration)
+        let staged_duration = staged.as_ref().and_then(|staged| staged.duration);
+        let duration = staged_duration
+            .or_else(|| settings.and_then(|s| s.duration))
             .unwrap_or(self.options.default_duration);
         Try {
             duration,
             exit_code: i32::from(code),
+            plan: staged.map(|staged| staged.plan),
+        }
+    }
+
+    /// The stage that the Pod lives by now.
+    fn stage_of(&self, pod: &Pod) -> Option<&Stage> {
+        let chance = self.chance(pod);
+        let places = pod.stages.iter().map(|place| usize::from(*place));
+        places
+            .map(|place| &self.options.stages[place])
+            .find(|stage| stage.picks(chance))
+    }
+
+    fn chance<'a>(&self, pod: &'a Pod) -> Chance<'a> {
+        Chance {
+            seed: self.options.seed,
+            uid: &pod.uid,
+            restarts: pod.run.restarts,
         }
     }
 
@@ -98,6 +149,13 @@ impl World {
             (Restart::Never | Restart::OnFailure | Restart::Always, _) => pod.run.restarts,
         }
     }
+}
+
+/// What the stage of a try says of it.
+struct Staged {
+    duration: Option<Duration>,
+    exit_code: Option<u8>,
+    plan: Box<Plan>,
 }
 
 /// Addresses from 10.0.0.1 to 10.255.255.254.

@@ -29,6 +29,10 @@ pub enum Action {
     },
     /// Patch the status: the body of a strategic merge patch, guarded by the UID.
     Status(Vec<u8>),
+    /// Delete with the Pod's own grace period, if the UID still matches.
+    Remove,
+    /// The same by the eviction API, which marks the Pod as disrupted.
+    Evict,
     /// Delete with a grace period of zero, if the UID still matches.
     Delete,
 }
@@ -85,17 +89,33 @@ impl PodWrite {
                 content_type: STRATEGIC_MERGE_PATCH,
                 body: patch.clone(),
             },
-            Action::Delete => WriteRequest {
-                method: "DELETE",
-                path: pod,
+            Action::Evict => WriteRequest {
+                method: "POST",
+                path: format!("{pod}/eviction"),
                 content_type: JSON,
                 body: to_bytes(&json!({
-                    "apiVersion": "v1",
-                    "kind": "DeleteOptions",
-                    "gracePeriodSeconds": 0,
-                    "preconditions": {"uid": uid},
+                    "apiVersion": "policy/v1",
+                    "kind": "Eviction",
+                    "metadata": {"namespace": namespace, "name": name},
+                    "deleteOptions": {"preconditions": {"uid": uid}},
                 })),
             },
+            Action::Remove | Action::Delete => {
+                let mut options = json!({
+                    "apiVersion": "v1",
+                    "kind": "DeleteOptions",
+                    "preconditions": {"uid": uid},
+                });
+                if *action == Action::Delete {
+                    options["gracePeriodSeconds"] = 0.into();
+                }
+                WriteRequest {
+                    method: "DELETE",
+                    path: pod,
+                    content_type: JSON,
+                    body: to_bytes(&options),
+                }
+            }
         }
     }
 
@@ -107,7 +127,8 @@ impl PodWrite {
         match (status_code, &self.action) {
             (200..=299, _) => Outcome::Done,
             (404, _) => Outcome::Gone,
-            (422, Action::Status(_)) | (409, Action::Delete) => Outcome::Gone,
+            (422, Action::Status(_)) => Outcome::Gone,
+            (409, Action::Delete | Action::Remove | Action::Evict) => Outcome::Gone,
             _ => Outcome::Retry,
         }
     }

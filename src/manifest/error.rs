@@ -44,6 +44,12 @@ pub enum ManifestError {
         #[source]
         source: io::Error,
     },
+    /// A stage file has nothing in it.
+    #[error("{name}: there is no Stage in it")]
+    NoStage {
+        /// What the source is called.
+        name: String,
+    },
     /// A document is not YAML, or a mapping has a key twice.
     #[error("{place}: {message}")]
     NotYaml {

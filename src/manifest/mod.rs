@@ -1,4 +1,5 @@
-//! The manifest loader: YAML and JSON files in, objects with their place in the file out.
+//! The manifest loader: YAML and JSON files in, objects with their place in the file out; the same
+//! for stage files.
 //!
 //! Responsible for: reading what people hand to `lakh`, and naming the file, the document and
 //! the line in every complaint, be it our own or the API server's.
@@ -26,6 +27,7 @@ mod reject;
 mod resource;
 mod source;
 mod split;
+mod stages;
 #[cfg(test)]
 mod tests;
 mod yaml;
@@ -35,3 +37,5 @@ pub use error::{ManifestError, Place};
 pub use reject::Rejection;
 pub use resource::{DEFAULT_NAMESPACE, ResourcePath, SUPPORTED_KINDS, resource_path};
 pub use source::Source;
+pub use stages::{load_stages, read_stages};
+pub use yaml::print;

@@ -320,6 +320,74 @@ fn a_refusal_is_told_by_field() {
 }
 
 #[test]
+fn stages_that_make_no_sense_are_named_with_file_object_and_field() {
+    let stage = |spec: &str| {
+        let head = "apiVersion: sim.lakh.dev/v1alpha1\nkind: Stage\nmetadata: {name: s}\n";
+        format!("{head}spec: {{{spec}}}\n")
+    };
+    let cases = [
+        ("", "f.yaml: there is no Stage in it"),
+        (JOB, "Job pi: apiVersion: must be sim.lakh.dev/v1alpha1"),
+        (
+            &stage("endd: {}"),
+            "Stage s: spec.endd: unknown field `endd`",
+        ),
+        (
+            &stage("end: {delay: 5}"),
+            "Stage s: spec.end.delay: invalid type: integer `5`",
+        ),
+        (
+            &stage("end: {delay: 5 minutes}"),
+            "Stage s: spec.end.delay: \"5 minutes\" must be a duration such as 200ms or 1m30s",
+        ),
+        (
+            &stage("end: {exitCode: 256}"),
+            "Stage s: spec.end.exitCode: invalid value: integer `256`",
+        ),
+        (
+            &stage("end: {reason: OOMKilled}"),
+            "Stage s: spec.end.reason: needs an exitCode other than 0",
+        ),
+        (
+            &stage("end: {jitter: 1s}"),
+            "Stage s: spec.end.jitter: needs a delay",
+        ),
+        (
+            &stage("probability: 1.5"),
+            "Stage s: spec.probability: 1.5 must be a number from 0 to 1",
+        ),
+        (
+            &stage("pods: {indexes: 3-1}"),
+            "Stage s: spec.pods.indexes: \"3-1\" must be a list of indexes and ranges such as 0-3,7",
+        ),
+        (
+            &stage("pods: {matchExpressions: [{key: a, operator: In}]}"),
+            "Stage s: spec.pods.matchExpressions[0].values: must not be empty with this operator",
+        ),
+        (
+            &stage("disruption: {delay: 1s, cause: Boredom}"),
+            "Stage s: spec.disruption.cause: unknown variant `Boredom`",
+        ),
+        (
+            &stage("disruption: {cause: NodeLoss}"),
+            "Stage s: spec.disruption: missing field `delay`",
+        ),
+        (
+            &format!("{0}---\n{0}", stage("")),
+            "document 2, line 6: Stage s: metadata.name: another stage has this name",
+        ),
+    ];
+    for (text, want) in cases {
+        let error = read_stages(&[Source::new("f.yaml", text)]).expect_err(text);
+        let error = error.to_string();
+        assert!(
+            error.starts_with("f.yaml: ") && error.contains(want),
+            "{text}{error}"
+        );
+    }
+}
+
+#[test]
 fn the_examples_load_and_say_how_they_end() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
     let readme = fs::read_to_string(folder.join("README.md")).expect("examples have a README");

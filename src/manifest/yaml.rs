@@ -1,4 +1,4 @@
-//! One YAML document as a JSON value.
+//! One YAML document as a JSON value, and values as YAML.
 //!
 //! Responsible for: the parser's settings and limits, and its errors in our words and lines.
 //! Must not: know what the value is for.
@@ -22,6 +22,16 @@ pub(super) fn parse(piece: &Piece<'_>, place: &Place) -> Result<Value, ManifestE
         }
         Err(error) => Err(in_our_words(&error, piece, place)),
     }
+}
+
+/// Prints objects, one document each. Long texts stand as they are, line by line.
+pub fn print(objects: &[Value]) -> String {
+    let options = serde_saphyr::ser_options! {
+        prefer_block_scalars: true,
+        compact_list_indent: true,
+        min_fold_chars: usize::MAX,
+    };
+    serde_saphyr::to_string_multiple_with_options(objects, options).expect("JSON is YAML")
 }
 
 /// The limits are far above any manifest that an API server would take (it stops at 3 MiB), and

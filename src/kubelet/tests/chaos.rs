@@ -3,7 +3,9 @@
 //! The things that never happen are asserted by the stage as it takes the writes: a second write
 //! in flight, a Pod that comes back from its end, a delete before the end.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
+
+use serde_json::json;
 
 use super::stage::Stage;
 use crate::kubelet::{KubeletOptions, format_go_duration, rng::Rng};
@@ -34,9 +36,39 @@ fn options(rng: &mut Rng, seed: u64) -> KubeletOptions {
         stop_delay: some_time(),
         fail_rate: 0.4,
         seed,
+        stages: random_stages(rng),
         restart_backoff: Duration::from_millis(300),
         ..KubeletOptions::with_nodes(2)
     }
+}
+
+/// A few stages of everything that one can ask for; none for every other seed.
+fn random_stages(rng: &mut Rng) -> Arc<[crate::kubelet::Stage]> {
+    let causes = [
+        "NodePressureEviction",
+        "EphemeralStorageLimit",
+        "SchedulerPreemption",
+        "ApiEviction",
+        "NodeLoss",
+    ];
+    let count = (rng.next() % 2) * (rng.next() % 4);
+    let stage = |nth: u64| {
+        let mut time = |most: u64| format!("{}ms", rng.next() % most);
+        let mut spec = json!({
+            "probability": 0.5,
+            "ready": {"delay": time(900)},
+            "end": {"delay": time(2000), "jitter": time(900), "exitCode": nth % 2},
+            "stop": {"delay": time(2000), "exitCode": nth % 3},
+            "pods": {"restarts": "0-2"},
+        });
+        let cause = causes.get(rng.next() as usize % (causes.len() + 3));
+        if let Some(cause) = cause {
+            let delay = format!("{}ms", rng.next() % 2000);
+            spec["disruption"] = json!({"delay": delay, "cause": cause});
+        }
+        super::stages::stage(&format!("s{nth}"), spec)
+    };
+    (0..count).map(stage).collect()
 }
 
 fn random_command(rng: &mut Rng, stage: &Stage, step: u64) -> String {

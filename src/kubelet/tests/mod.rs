@@ -5,5 +5,6 @@
 mod chaos;
 mod life;
 mod stage;
+mod stages;
 mod statuses;
 mod writes;

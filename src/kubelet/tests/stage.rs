@@ -7,7 +7,7 @@
 //!
 //! - `pod NAME key=value ...`: a Pod appears. Keys: `restart`, `node`, `phase`, `restarts`,
 //!   `gate`, `deleting` (the grace period), `deadline`, `index`, `job`, `containers`, `inits`
-//!   (`name!` is a sidecar), or a simulation annotation.
+//!   (`name!` is a sidecar), `label:KEY`, or a simulation annotation.
 //! - `ungate NAME`, `delete NAME GRACE`, `gone NAME`: what happens to it.
 //! - `lose NODE`, `find NODE`: a node is gone, and is there again.
 //! - `refuse NAME COUNT`, `missing NAME`: how its next writes are answered.
@@ -225,7 +225,13 @@ impl Stage {
         match &write.action {
             Action::Bind { .. } => assert!(pod["spec"].get("nodeName").is_none(), "bound twice"),
             Action::Status(_) => assert!(!is_ended(pod), "back from its end"),
-            Action::Delete => assert!(is_ended(pod) && is_deleted(pod), "deleted before its end"),
+            Action::Delete => assert!(
+                is_ended(pod) && (is_deleted(pod) || is_lost(pod)),
+                "deleted before its end"
+            ),
+            Action::Remove | Action::Evict => {
+                assert!(!is_ended(pod) && !is_deleted(pod), "taken away twice");
+            }
         }
     }
 
@@ -250,11 +256,21 @@ impl Stage {
             Action::Bind { node } => self.edit(name, |pod| pod["spec"]["nodeName"] = json!(node)),
             Action::Status(patch) => {
                 let patch: Value = serde_json::from_slice(patch).expect("patches are JSON");
-                self.edit(name, |pod| pod["status"] = patch["status"].clone());
+                // What others say of a Pod leaves the rest of its status as it is.
+                self.edit(name, |pod| {
+                    for (field, value) in patch["status"].as_object().expect("a status") {
+                        pod["status"][field] = value.clone();
+                    }
+                });
                 self.patches.insert(name.to_owned(), patch);
             }
+            Action::Remove | Action::Evict => self.edit(name, |pod| {
+                pod["metadata"]["deletionTimestamp"] = json!("2000-01-01T00:00:00Z");
+                pod["metadata"]["deletionGracePeriodSeconds"] = json!(30);
+            }),
             // A finalizer keeps the Pod: the grace period becomes zero, and that is all.
             Action::Delete => self.edit(name, |pod| {
+                pod["metadata"]["deletionTimestamp"] = json!("2000-01-01T00:00:00Z");
                 pod["metadata"]["deletionGracePeriodSeconds"] = json!(0);
             }),
         }
@@ -282,12 +298,17 @@ fn describe(write: &PodWrite) -> String {
     let patch = match &write.action {
         Action::Bind { node } => return format!("bind {node}"),
         Action::Delete => return "delete".to_owned(),
+        Action::Remove => return "remove".to_owned(),
+        Action::Evict => return "evict".to_owned(),
         Action::Status(patch) => patch,
     };
     let patch: Value = serde_json::from_slice(patch).expect("patches are JSON");
     assert_eq!(patch["metadata"]["uid"], uid_of(&write.name));
     let status = &patch["status"];
-    let mut text = status["phase"].as_str().expect("a phase").to_owned();
+    let mut text = status["phase"].as_str().unwrap_or("marked").to_owned();
+    if let Some(target) = disruption(status) {
+        write!(text, " {target}").expect("texts grow");
+    }
     if let Some(reason) = status["reason"].as_str() {
         write!(text, " {reason}").expect("texts grow");
     }
@@ -335,6 +356,17 @@ fn is_ended(pod: &Value) -> bool {
     pod["status"]["phase"] == "Succeeded" || pod["status"]["phase"] == "Failed"
 }
 
+/// Whether somebody said that the Pod's node is gone.
+fn is_lost(pod: &Value) -> bool {
+    disruption(&pod["status"]) == Some("DeletionByPodGC")
+}
+
+/// The reason of the condition `DisruptionTarget`.
+fn disruption(status: &Value) -> Option<&str> {
+    let mut conditions = status["conditions"].as_array().into_iter().flatten();
+    conditions.find(|c| c["type"] == "DisruptionTarget")?["reason"].as_str()
+}
+
 fn is_deleted(pod: &Value) -> bool {
     pod["metadata"].get("deletionTimestamp").is_some()
 }
@@ -376,6 +408,9 @@ fn pod(name: &str, settings: &[&str]) -> Value {
             }
             "containers" => pod["spec"]["containers"] = containers(&value),
             "inits" => pod["spec"]["initContainers"] = containers(&value),
+            _ if key.starts_with("label:") => {
+                pod["metadata"]["labels"][&key[6..]] = json!(value);
+            }
             _ => pod["metadata"]["annotations"][format!("sim.lakh.dev/{key}")] = json!(value),
         }
     }

@@ -1,0 +1,25 @@
+//! Stage files as objects for kwok.
+//!
+//! Responsible for: printing them. Must not: know what is in them (`lakh::kubelet::stages`).
+
+use std::path::PathBuf;
+
+use lakh::{
+    kubelet::stages::kwok_stages,
+    manifest::{ManifestError, load_stages, print},
+};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Stage files, in order.
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Seed of the stages' chances, as for hollow nodes.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+/// The objects as YAML.
+pub(crate) fn render(args: &Args) -> Result<String, ManifestError> {
+    Ok(print(&kwok_stages(&load_stages(&args.files)?, args.seed)))
+}

@@ -1,0 +1,90 @@
+//! What a stage has in store for the try that runs.
+//!
+//! Responsible for: the stage's waits as moments, drawn when the try begins. Must not: let them
+//! happen; that is the work of `life`. Pods without a stage have no plan.
+
+use std::time::Duration;
+
+use super::stages::{By, Chance, Disruption, ExitReason, Stage};
+use crate::model::Time;
+
+/// See the module's text.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Plan {
+    /// When the containers are ready, if they are not from the start.
+    pub(super) ready_at: Option<Time>,
+    /// Whether they still wait for that.
+    pub(super) unready: bool,
+    /// What will happen to the Pod, and when.
+    pub(super) disruption: Option<(Time, Disruption)>,
+    /// What others are doing to the Pod.
+    pub(super) removal: Option<Removal>,
+    /// How long the containers take to stop, and what they exit with.
+    pub(super) stop: Option<(Duration, Option<u8>)>,
+    /// Why a container ends that does not end well.
+    pub(super) reason: Option<ExitReason>,
+}
+
+/// The Pod is being taken away by somebody else than its kubelet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Removal {
+    pub(super) cause: Disruption,
+    pub(super) since: Time,
+    step: Step,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Mark,
+    Delete,
+    Done,
+}
+
+impl Plan {
+    /// The plan of a try that begins at this time.
+    pub(super) fn of(stage: &Stage, chance: Chance<'_>, at: Time) -> Self {
+        let disruption = stage.disruption.map(|(wait, cause)| {
+            let delay = stage.wait(wait, "disruption", chance);
+            (at + delay, cause)
+        });
+        Self {
+            unready: stage.ready.is_some(),
+            ready_at: stage
+                .ready
+                .map(|wait| at + stage.wait(wait, "ready", chance)),
+            disruption,
+            removal: None,
+            stop: stage
+                .stop
+                .map(|stop| (stage.wait(stop.after, "stop", chance), stop.exit_code)),
+            reason: stage.end.reason,
+        }
+    }
+}
+
+impl Removal {
+    /// Begins at this time.
+    pub(super) fn new(cause: Disruption, since: Time) -> Self {
+        let step = match cause.by() {
+            By::Deletion | By::Kubelet => Step::Mark,
+            By::EvictionApi | By::PodGc => Step::Delete,
+        };
+        Self { cause, since, step }
+    }
+
+    pub(super) fn wants_mark(self) -> bool {
+        self.step == Step::Mark
+    }
+
+    pub(super) fn is_done(self) -> bool {
+        self.step == Step::Done
+    }
+
+    /// The next step has been made.
+    pub(super) fn advance(&mut self) {
+        self.step = match self.step {
+            Step::Mark => Step::Delete,
+            Step::Delete | Step::Done => Step::Done,
+        };
+    }
+}

@@ -1,0 +1,49 @@
+//! Lists of numbers and ranges such as `0-3,7`.
+//!
+//! Responsible for: reading them and looking into them. Must not: know what is numbered.
+
+use std::{fmt, ops::RangeInclusive};
+
+/// Numbers, as somebody listed them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Ranges(Box<[RangeInclusive<u32>]>);
+
+impl Ranges {
+    /// Reads `0-3,7`; blanks around numbers are fine, ranges that run backwards are not.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        text.split(',')
+            .map(parse_range)
+            .collect::<Option<_>>()
+            .map(Self)
+    }
+
+    pub(super) fn contains(&self, number: u32) -> bool {
+        self.0.iter().any(|range| range.contains(&number))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &RangeInclusive<u32>> {
+        self.0.iter()
+    }
+}
+
+impl fmt::Display for Ranges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (nth, range) in self.0.iter().enumerate() {
+            let comma = if nth == 0 { "" } else { "," };
+            match (range.start(), range.end()) {
+                (first, last) if first == last => write!(f, "{comma}{first}")?,
+                (first, last) => write!(f, "{comma}{first}-{last}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn parse_range(text: &str) -> Option<RangeInclusive<u32>> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let range = first.trim().parse().ok()?..=last.trim().parse().ok()?;
+    (!range.is_empty()).then_some(range)
+}
+
+/// What a list of ranges has to look like.
+pub(super) const RANGES_FORM: &str = "must be a list of indexes and ranges such as 0-3,7";

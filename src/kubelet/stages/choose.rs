@@ -1,0 +1,134 @@
+//! Which stage a Pod lives by, and how long it waits in it.
+//!
+//! Responsible for: matching, and draws that follow from the seed, the stage and the Pod alone, so
+//! that a Pod's life does not depend on who else is there. Must not: keep anything between calls.
+
+use std::fmt::{self, Write as _};
+
+use super::{Operator, Requirement, Stage, Wait, Which};
+use crate::kubelet::decode::PodLabels;
+
+/// Draws are numbers below this: a prime, so small that squares are exact in a float. kwok computes
+/// the same draws in jq.
+pub(super) const DRAWS: u64 = 67_108_859;
+/// Added between the rounds that spread a draw.
+pub(super) const ROUNDS: [u64; 3] = [12_345, 54_321, 31_415];
+/// By what the number of a text grows with each character.
+pub(super) const BASE: u64 = 257;
+
+/// What a Pod's chances are drawn from.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kubelet) struct Chance<'a> {
+    pub(in crate::kubelet) seed: u64,
+    pub(in crate::kubelet) uid: &'a str,
+    pub(in crate::kubelet) restarts: u32,
+}
+
+/// What of a Pod decides which stages can mean it, for as long as it lives.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kubelet) struct PodFacts<'a> {
+    pub(in crate::kubelet) namespace: &'a str,
+    pub(in crate::kubelet) labels: &'a PodLabels<'a>,
+    pub(in crate::kubelet) index: Option<u32>,
+}
+
+/// The places of the stages that mean a Pod, in order.
+pub(in crate::kubelet) fn candidates(stages: &[Stage], pod: PodFacts<'_>) -> Box<[u16]> {
+    let stages = stages.iter().zip(0..);
+    stages
+        .filter(|(stage, _)| stage.pods.means(pod))
+        .map(|(_, place)| place)
+        .collect()
+}
+
+impl Which {
+    fn means(&self, pod: PodFacts<'_>) -> bool {
+        self.namespace
+            .as_deref()
+            .is_none_or(|namespace| namespace == pod.namespace)
+            && self
+                .labels
+                .iter()
+                .all(|(key, value)| pod.labels.get(key) == Some(value.as_str()))
+            && self
+                .requirements
+                .iter()
+                .all(|requirement| requirement.holds(pod.labels))
+            && self
+                .indexes
+                .as_ref()
+                .is_none_or(|ranges| pod.index.is_some_and(|index| ranges.contains(index)))
+    }
+}
+
+impl Requirement {
+    fn holds(&self, labels: &PodLabels<'_>) -> bool {
+        let value = labels.get(&self.key);
+        let is_listed = || value.is_some_and(|value| self.values.iter().any(|v| v == value));
+        match self.operator {
+            Operator::In => is_listed(),
+            Operator::NotIn => !is_listed(),
+            Operator::Exists => value.is_some(),
+            Operator::DoesNotExist => value.is_none(),
+        }
+    }
+}
+
+impl Stage {
+    /// Whether a Pod that is meant lives by this stage now.
+    pub(in crate::kubelet) fn picks(&self, chance: Chance<'_>) -> bool {
+        let is_time = self
+            .pods
+            .restarts
+            .as_ref()
+            .is_none_or(|ranges| ranges.contains(chance.restarts));
+        is_time && chance.draw(&self.name, "picked") < self.share()
+    }
+
+    /// The draws that pick a Pod are those below this.
+    pub(super) fn share(&self) -> u64 {
+        (self.probability * DRAWS as f64).round() as u64
+    }
+
+    /// How long a Pod of this stage waits for what comes after it.
+    pub(in crate::kubelet) fn wait(
+        &self,
+        wait: Wait,
+        what: &str,
+        chance: Chance<'_>,
+    ) -> std::time::Duration {
+        if wait.jitter.is_zero() {
+            return wait.delay;
+        }
+        let share = chance.draw(&self.name, what) as f64 / DRAWS as f64;
+        wait.delay + wait.jitter.mul_f64(share)
+    }
+}
+
+impl Chance<'_> {
+    /// A number below [`DRAWS`], for one question about the Pod.
+    pub(super) fn draw(&self, stage: &str, what: &str) -> u64 {
+        let Self {
+            seed,
+            uid,
+            restarts,
+        } = self;
+        let mut number = Number(0);
+        write!(number, "{seed}/{stage}/{what}/{uid}/{restarts}").expect("a number takes any text");
+        ROUNDS
+            .iter()
+            .fold(number.0, |x, add| (x * x % DRAWS * x + add) % DRAWS)
+    }
+}
+
+/// A text as a number, without the text.
+struct Number(u64);
+
+impl fmt::Write for Number {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for letter in text.chars() {
+            self.0 = (self.0 * BASE + u64::from(u32::from(letter)) + 1) % DRAWS;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,351 @@
+//! The same lives for kwok: stages as its `Stage` objects, for a cluster with a real API server.
+//!
+//! Responsible for: which objects there are, and which Pods each is for. Must not: write statuses;
+//! `templates` has those.
+//!
+//! At every moment of a Pod's life exactly one of the objects means it, so that there is nothing to
+//! weigh. Which stage of the file a Pod lives by is computed in jq by the draws of `choose`: the same
+//! Pod lives the same life on either. Only jitter is drawn by kwok.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{
+    By, Operator, Stage, Wait,
+    choose::{BASE, DRAWS, ROUNDS},
+    templates as t,
+};
+use crate::kubelet::{DURATION, ranges::Ranges};
+
+/// The objects that play these stages, and the lives of nodes and of Pods that no stage means: kwok
+/// has none of its own beside these.
+pub fn kwok_stages(stages: &[Stage], seed: u64) -> Vec<Value> {
+    let life = life_of(stages, seed);
+    let all = Renderer { life: &life };
+    let mut objects = vec![node_ready()];
+    objects.extend(all.unstaged());
+    for stage in stages {
+        objects.extend(all.staged(stage));
+    }
+    let obeys_as_usual = stages.iter().filter(|stage| stage.stop.is_none());
+    let names: Vec<&str> = obeys_as_usual.map(Stage::name).chain([NONE]).collect();
+    objects.extend([
+        all.restarted(),
+        all.stopped("lakh-pod-stopped", &names, Wait::default(), SIGTERM),
+        all.gone(),
+    ]);
+    objects
+}
+
+struct Renderer<'a> {
+    /// The jq expression that names the stage that a Pod lives by.
+    life: &'a str,
+}
+
+impl Renderer<'_> {
+    fn unstaged(&self) -> Vec<Value> {
+        let mut running = self.running("lakh-pod-running", NONE);
+        running.delay(Wait::default());
+        let mut ended = self.at_work("lakh-pod-ended", NONE);
+        // Pods of others than Jobs run for ever.
+        ended.expect(".metadata.ownerReferences[]?.kind", "In", &["Job"]);
+        ended.delay_of_annotation();
+        vec![
+            running.next(&t::running(true)),
+            ended.next(&t::ended(0, "Completed")),
+        ]
+    }
+
+    fn staged(&self, stage: &Stage) -> Vec<Value> {
+        let name = &stage.name;
+        let object = |what: &str| format!("lakh-pod-{what}-{name}");
+        let mut objects = Vec::new();
+
+        let mut running = self.running(&object("running"), name);
+        running.delay(stage.start.unwrap_or_default());
+        let ready = stage.ready.filter(|ready| ready.delay < stage.lasts());
+        objects.push(running.next(&t::running(ready.is_none())));
+        if let Some(wait) = ready {
+            let mut readied = self.at_work(&object("ready"), name);
+            readied.expect(READY, "NotIn", &["True"]);
+            readied.delay(wait);
+            objects.push(readied.next(&t::ready()));
+        }
+
+        let ended = match stage.disruption {
+            Some((wait, _)) if wait.delay <= stage.lasts() => self.disrupted(stage, ready),
+            Some(_) | None => {
+                let mut ended = self.at_work(&object("ended"), name);
+                match stage.end.after {
+                    Some(wait) => ended.delay(less(wait, ready)),
+                    None => ended.delay_of_annotation(),
+                }
+                if ready.is_some() {
+                    ended.expect(READY, "In", &["True"]);
+                }
+                let code = stage.end.exit_code.unwrap_or(0);
+                let reason = stage.end.reason.map_or("Error", super::ExitReason::text);
+                ended.next(&t::ended(
+                    code,
+                    if code == 0 { "Completed" } else { reason },
+                ))
+            }
+        };
+        objects.push(ended);
+        if let Some(stop) = stage.stop {
+            let code = stop.exit_code.unwrap_or(SIGTERM);
+            objects.push(self.stopped(&object("stopped"), &[name], stop.after, code));
+        }
+        objects
+    }
+
+    fn disrupted(&self, stage: &Stage, ready: Option<Wait>) -> Value {
+        let (wait, cause) = stage
+            .disruption
+            .unwrap_or_else(|| unreachable!("asked before"));
+        let mut disrupted =
+            self.at_work(&format!("lakh-pod-disrupted-{}", stage.name), &stage.name);
+        disrupted.delay(less(wait, ready));
+        if ready.is_some() {
+            disrupted.expect(READY, "In", &["True"]);
+        }
+        let mut object = disrupted.next(&t::disrupted(cause));
+        if cause.by() != By::Kubelet {
+            object["spec"]["next"]["delete"] = true.into();
+        }
+        object
+    }
+
+    /// After the back-off that the kubelet has.
+    fn restarted(&self) -> Value {
+        let mut restarted = Object::new("lakh-pod-restarted");
+        restarted.expect(DELETED, "DoesNotExist", &[]);
+        restarted.expect(".status.phase", "In", &["Running"]);
+        restarted.expect(WAITING, "In", &["CrashLoopBackOff"]);
+        let back_off = format!(
+            "{RESTARTS} | if . == 0 then \"0s\" elif . > 5 then \"300s\" \
+             else ([range(1; .)] | reduce .[] as $n (10; . * 2) | \"\\(.)s\") end"
+        );
+        restarted.spec["delay"] =
+            json!({"durationMilliseconds": 0, "durationFrom": {"expressionFrom": back_off}});
+        restarted.next(&t::restarted())
+    }
+
+    /// A Pod that is deleted comes to its end first.
+    fn stopped(&self, name: &str, lives: &[&str], after: Wait, code: u8) -> Value {
+        let mut stopped = Object::new(name);
+        stopped.expect(DELETED, "Exists", &[]);
+        stopped.expect(".status.phase", "In", &["Pending", "Running"]);
+        stopped.expect(self.life, "In", lives);
+        stopped.delay(after);
+        stopped.next(&t::stopped(code))
+    }
+
+    /// A Pod at its end is deleted for good, once; finalizers are for others to take off.
+    fn gone(&self) -> Value {
+        let mut gone = Object::new("lakh-pod-gone");
+        gone.expect(DELETED, "Exists", &[]);
+        gone.expect(".status.phase", "In", &["Succeeded", "Failed"]);
+        let has_time = ".metadata.deletionGracePeriodSeconds | select(. > 0)";
+        gone.expect(has_time, "Exists", &[]);
+        gone.spec["next"] = json!({"delete": true});
+        gone.into_value()
+    }
+
+    /// For a Pod that has a node and nothing else yet.
+    fn running(&self, name: &str, life: &str) -> Object {
+        let mut object = Object::new(name);
+        object.expect(DELETED, "DoesNotExist", &[]);
+        object.expect(".status.phase", "In", &["Pending"]);
+        object.expect(self.life, "In", &[life]);
+        object
+    }
+
+    /// For a Pod whose containers run.
+    fn at_work(&self, name: &str, life: &str) -> Object {
+        let mut object = Object::new(name);
+        object.expect(DELETED, "DoesNotExist", &[]);
+        object.expect(".status.phase", "In", &["Running"]);
+        object.expect(WAITING, "DoesNotExist", &[]);
+        object.expect(self.life, "In", &[life]);
+        object
+    }
+}
+
+impl Stage {
+    /// How long its Pods run, as far as it says so.
+    fn lasts(&self) -> Duration {
+        self.end.after.map_or(Duration::MAX, |wait| wait.delay)
+    }
+}
+
+/// What is left of a wait that began before the Pod was ready.
+fn less(wait: Wait, ready: Option<Wait>) -> Wait {
+    let passed = ready.map_or(Duration::ZERO, |ready| ready.delay);
+    Wait {
+        delay: wait.delay.saturating_sub(passed),
+        ..wait
+    }
+}
+
+/// Nothing is scheduled to a node that is not ready.
+fn node_ready() -> Value {
+    let mut ready = Object::new("lakh-node-ready");
+    ready.expect(READY, "NotIn", &["True"]);
+    let mut object = ready.next(t::NODE_READY);
+    object["spec"]["resourceRef"]["kind"] = "Node".into();
+    object
+}
+
+/// One object while it is put together.
+struct Object {
+    name: String,
+    expectations: Vec<Value>,
+    spec: Value,
+}
+
+impl Object {
+    fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            expectations: Vec::new(),
+            spec: json!({}),
+        }
+    }
+
+    fn expect(&mut self, key: &str, operator: &str, values: &[&str]) {
+        let mut expectation = json!({"key": key, "operator": operator});
+        if !values.is_empty() {
+            expectation["values"] = values.into();
+        }
+        self.expectations.push(expectation);
+    }
+
+    /// kwok's jitter is where the delay may end, not what is added to it.
+    fn delay(&mut self, wait: Wait) {
+        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let mut delay = json!({"durationMilliseconds": millis(wait.delay)});
+        if !wait.jitter.is_zero() {
+            delay["jitterDurationMilliseconds"] = millis(wait.delay + wait.jitter).into();
+        }
+        self.spec["delay"] = delay;
+    }
+
+    fn delay_of_annotation(&mut self) {
+        let expression = format!(".metadata.annotations[\"{DURATION}\"]");
+        self.spec["delay"] = json!({
+            "durationMilliseconds": 0,
+            "durationFrom": {"expressionFrom": expression},
+        });
+    }
+
+    fn next(mut self, template: &str) -> Value {
+        self.spec["next"] = json!({"statusTemplate": template});
+        self.into_value()
+    }
+
+    fn into_value(self) -> Value {
+        let mut spec = self.spec;
+        spec["resourceRef"] = json!({"apiGroup": "v1", "kind": "Pod"});
+        spec["selector"] = json!({"matchExpressions": self.expectations});
+        json!({
+            "apiVersion": "kwok.x-k8s.io/v1alpha1",
+            "kind": "Stage",
+            "metadata": {"name": self.name},
+            "spec": spec,
+        })
+    }
+}
+
+/// A jq expression that gives the name of the first stage that means and picks a Pod.
+fn life_of(stages: &[Stage], seed: u64) -> String {
+    let mut text = String::new();
+    if stages.iter().any(|stage| stage.probability < 1.0) {
+        let rounds = ROUNDS.map(|add| format!(" | (. * . % {DRAWS} * . + {add}) % {DRAWS}"));
+        text = format!(
+            "def draw($of): ($of + .metadata.uid + \"/\" + ({RESTARTS} | tostring)) | explode \
+             | reduce .[] as $c (0; (. * {BASE} + $c + 1) % {DRAWS}){}; ",
+            rounds.concat()
+        );
+    }
+    for (nth, stage) in stages.iter().enumerate() {
+        let keyword = if nth == 0 { "if" } else { "elif" };
+        let condition = condition(stage, seed);
+        text.push_str(&format!(
+            "{keyword} {condition} then {} ",
+            quoted(&stage.name)
+        ));
+    }
+    match stages.is_empty() {
+        true => text + &quoted(NONE),
+        false => text + &format!("else {} end", quoted(NONE)),
+    }
+}
+
+fn condition(stage: &Stage, seed: u64) -> String {
+    let pods = &stage.pods;
+    let mut all = Vec::new();
+    if let Some(namespace) = &pods.namespace {
+        all.push(format!(".metadata.namespace == {}", quoted(namespace)));
+    }
+    let label = |key: &str| format!(".metadata.labels[{}]", quoted(key));
+    for (key, value) in &pods.labels {
+        all.push(format!("{} == {}", label(key), quoted(value)));
+    }
+    for requirement in &pods.requirements {
+        let label = label(&requirement.key);
+        let values = requirement.values.iter();
+        let same: Vec<String> = values
+            .map(|value| format!(". == {}", quoted(value)))
+            .collect();
+        let is_listed = format!("({label} | {})", same.join(" or "));
+        all.push(match requirement.operator {
+            Operator::In => is_listed,
+            Operator::NotIn => format!("({is_listed} | not)"),
+            Operator::Exists => format!("{label} != null"),
+            Operator::DoesNotExist => format!("{label} == null"),
+        });
+    }
+    if let Some(indexes) = &pods.indexes {
+        all.push(within(INDEX, indexes));
+    }
+    if let Some(restarts) = &pods.restarts {
+        all.push(within(RESTARTS, restarts));
+    }
+    if stage.probability < 1.0 {
+        let of = quoted(&format!("{seed}/{}/picked/", stage.name));
+        all.push(format!("draw({of}) < {}", stage.share()));
+    }
+    match all.is_empty() {
+        true => "true".to_owned(),
+        false => all.join(" and "),
+    }
+}
+
+fn within(number: &str, ranges: &Ranges) -> String {
+    let ranges = ranges
+        .iter()
+        .map(|range| match (range.start(), range.end()) {
+            (first, last) if first == last => format!(". == {first}"),
+            (first, last) => format!("(. >= {first} and . <= {last})"),
+        });
+    let ranges: Vec<String> = ranges.collect();
+    format!("({number} | {})", ranges.join(" or "))
+}
+
+/// A text of jq: JSON's escapes are among its own.
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+/// The life of a Pod that no stage means; not a name that a stage may have.
+const NONE: &str = "-";
+const SIGTERM: u8 = 143;
+const DELETED: &str = ".metadata.deletionTimestamp";
+const READY: &str = ".status.conditions[]? | select(.type == \"Ready\") | .status";
+const WAITING: &str = ".status.containerStatuses[]?.state.waiting.reason";
+const RESTARTS: &str = "([.status.containerStatuses[]?.restartCount] | max // 0)";
+const INDEX: &str = "(.metadata.annotations[\"batch.kubernetes.io/job-completion-index\"] \
+                     // .metadata.labels[\"batch.kubernetes.io/job-completion-index\"] \
+                     // \"-1\" | tonumber)";
