@@ -23,8 +23,13 @@ mod write;
 use std::{error::Error, process::ExitCode};
 
 use clap::{Parser, Subcommand};
+use mimalloc::MiMalloc;
 
 use scenario::Scenario;
+
+/// The same as lakh's own, since the embedded cluster is in this process.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Load scenarios and their reports for lakh and other Job controllers, and hollow nodes for any
 /// cluster.
