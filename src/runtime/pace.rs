@@ -6,6 +6,10 @@
 //! few times as long: enough that the server never waits for us. How much of that is waiting tells,
 //! too, how long we may rest between answers.
 //!
+//! Answers may take long for reasons that fewer writes do not help against: a machine that has no time
+//! for us, or a server busy with others. If far fewer writes are answered no sooner, none of them waited
+//! for another, and that is what quiet is from then on.
+//!
 //! Must not: heed refusals; that is the window's work.
 
 use std::time::{Duration, Instant};
@@ -26,6 +30,12 @@ const ENOUGH: u32 = 8;
 /// costs a few hundredths of the time at most.
 const ANEW: Duration = Duration::from_secs(10);
 const ANEW_QUIETS: u32 = 100;
+
+/// Writes are far fewer than before when they are at most this part of them.
+const FAR_FEWER: f64 = 0.75;
+
+/// Answers come no sooner when they take at least this part of the time.
+const NO_SOONER: f64 = 0.9;
 
 /// We may rest for one part in so many of the time that an answer waits in line.
 const RESTS: u32 = 4;
@@ -66,6 +76,16 @@ pub(super) struct Pace {
     sample: Sample,
     /// How long an answer waited in line, on average, in the last sample.
     waited: Duration,
+    /// The last sample with more writes under way than now.
+    before: Option<Before>,
+}
+
+/// What a sample with more writes under way has shown.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    size: f64,
+    /// How many times as long as a quiet answer one took.
+    stretch: f64,
 }
 
 /// Which sample a write belongs to: what was sent before a change tells nothing of what it brought.
@@ -94,13 +114,15 @@ impl Pace {
     pub(super) fn new(max: usize, now: Instant) -> Self {
         Self {
             max,
-            size: FEW.min(max),
+            // Most servers have room for all: it takes less time to find out that one has not.
+            size: max,
             quiet: [None; 3],
             looks: true,
             looked_at: now,
             generation: Generation(0),
             sample: Sample::default(),
             waited: Duration::ZERO,
+            before: None,
         }
     }
 
@@ -164,6 +186,7 @@ impl Pace {
         }
         self.looks = false;
         self.looked_at = now;
+        self.before = None;
         self.start_sample();
     }
 
@@ -181,18 +204,43 @@ impl Pace {
         if answers == 0 {
             return false;
         }
+        let mut stretch = took / quiet;
+        if self.fewer_did_not_help(stretch) {
+            for quiet in self.quiet.iter_mut().flatten() {
+                *quiet = quiet.mul_f64(stretch);
+            }
+            quiet = took;
+            stretch = 1.0;
+        }
         let waited = (took - quiet).max(0.0) / f64::from(answers);
         self.waited = Duration::from_secs_f64(waited);
-        let factor = (STRETCH * quiet / took.max(f64::MIN_POSITIVE)).clamp(0.5, 2.0);
+        let factor = (STRETCH / stretch).clamp(0.5, 2.0);
         #[expect(
-            clippy::cast_precision_loss,
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "at most twice the most writes that may be under way"
         )]
-        let size = (self.size as f64 * factor).round() as usize;
+        let size = (self.now_under_way() * factor).round() as usize;
         self.size = size.max(FEW).min(self.max);
         true
+    }
+
+    /// Whether far fewer writes than before were answered no sooner. `stretch` is how many times as
+    /// long as a quiet answer one took in the sample that has just ended.
+    fn fewer_did_not_help(&mut self, stretch: f64) -> bool {
+        let size = self.now_under_way();
+        let now = Before { size, stretch };
+        let before = *self.before.get_or_insert(now);
+        if size > before.size * FAR_FEWER && size < before.size {
+            return false;
+        }
+        self.before = Some(now);
+        size < before.size && stretch > 1.0 && stretch >= before.stretch * NO_SOONER
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "far less than 2^52")]
+    fn now_under_way(&self) -> f64 {
+        self.size as f64
     }
 
     fn look_period(&self) -> Duration {
@@ -264,7 +312,7 @@ mod tests {
             (|_| ms(200), 0.90),
         ] {
             let mut pace = Pace::new(64, start);
-            let (answered, size) = run(&mut pace, &mut Server::new(1000, takes), start, 60);
+            let (answered, size) = run(&mut pace, &mut Server::new(64, takes), start, 60);
             assert_eq!((size, pace.rest()), (64, Duration::ZERO));
             let most = 64.0 * 60.0 / takes(Verb::Patch).as_secs_f64();
             assert!(f64::from(answered) > least * most, "{answered} of {most}");
@@ -289,7 +337,7 @@ mod tests {
             Verb::Create => ms(80),
             Verb::Patch | Verb::Delete => ms(10),
         };
-        let (_, size) = run(&mut pace, &mut Server::new(1000, takes), start, 30);
+        let (_, size) = run(&mut pace, &mut Server::new(64, takes), start, 30);
         assert_eq!(size, 64);
     }
 
@@ -297,14 +345,26 @@ mod tests {
     fn it_shrinks_when_answers_take_longer_and_grows_when_they_do_not() {
         let start = instant();
         let mut pace = Pace::new(64, start);
-        run(&mut pace, &mut Server::new(1000, |_| ms(20)), start, 9);
+        run(&mut pace, &mut Server::new(64, |_| ms(20)), start, 9);
         assert_eq!(pace.size, 64);
         let later = start + Duration::from_secs(9);
         let (_, size) = run(&mut pace, &mut Server::new(2, |_| ms(20)), later, 9);
         assert!((14..=18).contains(&size), "{size}");
         let last = later + Duration::from_secs(9);
-        let (_, size) = run(&mut pace, &mut Server::new(1000, |_| ms(20)), last, 9);
+        let (_, size) = run(&mut pace, &mut Server::new(64, |_| ms(20)), last, 9);
         assert_eq!(size, 64);
+    }
+
+    #[test]
+    fn what_fewer_writes_do_not_help_against_makes_them_no_fewer() {
+        let start = instant();
+        let mut pace = Pace::new(64, start);
+        run(&mut pace, &mut Server::new(64, |_| ms(5)), start, 3);
+        let later = start + Duration::from_secs(3);
+        let (answered, size) = run(&mut pace, &mut Server::new(64, |_| ms(70)), later, 6);
+        assert_eq!((size, pace.rest()), (64, Duration::ZERO));
+        let most = 64.0 * 6.0 / 0.070;
+        assert!(f64::from(answered) > 0.85 * most, "{answered} of {most}");
     }
 
     #[test]

@@ -1,0 +1,249 @@
+//! How fast and how large the embedded API server is, over loopback, client included: 100,000 Pods
+//! created, listed, finished and freed of their finalizers by a client with 64 requests under way,
+//! beside one watcher.
+//!
+//! It reports; nothing is asserted but that every answer is a good one.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a measurement that cannot go on has failed"
+)]
+#![allow(clippy::print_stdout, reason = "a benchmark's result")]
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Instant,
+};
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper_util::rt::TokioIo;
+use lakh::{
+    apiserver::Kind,
+    serve::{self, ServeOptions, SharedApi},
+};
+use mimalloc::MiMalloc;
+use serde_json::json;
+use tokio::{net::TcpStream, runtime::Runtime};
+
+/// That of the binaries.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
+const PODS: usize = 100_000;
+const UNDER_WAY: usize = 64;
+const PATH: &str = "/api/v1/namespaces/default/pods";
+
+type Sender = hyper::client::conn::http1::SendRequest<Full<Bytes>>;
+
+/// What the server is asked for about one Pod.
+struct Call {
+    method: &'static str,
+    path: String,
+    media: &'static str,
+    body: String,
+}
+
+async fn connect(address: &str) -> Sender {
+    let stream = TcpStream::connect(address).await.unwrap();
+    stream.set_nodelay(true).unwrap();
+    let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream));
+    let (sender, connection) = handshake.await.unwrap();
+    tokio::spawn(connection);
+    sender
+}
+
+async fn send(sender: &mut Sender, call: Call) -> Incoming {
+    let request = http::Request::builder()
+        .method(call.method)
+        .uri(&call.path)
+        .header("host", "localhost")
+        .header("content-type", call.media)
+        .body(Full::new(Bytes::from(call.body)));
+    let response = sender.send_request(request.unwrap()).await.unwrap();
+    let status = response.status();
+    assert!(status.is_success(), "{}: {status}", call.path);
+    response.into_body()
+}
+
+async fn get(sender: &mut Sender, path: &str) -> Bytes {
+    let call = Call {
+        method: "GET",
+        path: path.to_owned(),
+        media: "",
+        body: String::new(),
+    };
+    let body = send(sender, call).await;
+    body.collect().await.unwrap().to_bytes()
+}
+
+/// Reads a watch of all Pods and counts its events, for ever.
+async fn watch(address: String, events: Arc<AtomicUsize>) {
+    let mut sender = connect(&address).await;
+    let call = Call {
+        method: "GET",
+        path: "/api/v1/pods?watch=1&resourceVersion=1".to_owned(),
+        media: "",
+        body: String::new(),
+    };
+    let mut body = send(&mut sender, call).await;
+    while let Some(frame) = body.frame().await {
+        let bytes = frame.unwrap().into_data().unwrap();
+        let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
+        events.fetch_add(lines, Ordering::Relaxed);
+    }
+}
+
+/// Sends one call per Pod over all connections, waits until the watcher has seen what came of them,
+/// and says how fast that was.
+async fn measure(
+    what: &str,
+    address: &str,
+    events: &AtomicUsize,
+    call: impl Fn(usize) -> Call + Send + Sync + 'static,
+) {
+    let expected = events.load(Ordering::Relaxed) + PODS;
+    let next = Arc::new(AtomicUsize::new(0));
+    let call = Arc::new(call);
+    let start = Instant::now();
+    let mut tasks = Vec::new();
+    for _ in 0..UNDER_WAY {
+        let mut sender = connect(address).await;
+        let (next, call) = (Arc::clone(&next), Arc::clone(&call));
+        tasks.push(tokio::spawn(async move {
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= PODS {
+                    return;
+                }
+                let body = send(&mut sender, call(index)).await;
+                body.collect().await.unwrap();
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let answered = start.elapsed();
+    while events.load(Ordering::Relaxed) < expected {
+        tokio::task::yield_now().await;
+    }
+    let behind = start.elapsed() - answered;
+    let rate = PODS as f64 / answered.as_secs_f64();
+    println!("{what}: {rate:.0}/s; the watcher had the last event {behind:.1?} later");
+}
+
+fn create(index: usize) -> Call {
+    let controller = "f6c9a3e1-6f8e-4a58-9d5e-000000000000";
+    let pod = json!({
+        "metadata": {
+            "generateName": format!("demo-{index}-"),
+            "labels": {
+                "batch.kubernetes.io/controller-uid": controller,
+                "batch.kubernetes.io/job-completion-index": index.to_string(),
+                "batch.kubernetes.io/job-name": "demo",
+                "controller-uid": controller,
+                "job-name": "demo",
+            },
+            "annotations": {"batch.kubernetes.io/job-completion-index": index.to_string()},
+            "finalizers": ["batch.kubernetes.io/job-tracking"],
+        },
+        "spec": {
+            "restartPolicy": "Never",
+            "hostname": format!("demo-{index}"),
+            "containers": [{
+                "name": "main", "image": "busybox:1.36", "command": ["sleep", "1"],
+                "env": [{"name": "JOB_COMPLETION_INDEX", "valueFrom": {"fieldRef": {
+                    "fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']",
+                }}}],
+            }],
+        },
+    });
+    Call {
+        method: "POST",
+        path: PATH.to_owned(),
+        media: "application/json",
+        body: pod.to_string(),
+    }
+}
+
+fn finish(name: &str) -> Call {
+    let status = json!({"status": {"phase": "Succeeded", "containerStatuses": [
+        {"name": "main", "image": "busybox:1.36", "imageID": "", "ready": false, "restartCount": 0,
+            "state": {"terminated": {"exitCode": 0}}}]}});
+    Call {
+        method: "PATCH",
+        path: format!("{PATH}/{name}/status"),
+        media: "application/merge-patch+json",
+        body: status.to_string(),
+    }
+}
+
+fn free(name: &str) -> Call {
+    let patch = json!({"metadata": {
+        "$deleteFromPrimitiveList/finalizers": ["batch.kubernetes.io/job-tracking"]}});
+    Call {
+        method: "PATCH",
+        path: format!("{PATH}/{name}"),
+        media: "application/strategic-merge-patch+json",
+        body: patch.to_string(),
+    }
+}
+
+/// What the process holds now, in bytes.
+fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<usize>().ok());
+    kib.unwrap_or_default() * 1024
+}
+
+/// What a Pod takes beyond its JSON: of what the process has grown by since it was empty.
+fn report_memory(when: &str, api: &SharedApi, empty: usize) {
+    let (pods, _) = api.objects(Kind::Pod);
+    let json: usize = pods.iter().map(|pod| pod.bytes().len()).sum();
+    let beyond = resident().saturating_sub(empty + json) / pods.len();
+    let json = json / pods.len();
+    println!("memory, {when}: {beyond} bytes a Pod beyond {json} of JSON");
+}
+
+async fn run() {
+    let server = serve::start(ServeOptions::default()).await.unwrap();
+    let url = server.url();
+    let address = url.trim_start_matches("http://");
+    let empty = resident();
+    let events = Arc::new(AtomicUsize::new(0));
+    let watcher = tokio::spawn(watch(address.to_owned(), Arc::clone(&events)));
+
+    measure("creates", address, &events, create).await;
+    report_memory("Pods created", &server.api(), empty);
+    let mut sender = connect(address).await;
+    for _ in 0..2 {
+        let start = Instant::now();
+        let list = get(&mut sender, PATH).await;
+        let megabytes = list.len() / 1_000_000;
+        println!("list: {megabytes} MB in {:.2?}", start.elapsed());
+    }
+    let (pods, _) = server.api().objects(Kind::Pod);
+    let names: Arc<[String]> = pods.iter().map(|pod| pod.name.to_string()).collect();
+    drop(pods);
+    let running = Arc::clone(&names);
+    let finishes = move |index: usize| finish(&running[index]);
+    measure("status patches", address, &events, finishes).await;
+    let frees = move |index: usize| free(&names[index]);
+    measure("finalizer patches", address, &events, frees).await;
+    report_memory(
+        "Pods finished, with their last events",
+        &server.api(),
+        empty,
+    );
+
+    watcher.abort();
+    server.shutdown().await;
+}
+
+fn main() {
+    Runtime::new().unwrap().block_on(run());
+}
