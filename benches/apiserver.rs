@@ -14,7 +14,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use http_body_util::{BodyExt, Full};
@@ -25,7 +25,7 @@ use lakh::{
     serve::{self, ServeOptions, SharedApi},
 };
 use mimalloc::MiMalloc;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::{net::TcpStream, runtime::Runtime};
 
 /// That of the binaries.
@@ -135,11 +135,27 @@ async fn measure(
     println!("{what}: {rate:.0}/s; the watcher had the last event {behind:.1?} later");
 }
 
-fn create(index: usize) -> Call {
-    let controller = "f6c9a3e1-6f8e-4a58-9d5e-000000000000";
+/// The Job whose Pods they are. Without an owner that is there, they would be collected.
+fn job() -> Call {
+    let container = json!({"name": "main", "image": "busybox:1.36"});
+    let job = json!({
+        "metadata": {"name": "demo"},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}},
+    });
+    Call {
+        method: "POST",
+        path: "/apis/batch/v1/namespaces/default/jobs".to_owned(),
+        media: "application/json",
+        body: job.to_string(),
+    }
+}
+
+fn create(index: usize, controller: &str) -> Call {
     let pod = json!({
         "metadata": {
             "generateName": format!("demo-{index}-"),
+            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "demo",
+                "uid": controller, "controller": true, "blockOwnerDeletion": true}],
             "labels": {
                 "batch.kubernetes.io/controller-uid": controller,
                 "batch.kubernetes.io/job-completion-index": index.to_string(),
@@ -217,9 +233,13 @@ async fn run() {
     let events = Arc::new(AtomicUsize::new(0));
     let watcher = tokio::spawn(watch(address.to_owned(), Arc::clone(&events)));
 
-    measure("creates", address, &events, create).await;
-    report_memory("Pods created", &server.api(), empty);
     let mut sender = connect(address).await;
+    let job = send(&mut sender, job()).await.collect().await.unwrap();
+    let job: Value = serde_json::from_slice(&job.to_bytes()).unwrap();
+    let uid = job["metadata"]["uid"].as_str().unwrap().to_owned();
+    let creates = move |index| create(index, &uid);
+    measure("creates", address, &events, creates).await;
+    report_memory("Pods created", &server.api(), empty);
     for _ in 0..2 {
         let start = Instant::now();
         let list = get(&mut sender, PATH).await;

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use dashmap::{DashMap, Entry};
-use hashbrown::HashSet;
+use hashbrown::{DefaultHashBuilder, HashSet};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
@@ -26,12 +26,15 @@ use super::{
     metrics::Watermark,
 };
 
+/// A map that many tasks use. UIDs come from the server, so nobody can choose them to collide.
+type ByUid<V> = DashMap<Uid, V, DefaultHashBuilder>;
+
 /// See the module's text.
 #[derive(Debug)]
 pub(super) struct Store {
     finalizer: &'static str,
-    cells: DashMap<Uid, Arc<Cell>>,
-    placements: DashMap<Uid, Placement>,
+    cells: ByUid<Arc<Cell>>,
+    placements: ByUid<Placement>,
     scopes: Vec<Scope>,
     seen: Seen,
 }
@@ -113,8 +116,8 @@ impl Store {
         };
         Self {
             finalizer,
-            cells: DashMap::new(),
-            placements: DashMap::new(),
+            cells: ByUid::default(),
+            placements: ByUid::default(),
             scopes,
             seen,
         }

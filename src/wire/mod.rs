@@ -8,6 +8,7 @@ mod delete;
 mod error;
 mod gang;
 mod job;
+mod json;
 mod ownership;
 pub mod paths;
 mod pod;

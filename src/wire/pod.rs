@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, de::IgnoredAny};
 use crate::model::{CompactIndex, PodFlags, PodName, PodPhase, PodRecord, Uid};
 
 use super::{
-    Object,
+    Object, json,
     protobuf::{self as message, Malformed, Value},
     selector::PodLabels,
     timestamp::seconds,
@@ -114,7 +114,7 @@ impl PodDecoder {
     /// Reads a line of a watch that tells of a Pod, in one go. Any other line, and one that is odd,
     /// gives nothing: it is for [`decode_watch_line`](super::decode_watch_line).
     pub fn decode_line<'a>(&self, line: &'a [u8]) -> Option<PodEvent<'a>> {
-        let PodLine { kind, object } = serde_json::from_slice(line).ok()?;
+        let PodLine { kind, object } = json::read(line).ok()?;
         match kind {
             "ADDED" | "MODIFIED" => self.keep(object).map(PodEvent::Applied),
             "DELETED" => self.keep(object).map(PodEvent::Deleted),
@@ -191,7 +191,7 @@ pub fn ack_of_write(body: &[u8]) -> Option<(Uid, u64, bool)> {
     let metadata = if message::is_object(body) {
         ack_in_protobuf(message::object(body).ok()?).ok()?
     } else {
-        serde_json::from_slice::<Ack<'_>>(body).ok()?.metadata
+        json::read::<Ack<'_>>(body).ok()?.metadata
     };
     let uid = Uid::parse(&metadata.uid)?;
     let version = metadata.resource_version.parse().ok()?;

@@ -7,7 +7,7 @@ use serde::{Deserialize, de::Error as _};
 use serde_json::value::RawValue;
 
 use super::{
-    ApiError,
+    ApiError, json,
     protobuf::{self, Fields, Malformed, Value},
 };
 
@@ -86,7 +86,7 @@ pub fn decode_list_page(body: &[u8]) -> Result<ListPage<'_>, OddAnswer> {
     if protobuf::is_object(body) {
         return Ok(list_page(protobuf::object(body)?)?);
     }
-    let JsonPage { metadata, items } = serde_json::from_slice(body)?;
+    let JsonPage { metadata, items } = json::read(body)?;
     let items = items.into_iter();
     Ok(ListPage {
         resource_version: metadata.resource_version,
@@ -146,7 +146,7 @@ struct BookmarkObject {
 
 /// Reads one line of a watch in JSON.
 pub fn decode_watch_line(line: &[u8]) -> Result<WatchEvent<'_>, serde_json::Error> {
-    let line: Line<'_> = serde_json::from_slice(line)?;
+    let line: Line<'_> = json::read(line)?;
     let object = line.object.get();
     Ok(match line.kind {
         "ADDED" | "MODIFIED" => WatchEvent::Applied(Object::Json(object)),
