@@ -254,11 +254,10 @@ async fn run() {
     measure("status patches", address, &events, finishes).await;
     let frees = move |index: usize| free(&names[index]);
     measure("finalizer patches", address, &events, frees).await;
-    report_memory(
-        "Pods finished, with their last events",
-        &server.api(),
-        empty,
-    );
+    report_memory("Pods finished, with the last events", &server.api(), empty);
+    server.api().forget_events();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    report_memory("Pods finished, without events", &server.api(), empty);
 
     watcher.abort();
     server.shutdown().await;
