@@ -13,7 +13,7 @@ use std::{
 
 use lakh::{
     cluster::{self, Client},
-    embedded::{ClusterOptions, EmbeddedCluster},
+    embedded::{ClusterOptions, EmbeddedCluster, Rule},
     wire::{ErrorKind, paths},
 };
 use serde_json::json;
@@ -49,8 +49,12 @@ const DELETIONS: u32 = 30;
 impl Target {
     /// Starts an embedded cluster.
     pub(crate) async fn embedded(call_latency: Duration) -> Result<Self, Box<dyn Error>> {
+        let is_slow = !call_latency.is_zero();
         let options = ClusterOptions {
-            call_latency,
+            faults: is_slow
+                .then(|| Rule::latency(call_latency))
+                .into_iter()
+                .collect(),
             ..ClusterOptions::default()
         };
         let cluster = EmbeddedCluster::start(options).await?;

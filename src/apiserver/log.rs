@@ -105,6 +105,11 @@ impl EventLog {
         )
     }
 
+    /// The newest events, up to so many, newest first.
+    pub(crate) fn newest(&self, count: usize) -> impl Iterator<Item = &Event> {
+        self.events.iter().rev().take(count)
+    }
+
     /// The version up to which events have fallen out.
     pub(crate) const fn dropped_version(&self) -> u64 {
         self.dropped_version

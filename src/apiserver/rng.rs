@@ -25,6 +25,13 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
+    /// True in about `share` of the calls.
+    pub(crate) fn chance(&mut self, share: f64) -> bool {
+        // 53 bits are what a float holds exactly.
+        let unit = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
+        unit < share
+    }
+
     /// A version-4 UUID in its usual text form.
     pub(crate) fn uid(&mut self) -> String {
         const HEX: &[u8; 16] = b"0123456789abcdef";

@@ -102,6 +102,31 @@ impl Store {
             .map(|(_, object)| object)
     }
 
+    /// A kind as it was so many of its changes ago, as far back as events are kept; all other kinds
+    /// are empty, and so are the logs.
+    pub(crate) fn as_of(&self, kind: Kind, changes: u64) -> Self {
+        let mut past = Self::new(0);
+        past.version = self.version;
+        let shelf = &mut past.shelves[kind as usize];
+        shelf.objects = self.shelf(kind).objects.clone();
+        let changes = usize::try_from(changes).unwrap_or(usize::MAX);
+        for event in self.log(kind).newest(changes) {
+            let key = event.object.key();
+            match &event.previous {
+                Some(previous) => shelf.objects.insert(key, Arc::clone(previous)),
+                None => shelf.objects.remove(&key),
+            };
+            past.version = event.object.version - 1;
+        }
+        for object in shelf.objects.values() {
+            *shelf
+                .per_namespace
+                .entry(object.namespace.clone())
+                .or_default() += 1;
+        }
+        past
+    }
+
     /// Stores a new state of an object and logs it.
     pub(crate) fn put(&mut self, kind: Kind, tree: &Tree) -> Arc<Stored> {
         self.version += 1;

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
-use crate::kubelet::parse_go_duration;
+use crate::{embedded::Rule, kubelet::parse_go_duration};
 
 use super::tunables::Tunables;
 
@@ -110,6 +110,13 @@ pub(super) struct LocalArgs {
     /// Seed of all that looks random on the cluster.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
+    /// What goes wrong with calls to the API server, such as refuse=429,verbs=create,probability=0.1
+    /// (docs/faults.md); may be given more than once.
+    #[arg(long = "fault", value_name = "SPEC")]
+    pub(super) faults: Vec<Rule>,
+    /// Seed of the chances of faults.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) fault_seed: u64,
     /// How long the Jobs may take; then the exit code is 1.
     #[arg(long, value_name = "D", value_parser = duration)]
     pub(super) timeout: Option<Duration>,

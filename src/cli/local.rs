@@ -104,6 +104,8 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
             seed: args.seed,
             ..KubeletOptions::with_nodes(args.nodes)
         },
+        faults: args.faults.clone(),
+        fault_seed: args.fault_seed,
         terminated_pod_gc_threshold: args.terminated_pod_gc_threshold,
         state: args.state.clone(),
         ..ClusterOptions::default()

@@ -15,7 +15,6 @@ pub use crate::serve::StateError;
 use std::{
     io,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use tokio::task::JoinHandle;
@@ -26,6 +25,8 @@ use crate::{
     serve::{self, ServeOptions, ServerHandle},
 };
 
+pub use crate::apiserver::faults::{Kind as FaultKind, Rule, RuleError};
+
 /// How the cluster is.
 #[derive(Clone, Debug)]
 pub struct ClusterOptions {
@@ -35,9 +36,10 @@ pub struct ClusterOptions {
     pub seed: u64,
     /// Events kept per kind; a watch that is further behind gets 410. None: the server's default.
     pub log_capacity: Option<usize>,
-    /// How much longer each call over HTTP takes: an imitation of a slow server. The hollow nodes
-    /// do not notice.
-    pub call_latency: Duration,
+    /// What goes wrong with calls over HTTP. The hollow nodes do not notice.
+    pub faults: Vec<Rule>,
+    /// Seed of the chances of faults.
+    pub fault_seed: u64,
     /// How the hollow nodes behave.
     pub kubelet: KubeletOptions,
     /// How many Pods may stay after their end before the collector deletes the oldest; 0 or less: all.
@@ -57,7 +59,8 @@ impl Default for ClusterOptions {
             port: 0,
             seed: 1,
             log_capacity: None,
-            call_latency: Duration::ZERO,
+            faults: Vec::new(),
+            fault_seed: 1,
             kubelet: KubeletOptions::with_nodes(3),
             terminated_pod_gc_threshold: 0,
             clock: Clock::default(),
@@ -79,13 +82,15 @@ impl EmbeddedCluster {
     ///
     /// # Errors
     ///
-    /// If the port cannot be had, or, with a [`StateError`] inside, the state not be loaded.
+    /// If the port cannot be had, a rule for faults makes no sense, or, with a [`StateError`] inside,
+    /// the state cannot be loaded.
     pub async fn start(options: ClusterOptions) -> io::Result<Self> {
         let ClusterOptions {
             port,
             seed,
             log_capacity,
-            call_latency,
+            faults,
+            fault_seed,
             kubelet,
             terminated_pod_gc_threshold,
             clock,
@@ -95,7 +100,8 @@ impl EmbeddedCluster {
             port,
             seed,
             log_capacity,
-            call_latency,
+            faults,
+            fault_seed,
             clock,
             state,
         })

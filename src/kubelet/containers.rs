@@ -6,12 +6,11 @@
 use serde::Serialize;
 
 use super::{
-    duration::format_go_duration,
     life::{Cause, Exit, Life, Pod, Run},
     rng::{hash_text, mix},
     shape::Named,
 };
-use crate::model::Time;
+use crate::model::{Time, format_go_duration};
 
 /// One entry of `status.containerStatuses`.
 #[derive(Serialize)]

@@ -28,7 +28,6 @@ mod attempts;
 mod conditions;
 mod containers;
 mod decode;
-mod duration;
 mod life;
 mod machine;
 mod node;
@@ -48,8 +47,8 @@ mod timers;
 mod world;
 mod write;
 
+pub use crate::model::{format_go_duration, parse_go_duration};
 pub use decode::{DecodeError, PodChange};
-pub use duration::{format_go_duration, parse_go_duration};
 pub use machine::Kubelet;
 pub use node::node_objects;
 pub use options::KubeletOptions;

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use super::{
     decode::Annotations,
-    duration::parse_go_duration,
     ranges::{RANGES_FORM, Ranges},
 };
+use crate::model::parse_go_duration;
 
 /// How long the containers run, as a Go duration.
 pub const DURATION: &str = "sim.lakh.dev/duration";

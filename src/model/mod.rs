@@ -25,7 +25,7 @@ pub use failure::{FailedContainer, FailureCounts, FailureFacts};
 pub use gang::{
     GangFacts, GangObject, NewPodGroup, NewWorkload, PodGroup, PodGroupTemplate, Workload,
 };
-pub use go_duration::{GoDurationError, go_duration_nanos};
+pub use go_duration::{GoDurationError, format_go_duration, go_duration_nanos, parse_go_duration};
 pub use ids::{JobKey, Slot, Uid};
 pub use index_set::IndexSet;
 pub use job::{

@@ -14,10 +14,17 @@ use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
 use hyper::body::Frame;
 use tokio::{sync::watch, time::timeout_at};
 
-use super::shared::{SharedApi, is_stopped, until_stopped};
+use super::{
+    faults,
+    shared::{SharedApi, is_stopped, until_stopped},
+};
 use crate::{
-    apiserver::{Body, ListBody, WatchCursor},
+    apiserver::{
+        Body, ListBody, WatchCursor,
+        faults::{Asked, Course, expired_event},
+    },
     clock::instant,
+    model::Time,
 };
 
 /// Any response body.
@@ -73,6 +80,10 @@ struct Watching {
     api: Arc<SharedApi>,
     cursor: Box<WatchCursor>,
     changes: watch::Receiver<u64>,
+    /// What was asked, for those who want it to go wrong.
+    asked: Option<Asked>,
+    opened: Time,
+    rules: watch::Receiver<()>,
     stopped: watch::Receiver<bool>,
     deadline: Instant,
     next_bookmark: Instant,
@@ -83,6 +94,7 @@ struct Watching {
 pub(super) fn watching(
     api: Arc<SharedApi>,
     cursor: Box<WatchCursor>,
+    asked: Option<Asked>,
     stopped: watch::Receiver<bool>,
 ) -> HttpBody {
     let start = instant();
@@ -91,6 +103,9 @@ pub(super) fn watching(
         deadline: start + cursor.timeout().unwrap_or(DEFAULT_WATCH),
         next_bookmark: start + BOOKMARK_EVERY,
         over: false,
+        asked,
+        opened: api.now(),
+        rules: api.faults().changes(),
         api,
         cursor,
         stopped,
@@ -109,13 +124,25 @@ impl Watching {
             if self.over || self.cursor.ended() || is_stopped(&self.stopped) {
                 return None;
             }
+            let next_fault = match self.course() {
+                Course::On(next) => next,
+                Course::Held(until) => {
+                    self.wait_for_rules(until).await;
+                    continue;
+                }
+                Course::Closed => return None,
+                Course::Expired => {
+                    self.over = true;
+                    return Some(expired_event());
+                }
+            };
             self.changes.mark_unchanged();
             let pulled = self.api.pull(&mut self.cursor, WATCH_BATCH);
             if !pulled.is_empty() {
                 let mut out = Vec::with_capacity(4096);
                 self.cursor.encode(pulled, self.api.now(), &mut out);
                 if !out.is_empty() {
-                    return Some(out);
+                    return Some(self.sent(out).await);
                 }
                 continue;
             }
@@ -130,16 +157,58 @@ impl Watching {
                 }
                 continue;
             }
-            self.wait(self.deadline.min(self.next_bookmark)).await;
+            self.wait(self.deadline.min(self.next_bookmark), next_fault)
+                .await;
         }
     }
 
-    /// Waits for a change of the kind, a deadline, or the end of the server.
-    async fn wait(&mut self, until: Instant) {
+    /// What the rules say of this watch now; nothing, as a rule.
+    fn course(&mut self) -> Course {
+        self.rules.mark_unchanged();
+        match &self.asked {
+            Some(asked) if self.api.faults().are_any() => {
+                self.api
+                    .faults()
+                    .judge_watch(asked, self.opened, self.api.now())
+            }
+            Some(_) | None => Course::On(None),
+        }
+    }
+
+    /// Events as they are sent, when they are sent.
+    async fn sent(&mut self, lines: Vec<u8>) -> Vec<u8> {
+        let Some(asked) = self.asked.as_ref().filter(|_| self.api.faults().are_any()) else {
+            return lines;
+        };
+        let sending = self.api.faults().judge_events(asked, self.api.now());
+        if !sending.delay.is_zero() {
+            tokio::select! {
+                () = tokio::time::sleep(sending.delay) => {}
+                () = until_stopped(&mut self.stopped) => {}
+            }
+        }
+        match sending.twice {
+            true => faults::twice(&lines),
+            false => lines,
+        }
+    }
+
+    async fn wait_for_rules(&mut self, until: Option<Time>) {
+        tokio::select! {
+            _ = self.rules.changed() => {}
+            () = self.api.sleep_until(until) => {}
+            () = until_stopped(&mut self.stopped) => {}
+        }
+    }
+
+    /// Waits for a change of the kind or of the rules, a deadline, a fault, or the end of the server.
+    async fn wait(&mut self, until: Instant, fault: Option<Time>) {
         let change = async {
             tokio::select! {
                 // Both senders outlive this stream; an error would only mean the end.
                 _ = self.changes.changed() => {}
+                _ = self.rules.changed() => {}
+                () = self.api.sleep_until(fault) => {}
                 () = until_stopped(&mut self.stopped) => {}
             }
         };

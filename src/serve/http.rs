@@ -2,7 +2,7 @@
 //!
 //! Responsible for: accepting, reading bodies, headers. Must not: know the API's rules.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header, request::Parts};
@@ -16,15 +16,15 @@ use tokio::{
 
 use super::{
     body::{self, HttpBody},
+    faults::{self, Broken},
     shared::{SharedApi, until_stopped},
 };
-use crate::apiserver::{BODY_LIMIT, JSON, Reply, Request, prepare};
+use crate::apiserver::{BODY_LIMIT, JSON, Prepared, Reply, Request, faults::Asked, prepare};
 
 /// Accepts connections until the server stops.
 pub(super) async fn accept(
     listener: TcpListener,
     api: Arc<SharedApi>,
-    latency: Duration,
     mut stopped: watch::Receiver<bool>,
 ) {
     loop {
@@ -34,12 +34,7 @@ pub(super) async fn accept(
         };
         match accepted {
             Ok((stream, _)) => {
-                tokio::spawn(connection(
-                    stream,
-                    Arc::clone(&api),
-                    latency,
-                    stopped.clone(),
-                ));
+                tokio::spawn(connection(stream, Arc::clone(&api), stopped.clone()));
             }
             Err(error) => {
                 tracing::warn!(%error, "accepting a connection failed");
@@ -49,24 +44,12 @@ pub(super) async fn accept(
     }
 }
 
-async fn connection(
-    stream: TcpStream,
-    api: Arc<SharedApi>,
-    latency: Duration,
-    mut stopped: watch::Receiver<bool>,
-) {
+async fn connection(stream: TcpStream, api: Arc<SharedApi>, mut stopped: watch::Receiver<bool>) {
     // Small answers must not wait for a full packet.
     let _ = stream.set_nodelay(true);
     let for_requests = stopped.clone();
-    let service = service_fn(move |request| {
-        let answer = answer(request, Arc::clone(&api), for_requests.clone());
-        async move {
-            if !latency.is_zero() {
-                tokio::time::sleep(latency).await;
-            }
-            answer.await
-        }
-    });
+    let service =
+        service_fn(move |request| answer(request, Arc::clone(&api), for_requests.clone()));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .serve_connection(TokioIo::new(stream), service);
@@ -87,7 +70,7 @@ async fn answer(
     request: hyper::Request<Incoming>,
     api: Arc<SharedApi>,
     stopped: watch::Receiver<bool>,
-) -> Result<Response<HttpBody>, Infallible> {
+) -> Result<Response<HttpBody>, Broken> {
     let (parts, incoming) = request.into_parts();
     // One byte more than is allowed is enough for the machine to refuse the body.
     let bytes = match Limited::new(incoming, BODY_LIMIT + 1).collect().await {
@@ -98,8 +81,29 @@ async fn answer(
             return Ok(plain(StatusCode::BAD_REQUEST, "the body could not be read"));
         }
     };
-    let reply = handle(&parts, &bytes, &api).await;
-    Ok(match reply {
+    if parts.uri.path() == faults::PATH {
+        let response = faults::administer(parts.method.as_str(), &bytes, &api);
+        return Ok(respond(Reply::Complete(response), None, api, stopped));
+    }
+    let prepared = prepared(&parts, &bytes);
+    let asked = || faults::asked(&parts, prepared.label());
+    if api.faults().are_any() {
+        let asked = asked();
+        return faults::answer(asked, prepared, api, stopped).await;
+    }
+    let asked = (prepared.label().verb == "watch").then(asked);
+    let reply = api.answer(prepared).await;
+    Ok(respond(reply, asked, api, stopped))
+}
+
+/// A reply as HTTP. A watch has to know what was asked, for rules that come later.
+pub(super) fn respond(
+    reply: Reply,
+    asked: Option<Asked>,
+    api: Arc<SharedApi>,
+    stopped: watch::Receiver<bool>,
+) -> Response<HttpBody> {
+    match reply {
         Reply::Complete(response) => {
             let mut http = Response::new(body::complete(response.body));
             *http.status_mut() =
@@ -114,14 +118,14 @@ async fn answer(
             http
         }
         Reply::Watch(cursor) => {
-            let mut http = Response::new(body::watching(api, cursor, stopped));
+            let mut http = Response::new(body::watching(api, cursor, asked, stopped));
             set_headers(http.headers_mut(), JSON);
             http
         }
-    })
+    }
 }
 
-async fn handle(parts: &Parts, body: &Bytes, api: &SharedApi) -> Reply {
+fn prepared(parts: &Parts, body: &Bytes) -> Prepared {
     let text = |name: HeaderName| {
         parts
             .headers
@@ -129,7 +133,7 @@ async fn handle(parts: &Parts, body: &Bytes, api: &SharedApi) -> Reply {
             .and_then(|value| value.to_str().ok())
             .unwrap_or_default()
     };
-    let prepared = prepare(Request {
+    prepare(Request {
         method: parts.method.as_str(),
         path: parts.uri.path(),
         query: parts.uri.query().unwrap_or_default(),
@@ -137,8 +141,7 @@ async fn handle(parts: &Parts, body: &Bytes, api: &SharedApi) -> Reply {
         content_type: text(header::CONTENT_TYPE),
         user_agent: text(header::USER_AGENT),
         body,
-    });
-    api.answer(prepared).await
+    })
 }
 
 fn set_headers(headers: &mut HeaderMap, content_type: &'static str) {

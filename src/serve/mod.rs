@@ -5,6 +5,7 @@
 
 mod body;
 mod counts;
+mod faults;
 mod http;
 mod kubeconfig;
 mod saver;
@@ -15,11 +16,14 @@ pub use counts::RequestCount;
 pub use shared::SharedApi;
 pub use state_file::StateError;
 
-use std::{io, net::Ipv4Addr, path::PathBuf, sync::Arc, time::Duration};
+use std::{io, net::Ipv4Addr, path::PathBuf, sync::Arc};
 
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
-use crate::clock::Clock;
+use crate::{
+    apiserver::faults::{Faults, Rule},
+    clock::Clock,
+};
 
 /// How to start the server.
 #[derive(Clone, Debug, Default)]
@@ -30,8 +34,10 @@ pub struct ServeOptions {
     pub seed: u64,
     /// Events kept per kind; a watch that is further behind gets 410. None: the server's default.
     pub log_capacity: Option<usize>,
-    /// How much longer each call takes: an imitation of a slow server. Watches only start later.
-    pub call_latency: Duration,
+    /// What goes wrong with calls, until somebody asks for something else at `/lakh/faults`.
+    pub faults: Vec<Rule>,
+    /// Seed of the chances of faults.
+    pub fault_seed: u64,
     /// What time it is.
     pub clock: Clock,
     /// The folder that keeps all objects; none if they are gone with the process.
@@ -51,19 +57,18 @@ pub struct ServerHandle {
 ///
 /// # Errors
 ///
-/// If the port cannot be had; a [`StateError`] inside, if the state cannot be loaded.
+/// If the port cannot be had, or a rule for faults makes no sense; a [`StateError`] inside, if the state
+/// cannot be loaded.
 pub async fn start(options: ServeOptions) -> io::Result<ServerHandle> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await?;
     let port = listener.local_addr()?.port();
-    let api = Arc::new(SharedApi::new(&options)?);
+    let now = options.clock.now();
+    let faults = Faults::new(options.fault_seed, options.faults.clone(), now);
+    let faults = faults.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    let api = Arc::new(SharedApi::new(&options, faults)?);
     let (stop, stopped) = watch::channel(false);
     let tasks = vec![
-        tokio::spawn(http::accept(
-            listener,
-            Arc::clone(&api),
-            options.call_latency,
-            stopped.clone(),
-        )),
+        tokio::spawn(http::accept(listener, Arc::clone(&api), stopped.clone())),
         tokio::spawn(shared::collect_garbage(Arc::clone(&api), stopped)),
     ];
     Ok(ServerHandle {

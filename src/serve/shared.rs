@@ -10,13 +10,14 @@ use tokio::sync::{Notify, watch};
 use super::{
     ServeOptions,
     counts::{RequestCount, RequestCounts},
+    faults::SharedFaults,
     saver::{Saver, Ticket},
     state_file::{Loaded, StateError, StateFile},
 };
 use crate::{
     apiserver::{
-        ApiServer, Event, KINDS, Kind, Limits, Prepared, Pulled, Reply, Request, Stored,
-        WatchCursor, prepare,
+        ApiServer, Event, KINDS, Kind, Label, Limits, Prepared, Pulled, Reply, Request, Stored,
+        WatchCursor, faults::Faults, prepare,
     },
     clock::Clock,
     model::Time,
@@ -33,13 +34,14 @@ pub struct SharedApi {
     changes: Vec<watch::Sender<u64>>,
     garbage: Notify,
     counts: RequestCounts,
+    faults: SharedFaults,
     clock: Clock,
     /// Saves each change, where that is asked for.
     saver: Option<Saver>,
 }
 
 impl SharedApi {
-    pub(super) fn new(options: &ServeOptions) -> Result<Self, StateError> {
+    pub(super) fn new(options: &ServeOptions, faults: Faults) -> Result<Self, StateError> {
         let (server, saver) = begin(options)?;
         let changes = KINDS
             .iter()
@@ -53,6 +55,7 @@ impl SharedApi {
             server: Mutex::new(server),
             garbage,
             counts: RequestCounts::default(),
+            faults: SharedFaults::new(faults),
             clock: options.clock.clone(),
             saver,
         })
@@ -135,6 +138,31 @@ impl SharedApi {
     /// Finds one object; `namespace` is empty for cluster-scoped kinds.
     pub fn get(&self, kind: Kind, namespace: &str, name: &str) -> Option<Arc<Stored>> {
         self.server.lock().get(kind, namespace, name)
+    }
+
+    /// The faults that were asked for.
+    pub(super) fn faults(&self) -> &SharedFaults {
+        &self.faults
+    }
+
+    /// Counts an answer that the server itself did not give.
+    pub(super) fn count(&self, label: Label, code: u16) {
+        self.counts.add(label, code);
+    }
+
+    /// Answers a prepared read as of so many changes ago, anything else as ever.
+    pub(super) async fn answer_stale(&self, prepared: Prepared, changes: u64) -> Reply {
+        if !prepared.is_read() {
+            return self.answer(prepared).await;
+        }
+        let label = prepared.label();
+        let mut server = self.server.lock();
+        let reply = server.handle_stale(prepared, changes, self.now());
+        drop(server);
+        if let Reply::Complete(response) = &reply {
+            self.count(label, response.status);
+        }
+        reply
     }
 
     /// Answers a prepared request: decoding has been done without the lock. The ticket is for what the

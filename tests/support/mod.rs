@@ -124,9 +124,12 @@ pub async fn controller(cluster: &EmbeddedCluster) -> Controller {
 
 /// A controller at work over a line that may be bad; it tries again soon.
 pub async fn controller_over(line: &proxy::Proxy) -> Controller {
-    let client = cluster::connect_url(&line.url())
-        .await
-        .expect("the line is good");
+    impatient_controller(&line.url()).await
+}
+
+/// A controller at work on a server; it tries again soon.
+pub async fn impatient_controller(url: &str) -> Controller {
+    let client = cluster::connect_url(url).await.expect("the line is good");
     let mut options = options();
     options.limits.retry_backoff.base = Duration::from_millis(50);
     Controller::start(client, options)

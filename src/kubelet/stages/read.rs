@@ -9,9 +9,9 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value;
 
 use super::{Disruption, End, ExitReason, Operator, Requirement, Stage, Stop, Wait, Which};
-use crate::kubelet::{
-    duration::parse_go_duration,
-    ranges::{RANGES_FORM, Ranges},
+use crate::{
+    kubelet::ranges::{RANGES_FORM, Ranges},
+    model::parse_go_duration,
 };
 
 /// `apiVersion` of stages.

@@ -1,0 +1,281 @@
+//! Faults on demand: what a server does to requests and watches that it was told to treat badly.
+//!
+//! Responsible for: which rule meets what, how often and how long, drawn from a seed. Must not: wait,
+//! close anything, or look at objects; whoever serves does what a [`Verdict`] says.
+//! Read first: [`Rule`], then [`Faults`].
+
+mod rule;
+mod spec;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+pub use rule::{Kind, Rule, RuleError};
+
+use super::{Label, error::ApiError, printer, reply::Response, rng::Rng};
+use crate::model::Time;
+
+/// A request, or a watch, as rules see it.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// What it is counted as.
+    pub label: Label,
+    /// Its path.
+    pub path: String,
+    /// Its query, still encoded.
+    pub query: String,
+    /// What `User-Agent` says.
+    pub client: String,
+}
+
+/// All rules, and what has come of them.
+#[derive(Clone, Debug)]
+pub struct Faults {
+    seed: u64,
+    rng: Rng,
+    rules: Vec<Active>,
+}
+
+#[derive(Clone, Debug)]
+struct Active {
+    rule: Rule,
+    hits: u64,
+    /// When the rule ends, if it does.
+    until: Option<Time>,
+}
+
+/// What is to be done with a request.
+#[derive(Debug, Default)]
+pub struct Verdict {
+    /// It waits this long first.
+    pub latency: Duration,
+    /// Reads are answered as of so many changes ago.
+    pub stale: Option<u64>,
+    /// What becomes of it.
+    pub outcome: Outcome,
+}
+
+/// What becomes of a request.
+#[derive(Debug, Default)]
+pub enum Outcome {
+    /// It is answered.
+    #[default]
+    Answered,
+    /// It is answered so instead.
+    Refused(Response),
+    /// It is done or not, and after some time this is answered.
+    TimedOut(When, Duration, Response),
+    /// It is done or not, and the connection breaks.
+    Dropped(When),
+}
+
+/// On which side of a fault the work is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// The fault comes first: nothing is done.
+    Before,
+    /// All is done, and nobody hears of it.
+    After,
+}
+
+/// What is to be done with a watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Course {
+    /// It goes on; it is to be asked about again at this time, if at any.
+    On(Option<Time>),
+    /// Nothing is sent before this time, or until the rules change.
+    Held(Option<Time>),
+    /// It ends.
+    Closed,
+    /// It ends with an error event: the version is too old.
+    Expired,
+}
+
+/// How events are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sending {
+    /// So much later.
+    pub delay: Duration,
+    /// Each twice.
+    pub twice: bool,
+}
+
+impl Faults {
+    /// Rules that hold from now on. Equal seeds and questions give equal answers.
+    ///
+    /// # Errors
+    ///
+    /// The first rule that makes no sense.
+    pub fn new(seed: u64, rules: Vec<Rule>, now: Time) -> Result<Self, RuleError> {
+        for (nth, rule) in rules.iter().enumerate() {
+            rule.check().map_err(|error| error.of_rule(nth))?;
+        }
+        let activate = |rule: Rule| Active {
+            until: rule.lasts.map(|lasts| now + lasts),
+            hits: 0,
+            rule,
+        };
+        Ok(Self {
+            seed,
+            rng: Rng::new(seed),
+            rules: rules.into_iter().map(activate).collect(),
+        })
+    }
+
+    /// Reads what somebody wants: `{"seed": ..., "rules": [...]}`; the seed stays if none is given.
+    ///
+    /// # Errors
+    ///
+    /// The first field that makes no sense.
+    pub fn read(&self, json: &[u8], now: Time) -> Result<Self, RuleError> {
+        let wanted = rule::Wanted::read(json)?;
+        Self::new(wanted.seed.unwrap_or(self.seed), wanted.rules, now)
+    }
+
+    /// No rules, under the same seed.
+    pub fn cleared(&self) -> Self {
+        Self {
+            seed: self.seed,
+            rng: Rng::new(self.seed),
+            rules: Vec::new(),
+        }
+    }
+
+    /// Whether there is anything to ask about.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// The rules and how often each was met.
+    pub fn to_json(&self) -> Value {
+        let rules = self.rules.iter().map(|active| {
+            let mut rule = active.rule.to_json();
+            rule["hits"] = active.hits.into();
+            rule
+        });
+        json!({"seed": self.seed, "rules": rules.collect::<Vec<_>>()})
+    }
+
+    /// Until when a client is cut off; `Some(None)`: until the rules change.
+    pub fn held(&self, asked: &Asked, now: Time) -> Option<Option<Time>> {
+        let cuts = self.rules.iter().filter(|active| {
+            active.rule.fault == Kind::Partition && active.is_on(now) && active.rule.means(asked)
+        });
+        let mut ends = cuts.map(|active| active.until);
+        let mut longest = ends.next()?;
+        for end in ends {
+            // For ever is longer than any time.
+            longest = longest.zip(end).map(|(one, other)| one.max(other));
+        }
+        Some(longest)
+    }
+
+    /// Judges a request that is not held.
+    pub fn judge(&mut self, asked: &Asked, now: Time) -> Verdict {
+        let mut verdict = Verdict::default();
+        for active in &mut self.rules {
+            let kind = active.rule.fault;
+            let comes_too_late = kind.is_outcome() && !matches!(verdict.outcome, Outcome::Answered);
+            if kind.is_for_watches() || comes_too_late || !active.rule.applies_to(asked) {
+                continue;
+            }
+            if !active.meets(asked, now, &mut self.rng) {
+                continue;
+            }
+            let rule = &active.rule;
+            let delay = rule.delay.unwrap_or_default();
+            match kind {
+                Kind::Latency => verdict.latency += delay,
+                Kind::Stale => verdict.stale = rule.changes,
+                Kind::Refuse => verdict.outcome = Outcome::Refused(rule.refusal()),
+                Kind::Expire => verdict.outcome = Outcome::Refused(expired().into_response()),
+                Kind::TimeoutBefore | Kind::TimeoutAfter => {
+                    verdict.outcome = Outcome::TimedOut(kind.when(), delay, timeout());
+                }
+                Kind::DropBefore | Kind::DropAfter => {
+                    verdict.outcome = Outcome::Dropped(kind.when());
+                }
+                Kind::CloseWatch | Kind::DuplicateEvents | Kind::DelayEvents | Kind::Partition => {}
+            }
+        }
+        verdict
+    }
+
+    /// Judges a watch that has been open since this time.
+    pub fn judge_watch(&mut self, asked: &Asked, opened: Time, now: Time) -> Course {
+        if let Some(until) = self.held(asked, now) {
+            return Course::Held(until);
+        }
+        let mut next: Option<Time> = None;
+        for active in &mut self.rules {
+            let kind = active.rule.fault;
+            if !matches!(kind, Kind::CloseWatch | Kind::Expire) || !active.rule.means(asked) {
+                continue;
+            }
+            let due = opened + active.rule.delay.unwrap_or_default();
+            if due > now {
+                next = Some(next.map_or(due, |next| next.min(due)));
+            } else if active.meets(asked, now, &mut self.rng) {
+                return match kind {
+                    Kind::Expire => Course::Expired,
+                    _ => Course::Closed,
+                };
+            }
+        }
+        Course::On(next)
+    }
+
+    /// How the events that are ready for a watch are sent.
+    pub fn judge_events(&mut self, asked: &Asked, now: Time) -> Sending {
+        let mut sending = Sending::default();
+        for active in &mut self.rules {
+            let kind = active.rule.fault;
+            if !matches!(kind, Kind::DuplicateEvents | Kind::DelayEvents)
+                || !active.meets(asked, now, &mut self.rng)
+            {
+                continue;
+            }
+            sending.delay += active.rule.delay.unwrap_or_default();
+            sending.twice |= kind == Kind::DuplicateEvents;
+        }
+        sending
+    }
+}
+
+impl Active {
+    fn is_on(&self, now: Time) -> bool {
+        self.until.is_none_or(|until| now < until)
+            && self.rule.times.is_none_or(|times| self.hits < times)
+    }
+
+    /// Whether the rule holds of this, and its chance picks it; counts it if so.
+    fn meets(&mut self, asked: &Asked, now: Time, rng: &mut Rng) -> bool {
+        let met = self.is_on(now) && self.rule.means(asked) && rng.chance(self.rule.probability);
+        self.hits += u64::from(met);
+        met
+    }
+}
+
+/// The error event of a watch whose version is too old.
+pub fn expired_event() -> Vec<u8> {
+    let mut out = Vec::new();
+    printer::error_frame(&mut out, &expired());
+    out
+}
+
+/// The answer to rules that make no sense.
+pub fn bad_rules(error: &RuleError) -> Response {
+    ApiError::bad_request(error.to_string()).into_response()
+}
+
+fn expired() -> ApiError {
+    ApiError::expired("too old resource version: a fault was asked for")
+}
+
+fn timeout() -> Response {
+    let message = "Timeout: request did not complete within the allotted timeout";
+    ApiError::new(504, "Timeout", message).into_response()
+}

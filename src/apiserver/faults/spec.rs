@@ -1,0 +1,65 @@
+//! Rules as they are typed: `refuse=429,verbs=create+patch,resources=pods,probability=0.1`.
+//!
+//! Responsible for: that notation. Must not: know more of the fields than which of them are numbers or
+//! lists.
+
+use std::str::FromStr;
+
+use serde_json::{Map, Value};
+
+use super::rule::{Kind, Rule, RuleError};
+
+impl FromStr for Rule {
+    type Err = RuleError;
+
+    fn from_str(text: &str) -> Result<Self, RuleError> {
+        let mut fields = Map::new();
+        let mut pairs = text.split(',');
+        let (name, value) = pair(pairs.next().unwrap_or_default());
+        let kind: Kind = serde_json::from_value(name.into())
+            .map_err(|error| RuleError::new("fault", error.to_string()))?;
+        fields.insert("fault".to_owned(), name.into());
+        match (kind.main_field(), value) {
+            (_, None) => {}
+            (Some(field), Some(value)) => {
+                fields.insert(field.to_owned(), read(field, value));
+            }
+            (None, Some(_)) => return Err(RuleError::new("fault", format!("{name} has no value"))),
+        }
+        for text in pairs {
+            let (field, Some(value)) = pair(text) else {
+                return Err(RuleError::new(text, "must be FIELD=VALUE"));
+            };
+            if fields
+                .insert(field.to_owned(), read(field, value))
+                .is_some()
+            {
+                return Err(RuleError::new(field, "is there twice"));
+            }
+        }
+        let rule = Self::from_json(fields.into())?;
+        rule.check()?;
+        Ok(rule)
+    }
+}
+
+fn pair(text: &str) -> (&str, Option<&str>) {
+    match text.split_once('=') {
+        Some((field, value)) => (field.trim(), Some(value.trim())),
+        None => (text.trim(), None),
+    }
+}
+
+/// A number that cannot be read stays a text, and is complained of as such.
+fn read(field: &str, text: &str) -> Value {
+    match field {
+        "code" | "changes" | "times" => text
+            .parse::<u64>()
+            .map_or_else(|_| text.into(), Value::from),
+        "probability" => text
+            .parse::<f64>()
+            .map_or_else(|_| text.into(), Value::from),
+        "verbs" | "resources" => text.split('+').map(str::trim).collect(),
+        _ => text.into(),
+    }
+}

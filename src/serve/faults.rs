@@ -1,0 +1,190 @@
+//! Faults at work: waits, answers nobody gave, broken connections; and the way to ask for them.
+//!
+//! Responsible for: doing what [`Faults`] decides, and `/lakh/faults`. Must not: decide anything.
+//!
+//! Without rules all that a request costs is one look at a flag.
+
+use std::{
+    error::Error,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use http::{Response, header, request::Parts};
+use parking_lot::Mutex;
+use tokio::{sync::watch, time::sleep};
+
+use super::{
+    body::HttpBody,
+    http::respond,
+    shared::{SharedApi, until_stopped},
+};
+use crate::{
+    apiserver::{
+        Label, Prepared, Reply, Response as Answer, TEXT,
+        faults::{Asked, Course, Faults, Outcome, Sending, When, bad_rules},
+    },
+    model::Time,
+};
+
+/// Where faults are asked for.
+pub(super) const PATH: &str = "/lakh/faults";
+
+/// The rules that hold now.
+#[derive(Debug)]
+pub(super) struct SharedFaults {
+    are_any: AtomicBool,
+    faults: Mutex<Faults>,
+    changed: watch::Sender<()>,
+}
+
+/// The connection is to break.
+#[derive(Debug)]
+pub(super) struct Broken;
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a fault was asked for")
+    }
+}
+
+impl Error for Broken {}
+
+impl SharedFaults {
+    pub(super) fn new(faults: Faults) -> Self {
+        Self {
+            are_any: AtomicBool::new(!faults.is_empty()),
+            faults: Mutex::new(faults),
+            changed: watch::Sender::new(()),
+        }
+    }
+
+    pub(super) fn are_any(&self) -> bool {
+        self.are_any.load(Ordering::Relaxed)
+    }
+
+    /// Tells when the rules change.
+    pub(super) fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    pub(super) fn judge_watch(&self, asked: &Asked, opened: Time, now: Time) -> Course {
+        self.faults.lock().judge_watch(asked, opened, now)
+    }
+
+    pub(super) fn judge_events(&self, asked: &Asked, now: Time) -> Sending {
+        self.faults.lock().judge_events(asked, now)
+    }
+
+    fn set(&self, faults: Faults) {
+        let mut current = self.faults.lock();
+        self.are_any.store(!faults.is_empty(), Ordering::Relaxed);
+        *current = faults;
+        drop(current);
+        self.changed.send_replace(());
+    }
+}
+
+/// A request as rules see it.
+pub(super) fn asked(parts: &Parts, label: Label) -> Asked {
+    let client = parts.headers.get(header::USER_AGENT);
+    Asked {
+        label,
+        path: parts.uri.path().to_owned(),
+        query: parts.uri.query().unwrap_or_default().to_owned(),
+        client: String::from_utf8_lossy(client.map_or(b"", |text| text.as_bytes())).into_owned(),
+    }
+}
+
+/// Looks at the rules, or sets them.
+pub(super) fn administer(method: &str, body: &[u8], api: &SharedApi) -> Answer {
+    let shared = api.faults();
+    match method {
+        "GET" => {}
+        "DELETE" => {
+            let cleared = shared.faults.lock().cleared();
+            shared.set(cleared);
+        }
+        "PUT" => {
+            let read = shared.faults.lock().read(body, api.now());
+            match read {
+                Ok(faults) => shared.set(faults),
+                Err(error) => return bad_rules(&error),
+            }
+        }
+        _ => return Answer::bytes(405, TEXT, b"GET, PUT or DELETE\n".to_vec()),
+    }
+    Answer::json(200, &shared.faults.lock().to_json())
+}
+
+/// Answers a request as the rules will have it.
+pub(super) async fn answer(
+    asked: Asked,
+    prepared: Prepared,
+    api: Arc<SharedApi>,
+    mut stopped: watch::Receiver<bool>,
+) -> Result<Response<HttpBody>, Broken> {
+    wait_while_held(&asked, &api, &mut stopped).await;
+    let verdict = api.faults().faults.lock().judge(&asked, api.now());
+    pause(verdict.latency).await;
+    let label = prepared.label();
+    let reply = |prepared| async {
+        match verdict.stale {
+            Some(changes) => api.answer_stale(prepared, changes).await,
+            None => api.answer(prepared).await,
+        }
+    };
+    let instead = match verdict.outcome {
+        Outcome::Answered => {
+            let reply = reply(prepared).await;
+            return Ok(respond(reply, Some(asked), api, stopped));
+        }
+        Outcome::Refused(response) => response,
+        Outcome::TimedOut(when, delay, response) => {
+            if when == When::After {
+                let _ = reply(prepared).await;
+            }
+            pause(delay).await;
+            response
+        }
+        Outcome::Dropped(when) => {
+            if when == When::After {
+                let _ = reply(prepared).await;
+            }
+            return Err(Broken);
+        }
+    };
+    api.count(label, instead.status);
+    Ok(respond(Reply::Complete(instead), None, api, stopped))
+}
+
+async fn pause(time: Duration) {
+    if !time.is_zero() {
+        sleep(time).await;
+    }
+}
+
+/// Nothing gets through to a client that is cut off, for as long as it is.
+async fn wait_while_held(asked: &Asked, api: &SharedApi, stopped: &mut watch::Receiver<bool>) {
+    let mut changes = api.faults().changes();
+    loop {
+        changes.mark_unchanged();
+        let held = api.faults().faults.lock().held(asked, api.now());
+        let Some(until) = held else { return };
+        tokio::select! {
+            _ = changes.changed() => {}
+            () = api.sleep_until(until) => {}
+            () = until_stopped(stopped) => return,
+        }
+    }
+}
+
+/// Events as they are sent: each line twice, if need be.
+pub(super) fn twice(lines: &[u8]) -> Vec<u8> {
+    let lines = lines.split_inclusive(|byte| *byte == b'\n');
+    lines.flat_map(|line| [line, line].concat()).collect()
+}
