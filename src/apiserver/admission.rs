@@ -1,7 +1,7 @@
 //! Rules about one object that need a look at others: admission plugins of the real server.
 //!
-//! Responsible for: JobValidation and PodGroupWorkloadExists, which come with gang scheduling. Must
-//! not: change anything.
+//! Responsible for: JobValidation and PodGroupWorkloadExists, which come with gang scheduling; when the
+//! rules of ResourceQuotas, in `quota`, are asked. Must not: change anything.
 //!
 //! Different from a real server: both are always on; without PodGroups they find nothing to say.
 
@@ -18,10 +18,10 @@ use super::{
 impl ApiServer {
     /// Checks an object that is to be created.
     pub(crate) fn admit_create(&self, kind: Kind, namespace: &str, tree: &Tree) -> Result<()> {
-        match kind {
-            Kind::PodGroup => self.workload_exists(namespace, tree),
-            _ => Ok(()),
+        if kind == Kind::PodGroup {
+            self.workload_exists(namespace, tree)?;
         }
+        self.admit_by_quota(kind, namespace, tree)
     }
 
     /// Checks a change of an object itself, not of its status.

@@ -21,7 +21,7 @@ use super::{
     meta,
     object::Tree,
     options::FieldValidation,
-    protobuf,
+    protobuf, quota,
     request::{Request, Target},
     resources::{Kind, KindInfo},
 };
@@ -238,6 +238,7 @@ fn types_fit(kind: Kind, value: &Value) -> bool {
         Kind::Secret => fits::<core::Secret>(value),
         Kind::Workload => fits::<scheduling::Workload>(value),
         Kind::PodGroup => fits::<scheduling::PodGroup>(value),
+        Kind::ResourceQuota => fits::<core::ResourceQuota>(value),
     }
 }
 
@@ -271,6 +272,7 @@ fn unknown_fields(kind: Kind, value: &Value) -> Result<Vec<String>, String> {
         Kind::Secret => find::<core::Secret>(kind, value),
         Kind::Workload => find::<scheduling::Workload>(kind, value),
         Kind::PodGroup => find::<scheduling::PodGroup>(kind, value),
+        Kind::ResourceQuota => find::<core::ResourceQuota>(kind, value),
     }
 }
 
@@ -434,6 +436,7 @@ pub(crate) fn normalize(kind: Kind, tree: &mut Tree) {
         | Kind::Secret
         | Kind::Workload
         | Kind::PodGroup => None,
+        Kind::ResourceQuota => return quota::normalize(tree),
     };
     let Some(spec) = spec else { return };
     for list in ["containers", "initContainers"] {

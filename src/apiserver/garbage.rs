@@ -54,6 +54,8 @@ pub(crate) enum Work {
         name: CompactString,
         after: Option<Place>,
     },
+    /// What a namespace's quotas say is used is to be counted.
+    Quotas { namespace: CompactString },
 }
 
 impl Work {
@@ -74,6 +76,8 @@ pub(crate) struct Garbage {
     /// Dependents by the owner's uid, whether or not the owner lives.
     dependents: HashMap<Box<str>, Dependents>,
     work: VecDeque<Work>,
+    /// Namespaces whose quotas are to be counted: what happens until then is counted in one go.
+    uncounted: BTreeSet<CompactString>,
 }
 
 #[derive(Debug)]
@@ -109,6 +113,15 @@ impl Garbage {
     /// Adds work.
     pub(crate) fn push(&mut self, work: Work) {
         self.work.push_back(work);
+    }
+
+    /// Adds the counting of a namespace's quotas, once.
+    pub(crate) fn count_quotas(&mut self, namespace: &str) {
+        if self.uncounted.insert(namespace.into()) {
+            self.push(Work::Quotas {
+                namespace: namespace.into(),
+            });
+        }
     }
 
     /// Notes an object that was stored.
@@ -297,6 +310,11 @@ impl ApiServer {
         match work {
             Work::Dependent(place) => {
                 self.check_dependent(&place, now);
+                None
+            }
+            Work::Quotas { namespace } => {
+                self.garbage.uncounted.remove(&namespace);
+                self.count_quotas(&namespace);
                 None
             }
             Work::Astray { dependent, owner } => {

@@ -33,6 +33,7 @@ mod pod;
 mod printer;
 mod protobuf;
 mod query;
+mod quota;
 mod reply;
 mod request;
 mod resources;

@@ -161,7 +161,8 @@ fn zero_fields(kind: Kind, form: Form, object: &mut Value) {
         | Kind::ConfigMap
         | Kind::Secret
         | Kind::Workload
-        | Kind::PodGroup => {}
+        | Kind::PodGroup
+        | Kind::ResourceQuota => {}
     }
 }
 

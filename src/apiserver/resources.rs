@@ -29,6 +29,8 @@ pub enum Kind {
     Workload,
     /// `scheduling.k8s.io/v1alpha2` PodGroup.
     PodGroup,
+    /// `v1` ResourceQuota.
+    ResourceQuota,
 }
 
 /// What discovery and routing need to know of a kind.
@@ -120,7 +122,7 @@ const SCHEDULING: [&str; 3] = [
 const COORDINATION: [&str; 3] = ["coordination.k8s.io", "v1", "coordination.k8s.io/v1"];
 
 /// All kinds, in the order of the variants of [`Kind`].
-pub static KINDS: [KindInfo; 12] = [
+pub static KINDS: [KindInfo; 13] = [
     KindInfo {
         short_names: &["po"],
         categories: &["all"],
@@ -215,6 +217,15 @@ pub static KINDS: [KindInfo; 12] = [
             Kind::PodGroup,
             SCHEDULING,
             ["podgroups", "podgroup", "PodGroup"],
+        )
+    },
+    KindInfo {
+        short_names: &["quota"],
+        subresources: &[status("ResourceQuota")],
+        ..row(
+            Kind::ResourceQuota,
+            CORE,
+            ["resourcequotas", "resourcequota", "ResourceQuota"],
         )
     },
 ];

@@ -168,7 +168,8 @@ fn supported_fields(kind: Kind) -> &'static [&'static str] {
         | Kind::ServiceAccount
         | Kind::ConfigMap
         | Kind::Workload
-        | Kind::PodGroup => &[],
+        | Kind::PodGroup
+        | Kind::ResourceQuota => &[],
     }
 }
 
@@ -209,7 +210,8 @@ fn unsupported_field(kind: Kind, path: &str) -> String {
         | Kind::ServiceAccount
         | Kind::ConfigMap
         | Kind::Workload
-        | Kind::PodGroup => format!(
+        | Kind::PodGroup
+        | Kind::ResourceQuota => format!(
             "{path:?} is not a known field selector: only \"metadata.name\", \
              \"metadata.namespace\""
         ),

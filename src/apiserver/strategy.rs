@@ -4,7 +4,9 @@
 
 use serde_json::Value;
 
-use super::{fields::FieldErrors, gang, job, meta, namespace, object::Tree, pod, resources::Kind};
+use super::{
+    fields::FieldErrors, gang, job, meta, namespace, object::Tree, pod, quota, resources::Kind,
+};
 
 /// The part of an object that a write is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +33,8 @@ pub(crate) fn default(kind: Kind, tree: &mut Tree) {
         | Kind::ConfigMap
         | Kind::Secret
         | Kind::Workload
-        | Kind::PodGroup => {}
+        | Kind::PodGroup
+        | Kind::ResourceQuota => {}
     }
 }
 
@@ -53,7 +56,7 @@ pub(crate) fn prepare_create(kind: Kind, tree: &mut Tree) {
         Kind::Pod => pod::prepare_create(tree),
         Kind::Job => job::prepare_create(tree),
         Kind::Namespace => namespace::prepare_create(tree),
-        Kind::CronJob | Kind::PodGroup => {
+        Kind::CronJob | Kind::PodGroup | Kind::ResourceQuota => {
             tree.insert("status".into(), Value::Object(Tree::new()));
         }
         Kind::Node
@@ -75,6 +78,7 @@ pub(crate) fn validate_create(kind: Kind, tree: &Tree) -> FieldErrors {
         Kind::Event => validate_event(tree),
         Kind::Workload => gang::validate_workload(tree),
         Kind::PodGroup => gang::validate_pod_group(tree),
+        Kind::ResourceQuota => quota::validate(tree),
         Kind::Namespace
         | Kind::Node
         | Kind::Lease
@@ -135,6 +139,7 @@ pub(crate) fn validate_update(kind: Kind, part: Part, tree: &Tree, old: &Tree) -
         (Kind::Pod, Part::Main) => pod::validate_update(tree, old),
         (Kind::Pod, Part::Status) => pod::validate_status(tree, old),
         (Kind::Event, Part::Main) => validate_event(tree),
+        (Kind::ResourceQuota, Part::Main) => quota::validate(tree),
         (Kind::Workload, Part::Main) => {
             gang::validate_update(&["controllerRef", "podGroupTemplates"], tree, old)
         }

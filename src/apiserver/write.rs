@@ -230,6 +230,7 @@ impl ApiServer {
     pub(crate) fn store_put(&mut self, kind: Kind, tree: &Tree) -> Arc<Stored> {
         let object = self.store.put(kind, tree);
         self.garbage.stored(&object);
+        self.note_for_quotas(&object);
         object
     }
 
@@ -238,6 +239,7 @@ impl ApiServer {
         if let Some(gone) = self.store.remove(kind, namespace, name) {
             self.garbage.removed(&gone);
             self.note_removal_in_namespace(&gone);
+            self.note_for_quotas(&gone);
         }
     }
 

@@ -477,7 +477,7 @@ fn blank(kind: Kind) -> Tree {
             },
             "status": {},
         }),
-        Kind::Namespace | Kind::Node | Kind::PodGroup => {
+        Kind::Namespace | Kind::Node | Kind::PodGroup | Kind::ResourceQuota => {
             json!({"metadata": {}, "spec": {}, "status": {}})
         }
         Kind::Workload | Kind::Lease => json!({"metadata": {}, "spec": {}}),

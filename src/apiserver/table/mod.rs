@@ -48,6 +48,7 @@ pub(crate) fn columns(kind: Kind) -> Value {
         Kind::CronJob => others::CRON_JOB_COLUMNS,
         Kind::ConfigMap => others::CONFIG_MAP_COLUMNS,
         Kind::PodGroup => gang::POD_GROUP_COLUMNS,
+        Kind::ResourceQuota => others::QUOTA_COLUMNS,
         Kind::ServiceAccount | Kind::Secret | Kind::Workload => others::PLAIN_COLUMNS,
     };
     let column = |&(name, column_type, priority, description): &Column| {
@@ -77,6 +78,7 @@ pub(crate) fn row(kind: Kind, tree: &Tree, now: Time) -> Row {
         Kind::CronJob => plain(others::cron_job(tree, now)),
         Kind::ConfigMap => plain(others::config_map(tree, now)),
         Kind::PodGroup => plain(gang::pod_group(tree, now)),
+        Kind::ResourceQuota => plain(others::quota(tree, now)),
         Kind::ServiceAccount | Kind::Secret | Kind::Workload => {
             plain(vec![name(tree), age(tree, now)])
         }

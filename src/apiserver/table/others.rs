@@ -35,6 +35,23 @@ pub(super) const NODE_COLUMNS: &[Column] = &[
     ),
 ];
 
+pub(super) const QUOTA_COLUMNS: &[Column] = &[
+    NAME,
+    (
+        "Request",
+        "string",
+        0,
+        "What is used of what may be requested.",
+    ),
+    (
+        "Limit",
+        "string",
+        0,
+        "What is used of what limits may sum up to.",
+    ),
+    AGE,
+];
+
 pub(super) const EVENT_COLUMNS: &[Column] = &[
     (
         "Last Seen",
@@ -205,4 +222,20 @@ pub(super) fn cron_job(tree: &Tree, now: Time) -> Vec<Value> {
     let template = meta::section(meta::section(spec, "jobTemplate"), "spec");
     cells.extend(of_job_spec(template));
     cells
+}
+
+/// The cells of a ResourceQuota.
+pub(super) fn quota(tree: &Tree, now: Time) -> Vec<Value> {
+    let status = meta::section(tree, "status");
+    let (hard, used) = (meta::section(status, "hard"), meta::section(status, "used"));
+    let list = |limits: bool| {
+        let hard = hard.iter();
+        let hard = hard.filter(|(name, _)| name.starts_with("limits.") == limits);
+        let entry = |(name, limit): (&String, &Value)| {
+            let limit = limit.as_str().unwrap_or_default();
+            format!("{name}: {}/{limit}", meta::text(used, name))
+        };
+        hard.map(entry).collect::<Vec<_>>().join(", ").into()
+    };
+    vec![name(tree), list(false), list(true), age(tree, now)]
 }

@@ -8,6 +8,7 @@ mod garbage;
 mod jobs;
 mod owners;
 mod pods;
+mod quota;
 mod reads;
 mod status;
 mod tables;
