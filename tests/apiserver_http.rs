@@ -30,18 +30,30 @@ impl Client {
         content_type: &str,
         body: String,
     ) -> http::Response<Incoming> {
+        let headers = [("content-type", content_type)];
+        self.exchange(method, path, &headers, body.into()).await
+    }
+
+    async fn exchange(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Bytes,
+    ) -> http::Response<Incoming> {
         let stream = TcpStream::connect(&self.address).await.unwrap();
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
             .unwrap();
         tokio::spawn(connection);
-        let request = http::Request::builder()
+        let mut request = http::Request::builder()
             .method(method)
             .uri(path)
-            .header("host", "localhost")
-            .header("content-type", content_type)
-            .body(Full::new(Bytes::from(body)))
-            .unwrap();
+            .header("host", "localhost");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Full::new(body)).unwrap();
         sender.send_request(request).await.unwrap()
     }
 
@@ -254,5 +266,55 @@ async fn errors_have_kubernetes_shapes() {
         .await;
     assert_eq!(second["items"][0]["metadata"]["name"], "b");
     assert!(second["metadata"].get("continue").is_none());
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn clients_that_like_protobuf_get_json() {
+    const PODS: &str = "/api/v1/namespaces/default/pods";
+    let server = serve::start(ServeOptions::default()).await.unwrap();
+    let client = Client::new(&server);
+    // What clients made with client-go send for the types they know.
+    let media = "application/vnd.kubernetes.protobuf";
+    let accept = [(
+        "accept",
+        "application/vnd.kubernetes.protobuf,application/json",
+    )];
+    let both = [accept[0], ("content-type", media)];
+    let message = |number: u8, content: &[u8]| {
+        let length = u8::try_from(content.len()).unwrap();
+        [&[number << 3 | 2, length], content].concat()
+    };
+    let head = [message(1, b"v1"), message(2, b"Pod")].concat();
+    let container = [message(1, b"c"), message(2, b"busybox")].concat();
+    let pod = [
+        message(1, &message(1, b"p")),
+        message(2, &message(2, &container)),
+    ];
+    let body = [
+        b"k8s\0".to_vec(),
+        message(1, &head),
+        message(2, &pod.concat()),
+    ]
+    .concat();
+    let created = client.exchange("POST", PODS, &both, body.into()).await;
+    assert_eq!(created.status(), 201);
+    let watch = format!("{PODS}?watch=true&timeoutSeconds=1");
+    for path in [PODS, &format!("{PODS}/p"), &watch, "/apis", "/version"] {
+        let answer = client.exchange("GET", path, &accept, Bytes::new()).await;
+        assert_eq!(answer.status(), 200, "{path}");
+        assert_eq!(
+            answer.headers()["content-type"],
+            "application/json",
+            "{path}"
+        );
+        let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+        let first = bytes.split(|byte| *byte == b'\n').next().unwrap();
+        let _: Value = serde_json::from_slice(first).unwrap();
+    }
+    // A client that takes nothing else is refused, as for types without protobuf.
+    let only = [("accept", media)];
+    let answer = client.exchange("GET", PODS, &only, Bytes::new()).await;
+    assert_eq!(answer.status(), 406);
     server.shutdown().await;
 }

@@ -39,8 +39,22 @@ spec:
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kubectl_works_unmodified() {
+    with_kubectl(session).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kubectl_is_told_what_there_is() {
+    with_kubectl(what_there_is).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kubectl_changes_and_compares_jobs() {
+    with_kubectl(changes).await;
+}
+
+/// Runs kubectl against a server of its own, if there is one.
+async fn with_kubectl(session: fn(&Kubectl<'_>)) {
     if !is_installed() {
-        println!("kubectl is not installed: skipped");
         return;
     }
     let server = serve::start(ServeOptions {
@@ -135,4 +149,178 @@ fn session(kubectl: &Kubectl<'_>) {
         &["created"],
     );
     kubectl.check("delete namespace other", "", &["deleted"]);
+}
+
+fn what_there_is(kubectl: &Kubectl<'_>) {
+    kubectl.check(
+        "api-versions",
+        "",
+        &["batch/v1", "coordination.k8s.io/v1", "v1"],
+    );
+    let batch = kubectl.check("api-resources --api-group=batch --no-headers", "", &[]);
+    let words: Vec<Vec<&str>> = batch
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(
+        words,
+        [
+            vec!["cronjobs", "cj", "batch/v1", "true", "CronJob"],
+            vec!["jobs", "batch/v1", "true", "Job"],
+        ]
+    );
+    kubectl.check("auth can-i * *", "", &["yes"]);
+    kubectl.check("auth can-i get pods/log -n other", "", &["yes"]);
+    kubectl.check("auth can-i --list", "", &["*.*", "[*]"]);
+    // The words of the descriptions come with the types, and change with them.
+    kubectl.check(
+        "explain job.spec.podFailurePolicy",
+        "",
+        &[
+            "GROUP:      batch\nKIND:       Job\nVERSION:    v1\n",
+            "FIELD: podFailurePolicy <PodFailurePolicy>",
+            "DESCRIPTION:\n    Specifies the policy of handling failed pods.",
+            "FIELDS:\n  rules\t<[]PodFailurePolicyRule> -required-\n    A list",
+        ],
+    );
+    kubectl.check(
+        "explain job.spec.podFailurePolicy.rules.onExitCodes.operator",
+        "",
+        &["FIELD: operator <string>\nENUM:\n    In\n    NotIn\n"],
+    );
+    kubectl.check(
+        "explain cronjob.spec --recursive",
+        "",
+        &[
+            "schedule\t<string> -required-",
+            "concurrencyPolicy\t<string>",
+            "requests\t<map[string]Quantity>",
+        ],
+    );
+    kubectl.check(
+        "explain pod.spec.restartPolicy",
+        "",
+        &["Always", "OnFailure"],
+    );
+    kubectl.refuse(
+        "explain job.spec.nothing",
+        "",
+        "field \"nothing\" does not exist",
+    );
+    kubectl.refuse(
+        "get nothing",
+        "",
+        "the server doesn't have a resource type \"nothing\"",
+    );
+}
+
+fn changes(kubectl: &Kubectl<'_>) {
+    kubectl.differs("diff -f -", JOB, &["+kind: Job", "+  name: demo"]);
+    kubectl.refuse("get job demo", "", "jobs.batch \"demo\" not found");
+    kubectl.check("apply -f -", JOB, &["job.batch/demo created"]);
+    let same = kubectl.check("diff -f -", JOB, &[]);
+    assert_eq!(same, "");
+    let changed = JOB.replace("parallelism: 2", "parallelism: 3");
+    let parts = ["-  parallelism: 2", "+  parallelism: 3", "+  generation: 2"];
+    kubectl.differs("diff -f -", &changed, &parts);
+    // What this says of unknown fields and wrong types is the server's word.
+    let wrong = JOB.replace("parallelism", "parallelsim");
+    kubectl.refuse(
+        "create -f -",
+        &wrong.replace("demo", "other"),
+        "strict decoding error: unknown field \"spec.parallelsim\"",
+    );
+    let output = kubectl.run("apply -f - --validate=warn", &wrong);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    assert!(
+        errors.contains("Warning: unknown field \"spec.parallelsim\""),
+        "{errors}"
+    );
+    kubectl.check("apply -f - --validate=ignore", &wrong, &["configured"]);
+
+    // Jobs have no scale; they are scaled by patch.
+    kubectl.refuse(
+        "scale job demo --replicas=5",
+        "",
+        "the server could not find the requested resource",
+    );
+    for (number, patch) in [
+        "--patch={\"spec\":{\"parallelism\":4}}",
+        "--type=merge -p {\"spec\":{\"parallelism\":5}}",
+        "--type=json -p [{\"op\":\"replace\",\"path\":\"/spec/parallelism\",\"value\":6}]",
+    ]
+    .iter()
+    .enumerate()
+    {
+        kubectl.check(&format!("patch job demo {patch}"), "", &["patched"]);
+        let shown = kubectl.check("get job demo -o jsonpath={.spec.parallelism}", "", &[]);
+        assert_eq!(shown, (number + 4).to_string());
+    }
+    kubectl.refuse(
+        "patch job demo --type=json -p [{\"op\":\"replace\",\"path\":\"/spec/no/x\",\"value\":1}]",
+        "",
+        "The request is invalid: the server rejected our request due to an error in our request",
+    );
+    kubectl.refuse(
+        "patch job demo --type=merge -p {\"spec\":{\"completionMode\":\"NonIndexed\"}}",
+        "",
+        "The Job \"demo\" is invalid: spec.completionMode: Invalid value: \"NonIndexed\": field is \
+         immutable",
+    );
+    kubectl.refuse(
+        "set image job/demo main=busybox:2",
+        "",
+        "spec.template: Invalid value",
+    );
+    kubectl.check(
+        "patch job demo --subresource=status --type=merge -p {\"status\":{\"active\":1}}",
+        "",
+        &["patched"],
+    );
+    kubectl.check(
+        "get jobs -o custom-columns=N:.metadata.name,A:.status.active",
+        "",
+        &["N      A\ndemo   1\n"],
+    );
+    kubectl.check(
+        "wait job/demo --for=jsonpath={.status.active}=1 --timeout=5s",
+        "",
+        &["job.batch/demo condition met"],
+    );
+    kubectl.refuse(
+        "wait job/demo --for=condition=complete --timeout=1s",
+        "",
+        "timed out waiting for the condition on jobs/demo",
+    );
+    kubectl.check("apply view-last-applied job demo", "", &["parallelsim: 2"]);
+    kubectl.refuse("logs nope", "", "pods \"nope\" not found");
+    kubectl.check("create -f -", POD, &["created"]);
+    kubectl.refuse("get jobs -l a@in(b", "", "unable to parse requirement");
+    kubectl.refuse(
+        "get jobs --field-selector=x=y",
+        "",
+        "field label \"x\" not supported for Job",
+    );
+    kubectl.check(
+        "create cronjob cj --image=busybox --schedule=@daily",
+        "",
+        &["cronjob.batch/cj created"],
+    );
+    kubectl.check(
+        "create job from --from=cronjob/cj",
+        "",
+        &["job.batch/from created"],
+    );
+    kubectl.check(
+        "describe cronjob cj",
+        "",
+        &["Schedule:", "@daily", "Active Jobs:"],
+    );
+    kubectl.check("delete cj cj", "", &["deleted"]);
+    kubectl.check(
+        "delete pod alone --grace-period=0 --force",
+        "",
+        &["pod \"alone\" force deleted"],
+    );
 }

@@ -9,64 +9,32 @@
 mod support;
 
 use std::{
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Command, Output, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
-/// `lakh local`, serving; ended when dropped.
-struct Serving {
-    child: Child,
-    kubeconfig: PathBuf,
-    _folder: tempfile::TempDir,
-}
+use support::serving::Serving;
 
-impl Serving {
-    fn start() -> Self {
-        let folder = tempfile::tempdir().expect("a folder for temporary files");
-        let kubeconfig = folder.path().join("config");
-        let path = kubeconfig.display().to_string();
-        let child = support::lakh(&["local", "--kubeconfig-out", &path])
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the binary runs");
-        let started = Instant::now();
-        while !kubeconfig.exists() {
-            assert!(started.elapsed() < Duration::from_secs(10), "no kubeconfig");
-            thread::sleep(Duration::from_millis(20));
-        }
-        Self {
-            child,
-            kubeconfig,
-            _folder: folder,
-        }
-    }
-
-    /// Runs kubectl, which must succeed; what it printed.
-    fn kubectl(&self, args: &[&str]) -> String {
-        let output = kubectl(&self.kubeconfig, args)
-            .output()
-            .expect("kubectl runs");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "kubectl {args:?}: {said}");
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        // It may have ended already; then there is nothing to end.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn kubectl(kubeconfig: &Path, args: &[&str]) -> Command {
+/// kubectl against a cluster, in the project's folder.
+fn command(cluster: &Serving, args: &[&str]) -> Command {
     let mut command = Command::new("kubectl");
-    command.arg("--kubeconfig").arg(kubeconfig).args(args);
+    command.arg("--kubeconfig").arg(cluster.kubeconfig());
+    command.args(args);
     command.current_dir(env!("CARGO_MANIFEST_DIR"));
     command
+}
+
+/// Runs kubectl, which must succeed; what it printed.
+fn kubectl(cluster: &Serving, args: &[&str]) -> String {
+    let output = command(cluster, args).output().expect("kubectl runs");
+    succeeded(args, &output)
+}
+
+fn succeeded(args: &[&str], output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "kubectl {args:?}: {said}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 fn check(text: &str, words: &[&str]) {
@@ -75,43 +43,51 @@ fn check(text: &str, words: &[&str]) {
     }
 }
 
+/// Waits until a list of Pods by name is as it should be.
+fn pods_when(cluster: &Serving, args: &[&str], holds: impl Fn(usize) -> bool) {
+    let started = Instant::now();
+    let args = [&["get", "pods", "-o", "name"], args].concat();
+    loop {
+        let pods = kubectl(cluster, &args);
+        if holds(pods.lines().count()) {
+            return;
+        }
+        assert!(started.elapsed() < Duration::from_secs(20), "{pods}");
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
 #[test]
 fn a_job_from_apply_to_delete() {
-    if Command::new("kubectl")
-        .arg("version")
-        .arg("--client")
-        .output()
-        .is_err()
-    {
-        eprintln!("skipped: there is no kubectl");
+    if !support::kubectl::is_installed() {
         return;
     }
     let cluster = Serving::start();
     check(
-        &cluster.kubectl(&["apply", "-f", "examples/indexed.yaml"]),
+        &kubectl(&cluster, &["apply", "-f", "examples/indexed.yaml"]),
         &["job.batch/indexed created"],
     );
-    let watched = kubectl(
-        &cluster.kubeconfig,
-        &["get", "pods", "-w", "--request-timeout=3s"],
-    )
-    .stdout(Stdio::piped())
-    .stderr(Stdio::null())
-    .spawn()
-    .expect("kubectl runs");
-    cluster.kubectl(&[
-        "wait",
-        "--for=condition=complete",
-        "job/indexed",
-        "--timeout=30s",
-    ]);
+    let watched = command(&cluster, &["get", "pods", "-w", "--request-timeout=3s"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("kubectl runs");
+    kubectl(
+        &cluster,
+        &[
+            "wait",
+            "--for=condition=complete",
+            "job/indexed",
+            "--timeout=30s",
+        ],
+    );
     check(
-        &cluster.kubectl(&["get", "jobs"]),
+        &kubectl(&cluster, &["get", "jobs"]),
         &["STATUS", "COMPLETIONS", "indexed", "Complete", "10/10"],
     );
-    let pods = cluster.kubectl(&["get", "pods"]);
+    let pods = kubectl(&cluster, &["get", "pods"]);
     assert_eq!(pods.matches("Completed").count(), 10, "{pods}");
-    let described = cluster.kubectl(&["describe", "job", "indexed"]);
+    let described = kubectl(&cluster, &["describe", "job", "indexed"]);
     check(
         &described,
         &[
@@ -128,12 +104,96 @@ fn a_job_from_apply_to_delete() {
     );
 
     check(
-        &cluster.kubectl(&["delete", "job", "indexed"]),
+        &kubectl(&cluster, &["delete", "job", "indexed"]),
         &["\"indexed\" deleted"],
     );
-    let started = Instant::now();
-    while !cluster.kubectl(&["get", "pods", "-o", "name"]).is_empty() {
-        assert!(started.elapsed() < Duration::from_secs(10), "Pods are left");
-        thread::sleep(Duration::from_millis(100));
+    pods_when(&cluster, &[], |pods| pods == 0);
+}
+
+#[test]
+fn a_job_is_changed_while_it_runs() {
+    if !support::kubectl::is_installed() {
+        return;
     }
+    let cluster = Serving::start();
+    let run = |args: &[&str]| kubectl(&cluster, args);
+    run(&["create", "-f", "tests/fixtures/long-job.yaml"]);
+    pods_when(
+        &cluster,
+        &["--field-selector=status.phase=Running"],
+        |pods| pods == 2,
+    );
+    check(
+        &run(&["get", "pods", "-o", "wide"]),
+        &["NODE", "1/1", "Running"],
+    );
+    let logs = run(&["logs", "job/long"]);
+    check(&logs, &["ran on"]);
+    check(
+        &run(&["logs", "-l", "job-name=long", "--prefix"]),
+        &["[pod/long-", "ran on"],
+    );
+
+    // Jobs have no scale: it is a patch, by hand or in an editor.
+    run(&[
+        "patch",
+        "job",
+        "long",
+        "-p",
+        r#"{"spec":{"parallelism":4}}"#,
+    ]);
+    pods_when(
+        &cluster,
+        &["--field-selector=status.phase=Running"],
+        |pods| pods == 4,
+    );
+    let mut edit = command(&cluster, &["edit", "job", "long"]);
+    edit.env("KUBE_EDITOR", "sed -i 's/parallelism: 4/parallelism: 1/'");
+    let edited = edit.output().expect("kubectl runs");
+    check(&succeeded(&["edit"], &edited), &["job.batch/long edited"]);
+    pods_when(
+        &cluster,
+        &["--field-selector=status.phase=Running"],
+        |pods| pods == 1,
+    );
+    run(&[
+        "patch",
+        "job",
+        "long",
+        "--type=merge",
+        "-p",
+        r#"{"spec":{"suspend":true}}"#,
+    ]);
+    run(&[
+        "wait",
+        "--for=condition=suspended",
+        "job/long",
+        "--timeout=20s",
+    ]);
+    pods_when(&cluster, &[], |pods| pods == 0);
+    check(&run(&["get", "jobs"]), &["long", "Suspended", "0/8"]);
+
+    run(&[
+        "patch",
+        "job",
+        "long",
+        "--type=json",
+        "-p",
+        r#"[{"op":"replace","path":"/spec/suspend","value":false}]"#,
+    ]);
+    pods_when(&cluster, &[], |pods| pods == 1);
+    run(&["delete", "job", "long", "--cascade=orphan"]);
+    pods_when(&cluster, &[], |pods| pods == 1);
+    run(&["delete", "pods", "--all", "--now"]);
+    for cascade in ["background", "foreground"] {
+        run(&["create", "-f", "tests/fixtures/long-job.yaml"]);
+        pods_when(&cluster, &[], |pods| pods == 2);
+        run(&["delete", "job", "long", &format!("--cascade={cascade}")]);
+        if cascade == "foreground" {
+            // The Job was there until its Pods had gone.
+            assert_eq!(run(&["get", "pods", "-o", "name"]), "");
+        }
+        pods_when(&cluster, &[], |pods| pods == 0);
+    }
+    check(&run(&["events"]), &["SuccessfulCreate", "Job/long"]);
 }

@@ -7,13 +7,7 @@
 //! Pods, Events and Leases from clients that ask for no field validation are checked for types
 //! only, without a search for unknown fields.
 
-use k8s_openapi::{
-    api::{
-        batch::v1 as batch, coordination::v1 as coordination, core::v1 as core,
-        scheduling::v1alpha2 as scheduling,
-    },
-    serde::de::DeserializeOwned,
-};
+use k8s_openapi::serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
@@ -24,6 +18,7 @@ use super::{
     protobuf, quota,
     request::{Request, Target},
     resources::{Kind, KindInfo},
+    types::{self, Visitor},
 };
 
 /// Reads a body that may be JSON or YAML, without looking at its type.
@@ -221,59 +216,40 @@ fn check_place(tree: &Tree, target: &Target) -> Result<()> {
 }
 
 fn types_fit(kind: Kind, value: &Value) -> bool {
-    fn fits<T: DeserializeOwned>(value: &Value) -> bool {
-        // Unlike `from_value` this borrows: the tree itself is what gets stored.
-        <T as serde::Deserialize>::deserialize(value).is_ok()
+    struct Fits<'a>(&'a Value);
+    impl Visitor for Fits<'_> {
+        type Answer = bool;
+
+        fn visit<T: DeserializeOwned>(self) -> bool {
+            // Unlike `from_value` this borrows: the tree itself is what gets stored.
+            T::deserialize(self.0).is_ok()
+        }
     }
-    match kind {
-        Kind::Pod => fits::<core::Pod>(value),
-        Kind::Job => fits::<batch::Job>(value),
-        Kind::Namespace => fits::<core::Namespace>(value),
-        Kind::Node => fits::<core::Node>(value),
-        Kind::Event => fits::<core::Event>(value),
-        Kind::Lease => fits::<coordination::Lease>(value),
-        Kind::CronJob => fits::<batch::CronJob>(value),
-        Kind::ServiceAccount => fits::<core::ServiceAccount>(value),
-        Kind::ConfigMap => fits::<core::ConfigMap>(value),
-        Kind::Secret => fits::<core::Secret>(value),
-        Kind::Workload => fits::<scheduling::Workload>(value),
-        Kind::PodGroup => fits::<scheduling::PodGroup>(value),
-        Kind::ResourceQuota => fits::<core::ResourceQuota>(value),
-    }
+    types::visit(kind, Fits(value))
 }
 
 fn unknown_fields(kind: Kind, value: &Value) -> Result<Vec<String>, String> {
-    fn find<T: DeserializeOwned>(kind: Kind, value: &Value) -> Result<Vec<String>, String> {
-        let mut unknown = Vec::new();
-        let mut track = serde_path_to_error::Track::new();
-        let tracked = serde_path_to_error::Deserializer::new(value, &mut track);
-        let result: Result<T, _> =
-            serde_ignored::deserialize(tracked, |path| unknown.push(plain_path(&path)));
-        match result {
-            Ok(_) => Ok(unknown),
-            Err(error) => Err(go_type_error(
-                kind,
-                value,
-                &track.path(),
-                &error.to_string(),
-            )),
+    struct Find<'a>(Kind, &'a Value);
+    impl Visitor for Find<'_> {
+        type Answer = Result<Vec<String>, String>;
+
+        fn visit<T: DeserializeOwned>(self) -> Self::Answer {
+            let Self(kind, value) = self;
+            let mut unknown = Vec::new();
+            let mut track = serde_path_to_error::Track::new();
+            let tracked = serde_path_to_error::Deserializer::new(value, &mut track);
+            let result: Result<T, _> =
+                serde_ignored::deserialize(tracked, |path| unknown.push(plain_path(&path)));
+            match result {
+                Ok(_) => Ok(unknown),
+                Err(error) => {
+                    let why = error.to_string();
+                    Err(go_type_error(kind, value, &track.path(), &why))
+                }
+            }
         }
     }
-    match kind {
-        Kind::Pod => find::<core::Pod>(kind, value),
-        Kind::Job => find::<batch::Job>(kind, value),
-        Kind::Namespace => find::<core::Namespace>(kind, value),
-        Kind::Node => find::<core::Node>(kind, value),
-        Kind::Event => find::<core::Event>(kind, value),
-        Kind::Lease => find::<coordination::Lease>(kind, value),
-        Kind::CronJob => find::<batch::CronJob>(kind, value),
-        Kind::ServiceAccount => find::<core::ServiceAccount>(kind, value),
-        Kind::ConfigMap => find::<core::ConfigMap>(kind, value),
-        Kind::Secret => find::<core::Secret>(kind, value),
-        Kind::Workload => find::<scheduling::Workload>(kind, value),
-        Kind::PodGroup => find::<scheduling::PodGroup>(kind, value),
-        Kind::ResourceQuota => find::<core::ResourceQuota>(kind, value),
-    }
+    types::visit(kind, Find(kind, value))
 }
 
 /// A field path as Kubernetes writes it: `spec.containers[0].foo`.

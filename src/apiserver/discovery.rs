@@ -16,6 +16,25 @@ use super::{
 /// The Kubernetes release whose behaviour is imitated.
 pub(crate) const VERSION: &str = "v1.36.2";
 
+/// Access reviews: plural, singular, kind.
+pub(crate) const REVIEWS: [[&str; 3]; 3] = [
+    [
+        "selfsubjectaccessreviews",
+        "selfsubjectaccessreview",
+        "SelfSubjectAccessReview",
+    ],
+    [
+        "selfsubjectrulesreviews",
+        "selfsubjectrulesreview",
+        "SelfSubjectRulesReview",
+    ],
+    [
+        "subjectaccessreviews",
+        "subjectaccessreview",
+        "SubjectAccessReview",
+    ],
+];
+
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// Answers a path outside of the resources.
@@ -55,14 +74,10 @@ pub(crate) fn answer(path: &str, accepted: Accepted) -> Result<Response> {
 }
 
 /// Answers an access review: everything is allowed on loopback.
-pub(crate) fn review(mut body: Tree) -> Response {
-    body.entry("kind")
-        .or_insert_with(|| "SelfSubjectAccessReview".into());
+pub(crate) fn review(kind: &str, mut body: Tree) -> Response {
+    body.insert("kind".into(), kind.into());
     body.insert("apiVersion".into(), "authorization.k8s.io/v1".into());
-    let status = if body
-        .get("kind")
-        .is_some_and(|kind| kind == "SelfSubjectRulesReview")
-    {
+    let status = if kind == "SelfSubjectRulesReview" {
         json!({
             "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
             "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
@@ -177,21 +192,20 @@ fn resource_list(group: &str, group_version: &str) -> Value {
 }
 
 fn reviews() -> Value {
+    let resource = |[plural, singular, kind]: [&str; 3]| {
+        json!({
+            "name": plural,
+            "singularName": singular,
+            "namespaced": false,
+            "kind": kind,
+            "verbs": ["create"],
+        })
+    };
     json!({
         "kind": "APIResourceList",
         "apiVersion": "v1",
         "groupVersion": "authorization.k8s.io/v1",
-        "resources": [review_resource()],
-    })
-}
-
-fn review_resource() -> Value {
-    json!({
-        "name": "selfsubjectaccessreviews",
-        "singularName": "selfsubjectaccessreview",
-        "namespaced": false,
-        "kind": "SelfSubjectAccessReview",
-        "verbs": ["create"],
+        "resources": REVIEWS.map(resource),
     })
 }
 
@@ -255,21 +269,19 @@ fn aggregated_resource(row: &KindInfo) -> Value {
 }
 
 fn aggregated_reviews() -> Value {
+    let (group, version) = ("authorization.k8s.io", "v1");
+    let resource = |[plural, singular, kind]: [&str; 3]| {
+        json!({
+            "resource": plural,
+            "responseKind": {"group": group, "version": version, "kind": kind},
+            "scope": "Cluster",
+            "singularResource": singular,
+            "verbs": ["create"],
+        })
+    };
+    let resources = REVIEWS.map(resource);
     json!({
-        "metadata": {"name": "authorization.k8s.io", "creationTimestamp": null},
-        "versions": [{
-            "version": "v1",
-            "freshness": "Current",
-            "resources": [{
-                "resource": "selfsubjectaccessreviews",
-                "responseKind": {
-                    "group": "authorization.k8s.io", "version": "v1",
-                    "kind": "SelfSubjectAccessReview",
-                },
-                "scope": "Cluster",
-                "singularResource": "selfsubjectaccessreview",
-                "verbs": ["create"],
-            }],
-        }],
+        "metadata": {"name": group, "creationTimestamp": null},
+        "versions": [{"version": version, "freshness": "Current", "resources": resources}],
     })
 }

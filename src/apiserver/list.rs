@@ -105,7 +105,8 @@ impl ApiServer {
                 remaining: None,
             });
         };
-        let seen = seen + items.len() as u64;
+        // The token comes from the client, who may have made it up.
+        let seen = seen.saturating_add(items.len() as u64);
         let next = ContinueToken {
             version: version.cast_signed(),
             after: last.key().into(),

@@ -39,6 +39,7 @@ mod request;
 mod resources;
 mod rng;
 mod saved;
+mod schemas;
 mod selector;
 mod stale;
 mod store;
@@ -46,6 +47,7 @@ mod strategy;
 mod stray_owner;
 mod table;
 mod template;
+mod types;
 mod watch;
 mod write;
 
@@ -156,7 +158,7 @@ impl ApiServer {
     fn dispatch(&mut self, call: Call, now: Time) -> Result<Reply> {
         let response = match call {
             Call::Fixed { path, accepted } => discovery::answer(&path, accepted)?,
-            Call::Review(body) => discovery::review(body),
+            Call::Review(kind, body) => discovery::review(kind, body),
             Call::Get(target) => {
                 let object = self
                     .store

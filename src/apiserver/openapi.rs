@@ -1,7 +1,10 @@
 //! OpenAPI documents, as far as kubectl needs them.
 //!
-//! Responsible for: saying which kinds take the `fieldValidation` parameter, so that clients
-//! leave validation to the server. Must not: describe fields; schemas are open objects.
+//! Responsible for: where the schemas are, and which kinds take the `fieldValidation` parameter, so
+//! that clients leave validation to the server. Must not: describe fields; `schemas` does.
+//!
+//! Different from a real server: the old document, version 2, has open objects. Patches are not
+//! said to be possible by strategic merge, so that kubectl uses the merge keys that it was built with.
 
 use serde_json::{Map, Value, json};
 
@@ -9,6 +12,7 @@ use super::{
     discovery::VERSION,
     reply::Response,
     resources::{GROUPS, KINDS, KindInfo},
+    schemas,
 };
 
 /// Answers `/openapi/...`; `None` for other paths.
@@ -41,7 +45,6 @@ fn index() -> Value {
 
 fn document(group: &str, version: &str) -> Response {
     let mut paths = Map::new();
-    let mut schemas = Map::new();
     for row in KINDS.iter().filter(|row| row.group == group) {
         let root = if group.is_empty() {
             "/api/v1".into()
@@ -70,13 +73,12 @@ fn document(group: &str, version: &str) -> Response {
                 "post": write("post"),
             }),
         );
-        schemas.insert(schema_name(row), schema(row));
     }
     let document = json!({
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": VERSION},
         "paths": paths,
-        "components": {"schemas": schemas},
+        "components": {"schemas": schemas::of_group(group)},
     });
     Response::json(200, &document)
 }
@@ -99,25 +101,24 @@ fn operation(row: &KindInfo, action: &str) -> Value {
         "parameters": parameters,
         "responses": {"200": {"description": "OK"}},
         "x-kubernetes-action": action,
-        "x-kubernetes-group-version-kind": group_version_kind(row),
+        "x-kubernetes-group-version-kind": schemas::group_version_kind(row),
     })
 }
 
-fn group_version_kind(row: &KindInfo) -> Value {
-    json!({"group": row.group, "version": row.version, "kind": row.name})
+fn swagger() -> Value {
+    let definitions: Map<String, Value> = KINDS
+        .iter()
+        .map(|row| (schemas::name(row), open_schema(row)))
+        .collect();
+    json!({
+        "swagger": "2.0",
+        "info": {"title": "Kubernetes", "version": VERSION},
+        "paths": {},
+        "definitions": definitions,
+    })
 }
 
-fn schema_name(row: &KindInfo) -> String {
-    let group = if row.group.is_empty() {
-        "core"
-    } else {
-        row.group
-    };
-    let group = group.split('.').next().unwrap_or(group);
-    format!("io.k8s.api.{group}.{}.{}", row.version, row.name)
-}
-
-fn schema(row: &KindInfo) -> Value {
+fn open_schema(row: &KindInfo) -> Value {
     let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     json!({
         "type": "object",
@@ -128,20 +129,7 @@ fn schema(row: &KindInfo) -> Value {
             "spec": open,
             "status": open,
         },
-        "x-kubernetes-group-version-kind": [group_version_kind(row)],
+        "x-kubernetes-group-version-kind": [schemas::group_version_kind(row)],
         "x-kubernetes-preserve-unknown-fields": true,
-    })
-}
-
-fn swagger() -> Value {
-    let definitions: Map<String, Value> = KINDS
-        .iter()
-        .map(|row| (schema_name(row), schema(row)))
-        .collect();
-    json!({
-        "swagger": "2.0",
-        "info": {"title": "Kubernetes", "version": VERSION},
-        "paths": {},
-        "definitions": definitions,
     })
 }

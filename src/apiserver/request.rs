@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     accept::{self, Accepted},
-    decode,
+    decode, discovery,
     error::{ApiError, Result},
     object::Tree,
     options::{self, DeleteOptions, MAX_MANAGER, WriteOptions},
@@ -87,8 +87,8 @@ pub(crate) enum Call {
         path: String,
         accepted: Accepted,
     },
-    /// `selfsubjectaccessreviews` and the like: the answer is made from the body.
-    Review(Tree),
+    /// `selfsubjectaccessreviews` and the like, by kind: the answer is made from the body.
+    Review(&'static str, Tree),
     Get(Target),
     /// `pods/log`.
     Log(Target),
@@ -196,20 +196,15 @@ fn fixed(request: Request<'_>, path: &str) -> Result<Call> {
 }
 
 fn review(request: Request<'_>, segments: &[&str]) -> Result<Call> {
-    let known = [
-        "selfsubjectaccessreviews",
-        "selfsubjectrulesreviews",
-        "subjectaccessreviews",
-    ];
+    let find = |plural: &str| discovery::REVIEWS.iter().find(|row| row[0] == plural);
     match segments {
-        [resource] if known.contains(resource) => {
+        [resource] if let Some([_, _, kind]) = find(resource) => {
             if request.method != "POST" {
                 return Err(ApiError::method_not_allowed());
             }
             // The answer does not depend on the body, so one in protobuf need not be read.
-            Ok(Call::Review(
-                decode::json_or_yaml(request).unwrap_or_default(),
-            ))
+            let body = decode::json_or_yaml(request).unwrap_or_default();
+            Ok(Call::Review(kind, body))
         }
         _ => Err(ApiError::no_resource()),
     }

@@ -4,6 +4,7 @@
 
 pub mod kubectl;
 pub mod proxy;
+pub mod serving;
 
 use std::{
     io::{self, Read as _, Write as _},

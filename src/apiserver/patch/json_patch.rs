@@ -1,6 +1,8 @@
 //! JSON patch (RFC 6902).
 //!
-//! Responsible for: reading and carrying out operations. Must not: know Kubernetes.
+//! Responsible for: reading and carrying out operations, as the real server's library does: a
+//! negative index counts from the end, and a copy of what is not there is null. Must not: know
+//! Kubernetes.
 
 use serde_json::{Value, json};
 
@@ -11,6 +13,10 @@ use crate::apiserver::{
 
 /// Most operations in one patch, as the real server limits it.
 const MAX_OPERATIONS: usize = 10_000;
+
+/// Most bytes that one patch may copy, as the real server limits it: each copy could double the
+/// object.
+const MAX_COPIED: usize = 3 * 1024 * 1024;
 
 /// One operation.
 #[derive(Debug)]
@@ -74,8 +80,9 @@ fn operation(mut item: Value) -> Operation {
 /// Carries out all operations, or none.
 pub(super) fn apply(operations: &[Operation], tree: &mut Tree) -> Result<()> {
     let mut root = Value::Object(tree.clone());
+    let mut copied = 0;
     for operation in operations {
-        step(&mut root, operation).ok_or_else(refused)?;
+        step(&mut root, operation, &mut copied).ok_or_else(refused)?;
     }
     match root {
         Value::Object(patched) => {
@@ -95,13 +102,14 @@ fn refused() -> ApiError {
     .with_details(json!({}))
 }
 
-fn step(root: &mut Value, operation: &Operation) -> Option<()> {
+/// Carries out one operation; `copied` are the bytes that copies have made so far.
+fn step(root: &mut Value, operation: &Operation, copied: &mut usize) -> Option<()> {
     let given = || operation.value.clone();
     match operation.op.as_str() {
         "add" => add(root, &operation.path, given()?),
         "remove" => remove(root, &operation.path).map(drop),
         "replace" => {
-            *root.pointer_mut(&operation.path)? = given()?;
+            *find(root, &operation.path)? = given()?;
             Some(())
         }
         "move" => {
@@ -109,13 +117,46 @@ fn step(root: &mut Value, operation: &Operation) -> Option<()> {
             add(root, &operation.path, value)
         }
         "copy" => {
-            let value = root.pointer(&operation.from)?.clone();
+            let value = copy(root, &operation.from)?;
+            *copied += value.to_string().len();
+            if *copied > MAX_COPIED {
+                return None;
+            }
             add(root, &operation.path, value)
         }
         "test" => {
-            let found = root.pointer(&operation.path).unwrap_or(&Value::Null);
-            (*found == given().unwrap_or_default()).then_some(())
+            let wanted = given().unwrap_or_default();
+            match find(root, &operation.path) {
+                Some(found) => *found == wanted,
+                None => wanted.is_null(),
+            }
+            .then_some(())
         }
+        _ => None,
+    }
+}
+
+/// What a pointer points at.
+fn find<'a>(root: &'a mut Value, path: &str) -> Option<&'a mut Value> {
+    if path.is_empty() {
+        return Some(root);
+    }
+    let mut segments = path.strip_prefix('/')?.split('/');
+    segments.try_fold(root, |parent, segment| match parent {
+        Value::Object(members) => members.get_mut(&unescape(segment)),
+        Value::Array(items) => {
+            let place = index(segment, items.len())?;
+            items.get_mut(place)
+        }
+        _ => None,
+    })
+}
+
+fn copy(root: &mut Value, path: &str) -> Option<Value> {
+    let (parent, last) = path.rsplit_once('/')?;
+    match find(root, parent)? {
+        Value::Object(members) => Some(members.get(&unescape(last)).cloned().unwrap_or_default()),
+        Value::Array(items) => items.get(index(last, items.len())?).cloned(),
         _ => None,
     }
 }
@@ -125,17 +166,14 @@ fn add(root: &mut Value, path: &str, value: Value) -> Option<()> {
         *root = value;
         return Some(());
     };
-    match root.pointer_mut(parent)? {
+    match find(root, parent)? {
         Value::Object(members) => {
             members.insert(unescape(last), value);
         }
         Value::Array(items) if last == "-" => items.push(value),
         Value::Array(items) => {
-            let index: usize = last.parse().ok()?;
-            if index > items.len() {
-                return None;
-            }
-            items.insert(index, value);
+            let place = index(last, items.len() + 1)?;
+            items.insert(place, value);
         }
         _ => return None,
     }
@@ -144,14 +182,25 @@ fn add(root: &mut Value, path: &str, value: Value) -> Option<()> {
 
 fn remove(root: &mut Value, path: &str) -> Option<Value> {
     let (parent, last) = path.rsplit_once('/')?;
-    match root.pointer_mut(parent)? {
+    match find(root, parent)? {
         Value::Object(members) => members.remove(&unescape(last)),
         Value::Array(items) => {
-            let index: usize = last.parse().ok()?;
-            (index < items.len()).then(|| items.remove(index))
+            let place = index(last, items.len())?;
+            Some(items.remove(place))
         }
         _ => None,
     }
+}
+
+/// A place in an array of so many items.
+fn index(segment: &str, length: usize) -> Option<usize> {
+    let index: isize = segment.parse().ok()?;
+    let place = if index < 0 {
+        length.checked_add_signed(index)?
+    } else {
+        index.unsigned_abs()
+    };
+    (place < length).then_some(place)
 }
 
 fn unescape(segment: &str) -> String {
@@ -193,5 +242,36 @@ mod tests {
             None,
         );
         check(&json!([{"op": "remove", "path": "/spec"}]), None);
+        check(
+            &json!([{"op": "remove", "path": "/metadata/finalizers/-2"}]),
+            Some(json!({"metadata": {"finalizers": ["b"], "labels": labels}})),
+        );
+        check(
+            &json!([{"op": "add", "path": "/metadata/finalizers/-1", "value": "c"}]),
+            Some(json!({"metadata": {"finalizers": ["a", "b", "c"], "labels": labels}})),
+        );
+        check(
+            &json!([{"op": "remove", "path": "/metadata/finalizers/-3"}]),
+            None,
+        );
+        check(
+            &json!([{"op": "copy", "from": "/metadata/uid", "path": "/metadata/labels"}]),
+            Some(json!({"metadata": {"finalizers": ["a", "b"], "labels": null}})),
+        );
+    }
+
+    #[test]
+    fn copies_are_limited() {
+        let double = |number| {
+            let path = format!("/metadata/labels/{number}");
+            json!({"op": "copy", "from": "/metadata", "path": path})
+        };
+        check(&(0..100).map(double).collect(), None);
+    }
+
+    #[test]
+    fn long_pointers_are_followed() {
+        let path = "/metadata".repeat(100_000);
+        check(&json!([{"op": "remove", "path": path}]), None);
     }
 }

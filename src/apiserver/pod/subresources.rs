@@ -108,19 +108,45 @@ impl ApiServer {
         }
     }
 
-    /// The log of a Pod: containers here are hollow, so a line says so.
+    /// The log of a container: it is hollow, so a line says so. Without a node there is no answer.
     pub(crate) fn pod_log(&self, target: &Target) -> Result<Response> {
         let pod = self.find(target)?;
+        check_container(&pod.tree(), &target.name, target.query.text("container"))?;
         if pod.node.is_empty() {
-            let message = format!("pod {} does not have a host assigned", target.name);
-            return Err(ApiError::bad_request(message));
+            return Ok(Response::bytes(204, TEXT, Vec::new()));
         }
         let line = format!(
             "{}/{} ran on {}, a hollow node without output\n",
             pod.namespace, pod.name, pod.node
         );
+        let line = match target.query.get("tailLines") {
+            Some("0") => String::new(),
+            _ => line,
+        };
         Ok(Response::bytes(200, TEXT, line.into_bytes()))
     }
+}
+
+/// A container must be named where there are several, and be one of the Pod's.
+fn check_container(pod: &Tree, name: &str, container: &str) -> Result<()> {
+    let spec = meta::section(pod, "spec");
+    let lists = ["initContainers", "containers", "ephemeralContainers"];
+    let all = lists.iter().flat_map(|list| meta::items(spec, list));
+    let names: Vec<&str> = all
+        .filter_map(|container| container.get("name")?.as_str())
+        .collect();
+    if container.is_empty() && names.len() > 1 {
+        let list = names.join(" ");
+        return Err(ApiError::bad_request(format!(
+            "a container name must be specified for pod {name}, choose one of: [{list}]"
+        )));
+    }
+    if !container.is_empty() && !names.contains(&container) {
+        return Err(ApiError::bad_request(format!(
+            "container {container} is not valid for pod {name}"
+        )));
+    }
+    Ok(())
 }
 
 /// Sets a condition by type, with the time of its transition.

@@ -1,0 +1,52 @@
+//! `lakh local`, serving until it is dropped.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Child, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// The process, and where its kubeconfig is.
+pub struct Serving {
+    child: Child,
+    kubeconfig: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Serving {
+    /// Starts it, and waits until it serves.
+    pub fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a folder for temporary files");
+        let kubeconfig = folder.path().join("config");
+        let path = kubeconfig.display().to_string();
+        let child = super::lakh(&["local", "--kubeconfig-out", &path])
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the binary runs");
+        let serving = Self {
+            child,
+            kubeconfig,
+            _folder: folder,
+        };
+        let started = Instant::now();
+        while !serving.kubeconfig.exists() {
+            assert!(started.elapsed() < Duration::from_secs(10), "no kubeconfig");
+            thread::sleep(Duration::from_millis(20));
+        }
+        serving
+    }
+
+    /// Where the kubeconfig is.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // It may have ended already; then there is nothing to end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
