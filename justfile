@@ -29,6 +29,21 @@ golden:
 random seed="":
     LAKH_SEED={{seed}} cargo test --release --no-default-features --test properties -- --nocapture
 
+# Fuzz a target for so many minutes: just fuzz patch 10
+fuzz target="request" minutes="10":
+    cd fuzz && cargo afl build --release
+    cd fuzz && AFL_NO_UI=1 AFL_SKIP_CPUFREQ=1 AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES=1 \
+        cargo afl fuzz -i corpus/{{target}} -o target/afl/{{target}} -t 1000 -V $(({{minutes}} * 60)) \
+        target/release/lakh-fuzz {{target}}
+
+# Take what fuzzing a target has found into its corpus, as few inputs as cover the same code.
+fuzz-keep target="request":
+    cd fuzz && cargo afl cmin -e -t 1000 -i target/afl/{{target}}/default/queue -o target/afl/{{target}}/small \
+        -- target/release/lakh-fuzz {{target}}
+    cd fuzz && find corpus/{{target}} -regextype posix-extended -regex '.*/[0-9a-f]{12}' -delete
+    cd fuzz && for input in target/afl/{{target}}/small/*; do \
+        cp "$input" corpus/{{target}}/$(sha1sum < "$input" | cut -c1-12); done
+
 # Benchmarks, reported by criterion.
 bench:
     cargo bench
