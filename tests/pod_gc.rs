@@ -20,7 +20,8 @@ use lakh::{
 };
 use serde_json::{Value, json};
 use support::{
-    client, create, get, indexed_job, is, job_when, listed, options, pods, pods_when, seen_when,
+    client, create, get, http_get, indexed_job, is, job_when, listed, options, pods, pods_when,
+    seen_when,
 };
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -79,6 +80,20 @@ impl World {
             controller.stop().await;
         }
         self.cluster.shutdown().await;
+    }
+
+    /// How many Pods the collector says to have deleted for this reason.
+    fn collected(&self, reason: &str) -> u32 {
+        let url = self.cluster.url();
+        let address = url.trim_start_matches("http://").parse();
+        let address = address.expect("an address");
+        let page = tokio::task::block_in_place(|| http_get(address, "/metrics"));
+        let page = page.expect("it answers");
+        assert!(!page.contains("force_delete_pod_errors_total{"), "{page}");
+        let labels = format!(r#"{{namespace="default",reason="{reason}"}} "#);
+        let sample = format!("pod_gc_collector_force_delete_pods_total{labels}");
+        let count = page.lines().find_map(|line| line.strip_prefix(&sample));
+        count.map_or(0, |count| count.parse().expect("a number"))
     }
 
     /// Lets pass after pass go by until this holds of what a path has.
@@ -363,6 +378,8 @@ async fn a_pod_that_waits_for_its_end_and_has_no_node_fails_and_goes() {
     let left = pods_when(&world.client, |pods| pods.len() == 1).await;
     assert_eq!(name(&left[0]), "stays");
     assert_eq!(left[0]["status"]["phase"], "Pending");
+    assert!(world.collected("unscheduled") >= 2, "the canary, too");
+    assert_eq!(world.collected("orphaned"), 0);
     world.stop(None).await;
 }
 
@@ -432,6 +449,7 @@ async fn pods_that_wait_for_a_node_out_of_service_fail_and_count() {
     );
     let (_, last) = world.states(pod).pop().expect("it was there");
     assert!(!condition_types(&last).contains(&"DisruptionTarget"));
+    assert!(world.collected("out-of-service") >= 1);
     world.stop(Some(controller)).await;
 }
 
@@ -475,6 +493,7 @@ async fn of_pods_that_have_ended_only_so_many_stay_and_their_job_has_counted_the
     assert_eq!(count, 4);
     let job = get(&world.client, job).await;
     assert_eq!(job["status"]["succeeded"], 6);
+    assert!(world.collected("terminated") >= 5, "the canary, too");
     world.stop(Some(controller)).await;
 }
 

@@ -10,7 +10,7 @@ use std::{borrow::Cow, sync::Arc};
 use serde::Deserialize;
 use tokio::sync::watch;
 
-use super::call::send;
+use super::{call::send, metrics::CollectorMetrics};
 use crate::{
     apiserver::{EventType, Kind, Stored},
     model::Uid,
@@ -27,6 +27,8 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 /// Collects Pods, for ever.
 pub(super) async fn run(api: Arc<SharedApi>, terminated_threshold: i32) {
     let mut gc = PodGc::new(terminated_threshold, api.now());
+    let metrics = CollectorMetrics::default();
+    api.with_metrics(|registry| metrics.register(registry));
     let mut pods = Follower::new(&api, Kind::Pod);
     let mut nodes = Follower::new(&api, Kind::Node);
     loop {
@@ -37,7 +39,9 @@ pub(super) async fn run(api: Arc<SharedApi>, terminated_threshold: i32) {
         gc.handle_timeout(api.now());
         let mut made = 0;
         while let Some(call) = gc.poll_call(api.now()) {
-            gc.handle_answer(make(&api, &call));
+            let code = make(&api, &call);
+            metrics.called(&call, code);
+            gc.handle_answer(code);
             made += 1;
             if made % AT_ONCE == 0 {
                 tokio::task::yield_now().await;

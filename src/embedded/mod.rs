@@ -8,6 +8,7 @@
 
 mod call;
 mod collector;
+mod metrics;
 mod nodes;
 
 pub use crate::serve::StateError;

@@ -5,7 +5,9 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header, request::Parts};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header, request::Parts,
+};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -20,6 +22,9 @@ use super::{
     shared::{SharedApi, until_stopped},
 };
 use crate::apiserver::{BODY_LIMIT, JSON, Prepared, Reply, Request, faults::Asked, prepare};
+
+/// The media type of metrics.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Accepts connections until the server stops.
 pub(super) async fn accept(
@@ -72,6 +77,11 @@ async fn answer(
     stopped: watch::Receiver<bool>,
 ) -> Result<Response<HttpBody>, Broken> {
     let (parts, incoming) = request.into_parts();
+    if parts.method == Method::GET && parts.uri.path() == "/metrics" {
+        let mut metrics = Response::new(body::full(api.metrics()));
+        set_headers(metrics.headers_mut(), OPEN_METRICS);
+        return Ok(metrics);
+    }
     // One byte more than is allowed is enough for the machine to refuse the body.
     let bytes = match Limited::new(incoming, BODY_LIMIT + 1).collect().await {
         Ok(collected) => collected.to_bytes(),

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use prometheus_client::{encoding::text::encode, registry::Registry};
 use tokio::sync::{Notify, watch};
 
 use super::{
@@ -35,6 +36,8 @@ pub struct SharedApi {
     garbage: Notify,
     counts: RequestCounts,
     faults: SharedFaults,
+    /// What is told at `/metrics`.
+    metrics: Mutex<Registry>,
     clock: Clock,
     /// Saves each change, where that is asked for.
     saver: Option<Saver>,
@@ -56,6 +59,7 @@ impl SharedApi {
             garbage,
             counts: RequestCounts::default(),
             faults: SharedFaults::new(faults),
+            metrics: Mutex::default(),
             clock: options.clock.clone(),
             saver,
         })
@@ -105,6 +109,19 @@ impl SharedApi {
     /// Counters of the requests answered so far.
     pub fn request_counts(&self) -> Vec<RequestCount> {
         self.counts.snapshot()
+    }
+
+    /// Adds to what is told at `/metrics`.
+    pub fn with_metrics(&self, add: impl FnOnce(&mut Registry)) {
+        add(&mut self.metrics.lock());
+    }
+
+    /// What is told at `/metrics`, in the text format of OpenMetrics.
+    pub(super) fn metrics(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string fails only if a metric's own encoder does; then what there is, is sent.
+        let _ = encode(&mut text, &self.metrics.lock());
+        text
     }
 
     /// Tells when a kind changes: the value is the end of its event log. Wait for it to change,
