@@ -97,7 +97,7 @@ fn cron_jobs_run_when_they_are_to() {
             world.rest();
         }));
         started += world.started as u64;
-        told(run, tell, &world.log);
+        told(run, tell, &world.ground.log);
     });
     assert!(count < 300 || started > count, "few runs: {started}");
 }
@@ -114,7 +114,7 @@ fn finished_jobs_go_in_their_time_and_no_others() {
             world.rest();
         }));
         deleted += world.deleted as u64;
-        told(run, tell, &world.log);
+        told(run, tell, &world.ground.log);
     });
     assert!(count < 300 || deleted > count, "few deletions: {deleted}");
 }

@@ -13,21 +13,35 @@ use lakh::{
 /// The name of the one CronJob.
 pub(crate) const NAME: &str = "c";
 
-/// A schedule that runs at all seconds `period * n + offset` of the Unix epoch.
+/// A schedule, and when it runs.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Beat {
     pub(crate) text: &'static str,
     pub(crate) zone: Option<&'static str>,
-    period: i64,
-    offset: i64,
+    rhythm: Rhythm,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Rhythm {
+    /// At all seconds `period * n + offset` of the Unix epoch.
+    Clock { period: i64, offset: i64 },
+    /// So many seconds after the run before.
+    Every(i64),
 }
 
 const fn beat(text: &'static str, zone: Option<&'static str>, period: i64, offset: i64) -> Beat {
     Beat {
         text,
         zone,
-        period,
-        offset,
+        rhythm: Rhythm::Clock { period, offset },
+    }
+}
+
+const fn every(text: &'static str, zone: Option<&'static str>, secs: i64) -> Beat {
+    Beat {
+        text,
+        zone,
+        rhythm: Rhythm::Every(secs),
     }
 }
 
@@ -38,6 +52,10 @@ pub(crate) const BEATS: &[Beat] = &[
     beat("0 * * * *", None, 3600, 0),
     beat("30 */2 * * *", Some("Asia/Kolkata"), 7200, 3600),
     beat("15 9 * * *", Some("Asia/Tokyo"), 86400, 900),
+    // Two runs of this one may be of the same minute, and then have one name.
+    every("@every 40s", None, 40),
+    every("@every 90s", Some("Asia/Tokyo"), 90),
+    every("@every 1h30m", None, 5400),
 ];
 
 impl Beat {
@@ -47,15 +65,34 @@ impl Beat {
         BEATS.iter().find(same).expect("a schedule of ours")
     }
 
-    /// The latest beat at or before a time.
-    fn last(&self, now: Time) -> Time {
-        let beats = (now.as_secs() - self.offset).div_euclid(self.period);
-        Time::from_secs(beats * self.period + self.offset)
+    /// The latest run after `base` that is not after `now`.
+    pub(crate) fn latest(&self, base: Time, now: Time) -> Option<Time> {
+        let run = match self.rhythm {
+            Rhythm::Clock { period, offset } => {
+                (now.as_secs() - offset).div_euclid(period) * period + offset
+            }
+            Rhythm::Every(secs) => {
+                let passed = now.as_secs() - base.as_secs();
+                // The run before may be none.
+                if passed < secs {
+                    return None;
+                }
+                base.as_secs() + passed / secs * secs
+            }
+        };
+        Some(Time::from_secs(run)).filter(|run| *run > base)
     }
 
-    /// The first beat after a time.
-    pub(crate) fn after(&self, time: Time) -> Time {
-        Time::from_secs(self.last(time).as_secs() + self.period)
+    /// The first run after `base` and after `now`.
+    pub(crate) fn next(&self, base: Time, now: Time) -> Time {
+        let latest = self.latest(base, now).unwrap_or(base).as_secs();
+        Time::from_secs(match self.rhythm {
+            Rhythm::Clock { period, offset } => {
+                let from = latest.max(now.as_secs());
+                ((from - offset).div_euclid(period) + 1) * period + offset
+            }
+            Rhythm::Every(secs) => latest + secs,
+        })
     }
 }
 
@@ -98,14 +135,13 @@ fn earliest(cron_job: &CronJob, last: Option<Time>, now: Time) -> Time {
 
 /// The run that is due, whatever stands against it.
 pub(crate) fn due(cron_job: &CronJob, last: Option<Time>, now: Time) -> Option<Time> {
-    let run = Beat::of(cron_job).last(now);
-    (run > earliest(cron_job, last, now)).then_some(run)
+    Beat::of(cron_job).latest(earliest(cron_job, last, now), now)
 }
 
 /// When to look for the next run.
 pub(crate) fn next_look(cron_job: &CronJob, last: Option<Time>, now: Time) -> Time {
     let base = last.unwrap_or(cron_job.created);
-    let run = Beat::of(cron_job).after(now.max(base));
+    let run = Beat::of(cron_job).next(base, now);
     Time::from_millis(run.as_millis() + 100)
 }
 

@@ -8,7 +8,12 @@
 pub(crate) mod case;
 pub(crate) mod claims_world;
 pub(crate) mod cron_judge;
+pub(crate) mod cron_people;
+pub(crate) mod cron_rest;
+pub(crate) mod cron_server;
+pub(crate) mod cron_shell;
 pub(crate) mod cron_world;
+pub(crate) mod ground;
 pub(crate) mod judge;
 pub(crate) mod new_pod;
 pub(crate) mod one_sync;

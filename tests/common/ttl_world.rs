@@ -12,29 +12,18 @@ use std::{
 };
 
 use lakh::{
-    model::{Condition, ConditionKind, Exponential, Job, Time, Uid},
+    model::{Condition, ConditionKind, Job, Time, Uid},
     queue::WorkQueue,
     ttl::{Step, concerns},
     wire::foreground_deletion,
 };
 use serde_json::Value;
 
-use super::{words::plain_job, world::Dice};
-
-const BACKOFF: Exponential = Exponential {
-    base: Duration::from_secs(1),
-    max: Duration::from_secs(60),
+use super::{
+    ground::{BACKOFF, Fate, Ground},
+    words::plain_job,
+    world::Dice,
 };
-
-/// What may go wrong, in percent of the occasions.
-#[derive(Clone, Copy, Debug, Default)]
-struct Odds {
-    refused: u64,
-    lost: u64,
-    late: u64,
-    restart: u64,
-    skew: u64,
-}
 
 /// A turn under way, between two of its steps.
 #[derive(Debug)]
@@ -51,10 +40,7 @@ enum Turn {
 
 /// See the module's text.
 pub(crate) struct TtlWorld {
-    dice: Dice,
-    odds: Odds,
-    now: Time,
-    skew: i64,
+    pub(crate) ground: Ground,
     /// By name.
     jobs: BTreeMap<String, Job>,
     news: VecDeque<(Uid, Option<Job>)>,
@@ -64,7 +50,6 @@ pub(crate) struct TtlWorld {
     turn: Option<Turn>,
     uids: u128,
     version: u64,
-    pub(crate) log: Vec<String>,
     /// How many Jobs the machine has deleted.
     pub(crate) deleted: usize,
 }
@@ -81,23 +66,9 @@ fn expiry(job: &Job) -> Option<Time> {
 }
 
 impl TtlWorld {
-    pub(crate) fn new(mut dice: Dice) -> Self {
-        let mut some = |most: u64| match dice.below(2) {
-            0 => 0,
-            _ => dice.below(most),
-        };
-        let odds = Odds {
-            refused: some(30),
-            lost: some(30),
-            late: some(20),
-            restart: some(4),
-            skew: some(3),
-        };
+    pub(crate) fn new(dice: Dice) -> Self {
         Self {
-            dice,
-            odds,
-            now: Time::from_secs(2_000_000_000),
-            skew: 0,
+            ground: Ground::new(dice),
             jobs: BTreeMap::new(),
             news: VecDeque::new(),
             late: Vec::new(),
@@ -106,46 +77,28 @@ impl TtlWorld {
             turn: None,
             uids: 0,
             version: 0,
-            log: Vec::new(),
             deleted: 0,
         }
     }
 
-    /// The controller's time.
-    fn there(&self) -> Time {
-        Time::from_millis(self.now.as_millis() + self.skew)
-    }
-
-    fn say(&mut self, what: String) {
-        self.log.push(format!("{} {what}", self.now.to_rfc3339()));
-    }
-
     /// Something happens, anywhere.
     pub(crate) fn step(&mut self) {
-        if self.dice.percent(self.odds.restart) {
+        if self.ground.restarts() {
             self.restart();
-        } else if self.dice.percent(self.odds.skew) {
-            self.skew = [0, -90_000, 90_000, 4000][self.dice.below(4) as usize];
+        } else {
+            self.ground.turn_clocks();
         }
-        match self.dice.below(100) {
+        match self.ground.dice.below(100) {
             0..10 => self.people(),
             10..18 => self.job_goes_on(),
             18..35 => _ = self.watch(),
-            35..43 => self.pass(),
+            35..43 => self.ground.pass(),
             43..46 => self.late_deletion(),
             _ => _ = self.controller(),
         }
     }
 
-    fn pass(&mut self) {
-        let most = [2000, 60_000, 7_200_000, 200_000_000][self.dice.below(4) as usize];
-        let passed = Duration::from_millis(self.dice.below(most));
-        self.now = self.now + passed;
-        self.say(format!("{passed:?} have passed"));
-    }
-
     fn restart(&mut self) {
-        self.say("the controller starts anew".to_owned());
         if let Some(Turn::Deletes(_, name, options)) = self.turn.take() {
             self.late.push((name, options));
         }
@@ -180,19 +133,22 @@ impl TtlWorld {
 
     fn some_job(&mut self) -> Option<Job> {
         let names: Vec<String> = self.jobs.keys().cloned().collect();
-        let name = self.dice.pick(&names)?;
+        let name = self.ground.dice.pick(&names)?;
         self.jobs.get(name).cloned()
     }
 
     fn ttl(&mut self) -> Option<Duration> {
-        let secs = [0, 0, 7, 3600, 100_000][self.dice.below(5) as usize];
-        self.dice.percent(75).then(|| Duration::from_secs(secs))
+        let secs = [0, 0, 7, 3600, 100_000][self.ground.dice.below(5) as usize];
+        self.ground
+            .dice
+            .percent(75)
+            .then(|| Duration::from_secs(secs))
     }
 
     fn people(&mut self) {
-        match self.dice.below(10) {
+        match self.ground.dice.below(10) {
             0..4 => {
-                let name = ["a", "b", "c"][self.dice.below(3) as usize];
+                let name = ["a", "b", "c"][self.ground.dice.below(3) as usize];
                 if !self.jobs.contains_key(name) {
                     self.uids += 1;
                     let mut job = plain_job();
@@ -228,18 +184,18 @@ impl TtlWorld {
             job.uid.as_u128(),
             job.deleting
         );
-        self.say(text);
+        self.ground.say(text);
         self.news.push_back((job.uid, Some(job.clone())));
         self.jobs.insert(name, job);
     }
 
     /// A Job is deleted: it goes at once, or its Pods or a finalizer keep it for a while.
     fn remove(&mut self, mut job: Job) {
-        if !job.deleting && self.dice.percent(50) {
+        if !job.deleting && self.ground.dice.percent(50) {
             job.deleting = true;
             self.put(job);
         } else {
-            self.say(format!("gone: {}", job.key.name));
+            self.ground.say(format!("gone: {}", job.key.name));
             self.jobs.remove(job.key.name.as_str());
             self.news.push_back((job.uid, None));
         }
@@ -265,10 +221,10 @@ impl TtlWorld {
             SuccessCriteriaMet,
             Suspended,
         ];
-        let kind = kinds[self.dice.below(5) as usize];
-        let at = self.now.whole_secs();
+        let kind = kinds[self.ground.dice.below(5) as usize];
+        let at = self.ground.now.whole_secs();
         let mut condition = Condition::new_true(kind, "", "", at);
-        if self.dice.percent(20) {
+        if self.ground.dice.percent(20) {
             condition.status = "False".into();
         }
         let conditions = &mut job.status.conditions;
@@ -281,7 +237,7 @@ impl TtlWorld {
 
     /// One step of the controller's; whether there was one to make.
     fn controller(&mut self) -> bool {
-        let now = self.there();
+        let now = self.ground.there();
         match self.turn.take() {
             None => {
                 let Some(uid) = self.queue.take(now) else {
@@ -297,7 +253,7 @@ impl TtlWorld {
             }
             Some(Turn::Asks(uid, name)) => {
                 let answer = self.jobs.get(&name).cloned().map(Box::new);
-                let came = !self.dice.percent(self.odds.refused);
+                let came = self.ground.fate() == Fate::Done;
                 self.turn = Some(Turn::Answered(uid, name, came.then_some(answer)));
             }
             Some(Turn::Answered(uid, name, answer)) => {
@@ -324,7 +280,7 @@ impl TtlWorld {
     }
 
     fn go_on(&mut self, uid: Uid, name: String, step: Step) {
-        self.say(format!("  {}: {step:?}", uid.as_u128()));
+        self.ground.say(format!("  {}: {step:?}", uid.as_u128()));
         match step {
             Step::Leave => self.end(uid, None),
             Step::LookAt(at) => self.end(uid, Some(at)),
@@ -345,7 +301,7 @@ impl TtlWorld {
     }
 
     fn fail(&mut self, uid: Uid) {
-        let now = self.there();
+        let now = self.ground.there();
         self.queue.add_rate_limited(uid, now);
         self.queue.done(&uid);
     }
@@ -362,20 +318,24 @@ impl TtlWorld {
 
     /// A deletion comes to the server, or does not, or its answer is lost; whether it is known to be done.
     fn delete(&mut self, name: &str, options: Vec<u8>) -> bool {
-        if self.dice.percent(self.odds.refused) {
-            return false;
+        match self.ground.fate() {
+            Fate::Refused => false,
+            Fate::Late => {
+                self.late.push((name.to_owned(), options));
+                false
+            }
+            Fate::AnswerLost => {
+                self.serve(name, &options);
+                false
+            }
+            Fate::Done => self.serve(name, &options),
         }
-        if self.dice.percent(self.odds.late) {
-            self.late.push((name.to_owned(), options));
-            return false;
-        }
-        self.serve(name, &options) && !self.dice.percent(self.odds.lost)
     }
 
     /// A deletion comes long after whoever asked for it has given up.
     fn late_deletion(&mut self) {
         if !self.late.is_empty() {
-            let at = self.dice.below(self.late.len() as u64) as usize;
+            let at = self.ground.dice.below(self.late.len() as u64) as usize;
             let (name, options) = self.late.swap_remove(at);
             self.serve(&name, &options);
         }
@@ -403,17 +363,16 @@ impl TtlWorld {
 
     /// Nothing fails and nobody meddles any more, and all TTLs run out: who must be left.
     pub(crate) fn rest(&mut self) {
-        self.log.push("from here on all is well".to_owned());
-        self.odds = Odds::default();
+        self.ground.calm();
         self.settle();
         // Whatever failed is tried again within a minute, by a clock that may have gone back.
-        self.now = self.now + BACKOFF.max + Duration::from_secs(200);
+        self.ground.now = self.ground.now + BACKOFF.max + Duration::from_secs(200);
         self.settle();
-        self.check_left(self.there());
+        self.check_left(self.ground.there());
         while let Some(due) = self.queue.next_due() {
             // By the server's clock.
-            let due = Time::from_millis(due.as_millis() - self.skew);
-            self.now = self.now.max(due);
+            let due = Time::from_millis(due.as_millis() - self.ground.skew);
+            self.ground.now = self.ground.now.max(due);
             self.settle();
         }
         self.check_left(Time::from_millis(i64::MAX));

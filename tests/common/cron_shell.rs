@@ -1,0 +1,122 @@
+//! What stands around the CronJob machine in random histories, as in `runtime/cron_jobs.rs`: what the
+//! controller knows, whose turn it is, and the look under way.
+//!
+//! Must not: know the server's truth.
+
+use std::collections::BTreeMap;
+
+use lakh::{
+    cronjob::{Answer, CronJobSync, Effect, Next, delay_after_change},
+    model::{ChildJob, ConditionKind, CronJob, JobKey, Time, Uid},
+    queue::WorkQueue,
+};
+
+use super::{
+    cron_judge::{Look, NAME, TrueJob, next_look},
+    ground::BACKOFF,
+};
+
+/// News that the watch has yet to tell.
+#[derive(Clone, Debug)]
+pub(super) enum News {
+    CronJob(Option<CronJob>),
+    Job(Uid, Option<TrueJob>),
+}
+
+/// A call on its way, there or back.
+#[derive(Clone, Debug)]
+pub(super) enum Flight {
+    Asked(Effect),
+    Answered(Effect, Answer, u64),
+}
+
+/// A look under way.
+pub(super) struct Turn {
+    pub(super) sync: CronJobSync,
+    pub(super) uid: Uid,
+    pub(super) look: Look,
+    pub(super) flight: Option<Flight>,
+}
+
+/// What is in the controller's memory.
+pub(super) struct Shell {
+    pub(super) cron: Option<CronJob>,
+    pub(super) children: BTreeMap<Uid, TrueJob>,
+    pub(super) turns: WorkQueue<JobKey>,
+    pub(super) turn: Option<Turn>,
+}
+
+pub(super) fn key() -> JobKey {
+    JobKey {
+        namespace: "default".into(),
+        name: NAME.into(),
+    }
+}
+
+pub(super) fn child(job: &TrueJob) -> ChildJob {
+    let complete = job.has_ended(ConditionKind::Complete);
+    let at = job.end.map(|(_, at)| at);
+    ChildJob {
+        name: job.name.as_str().into(),
+        uid: job.uid,
+        scheduled: job.run,
+        end: job.end.map(|(kind, _)| kind),
+        complete,
+        start: job.start,
+        completion: at.filter(|_| complete),
+    }
+}
+
+impl Shell {
+    pub(super) fn new(cron: Option<CronJob>, jobs: &BTreeMap<Uid, TrueJob>) -> Self {
+        let owned = jobs.iter().filter(|(_, job)| job.owner.is_some());
+        let mut turns = WorkQueue::new(BACKOFF);
+        turns.add(key());
+        Self {
+            cron,
+            children: owned.map(|(uid, job)| (*uid, job.clone())).collect(),
+            turns,
+            turn: None,
+        }
+    }
+
+    pub(super) fn has(&self, owner: Option<Uid>) -> bool {
+        owner.is_some() && owner == self.cron.as_ref().map(|cron| cron.uid)
+    }
+
+    /// Takes in news, as the informers do.
+    pub(super) fn hear(&mut self, news: News, now: Time) {
+        match news {
+            News::CronJob(None) => self.cron = None,
+            News::CronJob(Some(new)) => {
+                let same = self.cron.as_ref().filter(|cron| cron.uid == new.uid);
+                if same.is_some_and(|cron| cron.resource_version >= new.resource_version) {
+                    return;
+                }
+                let moved = same.is_some_and(|cron| {
+                    let (old, new) = (&cron.spec, &new.spec);
+                    old.schedule != new.schedule || old.time_zone != new.time_zone
+                });
+                match moved.then(|| delay_after_change(&new, now)) {
+                    Some(Ok(Next::At(due))) => {
+                        assert_eq!(due, next_look(&new, new.status.last_schedule, now));
+                        self.turns.add_at(key(), due);
+                    }
+                    Some(Err(report)) => panic!("{report:?}"),
+                    _ => _ = self.turns.add(key()),
+                }
+                self.cron = Some(new);
+            }
+            News::Job(uid, job) => {
+                let before = self.children.remove(&uid);
+                let owner = job.as_ref().or(before.as_ref()).and_then(|job| job.owner);
+                if let Some(job) = job.filter(|job| job.owner.is_some()) {
+                    self.children.insert(uid, job);
+                }
+                if self.has(owner) {
+                    self.turns.add(key());
+                }
+            }
+        }
+    }
+}
