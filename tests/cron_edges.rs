@@ -23,8 +23,8 @@ use lakh::{
 };
 use serde_json::{Value, json};
 use support::{
-    buckets, client, cluster, cluster_by, create, get, indexed_job, is, is_at_rest, job_when,
-    listed, listening, metrics_when, of_queue, options,
+    buckets, client, cluster, cluster_by, create, get, http_send, indexed_job, is, is_at_rest,
+    job_when, listed, listening, metrics_when, of_queue, options,
     proxy::{Fate, Proxy, refusal},
     seen_when,
 };
@@ -228,6 +228,57 @@ async fn a_job_made_by_hand_counts_in_the_history_and_nowhere_else() {
     jobs_when(&client, left).await;
     let long = job_when(&client, "long", |_| true).await;
     assert!(!is(&long, "Complete"));
+    controller.stop().await;
+    cluster.shutdown().await;
+}
+
+/// Between the look at a Job and its deletion, somebody else takes its name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_job_that_has_just_taken_the_name_of_one_to_be_replaced_stays() {
+    let cluster = cluster(Duration::from_secs(3000)).await;
+    let client = client(&cluster).await;
+    let server = cluster.url().trim_start_matches("http://").to_owned();
+    let taken = Arc::new(AtomicBool::new(false));
+    let take = Arc::clone(&taken);
+    let proxy = Proxy::start(&cluster.url(), move |request| {
+        let Some(name) = request.strip_prefix(&format!("DELETE {JOBS}/")) else {
+            return Fate::Passed;
+        };
+        let name = name.split(' ').next().unwrap_or_default();
+        if !take.swap(true, Ordering::SeqCst) {
+            let address = server.parse().expect("an address");
+            let send = |method: &str, path: &str, body: &Value| {
+                let send = || http_send(address, method, path, &body.to_string());
+                let answer = tokio::task::block_in_place(send).expect("it answers");
+                assert!(answer.starts_with("HTTP/1.1 20"), "{answer}");
+            };
+            let background = json!({"propagationPolicy": "Background"});
+            send("DELETE", &format!("{JOBS}/{name}"), &background);
+            send("POST", JOBS, &indexed_job(name, 1, 1));
+        }
+        Fate::Passed
+    })
+    .await;
+    let controller = support::controller_over(&proxy).await;
+    let replace = json!({"concurrencyPolicy": "Replace"});
+    make(&client, &cron_job("c", &replace)).await;
+    let_run(&client, "c").await;
+    let first = cron_job_when(&client, "c", |seen| active(seen) == 1).await;
+    let name = |seen: &Value| seen["status"]["active"][0]["name"].clone();
+    let uid = first["status"]["active"][0]["uid"].clone();
+    patch(&client, "c", json!({"spec": {"schedule": "0 0 1 2 *"}})).await;
+    let_run(&client, "c").await;
+    let event = reported(&client, "FailedDelete").await;
+    let message = event["message"].as_str().expect("a message");
+    assert!(message.contains("the UID in the precondition"), "{message}");
+    let next = |seen: &Value| active(seen) == 1 && name(seen) != name(&first);
+    cron_job_when(&client, "c", next).await;
+    assert!(taken.load(Ordering::SeqCst));
+    let others = name(&first);
+    let others = others.as_str().expect("a name");
+    let stays = job_when(&client, others, |_| true).await;
+    assert_ne!(stays["metadata"]["uid"], uid);
+    assert_eq!(stays["metadata"].get("deletionTimestamp"), None);
     controller.stop().await;
     cluster.shutdown().await;
 }

@@ -271,8 +271,17 @@ pub fn finalizers(object: &Value) -> Vec<&str> {
 
 /// GETs a page without any client: headers and all.
 pub fn http_get(address: SocketAddr, path: &str) -> io::Result<String> {
+    http_send(address, "GET", path, "")
+}
+
+/// Asks for something without any client, and gives the answer, headers and all.
+pub fn http_send(address: SocketAddr, method: &str, path: &str, body: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: lakh\r\nConnection: close\r\n\r\n");
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: lakh\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
     stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
