@@ -348,6 +348,7 @@ async fn a_job_comes_through_all_faults_at_once() {
         query: "",
         accept: "application/json",
         user_agent: "",
+        authorization: "",
         content_type: "application/json",
         body: job.as_bytes(),
     });

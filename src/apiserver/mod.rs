@@ -7,7 +7,10 @@
 //! from a real one; each file says so for its own part.
 
 mod accept;
+mod access;
 mod admission;
+mod attributes;
+mod audit;
 mod continue_token;
 mod decode;
 mod delete;
@@ -51,6 +54,9 @@ mod types;
 mod watch;
 mod write;
 
+pub use access::{User, Users};
+pub use attributes::{Asked, Attributes, Place};
+pub use audit::{Audited, Auditor};
 pub use log::{Event, EventType};
 pub use object::{Owner, Stored};
 pub use reply::{Body, JSON, ListBody, Reply, Response, TEXT};

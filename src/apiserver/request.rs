@@ -35,6 +35,8 @@ pub struct Request<'a> {
     pub content_type: &'a str,
     /// `User-Agent`, or empty: who owns what the request writes, unless it says so itself.
     pub user_agent: &'a str,
+    /// `Authorization`, or empty.
+    pub authorization: &'a str,
     /// The body.
     pub body: &'a [u8],
 }

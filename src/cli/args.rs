@@ -84,6 +84,13 @@ pub(super) struct LocalArgs {
     /// is there, also when the process is killed. Default: they are gone with the process.
     #[arg(long, value_name = "DIR")]
     pub(super) state: Option<PathBuf>,
+    /// File of tokens, in Kubernetes' form: token,user,uid,"group1,group2". Who is in system:masters may
+    /// do all, everybody else may read. Default: no tokens, and everybody may do all.
+    #[arg(long, value_name = "FILE")]
+    pub(super) token_file: Option<PathBuf>,
+    /// File to which a line of JSON is appended for each call: who, what, and with which answer.
+    #[arg(long, value_name = "FILE")]
+    pub(super) audit_log: Option<PathBuf>,
     /// How long a Pod's containers run, unless the Pod says otherwise (sim.lakh.dev/duration).
     #[arg(long, value_name = "D", default_value = "1s", value_parser = duration)]
     pub(super) pod_duration: Duration,

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::{
     clock::instant,
     cluster::{self, Client},
-    embedded::{ClusterOptions, EmbeddedCluster, StateError},
+    embedded::{ClusterOptions, EmbeddedCluster, FileError, Users},
     kubelet::KubeletOptions,
     manifest::{self, DEFAULT_NAMESPACE, Document, Rejection, Source, resource_path},
     runtime::Controller,
@@ -108,12 +108,14 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
         fault_seed: args.fault_seed,
         terminated_pod_gc_threshold: args.terminated_pod_gc_threshold,
         state: args.state.clone(),
+        users: args.token_file.as_deref().map(users).transpose()?,
+        audit_log: args.audit_log.clone(),
         ..ClusterOptions::default()
     };
     let cluster = EmbeddedCluster::start(options)
         .await
         .map_err(|error| match error.get_ref() {
-            Some(inner) if inner.is::<StateError>() => format!("--state: {error}"),
+            Some(inner) if inner.is::<FileError>() => error.to_string(),
             _ => format!("--port {}: {error}", args.port),
         })?;
     let url = cluster.url();
@@ -128,10 +130,12 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
         path,
         keep: args.kubeconfig_out.is_some(),
     };
-    let client = cluster::connect_url(&url).await?;
+    // It has the token, where there are tokens.
+    let connect = || cluster::connect(Some(&kubeconfig.path), None);
+    let client = connect().await?;
     let jobs = apply(&client, &documents).await?;
     let options = args.tunables.clone().options(args.listen);
-    let controller = Controller::start(cluster::connect_url(&url).await?, options).await?;
+    let controller = Controller::start(connect().await?, options).await?;
     Ok(Running {
         cluster,
         controller,
@@ -139,6 +143,12 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
         kubeconfig,
         jobs,
     })
+}
+
+fn users(path: &Path) -> Result<Users, Problem> {
+    let wrong = |why: &dyn std::fmt::Display| format!("--token-file {}: {why}", path.display());
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
+    Ok(Users::read(&text).map_err(|why| wrong(&why))?)
 }
 
 fn read(filenames: &[PathBuf]) -> Result<Vec<Document>, Problem> {

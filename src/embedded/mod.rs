@@ -11,7 +11,7 @@ mod collector;
 mod metrics;
 mod nodes;
 
-pub use crate::serve::StateError;
+pub use crate::{apiserver::Users, serve::FileError};
 
 use std::{
     io,
@@ -52,6 +52,10 @@ pub struct ClusterOptions {
     pub clock: Clock,
     /// The folder that keeps all objects; none if they are gone with the cluster.
     pub state: Option<PathBuf>,
+    /// Who may do what over HTTP; none if everybody may do all.
+    pub users: Option<Users>,
+    /// The file to which a line for each call over HTTP is appended.
+    pub audit_log: Option<PathBuf>,
 }
 
 impl Default for ClusterOptions {
@@ -66,6 +70,8 @@ impl Default for ClusterOptions {
             terminated_pod_gc_threshold: 0,
             clock: Clock::default(),
             state: None,
+            users: None,
+            audit_log: None,
         }
     }
 }
@@ -83,8 +89,8 @@ impl EmbeddedCluster {
     ///
     /// # Errors
     ///
-    /// If the port cannot be had, a rule for faults makes no sense, or, with a [`StateError`] inside,
-    /// the state cannot be loaded.
+    /// If the port cannot be had, a rule for faults makes no sense, or, with a [`FileError`] inside,
+    /// the state cannot be loaded or the audit log not be written.
     pub async fn start(options: ClusterOptions) -> io::Result<Self> {
         let ClusterOptions {
             port,
@@ -96,6 +102,8 @@ impl EmbeddedCluster {
             terminated_pod_gc_threshold,
             clock,
             state,
+            users,
+            audit_log,
         } = options;
         let server = serve::start(ServeOptions {
             port,
@@ -105,6 +113,8 @@ impl EmbeddedCluster {
             fault_seed,
             clock,
             state,
+            users,
+            audit_log,
         })
         .await?;
         let nodes = tokio::spawn(nodes::run(server.api(), kubelet));

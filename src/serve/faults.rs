@@ -7,25 +7,21 @@
 use std::{
     error::Error,
     fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
-use http::{Response, header, request::Parts};
+use http::{header, request::Parts};
 use parking_lot::Mutex;
 use tokio::{sync::watch, time::sleep};
 
 use super::{
-    body::HttpBody,
-    http::respond,
+    gate::Call,
     shared::{SharedApi, until_stopped},
 };
 use crate::{
     apiserver::{
-        Label, Prepared, Reply, Response as Answer, TEXT,
+        Label, Reply, Response as Answer, TEXT,
         faults::{Asked, Course, Faults, Outcome, Sending, When, bad_rules},
     },
     model::Time,
@@ -121,45 +117,36 @@ pub(super) fn administer(method: &str, body: &[u8], api: &SharedApi) -> Answer {
     Answer::json(200, &shared.faults.lock().to_json())
 }
 
-/// Answers a request as the rules will have it.
+/// Answers a call as the rules will have it.
 pub(super) async fn answer(
-    asked: Asked,
-    prepared: Prepared,
-    api: Arc<SharedApi>,
-    mut stopped: watch::Receiver<bool>,
-) -> Result<Response<HttpBody>, Broken> {
-    wait_while_held(&asked, &api, &mut stopped).await;
-    let verdict = api.faults().faults.lock().judge(&asked, api.now());
+    asked: &Asked,
+    call: Call<'_>,
+    api: &SharedApi,
+    stopped: &mut watch::Receiver<bool>,
+) -> Result<Reply, Broken> {
+    wait_while_held(asked, api, stopped).await;
+    let verdict = api.faults().faults.lock().judge(asked, api.now());
     pause(verdict.latency).await;
-    let label = prepared.label();
-    let reply = |prepared| async {
-        match verdict.stale {
-            Some(changes) => api.answer_stale(prepared, changes).await,
-            None => api.answer(prepared).await,
-        }
-    };
-    let instead = match verdict.outcome {
-        Outcome::Answered => {
-            let reply = reply(prepared).await;
-            return Ok(respond(reply, Some(asked), api, stopped));
-        }
-        Outcome::Refused(response) => response,
-        Outcome::TimedOut(when, delay, response) => {
-            if when == When::After {
-                let _ = reply(prepared).await;
-            }
+    match verdict.outcome {
+        Outcome::Answered => Ok(call.answer(verdict.stale).await),
+        Outcome::Refused(response) => Ok(call.answer_instead(response)),
+        Outcome::TimedOut(When::Before, delay, response) => {
             pause(delay).await;
-            response
+            Ok(call.answer_instead(response))
         }
-        Outcome::Dropped(when) => {
-            if when == When::After {
-                let _ = reply(prepared).await;
-            }
-            return Err(Broken);
+        Outcome::TimedOut(When::After, delay, response) => {
+            let label = call.label();
+            let _ = call.answer(verdict.stale).await;
+            pause(delay).await;
+            api.count(label, response.status);
+            Ok(Reply::Complete(response))
         }
-    };
-    api.count(label, instead.status);
-    Ok(respond(Reply::Complete(instead), None, api, stopped))
+        Outcome::Dropped(When::Before) => Err(Broken),
+        Outcome::Dropped(When::After) => {
+            let _ = call.answer(verdict.stale).await;
+            Err(Broken)
+        }
+    }
 }
 
 async fn pause(time: Duration) {

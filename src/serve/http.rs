@@ -5,9 +5,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header, request::Parts,
-};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -19,9 +17,10 @@ use tokio::{
 use super::{
     body::{self, HttpBody},
     faults::{self, Broken},
+    gate::Gate,
     shared::{SharedApi, until_stopped},
 };
-use crate::apiserver::{BODY_LIMIT, JSON, Prepared, Reply, Request, faults::Asked, prepare};
+use crate::apiserver::{BODY_LIMIT, JSON, Reply, Request, Response as Answer, faults::Asked};
 
 /// The media type of metrics.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -30,6 +29,7 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 pub(super) async fn accept(
     listener: TcpListener,
     api: Arc<SharedApi>,
+    gate: Arc<Gate>,
     mut stopped: watch::Receiver<bool>,
 ) {
     loop {
@@ -39,7 +39,8 @@ pub(super) async fn accept(
         };
         match accepted {
             Ok((stream, _)) => {
-                tokio::spawn(connection(stream, Arc::clone(&api), stopped.clone()));
+                let (api, gate) = (Arc::clone(&api), Arc::clone(&gate));
+                tokio::spawn(connection(stream, api, gate, stopped.clone()));
             }
             Err(error) => {
                 tracing::warn!(%error, "accepting a connection failed");
@@ -49,12 +50,19 @@ pub(super) async fn accept(
     }
 }
 
-async fn connection(stream: TcpStream, api: Arc<SharedApi>, mut stopped: watch::Receiver<bool>) {
+async fn connection(
+    stream: TcpStream,
+    api: Arc<SharedApi>,
+    gate: Arc<Gate>,
+    mut stopped: watch::Receiver<bool>,
+) {
     // Small answers must not wait for a full packet.
     let _ = stream.set_nodelay(true);
     let for_requests = stopped.clone();
-    let service =
-        service_fn(move |request| answer(request, Arc::clone(&api), for_requests.clone()));
+    let service = service_fn(move |request| {
+        let (api, gate) = (Arc::clone(&api), Arc::clone(&gate));
+        answer(request, api, gate, for_requests.clone())
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .serve_connection(TokioIo::new(stream), service);
@@ -74,14 +82,10 @@ async fn connection(stream: TcpStream, api: Arc<SharedApi>, mut stopped: watch::
 async fn answer(
     request: hyper::Request<Incoming>,
     api: Arc<SharedApi>,
-    stopped: watch::Receiver<bool>,
+    gate: Arc<Gate>,
+    mut stopped: watch::Receiver<bool>,
 ) -> Result<Response<HttpBody>, Broken> {
     let (parts, incoming) = request.into_parts();
-    if parts.method == Method::GET && parts.uri.path() == "/metrics" {
-        let mut metrics = Response::new(body::full(api.metrics()));
-        set_headers(metrics.headers_mut(), OPEN_METRICS);
-        return Ok(metrics);
-    }
     // One byte more than is allowed is enough for the machine to refuse the body.
     let bytes = match Limited::new(incoming, BODY_LIMIT + 1).collect().await {
         Ok(collected) => collected.to_bytes(),
@@ -91,23 +95,31 @@ async fn answer(
             return Ok(plain(StatusCode::BAD_REQUEST, "the body could not be read"));
         }
     };
-    if parts.uri.path() == faults::PATH {
-        let response = faults::administer(parts.method.as_str(), &bytes, &api);
-        return Ok(respond(Reply::Complete(response), None, api, stopped));
+    let call = gate.receive(request_of(&parts, &bytes), &api);
+    let method = parts.method.as_str();
+    let path = parts.uri.path();
+    if path == faults::PATH {
+        let reply = call.answer_by(|| faults::administer(method, &bytes, &api));
+        return Ok(respond(reply, None, api, stopped));
     }
-    let prepared = prepared(&parts, &bytes);
-    let asked = || faults::asked(&parts, prepared.label());
+    if path == "/metrics" && method == "GET" {
+        let reply = call.answer_by(|| metrics(&api));
+        return Ok(respond(reply, None, api, stopped));
+    }
+    let label = call.label();
+    let asked = || faults::asked(&parts, label);
     if api.faults().are_any() {
         let asked = asked();
-        return faults::answer(asked, prepared, api, stopped).await;
+        let reply = faults::answer(&asked, call, &api, &mut stopped).await?;
+        return Ok(respond(reply, Some(asked), api, stopped));
     }
-    let asked = (prepared.label().verb == "watch").then(asked);
-    let reply = api.answer(prepared).await;
-    Ok(respond(reply, asked, api, stopped))
+    let asked = (label.verb == "watch").then(asked);
+    let reply = call.answer(None).await;
+    Ok(respond(reply, asked, Arc::clone(&api), stopped))
 }
 
 /// A reply as HTTP. A watch has to know what was asked, for rules that come later.
-pub(super) fn respond(
+fn respond(
     reply: Reply,
     asked: Option<Asked>,
     api: Arc<SharedApi>,
@@ -135,7 +147,7 @@ pub(super) fn respond(
     }
 }
 
-fn prepared(parts: &Parts, body: &Bytes) -> Prepared {
+fn request_of<'a>(parts: &'a Parts, body: &'a Bytes) -> Request<'a> {
     let text = |name: HeaderName| {
         parts
             .headers
@@ -143,15 +155,16 @@ fn prepared(parts: &Parts, body: &Bytes) -> Prepared {
             .and_then(|value| value.to_str().ok())
             .unwrap_or_default()
     };
-    prepare(Request {
+    Request {
         method: parts.method.as_str(),
         path: parts.uri.path(),
         query: parts.uri.query().unwrap_or_default(),
         accept: text(header::ACCEPT),
         content_type: text(header::CONTENT_TYPE),
         user_agent: text(header::USER_AGENT),
+        authorization: text(header::AUTHORIZATION),
         body,
-    })
+    }
 }
 
 fn set_headers(headers: &mut HeaderMap, content_type: &'static str) {
@@ -169,6 +182,10 @@ fn lower(name: &'static str) -> &'static str {
         "Retry-After" => "retry-after",
         other => other,
     }
+}
+
+fn metrics(api: &SharedApi) -> Answer {
+    Answer::bytes(200, OPEN_METRICS, api.metrics().into_bytes())
 }
 
 fn too_large() -> Response<HttpBody> {

@@ -3,9 +3,11 @@
 //! Responsible for: sockets, the one lock, and waking watchers. Must not: hold rules
 //! of the API; those are in [`crate::apiserver`].
 
+mod audit_log;
 mod body;
 mod counts;
 mod faults;
+mod gate;
 mod http;
 mod kubeconfig;
 mod saver;
@@ -14,16 +16,20 @@ mod state_file;
 
 pub use counts::RequestCount;
 pub use shared::SharedApi;
-pub use state_file::StateError;
+pub use state_file::FileError;
 
 use std::{io, net::Ipv4Addr, path::PathBuf, sync::Arc};
 
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
 use crate::{
-    apiserver::faults::{Faults, Rule},
+    apiserver::{
+        Users,
+        faults::{Faults, Rule},
+    },
     clock::Clock,
 };
+use gate::Gate;
 
 /// How to start the server.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +48,10 @@ pub struct ServeOptions {
     pub clock: Clock,
     /// The folder that keeps all objects; none if they are gone with the process.
     pub state: Option<PathBuf>,
+    /// Who may do what; none if everybody may do all.
+    pub users: Option<Users>,
+    /// The file to which a line for each request from outside is appended.
+    pub audit_log: Option<PathBuf>,
 }
 
 /// A running server; [`ServerHandle::shutdown`] ends it.
@@ -49,6 +59,7 @@ pub struct ServeOptions {
 pub struct ServerHandle {
     port: u16,
     api: Arc<SharedApi>,
+    gate: Arc<Gate>,
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -57,8 +68,8 @@ pub struct ServerHandle {
 ///
 /// # Errors
 ///
-/// If the port cannot be had, or a rule for faults makes no sense; a [`StateError`] inside, if the state
-/// cannot be loaded.
+/// If the port cannot be had, or a rule for faults makes no sense; a [`FileError`] inside, if the state
+/// cannot be loaded or the audit log not be written.
 pub async fn start(options: ServeOptions) -> io::Result<ServerHandle> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await?;
     let port = listener.local_addr()?.port();
@@ -66,14 +77,21 @@ pub async fn start(options: ServeOptions) -> io::Result<ServerHandle> {
     let faults = Faults::new(options.fault_seed, options.faults.clone(), now);
     let faults = faults.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     let api = Arc::new(SharedApi::new(&options, faults)?);
+    let gate = Arc::new(Gate::new(&options)?);
     let (stop, stopped) = watch::channel(false);
     let tasks = vec![
-        tokio::spawn(http::accept(listener, Arc::clone(&api), stopped.clone())),
+        tokio::spawn(http::accept(
+            listener,
+            Arc::clone(&api),
+            Arc::clone(&gate),
+            stopped.clone(),
+        )),
         tokio::spawn(shared::collect_garbage(Arc::clone(&api), stopped)),
     ];
     Ok(ServerHandle {
         port,
         api,
+        gate,
         stop,
         tasks,
     })
@@ -85,9 +103,10 @@ impl ServerHandle {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// A kubeconfig for this server, as YAML text.
+    /// A kubeconfig for this server, as YAML text, with the token of somebody who may do all if tokens are
+    /// asked for.
     pub fn kubeconfig(&self) -> String {
-        kubeconfig::text(&self.url())
+        kubeconfig::text(&self.url(), self.gate.master_token())
     }
 
     /// The server's state, for use within this process.

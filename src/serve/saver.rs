@@ -11,7 +11,7 @@ use std::{sync::Arc, thread::JoinHandle};
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::watch;
 
-use super::state_file::{Batch, StateError, StateFile};
+use super::state_file::{Batch, FileError, StateFile};
 use crate::apiserver::{ApiServer, EventType, KINDS};
 
 /// A change's place in the order of all changes.
@@ -50,7 +50,7 @@ pub(super) struct Saver {
 
 impl Saver {
     /// Begins to save into a file, all changes from these positions of the logs on.
-    pub(super) fn start(file: StateFile, positions: Vec<u64>) -> Result<Self, StateError> {
+    pub(super) fn start(file: StateFile, positions: Vec<u64>) -> Result<Self, FileError> {
         let waiting = Arc::new(Waiting::default());
         waiting.queue.lock().positions = positions;
         let (sender, progress) = watch::channel(Progress::default());

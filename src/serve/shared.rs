@@ -13,7 +13,7 @@ use super::{
     counts::{RequestCount, RequestCounts},
     faults::SharedFaults,
     saver::{Saver, Ticket},
-    state_file::{Loaded, StateError, StateFile},
+    state_file::{FileError, Loaded, StateFile},
 };
 use crate::{
     apiserver::{
@@ -44,7 +44,7 @@ pub struct SharedApi {
 }
 
 impl SharedApi {
-    pub(super) fn new(options: &ServeOptions, faults: Faults) -> Result<Self, StateError> {
+    pub(super) fn new(options: &ServeOptions, faults: Faults) -> Result<Self, FileError> {
         let (server, saver) = begin(options)?;
         let changes = KINDS
             .iter()
@@ -238,7 +238,7 @@ impl SharedApi {
 }
 
 /// A server with what was saved, or a new one; and who saves its changes, if they are to be saved.
-fn begin(options: &ServeOptions) -> Result<(ApiServer, Option<Saver>), StateError> {
+fn begin(options: &ServeOptions) -> Result<(ApiServer, Option<Saver>), FileError> {
     let mut limits = Limits::default();
     limits.log_capacity = options.log_capacity.unwrap_or(limits.log_capacity);
     let new = || ApiServer::new(options.seed, limits, options.clock.now());

@@ -22,23 +22,33 @@ const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
 const FORMAT: (&str, u64) = ("format", 1);
 const VERSION: &str = "version";
 
-/// Why a state cannot be loaded or saved; names the file.
+/// Why a file of the cluster's cannot be used; names it.
 #[derive(Debug)]
-pub struct StateError {
+pub struct FileError {
     path: PathBuf,
     why: String,
 }
 
-impl fmt::Display for StateError {
+impl FileError {
+    /// What is wrong with a file.
+    pub(super) fn new(path: &Path, why: &dyn fmt::Display) -> Self {
+        Self {
+            path: path.to_owned(),
+            why: why.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.path.display(), self.why)
     }
 }
 
-impl std::error::Error for StateError {}
+impl std::error::Error for FileError {}
 
-impl From<StateError> for io::Error {
-    fn from(error: StateError) -> Self {
+impl From<FileError> for io::Error {
+    fn from(error: FileError) -> Self {
         Self::other(error)
     }
 }
@@ -70,16 +80,10 @@ pub(super) struct StateFile {
 
 impl StateFile {
     /// Opens the file of a folder, or makes it; gives what is in it, unless it is new.
-    pub(super) fn open(folder: &Path) -> Result<(Self, Option<Loaded>), StateError> {
+    pub(super) fn open(folder: &Path) -> Result<(Self, Option<Loaded>), FileError> {
         let path = folder.join(FILE);
-        let wrong = |why: &dyn fmt::Display| StateError {
-            path: path.clone(),
-            why: why.to_string(),
-        };
-        fs::create_dir_all(folder).map_err(|error| StateError {
-            path: folder.to_owned(),
-            why: error.to_string(),
-        })?;
+        let wrong = |why: &dyn fmt::Display| FileError::new(&path, why);
+        fs::create_dir_all(folder).map_err(|error| FileError::new(folder, &error))?;
         let fresh = !path.try_exists().map_err(|error| wrong(&error))?;
         if fresh {
             create(&path).map_err(|error| wrong(&error))?;
@@ -95,16 +99,13 @@ impl StateFile {
     }
 
     /// Saves a batch; when this returns, it is on the disk.
-    pub(super) fn save(&self, batch: &Batch) -> Result<(), StateError> {
+    pub(super) fn save(&self, batch: &Batch) -> Result<(), FileError> {
         self.try_save(batch).map_err(|error| self.wrong(&error))
     }
 
     /// An error about this file.
-    pub(super) fn wrong(&self, why: &dyn fmt::Display) -> StateError {
-        StateError {
-            path: self.path.clone(),
-            why: why.to_string(),
-        }
+    pub(super) fn wrong(&self, why: &dyn fmt::Display) -> FileError {
+        FileError::new(&self.path, why)
     }
 
     fn try_save(&self, batch: &Batch) -> Result<(), redb::Error> {
@@ -130,7 +131,7 @@ impl StateFile {
         Ok(transaction.commit()?)
     }
 
-    fn load(&self) -> Result<Loaded, StateError> {
+    fn load(&self) -> Result<Loaded, FileError> {
         let wrong = |error: redb::Error| self.wrong(&error);
         let (numbers, objects) = self.read().map_err(wrong)?;
         if numbers.get(FORMAT.0) != Some(&FORMAT.1) {

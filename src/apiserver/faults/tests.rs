@@ -29,6 +29,7 @@ fn asked(text: &str) -> Asked {
         query,
         accept: "",
         user_agent: "",
+        authorization: "",
         content_type: "application/json",
         body: b"{}",
     };
@@ -308,6 +309,7 @@ fn stale_reads_show_what_was() {
             query: "",
             accept: "application/json",
             user_agent: "",
+            authorization: "",
             content_type: match method {
                 "PATCH" => "application/merge-patch+json",
                 _ => "application/json",

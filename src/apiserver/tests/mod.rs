@@ -1,5 +1,6 @@
 //! Tests of the machine as a whole: requests in, answers out, no sockets.
 
+mod access;
 mod apply;
 mod cron_jobs;
 mod deletion;

@@ -1,0 +1,176 @@
+//! Tokens: what a real server with RBAC answers to one who may read, and to those it does not know.
+
+use super::*;
+
+const TOKENS: &str = "tok,admin,admin,\"system:masters\"\nrtok,reader,reader-uid,\"readers\"\n";
+
+fn answer(authorization: &str, method: &str, path: &str, body: &str) -> Option<(u16, Value)> {
+    let users = Users::read(TOKENS).unwrap();
+    let user = users.find(authorization);
+    let request = Request {
+        method,
+        path,
+        authorization,
+        body: body.as_bytes(),
+        ..Request::default()
+    };
+    let Reply::Complete(response) = users.answer(user.as_ref(), request)? else {
+        panic!("a refusal is complete")
+    };
+    let code = response.status;
+    Some((
+        code,
+        serde_json::from_slice(&response.into_bytes()).unwrap(),
+    ))
+}
+
+#[track_caller]
+fn check_forbidden(method: &str, path: &str, message: &str, details: Value) {
+    let expected = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": message, "reason": "Forbidden", "details": details, "code": 403,
+    });
+    assert_eq!(
+        answer("Bearer rtok", method, path, ""),
+        Some((403, expected))
+    );
+    assert_eq!(answer("Bearer tok", method, path, ""), None);
+}
+
+#[test]
+fn readers_may_not_write() {
+    check_forbidden(
+        "POST",
+        JOBS,
+        "jobs.batch is forbidden: User \"reader\" cannot create resource \"jobs\" in API group \
+         \"batch\" in the namespace \"default\"",
+        json!({"group": "batch", "kind": "jobs"}),
+    );
+    check_forbidden(
+        "DELETE",
+        PODS,
+        "pods is forbidden: User \"reader\" cannot deletecollection resource \"pods\" in API group \
+         \"\" in the namespace \"default\"",
+        json!({"kind": "pods"}),
+    );
+    check_forbidden(
+        "PATCH",
+        "/apis/batch/v1/namespaces/default/jobs/x/status",
+        "jobs.batch \"x\" is forbidden: User \"reader\" cannot patch resource \"jobs/status\" in API \
+         group \"batch\" in the namespace \"default\"",
+        json!({"name": "x", "group": "batch", "kind": "jobs"}),
+    );
+    check_forbidden(
+        "PUT",
+        "/api/v1/nodes/n",
+        "nodes \"n\" is forbidden: User \"reader\" cannot update resource \"nodes\" in API group \"\" \
+         at the cluster scope",
+        json!({"name": "n", "kind": "nodes"}),
+    );
+    check_forbidden(
+        "PUT",
+        "/api/v1/namespaces/x/finalize",
+        "namespaces \"x\" is forbidden: User \"reader\" cannot update resource \
+         \"namespaces/finalize\" in API group \"\" in the namespace \"x\"",
+        json!({"name": "x", "kind": "namespaces"}),
+    );
+    check_forbidden(
+        "POST",
+        "/healthz",
+        "forbidden: User \"reader\" cannot post path \"/healthz\"",
+        json!({}),
+    );
+    for method in ["GET", "PUT", "DELETE"] {
+        let verb = method.to_lowercase();
+        check_forbidden(
+            method,
+            "/lakh/faults",
+            &format!("forbidden: User \"reader\" cannot {verb} path \"/lakh/faults\""),
+            json!({}),
+        );
+    }
+    for path in [JOBS, "/api/v1/nodes/n", "/apis/batch/v1", "/openapi/v3"] {
+        assert_eq!(answer("Bearer rtok", "GET", path, ""), None, "{path}");
+    }
+}
+
+#[test]
+fn strangers_are_told_so() {
+    let unknown = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "Unauthorized", "reason": "Unauthorized", "code": 401,
+    });
+    for path in ["/api/v1/pods", "/healthz"] {
+        let seen = answer("Bearer nope", "GET", path, "");
+        assert_eq!(seen, Some((401, unknown.clone())));
+    }
+    let message = |path: &str| {
+        let (code, status) = answer("", "GET", path, "").unwrap();
+        (code, status["message"].as_str().unwrap().to_owned())
+    };
+    let pods = "pods is forbidden: User \"system:anonymous\" cannot list resource \"pods\" in API group \
+                \"\" at the cluster scope";
+    assert_eq!(message("/api/v1/pods"), (403, pods.to_owned()));
+    let apis = "forbidden: User \"system:anonymous\" cannot get path \"/apis\"";
+    assert_eq!(message("/apis"), (403, apis.to_owned()));
+    for path in ["/healthz", "/version"] {
+        assert_eq!(answer("", "GET", path, ""), None);
+    }
+}
+
+#[test]
+fn reviews_tell_what_is_enforced() {
+    let review = |token: &str, resource: &str, spec: Value| {
+        let path = format!("/apis/authorization.k8s.io/v1/{resource}");
+        let body = json!({"spec": spec}).to_string();
+        answer(token, "POST", &path, &body).unwrap()
+    };
+    let own = "selfsubjectaccessreviews";
+    let jobs = |verb: &str| {
+        json!({"resourceAttributes":
+            {"namespace": "default", "verb": verb, "group": "batch", "resource": "jobs"}})
+    };
+    let path = |verb: &str| json!({"nonResourceAttributes": {"path": "/x", "verb": verb}});
+    let everything = json!({"resourceAttributes": {"verb": "*", "resource": "*", "group": "*"}});
+    for (spec, reader) in [
+        (jobs("create"), false),
+        (jobs("list"), true),
+        (path("get"), true),
+        (path("post"), false),
+        (everything, false),
+    ] {
+        let (code, seen) = review("Bearer rtok", own, spec.clone());
+        assert_eq!((code, &seen["status"]), (201, &json!({"allowed": reader})));
+        assert_eq!(seen["spec"], spec);
+        assert_eq!(seen["kind"], "SelfSubjectAccessReview");
+        let (_, seen) = review("Bearer tok", own, spec);
+        assert_eq!(seen["status"], json!({"allowed": true}));
+    }
+    let (code, status) = review("Bearer rtok", own, json!({}));
+    let why = "Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be \
+               specified";
+    assert_eq!(code, 422);
+    assert_eq!(
+        status["message"],
+        format!(".authorization.k8s.io \"\" is invalid: spec.resourceAttributes: {why}")
+    );
+    let about_reader = with(jobs("create"), &json!({"user": "reader"}));
+    let others = "subjectaccessreviews";
+    let (_, seen) = review("Bearer tok", others, about_reader.clone());
+    assert_eq!(seen["status"], json!({"allowed": false}));
+    let (code, status) = review("Bearer rtok", others, about_reader);
+    assert_eq!(code, 403);
+    assert_eq!(
+        status["message"],
+        "subjectaccessreviews.authorization.k8s.io is forbidden: User \"reader\" cannot create resource \
+         \"subjectaccessreviews\" in API group \"authorization.k8s.io\" at the cluster scope"
+    );
+    let (_, rules) = review(
+        "Bearer rtok",
+        "selfsubjectrulesreviews",
+        json!({"namespace": "default"}),
+    );
+    let first = &rules["status"]["resourceRules"][0];
+    assert_eq!(first["verbs"], json!(["get", "list", "watch"]));
+    assert_eq!(rules["status"]["incomplete"], false);
+}

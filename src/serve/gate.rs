@@ -1,0 +1,118 @@
+//! Where calls come in from outside: who asks, and the audit log.
+//!
+//! Responsible for: that each call passes both, whoever answers it. Must not: decide who may do what;
+//! that is in [`crate::apiserver`].
+
+use super::{ServeOptions, audit_log::AuditLog, shared::SharedApi, state_file::FileError};
+use crate::apiserver::{Audited, Label, Prepared, Reply, Request, Response, Users, prepare};
+
+/// What stands between the network and the server; nothing, unless it is asked for.
+#[derive(Debug)]
+pub(super) struct Gate {
+    users: Option<Users>,
+    audit: Option<AuditLog>,
+}
+
+/// A call that has come in and waits for its answer.
+#[derive(Debug)]
+#[must_use = "a dropped call leaves a client waiting"]
+pub(super) struct Call<'a> {
+    api: &'a SharedApi,
+    prepared: Prepared,
+    /// What depends on nothing but who asks.
+    decided: Option<Reply>,
+    audit: Option<(&'a AuditLog, Audited)>,
+}
+
+impl Gate {
+    pub(super) fn new(options: &ServeOptions) -> Result<Self, FileError> {
+        // Not the ids of an earlier run in the same file.
+        let seed = options.seed ^ options.clock.now().as_millis().cast_unsigned();
+        let audit = options
+            .audit_log
+            .as_ref()
+            .map(|path| AuditLog::open(path, seed).map_err(|error| FileError::new(path, &error)));
+        Ok(Self {
+            users: options.users.clone(),
+            audit: audit.transpose()?,
+        })
+    }
+
+    /// The token of somebody who may do all, where tokens are asked for.
+    pub(super) fn master_token(&self) -> Option<&str> {
+        self.users.as_ref().and_then(Users::master_token)
+    }
+
+    /// Takes a call in. Who may not make it is known from here on, whatever the call is about.
+    pub(super) fn receive<'a>(&'a self, request: Request<'_>, api: &'a SharedApi) -> Call<'a> {
+        let user = self
+            .users
+            .as_ref()
+            .and_then(|users| users.find(request.authorization));
+        let audit = self.audit.as_ref().map(|log| {
+            let audited = log.received(request, user.as_ref(), api.now());
+            (log, audited)
+        });
+        let decided = self
+            .users
+            .as_ref()
+            .and_then(|users| users.answer(user.as_ref(), request));
+        Call {
+            api,
+            prepared: prepare(request),
+            decided,
+            audit,
+        }
+    }
+}
+
+impl Call<'_> {
+    pub(super) fn label(&self) -> Label {
+        self.prepared.label()
+    }
+
+    /// The server's answer; a read's as of so many changes ago, if that is wanted.
+    pub(super) async fn answer(self, stale: Option<u64>) -> Reply {
+        let label = self.label();
+        let reply = match (self.decided, stale) {
+            (Some(reply), _) => {
+                self.api.count(label, code(&reply));
+                reply
+            }
+            (None, Some(changes)) => self.api.answer_stale(self.prepared, changes).await,
+            (None, None) => self.api.answer(self.prepared).await,
+        };
+        note(self.audit, &reply, self.api);
+        reply
+    }
+
+    /// The answer of somebody other than the server, who is asked only if the caller may ask.
+    pub(super) fn answer_by(self, answer: impl FnOnce() -> Response) -> Reply {
+        let reply = self.decided.unwrap_or_else(|| Reply::Complete(answer()));
+        note(self.audit, &reply, self.api);
+        reply
+    }
+
+    /// An answer instead of the server's, which never hears of the call.
+    pub(super) fn answer_instead(self, response: Response) -> Reply {
+        let label = self.label();
+        let reply = Reply::Complete(response);
+        self.api.count(label, code(&reply));
+        note(self.audit, &reply, self.api);
+        reply
+    }
+}
+
+fn note(audit: Option<(&AuditLog, Audited)>, reply: &Reply, api: &SharedApi) {
+    if let Some((log, audited)) = audit {
+        let stream = matches!(reply, Reply::Watch(_));
+        log.write(audited.answered(code(reply), stream, api.now()));
+    }
+}
+
+fn code(reply: &Reply) -> u16 {
+    match reply {
+        Reply::Complete(response) => response.status,
+        Reply::Watch(_) => 200,
+    }
+}
