@@ -39,6 +39,11 @@ pub(crate) fn negotiate(header: &str) -> Result<Accepted> {
         return Ok(Accepted::default());
     }
     header.split(',').find_map(clause).ok_or_else(|| {
+        if header.contains("application/json") {
+            let message = "only the following media types are accepted: application/json, \
+                           application/yaml, application/vnd.kubernetes.protobuf";
+            return ApiError::new(406, "NotAcceptable", message);
+        }
         let message = "406: Not Acceptable\n\nAvailable representations: application/json, \
                        application/yaml, application/vnd.kubernetes.protobuf";
         ApiError::new(406, "NotAcceptable", message).with_details(serde_json::json!({}))
@@ -71,9 +76,23 @@ fn clause(text: &str) -> Option<Accepted> {
 }
 
 /// The form of answers about objects; `include` is the `includeObject` parameter.
-pub(crate) fn form(accepted: Accepted, include: &str, list: bool, type_name: &str) -> Result<Form> {
+pub(crate) fn form(
+    accepted: Accepted,
+    include: &str,
+    list: bool,
+    watch: bool,
+    type_name: &str,
+) -> Result<Form> {
     match accepted.transform {
         Transform::None | Transform::Discovery => Ok(Form::Plain),
+        Transform::Metadata if list && !watch => Err(ApiError::new(
+            406,
+            "NotAcceptable",
+            format!(
+                "you requested PartialObjectMetadata, but the requested object is a list \
+                 ({type_name}List)"
+            ),
+        )),
         Transform::Metadata => Ok(Form::Metadata),
         Transform::MetadataList if list => Ok(Form::Metadata),
         Transform::MetadataList => Err(ApiError::new(

@@ -3,21 +3,24 @@
 //! Responsible for: decode errors and field validation. Must not: apply defaults or judge
 //! values.
 //!
-//! Different from a real server: duplicate fields are not reported (the last one counts), and
-//! Pods, Events and Leases from clients that ask for no field validation are checked for types
+//! Different from a real server: duplicate fields are reported where objects come in JSON, not in YAML
+//! and patches, and Pods, Events and Leases from clients that ask for no field validation are checked for types
 //! only, without a search for unknown fields.
 
 use k8s_openapi::serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
+    duplicates::{self, unknown_field},
     error::{ApiError, Result},
     meta,
     object::Tree,
     options::FieldValidation,
-    protobuf, quota,
+    protobuf,
+    quantity::{NOT_A_QUANTITY, Quantity},
+    quota,
     request::{Request, Target},
-    resources::{Kind, KindInfo},
+    resources::{KINDS, Kind, KindInfo},
     types::{self, Visitor},
 };
 
@@ -40,13 +43,15 @@ pub(crate) fn json_or_yaml(request: Request<'_>) -> Result<Tree> {
     match value {
         Value::Object(tree) => Ok(tree),
         other => Err(ApiError::bad_request(format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go \
-             value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; \
-             Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+            "{NO_JSON}json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \
+             \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
             go_name(&other)
         ))),
     }
 }
+
+/// How errors about bodies begin that are no objects in JSON.
+const NO_JSON: &str = "couldn't get version/kind; json parse error: ";
 
 fn unknown_format() -> ApiError {
     ApiError::new(
@@ -76,31 +81,51 @@ pub(crate) fn object(request: Request<'_>, target: &mut Target) -> Result<Tree> 
             info.name
         )));
     }
-    let mut tree = json_or_yaml(request)?;
+    let mut tree = json_or_yaml(request).map_err(|error| unrecognized(error, request, info))?;
     check_kind(&tree, info)?;
-    normalize(target.kind, &mut tree);
+    normalize(target.kind, &mut tree).map_err(|why| cannot_handle(info, &why))?;
     let validation = target.options.validation;
-    let warnings =
-        check_types(target.kind, &mut tree, validation).map_err(|why| cannot_handle(info, &why))?;
+    let text = is_json(request).then_some(request.body);
+    let warnings = check_types(target.kind, &mut tree, validation, text)
+        .map_err(|why| cannot_handle(info, &why))?;
     target.warnings.extend(warnings);
     meta::drop_nulls(&mut tree);
     check_place(&tree, target)?;
     Ok(tree)
 }
 
+/// Tells the body, too, where it is no object in JSON: as it is if it could be one, else as hex digits.
+fn unrecognized(error: ApiError, request: Request<'_>, info: &KindInfo) -> ApiError {
+    let why = error.to_string();
+    if !why.starts_with(NO_JSON) {
+        return error;
+    }
+    let body = match request.body {
+        [b'{', ..] => String::from_utf8_lossy(request.body).into_owned(),
+        bytes => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+    };
+    ApiError::bad_request(format!(
+        "the object provided is unrecognized (must be of type {}): {why} ({body})",
+        info.name
+    ))
+}
+
 /// Checks a tree against the API type. Unknown fields are dropped and returned as warnings, or
-/// refused under strict validation; the error is the text after `cannot be handled as a X: `.
+/// refused under strict validation; the error is the text after `cannot be handled as a X: `. So are
+/// fields that stand twice in `text`, the JSON that the tree was read from.
 pub(crate) fn check_types(
     kind: Kind,
     tree: &mut Tree,
     validation: FieldValidation,
+    text: Option<&[u8]>,
 ) -> Result<Vec<String>, String> {
     let info = kind.info();
     tree.insert("apiVersion".into(), info.api_version.into());
     tree.insert("kind".into(), info.name.into());
     let quick = matches!(kind, Kind::Pod | Kind::Event | Kind::Lease);
     let value = Value::Object(std::mem::take(tree));
-    let checked = if quick && validation == FieldValidation::Unset && types_fit(kind, &value) {
+    let quick = quick && validation == FieldValidation::Unset && types_fit(kind, &value);
+    let checked = if quick {
         Ok(Vec::new())
     } else {
         unknown_fields(kind, &value)
@@ -109,39 +134,49 @@ pub(crate) fn check_types(
         *tree = members;
     }
     let unknown = checked?;
-    if unknown.is_empty() {
-        return Ok(Vec::new());
-    }
-    if validation == FieldValidation::Strict {
-        let list: Vec<String> = unknown
-            .iter()
-            .map(|path| format!("unknown field \"{path}\""))
-            .collect();
-        return Err(format!("strict decoding error: {}", list.join(", ")));
+    let told = match text {
+        Some(text) if !quick => duplicates::findings(text, &unknown),
+        _ => unknown.iter().map(|path| unknown_field(path)).collect(),
+    };
+    if validation == FieldValidation::Strict && !told.is_empty() {
+        return Err(format!("strict decoding error: {}", told.join(", ")));
     }
     for path in &unknown {
         remove_path(tree, path);
     }
-    if validation == FieldValidation::Ignore {
-        return Ok(Vec::new());
-    }
-    Ok(unknown
-        .into_iter()
-        .map(|path| format!("unknown field \"{path}\""))
-        .collect())
+    Ok(if validation == FieldValidation::Ignore {
+        Vec::new()
+    } else {
+        told
+    })
+}
+
+fn is_json(request: Request<'_>) -> bool {
+    let media = request.content_type.split(';').next();
+    matches!(media.unwrap_or_default().trim(), "" | "application/json")
 }
 
 fn json(body: &[u8]) -> Result<Value> {
     serde_json::from_slice(body).map_err(|error| {
         let why = if error.is_eof() {
             "unexpected end of JSON input".to_owned()
+        } else if let Some(letter) = bare_key(body, &error) {
+            format!("invalid character '{letter}' looking for beginning of object key string")
         } else {
             error.to_string()
         };
-        ApiError::bad_request(format!(
-            "couldn't get version/kind; json parse error: {why}"
-        ))
+        ApiError::bad_request(format!("{NO_JSON}{why}"))
     })
+}
+
+/// The letter where a key should have begun.
+fn bare_key(body: &[u8], error: &serde_json::Error) -> Option<char> {
+    if !error.to_string().starts_with("key must be a string") {
+        return None;
+    }
+    let line = body.split(|byte| *byte == b'\n').nth(error.line() - 1)?;
+    line.get(error.column().checked_sub(1)?)
+        .map(|byte| char::from(*byte))
 }
 
 fn yaml(body: &[u8]) -> Result<Value> {
@@ -177,11 +212,45 @@ fn check_kind(tree: &Tree, info: &KindInfo) -> Result<()> {
         return Ok(());
     }
     let version = api_version.rsplit('/').next().unwrap_or_default();
+    let other = KINDS
+        .iter()
+        .any(|row| row.name == name && row.api_version == api_version);
+    if other {
+        let group = match info.group {
+            "" => "core",
+            group => group.split('.').next().unwrap_or(group),
+        };
+        let own = info.name;
+        return Err(ApiError::bad_request(format!(
+            "{name} in version {version:?} cannot be handled as a {own}: converting \
+             ({version}.{name}) to ({group}.{own}): unknown conversion"
+        )));
+    }
     Err(ApiError::bad_request(format!(
         "{name} in version {version:?} cannot be handled as a {}: no kind {name:?} is registered \
          for version {api_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
         info.name
     )))
+}
+
+/// Refuses a patched object that became one of another kind.
+pub(crate) fn same_kind(kind: Kind, tree: &Tree) -> Result<(), String> {
+    let info = kind.info();
+    let text = |name: &str, own: &'static str| match meta::text(tree, name) {
+        "" => own.to_owned(),
+        text => text.to_owned(),
+    };
+    let (name, version) = (
+        text("kind", info.name),
+        text("apiVersion", info.api_version),
+    );
+    if name == info.name && version == info.api_version {
+        return Ok(());
+    }
+    Err(format!(
+        "no kind {name:?} is registered for version {version:?} in scheme \
+         \"pkg/api/legacyscheme/scheme.go:30\""
+    ))
 }
 
 fn cannot_handle(info: &KindInfo, why: &str) -> ApiError {
@@ -203,7 +272,10 @@ fn check_place(tree: &Tree, target: &Target) -> Result<()> {
     let name = meta::text(metadata, "name");
     if !target.name.is_empty() && name != target.name {
         let why = if name.is_empty() {
-            "name must be provided".to_owned()
+            format!(
+                "the name of the object ({} based on URL) was undeterminable: name must be provided",
+                target.name
+            )
         } else {
             format!(
                 "the name of the object ({name}) does not match the name on the URL ({})",
@@ -292,48 +364,106 @@ fn go_type_error(
             Segment::Enum { .. } | Segment::Unknown => {}
         }
     }
-    let Some((target, shown)) = go_target(error).zip(found.map(go_shown)) else {
-        return error.to_owned();
+    let Some((target, found)) = go_target(error, &names).zip(found) else {
+        return match found.and_then(Value::as_str) {
+            Some(text) if is_time(&names) => format!(
+                "parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?} as \
+                 \"2006\""
+            ),
+            _ => error.to_owned(),
+        };
+    };
+    let shown = match found {
+        Value::Number(number) if matches!(target.as_str(), "int32" | "int64") => {
+            format!("number {number}")
+        }
+        other => go_name(other).to_owned(),
     };
     if target == "quantity" {
-        return "quantities must match the regular expression \
-                '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-            .to_owned();
+        return NOT_A_QUANTITY.to_owned();
+    }
+    if let [
+        ..,
+        "labels" | "annotations" | "matchLabels" | "nodeSelector",
+        _,
+    ] = names.as_slice()
+    {
+        names.pop();
     }
     let owner = go_struct(kind, &names);
     let path = names.join(".");
     format!("json: cannot unmarshal {shown} into Go struct field {owner}.{path} of type {target}")
 }
 
-fn go_target(error: &str) -> Option<&'static str> {
+fn is_time(names: &[&str]) -> bool {
+    names
+        .last()
+        .is_some_and(|name| name.ends_with("Time") || name.ends_with("Timestamp"))
+}
+
+/// Go's name of the type that a field should have had.
+fn go_target(error: &str, names: &[&str]) -> Option<String> {
     let (_, expected) = error.rsplit_once("expected ")?;
-    const TARGETS: [(&str, &str); 9] = [
-        ("i32", "int32"),
-        ("i64", "int64"),
-        ("f64", "float64"),
-        ("a boolean", "bool"),
-        ("a string", "string"),
-        ("a sequence", "[]interface {}"),
-        ("a map", "map[string]string"),
-        ("Quantity", "quantity"),
-        ("struct ", "struct"),
-    ];
-    TARGETS
-        .iter()
-        .find(|(start, _)| expected.starts_with(start))
-        .map(|(_, target)| *target)
-        .or_else(|| expected.starts_with(char::is_uppercase).then_some("struct"))
+    let last = names.last().copied().unwrap_or_default();
+    let is = |name: &str| (*name == *last).then_some(());
+    let name = if expected.starts_with("a string") {
+        let own = OWN_STRINGS.iter().find(|(field, _)| is(field).is_some());
+        own.map_or("string", |(_, name)| *name)
+    } else if expected.starts_with("a sequence") {
+        let own = LISTS.iter().find(|(field, _)| is(field).is_some());
+        own.map_or("[]string", |(_, name)| *name)
+    } else {
+        const TARGETS: [(&str, &str); 6] = [
+            ("i32", "int32"),
+            ("i64", "int64"),
+            ("f64", "float64"),
+            ("a boolean", "bool"),
+            ("a map", "map[string]string"),
+            ("Quantity", "quantity"),
+        ];
+        let plain = TARGETS
+            .iter()
+            .find(|(start, _)| expected.starts_with(start));
+        match plain {
+            Some((_, name)) => name,
+            None => {
+                let name = expected.strip_prefix("struct ").unwrap_or(expected);
+                return name
+                    .starts_with(char::is_uppercase)
+                    .then(|| format!("v1.{name}"));
+            }
+        }
+    };
+    Some(name.to_owned())
 }
 
-/// How Go names a value in an error: its type, and numbers with their digits.
-fn go_shown(value: &Value) -> String {
-    match value {
-        Value::Number(number) => format!("number {number}"),
-        other => go_name(other).to_owned(),
-    }
-}
+/// Texts with a type of their own, by field.
+const OWN_STRINGS: [(&str, &str); 9] = [
+    ("completionMode", "v1.CompletionMode"),
+    ("concurrencyPolicy", "v1.ConcurrencyPolicy"),
+    ("podReplacementPolicy", "v1.PodReplacementPolicy"),
+    ("restartPolicy", "v1.RestartPolicy"),
+    ("dnsPolicy", "v1.DNSPolicy"),
+    ("imagePullPolicy", "v1.PullPolicy"),
+    ("phase", "v1.PodPhase"),
+    ("qosClass", "v1.PodQOSClass"),
+    ("terminationMessagePolicy", "v1.TerminationMessagePolicy"),
+];
 
-const fn go_name(value: &Value) -> &'static str {
+/// Lists of more than texts, by field.
+const LISTS: [(&str, &str); 8] = [
+    ("containers", "[]v1.Container"),
+    ("initContainers", "[]v1.Container"),
+    ("env", "[]v1.EnvVar"),
+    ("ports", "[]v1.ContainerPort"),
+    ("volumes", "[]v1.Volume"),
+    ("volumeMounts", "[]v1.VolumeMount"),
+    ("tolerations", "[]v1.Toleration"),
+    ("ownerReferences", "[]v1.OwnerReference"),
+];
+
+/// How Go names the type of a value.
+pub(crate) const fn go_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
@@ -394,8 +524,8 @@ fn remove_path(tree: &mut Tree, path: &str) {
     }
 }
 
-/// Brings quantities given as numbers into the text form that the API stores.
-pub(crate) fn normalize(kind: Kind, tree: &mut Tree) {
+/// Brings quantities into the one text that the API stores; the error is that of [`check_types`].
+pub(crate) fn normalize(kind: Kind, tree: &mut Tree) -> Result<(), String> {
     let spec = match kind {
         Kind::Pod => tree.get_mut("spec"),
         Kind::Job => tree.get_mut("spec").and_then(pod_spec),
@@ -412,9 +542,12 @@ pub(crate) fn normalize(kind: Kind, tree: &mut Tree) {
         | Kind::Secret
         | Kind::Workload
         | Kind::PodGroup => None,
-        Kind::ResourceQuota => return quota::normalize(tree),
+        Kind::ResourceQuota => {
+            quota::normalize(tree);
+            return Ok(());
+        }
     };
-    let Some(spec) = spec else { return };
+    let Some(spec) = spec else { return Ok(()) };
     for list in ["containers", "initContainers"] {
         let Some(Value::Array(containers)) = spec.get_mut(list) else {
             continue;
@@ -426,13 +559,21 @@ pub(crate) fn normalize(kind: Kind, tree: &mut Tree) {
                     .and_then(|resources| resources.get_mut(side))
                     .and_then(Value::as_object_mut);
                 for (_, quantity) in quantities.into_iter().flatten() {
-                    if quantity.is_number() {
-                        *quantity = quantity.to_string().into();
-                    }
+                    let text = match &*quantity {
+                        Value::Number(number) => number.to_string(),
+                        Value::String(text) => text.clone(),
+                        // What is no text at all is a wrong type.
+                        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
+                            continue;
+                        }
+                    };
+                    let parsed = Quantity::parse(&text).ok_or(NOT_A_QUANTITY)?;
+                    *quantity = parsed.canonical().into();
                 }
             }
         }
     }
+    Ok(())
 }
 
 fn pod_spec(job_spec: &mut Value) -> Option<&mut Value> {

@@ -61,7 +61,7 @@ impl ApiServer {
             Some(text) => error.with_header("Warning", format!("299 - \"{text}\"")),
             None => error,
         };
-        let object = self.find(target)?;
+        let object = self.find(target).map_err(with_warnings)?;
         check_preconditions(&object, options).map_err(with_warnings)?;
         if target.kind == Kind::Namespace && namespace::PROTECTED.contains(&target.name.as_str()) {
             let message = format!(
@@ -78,6 +78,11 @@ impl ApiServer {
         }
         let response = match self.delete_object(&object, options, now) {
             Deletion::Gone(last) if target.kind == Kind::Pod => {
+                let last = if options.dry_run {
+                    last
+                } else {
+                    Arc::new(last.at_version(self.store.version()))
+                };
                 Response::object(200, last, target.form, now)
             }
             Deletion::Gone(last) => Response::json(200, &success(&last)),
@@ -104,9 +109,10 @@ impl ApiServer {
         let page = self.page(target, &selector)?;
         let mut items = Vec::with_capacity(page.items.len());
         for object in &page.items {
-            items.push(match self.delete_object(object, options, now) {
-                Deletion::Gone(object) | Deletion::Stays(object) => object,
-            });
+            // The answer shows the objects as they were.
+            match self.delete_object(object, options, now) {
+                Deletion::Gone(_) | Deletion::Stays(_) => items.push(Arc::clone(object)),
+            }
         }
         let page = Page {
             items: Vec::new(),

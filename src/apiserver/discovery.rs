@@ -10,7 +10,7 @@ use super::{
     object::Tree,
     openapi,
     reply::{Response, TEXT},
-    resources::{GROUPS, KINDS, KindInfo, VERBS},
+    resources::{GROUPS, KINDS, Kind, KindInfo, VERBS},
 };
 
 /// The Kubernetes release whose behaviour is imitated.
@@ -37,6 +37,10 @@ pub(crate) const REVIEWS: [[&str; 3]; 3] = [
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
+/// How a real server names the form in which it stores a kind.
+const STORAGE_HASHES: [(Kind, &str); 2] =
+    [(Kind::CronJob, "sd5LIXh4Fjs="), (Kind::Job, "mudhfqk/qZY=")];
+
 /// Answers a path outside of the resources.
 pub(crate) fn answer(path: &str, accepted: Accepted) -> Result<Response> {
     let aggregated = accepted.transform == Transform::Discovery;
@@ -55,7 +59,13 @@ pub(crate) fn answer(path: &str, accepted: Accepted) -> Result<Response> {
         ["api"] if aggregated => Ok(aggregate(&[("", "v1")])),
         ["apis"] if aggregated => Ok(aggregate(&GROUPS)),
         ["api"] => Ok(Response::json(200, &core_versions())),
-        ["api", "v1"] => Ok(Response::json(200, &resource_list("", "v1"))),
+        ["api", "v1"] => {
+            let mut list = resource_list("", "v1");
+            // The oldest group leaves this out.
+            list.as_object_mut()
+                .and_then(|list| list.remove("apiVersion"));
+            Ok(Response::json(200, &list))
+        }
         ["apis"] => Ok(Response::json(200, &groups())),
         ["apis", "authorization.k8s.io", "v1"] => Ok(Response::json(200, &reviews())),
         ["apis", group] => {
@@ -69,6 +79,7 @@ pub(crate) fn answer(path: &str, accepted: Accepted) -> Result<Response> {
             200,
             &resource_list(group, &format!("{group}/{version}")),
         )),
+        ["apis", group, ..] if version_of(group).is_some() => Err(ApiError::no_resource()),
         _ => Err(ApiError::no_path()),
     }
 }
@@ -153,7 +164,9 @@ fn rows(group: &str) -> impl Iterator<Item = &'static KindInfo> {
 
 fn resource_list(group: &str, group_version: &str) -> Value {
     let mut resources = Vec::new();
-    for row in rows(group) {
+    let mut sorted: Vec<&KindInfo> = rows(group).collect();
+    sorted.sort_by_key(|row| row.plural);
+    for row in sorted {
         let mut resource = json!({
             "name": row.plural,
             "singularName": row.singular,
@@ -166,6 +179,9 @@ fn resource_list(group: &str, group_version: &str) -> Value {
         }
         if !row.categories.is_empty() {
             resource["categories"] = json!(row.categories);
+        }
+        if let Some((_, hash)) = STORAGE_HASHES.iter().find(|(kind, _)| *kind == row.kind) {
+            resource["storageVersionHash"] = (*hash).into();
         }
         resources.push(resource);
         for sub in row.subresources {

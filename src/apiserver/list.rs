@@ -217,6 +217,13 @@ pub(crate) fn parse_version(text: &str) -> Result<u64> {
     })
 }
 
+/// The same failure for anything but lists, which a real server does not take for the client's.
+pub(crate) fn unprefixed(error: &ApiError) -> ApiError {
+    let text = error.to_string();
+    let why = text.trim_start_matches("invalid resource version: ");
+    ApiError::new(500, "", why)
+}
+
 fn too_large(version: u64, current: u64) -> ApiError {
     let message = format!("Timeout: Too large resource version: {version}, current: {current}");
     ApiError::new(504, "Timeout", message)

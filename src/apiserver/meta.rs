@@ -77,6 +77,20 @@ pub(crate) fn default(tree: &mut Tree, name: &str, value: impl Into<Value>) {
     }
 }
 
+/// Gives the conditions of a status the times that they always have, null at first.
+pub(crate) fn condition_times(status: &mut Tree) {
+    let Some(Value::Array(conditions)) = status.get_mut("conditions") else {
+        return;
+    };
+    for condition in conditions.iter_mut().filter_map(Value::as_object_mut) {
+        for time in ["lastProbeTime", "lastTransitionTime"] {
+            if !condition.contains_key(time) {
+                condition.insert(time.to_owned(), Value::Null);
+            }
+        }
+    }
+}
+
 /// Copies a member from `from`, or removes it if `from` has none.
 pub(crate) fn restore(tree: &mut Tree, from: &Tree, name: &str) {
     match from.get(name) {

@@ -39,13 +39,14 @@ pub(crate) fn restore(tree: &mut Tree, old: &Tree) -> FieldErrors {
             errors.invalid("metadata.uid", shown(uid), "field is immutable");
         }
     }
-    let deletion = metadata.get("deletionTimestamp");
-    if deletion.is_some() && deletion != old.get("deletionTimestamp") {
-        errors.invalid(
-            "metadata.deletionTimestamp",
-            shown(deletion),
-            "field is immutable",
-        );
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        let value = metadata.get(field).filter(|value| !value.is_null());
+        if value.is_some() && value != old.get(field) {
+            for _ in 0..2 {
+                let path = format!("metadata.{field}");
+                errors.invalid(path, shown(value), "field is immutable");
+            }
+        }
     }
     metadata.remove("selfLink");
     for field in [
@@ -72,7 +73,10 @@ pub(crate) fn check_create(kind: Kind, tree: &Tree) -> FieldErrors {
         errors.required("metadata.name", "name or generateName is required");
     } else {
         let problem = if kind == Kind::Namespace {
-            names::dns_label_problem(name)
+            let dots = name
+                .contains('.')
+                .then(|| "must not contain dots".to_owned());
+            dots.or_else(|| names::dns_label_problem(name))
         } else {
             names::dns_subdomain_problem(name)
         };
@@ -80,12 +84,21 @@ pub(crate) fn check_create(kind: Kind, tree: &Tree) -> FieldErrors {
             errors.invalid("metadata.name", Value::from(name), &problem);
         }
     }
-    check_common(metadata, &mut errors);
+    if kind == Kind::Job {
+        // A Job's own name among its labels is judged where it was put into the template.
+        let mut metadata = metadata.clone();
+        if let Some(Value::Object(labels)) = metadata.get_mut("labels") {
+            labels.retain(|key, value| !(key.ends_with("job-name") && value == name));
+        }
+        check_common(&metadata, &mut errors);
+    } else {
+        check_common(metadata, &mut errors);
+    }
     errors
 }
 
 /// Checks the metadata of a changed object.
-pub(crate) fn check_update(_kind: Kind, tree: &Tree, old: &Tree) -> FieldErrors {
+pub(crate) fn check_update(kind: Kind, tree: &Tree, old: &Tree) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let metadata = meta::of(tree);
     let old = meta::of(old);
@@ -101,7 +114,10 @@ pub(crate) fn check_update(_kind: Kind, tree: &Tree, old: &Tree) -> FieldErrors 
                  finalizers []string{{{}}}",
                 fresh.join(", ")
             );
-            errors.forbidden("metadata.finalizers", &detail);
+            // As above.
+            for _ in 0..2 {
+                errors.forbidden("metadata.finalizers", &detail);
+            }
         }
     }
     let changed = |name: &str| metadata.get(name) != old.get(name);
@@ -109,7 +125,13 @@ pub(crate) fn check_update(_kind: Kind, tree: &Tree, old: &Tree) -> FieldErrors 
         .into_iter()
         .any(changed)
     {
-        check_common(metadata, &mut errors);
+        let mut common = FieldErrors::new();
+        check_common(metadata, &mut common);
+        // A Job's update looks at the metadata four times.
+        let times = if kind == Kind::Job { 4 } else { 1 };
+        for _ in 0..times {
+            errors.append(common.clone());
+        }
     }
     errors
 }
@@ -155,7 +177,7 @@ pub(crate) fn check_annotations(annotations: &Tree, path: &str, errors: &mut Fie
 fn check_owners(metadata: &Tree, errors: &mut FieldErrors) {
     let path = "metadata.ownerReferences";
     let mut controllers = Vec::new();
-    for (index, owner) in meta::items(metadata, "ownerReferences").iter().enumerate() {
+    for owner in meta::items(metadata, "ownerReferences") {
         for field in ["apiVersion", "kind", "name", "uid"] {
             if owner
                 .get(field)
@@ -163,7 +185,7 @@ fn check_owners(metadata: &Tree, errors: &mut FieldErrors) {
                 .unwrap_or_default()
                 .is_empty()
             {
-                let path = format!("{path}[{index}].{field}");
+                let path = format!("{path}.{field}");
                 let detail = if field == "apiVersion" {
                     "version must not be empty"
                 } else {
@@ -171,6 +193,11 @@ fn check_owners(metadata: &Tree, errors: &mut FieldErrors) {
                 };
                 errors.invalid(path, "\"\"", detail);
             }
+        }
+        let is = |name: &str, value: &str| owner.get(name).is_some_and(|have| have == value);
+        if is("apiVersion", "v1") && is("kind", "Event") {
+            let detail = "/v1, Kind=Event is disallowed from being an owner";
+            errors.invalid(path, shown_owner(owner), detail);
         }
         if owner.get("controller") == Some(&Value::Bool(true)) {
             let text = |name: &str| owner.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -182,8 +209,29 @@ fn check_owners(metadata: &Tree, errors: &mut FieldErrors) {
             "Only one reference can have Controller set to true. Found \"true\" in references \
              for {first} and {second}"
         );
-        errors.invalid(path, shown(metadata.get("ownerReferences")), &detail);
+        let owners: Vec<String> = meta::items(metadata, "ownerReferences")
+            .iter()
+            .map(shown_owner)
+            .collect();
+        errors.invalid(path, format!("[{}]", owners.join(",")), &detail);
     }
+}
+
+/// An owner with its members in the order in which the API has them.
+fn shown_owner(owner: &Value) -> String {
+    let fields = [
+        "apiVersion",
+        "kind",
+        "name",
+        "uid",
+        "controller",
+        "blockOwnerDeletion",
+    ];
+    let members: Vec<String> = fields
+        .into_iter()
+        .filter_map(|field| Some(format!("{field:?}:{}", owner.get(field)?)))
+        .collect();
+    format!("{{{}}}", members.join(","))
 }
 
 fn check_finalizers(metadata: &Tree, errors: &mut FieldErrors) {

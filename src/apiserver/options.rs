@@ -9,7 +9,6 @@ use super::{
     meta,
     object::Tree,
     query::Query,
-    resources::Kind,
 };
 
 /// Most bytes in the name of a field manager.
@@ -87,8 +86,14 @@ pub(crate) fn write(query: &Query, type_name: &str) -> Result<WriteOptions> {
 }
 
 /// Reads delete options from the query and from a `DeleteOptions` body, which wins.
-pub(crate) fn delete(query: &Query, body: &Tree, kind: Kind) -> Result<DeleteOptions> {
-    check_options_kind(body, kind)?;
+pub(crate) fn delete(query: &Query, body: &Tree) -> Result<DeleteOptions> {
+    check_options_kind(body)?;
+    if let Some(Value::String(_)) = body.get("gracePeriodSeconds") {
+        return Err(ApiError::bad_request(
+            "json: cannot unmarshal string into Go struct field DeleteOptions.gracePeriodSeconds of \
+             type int64",
+        ));
+    }
     let grace = match body.get("gracePeriodSeconds").and_then(Value::as_i64) {
         Some(grace) => Some(grace),
         None => match query
@@ -176,17 +181,10 @@ fn check_dry_run(values: &[&str], type_name: &str) -> Result<bool> {
     Err(ApiError::invalid_option(type_name, "dryRun", &error))
 }
 
-fn check_options_kind(body: &Tree, kind: Kind) -> Result<()> {
+fn check_options_kind(body: &Tree) -> Result<()> {
     let name = meta::text(body, "kind");
     let api_version = meta::text(body, "apiVersion");
-    let known = [
-        "",
-        "v1",
-        "meta.k8s.io/v1",
-        "policy/v1",
-        kind.info().api_version,
-    ];
-    if (name.is_empty() || name == "DeleteOptions") && known.contains(&api_version) {
+    if matches!(name, "" | "DeleteOptions") {
         return Ok(());
     }
     Err(ApiError::bad_request(format!(

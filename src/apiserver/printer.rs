@@ -145,11 +145,11 @@ fn zero_fields(kind: Kind, form: Form, object: &mut Value) {
     }
     match kind {
         Kind::Pod => {
-            object["spec"] = json!({"containers": []});
+            object["spec"] = json!({"containers": null});
             object["status"] = json!({});
         }
         Kind::Job => {
-            object["spec"] = json!({"template": {"metadata": {}, "spec": {"containers": []}}});
+            object["spec"] = json!({"template": {"metadata": {}, "spec": {"containers": null}}});
             object["status"] = json!({});
         }
         Kind::Event => object["involvedObject"] = json!({}),

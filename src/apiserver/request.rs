@@ -10,6 +10,7 @@ use super::{
     accept::{self, Accepted},
     decode, discovery,
     error::{ApiError, Result},
+    list,
     object::Tree,
     options::{self, DeleteOptions, MAX_MANAGER, WriteOptions},
     patch::PatchBody,
@@ -212,6 +213,14 @@ fn review(request: Request<'_>, segments: &[&str]) -> Result<Call> {
     }
 }
 
+/// Refuses a version of one object that is none; any other will do.
+fn check_version(text: &str) -> Result<()> {
+    match list::parse_version(text) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(list::unprefixed(&error)),
+    }
+}
+
 struct Place<'a> {
     kind: Kind,
     namespace: &'a str,
@@ -224,7 +233,12 @@ fn locate<'a>(group: &str, version: &str, segments: &[&'a str]) -> Result<Place<
         .iter()
         .any(|row| row.group == group && row.version == version);
     if !known {
-        return Err(ApiError::no_path());
+        let group_is_known = super::resources::KINDS.iter().any(|row| row.group == group);
+        return Err(if group_is_known {
+            ApiError::no_resource()
+        } else {
+            ApiError::no_path()
+        });
     }
     let is_namespace_itself =
         |third: &str| Kind::Namespace.info().subresource(third).is_some() && group.is_empty();
@@ -267,7 +281,7 @@ fn call(
 ) -> Result<Call> {
     let mut target = target(request, place, legacy_watch)?;
     let collection = target.name.is_empty();
-    let watch = legacy_watch || target.query.flag("watch");
+    let watch = legacy_watch || (collection && target.query.flag("watch"));
     *verb = match request.method {
         "GET" | "HEAD" if watch && target.is_main() => "watch",
         "GET" | "HEAD" if collection => "list",
@@ -287,7 +301,10 @@ fn call(
         "watch" => Ok(Call::Watch(target)),
         "list" => Ok(Call::List(target)),
         "get" if sub.is_some_and(|sub| sub.name == "log") => Ok(Call::Log(target)),
-        "get" => Ok(Call::Get(target)),
+        "get" => {
+            check_version(target.query.text("resourceVersion"))?;
+            Ok(Call::Get(target))
+        }
         "create" => create(request, target),
         "update" if !collection => {
             let body = decode::object(request, &mut target)?;
@@ -299,14 +316,14 @@ fn call(
             Ok(Call::Patch(target, Box::new(patch)))
         }
         "delete" => {
-            let options = options::delete(&target.query, &decode::optional(request)?, target.kind)?;
+            let options = options::delete(&target.query, &decode::optional(request)?)?;
             Ok(Call::Delete(target, options))
         }
         "deletecollection" => {
             if target.kind.info().namespaced && target.namespace.is_empty() {
                 return Err(ApiError::method_not_allowed());
             }
-            let options = options::delete(&target.query, &decode::optional(request)?, target.kind)?;
+            let options = options::delete(&target.query, &decode::optional(request)?)?;
             Ok(Call::DeleteCollection(target, options))
         }
         _ => Err(ApiError::method_not_allowed()),
@@ -329,7 +346,7 @@ fn create(request: Request<'_>, mut target: Target) -> Result<Call> {
                 Some(Value::Object(options)) => options.clone(),
                 _ => Tree::new(),
             };
-            let options = options::delete(&target.query, &delete, target.kind)?;
+            let options = options::delete(&target.query, &delete)?;
             Ok(Call::Evict(target, body, options))
         }
         _ => Err(ApiError::method_not_allowed()),
@@ -350,7 +367,8 @@ fn agent(user_agent: &str) -> CompactString {
 fn target(request: Request<'_>, place: Place<'_>, legacy_watch: bool) -> Result<Target> {
     let mut query = Query::parse(request.query);
     let mut name = place.name.to_owned();
-    let watch = legacy_watch || (request.method == "GET" && query.flag("watch"));
+    let asked = request.method == "GET" && query.flag("watch") && name.is_empty();
+    let watch = legacy_watch || asked;
     if watch && !name.is_empty() && place.subresource.is_none() {
         // Watching one object is watching the collection for its name.
         query = Query::parse(&format!(
@@ -370,7 +388,13 @@ fn target(request: Request<'_>, place: Place<'_>, legacy_watch: bool) -> Result<
         ),
     };
     let accepted = accept::negotiate(request.accept)?;
-    let form = accept::form(accepted, query.text("includeObject"), list, &type_name)?;
+    let form = accept::form(
+        accepted,
+        query.text("includeObject"),
+        list,
+        watch,
+        &type_name,
+    )?;
     let options = match request.method {
         "POST" => options::write(&query, "CreateOptions")?,
         "PUT" => options::write(&query, "UpdateOptions")?,

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::{
     error::{ApiError, Result},
+    names,
     object::Stored,
     query::Query,
     resources::Kind,
@@ -45,8 +46,7 @@ struct FieldTerm {
 impl Selector {
     /// Reads `labelSelector` and `fieldSelector`.
     pub(crate) fn read(query: &Query, kind: Kind) -> Result<Self> {
-        let labels = parse_labels(query.text("labelSelector"))
-            .map_err(|why| ApiError::bad_request(format!("unable to parse requirement: {why}")))?;
+        let labels = parse_labels(query.text("labelSelector")).map_err(ApiError::bad_request)?;
         let fields = parse_fields(query.text("fieldSelector"), kind)?;
         Ok(Self { labels, fields })
     }
@@ -225,7 +225,7 @@ fn unescape(value: &str) -> String {
         .replace("\\\\", "\\")
 }
 
-/// Reads a label selector; the error continues `unable to parse requirement: `.
+/// Reads a label selector.
 fn parse_labels(text: &str) -> Result<Vec<Requirement>, String> {
     let tokens = tokenize(text);
     let mut tokens = tokens.iter().map(String::as_str).peekable();
@@ -234,6 +234,9 @@ fn parse_labels(text: &str) -> Result<Vec<Requirement>, String> {
         requirements.push(parse_requirement(&mut tokens)?);
         match tokens.next() {
             None => break,
+            Some(",") if tokens.peek().is_none() => {
+                return Err("found '', expected: identifier after ','".to_owned());
+            }
             Some(",") => {}
             Some(other) => {
                 return Err(format!("found '{other}', expected: ',' or 'end of string'"));
@@ -258,6 +261,11 @@ fn parse_requirement<'a>(
             "found '{key}', expected: !, identifier, or 'end of string'"
         ));
     }
+    if let Some(problem) = names::qualified_name_problems(key).first() {
+        return Err(format!(
+            "{UNPARSED}<nil>: Invalid value: {key:?}: {problem}"
+        ));
+    }
     let bare = |operator| Requirement {
         key: key.to_owned(),
         operator,
@@ -280,7 +288,7 @@ fn parse_requirement<'a>(
         "notin" => (Operator::NotIn, true),
         other => {
             return Err(format!(
-                "found '{other}', expected: in, notin, =, ==, !=, gt, lt"
+                "{UNPARSED}found '{other}', expected: in, notin, =, ==, !=, gt, lt"
             ));
         }
     };
@@ -289,11 +297,32 @@ fn parse_requirement<'a>(
     } else {
         vec![parse_value(tokens)]
     };
+    check_values(operator, &values)?;
     Ok(Requirement {
         key: key.to_owned(),
         operator,
         values,
     })
+}
+
+/// How errors about one requirement begin.
+const UNPARSED: &str = "unable to parse requirement: ";
+
+fn check_values(operator: Operator, values: &[String]) -> Result<(), String> {
+    let ordered = matches!(operator, Operator::Greater | Operator::Less);
+    for (index, value) in values.iter().enumerate() {
+        let problem = if ordered && value.parse::<i64>().is_err() {
+            Some("for 'Gt', 'Lt' operators, the value must be an integer".to_owned())
+        } else {
+            names::label_value_problems(value).into_iter().next()
+        };
+        if let Some(problem) = problem {
+            return Err(format!(
+                "{UNPARSED}values[{index}]: Invalid value: {value:?}: {problem}"
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn parse_value<'a>(tokens: &mut std::iter::Peekable<impl Iterator<Item = &'a str>>) -> String {
@@ -313,7 +342,7 @@ fn parse_set<'a>(
         Some("(") => {}
         other => {
             return Err(format!(
-                "found '{}' expected: '('",
+                "{UNPARSED}found '{}' expected: '('",
                 other.unwrap_or_default()
             ));
         }
@@ -326,7 +355,7 @@ fn parse_set<'a>(
             Some(",") => {}
             other => {
                 return Err(format!(
-                    "found '{}', expected: ',' or ')'",
+                    "{UNPARSED}found '{}', expected: ',', ')' or identifier",
                     other.unwrap_or_default()
                 ));
             }

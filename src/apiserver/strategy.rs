@@ -122,8 +122,10 @@ pub(crate) fn prepare_update(kind: Kind, part: Part, tree: &mut Tree, old: &Tree
         Part::Main => default(kind, tree),
         Part::Status => {
             meta::restore(tree, old, "spec");
-            if kind == Kind::Pod {
-                pod::prepare_status(tree, old);
+            match kind {
+                Kind::Pod => pod::prepare_status(tree, old),
+                Kind::Job => job::prepare_status(tree),
+                _ => {}
             }
         }
         Part::Finalize => meta::restore(tree, old, "status"),

@@ -10,7 +10,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use super::{
     ApiServer,
     error::{ApiError, Result},
-    list::parse_version,
+    list::{parse_version, unprefixed},
     log::{Event, EventType},
     object::Stored,
     printer::{self, TableHead},
@@ -72,8 +72,7 @@ impl ApiServer {
         let selector = Selector::read(query, target.kind)?;
         let streaming = check_initial_events(target)?;
         let text = query.text("resourceVersion");
-        let version =
-            parse_version(text).map_err(|error| ApiError::new(500, "", error.to_string()))?;
+        let version = parse_version(text).map_err(|error| unprefixed(&error))?;
         let wants_objects = streaming.unwrap_or(version == 0);
         let log = self.store.log(target.kind);
         let mut cursor = WatchCursor {

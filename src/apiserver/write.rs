@@ -5,12 +5,11 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     ApiServer, decode,
     error::{ApiError, Result},
-    fields::FieldErrors,
     managed::{self, Writer},
     meta, metadata_rules,
     object::{Stored, Tree},
@@ -158,7 +157,7 @@ impl ApiServer {
         metadata.remove("resourceVersion");
         meta::default(metadata, "name", target.name.clone());
         check_same_name(&target, &tree)?;
-        check_types(&mut target, &mut tree)?;
+        check_types(&mut target, None, &mut tree)?;
         meta::drop_nulls(&mut tree);
         self.create_owned(target, tree, managed, now)
     }
@@ -175,8 +174,14 @@ impl ApiServer {
         let kind = target.kind;
         let Write { aside, owners, now } = write;
         let version = meta::text(meta::of(&tree), "resourceVersion");
-        if !version.is_empty() && version.parse() != Ok(old.version) {
-            return Err(ApiError::stale(kind, &target.name));
+        if !version.is_empty() {
+            let asked: u64 = version.parse().map_err(|_| {
+                let why = format!("strconv.ParseUint: parsing {version:?}: invalid syntax");
+                ApiError::new(500, "", why)
+            })?;
+            if asked != old.version {
+                return Err(ApiError::stale(kind, &target.name));
+            }
         }
         let part = part_of(&target);
         let mut errors = metadata_rules::restore(&mut tree, &old_tree);
@@ -456,30 +461,30 @@ fn check_patched(target: &mut Target, patch: &PatchBody, tree: &mut Tree) -> Res
     if kind == Kind::Pod && unset && !patch.touches("spec") && sections_are_objects(tree) {
         return Ok(());
     }
-    check_types(target, tree)
+    check_types(target, Some(patch), tree)
 }
 
 /// Checks the types of what came of a patch.
-fn check_types(target: &mut Target, tree: &mut Tree) -> Result<()> {
+fn check_types(target: &mut Target, patch: Option<&PatchBody>, tree: &mut Tree) -> Result<()> {
     let kind = target.kind;
-    decode::normalize(kind, tree);
-    match decode::check_types(kind, tree, target.options.validation) {
+    let checked = decode::same_kind(kind, tree)
+        .and_then(|()| decode::normalize(kind, tree))
+        .and_then(|()| decode::check_types(kind, tree, target.options.validation, None));
+    match checked {
         Ok(warnings) => {
             target.warnings.extend(warnings);
             Ok(())
         }
         Err(why) => {
-            let mut errors = FieldErrors::new();
-            errors.invalid(
-                "patch",
-                Value::String(Value::Object(tree.clone()).to_string()),
-                &why,
-            );
-            let error = errors.check(kind, "").expect_err("an error was just added");
-            let message = error.to_string();
-            let shown = message.split_once(' ').map_or("", |(_, rest)| rest);
-            Err(ApiError::new(422, "Invalid", format!(" {shown}"))
-                .with_details(error.status()["details"].take()))
+            let shown = patch
+                .and_then(PatchBody::shown)
+                .unwrap_or_else(|| Value::Object(tree.clone()).to_string());
+            let whole = Value::String(shown);
+            let message = format!("Invalid value: {whole}: {why}");
+            let text = format!(" \"\" is invalid: patch: {message}");
+            let cause =
+                json!({"reason": "FieldValueInvalid", "message": message, "field": "patch"});
+            Err(ApiError::new(422, "Invalid", text).with_details(json!({"causes": [cause]})))
         }
     }
 }

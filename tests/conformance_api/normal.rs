@@ -185,7 +185,7 @@ impl Names {
             "Invalid value: {",
             "}: field is immutable",
             "<template>",
-            "\"containers\":",
+            "\"restartpolicy\":",
         );
         if let Some(at) = text.find(SCHEME)
             && let Some(quote) = text[..at].rfind('"')

@@ -32,11 +32,11 @@ pub(crate) fn default_cron_job(tree: &mut Tree) {
     meta::default(spec, "suspend", false);
     meta::default(spec, "successfulJobsHistoryLimit", 3);
     meta::default(spec, "failedJobsHistoryLimit", 1);
-    let template = meta::section_mut(meta::section_mut(spec, "jobTemplate"), "spec");
-    template::default_spec(meta::section_mut(
-        meta::section_mut(template, "template"),
-        "spec",
-    ));
+    let job = meta::section_mut(spec, "jobTemplate");
+    meta::section_mut(job, "metadata");
+    let template = meta::section_mut(meta::section_mut(job, "spec"), "template");
+    meta::section_mut(template, "metadata");
+    template::default_spec(meta::section_mut(template, "spec"));
 }
 
 fn default_spec(spec: &mut Tree) {
@@ -91,6 +91,18 @@ fn default_labels(tree: &mut Tree) {
     if let Some(labels) = meta::of(template).get("labels").cloned() {
         meta::of_mut(tree).insert("labels".into(), labels);
     }
+}
+
+/// Brings a written status into the form in which it is told: counters of nothing are left out, and
+/// times of conditions are null.
+pub(crate) fn prepare_status(tree: &mut Tree) {
+    let status = meta::section_mut(tree, "status");
+    for counter in ["active", "succeeded", "failed"] {
+        if meta::int(status, counter) == Some(0) {
+            status.remove(counter);
+        }
+    }
+    meta::condition_times(status);
 }
 
 /// Clears the status and generates selector and labels.

@@ -11,7 +11,7 @@ mod status;
 mod update;
 mod validate;
 
-pub(crate) use defaults::{default, default_cron_job, prepare_create, warnings};
+pub(crate) use defaults::{default, default_cron_job, prepare_create, prepare_status, warnings};
 pub(crate) use status::validate_status;
 pub(crate) use update::validate_update;
 pub(crate) use validate::validate_create;

@@ -86,6 +86,45 @@ fn check_success_rule(rule: &Tree, path: &str, completions: i64, errors: &mut Fi
     }
 }
 
+/// A policy with the field names of the real server's inner type.
+pub(super) fn shown(field: &str, policy: &Value) -> String {
+    let empty = Tree::new();
+    let policy = policy.as_object().unwrap_or(&empty);
+    if field == "successPolicy" {
+        return success_policy_shown(policy);
+    }
+    let capital = |value: &Value, names: &[(&str, &str)]| {
+        let member = |(name, field): &(&str, &str)| {
+            format!("{name:?}:{}", value.get(*field).unwrap_or(&Value::Null))
+        };
+        let members: Vec<String> = names.iter().map(member).collect();
+        format!("{{{}}}", members.join(","))
+    };
+    let codes = [
+        ("ContainerName", "containerName"),
+        ("Operator", "operator"),
+        ("Values", "values"),
+    ];
+    let rule = |rule: &Value| {
+        let conditions = rule.get("onPodConditions").and_then(Value::as_array);
+        let conditions = conditions.map(|list| {
+            let names = [("Type", "type"), ("Status", "status")];
+            let all: Vec<String> = list.iter().map(|item| capital(item, &names)).collect();
+            format!("[{}]", all.join(","))
+        });
+        let null = || "null".to_owned();
+        format!(
+            "{{\"Action\":{},\"OnExitCodes\":{},\"OnPodConditions\":{}}}",
+            rule.get("action").unwrap_or(&Value::Null),
+            rule.get("onExitCodes")
+                .map_or_else(null, |have| capital(have, &codes)),
+            conditions.unwrap_or_else(null)
+        )
+    };
+    let rules: Vec<String> = meta::items(policy, "rules").iter().map(rule).collect();
+    format!("{{\"Rules\":[{}]}}", rules.join(","))
+}
+
 /// The policy with the field names of the real server's inner type.
 fn success_policy_shown(policy: &Tree) -> String {
     let rules: Vec<String> = meta::items(policy, "rules")

@@ -1,10 +1,10 @@
 //! Label selectors of Jobs against template labels.
 //!
-//! Responsible for: matching. Must not: report errors.
+//! Responsible for: matching, and what is wrong with a selector by itself. Must not: know Jobs.
 
 use serde_json::Value;
 
-use crate::apiserver::{meta, object::Tree};
+use crate::apiserver::{fields::FieldErrors, meta, object::Tree};
 
 /// Whether a selector selects anything by its form, and selects these labels.
 pub(super) fn matches(selector: &Tree, labels: &Tree) -> bool {
@@ -15,6 +15,37 @@ pub(super) fn matches(selector: &Tree, labels: &Tree) -> bool {
         && meta::items(selector, "matchExpressions")
             .iter()
             .all(|item| holds(item, labels))
+}
+
+/// Checks the expressions of the selector at `path`.
+pub(super) fn check(selector: &Tree, path: &str) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    for (index, item) in meta::items(selector, "matchExpressions").iter().enumerate() {
+        let path = format!("{path}.matchExpressions[{index}]");
+        let values = item.get("values").and_then(Value::as_array);
+        let some = values.is_some_and(|values| !values.is_empty());
+        match item
+            .get("operator")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+        {
+            "In" | "NotIn" if !some => errors.required(
+                format!("{path}.values"),
+                "must be specified when `operator` is 'In' or 'NotIn'",
+            ),
+            "Exists" | "DoesNotExist" if some => errors.forbidden(
+                format!("{path}.values"),
+                "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+            ),
+            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+            other => errors.invalid(
+                format!("{path}.operator"),
+                Value::from(other),
+                "not a valid selector operator",
+            ),
+        }
+    }
+    errors
 }
 
 fn holds(item: &Value, labels: &Tree) -> bool {

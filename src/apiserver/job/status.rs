@@ -262,6 +262,7 @@ impl Change<'_> {
             errors.invalid("status.terminating", number("terminating"), detail);
         }
         if (self.changed("ready") || self.count_changed("active"))
+            && self.new.contains_key("ready")
             && number("ready") > number("active")
         {
             let detail = "cannot set more ready pods than active";

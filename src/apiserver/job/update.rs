@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::validate;
+use super::{policies, validate};
 use crate::apiserver::{
     fields::{FieldErrors, shown},
     meta,
@@ -21,8 +21,11 @@ pub(crate) fn validate_update(tree: &Tree, old: &Tree) -> FieldErrors {
         return errors;
     }
     errors.append(validate::check_generated_on_update(tree, spec));
-    errors.append(validate::check_spec(spec));
-    validate::check_selector(spec, &mut errors);
+    // The spec is looked at once as a new one's, and once more as a changed one's.
+    for _ in 0..2 {
+        errors.append(validate::check_spec(spec));
+        validate::check_selector(spec, &mut errors);
+    }
     check_immutable(spec, old_spec, &mut errors);
     check_template(spec, old_spec, meta::section(old, "status"), &mut errors);
     validate::check_hostnames(tree, spec, &mut errors);
@@ -39,7 +42,15 @@ fn check_immutable(spec: &Tree, old: &Tree, errors: &mut FieldErrors) {
         "managedBy",
         "successPolicy",
     ] {
-        errors.immutable(format!("spec.{field}"), spec.get(field), old.get(field));
+        let path = format!("spec.{field}");
+        match (field, spec.get(field)) {
+            ("successPolicy" | "podFailurePolicy", Some(policy))
+                if old.get(field) != Some(policy) =>
+            {
+                errors.invalid(path, policies::shown(field, policy), "field is immutable");
+            }
+            (_, value) => errors.immutable(path, value, old.get(field)),
+        }
     }
 }
 

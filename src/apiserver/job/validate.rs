@@ -22,6 +22,8 @@ const MAX_PARALLEL: i64 = 100_000;
 const MANY_COMPLETIONS: i64 = 100_000;
 /// The tighter limits.
 const MAX_WITH_MANY: i64 = 10_000;
+/// What a path may have beside letters and digits.
+const PATH_MARKS: &str = "/-._~%!$&'()*+,;=:";
 /// Longest `managedBy`.
 const MAX_MANAGED_BY: usize = 63;
 
@@ -96,6 +98,13 @@ pub(super) fn check_generated_on_update(tree: &Tree, spec: &Tree) -> FieldErrors
             errors.invalid(path, all, &format!("must be '{wanted}'"));
         }
     }
+    let uid = meta::text(meta::of(tree), "uid");
+    let selected = meta::section(meta::section(spec, "selector"), "matchLabels");
+    let own = selected.len() == 1 && selected.values().all(|value| value == uid);
+    if let Some(selector) = spec.get("selector").filter(|_| !own) {
+        let value = shown(Some(selector));
+        errors.invalid("spec.selector", value, "`selector` not auto-generated");
+    }
     errors
 }
 
@@ -149,12 +158,22 @@ fn check_managed_by(spec: &Tree, errors: &mut FieldErrors) {
     if manager.is_empty() {
         return errors.required(path, "");
     }
-    let valid = manager.split_once('/').is_some_and(|(domain, rest)| {
-        names::dns_subdomain_problem(domain).is_none() && !rest.is_empty()
-    });
-    if !valid {
-        let detail = "must be a domain-prefixed path (such as \"acme.io/foo\")";
-        errors.invalid(path, Value::from(manager), detail);
+    match manager.split_once('/') {
+        Some((domain, rest)) if !domain.is_empty() && !rest.is_empty() => {
+            if let Some(problem) = names::dns_subdomain_problem(domain) {
+                errors.invalid(path, Value::from(domain), &problem);
+            }
+            let fits = |letter: char| letter.is_ascii_alphanumeric() || PATH_MARKS.contains(letter);
+            if !rest.chars().all(fits) {
+                let detail = "Invalid path (regex used for validation is \
+                              '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
+                errors.invalid(path, Value::from(rest), detail);
+            }
+        }
+        _ => {
+            let detail = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+            errors.invalid(path, Value::from(manager), detail);
+        }
     }
     if manager.len() > MAX_MANAGED_BY {
         errors.too_long(path, MAX_MANAGED_BY);
@@ -259,6 +278,10 @@ pub(super) fn check_selector(spec: &Tree, errors: &mut FieldErrors) {
         }
         Some(_) => {
             let selector = meta::section(spec, "selector");
+            let expressions = selector::check(selector, "spec.selector");
+            if !expressions.is_empty() {
+                return errors.append(expressions);
+            }
             !selector.is_empty() && selector::matches(selector, meta::section(template, "labels"))
         }
     };

@@ -109,7 +109,11 @@ fn step(root: &mut Value, operation: &Operation, copied: &mut usize) -> Option<(
         "add" => add(root, &operation.path, given()?),
         "remove" => remove(root, &operation.path).map(drop),
         "replace" => {
-            *find(root, &operation.path)? = given()?;
+            // A member that is not there is added.
+            match find(root, &operation.path) {
+                Some(place) => *place = given()?,
+                None => add_member(root, &operation.path, given()?)?,
+            }
             Some(())
         }
         "move" => {
@@ -159,6 +163,12 @@ fn copy(root: &mut Value, path: &str) -> Option<Value> {
         Value::Array(items) => items.get(index(last, items.len())?).cloned(),
         _ => None,
     }
+}
+
+fn add_member(root: &mut Value, path: &str, value: Value) -> Option<()> {
+    let (parent, _) = path.rsplit_once('/')?;
+    find(root, parent)?.is_object().then_some(())?;
+    add(root, path, value)
 }
 
 fn add(root: &mut Value, path: &str, value: Value) -> Option<()> {

@@ -46,13 +46,25 @@ impl PatchBody {
         }
         match media {
             "application/json-patch+json" => Ok(Self::Json(json_patch::read(request.body)?)),
-            "application/merge-patch+json" => Ok(Self::Merge(tree(request.body)?)),
-            "application/strategic-merge-patch+json" => Ok(Self::Strategic(tree(request.body)?)),
+            "application/merge-patch+json" => {
+                Ok(Self::Merge(tree(request.body, "error decoding patch: ")?))
+            }
+            "application/strategic-merge-patch+json" => {
+                Ok(Self::Strategic(tree(request.body, "")?))
+            }
             "application/apply-patch+yaml" => apply(request, target),
             _ => Err(
                 ApiError::new(415, "UnsupportedMediaType", "415: Unsupported Media Type")
                     .with_details(json!({})),
             ),
+        }
+    }
+
+    /// The patch itself as an error tells it, where that tells the patch and not what came of it.
+    pub(crate) fn shown(&self) -> Option<String> {
+        match self {
+            Self::Strategic(patch) => Some(strategic::go_text(&Value::Object(patch.clone()))),
+            Self::Json(_) | Self::Merge(_) | Self::Apply(_) => None,
         }
     }
 
@@ -80,13 +92,14 @@ impl PatchBody {
     }
 }
 
-fn tree(body: &[u8]) -> Result<Tree> {
+/// Reads a patch that is an object; `start` is how errors about other values begin.
+fn tree(body: &[u8], start: &str) -> Result<Tree> {
     match serde_json::from_slice(body) {
         Ok(Value::Object(tree)) => Ok(tree),
-        Ok(_) => Err(ApiError::bad_request(
-            "error decoding patch: json: cannot unmarshal array into Go value of type \
-             map[string]interface {}",
-        )),
+        Ok(other) => Err(ApiError::bad_request(format!(
+            "{start}json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            decode::go_name(&other)
+        ))),
         Err(error) if error.is_eof() => Err(ApiError::bad_request(
             "error decoding patch: unexpected end of JSON input",
         )),
@@ -113,7 +126,8 @@ fn apply(request: Request<'_>, target: &Target) -> Result<PatchBody> {
     if managed.is_some_and(|fields| !fields.is_null()) {
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
-    decode::normalize(target.kind, &mut tree);
+    // What is no quantity is told when the whole object is checked.
+    let _ = decode::normalize(target.kind, &mut tree);
     let mut config = Value::Object(tree);
     managed::check(target.kind, &target.name, &config)?;
     match &mut config {

@@ -3,10 +3,9 @@
 //! Responsible for: the directives and the table of merge keys. Must not: check results.
 //!
 //! Different from a real server: merge keys hang on the name of the list alone, because the
-//! kinds served here use each name in one way; `$setElementOrder` is read over, so that lists
-//! keep the order they are stored in.
+//! kinds served here use each name in one way.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::apiserver::{
     error::{ApiError, Result},
@@ -41,6 +40,7 @@ const MERGE_KEYS: &[(&str, &str)] = &[
 const SETS: &[&str] = &["finalizers", "podCIDRs"];
 
 const DELETE_SET: &str = "$deleteFromPrimitiveList/";
+const SET_ORDER: &str = "$setElementOrder/";
 const RETAIN_KEYS: &str = "$retainKeys";
 
 /// Merges `patch` into `tree`.
@@ -52,20 +52,26 @@ pub(super) fn apply(tree: &mut Tree, patch: &Tree) -> Result<()> {
             tree.clear();
             return Ok(());
         }
-        Some(other) => return Err(unknown_directive(other)),
+        Some(other) => return Err(unknown_directive(other, patch)),
     }
     retain_keys(tree, patch);
     for (name, change) in patch {
         if let Some(list) = name.strip_prefix(DELETE_SET) {
             delete_from_set(tree, list, change);
         } else if !name.starts_with('$') {
-            merge_member(tree, name, change)?;
+            let order = patch.get(&format!("{SET_ORDER}{name}"));
+            merge_member(tree, name, change, order.and_then(Value::as_array))?;
         }
     }
     Ok(())
 }
 
-fn merge_member(tree: &mut Tree, name: &str, change: &Value) -> Result<()> {
+fn merge_member(
+    tree: &mut Tree,
+    name: &str,
+    change: &Value,
+    order: Option<&Vec<Value>>,
+) -> Result<()> {
     match change {
         Value::Null => {
             tree.remove(name);
@@ -79,7 +85,7 @@ fn merge_member(tree: &mut Tree, name: &str, change: &Value) -> Result<()> {
                 apply(member, change)?;
             }
         }
-        Value::Array(change) => merge_list(tree, name, change)?,
+        Value::Array(change) => merge_list(tree, name, change, order)?,
         other => {
             tree.insert(name.to_owned(), other.clone());
         }
@@ -87,18 +93,26 @@ fn merge_member(tree: &mut Tree, name: &str, change: &Value) -> Result<()> {
     Ok(())
 }
 
-fn merge_list(tree: &mut Tree, name: &str, change: &[Value]) -> Result<()> {
-    let member = tree.entry(name.to_owned()).or_insert_with(|| json!([]));
-    let Value::Array(items) = member else {
-        *member = Value::Array(change.to_vec());
+fn merge_list(
+    tree: &mut Tree,
+    name: &str,
+    change: &[Value],
+    order: Option<&Vec<Value>>,
+) -> Result<()> {
+    let Some(Value::Array(items)) = tree.get_mut(name) else {
+        let fresh = change.iter().filter(|item| item.get("$patch").is_none());
+        tree.insert(name.to_owned(), fresh.cloned().collect());
         return Ok(());
     };
+    let order = order.map_or(change, Vec::as_slice);
     if SETS.contains(&name) {
+        let before = items.clone();
         for value in change {
             if !items.contains(value) {
                 items.push(value.clone());
             }
         }
+        reorder(items, &before, order, None);
         return Ok(());
     }
     let Some(key) = merge_key(name, change) else {
@@ -113,10 +127,40 @@ fn merge_list(tree: &mut Tree, name: &str, change: &[Value]) -> Result<()> {
         *items = rest.cloned().collect();
         return Ok(());
     }
+    let before = items.clone();
     for item in change {
         merge_item(items, key, item)?;
     }
+    reorder(items, &before, order, Some(key));
     Ok(())
+}
+
+/// Puts a merged list in order: what the patch names comes in the patch's order, the rest in the order
+/// that it had, and of one of each that were there before, the first one stays first.
+fn reorder(items: &mut Vec<Value>, before: &[Value], order: &[Value], key: Option<&str>) {
+    let place = |list: &[Value], item: &Value| match key {
+        None => list.iter().position(|have| have == item),
+        Some(key) => {
+            let wanted = item.get(key)?;
+            list.iter().position(|have| have.get(key) == Some(wanted))
+        }
+    };
+    let (mut named, rest): (Vec<Value>, Vec<Value>) = std::mem::take(items)
+        .into_iter()
+        .partition(|item| place(order, item).is_some());
+    named.sort_by_key(|item| place(order, item));
+    let mut named = named.into_iter().peekable();
+    for item in rest {
+        let stays_behind = |first: &Value| match (place(before, first), place(before, &item)) {
+            (Some(first), Some(item)) => first < item,
+            _ => true,
+        };
+        while let Some(first) = named.next_if(stays_behind) {
+            items.push(first);
+        }
+        items.push(item);
+    }
+    items.extend(named);
 }
 
 fn merge_item(items: &mut Vec<Value>, key: &str, change: &Value) -> Result<()> {
@@ -165,13 +209,34 @@ fn retain_keys(tree: &mut Tree, patch: &Tree) {
     }
 }
 
-fn unknown_directive(directive: &str) -> ApiError {
-    let message = format!("unknown patch type found: {directive} in map");
-    ApiError::new(500, "InternalError", message)
+fn unknown_directive(directive: &str, patch: &Tree) -> ApiError {
+    let patch = go_text(&Value::Object(patch.clone()));
+    let message = format!("unknown patch type: {directive} in map: {patch}");
+    ApiError::new(500, "", message)
+}
+
+/// A value as Go prints it.
+pub(super) fn go_text(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(go_text).collect();
+            format!("[{}]", items.join(" "))
+        }
+        Value::Object(members) => {
+            let member = |(name, value): (&String, &Value)| format!("{name}:{}", go_text(value));
+            let members: Vec<String> = members.iter().map(member).collect();
+            format!("map[{}]", members.join(" "))
+        }
+        other => other.to_string(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn check(before: &Value, patch: &Value, expected: &Value) {
@@ -190,7 +255,7 @@ mod tests {
         check(
             &json!({"metadata": {"finalizers": ["a"]}}),
             &json!({"metadata": {"finalizers": ["b", "a"]}}),
-            &json!({"metadata": {"finalizers": ["a", "b"]}}),
+            &json!({"metadata": {"finalizers": ["b", "a"]}}),
         );
         check(
             &json!({"metadata": {"ownerReferences": [{"uid": "1"}, {"uid": "2"}]}}),
@@ -201,7 +266,7 @@ mod tests {
             &json!({"status": {"conditions": [{"type": "A", "status": "False"}]}}),
             &json!({"status": {"conditions": [{"type": "A", "status": "True"}, {"type": "B"}],
                     "$setElementOrder/conditions": [{"type": "B"}, {"type": "A"}]}}),
-            &json!({"status": {"conditions": [{"type": "A", "status": "True"}, {"type": "B"}]}}),
+            &json!({"status": {"conditions": [{"type": "B"}, {"type": "A", "status": "True"}]}}),
         );
         check(
             &json!({"status": {"containerStatuses": [{"name": "a"}]}}),

@@ -51,14 +51,16 @@ pub(crate) fn prepare_create(tree: &mut Tree) {
     let spec = meta::section_mut(tree, "spec");
     default_tolerations(spec);
     let mut status = json!({"phase": "Pending", "qosClass": qos_class(spec)});
-    if !meta::items(spec, "schedulingGates").is_empty() {
+    let gated = !meta::items(spec, "schedulingGates").is_empty();
+    if gated {
+        let now = meta::of(tree).get("creationTimestamp").cloned();
         status["conditions"] = json!([{
             "type": "PodScheduled",
             "status": "False",
             "reason": "SchedulingGated",
             "message": "Scheduling is blocked due to non-empty scheduling gates",
             "lastProbeTime": null,
-            "lastTransitionTime": null,
+            "lastTransitionTime": now,
         }]);
     }
     tree.insert("status".into(), status);

@@ -2,18 +2,23 @@
 //!
 //! Responsible for: checks of create, update and status. Must not: apply defaults.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::apiserver::{
     fields::{FieldErrors, shown},
-    meta,
+    meta, names,
     object::Tree,
     template,
 };
 
 /// Checks a new Pod.
 pub(crate) fn validate_create(tree: &Tree) -> FieldErrors {
-    template::validate_spec(meta::section(tree, "spec"), "spec")
+    let spec = meta::section(tree, "spec");
+    let mut errors = template::validate_spec(spec, "spec");
+    if !meta::items(spec, "ephemeralContainers").is_empty() {
+        errors.forbidden("spec.ephemeralContainers", "cannot be set on create");
+    }
+    errors
 }
 
 /// Members of the spec that an update may change.
@@ -40,9 +45,6 @@ pub(crate) fn validate_update(tree: &Tree, old: &Tree) -> FieldErrors {
     check_deadline(spec, old_spec, &mut errors);
     let gated = !meta::items(old_spec, "schedulingGates").is_empty();
     let old_gates = meta::items(old_spec, "schedulingGates");
-    let added = meta::items(spec, "schedulingGates")
-        .iter()
-        .any(|gate| !old_gates.contains(gate));
     let lost = meta::items(old_spec, "tolerations")
         .iter()
         .any(|toleration| !has_toleration(spec, toleration));
@@ -54,7 +56,25 @@ pub(crate) fn validate_update(tree: &Tree, old: &Tree) -> FieldErrors {
             _ => spec.get(name) == old_spec.get(name),
         }
     };
-    if added || lost || !spec.keys().chain(old_spec.keys()).all(same) {
+    for (index, gate) in meta::items(spec, "schedulingGates").iter().enumerate() {
+        if !old_gates.contains(gate) {
+            let name = gate.get("name").and_then(Value::as_str).unwrap_or_default();
+            let detail =
+                format!("only deletion is allowed, but found new scheduling gate '{name}'");
+            errors.forbidden(format!("spec.schedulingGates[{index}].name"), &detail);
+        }
+    }
+    let (selector, before) = (spec.get("nodeSelector"), old_spec.get("nodeSelector"));
+    let kept = before.and_then(Value::as_object).is_none_or(|before| {
+        before
+            .iter()
+            .all(|(key, value)| selector.and_then(|now| now.get(key)) == Some(value))
+    });
+    if gated && !kept {
+        let detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
+        errors.invalid("spec.nodeSelector", shown(selector), detail);
+    }
+    if lost || !spec.keys().chain(old_spec.keys()).all(same) {
         errors.forbidden("spec", IMMUTABLE);
     }
     errors
@@ -126,10 +146,18 @@ pub(crate) fn prepare_status(tree: &mut Tree, old: &Tree) {
     if !status.contains_key("observedGeneration") {
         meta::restore(status, old_status, "observedGeneration");
     }
-    for (one, many) in [("podIP", "podIPs"), ("hostIP", "hostIPs")] {
-        let address = meta::text(status, one).to_owned();
-        if !address.is_empty() && meta::items(status, many).is_empty() {
-            status.insert(many.into(), serde_json::json!([{"ip": address}]));
+    let address = meta::text(status, "podIP").to_owned();
+    if !address.is_empty() && meta::items(status, "podIPs").is_empty() {
+        status.insert("podIPs".into(), json!([{"ip": address}]));
+    }
+    meta::condition_times(status);
+    for list in ["containerStatuses", "initContainerStatuses"] {
+        let Some(Value::Array(containers)) = status.get_mut(list) else {
+            continue;
+        };
+        for container in containers.iter_mut().filter_map(Value::as_object_mut) {
+            meta::default(container, "state", json!({}));
+            meta::default(container, "lastState", json!({}));
         }
     }
 }
@@ -141,6 +169,21 @@ pub(crate) fn validate_status(tree: &Tree, old: &Tree) -> FieldErrors {
     let class = status.get("qosClass");
     if class != old_status.get("qosClass") {
         errors.invalid("status.qosClass", shown(class), "field is immutable");
+    }
+    let known = meta::items(old_status, "conditions");
+    for (index, condition) in meta::items(status, "conditions").iter().enumerate() {
+        let kind = condition.get("type");
+        if known.iter().any(|have| have.get("type") == kind) {
+            continue;
+        }
+        let kind = kind.and_then(Value::as_str).unwrap_or_default();
+        for problem in names::qualified_name_problems(kind) {
+            errors.invalid(
+                format!("status.conditions[{index}].Type"),
+                json!(kind),
+                &problem,
+            );
+        }
     }
     let policy = meta::text(meta::section(old, "spec"), "restartPolicy");
     if policy != "Always" {

@@ -27,6 +27,23 @@ const TOPOLOGY_LABELS: [&str; 2] = [
 impl ApiServer {
     /// Binds a Pod to a node.
     pub(crate) fn bind(&mut self, target: &Target, body: &Tree, now: Time) -> Result<Response> {
+        let named = meta::text(meta::of(body), "name");
+        if named != target.name {
+            return Err(ApiError::bad_request(
+                "name in URL does not match name in Binding object",
+            ));
+        }
+        let to = meta::section(body, "target");
+        let kind = meta::text(to, "kind");
+        if !matches!(kind, "" | "Node") {
+            let why = format!(
+                "target.kind: Unsupported value: {kind:?}: supported values: \"Node\", \"<empty>\""
+            );
+            return Err(ApiError::new(500, "", why));
+        }
+        if meta::text(to, "name").is_empty() {
+            return Err(ApiError::new(500, "", "target.name: Required value"));
+        }
         let pod = self.find(target)?;
         let mut tree = pod.tree();
         let name = &target.name;

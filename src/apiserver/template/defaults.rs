@@ -57,6 +57,10 @@ fn default_container(container: &mut Tree) {
             meta::default(probe, "periodSeconds", 10);
             meta::default(probe, "successThreshold", 1);
             meta::default(probe, "failureThreshold", 3);
+            if let Some(Value::Object(request)) = probe.get_mut("httpGet") {
+                meta::default(request, "path", "/");
+                meta::default(request, "scheme", "HTTP");
+            }
         }
     }
 }
@@ -69,10 +73,33 @@ fn default_volumes(spec: &mut Tree) {
         if volume.len() == 1 && volume.contains_key("name") {
             volume.insert("emptyDir".into(), json!({}));
         }
+        if let Some(Value::Object(host)) = volume.get_mut("hostPath") {
+            meta::default(host, "type", "");
+        }
+        default_fields(volume.get_mut("downwardAPI"));
+        let sources = volume
+            .get_mut("projected")
+            .and_then(|projected| projected.get_mut("sources")?.as_array_mut());
+        for source in sources.into_iter().flatten() {
+            if let Some(Value::Object(token)) = source.get_mut("serviceAccountToken") {
+                meta::default(token, "expirationSeconds", 3600);
+            }
+            default_fields(source.get_mut("downwardAPI"));
+        }
         for source in ["configMap", "secret", "projected", "downwardAPI"] {
             if let Some(Value::Object(source)) = volume.get_mut(source) {
                 meta::default(source, "defaultMode", 0o644);
             }
+        }
+    }
+}
+
+/// Fields that a volume tells have a version, too.
+fn default_fields(source: Option<&mut Value>) {
+    let items = source.and_then(|source| source.get_mut("items")?.as_array_mut());
+    for item in items.into_iter().flatten() {
+        if let Some(Value::Object(field)) = item.get_mut("fieldRef") {
+            meta::default(field, "apiVersion", "v1");
         }
     }
 }

@@ -3,7 +3,9 @@
 //! Responsible for: what both share, defaults and checks. Must not: hold rules of Jobs or Pods
 //! alone.
 
+mod containers;
 mod defaults;
+mod scheduling;
 mod validate;
 
 pub(crate) use defaults::default_spec;

@@ -47,7 +47,7 @@ fn what_is_not_said_has_its_default() {
     // What a Job would have of its own stays unset, and so do deadline and time zone.
     let mut spec = made["spec"].clone();
     let job = spec["jobTemplate"]["spec"].take();
-    assert_eq!(job, json!({"template": {"spec": pod}}));
+    assert_eq!(job, json!({"template": {"metadata": {}, "spec": pod}}));
     spec.as_object_mut()
         .expect("an object")
         .remove("jobTemplate");

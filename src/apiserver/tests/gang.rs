@@ -55,7 +55,7 @@ fn both_kinds_are_discovered_and_served() {
     let found = cluster.get("/apis/scheduling.k8s.io/v1alpha2");
     let names = found["resources"].as_array().unwrap().iter();
     let names: Vec<&str> = names.map(|row| row["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["workloads", "podgroups", "podgroups/status"]);
+    assert_eq!(names, ["podgroups", "podgroups/status", "workloads"]);
     let other = "/apis/scheduling.k8s.io/v1";
     let response = cluster.request("GET", other, "application/json", "");
     assert_eq!(response.status, 404);

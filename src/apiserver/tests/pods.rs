@@ -102,7 +102,7 @@ fn binding_and_eviction() {
     let node = json!({"metadata": {"name": "n1", "labels": {"topology.kubernetes.io/zone": "z"}}});
     cluster.ok("POST", "/api/v1/nodes", &node);
     cluster.ok("POST", PODS, &pod("a"));
-    let binding = json!({"target": {"kind": "Node", "name": "n1"}});
+    let binding = json!({"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n1"}});
     let path = format!("{PODS}/a/binding");
     let answer = cluster.ok("POST", &path, &binding);
     assert_eq!(answer["status"], "Success");

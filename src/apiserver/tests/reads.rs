@@ -79,7 +79,6 @@ fn one_object_is_watched_by_its_name() {
         cluster.ok("POST", PODS, &pod(name));
     }
     for path in [
-        format!("{PODS}/b?watch=1"),
         "/api/v1/watch/namespaces/default/pods/b?".to_owned(),
         format!("{PODS}?watch=1&fieldSelector=metadata.name%3Db"),
     ] {

@@ -1,0 +1,269 @@
+//! Checks of containers.
+//!
+//! Responsible for: the mistakes people make in names, images, probes, ports, variables, mounts and
+//! resources. Must not: check security contexts, which are taken as they are.
+
+use serde_json::{Value, json};
+
+use crate::apiserver::{fields::FieldErrors, meta, names, object::Tree, quantity::Quantity};
+
+/// Checks a container found at `path`; `volumes` are the Pod's.
+pub(super) fn check_container(
+    container: &Tree,
+    path: &str,
+    volumes: &[&str],
+    host_network: bool,
+    errors: &mut FieldErrors,
+) {
+    let name = meta::text(container, "name");
+    if name.is_empty() {
+        errors.required(format!("{path}.name"), "");
+    } else if let Some(problem) = names::dns_label_problem(name) {
+        errors.invalid(format!("{path}.name"), Value::from(name), &problem);
+    }
+    let image = meta::text(container, "image");
+    if image.is_empty() {
+        errors.required(format!("{path}.image"), "");
+    } else if image.trim() != image {
+        let detail = "must not have leading or trailing whitespace";
+        errors.invalid(format!("{path}.image"), Value::from(image), detail);
+    }
+    if let Some(policy) = container.get("restartPolicy").and_then(Value::as_str)
+        && !matches!(policy, "Always" | "OnFailure" | "Never")
+    {
+        let supported = ["Always", "Never", "OnFailure"];
+        errors.unsupported(format!("{path}.restartPolicy"), json!(policy), &supported);
+    }
+    check_lifecycle(container, path, errors);
+    check_probes(container, path, errors);
+    check_ports(container, path, host_network, errors);
+    let policy = meta::text(container, "terminationMessagePolicy");
+    if !matches!(policy, "File" | "FallbackToLogsOnError") {
+        let supported = ["File", "FallbackToLogsOnError"];
+        let path = format!("{path}.terminationMessagePolicy");
+        errors.unsupported(path, json!(policy), &supported);
+    }
+    check_env(container, path, errors);
+    let mut paths: Vec<&str> = Vec::new();
+    for (index, mount) in meta::items(container, "volumeMounts").iter().enumerate() {
+        let text = |field: &str| mount.get(field).and_then(Value::as_str).unwrap_or_default();
+        let path = format!("{path}.volumeMounts[{index}]");
+        if text("name").is_empty() {
+            errors.required(format!("{path}.name"), "");
+        } else if !volumes.contains(&text("name")) {
+            let name = Value::from(text("name"));
+            errors.push(format!("{path}.name"), format!("Not found: {name}"));
+        }
+        let mounted = text("mountPath");
+        if mounted.is_empty() {
+            errors.required(format!("{path}.mountPath"), "");
+        } else if paths.contains(&mounted) {
+            errors.invalid(
+                format!("{path}.mountPath"),
+                json!(mounted),
+                "must be unique",
+            );
+        }
+        paths.push(mounted);
+    }
+    let policy = meta::text(container, "imagePullPolicy");
+    let supported = ["Always", "IfNotPresent", "Never"];
+    if !supported.contains(&policy) {
+        errors.unsupported(
+            format!("{path}.imagePullPolicy"),
+            Value::from(policy),
+            &supported,
+        );
+    }
+    check_resources(meta::section(container, "resources"), path, errors);
+}
+
+fn check_env(container: &Tree, path: &str, errors: &mut FieldErrors) {
+    for (index, variable) in meta::items(container, "env").iter().enumerate() {
+        let text = |field: &str| variable.get(field).and_then(Value::as_str);
+        let name = text("name").unwrap_or_default();
+        let path = format!("{path}.env[{index}]");
+        if name.is_empty() {
+            errors.required(format!("{path}.name"), "");
+        } else if !name
+            .bytes()
+            .all(|byte| byte != b'=' && (b' '..=b'~').contains(&byte))
+        {
+            let detail = "a valid environment variable name must consist only of printable ASCII \
+                          characters other than '='";
+            errors.invalid(format!("{path}.name"), json!(name), detail);
+        }
+        if let Some(Value::Object(source)) = variable.get("valueFrom") {
+            check_source(source, text("value").unwrap_or_default(), &path, errors);
+        }
+    }
+}
+
+fn check_source(source: &Tree, value: &str, path: &str, errors: &mut FieldErrors) {
+    let path = format!("{path}.valueFrom");
+    if source.is_empty() {
+        let detail = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, \
+                      `secretKeyRef` or `fileKeyRef`";
+        return errors.invalid(path, "\"\"", detail);
+    }
+    if !value.is_empty() {
+        let detail = "may not be specified when `value` is not empty";
+        errors.invalid(path.as_str(), "\"\"", detail);
+    }
+    if let Some(Value::Object(field)) = source.get("fieldRef") {
+        let name = meta::text(field, "fieldPath");
+        let path = format!("{path}.fieldRef.fieldPath");
+        if name.is_empty() {
+            errors.required(path, "");
+        } else if !is_field(name) {
+            let detail = format!("error converting fieldPath: field label not supported: {name}");
+            errors.invalid(path, json!(name), &detail);
+        }
+    }
+}
+
+/// Whether a variable may tell this field of its Pod.
+fn is_field(name: &str) -> bool {
+    const FIELDS: [&str; 11] = [
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.labels",
+        "metadata.annotations",
+        "metadata.uid",
+        "spec.nodeName",
+        "spec.serviceAccountName",
+        "status.hostIP",
+        "status.hostIPs",
+        "status.podIP",
+        "status.podIPs",
+    ];
+    let of_map = |map: &str| {
+        name.strip_prefix(map)
+            .is_some_and(|key| key.starts_with("['") && key.ends_with("']"))
+    };
+    FIELDS.contains(&name) || of_map("metadata.labels") || of_map("metadata.annotations")
+}
+
+/// What a probe or a hook does.
+const HANDLERS: [&str; 5] = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
+
+fn check_handler(handler: &Tree, path: &str, errors: &mut FieldErrors) {
+    if !HANDLERS.iter().any(|have| handler.contains_key(*have)) {
+        errors.required(path, "must specify a handler type");
+    }
+    if let Some(Value::Object(exec)) = handler.get("exec")
+        && meta::items(exec, "command").is_empty()
+    {
+        errors.required(format!("{path}.exec.command"), "");
+    }
+}
+
+fn check_lifecycle(container: &Tree, path: &str, errors: &mut FieldErrors) {
+    let lifecycle = meta::section(container, "lifecycle");
+    for hook in ["postStart", "preStop"] {
+        if let Some(Value::Object(handler)) = lifecycle.get(hook) {
+            check_handler(handler, &format!("{path}.lifecycle.{hook}"), errors);
+        }
+    }
+}
+
+fn check_probes(container: &Tree, path: &str, errors: &mut FieldErrors) {
+    for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        let Some(Value::Object(probe)) = container.get(name) else {
+            continue;
+        };
+        let path = format!("{path}.{name}");
+        check_handler(probe, &path, errors);
+        for field in [
+            "initialDelaySeconds",
+            "timeoutSeconds",
+            "periodSeconds",
+            "successThreshold",
+            "failureThreshold",
+        ] {
+            errors.not_negative(format!("{path}.{field}"), meta::int(probe, field));
+        }
+    }
+}
+
+fn check_ports(container: &Tree, path: &str, host_network: bool, errors: &mut FieldErrors) {
+    for (index, port) in meta::items(container, "ports").iter().enumerate() {
+        let path = format!("{path}.ports[{index}]");
+        let int = |field: &str| port.get(field).and_then(Value::as_i64).unwrap_or_default();
+        let text = |field: &str| port.get(field).and_then(Value::as_str).unwrap_or_default();
+        let name = text("name");
+        let plain = |letter: char| matches!(letter, 'a'..='z' | '0'..='9' | '-');
+        if !name.to_lowercase().chars().all(plain) {
+            let detail = "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)";
+            errors.invalid(format!("{path}.name"), json!(name), detail);
+        }
+        let range = "must be between 1 and 65535, inclusive";
+        let number = int("containerPort");
+        match number {
+            0 => errors.required(format!("{path}.containerPort"), ""),
+            1..=65535 => {}
+            number => errors.invalid(format!("{path}.containerPort"), number, range),
+        }
+        let on_host = int("hostPort");
+        if !(0..=65535).contains(&on_host) {
+            errors.invalid(format!("{path}.hostPort"), on_host, range);
+        } else if host_network && on_host != 0 && on_host != number {
+            let detail = "must match `containerPort` when `hostNetwork` is true";
+            errors.invalid(format!("{path}.hostPort"), on_host, detail);
+        }
+        let protocol = text("protocol");
+        let supported = ["SCTP", "TCP", "UDP"];
+        if !supported.contains(&protocol) {
+            errors.unsupported(format!("{path}.protocol"), json!(protocol), &supported);
+        }
+    }
+}
+
+/// Whether containers may ask for a resource of this name; the errors if not.
+fn check_resource_name(name: &str, path: &str, errors: &mut FieldErrors) {
+    let standard =
+        ["cpu", "memory", "ephemeral-storage"].contains(&name) || name.starts_with("hugepages-");
+    if !standard && !name.contains('/') {
+        for detail in [
+            "must be a standard resource type or fully qualified",
+            "must be a standard resource for containers",
+        ] {
+            errors.invalid(path, json!(name), detail);
+        }
+    }
+}
+
+fn check_resources(resources: &Tree, path: &str, errors: &mut FieldErrors) {
+    let limits = meta::section(resources, "limits");
+    for (side, quantities) in [
+        ("limits", limits),
+        ("requests", meta::section(resources, "requests")),
+    ] {
+        for (name, quantity) in quantities {
+            let text = quantity.as_str().unwrap_or_default();
+            let path = format!("{path}.resources.{side}");
+            check_resource_name(name, &format!("{path}[{name}]"), errors);
+            let Some(amount) = nanos(text) else {
+                continue;
+            };
+            if amount < 0 {
+                let path = format!("{path}[{name}]");
+                errors.invalid(path, json!(text), "must be greater than or equal to 0");
+            }
+            let limit = limits
+                .get(name)
+                .and_then(Value::as_str)
+                .filter(|_| side == "requests");
+            if let Some(limit) = limit
+                && nanos(limit).is_some_and(|limit| amount > limit)
+            {
+                let detail = format!("must be less than or equal to {name} limit of {limit}");
+                errors.invalid(path, json!(text), &detail);
+            }
+        }
+    }
+}
+
+fn nanos(text: &str) -> Option<i128> {
+    Quantity::parse(text).map(Quantity::nanos)
+}
