@@ -135,7 +135,7 @@ async fn perform(client: Client, write: PodWrite) -> (PodWrite, u16) {
     let request = write.request();
     let (path, body) = (&request.path, request.body);
     let result = match &write.action {
-        Action::Bind { .. } | Action::Evict => client.create(path, body).await,
+        Action::Bind { .. } | Action::Evict | Action::Event(_) => client.create(path, body).await,
         Action::Status(_) => client.patch(path, Patch::Strategic, body).await,
         Action::Remove | Action::Delete => client.delete_with(path, body).await,
     };

@@ -4,7 +4,10 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
-use crate::{embedded::Rule, kubelet::parse_go_duration};
+use crate::{
+    embedded::Rule,
+    kubelet::{NodeCapacity, parse_go_duration},
+};
 
 use super::tunables::Tunables;
 
@@ -106,6 +109,10 @@ pub(super) struct LocalArgs {
     /// Nodes of the cluster.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(super) nodes: usize,
+    /// What each node has room for, as in cpu=8,memory=32Gi,pods=110: Pods that find no room wait
+    /// (docs/embedded-cluster.md). Default: nobody looks at what Pods ask for.
+    #[arg(long, value_name = "RESOURCE=QUANTITY,...")]
+    pub(super) node_capacity: Option<NodeCapacity>,
     /// How many Pods may stay after their end before the oldest are deleted; 0: all.
     #[arg(
         long,

@@ -101,6 +101,7 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
             default_exit_code: args.pod_exit_code,
             fail_rate: args.pod_fail_rate,
             stages: stages.into(),
+            capacity: args.node_capacity.clone(),
             seed: args.seed,
             ..KubeletOptions::with_nodes(args.nodes)
         },

@@ -83,6 +83,16 @@ pub(super) fn disruption_target(pod: &Pod, cause: Disruption, since: Time) -> Op
     })
 }
 
+/// No node has room for the Pod.
+pub(super) fn unschedulable(pod: &Pod) -> Option<Condition> {
+    let complaint = pod.complaint()?;
+    Some(Condition {
+        reason: Text::Says("Unschedulable".to_owned()),
+        message: Text::Says(complaint.message.to_string()),
+        ..condition(pod, "PodScheduled", false, complaint.since)
+    })
+}
+
 fn initialized(pod: &Pod) -> Condition {
     let init_failed = pod.shape.init_exit_code() != 0 || pod.run.ended.is_none() && pod.is_ended();
     let has_inits = pod.shape.inits.iter().any(|init| !init.sidecar);

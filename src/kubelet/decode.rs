@@ -31,6 +31,12 @@ pub struct DecodeError {
     source: serde_json::Error,
 }
 
+impl DecodeError {
+    pub(super) fn new(source: serde_json::Error) -> Self {
+        Self { source }
+    }
+}
+
 /// A Pod, as far as it matters here.
 #[derive(Debug, Deserialize)]
 pub(super) struct PodView<'a> {
@@ -44,12 +50,17 @@ pub(super) struct PodView<'a> {
 
 impl<'a> PodView<'a> {
     pub(super) fn read(json: &'a [u8]) -> Result<Self, DecodeError> {
-        serde_json::from_slice(json).map_err(|source| DecodeError { source })
+        serde_json::from_slice(json).map_err(DecodeError::new)
     }
 
     /// Whether the Pod has reached a phase that it never leaves.
     pub(super) fn is_terminal(&self) -> bool {
         matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed"))
+    }
+
+    /// Whether its kubelet has already said something of its containers.
+    pub(super) fn runs(&self) -> bool {
+        self.status.container_statuses.is_some()
     }
 
     /// Restarts that the API already knows of; they must never seem to go back.
@@ -139,8 +150,7 @@ impl<'a> PodLabels<'a> {
             #[serde(borrow)]
             labels: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
         }
-        let view: View<'a> =
-            serde_json::from_slice(json).map_err(|source| DecodeError { source })?;
+        let view: View<'a> = serde_json::from_slice(json).map_err(DecodeError::new)?;
         Ok(Self(view.metadata.labels.unwrap_or_default()))
     }
 

@@ -11,6 +11,7 @@ use compact_str::CompactString;
 use super::{
     KubeletOptions,
     plan::{Plan, Removal},
+    seat::Seat,
     shape::Shape,
     stages::{By, Disruption, ExitReason},
     talk::Talk,
@@ -33,6 +34,8 @@ pub(super) struct Pod {
     pub(super) stages: Box<[u16]>,
     /// What the stage that was picked has in store.
     pub(super) plan: Option<Box<Plan>>,
+    /// Its place, where room is limited.
+    pub(super) seat: Option<Box<Seat>>,
     pub(super) generation: i64,
     pub(super) gated: bool,
     /// Grace period in seconds, once the Pod is being deleted.
@@ -71,6 +74,8 @@ pub(super) enum Cause {
     Disrupted(Disruption),
     /// Its simulation annotations cannot be read.
     Invalid,
+    /// Its node had no room for it.
+    Refused,
 }
 
 /// What the containers have been through.
@@ -152,6 +157,13 @@ impl Pod {
         if self.is_ended() {
             self.talk.news();
         }
+    }
+
+    /// The Pod's node has no room for it: its life ends before it has begun.
+    pub(super) fn refuse(&mut self, node: usize, now: Time) {
+        (self.run.node, self.run.scheduled_at) = (Some(node), now);
+        self.life = Life::Ended(Cause::Refused);
+        self.talk.news();
     }
 
     /// The Pod is being deleted, or deleted again with a shorter grace period.

@@ -14,11 +14,15 @@ use hashbrown::HashMap;
 use super::{
     Action, DecodeError, KubeletOptions, Outcome, PodChange, PodWrite,
     decode::{PodLabels, PodView},
+    events,
     life::{Cause, Life, Pod, Run},
     pods::{PodId, Pods},
+    resources::Demand,
+    scheduler::Ruling,
+    seat::Seat,
     shape::{Restart, Shapes},
     stages::{By, PodFacts, candidates},
-    status::{disruption_patch, status_patch},
+    status::{disruption_patch, status_patch, unschedulable_patch},
     talk::{Said, Talk},
     timers::{Due, Timers},
     world::World,
@@ -47,8 +51,10 @@ pub struct Kubelet {
     timers: Timers,
     /// Pods that may have something to say, each at most once.
     ready: VecDeque<PodId>,
-    /// Pods for which there was no node.
+    /// Pods for which there was no node; where room is limited, the scheduler knows who waits.
     unplaced: BTreeSet<PodId>,
+    /// The latest time that was told.
+    now: Time,
 }
 
 impl Kubelet {
@@ -63,6 +69,7 @@ impl Kubelet {
             timers: Timers::default(),
             ready: VecDeque::new(),
             unplaced: BTreeSet::new(),
+            now: Time::default(),
         }
     }
 
@@ -75,8 +82,9 @@ impl Kubelet {
         match change {
             PodChange::Applied(json) => {
                 let view = PodView::read(json)?;
-                let stages = self.stages_of(&view, json)?;
-                self.handle_applied(&view, stages, now);
+                let first = self.first_sight(&view, json)?;
+                self.now = now;
+                self.handle_applied(&view, first, now);
             }
             PodChange::Deleted { uid, .. } => self.forget_uid(uid),
         }
@@ -89,7 +97,7 @@ impl Kubelet {
         let Some(node) = self.nodes.get(name) else {
             return;
         };
-        self.world.set_exists(*node, exists);
+        self.world.scheduler.set_exists(*node, exists);
         if exists {
             for id in mem::take(&mut self.unplaced) {
                 self.queue(id);
@@ -108,6 +116,7 @@ impl Kubelet {
 
     /// The write in flight for this Pod has succeeded.
     pub fn handle_write_done(&mut self, uid: &str, now: Time) {
+        self.now = now;
         let Some(id) = self.pods.find(uid) else {
             return;
         };
@@ -118,7 +127,10 @@ impl Kubelet {
             Some(Said::Bind(node)) if pod.life == Life::Unscheduled => {
                 pod.schedule(node, &mut self.world, now);
             }
-            Some(said) => pod.heard_of_removal(said),
+            Some(said) => {
+                pod.heard_of_removal(said);
+                pod.heard_of_complaint(said);
+            }
             None => {}
         }
         self.settle(id, now);
@@ -133,14 +145,19 @@ impl Kubelet {
         let Some(id) = self.pods.find(uid) else {
             return;
         };
-        if let Some(pod) = self.pods.get_mut(id) {
-            pod.heard_no(now);
+        self.now = now;
+        if let Some(pod) = self.pods.get_mut(id)
+            && let Some(Said::Bind(_)) = pod.heard_no(now)
+            && pod.life == Life::Unscheduled
+        {
+            pod.give_place_up(&mut self.world.scheduler);
         }
         self.settle(id, now);
     }
 
     /// Acts on the deadlines that have passed; harmless when none has.
     pub fn handle_timeout(&mut self, now: Time) {
+        self.now = now;
         while let Some(id) = self.timers.first_due(now) {
             self.settle(id, now);
         }
@@ -148,19 +165,35 @@ impl Kubelet {
 
     /// Gives the next write.
     pub fn poll_write(&mut self) -> Option<PodWrite> {
-        while let Some(id) = self.ready.pop_front() {
-            let Some(pod) = self.pods.get_mut(id) else {
-                continue;
-            };
-            pod.talk.queued = false;
-            if let Some(said) = pod.say_next(&mut self.world) {
-                return Some(render(pod, said, &self.world));
+        loop {
+            while let Some(id) = self.ready.pop_front() {
+                let Some(pod) = self.pods.get_mut(id) else {
+                    continue;
+                };
+                pod.talk.queued = false;
+                if let Some(said) = pod.say_next(&mut self.world) {
+                    return Some(render(pod, said, &self.world));
+                }
+                if pod.has_something_to_say() {
+                    self.unplaced.insert(id);
+                }
             }
-            if pod.has_something_to_say() {
-                self.unplaced.insert(id);
+            let ruling = self.world.scheduler.next_ruling()?;
+            self.obey(ruling);
+        }
+    }
+
+    /// The scheduler has looked at a Pod that waits for room.
+    fn obey(&mut self, ruling: Ruling) {
+        let (Ruling::Bind(id, _) | Ruling::Wait(id, _)) = ruling;
+        let seat = self.pods.get_mut(id).and_then(|pod| pod.seat.as_mut());
+        if let Some(seat) = seat {
+            match ruling {
+                Ruling::Bind(_, node) => seat.give(node),
+                Ruling::Wait(_, message) => seat.complain(message, self.now),
             }
         }
-        None
+        self.queue(id);
     }
 
     /// Gives the moment to call [`Self::handle_timeout`], and why.
@@ -173,10 +206,27 @@ impl Kubelet {
         self.pods.len()
     }
 
-    /// The places of the stages that can mean this Pod; only a Pod seen for the first time is asked.
+    /// What only a Pod seen for the first time is asked, and only where it matters.
+    fn first_sight(&mut self, view: &PodView<'_>, json: &[u8]) -> Result<FirstSight, DecodeError> {
+        if self.pods.find(&view.metadata.uid).is_some() || view.is_terminal() {
+            return Ok(FirstSight::default());
+        }
+        let scheduler = &mut self.world.scheduler;
+        let demand = if scheduler.is_limited() {
+            Some(scheduler.share(Demand::read(json)?))
+        } else {
+            None
+        };
+        Ok(FirstSight {
+            stages: self.stages_of(view, json)?,
+            seat: demand.map(|demand| Box::new(Seat::new(demand))),
+        })
+    }
+
+    /// The places of the stages that can mean this Pod.
     fn stages_of(&self, view: &PodView<'_>, json: &[u8]) -> Result<Box<[u16]>, DecodeError> {
         let stages = &self.world.options.stages;
-        if stages.is_empty() || self.pods.find(&view.metadata.uid).is_some() {
+        if stages.is_empty() {
             return Ok(Box::default());
         }
         let facts = PodFacts {
@@ -187,7 +237,7 @@ impl Kubelet {
         Ok(candidates(stages, facts))
     }
 
-    fn handle_applied(&mut self, view: &PodView<'_>, stages: Box<[u16]>, now: Time) {
+    fn handle_applied(&mut self, view: &PodView<'_>, first: FirstSight, now: Time) {
         let node = match view
             .spec
             .node_name
@@ -205,7 +255,7 @@ impl Kubelet {
         if view.is_terminal() {
             return self.handle_ended(known, view, now);
         }
-        let id = known.unwrap_or_else(|| self.adopt(view, stages, node.is_some()));
+        let id = known.unwrap_or_else(|| self.adopt(view, first, node.is_some()));
         let Some(pod) = self.pods.get_mut(id) else {
             return;
         };
@@ -215,7 +265,11 @@ impl Kubelet {
             .as_ref()
             .is_some_and(|gates| !gates.is_empty());
         if let (Life::Unscheduled, Some(node)) = (pod.life, node) {
-            pod.schedule(node, &mut self.world, now);
+            if pod.come_to(node, view.runs(), &mut self.world.scheduler, now) {
+                pod.schedule(node, &mut self.world, now);
+            } else {
+                pod.refuse(node, now);
+            }
         }
         self.observe_metadata(id, view, now);
     }
@@ -230,12 +284,13 @@ impl Kubelet {
         if !waits_for_delete && !is_ours_to_delete {
             return self.forget_uid(&view.metadata.uid);
         }
-        let id = known.unwrap_or_else(|| self.adopt(view, Box::default(), true));
+        let id = known.unwrap_or_else(|| self.adopt(view, FirstSight::default(), true));
         if let Some(pod) = self.pods.get_mut(id) {
             if !pod.is_ended() {
                 pod.life = Life::Ended(Cause::Exited);
             }
             pod.talk.skip_to_truth();
+            pod.give_place_up(&mut self.world.scheduler);
         }
         self.observe_metadata(id, view, now);
     }
@@ -254,7 +309,7 @@ impl Kubelet {
     }
 
     /// Makes a record for a Pod seen for the first time.
-    fn adopt(&mut self, view: &PodView<'_>, stages: Box<[u16]>, came_bound: bool) -> PodId {
+    fn adopt(&mut self, view: &PodView<'_>, first: FirstSight, came_bound: bool) -> PodId {
         let shape = self.shapes.of(view);
         let counts_tries = shape.restart == Restart::Never
             && shape
@@ -270,7 +325,8 @@ impl Kubelet {
                 .filter(|_| counts_tries)
                 .map(CompactString::new),
             index: view.completion_index(),
-            stages,
+            stages: first.stages,
+            seat: first.seat,
             plan: None,
             shape,
             generation: view.metadata.generation,
@@ -295,6 +351,7 @@ impl Kubelet {
         };
         pod.advance(&mut self.world, now);
         pod.end_retry_wait(now);
+        pod.seek_place(id, &mut self.world.scheduler);
         let due = earliest(pod.next_due(), pod.retry_due());
         self.timers.reset(id, pod.due, due);
         pod.due = due;
@@ -314,12 +371,20 @@ impl Kubelet {
 
     fn forget_uid(&mut self, uid: &str) {
         if let Some(id) = self.pods.find(uid)
-            && let Some(pod) = self.pods.remove(id)
+            && let Some(mut pod) = self.pods.remove(id)
         {
+            pod.give_place_up(&mut self.world.scheduler);
             self.timers.reset(id, pod.due, None);
             self.unplaced.remove(&id);
         }
     }
+}
+
+/// What is kept of a Pod from the first time that it was seen.
+#[derive(Debug, Default)]
+struct FirstSight {
+    stages: Box<[u16]>,
+    seat: Option<Box<Seat>>,
 }
 
 fn earliest(one: Option<Due>, other: Option<Due>) -> Option<Due> {
@@ -332,6 +397,8 @@ fn render(pod: &Pod, said: Said, world: &World) -> PodWrite {
             node: world.options.node_names[node].clone(),
         },
         Said::Status(_) => Action::Status(status_patch(pod)),
+        Said::Event => Action::Event(events::of_complaint(pod, &world.options.node_names)),
+        Said::Unschedulable => Action::Status(unschedulable_patch(pod)),
         Said::Mark(cause) => Action::Status(disruption_patch(pod, cause, None)),
         Said::Remove(cause) => match cause.by() {
             By::EvictionApi => Action::Evict,

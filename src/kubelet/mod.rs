@@ -10,7 +10,9 @@
 //!
 //! - A hollow node does not notice that its Node object is gone: it runs the Pods it has, until they
 //!   are failed or deleted by others. No further ones are bound to it.
-//! - Scheduling is round-robin; resources, selectors, affinity and taints are not looked at.
+//! - Scheduling is round-robin. Resources are looked at where nodes have a capacity; selectors, affinity,
+//!   taints and priorities never. Who waits longest comes first, and nobody is preempted.
+//! - A Pod that finds no room is told so once, with the numbers of that moment.
 //! - There is no write while a Pod is still `ContainerCreating`; the first status says Running,
 //!   or the end if the containers take no time at all.
 //! - The first container carries the simulated duration and exit code. The other containers end
@@ -21,21 +23,27 @@
 //! - A stopped container obeys: it exits with 143 after `stop_delay`, or 137 when its grace
 //!   period is shorter than that; stages may say otherwise.
 //! - Pods are evicted, preempted or lose their node only where a stage says so; the node itself stays.
-//! - No Kubernetes Events, no probes, no image pulls, no container-level restart rules, no Node
+//! - No Kubernetes Events but those of Pods that get no place, no probes, no image pulls, no container-level restart rules, no Node
 //!   leases.
 
 mod attempts;
 mod conditions;
 mod containers;
 mod decode;
+mod events;
 mod life;
+mod line;
 mod machine;
 mod node;
 mod options;
 mod plan;
 mod pods;
 mod ranges;
+mod resources;
 mod rng;
+mod room;
+mod scheduler;
+mod seat;
 mod settings;
 mod shape;
 pub mod stages;
@@ -52,6 +60,7 @@ pub use decode::{DecodeError, PodChange};
 pub use machine::Kubelet;
 pub use node::node_objects;
 pub use options::KubeletOptions;
+pub use resources::{CapacityError, NodeCapacity};
 pub use settings::{
     DURATION, EXIT_CODE, FAIL_ATTEMPTS, FAIL_INDEXES, INIT_EXIT_CODE, INVALID_ANNOTATION_REASON,
 };

@@ -5,16 +5,18 @@
 
 use serde_json::{Value, json};
 
-use super::KubeletOptions;
+use super::{KubeletOptions, NodeCapacity};
 use crate::model::Time;
 
-/// One Node per name, Ready and with room for everything; to be created when the kubelet starts.
+/// One Node per name, Ready and with the capacity that was asked for; to be created when the kubelet starts.
 pub fn node_objects(options: &KubeletOptions, now: Time) -> Vec<Value> {
+    let capacity = options.capacity.clone();
+    let room = capacity.unwrap_or_else(NodeCapacity::plenty).to_json();
     options
         .node_names
         .iter()
         .enumerate()
-        .map(|(nth, name)| node_object(nth, name, now))
+        .map(|(nth, name)| node_object(nth, name, &room, now))
         .collect()
 }
 
@@ -24,8 +26,7 @@ pub(super) fn node_ip(nth: usize) -> String {
     format!("172.18.{}.{}", host >> 8 & 0xff, host & 0xff)
 }
 
-fn node_object(nth: usize, name: &str, now: Time) -> Value {
-    let room = json!({"cpu": "1k", "memory": "1Ti", "ephemeral-storage": "1Ti", "pods": "1M"});
+fn node_object(nth: usize, name: &str, room: &Value, now: Time) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Node",

@@ -5,13 +5,15 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::Stage;
+use super::{NodeCapacity, Stage};
 
 /// How the hollow nodes behave.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KubeletOptions {
     /// Names of the hollow nodes; Pods are bound to them in turn. None: nothing is bound.
     pub node_names: Vec<String>,
+    /// What each node has room for. None: everything, and nobody looks at what Pods ask for.
+    pub capacity: Option<NodeCapacity>,
     /// How long the containers of a Pod run, unless the Pod says otherwise.
     pub default_duration: Duration,
     /// What the first container exits with, unless the Pod or the fail rate says otherwise.
@@ -55,6 +57,7 @@ impl Default for KubeletOptions {
     fn default() -> Self {
         Self {
             node_names: vec!["hollow-0".to_owned()],
+            capacity: None,
             default_duration: Duration::ZERO,
             default_exit_code: 0,
             fail_rate: 0.0,

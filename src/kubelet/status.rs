@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::{
     INVALID_ANNOTATION_REASON,
-    conditions::{Condition, conditions, disruption_target},
+    conditions::{Condition, conditions, disruption_target, unschedulable},
     containers::{ContainerStatus, container_statuses, init_statuses},
     life::{Cause, Life, Pod},
     node::node_ip,
@@ -23,6 +23,9 @@ pub(super) fn status_patch(pod: &Pod) -> Vec<u8> {
         && cause.by() == By::PodGc
     {
         return disruption_patch(pod, cause, Some("Failed"));
+    }
+    if pod.life == Life::Ended(Cause::Refused) {
+        return refusal_patch(pod);
     }
     let host_ip = node_ip(pod.run.node.unwrap_or_default());
     let [_, b, c, d] = pod.run.ip.to_be_bytes();
@@ -45,7 +48,7 @@ pub(super) fn status_patch(pod: &Pod) -> Vec<u8> {
             container_statuses: container_statuses(pod),
         },
     };
-    serde_json::to_vec(&patch).expect("a status holds only texts, numbers and lists of them")
+    to_bytes(&patch)
 }
 
 /// Renders what others than the Pod's kubelet say of it: why they take it away, and perhaps that it
@@ -64,7 +67,37 @@ pub(super) fn disruption_patch(
             conditions: disruption_target(pod, cause, since).into_iter().collect(),
         },
     };
-    serde_json::to_vec(&patch).expect("a status holds only texts, numbers and lists of them")
+    to_bytes(&patch)
+}
+
+/// Renders that no node has room for the Pod.
+pub(super) fn unschedulable_patch(pod: &Pod) -> Vec<u8> {
+    to_bytes(&Patch {
+        metadata: Guard { uid: &pod.uid },
+        status: Mark {
+            phase: None,
+            conditions: unschedulable(pod).into_iter().collect(),
+        },
+    })
+}
+
+/// Renders that the Pod's kubelet did not take it: nothing ever ran, so there is nothing else to say.
+fn refusal_patch(pod: &Pod) -> Vec<u8> {
+    let complaint = pod.complaint();
+    to_bytes(&Patch {
+        metadata: Guard { uid: &pod.uid },
+        status: Refusal {
+            observed_generation: pod.generation,
+            phase: phase(pod),
+            reason: complaint.map(|complaint| complaint.reason.as_str()),
+            message: complaint.map(|complaint| format!("Pod was rejected: {}", complaint.message)),
+            start_time: pod.run.scheduled_at.to_rfc3339(),
+        },
+    })
+}
+
+fn to_bytes<S: Serialize>(patch: &Patch<'_, S>) -> Vec<u8> {
+    serde_json::to_vec(patch).expect("a status holds only texts, numbers and lists of them")
 }
 
 /// The name of the container that the Pod's life is about.
@@ -129,6 +162,17 @@ struct Mark {
     #[serde(skip_serializing_if = "Option::is_none")]
     phase: Option<&'static str>,
     conditions: Vec<Condition>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Refusal<'a> {
+    #[serde(skip_serializing_if = "is_zero")]
+    observed_generation: i64,
+    phase: &'static str,
+    reason: Option<&'a str>,
+    message: Option<String>,
+    start_time: String,
 }
 
 #[derive(Serialize)]

@@ -40,6 +40,10 @@ pub(super) enum Said {
     Bind(usize),
     /// The status as of this change.
     Status(u32),
+    /// An Event that tells why the Pod gets no place.
+    Event,
+    /// The condition that tells the same.
+    Unschedulable,
     /// Mark as disrupted, by somebody else.
     Mark(Disruption),
     /// Delete with the Pod's grace period, by somebody else.
@@ -68,7 +72,11 @@ impl Pod {
             return false;
         }
         match self.life {
-            Life::Unscheduled => !self.gated && self.deletion.is_none(),
+            Life::Unscheduled => {
+                let seat = self.seat.as_deref();
+                let has_news = seat.is_none_or(|seat| seat.next_said().is_some());
+                !self.gated && self.deletion.is_none() && has_news
+            }
             Life::Starting { .. } => false,
             Life::Running { .. } | Life::BackingOff { .. } => {
                 talk.told < talk.truth || self.removal().is_some()
@@ -83,7 +91,12 @@ impl Pod {
             return None;
         }
         let said = if self.life == Life::Unscheduled {
-            Said::Bind(world.take_node()?)
+            match self.seat.as_deref() {
+                None => Said::Bind(world.scheduler.take_node()?),
+                Some(seat) => seat.next_said()?,
+            }
+        } else if self.is_ended() && self.wants_event() {
+            Said::Event
         } else if self.talk.told < self.talk.truth {
             Said::Status(self.talk.truth)
         } else if let Some(removal) = self.removal() {
@@ -104,7 +117,8 @@ impl Pod {
         let said = talk.in_flight.take()?;
         talk.failures = 0;
         match said {
-            Said::Bind(_) | Said::Mark(_) | Said::Remove(_) => {}
+            Said::Bind(_) | Said::Event | Said::Unschedulable | Said::Mark(_) | Said::Remove(_) => {
+            }
             Said::Status(truth) => talk.told = talk.told.max(truth),
             Said::Delete => talk.delete_told = true,
         }
@@ -112,13 +126,20 @@ impl Pod {
     }
 
     /// The write in flight has failed; it may be tried again a little later.
-    pub(super) fn heard_no(&mut self, now: Time) {
+    pub(super) fn heard_no(&mut self, now: Time) -> Option<Said> {
         let talk = &mut self.talk;
-        if talk.in_flight.take().is_some() {
+        let said = talk.in_flight.take();
+        if said.is_some() {
             let factor = 1_u32.checked_shl(talk.failures).unwrap_or(u32::MAX);
             talk.retry_at = Some(now + RETRY_MIN.saturating_mul(factor).min(RETRY_MAX));
             talk.failures = talk.failures.saturating_add(1);
         }
+        said
+    }
+
+    /// Whether a binding is in flight.
+    pub(super) fn is_binding(&self) -> bool {
+        matches!(self.talk.in_flight, Some(Said::Bind(_)))
     }
 
     /// When a failed write may be tried again.

@@ -1,8 +1,8 @@
-//! What the hollow nodes share: options, chance, try counters and addresses.
+//! What the hollow nodes share: options, chance, try counters, addresses and their scheduler.
 //!
 //! Responsible for: answers that depend on more than one Pod. Must not: hold Pods.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 use super::{
     KubeletOptions, Stage,
@@ -10,6 +10,7 @@ use super::{
     life::Pod,
     plan::Plan,
     rng::Rng,
+    scheduler::Scheduler,
     settings::Fate,
     shape::Restart,
     stages::{Chance, Wait},
@@ -22,9 +23,7 @@ pub(super) struct World {
     rng: Rng,
     attempts: Attempts,
     next_ip: u32,
-    next_node: usize,
-    /// Nodes that do not exist any more; Pods are not bound to them.
-    gone_nodes: BTreeSet<usize>,
+    pub(super) scheduler: Scheduler,
 }
 
 /// How long a try takes, and what it ends with.
@@ -39,30 +38,11 @@ impl World {
     pub(super) fn new(options: KubeletOptions) -> Self {
         let rng = Rng::new(options.seed);
         Self {
+            scheduler: Scheduler::new(&options),
             options,
             rng,
             attempts: Attempts::new(),
             next_ip: 1,
-            next_node: 0,
-            gone_nodes: BTreeSet::new(),
-        }
-    }
-
-    /// The next node in turn; none if there are no nodes.
-    pub(super) fn take_node(&mut self) -> Option<usize> {
-        let count = self.options.node_names.len();
-        let mut in_turn = (self.next_node..count).chain(0..self.next_node);
-        let node = in_turn.find(|node| !self.gone_nodes.contains(node))?;
-        self.next_node = (node + 1) % count;
-        Some(node)
-    }
-
-    /// Whether Pods may be bound to a node.
-    pub(super) fn set_exists(&mut self, node: usize, exists: bool) {
-        if exists {
-            self.gone_nodes.remove(&node);
-        } else {
-            self.gone_nodes.insert(node);
         }
     }
 

@@ -29,6 +29,8 @@ pub enum Action {
     },
     /// Patch the status: the body of a strategic merge patch, guarded by the UID.
     Status(Vec<u8>),
+    /// Create an Event about the Pod: its body.
+    Event(Vec<u8>),
     /// Delete with the Pod's own grace period, if the UID still matches.
     Remove,
     /// The same by the eviction API, which marks the Pod as disrupted.
@@ -89,6 +91,12 @@ impl PodWrite {
                 content_type: STRATEGIC_MERGE_PATCH,
                 body: patch.clone(),
             },
+            Action::Event(body) => WriteRequest {
+                method: "POST",
+                path: format!("/api/v1/namespaces/{namespace}/events"),
+                content_type: JSON,
+                body: body.clone(),
+            },
             Action::Evict => WriteRequest {
                 method: "POST",
                 path: format!("{pod}/eviction"),
@@ -126,6 +134,8 @@ impl PodWrite {
     pub fn outcome(&self, status_code: u16) -> Outcome {
         match (status_code, &self.action) {
             (200..=299, _) => Outcome::Done,
+            // It is there already, or nobody wants it; the Pod goes on without.
+            (400..=428 | 430..=499, Action::Event(_)) => Outcome::Done,
             (404, _) => Outcome::Gone,
             (422, Action::Status(_)) => Outcome::Gone,
             (409, Action::Delete | Action::Remove | Action::Evict) => Outcome::Gone,
@@ -188,7 +198,7 @@ mod tests {
             write(Action::Bind { node: "n".into() }),
             write(Action::Status(vec![])),
         );
-        let delete = write(Action::Delete);
+        let (delete, event) = (write(Action::Delete), write(Action::Event(vec![])));
         let cases = [
             (&bind, 201, Outcome::Done),
             (&bind, 409, Outcome::Retry),
@@ -198,6 +208,11 @@ mod tests {
             (&status, 422, Outcome::Gone),
             (&status, 429, Outcome::Retry),
             (&status, 503, Outcome::Retry),
+            (&event, 201, Outcome::Done),
+            (&event, 403, Outcome::Done),
+            (&event, 404, Outcome::Done),
+            (&event, 429, Outcome::Retry),
+            (&event, 500, Outcome::Retry),
             (&delete, 409, Outcome::Gone),
             (&delete, 200, Outcome::Done),
         ];

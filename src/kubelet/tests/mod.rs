@@ -2,6 +2,7 @@
 //!
 //! Responsible for: the cases, by rule. The stage they play on is in `stage`.
 
+mod capacity;
 mod chaos;
 mod life;
 mod stage;

@@ -7,7 +7,7 @@
 //!
 //! - `pod NAME key=value ...`: a Pod appears. Keys: `restart`, `node`, `phase`, `restarts`,
 //!   `gate`, `deleting` (the grace period), `deadline`, `index`, `job`, `containers`, `inits`
-//!   (`name!` is a sidecar), `label:KEY`, or a simulation annotation.
+//!   (`name!` is a sidecar), `cpu` (what its first container requests), `label:KEY`, or a simulation annotation.
 //! - `ungate NAME`, `delete NAME GRACE`, `gone NAME`: what happens to it.
 //! - `lose NODE`, `find NODE`: a node is gone, and is there again.
 //! - `refuse NAME COUNT`, `missing NAME`: how its next writes are answered.
@@ -137,6 +137,11 @@ impl Stage {
         self.pods.keys().cloned().collect()
     }
 
+    /// The Pods as the API server has them.
+    pub(super) fn pods(&self) -> impl Iterator<Item = &Value> {
+        self.pods.values()
+    }
+
     /// The Pods that have no node.
     pub(super) fn unbound(&self) -> Vec<String> {
         let unbound = self
@@ -168,7 +173,7 @@ impl Stage {
         self.now = end;
     }
 
-    fn answer(&mut self, write: &PodWrite) {
+    pub(super) fn answer(&mut self, write: &PodWrite) {
         let name = write.name.clone();
         self.assert_allowed(write);
         let time = format_go_duration(self.now.since(Time::from_secs(0)));
@@ -225,6 +230,7 @@ impl Stage {
         match &write.action {
             Action::Bind { .. } => assert!(pod["spec"].get("nodeName").is_none(), "bound twice"),
             Action::Status(_) => assert!(!is_ended(pod), "back from its end"),
+            Action::Event(_) => {}
             Action::Delete => assert!(
                 is_ended(pod) && (is_deleted(pod) || is_lost(pod)),
                 "deleted before its end"
@@ -264,6 +270,7 @@ impl Stage {
                 });
                 self.patches.insert(name.to_owned(), patch);
             }
+            Action::Event(_) => {}
             Action::Remove | Action::Evict => self.edit(name, |pod| {
                 pod["metadata"]["deletionTimestamp"] = json!("2000-01-01T00:00:00Z");
                 pod["metadata"]["deletionGracePeriodSeconds"] = json!(30);
@@ -300,6 +307,7 @@ fn describe(write: &PodWrite) -> String {
         Action::Delete => return "delete".to_owned(),
         Action::Remove => return "remove".to_owned(),
         Action::Evict => return "evict".to_owned(),
+        Action::Event(event) => return describe_event(event),
         Action::Status(patch) => patch,
     };
     let patch: Value = serde_json::from_slice(patch).expect("patches are JSON");
@@ -317,14 +325,21 @@ fn describe(write: &PodWrite) -> String {
             write!(text, " {}", describe_container(container)).expect("texts grow");
         }
     }
-    let conditions = status["conditions"].as_array().expect("conditions");
-    if conditions
-        .iter()
-        .any(|c| c["type"] == "Ready" && c["status"] == "True")
-    {
+    let mut conditions = status["conditions"].as_array().into_iter().flatten();
+    let scheduled = conditions.clone().find(|c| c["type"] == "PodScheduled");
+    if let Some(reason) = scheduled.and_then(|c| c["reason"].as_str()) {
+        write!(text, " {reason}").expect("texts grow");
+    }
+    if conditions.any(|c| c["type"] == "Ready" && c["status"] == "True") {
         text.push_str(" ready");
     }
     text
+}
+
+fn describe_event(event: &[u8]) -> String {
+    let event: Value = serde_json::from_slice(event).expect("events are JSON");
+    let text = |field: &str| event[field].as_str().expect("a text").to_owned();
+    format!("event {}: {}", text("reason"), text("message"))
 }
 
 fn describe_container(container: &Value) -> String {
@@ -398,6 +413,10 @@ fn pod(name: &str, settings: &[&str]) -> Value {
             "deadline" => {
                 let secs: i64 = value.parse().expect("seconds");
                 pod["spec"]["activeDeadlineSeconds"] = json!(secs);
+            }
+            "cpu" => {
+                let requests = json!({"requests": {"cpu": value}});
+                pod["spec"]["containers"][0]["resources"] = requests;
             }
             "index" => {
                 let key = "batch.kubernetes.io/job-completion-index";

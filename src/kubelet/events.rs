@@ -1,0 +1,63 @@
+//! The Events about Pods that get no place.
+//!
+//! Responsible for: rendering them as the scheduler and a kubelet do. Must not: decide who gets one.
+
+use serde_json::json;
+
+use super::life::Pod;
+
+/// The Event for what is said of the Pod: by its kubelet if it has come to a node, else by the scheduler.
+pub(super) fn of_complaint(pod: &Pod, node_names: &[String]) -> Vec<u8> {
+    let Some(complaint) = pod.complaint() else {
+        return Vec::new();
+    };
+    let millis = complaint.since.as_millis();
+    // A name that no other Event of the Pod has. One that is created again is there already.
+    let name = &pod.name[..pod.name.len().min(MAX_NAME)];
+    let mut event = json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {
+            "name": format!("{name}.{:016x}", i128::from(millis) * 1_000_000),
+            "namespace": pod.namespace.as_str(),
+        },
+        "involvedObject": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "namespace": pod.namespace.as_str(),
+            "name": pod.name.as_str(),
+            "uid": pod.uid.as_str(),
+        },
+        "type": "Warning",
+        "reason": complaint.reason,
+        "message": &*complaint.message,
+    });
+    let time = complaint.since.to_rfc3339();
+    let more = match pod.run.node {
+        Some(node) => json!({
+            "source": {"component": "kubelet", "host": node_names[node]},
+            "reportingComponent": "kubelet",
+            "reportingInstance": node_names[node],
+            "firstTimestamp": time,
+            "lastTimestamp": time,
+            "count": 1,
+        }),
+        None => json!({
+            "action": "Scheduling",
+            "reportingComponent": "default-scheduler",
+            "reportingInstance": "default-scheduler-hollow",
+            "eventTime": format!(
+                "{}.{:06}Z",
+                time.trim_end_matches('Z'),
+                millis.rem_euclid(1000) * 1000
+            ),
+        }),
+    };
+    for (field, value) in more.as_object().into_iter().flatten() {
+        event[field] = value.clone();
+    }
+    event.to_string().into_bytes()
+}
+
+/// Leaves room for the rest of an Event's name.
+const MAX_NAME: usize = 230;

@@ -1,0 +1,384 @@
+//! Amounts of resources: what a hollow node has, and what a Pod asks for.
+//!
+//! Responsible for: reading both, in the units of the scheduler: thousandths of a CPU, else whole
+//! units. Must not: know which node has how much left; that is the work of `room`.
+
+use std::{borrow::Cow, collections::BTreeMap, str::FromStr};
+
+use compact_str::CompactString;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::decode::DecodeError;
+
+/// What every hollow node has for its Pods.
+///
+/// Written as `cpu=8,memory=32Gi,pods=110`. Of CPU, memory, ephemeral storage and Pods there is plenty
+/// where nothing is said of them, of other resources nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeCapacity {
+    quantities: BTreeMap<String, String>,
+}
+
+/// A capacity that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CapacityError {
+    /// A part is not of the form `RESOURCE=QUANTITY`.
+    #[error("{0:?} is not of the form RESOURCE=QUANTITY, as in cpu=8,memory=32Gi,pods=110")]
+    Form(String),
+    /// A resource's name cannot be one.
+    #[error(
+        "there is no resource {0:?}; there are cpu, memory, ephemeral-storage, pods, and those with a \
+         domain, as in example.com/gpu"
+    )]
+    Name(String),
+    /// A resource's amount cannot be read.
+    #[error("{0}={1}: not a quantity, as in 8, 500m, 32Gi")]
+    Quantity(String, String),
+    /// A resource stands there twice.
+    #[error("{0} is there twice")]
+    Twice(String),
+}
+
+impl NodeCapacity {
+    /// What a node has where nothing is said.
+    pub(super) fn plenty() -> Self {
+        let quantities = PLENTY.map(|(name, quantity)| (name.to_owned(), quantity.to_owned()));
+        Self {
+            quantities: quantities.into(),
+        }
+    }
+
+    /// The form that a Node's status has.
+    pub(super) fn to_json(&self) -> Value {
+        let quantities = self.quantities.iter();
+        quantities
+            .map(|(name, quantity)| (name.clone(), Value::from(quantity.as_str())))
+            .collect()
+    }
+
+    /// The amounts, by resource.
+    pub(super) fn amounts(&self) -> Vec<Amount> {
+        let quantities = self.quantities.iter();
+        in_order(quantities.map(|(name, text)| (name.as_str(), amount(name, text).unwrap_or(0))))
+    }
+}
+
+impl FromStr for NodeCapacity {
+    type Err = CapacityError;
+
+    fn from_str(text: &str) -> Result<Self, CapacityError> {
+        let mut given = BTreeMap::new();
+        for part in text.split(',') {
+            let Some((name, quantity)) = part.split_once('=') else {
+                return Err(CapacityError::Form(part.to_owned()));
+            };
+            let is_plain = PLENTY.iter().any(|(plain, _)| *plain == name);
+            let has_domain = name
+                .split_once('/')
+                .is_some_and(|(domain, rest)| !domain.is_empty() && !rest.is_empty());
+            if !is_plain && !has_domain {
+                return Err(CapacityError::Name(name.to_owned()));
+            }
+            if amount(name, quantity).is_none_or(|amount| amount < 0) {
+                return Err(CapacityError::Quantity(name.into(), quantity.into()));
+            }
+            if given.insert(name.to_owned(), quantity.to_owned()).is_some() {
+                return Err(CapacityError::Twice(name.to_owned()));
+            }
+        }
+        let mut all = Self::plenty();
+        all.quantities.extend(given);
+        Ok(all)
+    }
+}
+
+/// So much of a resource.
+pub(super) type Amount = (CompactString, i64);
+
+/// What a Pod asks of its node, a place among its Pods first. Equal for the Pods of a template.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Demand(Box<[Amount]>);
+
+impl Demand {
+    /// Reads what a Pod asks for, as the scheduler sums it up.
+    pub(super) fn read(json: &[u8]) -> Result<Self, DecodeError> {
+        let view: View<'_> = serde_json::from_slice(json).map_err(DecodeError::new)?;
+        Ok(view.spec.demand())
+    }
+
+    pub(super) fn amounts(&self) -> &[Amount] {
+        &self.0
+    }
+}
+
+#[derive(Deserialize)]
+struct View<'a> {
+    #[serde(borrow)]
+    spec: Spec<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec<'a> {
+    #[serde(borrow, default)]
+    containers: Vec<Container<'a>>,
+    #[serde(borrow)]
+    init_containers: Option<Vec<Container<'a>>>,
+    #[serde(borrow)]
+    overhead: Option<Quantities<'a>>,
+    #[serde(borrow)]
+    resources: Option<Resources<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Container<'a> {
+    #[serde(borrow)]
+    restart_policy: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    resources: Option<Resources<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Resources<'a> {
+    #[serde(borrow)]
+    requests: Option<Quantities<'a>>,
+}
+
+type Quantities<'a> = BTreeMap<Cow<'a, str>, Cow<'a, str>>;
+
+/// Sums of amounts, by resource.
+type Sums<'a> = BTreeMap<&'a str, i64>;
+
+impl Spec<'_> {
+    /// Containers and sidecars run side by side; init containers one by one, beside the sidecars that
+    /// have started before them. What the Pod asks for as a whole counts in place of that.
+    fn demand(&self) -> Demand {
+        let mut sidecars = Sums::new();
+        let mut peak = Sums::new();
+        for init in self.init_containers.iter().flatten() {
+            let mut now = sidecars.clone();
+            add(&mut now, requests(init.resources.as_ref()));
+            if init.restart_policy.as_deref() == Some("Always") {
+                sidecars.clone_from(&now);
+            }
+            raise(&mut peak, &now);
+        }
+        let mut sums = sidecars;
+        for container in &self.containers {
+            add(&mut sums, requests(container.resources.as_ref()));
+        }
+        raise(&mut sums, &peak);
+        sums.extend(requests(self.resources.as_ref()));
+        add(&mut sums, amounts(self.overhead.as_ref()));
+        sums.insert(PODS, 1);
+        let wanted = sums.into_iter().filter(|(_, amount)| *amount > 0);
+        Demand(in_order(wanted).into())
+    }
+}
+
+fn requests<'a>(resources: Option<&'a Resources<'a>>) -> impl Iterator<Item = (&'a str, i64)> {
+    amounts(resources.and_then(|resources| resources.requests.as_ref()))
+}
+
+/// An amount that cannot be read counts as none; the API server takes no such object.
+fn amounts<'a>(quantities: Option<&'a Quantities<'a>>) -> impl Iterator<Item = (&'a str, i64)> {
+    let quantities = quantities.into_iter().flatten();
+    quantities.map(|(name, text)| (&**name, amount(name, text).unwrap_or(0)))
+}
+
+fn add<'a>(sums: &mut Sums<'a>, more: impl Iterator<Item = (&'a str, i64)>) {
+    for (name, amount) in more {
+        let sum = sums.entry(name).or_default();
+        *sum = sum.saturating_add(amount);
+    }
+}
+
+fn raise<'a>(sums: &mut Sums<'a>, to: &Sums<'a>) {
+    for (name, amount) in to {
+        let sum = sums.entry(name).or_default();
+        *sum = (*sum).max(*amount);
+    }
+}
+
+/// In the order in which the scheduler and the kubelet look at them.
+fn in_order<'a>(amounts: impl Iterator<Item = (&'a str, i64)>) -> Vec<Amount> {
+    let mut all: Vec<Amount> = amounts
+        .map(|(name, amount)| (CompactString::new(name), amount))
+        .collect();
+    let place = |name: &str| {
+        let first = [PODS, CPU, "memory", "ephemeral-storage"];
+        let place = first.iter().position(|it| *it == name);
+        place.unwrap_or(first.len())
+    };
+    all.sort_by(|(a, _), (b, _)| (place(a), a).cmp(&(place(b), b)));
+    all
+}
+
+/// The amount of a resource that a quantity stands for, rounded up.
+fn amount(name: &str, quantity: &str) -> Option<i64> {
+    let thousandths = if name == CPU { 3 } else { 0 };
+    let ends = quantity
+        .find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-'))
+        .unwrap_or(quantity.len());
+    let (number, suffix) = quantity.split_at(ends);
+    let (binary, decimal) = factor(suffix)?;
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if !fraction.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    let digits: i128 = format!("{whole}{fraction}").parse().ok()?;
+    let power = decimal + thousandths - i32::try_from(fraction.len()).ok()?;
+    let factor = 10_i128.checked_pow(power.unsigned_abs());
+    let scaled = digits.checked_mul(1 << binary)?;
+    let exact = match (power, factor) {
+        (0.., factor) => factor.and_then(|factor| scaled.checked_mul(factor)),
+        // Whatever there is of it is less than one unit.
+        (_, None) => Some(scaled.signum()),
+        (_, Some(factor)) => Some(scaled.div_euclid(factor) + i128::from(scaled % factor != 0)),
+    };
+    // More than anybody has.
+    let most = i128::from(i64::MAX);
+    Some(i64::try_from(exact.unwrap_or(most).min(most)).unwrap_or(i64::MIN))
+}
+
+/// What a suffix stands for: a power of two and one of ten.
+fn factor(suffix: &str) -> Option<(u32, i32)> {
+    const DECIMAL: [(&str, i32); 10] = [
+        ("n", -9),
+        ("u", -6),
+        ("m", -3),
+        ("", 0),
+        ("k", 3),
+        ("M", 6),
+        ("G", 9),
+        ("T", 12),
+        ("P", 15),
+        ("E", 18),
+    ];
+    const BINARY: [(&str, u32); 6] = [
+        ("Ki", 10),
+        ("Mi", 20),
+        ("Gi", 30),
+        ("Ti", 40),
+        ("Pi", 50),
+        ("Ei", 60),
+    ];
+    let decimal = DECIMAL.iter().find(|(text, _)| *text == suffix);
+    let binary = BINARY.iter().find(|(text, _)| *text == suffix);
+    match (decimal, binary) {
+        (Some((_, power)), _) => Some((0, *power)),
+        (_, Some((_, power))) => Some((*power, 0)),
+        (None, None) => {
+            let exponent = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
+            (-100..=100).contains(&exponent).then_some((0, exponent))
+        }
+    }
+}
+
+const CPU: &str = "cpu";
+const PODS: &str = "pods";
+
+/// What a hollow node's object says that there is.
+const PLENTY: [(&str, &str); 4] = [
+    (CPU, "1k"),
+    ("ephemeral-storage", "1Ti"),
+    ("memory", "1Ti"),
+    (PODS, "1M"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_are_amounts_rounded_up() {
+        let cases = [
+            ("cpu", "8", Some(8000)),
+            ("cpu", "100m", Some(100)),
+            ("cpu", "0.1", Some(100)),
+            ("cpu", "1.0005", Some(1001)),
+            ("cpu", "1n", Some(1)),
+            ("cpu", "0", Some(0)),
+            ("cpu", "2e-1", Some(200)),
+            ("memory", "32Gi", Some(32 << 30)),
+            ("memory", "1.5Ki", Some(1536)),
+            ("memory", "1E", Some(1_000_000_000_000_000_000)),
+            ("memory", "1e3", Some(1000)),
+            ("memory", "100m", Some(1)),
+            ("memory", "9999E", Some(i64::MAX)),
+            ("memory", "-1", Some(-1)),
+            ("pods", "1M", Some(1_000_000)),
+            ("pods", "many", None),
+            ("pods", "", None),
+            ("pods", "1x", None),
+            ("pods", "1.-5", None),
+            ("memory", "1e999", None),
+        ];
+        for (name, text, want) in cases {
+            assert_eq!(amount(name, text), want, "{name}={text}");
+        }
+    }
+
+    #[test]
+    fn capacities_are_read_and_written() {
+        let capacity: NodeCapacity = "cpu=8,memory=32Gi,example.com/gpu=2".parse().expect("good");
+        assert_eq!(
+            capacity.to_json().to_string(),
+            r#"{"cpu":"8","ephemeral-storage":"1Ti","example.com/gpu":"2","memory":"32Gi","pods":"1M"}"#
+        );
+        let names: Vec<_> = capacity
+            .amounts()
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "pods",
+                "cpu",
+                "memory",
+                "ephemeral-storage",
+                "example.com/gpu"
+            ]
+        );
+        for bad in [
+            "",
+            "cpu",
+            "cpu=",
+            "cpu=-1",
+            "disk=1",
+            "/x=1",
+            "cpu=1,cpu=2",
+            "cpu=1,",
+        ] {
+            assert!(bad.parse::<NodeCapacity>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_pod_asks_for_what_runs_at_once() {
+        let asks = |cpu: &str| serde_json::json!({"requests": {"cpu": cpu}});
+        let mut pod = serde_json::json!({"spec": {
+            "containers": [{"resources": asks("1")}, {"resources": asks("500m")}, {}],
+            "initContainers": [
+                {"resources": asks("1")},
+                {"restartPolicy": "Always", "resources": asks("200m")},
+                {"resources": asks("2")},
+            ],
+        }});
+        let cpu = |pod: &Value| {
+            let demand = Demand::read(pod.to_string().as_bytes()).expect("a Pod");
+            assert_eq!(demand.amounts()[0], ("pods".into(), 1));
+            demand.amounts()[1..].to_vec()
+        };
+        assert_eq!(cpu(&pod), [("cpu".into(), 2200)]);
+        pod["spec"]["initContainers"][2]["resources"] = asks("1");
+        assert_eq!(cpu(&pod), [("cpu".into(), 1700)]);
+        pod["spec"]["overhead"] = serde_json::json!({"cpu": "50m", "memory": "1Ki"});
+        assert_eq!(cpu(&pod), [("cpu".into(), 1750), ("memory".into(), 1024)]);
+        pod["spec"]["resources"] = asks("3");
+        assert_eq!(cpu(&pod), [("cpu".into(), 3050), ("memory".into(), 1024)]);
+    }
+}
