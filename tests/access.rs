@@ -45,6 +45,8 @@ fn start(folder: &Path) -> Running {
         "--pod-duration",
         "1ms",
     ])
+    // The cluster is in the process: nobody's proxy is asked for it.
+    .env("HTTPS_PROXY", "http://127.0.0.1:9")
     .stdout(Stdio::null())
     .spawn()
     .expect("the binary runs");

@@ -131,8 +131,7 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
         path,
         keep: args.kubeconfig_out.is_some(),
     };
-    // It has the token, where there are tokens.
-    let connect = || cluster::connect(Some(&kubeconfig.path), None);
+    let connect = || cluster::connect_url_as(&url, cluster.token());
     let client = connect().await?;
     let jobs = apply(&client, &documents).await?;
     let options = args.tunables.clone().options(args.listen);

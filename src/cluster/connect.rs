@@ -72,14 +72,27 @@ pub async fn connect(
     check(config).await
 }
 
-/// Connects to an API server that asks for no credentials, by its URL.
+/// Connects to an API server that asks for no credentials, by its URL. Proxies are passed by.
 pub async fn connect_url(url: &str) -> Result<Client, ConnectError> {
+    connect_url_as(url, None).await
+}
+
+/// Connects to an API server that asks for no more than a token, by its URL. Proxies are passed by.
+pub async fn connect_url_as(url: &str, token: Option<&str>) -> Result<Client, ConnectError> {
     let unreachable = |message: String| ConnectError::Unreachable {
         url: url.to_owned(),
         message,
     };
     let uri: http::Uri = url.parse().map_err(|_| unreachable("not a URL".into()))?;
-    check(Config::new(uri)).await
+    let mut config = Config::new(uri);
+    if let Some(token) = token {
+        let bearer = format!("Bearer {token}").parse();
+        let mut bearer: HeaderValue =
+            bearer.map_err(|_| unreachable("the token cannot be sent".into()))?;
+        bearer.set_sensitive(true);
+        config.headers.push((header::AUTHORIZATION, bearer));
+    }
+    check(config).await
 }
 
 async fn check(mut config: Config) -> Result<Client, ConnectError> {

@@ -131,6 +131,11 @@ impl EmbeddedCluster {
         self.server.url()
     }
 
+    /// The token of somebody who may do all, where tokens are asked for.
+    pub fn token(&self) -> Option<&str> {
+        self.server.token()
+    }
+
     /// The API server's state, for checks within the process.
     pub fn server(&self) -> &ServerHandle {
         &self.server

@@ -106,7 +106,12 @@ impl ServerHandle {
     /// A kubeconfig for this server, as YAML text, with the token of somebody who may do all if tokens are
     /// asked for.
     pub fn kubeconfig(&self) -> String {
-        kubeconfig::text(&self.url(), self.gate.master_token())
+        kubeconfig::text(&self.url(), self.token())
+    }
+
+    /// The token of somebody who may do all, where tokens are asked for.
+    pub fn token(&self) -> Option<&str> {
+        self.gate.master_token()
     }
 
     /// The server's state, for use within this process.
