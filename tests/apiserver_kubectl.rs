@@ -1,5 +1,6 @@
 //! Drives the embedded API server with the real kubectl, if there is one.
 #![cfg(feature = "runtime")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod support;
 

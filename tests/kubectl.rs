@@ -1,10 +1,6 @@
 //! A Job's life as its user sees it: kubectl against `lakh local`.
 
 #![cfg(feature = "runtime")]
-#![allow(
-    clippy::print_stderr,
-    reason = "whoever runs it learns that it was skipped"
-)]
 
 mod support;
 
