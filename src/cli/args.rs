@@ -27,7 +27,7 @@ pub(super) enum Command {
     /// Run the controller against a cluster.
     Controller(ControllerArgs),
     /// Run Jobs on an embedded cluster, in this process.
-    Local(LocalArgs),
+    Local(Box<LocalArgs>),
     /// Look at schedules of CronJobs.
     #[command(subcommand)]
     Cron(CronCommand),

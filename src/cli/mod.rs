@@ -49,7 +49,7 @@ pub fn main() -> ExitCode {
         let requests = Requests::listen()?;
         match args.command {
             Command::Controller(args) => controller::run(args, lull, requests).await,
-            Command::Local(args) => local::run(args, requests).await,
+            Command::Local(args) => local::run(*args, requests).await,
             Command::Cron(command) => Ok(cron::run(command)?),
         }
     });
