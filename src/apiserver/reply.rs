@@ -62,7 +62,7 @@ pub struct ListBody {
 
 impl Reply {
     /// 500: what was done could not be made to last.
-    pub(crate) fn not_saved(why: &str) -> Self {
+    pub fn not_saved(why: &str) -> Self {
         let message = format!("Internal error occurred: {why}");
         let details = json!({"causes": [{"message": why}]});
         let error = ApiError::new(500, "InternalError", message).with_details(details);
