@@ -195,7 +195,8 @@ async fn an_elastic_job_grows_and_shrinks() {
 async fn parallelism_follows_the_spec() {
     let mut wanted = job(8, 0);
     wanted["spec"]["completionMode"] = json!("NonIndexed");
-    let plays = json!({"sim.lakh.dev/duration": "1s"});
+    // Longer than a new controller takes to begin: the Pods are there when there are to be fewer.
+    let plays = json!({"sim.lakh.dev/duration": "5s"});
     wanted["spec"]["template"]["metadata"] = json!({ "annotations": plays });
     let scene = Scene::with(&wanted, LONG).await;
     scene
