@@ -3,8 +3,7 @@
 
 mod support;
 
-use lakh::serve::{self, ServeOptions};
-use support::kubectl::{Kubectl, is_installed};
+use support::kubectl::{Kubectl, with_kubectl};
 
 const JOB: &str = "
 apiVersion: batch/v1
@@ -26,18 +25,7 @@ spec:
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kubectl_applies_on_the_server() {
-    if !is_installed() {
-        println!("kubectl is not installed: skipped");
-        return;
-    }
-    let server = serve::start(ServeOptions::default()).await.unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let config = folder.path().join("config");
-    std::fs::write(&config, server.kubeconfig()).unwrap();
-    tokio::task::spawn_blocking(move || session(&Kubectl { config: &config }))
-        .await
-        .unwrap();
-    server.shutdown().await;
+    with_kubectl(session).await;
 }
 
 fn session(kubectl: &Kubectl<'_>) {

@@ -1,11 +1,9 @@
 //! Drives the embedded API server with the real kubectl, if there is one.
 #![cfg(feature = "runtime")]
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod support;
 
-use lakh::serve::{self, ServeOptions};
-use support::kubectl::{Kubectl, is_installed};
+use support::kubectl::{Kubectl, with_kubectl};
 
 const JOB: &str = "
 apiVersion: batch/v1
@@ -51,26 +49,6 @@ async fn kubectl_is_told_what_there_is() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kubectl_changes_and_compares_jobs() {
     with_kubectl(changes).await;
-}
-
-/// Runs kubectl against a server of its own, if there is one.
-async fn with_kubectl(session: fn(&Kubectl<'_>)) {
-    if !is_installed() {
-        return;
-    }
-    let server = serve::start(ServeOptions {
-        seed: 1,
-        ..ServeOptions::default()
-    })
-    .await
-    .unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let config = folder.path().join("config");
-    std::fs::write(&config, server.kubeconfig()).unwrap();
-    tokio::task::spawn_blocking(move || session(&Kubectl { config: &config }))
-        .await
-        .unwrap();
-    server.shutdown().await;
 }
 
 fn session(kubectl: &Kubectl<'_>) {

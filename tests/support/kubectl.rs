@@ -1,10 +1,14 @@
 //! Runs the real kubectl.
 
+#![allow(clippy::print_stdout, reason = "a test that was left out must say so")]
+
 use std::{
     io::Write as _,
     path::Path,
     process::{Command, Output, Stdio},
 };
+
+use lakh::serve::{self, ServeOptions};
 
 /// Whether there is a kubectl.
 pub fn is_installed() -> bool {
@@ -12,6 +16,26 @@ pub fn is_installed() -> bool {
         .args(["version", "--client"])
         .output()
         .is_ok()
+}
+
+/// Runs a session against an API server of its own, if there is a kubectl.
+pub async fn with_kubectl(session: fn(&Kubectl<'_>)) {
+    if !is_installed() {
+        println!("kubectl is not installed: skipped");
+        return;
+    }
+    let server = serve::start(ServeOptions {
+        seed: 1,
+        ..ServeOptions::default()
+    });
+    let server = server.await.expect("a port is free");
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("config");
+    std::fs::write(&config, server.kubeconfig()).expect("a file");
+    tokio::task::spawn_blocking(move || session(&Kubectl { config: &config }))
+        .await
+        .expect("the session ends well");
+    server.shutdown().await;
 }
 
 /// kubectl with a kubeconfig.
