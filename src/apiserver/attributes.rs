@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use super::{Request, meta, object::Tree, query::Query};
+use super::{Request, meta, object::Tree, query::Query, request::verb_of};
 
 /// What a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,20 +81,10 @@ impl Attributes {
             name: part(1),
         };
         let query = Query::parse(request.query);
-        let collection = place.name.is_empty();
-        let verb = match request.method {
-            "GET" | "HEAD" if watched || query.flag("watch") => "watch",
-            "GET" | "HEAD" if collection => "list",
-            "GET" | "HEAD" => "get",
-            "POST" => "create",
-            "PUT" => "update",
-            "PATCH" => "patch",
-            "DELETE" if collection => "deletecollection",
-            "DELETE" => "delete",
-            _ => "",
-        };
+        let watch = watched || query.flag("watch");
+        let verb = verb_of(request.method, watch, place.name.is_empty());
         Self {
-            verb: verb.to_owned(),
+            verb: verb.unwrap_or_default().to_owned(),
             asked: Asked::Resource(place),
         }
     }

@@ -154,6 +154,11 @@ impl Stored {
             .map(|at| self.labels[at].1.as_str())
     }
 
+    /// Whether it is a Pod that has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.kind == Kind::Pod && matches!(&*self.phase, "Succeeded" | "Failed")
+    }
+
     /// Whether the object carries a finalizer of that name.
     pub(crate) fn has_finalizer(&self, name: &str) -> bool {
         self.finalizers.iter().any(|have| have == name)

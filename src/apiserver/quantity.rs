@@ -2,27 +2,14 @@
 //!
 //! Responsible for: reading and writing them. Must not: know which resources there are.
 
+use crate::model::{Suffix, WrittenQuantity};
+
 /// What an answer says about a text that is no quantity.
 pub(crate) const NOT_A_QUANTITY: &str = "quantities must match the regular expression \
                                          '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 
 /// Nanos in one: no quantity is finer.
 const NANO: i128 = 1_000_000_000;
-
-const DECIMAL: [(&str, i32); 10] = [
-    ("n", -9),
-    ("u", -6),
-    ("m", -3),
-    ("", 0),
-    ("k", 3),
-    ("M", 6),
-    ("G", 9),
-    ("T", 12),
-    ("P", 15),
-    ("E", 18),
-];
-
-const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
 /// How a quantity is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,26 +32,14 @@ pub(crate) struct Quantity {
 impl Quantity {
     /// Reads a quantity; finer than a billionth is rounded up.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let (negative, rest) = match text.strip_prefix('-') {
-            Some(rest) => (true, rest),
-            None => (false, text.strip_prefix('+').unwrap_or(text)),
-        };
-        let end = rest
-            .find(|letter: char| !letter.is_ascii_digit() && letter != '.')
-            .unwrap_or(rest.len());
-        let (number, suffix) = rest.split_at(end);
-        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        if whole.len() + fraction.len() == 0 || fraction.contains('.') {
-            return None;
-        }
-        let (notation, factor) = factor(suffix)?;
-        let digits: i128 = format!("{whole}{fraction}").parse().ok()?;
-        let scale = 10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+        let written = WrittenQuantity::read(text)?;
+        let (notation, factor) = factor(written.suffix)?;
+        let scale = 10_i128.checked_pow(written.fraction)?;
         // `factor` is in nanos, so that it is whole for every suffix.
-        let nanos = digits.checked_mul(factor)?;
+        let nanos = written.digits.abs().checked_mul(factor)?;
         let nanos = nanos / scale + i128::from(nanos % scale != 0);
         Some(Self {
-            nanos: if negative { -nanos } else { nanos },
+            nanos: nanos * written.digits.signum(),
             notation,
         })
     }
@@ -88,10 +63,7 @@ impl Quantity {
             number /= 1000;
             scale += 3;
         }
-        let (suffix, _) = DECIMAL
-            .into_iter()
-            .find(|(_, have)| *have == scale)
-            .unwrap_or(("", 0));
+        let suffix = Suffix::decimal(scale).unwrap_or_default();
         match self.notation {
             Notation::Exponent if scale != 0 => format!("{number}e{scale}"),
             Notation::Decimal | Notation::Binary | Notation::Exponent => {
@@ -104,7 +76,7 @@ impl Quantity {
         // Whole numbers only: a rest is rounded up.
         let mut number = self.nanos / NANO + i128::from(self.nanos % NANO > 0);
         let mut suffix = "";
-        for next in BINARY {
+        for next in Suffix::binary() {
             if number % 1024 != 0 {
                 break;
             }
@@ -116,21 +88,16 @@ impl Quantity {
 }
 
 /// What a suffix means, in nanos.
-fn factor(suffix: &str) -> Option<(Notation, i128)> {
-    if let Some(power) = BINARY.iter().position(|have| *have == suffix) {
-        let power = u32::try_from(power).ok()? + 1;
-        return Some((Notation::Binary, 1024_i128.pow(power) * NANO));
-    }
-    let decimal = DECIMAL.iter().find(|(have, _)| *have == suffix);
-    let (notation, scale) = match decimal {
-        Some((_, scale)) => (Notation::Decimal, *scale),
-        None => (
-            Notation::Exponent,
-            suffix.strip_prefix(['e', 'E'])?.parse().ok()?,
-        ),
+fn factor(suffix: Suffix) -> Option<(Notation, i128)> {
+    let nanos = |power: i32| {
+        let power = u32::try_from(power.checked_add(9)?).ok()?;
+        10_i128.checked_pow(power)
     };
-    let power = u32::try_from(scale + 9).ok()?;
-    Some((notation, 10_i128.checked_pow(power)?))
+    Some(match suffix {
+        Suffix::Binary(power) => (Notation::Binary, (1 << power) * NANO),
+        Suffix::Decimal(power) => (Notation::Decimal, nanos(power)?),
+        Suffix::Exponent(power) => (Notation::Exponent, nanos(power)?),
+    })
 }
 
 #[cfg(test)]

@@ -95,11 +95,7 @@ impl ApiServer {
 
     fn used(&self, name: &str, namespace: &str) -> Option<i64> {
         let used = match (name, counted(name)?) {
-            ("pods", kind) => self
-                .store
-                .range(kind, namespace, None)
-                .filter(|pod| !matches!(&*pod.phase, "Succeeded" | "Failed"))
-                .count(),
+            ("pods", _) => self.store.count_live_pods(namespace),
             (_, kind) => self.store.count(kind, namespace),
         };
         i64::try_from(used).ok()

@@ -61,6 +61,14 @@ pub struct ListBody {
 }
 
 impl Reply {
+    /// The HTTP status code.
+    pub fn code(&self) -> u16 {
+        match self {
+            Self::Complete(response) => response.status,
+            Self::Watch(_) => 200,
+        }
+    }
+
     /// 500: what was done could not be made to last.
     pub fn not_saved(why: &str) -> Self {
         let message = format!("Internal error occurred: {why}");

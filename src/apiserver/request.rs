@@ -273,6 +273,21 @@ fn locate<'a>(group: &str, version: &str, segments: &[&'a str]) -> Result<Place<
     })
 }
 
+/// What a method does to a resource: to one object of it, or to all.
+pub(crate) fn verb_of(method: &str, watch: bool, collection: bool) -> Option<&'static str> {
+    Some(match method {
+        "GET" | "HEAD" if watch => "watch",
+        "GET" | "HEAD" if collection => "list",
+        "GET" | "HEAD" => "get",
+        "POST" => "create",
+        "PUT" => "update",
+        "PATCH" => "patch",
+        "DELETE" if collection => "deletecollection",
+        "DELETE" => "delete",
+        _ => return None,
+    })
+}
+
 fn call(
     request: Request<'_>,
     place: Place<'_>,
@@ -282,17 +297,8 @@ fn call(
     let mut target = target(request, place, legacy_watch)?;
     let collection = target.name.is_empty();
     let watch = legacy_watch || (collection && target.query.flag("watch"));
-    *verb = match request.method {
-        "GET" | "HEAD" if watch && target.is_main() => "watch",
-        "GET" | "HEAD" if collection => "list",
-        "GET" | "HEAD" => "get",
-        "POST" => "create",
-        "PUT" => "update",
-        "PATCH" => "patch",
-        "DELETE" if collection => "deletecollection",
-        "DELETE" => "delete",
-        _ => return Err(ApiError::method_not_allowed()),
-    };
+    *verb = verb_of(request.method, watch && target.is_main(), collection)
+        .ok_or_else(ApiError::method_not_allowed)?;
     let sub = target.subresource;
     if sub.is_some_and(|sub| !sub.verbs.contains(verb)) {
         return Err(ApiError::method_not_allowed());

@@ -26,8 +26,52 @@ pub(crate) struct Store {
 struct Shelf {
     objects: BTreeMap<Box<str>, Arc<Stored>>,
     log: EventLog,
-    /// Objects per namespace, so that a page can say how many remain without counting them.
-    per_namespace: HashMap<CompactString, usize>,
+    /// Objects per namespace, so that neither a page nor a quota has to count them.
+    per_namespace: HashMap<CompactString, Count>,
+}
+
+/// How many objects there are.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    all: usize,
+    /// Those of them that are Pods and have ended.
+    ended: usize,
+}
+
+impl Shelf {
+    /// Puts an object in; gives the state that it takes the place of.
+    fn insert(&mut self, object: &Arc<Stored>) -> Option<Arc<Stored>> {
+        let previous = self.objects.insert(object.key(), Arc::clone(object));
+        if let Some(previous) = &previous {
+            self.uncount(previous);
+        }
+        let count = self
+            .per_namespace
+            .entry(object.namespace.clone())
+            .or_default();
+        count.all += 1;
+        count.ended += usize::from(object.has_ended());
+        previous
+    }
+
+    /// Takes an object out.
+    fn remove(&mut self, key: &str) -> Option<Arc<Stored>> {
+        let last = self.objects.remove(key)?;
+        self.uncount(&last);
+        Some(last)
+    }
+
+    fn uncount(&mut self, object: &Stored) {
+        if let Some(count) = self.per_namespace.get_mut(&object.namespace) {
+            count.all -= 1;
+            count.ended -= usize::from(object.has_ended());
+        }
+    }
+
+    fn count(&self, namespace: &str) -> Count {
+        let count = self.per_namespace.get(namespace);
+        count.copied().unwrap_or_default()
+    }
 }
 
 impl Store {
@@ -60,11 +104,13 @@ impl Store {
         if namespace.is_empty() {
             return shelf.objects.len();
         }
-        shelf
-            .per_namespace
-            .get(namespace)
-            .copied()
-            .unwrap_or_default()
+        shelf.count(namespace).all
+    }
+
+    /// How many of a namespace's Pods have not ended.
+    pub(crate) fn count_live_pods(&self, namespace: &str) -> usize {
+        let count = self.shelf(Kind::Pod).count(namespace);
+        count.all - count.ended
     }
 
     /// The log of a kind.
@@ -109,20 +155,14 @@ impl Store {
         past.version = self.version;
         let shelf = &mut past.shelves[kind as usize];
         shelf.objects = self.shelf(kind).objects.clone();
+        shelf.per_namespace = self.shelf(kind).per_namespace.clone();
         let changes = usize::try_from(changes).unwrap_or(usize::MAX);
         for event in self.log(kind).newest(changes) {
-            let key = event.object.key();
             match &event.previous {
-                Some(previous) => shelf.objects.insert(key, Arc::clone(previous)),
-                None => shelf.objects.remove(&key),
+                Some(previous) => shelf.insert(previous),
+                None => shelf.remove(&event.object.key()),
             };
             past.version = event.object.version - 1;
-        }
-        for object in shelf.objects.values() {
-            *shelf
-                .per_namespace
-                .entry(object.namespace.clone())
-                .or_default() += 1;
         }
         past
     }
@@ -132,13 +172,7 @@ impl Store {
         self.version += 1;
         let object = Arc::new(Stored::encode(kind, self.version, tree));
         let shelf = &mut self.shelves[kind as usize];
-        let previous = shelf.objects.insert(object.key(), Arc::clone(&object));
-        if previous.is_none() {
-            *shelf
-                .per_namespace
-                .entry(object.namespace.clone())
-                .or_default() += 1;
-        }
+        let previous = shelf.insert(&object);
         let event_type = if previous.is_some() {
             EventType::Modified
         } else {
@@ -155,12 +189,7 @@ impl Store {
     /// Takes in an object of an earlier server: nobody is told.
     pub(crate) fn load(&mut self, object: Stored) -> Arc<Stored> {
         let object = Arc::new(object);
-        let shelf = &mut self.shelves[object.kind as usize];
-        shelf.objects.insert(object.key(), Arc::clone(&object));
-        *shelf
-            .per_namespace
-            .entry(object.namespace.clone())
-            .or_default() += 1;
+        self.shelves[object.kind as usize].insert(&object);
         object
     }
 
@@ -180,10 +209,7 @@ impl Store {
         name: &str,
     ) -> Option<Arc<Stored>> {
         let shelf = &mut self.shelves[kind as usize];
-        let last = shelf.objects.remove(&object::key(namespace, name))?;
-        if let Some(count) = shelf.per_namespace.get_mut(&last.namespace) {
-            *count -= 1;
-        }
+        let last = shelf.remove(&object::key(namespace, name))?;
         self.version += 1;
         let object = Arc::new(last.at_version(self.version));
         let event = Event {

@@ -2,10 +2,7 @@
 //!
 //! Responsible for: asking the API server without a socket. Must not: wait or try again.
 
-use crate::{
-    apiserver::{Reply, Request},
-    serve::SharedApi,
-};
+use crate::{apiserver::Request, serve::SharedApi};
 
 /// Makes a request; gives the status code.
 pub(super) fn send(
@@ -25,8 +22,5 @@ pub(super) fn send(
         body,
         ..Request::default()
     };
-    match api.handle(request) {
-        Reply::Complete(response) => response.status,
-        Reply::Watch(_) => 200,
-    }
+    api.handle(request).code()
 }

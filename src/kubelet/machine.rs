@@ -82,9 +82,8 @@ impl Kubelet {
         match change {
             PodChange::Applied(json) => {
                 let view = PodView::read(json)?;
-                let first = self.first_sight(&view, json)?;
                 self.now = now;
-                self.handle_applied(&view, first, now);
+                self.handle_applied(&view, json, now)?;
             }
             PodChange::Deleted { uid, .. } => self.forget_uid(uid),
         }
@@ -208,9 +207,6 @@ impl Kubelet {
 
     /// What only a Pod seen for the first time is asked, and only where it matters.
     fn first_sight(&mut self, view: &PodView<'_>, json: &[u8]) -> Result<FirstSight, DecodeError> {
-        if self.pods.find(&view.metadata.uid).is_some() || view.is_terminal() {
-            return Ok(FirstSight::default());
-        }
         let scheduler = &mut self.world.scheduler;
         let demand = if scheduler.is_limited() {
             Some(scheduler.share(Demand::read(json)?))
@@ -237,7 +233,12 @@ impl Kubelet {
         Ok(candidates(stages, facts))
     }
 
-    fn handle_applied(&mut self, view: &PodView<'_>, first: FirstSight, now: Time) {
+    fn handle_applied(
+        &mut self,
+        view: &PodView<'_>,
+        json: &[u8],
+        now: Time,
+    ) -> Result<(), DecodeError> {
         let node = match view
             .spec
             .node_name
@@ -248,16 +249,26 @@ impl Kubelet {
             Some(name) => match self.nodes.get(name) {
                 Some(node) => Some(*node),
                 // Somebody else's Pod, perhaps after a race for its binding.
-                None => return self.forget_uid(&view.metadata.uid),
+                None => {
+                    self.forget_uid(&view.metadata.uid);
+                    return Ok(());
+                }
             },
         };
         let known = self.pods.find(&view.metadata.uid);
         if view.is_terminal() {
-            return self.handle_ended(known, view, now);
+            self.handle_ended(known, view, now);
+            return Ok(());
         }
-        let id = known.unwrap_or_else(|| self.adopt(view, first, node.is_some()));
+        let id = match known {
+            Some(id) => id,
+            None => {
+                let first = self.first_sight(view, json)?;
+                self.adopt(view, first, node.is_some())
+            }
+        };
         let Some(pod) = self.pods.get_mut(id) else {
-            return;
+            return Ok(());
         };
         pod.gated = view
             .spec
@@ -272,6 +283,7 @@ impl Kubelet {
             }
         }
         self.observe_metadata(id, view, now);
+        Ok(())
     }
 
     /// The API server shows a Pod at its end: all that may be missing is the final delete.

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::decode::DecodeError;
+use crate::model::{Suffix, WrittenQuantity};
 
 /// What every hollow node has for its Pods.
 ///
@@ -219,19 +220,15 @@ fn in_order<'a>(amounts: impl Iterator<Item = (&'a str, i64)>) -> Vec<Amount> {
 /// The amount of a resource that a quantity stands for, rounded up.
 fn amount(name: &str, quantity: &str) -> Option<i64> {
     let thousandths = if name == CPU { 3 } else { 0 };
-    let ends = quantity
-        .find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-'))
-        .unwrap_or(quantity.len());
-    let (number, suffix) = quantity.split_at(ends);
-    let (binary, decimal) = factor(suffix)?;
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if !fraction.bytes().all(|digit| digit.is_ascii_digit()) {
-        return None;
-    }
-    let digits: i128 = format!("{whole}{fraction}").parse().ok()?;
-    let power = decimal + thousandths - i32::try_from(fraction.len()).ok()?;
+    let written = WrittenQuantity::read(quantity)?;
+    let (binary, decimal) = match written.suffix {
+        Suffix::Binary(power) => (power, 0),
+        Suffix::Decimal(power) => (0, power),
+        Suffix::Exponent(power) => (0, (-100..=100).contains(&power).then_some(power)?),
+    };
+    let power = decimal + thousandths - i32::try_from(written.fraction).ok()?;
     let factor = 10_i128.checked_pow(power.unsigned_abs());
-    let scaled = digits.checked_mul(1 << binary)?;
+    let scaled = written.digits.checked_mul(1 << binary)?;
     let exact = match (power, factor) {
         (0.., factor) => factor.and_then(|factor| scaled.checked_mul(factor)),
         // Whatever there is of it is less than one unit.
@@ -241,40 +238,6 @@ fn amount(name: &str, quantity: &str) -> Option<i64> {
     // More than anybody has.
     let most = i128::from(i64::MAX);
     Some(i64::try_from(exact.unwrap_or(most).min(most)).unwrap_or(i64::MIN))
-}
-
-/// What a suffix stands for: a power of two and one of ten.
-fn factor(suffix: &str) -> Option<(u32, i32)> {
-    const DECIMAL: [(&str, i32); 10] = [
-        ("n", -9),
-        ("u", -6),
-        ("m", -3),
-        ("", 0),
-        ("k", 3),
-        ("M", 6),
-        ("G", 9),
-        ("T", 12),
-        ("P", 15),
-        ("E", 18),
-    ];
-    const BINARY: [(&str, u32); 6] = [
-        ("Ki", 10),
-        ("Mi", 20),
-        ("Gi", 30),
-        ("Ti", 40),
-        ("Pi", 50),
-        ("Ei", 60),
-    ];
-    let decimal = DECIMAL.iter().find(|(text, _)| *text == suffix);
-    let binary = BINARY.iter().find(|(text, _)| *text == suffix);
-    match (decimal, binary) {
-        (Some((_, power)), _) => Some((0, *power)),
-        (_, Some((_, power))) => Some((*power, 0)),
-        (None, None) => {
-            let exponent = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-            (-100..=100).contains(&exponent).then_some((0, exponent))
-        }
-    }
 }
 
 const CPU: &str = "cpu";

@@ -22,11 +22,31 @@ use super::{
 /// See the module's text.
 #[derive(Debug)]
 pub(super) struct Scheduler {
-    nodes: usize,
-    next_node: usize,
-    /// Nodes that do not exist any more; Pods are not bound to them.
-    gone_nodes: BTreeSet<usize>,
+    nodes: Nodes,
     limited: Option<Limited>,
+}
+
+/// The nodes, and whose turn it is.
+#[derive(Debug)]
+struct Nodes {
+    count: usize,
+    next: usize,
+    /// Nodes that do not exist any more; Pods are not bound to them.
+    gone: BTreeSet<usize>,
+}
+
+impl Nodes {
+    fn existing(&self) -> impl Iterator<Item = usize> {
+        (0..self.count).filter(|node| !self.gone.contains(node))
+    }
+
+    /// The next node in turn of those that suit.
+    fn take_where(&mut self, suits: impl Fn(usize) -> bool) -> Option<usize> {
+        let mut in_turn = (self.next..self.count).chain(0..self.next);
+        let node = in_turn.find(|node| !self.gone.contains(node) && suits(*node))?;
+        self.next = (node + 1) % self.count;
+        Some(node)
+    }
 }
 
 /// Where room is limited.
@@ -58,9 +78,11 @@ impl Scheduler {
             latest: None,
         });
         Self {
-            nodes,
-            next_node: 0,
-            gone_nodes: BTreeSet::new(),
+            nodes: Nodes {
+                count: nodes,
+                next: 0,
+                gone: BTreeSet::new(),
+            },
             limited,
         }
     }
@@ -72,14 +94,14 @@ impl Scheduler {
 
     /// The next node in turn, whatever room it has; none if there are no nodes.
     pub(super) fn take_node(&mut self) -> Option<usize> {
-        self.take_node_where(|_| true)
+        self.nodes.take_where(|_| true)
     }
 
     /// Whether Pods may be bound to a node.
     pub(super) fn set_exists(&mut self, node: usize, exists: bool) {
         if !exists {
-            self.gone_nodes.insert(node);
-        } else if self.gone_nodes.remove(&node)
+            self.nodes.gone.insert(node);
+        } else if self.nodes.gone.remove(&node)
             && let Some(limited) = &mut self.limited
         {
             limited.has_freed = true;
@@ -102,16 +124,13 @@ impl Scheduler {
             return 0;
         };
         let turn = limited.line.join(pod, demand);
-        let room_changes = limited.room.changes();
-        let known = limited.line.answer(demand).map(|it| it.as_of);
-        if let Some(as_of) = known {
-            let answer = match limited.line.answer(demand) {
-                Some(answer) if as_of == room_changes => answer.clone(),
-                _ => self.explain(demand),
+        if let Some(known) = limited.line.answer(demand) {
+            // It may be of a time when there was other room.
+            let answer = match known.as_of == limited.room.changes() {
+                true => known.clone(),
+                false => explain(&limited.room, &self.nodes, demand),
             };
-            if let Some(limited) = &mut self.limited {
-                limited.line.answer_kind(demand, answer);
-            }
+            limited.line.answer_kind(demand, answer);
         }
         turn
     }
@@ -157,71 +176,47 @@ impl Scheduler {
                 return Some(Ruling::Wait(pod, message));
             }
             let (turn, pod, demand) = limited.line.first()?;
-            if let Some(node) = self.take_node_for(&demand) {
-                let limited = self.limited.as_mut()?;
+            let has_room = |node| limited.room.fits(node, &demand);
+            if let Some(node) = self.nodes.take_where(has_room) {
+                limited.room.take(node, &demand);
                 limited.line.advance(turn, &demand);
                 return Some(Ruling::Bind(pod, node));
             }
-            let answer = self.explain(&demand);
-            let limited = self.limited.as_mut()?;
+            let answer = explain(&limited.room, &self.nodes, &demand);
             limited.line.close(turn, &demand, answer);
         }
     }
+}
 
-    fn take_node_for(&mut self, demand: &Demand) -> Option<usize> {
-        let limited = self.limited.take()?;
-        let node = self.take_node_where(|node| limited.room.fits(node, demand));
-        self.limited = Some(limited);
-        if let Some(node) = node {
-            self.take(node, demand);
+/// Why no node takes such a Pod, in the scheduler's words. Nobody is preempted here, so of that it says
+/// what a scheduler says that finds nobody of lower priority.
+fn explain(room: &Room, nodes: &Nodes, demand: &Demand) -> Answer {
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    let mut preemption: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut count = 0;
+    for node in nodes.existing() {
+        count += 1;
+        let mut is_for_ever = false;
+        for lack in room.lacks(node, demand) {
+            is_for_ever |= lack.is_for_ever();
+            *reasons.entry(lack.for_scheduler()).or_default() += 1;
         }
-        node
+        let outlook = if is_for_ever { HELPLESS } else { NO_VICTIMS };
+        *preemption.entry(outlook).or_default() += 1;
     }
-
-    fn take_node_where(&mut self, suits: impl Fn(usize) -> bool) -> Option<usize> {
-        let mut in_turn = (self.next_node..self.nodes).chain(0..self.next_node);
-        let node = in_turn.find(|node| !self.gone_nodes.contains(node) && suits(*node))?;
-        self.next_node = (node + 1) % self.nodes;
-        Some(node)
-    }
-
-    /// Why no node takes such a Pod, in the scheduler's words. Nobody is preempted here, so of that it
-    /// says what a scheduler says that finds nobody of lower priority.
-    fn explain(&self, demand: &Demand) -> Answer {
-        let Some(limited) = &self.limited else {
-            return Answer {
-                message: "".into(),
-                as_of: 0,
-            };
-        };
-        let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
-        let mut preemption: BTreeMap<&str, usize> = BTreeMap::new();
-        let nodes = (0..self.nodes).filter(|node| !self.gone_nodes.contains(node));
-        let mut count = 0;
-        for node in nodes {
-            count += 1;
-            let mut is_for_ever = false;
-            for lack in limited.room.lacks(node, demand) {
-                is_for_ever |= lack.is_for_ever();
-                *reasons.entry(lack.for_scheduler()).or_default() += 1;
-            }
-            let outlook = if is_for_ever { HELPLESS } else { NO_VICTIMS };
-            *preemption.entry(outlook).or_default() += 1;
-        }
-        let message = if count == 0 {
-            "no nodes available to schedule pods".to_owned()
-        } else {
-            format!(
-                "0/{count} nodes are available: {}. no new claims to deallocate, preemption: \
-                 0/{count} nodes are available: {}.",
-                counted(reasons),
-                counted(preemption)
-            )
-        };
-        Answer {
-            message: message.into(),
-            as_of: limited.room.changes(),
-        }
+    let message = if count == 0 {
+        "no nodes available to schedule pods".to_owned()
+    } else {
+        format!(
+            "0/{count} nodes are available: {}. no new claims to deallocate, preemption: \
+             0/{count} nodes are available: {}.",
+            counted(reasons),
+            counted(preemption)
+        )
+    };
+    Answer {
+        message: message.into(),
+        as_of: room.changes(),
     }
 }
 

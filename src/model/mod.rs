@@ -16,6 +16,7 @@ pub mod names;
 mod pod;
 mod pod_table;
 mod policy;
+mod quantity;
 mod report;
 mod time;
 
@@ -40,5 +41,6 @@ pub use policy::{
     CodeOperator, FailureAction, FailureRule, FailureTest, PerIndexLimit, PodFailurePolicy,
     SuccessPolicy, SuccessRule,
 };
+pub use quantity::{Suffix, WrittenQuantity};
 pub use report::{Report, Severity};
 pub use time::Time;

@@ -76,7 +76,7 @@ impl Call<'_> {
         let label = self.label();
         let reply = match (self.decided, stale) {
             (Some(reply), _) => {
-                self.api.count(label, code(&reply));
+                self.api.count(label, reply.code());
                 reply
             }
             (None, Some(changes)) => self.api.answer_stale(self.prepared, changes).await,
@@ -97,7 +97,7 @@ impl Call<'_> {
     pub(super) fn answer_instead(self, response: Response) -> Reply {
         let label = self.label();
         let reply = Reply::Complete(response);
-        self.api.count(label, code(&reply));
+        self.api.count(label, reply.code());
         note(self.audit, &reply, self.api);
         reply
     }
@@ -106,13 +106,6 @@ impl Call<'_> {
 fn note(audit: Option<(&AuditLog, Audited)>, reply: &Reply, api: &SharedApi) {
     if let Some((log, audited)) = audit {
         let stream = matches!(reply, Reply::Watch(_));
-        log.write(audited.answered(code(reply), stream, api.now()));
-    }
-}
-
-fn code(reply: &Reply) -> u16 {
-    match reply {
-        Reply::Complete(response) => response.status,
-        Reply::Watch(_) => 200,
+        log.write(audited.answered(reply.code(), stream, api.now()));
     }
 }

@@ -192,11 +192,7 @@ impl SharedApi {
         let reply = server.handle_prepared(prepared, now);
         let changed = server.version() != before;
         let ticket = self.publish_and_unlock(server, changed);
-        let code = match &reply {
-            Reply::Complete(response) => response.status,
-            Reply::Watch(_) => 200,
-        };
-        self.counts.add(label, code);
+        self.count(label, reply.code());
         (reply, ticket)
     }
 

@@ -1,0 +1,116 @@
+//! Quantities such as `500m` and `1Gi`, as they are written.
+//!
+//! Must not: round. Whoever reads one knows how fine its amount is to be.
+
+const DECIMAL: [(&str, i32); 10] = [
+    ("n", -9),
+    ("u", -6),
+    ("m", -3),
+    ("", 0),
+    ("k", 3),
+    ("M", 6),
+    ("G", 9),
+    ("T", 12),
+    ("P", 15),
+    ("E", 18),
+];
+
+const BINARY: [(&str, u32); 6] = [
+    ("Ki", 10),
+    ("Mi", 20),
+    ("Gi", 30),
+    ("Ti", 40),
+    ("Pi", 50),
+    ("Ei", 60),
+];
+
+/// What the suffix of a quantity means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suffix {
+    /// A power of ten, as in `1k`.
+    Decimal(i32),
+    /// A power of two, as in `1Ki`.
+    Binary(u32),
+    /// A power of ten, as in `1e3`.
+    Exponent(i32),
+}
+
+/// A quantity as it is written: its digits, of which so many are behind the point, and its suffix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrittenQuantity {
+    /// The digits as one number, with the sign.
+    pub digits: i128,
+    /// How many of them are behind the point.
+    pub fraction: u32,
+    /// What they are multiplied by.
+    pub suffix: Suffix,
+}
+
+impl WrittenQuantity {
+    /// Reads a quantity.
+    pub fn read(text: &str) -> Option<Self> {
+        let (negative, rest) = match text.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, text.strip_prefix('+').unwrap_or(text)),
+        };
+        let end = rest
+            .find(|letter: char| !letter.is_ascii_digit() && letter != '.')
+            .unwrap_or(rest.len());
+        let (number, suffix) = rest.split_at(end);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        // A second point and no digit at all are no number either.
+        let digits: i128 = format!("{whole}{fraction}").parse().ok()?;
+        Some(Self {
+            digits: if negative { -digits } else { digits },
+            fraction: u32::try_from(fraction.len()).ok()?,
+            suffix: Suffix::read(suffix)?,
+        })
+    }
+}
+
+impl Suffix {
+    fn read(text: &str) -> Option<Self> {
+        if let Some((_, power)) = BINARY.iter().find(|(have, _)| *have == text) {
+            return Some(Self::Binary(*power));
+        }
+        if let Some((_, power)) = DECIMAL.iter().find(|(have, _)| *have == text) {
+            return Some(Self::Decimal(*power));
+        }
+        let power = text.strip_prefix(['e', 'E'])?.parse().ok()?;
+        Some(Self::Exponent(power))
+    }
+
+    /// The decimal suffix of a power of ten, if it has one.
+    pub fn decimal(power: i32) -> Option<&'static str> {
+        let found = DECIMAL.iter().find(|(_, have)| *have == power);
+        found.map(|(suffix, _)| *suffix)
+    }
+
+    /// The binary suffixes from the smallest on, each 1024 times the one before.
+    pub fn binary() -> impl Iterator<Item = &'static str> {
+        BINARY.iter().map(|(suffix, _)| *suffix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_kept_as_it_is() {
+        let read = |text: &str| {
+            let read = WrittenQuantity::read(text)?;
+            Some((read.digits, read.fraction, read.suffix))
+        };
+        assert_eq!(read("-1.50Gi"), Some((-150, 2, Suffix::Binary(30))));
+        assert_eq!(read("+.5m"), Some((5, 1, Suffix::Decimal(-3))));
+        assert_eq!(read("5.E"), Some((5, 0, Suffix::Decimal(18))));
+        assert_eq!(read("12e-4"), Some((12, 0, Suffix::Exponent(-4))));
+        assert_eq!(read("1E+2"), Some((1, 0, Suffix::Exponent(2))));
+        for text in [
+            "", ".", "-", "+-5", "1.2.3", "1x", "1+5", "1.-5", "1e", "e3",
+        ] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+}
