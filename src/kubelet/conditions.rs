@@ -94,26 +94,17 @@ pub(super) fn unschedulable(pod: &Pod) -> Option<Condition> {
 }
 
 fn initialized(pod: &Pod) -> Condition {
-    let init_failed = pod.shape.init_exit_code() != 0 || pod.run.ended.is_none() && pod.is_ended();
-    let has_inits = pod.shape.inits.iter().any(|init| !init.sidecar);
-    let mut initialized = condition(
-        pod,
-        "Initialized",
-        !(has_inits && init_failed),
-        pod.run.scheduled_at,
-    );
-    if has_inits && init_failed {
-        let names = pod
-            .shape
-            .inits
-            .iter()
-            .filter(|init| !init.sidecar)
-            .map(|i| i.name.as_str());
-        let names: Vec<&str> = names.collect();
+    let scheduled_at = pod.run.scheduled_at;
+    let inits = pod.inits.as_deref();
+    let since = inits.and_then(|inits| inits.done_at);
+    let holds = pod.is_initialized();
+    let since = since.unwrap_or(scheduled_at);
+    let mut initialized = condition(pod, "Initialized", holds, since);
+    if let Some(inits) = inits.filter(|_| !holds) {
         initialized.reason = Text::Says("ContainersNotInitialized".to_owned());
         initialized.message = Text::Says(format!(
             "containers with incomplete status: [{}]",
-            names.join(" ")
+            inits.incomplete(&pod.shape).join(" ")
         ));
     } else if phase(pod) == "Succeeded" {
         initialized.reason = Text::Says("PodCompleted".to_owned());
@@ -125,7 +116,10 @@ fn ready(pod: &Pod, kind: &'static str) -> Condition {
     let unready = unready_names(pod);
     let since = match pod.life {
         Life::Running { .. } => pod.ready_since(),
-        Life::Unscheduled | Life::Starting { .. } => pod.run.scheduled_at,
+        Life::Unscheduled
+        | Life::Starting { .. }
+        | Life::Initializing { .. }
+        | Life::InitBackingOff { .. } => pod.run.scheduled_at,
         Life::BackingOff { .. } | Life::Ended(_) => end_time(pod),
     };
     let mut ready = condition(pod, kind, unready.is_empty(), since);
@@ -145,8 +139,12 @@ fn ready(pod: &Pod, kind: &'static str) -> Condition {
 
 /// A condition without texts; texts of earlier statuses are cleared where there can be any.
 fn condition(pod: &Pod, kind: &'static str, holds: bool, since: Time) -> Condition {
-    let was_unready = pod.run.restarts > 0 || pod.plan.is_some();
-    let may_have_texts = was_unready && matches!(kind, "Ready" | "ContainersReady");
+    let has_inits = pod.inits.is_some();
+    let may_have_texts = match kind {
+        "Ready" | "ContainersReady" => has_inits || pod.run.restarts > 0 || pod.plan.is_some(),
+        "Initialized" => has_inits,
+        _ => false,
+    };
     let text = if may_have_texts {
         Text::Cleared
     } else {

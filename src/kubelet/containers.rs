@@ -6,9 +6,11 @@
 use serde::Serialize;
 
 use super::{
+    inits::Inits,
     life::{Cause, Exit, Life, Pod, Run},
     rng::{hash_text, mix},
     shape::Named,
+    status::end_time,
 };
 use crate::model::{Time, format_go_duration};
 
@@ -92,11 +94,11 @@ pub(super) fn container_statuses(pod: &Pod) -> Vec<ContainerStatus<'_>> {
     if pod.life == Life::Ended(Cause::Invalid) {
         return Vec::new();
     }
-    let inits_fail = pod.shape.init_exit_code() != 0 && pod.run.ended.is_some();
+    let waits = !pod.is_initialized();
     let containers = pod.shape.containers.iter().zip(0..);
     let mut all: Vec<ContainerStatus<'_>> = containers
         .map(|(container, nth)| match nth {
-            _ if inits_fail => waiting_for_inits(container),
+            _ if waits => waiting_for_inits(container),
             0 => draw(pod, container, History::of_leader(&pod.run, nth), true),
             _ => draw(
                 pod,
@@ -115,50 +117,76 @@ pub(super) fn init_statuses(pod: &Pod) -> Vec<ContainerStatus<'_>> {
     if pod.life == Life::Ended(Cause::Invalid) {
         return Vec::new();
     }
-    let regular = pod.shape.inits.iter().position(|init| !init.sidecar);
-    let failing = regular.filter(|_| pod.shape.init_exit_code() != 0);
-    let inits = pod.shape.inits.iter().enumerate();
-    inits
-        .map(|(nth, init)| init_status(pod, init, nth, failing))
+    let Some(inits) = pod.inits.as_deref() else {
+        return Vec::new();
+    };
+    let named = pod.shape.inits.iter().enumerate();
+    named
+        .map(|(nth, init)| init_status(pod, init, nth, inits))
         .collect()
 }
 
-fn init_status<'a>(
-    pod: &Pod,
-    init: &'a Named,
-    nth: usize,
-    failing: Option<usize>,
-) -> ContainerStatus<'a> {
-    let run = &pod.run;
-    let salt = INIT_SALT + nth as u64;
-    let started = run.ended.is_some() || matches!(pod.life, Life::Running { .. });
-    if !started {
-        return draw(pod, init, History::of_other(None, salt), true);
-    }
-    match failing {
-        Some(failing) if nth == failing => draw(pod, init, History::of_leader(run, salt), true),
-        Some(_) => waiting_for_inits(init),
-        None if init.sidecar => {
-            let ended = run
-                .others
-                .filter(|_| pod.is_ended())
-                .map(|exit| Exit { code: 0, ..exit });
-            draw(pod, init, History::of_other(ended, salt), false)
+fn init_status<'a>(pod: &Pod, init: &'a Named, nth: usize, inits: &Inits) -> ContainerStatus<'a> {
+    let run = &inits.runs[nth];
+    let Some(started_at) = run.started_at else {
+        // Of those that never ran the first alone is looked for at the end.
+        return match nth == 0 && pod.is_ended() {
+            true => blank(init, lost(), None),
+            false => waiting_for_inits(init),
+        };
+    };
+    let id = |restart: u32| container_id(pod, INIT_SALT + nth as u64, restart);
+    let ended = |exit: Exit, restart| terminated(exit, id(restart));
+    let earlier = |exit| ended(exit, run.restarts.saturating_sub(1));
+    let has_turn = nth == inits.turn;
+    let (state, last_state) = match (pod.life, run.ended) {
+        (Life::Initializing { .. }, latest) if has_turn => {
+            (running(started_at), latest.map(earlier))
         }
-        None => completed_init(pod, init, salt),
+        (Life::InitBackingOff { delay, .. }, latest) if has_turn => (
+            crash_loop(pod, init, delay),
+            latest.map(|exit| ended(exit, run.restarts)),
+        ),
+        (_, Some(exit)) => (ended(exit, run.restarts), run.ended_before.map(earlier)),
+        (Life::Ended(_), None) => (ended(sidecar_exit(pod, started_at), 0), None),
+        (_, None) => (running(started_at), None),
+    };
+    let runs = matches!(state, State::Running { .. });
+    let has_succeeded = matches!(state, State::Terminated { exit_code: 0, .. });
+    ContainerStatus {
+        container_id: Some(id(run.restarts)),
+        ready: if init.sidecar { runs } else { has_succeeded },
+        started: runs,
+        restart_count: run.restarts,
+        image_id: &init.image,
+        ..blank(init, state, last_state)
     }
 }
 
-/// Names of the containers that are not ready.
+/// Sidecars end well, and with their Pod.
+fn sidecar_exit(pod: &Pod, started_at: Time) -> Exit {
+    Exit {
+        code: 0,
+        reason: None,
+        started_at,
+        finished_at: end_time(pod),
+    }
+}
+
+/// Names of the sidecars and containers that are not ready.
 pub(super) fn unready_names(pod: &Pod) -> Vec<&str> {
+    let inits = pod.shape.inits.iter().enumerate();
+    let sidecars = inits.filter(|(nth, init)| {
+        let started = pod.inits.as_deref().is_some_and(|it| *nth < it.turn);
+        init.sidecar && (!started || pod.is_ended())
+    });
     let containers = pod.shape.containers.iter().enumerate();
     let unready = containers.filter(|(nth, _)| match pod.life {
         Life::Running { .. } => !pod.is_ready() || *nth > 0 && pod.run.others.is_some(),
-        Life::Unscheduled | Life::Starting { .. } | Life::BackingOff { .. } | Life::Ended(_) => {
-            true
-        }
+        _ => true,
     });
-    unready
+    sidecars
+        .chain(unready)
         .map(|(_, container)| container.name.as_str())
         .collect()
 }
@@ -181,7 +209,7 @@ fn draw<'a>(pod: &Pod, container: &'a Named, history: History, leads: bool) -> C
         (Life::Running { .. } | Life::BackingOff { .. }, None) => {
             (running(pod.run.started_at), None)
         }
-        (Life::Unscheduled | Life::Starting { .. } | Life::Ended(_), None) => (lost(), None),
+        (_, None) => (lost(), None),
     };
     let runs = matches!(state, State::Running { .. });
     let is_lost = matches!(
@@ -198,23 +226,6 @@ fn draw<'a>(pod: &Pod, container: &'a Named, history: History, leads: bool) -> C
         restart_count: restart,
         image_id: if is_lost { "" } else { &container.image },
         ..blank(container, state, last_state)
-    }
-}
-
-fn completed_init<'a>(pod: &Pod, init: &'a Named, salt: u64) -> ContainerStatus<'a> {
-    let at = pod.run.scheduled_at;
-    let exit = Exit {
-        code: 0,
-        reason: None,
-        started_at: at,
-        finished_at: at,
-    };
-    let id = container_id(pod, salt, 0);
-    ContainerStatus {
-        container_id: Some(id.clone()),
-        ready: true,
-        image_id: &init.image,
-        ..blank(init, terminated(exit, id), None)
     }
 }
 

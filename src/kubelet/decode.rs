@@ -58,6 +58,11 @@ impl<'a> PodView<'a> {
         matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed"))
     }
 
+    /// Whether the API shows that its containers have started.
+    pub(super) fn is_running(&self) -> bool {
+        self.status.phase.as_deref() == Some("Running")
+    }
+
     /// Whether its kubelet has already said something of its containers.
     pub(super) fn runs(&self) -> bool {
         self.status.container_statuses.is_some()
@@ -70,6 +75,12 @@ impl<'a> PodView<'a> {
             .map(|status| status.restart_count)
             .max()
             .unwrap_or(0)
+    }
+
+    /// The same for each init container, in the order of the spec.
+    pub(super) fn init_restarts(&self) -> impl Iterator<Item = u32> {
+        let statuses = self.status.init_container_statuses.iter().flatten();
+        statuses.map(|status| status.restart_count)
     }
 
     /// The UID of the Job that owns the Pod.
@@ -123,8 +134,12 @@ pub(super) struct Annotations {
     pub(super) duration: Option<String>,
     #[serde(rename = "sim.lakh.dev/exit-code")]
     pub(super) exit_code: Option<String>,
+    #[serde(rename = "sim.lakh.dev/init-duration")]
+    pub(super) init_duration: Option<String>,
     #[serde(rename = "sim.lakh.dev/init-exit-code")]
     pub(super) init_exit_code: Option<String>,
+    #[serde(rename = "sim.lakh.dev/init-fail-attempts")]
+    pub(super) init_fail_attempts: Option<String>,
     #[serde(rename = "sim.lakh.dev/fail-indexes")]
     pub(super) fail_indexes: Option<String>,
     #[serde(rename = "sim.lakh.dev/fail-attempts")]
@@ -206,6 +221,7 @@ pub(super) struct Status<'a> {
     #[serde(borrow)]
     pub(super) phase: Option<Text<'a>>,
     pub(super) container_statuses: Option<Vec<ContainerStatus>>,
+    pub(super) init_container_statuses: Option<Vec<ContainerStatus>>,
 }
 
 #[derive(Debug, Deserialize)]

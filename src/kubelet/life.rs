@@ -10,6 +10,7 @@ use compact_str::CompactString;
 
 use super::{
     KubeletOptions,
+    inits::Inits,
     plan::{Plan, Removal},
     seat::Seat,
     shape::Shape,
@@ -42,6 +43,8 @@ pub(super) struct Pod {
     pub(super) deletion: Option<i64>,
     pub(super) life: Life,
     pub(super) run: Run,
+    /// What its init containers have been through, if it has any.
+    pub(super) inits: Option<Box<Inits>>,
     pub(super) stop: Option<Stop>,
     pub(super) talk: Talk,
     /// The deadline that the timers hold for this Pod.
@@ -53,8 +56,16 @@ pub(super) struct Pod {
 pub(super) enum Life {
     /// Not bound to a node.
     Unscheduled,
-    /// On a node; the containers start at this time.
+    /// On a node; the first container starts at this time.
     Starting { at: Time },
+    /// An init container runs.
+    Initializing {
+        until: Time,
+        exit_code: i32,
+        reason: Option<ExitReason>,
+    },
+    /// An init container has failed and waits to be started again.
+    InitBackingOff { until: Time, delay: Duration },
     /// The containers run.
     Running { until: Time, exit_code: i32 },
     /// The first container has ended and waits to be started again.
@@ -113,7 +124,7 @@ pub(super) struct Exit {
 pub(super) struct Stop {
     at: Time,
     exit_code: i32,
-    cause: Cause,
+    pub(super) cause: Cause,
 }
 
 /// Something that happens by itself. At the same instant the earlier variant goes first: a
@@ -183,7 +194,8 @@ impl Pod {
     pub(super) fn advance(&mut self, world: &mut World, now: Time) {
         while let Some((at, turn)) = self.next_turn().filter(|(at, _)| *at <= now) {
             match turn {
-                Turn::Exit => self.finish_try(&world.options, at),
+                Turn::Exit if self.is_initialized() => self.finish_try(&world.options, at),
+                Turn::Exit => self.finish_init(world, at),
                 Turn::Stop => self.halt(at),
                 Turn::Deadline => {
                     let grace = self.shape.grace;
@@ -194,7 +206,8 @@ impl Pod {
                     self.mark_ready();
                     self.talk.news();
                 }
-                Turn::Start => self.begin_try(world, at),
+                Turn::Start => self.start_next(world, at),
+                Turn::Restart if !self.is_initialized() => self.restart_init(world, at),
                 Turn::Restart => {
                     self.run.restarts += 1;
                     self.begin_try(world, at);
@@ -216,8 +229,10 @@ impl Pod {
         let own = match self.life {
             Life::Unscheduled | Life::Ended(_) => return None,
             Life::Starting { at } => (at, Turn::Start),
-            Life::Running { until, .. } => (until, Turn::Exit),
-            Life::BackingOff { until, .. } => (until, Turn::Restart),
+            Life::Initializing { until, .. } | Life::Running { until, .. } => (until, Turn::Exit),
+            Life::InitBackingOff { until, .. } | Life::BackingOff { until, .. } => {
+                (until, Turn::Restart)
+            }
         };
         let forced = match (self.stop, self.shape.deadline) {
             (Some(stop), _) => Some((stop.at, Turn::Stop)),
@@ -280,7 +295,7 @@ impl Pod {
         }
     }
 
-    fn begin_try(&mut self, world: &mut World, at: Time) {
+    pub(super) fn begin_try(&mut self, world: &mut World, at: Time) {
         let Try {
             duration,
             exit_code,
@@ -326,8 +341,10 @@ impl Pod {
     /// What was told to stop has stopped.
     fn halt(&mut self, at: Time) {
         let Some(stop) = self.stop else { return };
-        if matches!(self.life, Life::Running { .. }) {
-            self.record_exit(stop.exit_code, None, stop.exit_code, at);
+        match self.life {
+            Life::Running { .. } => self.record_exit(stop.exit_code, None, stop.exit_code, at),
+            Life::Initializing { .. } => self.record_init_exit(stop.exit_code, None, at),
+            _ => {}
         }
         self.life = Life::Ended(stop.cause);
         self.talk.news();
@@ -357,10 +374,16 @@ impl Pod {
         let planned = self.plan.as_deref().and_then(|plan| plan.stop);
         let (stop_delay, own_code) = planned.unwrap_or((options.stop_delay, None));
         let (delay, exit_code) = match self.life {
-            Life::Running { .. } if stop_delay > grace => (grace, SIGKILL),
-            Life::Running { .. } => (stop_delay, own_code.map_or(SIGTERM, i32::from)),
+            Life::Initializing { .. } | Life::Running { .. } if stop_delay > grace => {
+                (grace, SIGKILL)
+            }
+            Life::Initializing { .. } | Life::Running { .. } => {
+                (stop_delay, own_code.map_or(SIGTERM, i32::from))
+            }
             Life::Unscheduled | Life::Starting { .. } => (Duration::ZERO, SIGKILL),
-            Life::BackingOff { .. } | Life::Ended(_) => (Duration::ZERO, SIGTERM),
+            Life::InitBackingOff { .. } | Life::BackingOff { .. } | Life::Ended(_) => {
+                (Duration::ZERO, SIGTERM)
+            }
         };
         let new = Stop {
             at: now + delay,
@@ -380,7 +403,7 @@ impl Pod {
 
 /// The first restart is immediate, the second waits for the base delay, each later one twice as
 /// long, up to the cap.
-fn backoff(streak: u32, options: &KubeletOptions) -> Duration {
+pub(super) fn backoff(streak: u32, options: &KubeletOptions) -> Duration {
     match streak.checked_sub(1) {
         None => Duration::ZERO,
         Some(doublings) => {

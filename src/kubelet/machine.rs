@@ -15,11 +15,13 @@ use super::{
     Action, DecodeError, KubeletOptions, Outcome, PodChange, PodWrite,
     decode::{PodLabels, PodView},
     events,
+    inits::Inits,
     life::{Cause, Life, Pod, Run},
     pods::{PodId, Pods},
     resources::Demand,
     scheduler::Ruling,
     seat::Seat,
+    settings::Settings,
     shape::{Restart, Shapes},
     stages::{By, PodFacts, candidates},
     status::{disruption_patch, status_patch, unschedulable_patch},
@@ -324,10 +326,7 @@ impl Kubelet {
     fn adopt(&mut self, view: &PodView<'_>, first: FirstSight, came_bound: bool) -> PodId {
         let shape = self.shapes.of(view);
         let counts_tries = shape.restart == Restart::Never
-            && shape
-                .settings
-                .as_ref()
-                .is_ok_and(|settings| settings.fail_attempts.is_some());
+            && shape.settings.as_ref().is_ok_and(Settings::counts_tries);
         self.pods.insert(Pod {
             namespace: CompactString::new(&view.metadata.namespace),
             name: CompactString::new(&view.metadata.name),
@@ -340,6 +339,7 @@ impl Kubelet {
             stages: first.stages,
             seat: first.seat,
             plan: None,
+            inits: Inits::of(&shape, view),
             shape,
             generation: view.metadata.generation,
             gated: false,

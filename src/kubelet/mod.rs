@@ -17,8 +17,7 @@
 //!   or the end if the containers take no time at all.
 //! - The first container carries the simulated duration and exit code. The other containers end
 //!   with it, with exit code 0, unless they are killed. Sidecars end with the Pod.
-//! - Regular init containers take no time; they succeed unless `sim.lakh.dev/init-exit-code`
-//!   says otherwise.
+//! - Init containers take no time and succeed, unless stages or annotations say otherwise.
 //! - A Pod that was already Running when this kubelet first saw it starts its run again.
 //! - A stopped container obeys: it exits with 143 after `stop_delay`, or 137 when its grace
 //!   period is shorter than that; stages may say otherwise.
@@ -31,6 +30,7 @@ mod conditions;
 mod containers;
 mod decode;
 mod events;
+mod inits;
 mod life;
 mod line;
 mod machine;
@@ -62,7 +62,8 @@ pub use node::node_objects;
 pub use options::KubeletOptions;
 pub use resources::{CapacityError, NodeCapacity};
 pub use settings::{
-    DURATION, EXIT_CODE, FAIL_ATTEMPTS, FAIL_INDEXES, INIT_EXIT_CODE, INVALID_ANNOTATION_REASON,
+    DURATION, EXIT_CODE, FAIL_ATTEMPTS, FAIL_INDEXES, INIT_DURATION, INIT_EXIT_CODE,
+    INIT_FAIL_ATTEMPTS, INVALID_ANNOTATION_REASON,
 };
 pub use stages::Stage;
 pub use write::{Action, Outcome, PodWrite, WriteRequest};

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::{
     decode::Annotations,
+    inits::InitTry,
     ranges::{RANGES_FORM, Ranges},
 };
 use crate::model::parse_go_duration;
@@ -19,8 +20,12 @@ pub const EXIT_CODE: &str = "sim.lakh.dev/exit-code";
 pub const FAIL_INDEXES: &str = "sim.lakh.dev/fail-indexes";
 /// How many tries fail before one succeeds.
 pub const FAIL_ATTEMPTS: &str = "sim.lakh.dev/fail-attempts";
-/// What the first init container exits with.
+/// How long init containers run: a Go duration for each, in order; those beyond take no time.
+pub const INIT_DURATION: &str = "sim.lakh.dev/init-duration";
+/// What init containers exit with: a code for each, in order; those beyond succeed.
 pub const INIT_EXIT_CODE: &str = "sim.lakh.dev/init-exit-code";
+/// How many tries of an init container that fails do so before one succeeds.
+pub const INIT_FAIL_ATTEMPTS: &str = "sim.lakh.dev/init-fail-attempts";
 /// `status.reason` of a Pod whose annotations cannot be read; the message says which and why.
 pub const INVALID_ANNOTATION_REASON: &str = "InvalidSimAnnotation";
 
@@ -28,8 +33,10 @@ pub const INVALID_ANNOTATION_REASON: &str = "InvalidSimAnnotation";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Settings {
     pub(super) duration: Option<Duration>,
-    pub(super) init_exit_code: u8,
-    pub(super) fail_attempts: Option<u32>,
+    pub(super) init_fail_attempts: Option<u32>,
+    fail_attempts: Option<u32>,
+    init_durations: Box<[Duration]>,
+    init_exit_codes: Box<[u8]>,
     exit_code: Option<u8>,
     fail_indexes: Option<Ranges>,
 }
@@ -61,16 +68,27 @@ impl Settings {
                 "must be a duration such as 200ms or 1m30s",
                 parse_go_duration,
             )?,
-            init_exit_code: read(
+            init_durations: read(
+                INIT_DURATION,
+                annotations.init_duration.as_deref(),
+                "must be durations such as 200ms,1m30s",
+                |text| text.split(',').map(parse_go_duration).collect(),
+            )?
+            .unwrap_or_default(),
+            init_exit_codes: read(
                 INIT_EXIT_CODE,
                 annotations.init_exit_code.as_deref(),
-                CODE_FORM,
-                parse_code,
+                "must be exit codes from 0 to 255 such as 0,3",
+                |text| text.split(',').map(parse_code).collect(),
             )?
-            .unwrap_or(0),
-            fail_attempts: read(FAIL_ATTEMPTS, attempts, "must be a count", |t| {
-                t.parse().ok()
-            })?,
+            .unwrap_or_default(),
+            init_fail_attempts: read(
+                INIT_FAIL_ATTEMPTS,
+                annotations.init_fail_attempts.as_deref(),
+                COUNT_FORM,
+                |text| text.parse().ok(),
+            )?,
+            fail_attempts: read(FAIL_ATTEMPTS, attempts, COUNT_FORM, |t| t.parse().ok())?,
             fail_indexes: read(FAIL_INDEXES, indexes, RANGES_FORM, Ranges::parse)?,
             exit_code,
         };
@@ -88,7 +106,28 @@ impl Settings {
                 "does not fail, but other annotations ask to",
             ));
         }
+        if let Some(count) = &annotations.init_fail_attempts
+            && settings.init_exit_codes.iter().all(|code| *code == 0)
+        {
+            let problem = "needs an init container that fails";
+            return Err(complaint(INIT_FAIL_ATTEMPTS, count, problem));
+        }
         Ok(settings)
+    }
+
+    /// Whether it matters how often the same work has been tried in other Pods.
+    pub(super) fn counts_tries(&self) -> bool {
+        self.fail_attempts.is_some() || self.init_fail_attempts.is_some()
+    }
+
+    /// How each try of an init container goes that fails, if it does: the one in this place of those
+    /// that are no sidecars.
+    pub(super) fn init(&self, place: usize) -> InitTry {
+        InitTry {
+            duration: self.init_durations.get(place).copied().unwrap_or_default(),
+            exit_code: self.init_exit_codes.get(place).copied().unwrap_or_default(),
+            reason: None,
+        }
     }
 
     /// How the try with this number (from 0) ends.
@@ -129,6 +168,7 @@ fn parse_code(text: &str) -> Option<u8> {
     text.parse().ok()
 }
 
+const COUNT_FORM: &str = "must be a count";
 const CODE_FORM: &str = "must be an exit code from 0 to 255";
 
 #[cfg(test)]
@@ -197,7 +237,17 @@ mod tests {
             (
                 true,
                 "init-exit-code=x",
-                r#"/init-exit-code: "x" must be an exit code from 0 to 255"#,
+                r#"/init-exit-code: "x" must be exit codes from 0 to 255 such as 0,3"#,
+            ),
+            (
+                true,
+                "init-duration=1s,2",
+                r#"/init-duration: "1s,2" must be durations such as 200ms,1m30s"#,
+            ),
+            (
+                true,
+                "init-fail-attempts=1 init-exit-code=0,0",
+                r#"/init-fail-attempts: "1" needs an init container that fails"#,
             ),
             (
                 true,

@@ -62,12 +62,6 @@ impl Shape {
         }
     }
 
-    /// What the first regular init container exits with.
-    pub(super) fn init_exit_code(&self) -> u8 {
-        let has_init = self.inits.iter().any(|init| !init.sidecar);
-        self.settings.as_ref().map_or(0, |s| s.init_exit_code) * u8::from(has_init)
-    }
-
     /// Whether a container that exited with this code is started again.
     pub(super) fn restarts_after(&self, exit_code: i32) -> bool {
         match self.restart {

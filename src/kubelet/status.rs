@@ -11,6 +11,7 @@ use super::{
     INVALID_ANNOTATION_REASON,
     conditions::{Condition, conditions, disruption_target, unschedulable},
     containers::{ContainerStatus, container_statuses, init_statuses},
+    inits::Inits,
     life::{Cause, Life, Pod},
     node::node_ip,
     stages::{By, Disruption},
@@ -111,10 +112,10 @@ pub(super) fn first_container(pod: &Pod) -> &str {
 /// The phase that follows from the Pod's life.
 pub(super) fn phase(pod: &Pod) -> &'static str {
     match pod.life {
-        Life::Unscheduled | Life::Starting { .. } => "Pending",
-        Life::Running { .. } | Life::BackingOff { .. } if pod.shape.init_exit_code() != 0 => {
-            "Pending"
-        }
+        Life::Unscheduled
+        | Life::Starting { .. }
+        | Life::Initializing { .. }
+        | Life::InitBackingOff { .. } => "Pending",
         Life::Running { .. } | Life::BackingOff { .. } => "Running",
         Life::Ended(Cause::Exited) if has_succeeded(pod) => "Succeeded",
         Life::Ended(_) => "Failed",
@@ -123,9 +124,11 @@ pub(super) fn phase(pod: &Pod) -> &'static str {
 
 /// When the Pod ended; only of interest once it has.
 pub(super) fn end_time(pod: &Pod) -> Time {
-    pod.run
-        .ended
-        .map_or(pod.run.scheduled_at, |exit| exit.finished_at)
+    let inits = pod.inits.as_deref();
+    let ended = pod.run.ended.map(|exit| exit.finished_at);
+    ended
+        .or_else(|| inits.and_then(Inits::last_end))
+        .unwrap_or(pod.run.scheduled_at)
 }
 
 fn has_succeeded(pod: &Pod) -> bool {

@@ -78,9 +78,10 @@ impl Pod {
                 !self.gated && self.deletion.is_none() && has_news
             }
             Life::Starting { .. } => false,
-            Life::Running { .. } | Life::BackingOff { .. } => {
-                talk.told < talk.truth || self.removal().is_some()
-            }
+            Life::Initializing { .. }
+            | Life::InitBackingOff { .. }
+            | Life::Running { .. }
+            | Life::BackingOff { .. } => talk.told < talk.truth || self.removal().is_some(),
             Life::Ended(_) => talk.told < talk.truth || self.wants_delete(),
         }
     }

@@ -4,9 +4,12 @@
 
 use std::time::Duration;
 
+use compact_str::format_compact;
+
 use super::{
     KubeletOptions, Stage,
     attempts::Attempts,
+    inits::InitTry,
     life::Pod,
     plan::Plan,
     rng::Rng,
@@ -66,14 +69,6 @@ impl World {
 
     /// Decides how the try that begins at this time will go.
     pub(super) fn draw_try(&mut self, pod: &Pod, at: Time) -> Try {
-        if pod.shape.init_exit_code() != 0 {
-            let exit_code = i32::from(pod.shape.init_exit_code());
-            return Try {
-                duration: Duration::ZERO,
-                exit_code,
-                plan: None,
-            };
-        }
         let settings = pod.shape.settings.as_ref().ok();
         let try_number = self.count_try(pod);
         let chance = self.chance(pod);
@@ -102,6 +97,53 @@ impl World {
             exit_code: i32::from(code),
             plan: staged.map(|staged| staged.plan),
         }
+    }
+
+    /// Decides how the try of the init container whose turn it is will go.
+    pub(super) fn draw_init(&mut self, pod: &Pod) -> InitTry {
+        let (Some(inits), Ok(settings)) = (pod.inits.as_deref(), &pod.shape.settings) else {
+            return InitTry::default();
+        };
+        if inits.skipped {
+            return InitTry::default();
+        }
+        let (nth, restarts) = (inits.turn, inits.runs[inits.turn].restarts);
+        let named = &pod.shape.inits;
+        let place = named[..nth].iter().filter(|init| !init.sidecar).count();
+        let said = settings.init(place);
+        let failures = settings.init_fail_attempts;
+        let tries = match (pod.shape.restart, &pod.job) {
+            (Restart::Never, Some(job)) if said.exit_code != 0 && failures.is_some() => {
+                let key = format_compact!("{job}/{nth}");
+                self.attempts.next(&key, pod.index)
+            }
+            _ => restarts,
+        };
+        let mut init = InitTry {
+            exit_code: match failures {
+                Some(failures) if tries >= failures => 0,
+                _ => said.exit_code,
+            },
+            ..said
+        };
+        let name = named[nth].name.as_str();
+        let stage = self.stage_of(pod);
+        if let Some((stage, staged)) = stage.and_then(|it| Some((it, it.init(name)?))) {
+            let chance = Chance {
+                restarts,
+                ..self.chance(pod)
+            };
+            if let Some(wait) = staged.end.after {
+                let what = format_compact!("init/{name}");
+                init.duration = stage.wait(wait, &what, chance);
+            }
+            if let Some(code) = staged.end.exit_code {
+                let fails = staged.failures.is_none_or(|failures| restarts < failures);
+                init.exit_code = code * u8::from(fails);
+                init.reason = staged.end.reason.filter(|_| fails);
+            }
+        }
+        init
     }
 
     /// The stage that the Pod lives by now.

@@ -353,6 +353,14 @@ fn stages_that_make_no_sense_are_named_with_file_object_and_field() {
             "Stage s: spec.end.jitter: needs a delay",
         ),
         (
+            &stage("initContainers: [{delay: 1s}, {name: i, failures: 2}]"),
+            "Stage s: spec.initContainers[1].failures: needs an exitCode other than 0",
+        ),
+        (
+            &stage("initContainers: [{name: i}, {name: i, delay: 1s}]"),
+            "Stage s: spec.initContainers[1].name: means the same init containers as an earlier entry",
+        ),
+        (
             &stage("probability: 1.5"),
             "Stage s: spec.probability: 1.5 must be a number from 0 to 1",
         ),

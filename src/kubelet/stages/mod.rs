@@ -29,6 +29,7 @@ pub struct Stage {
     pub(super) probability: f64,
     pub(super) start: Option<Wait>,
     pub(super) ready: Option<Wait>,
+    pub(super) inits: Vec<InitEnd>,
     pub(super) end: End,
     pub(super) disruption: Option<(Wait, Disruption)>,
     pub(super) stop: Option<Stop>,
@@ -78,6 +79,16 @@ pub(super) struct End {
     pub(super) reason: Option<ExitReason>,
 }
 
+/// How an init container ends by itself.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct InitEnd {
+    /// Which one; without a name all that no other entry names.
+    pub(super) name: Option<String>,
+    pub(super) end: End,
+    /// How many tries in a Pod end like this; later ones succeed.
+    pub(super) failures: Option<u32>,
+}
+
 /// What the containers do when they are told to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stop {
@@ -108,5 +119,14 @@ impl Stage {
     /// The name by which messages and draws tell it from others.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What is said of this init container.
+    pub(super) fn init(&self, name: &str) -> Option<&InitEnd> {
+        let means = |wanted: Option<&str>| {
+            let mut inits = self.inits.iter();
+            inits.find(|init| init.name.as_deref() == wanted)
+        };
+        means(Some(name)).or_else(|| means(None))
     }
 }

@@ -8,7 +8,9 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value;
 
-use super::{Disruption, End, ExitReason, Operator, Requirement, Stage, Stop, Wait, Which};
+use super::{
+    Disruption, End, ExitReason, InitEnd, Operator, Requirement, Stage, Stop, Wait, Which,
+};
 use crate::{
     kubelet::ranges::{RANGES_FORM, Ranges},
     model::parse_go_duration,
@@ -79,6 +81,8 @@ struct Metadata {
 struct Spec {
     #[serde(default)]
     pods: Pods,
+    #[serde(default, rename = "initContainers")]
+    init_containers: Vec<InitFields>,
     #[serde(default = "always", deserialize_with = "share")]
     probability: f64,
     start: Option<WaitFields>,
@@ -130,6 +134,19 @@ struct EndFields {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct InitFields {
+    name: Option<String>,
+    #[serde(default, deserialize_with = "maybe_duration")]
+    delay: Option<Duration>,
+    #[serde(default, deserialize_with = "maybe_duration")]
+    jitter: Option<Duration>,
+    exit_code: Option<u8>,
+    reason: Option<ExitReason>,
+    failures: Option<u32>,
+}
+
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct DisruptionFields {
     #[serde(deserialize_with = "duration")]
@@ -173,9 +190,10 @@ impl Object {
             probability: spec.probability,
             start: spec.start.map(WaitFields::wait),
             ready: spec.ready.map(WaitFields::wait),
+            inits: InitFields::check_all(spec.init_containers)?,
             end: spec
                 .end
-                .map_or_else(|| Ok(End::default()), EndFields::check)?,
+                .map_or_else(|| Ok(End::default()), |end| end.check("spec.end"))?,
             disruption: spec.disruption.map(|fields| {
                 let DisruptionFields {
                     delay,
@@ -227,12 +245,12 @@ impl WaitFields {
 }
 
 impl EndFields {
-    fn check(self) -> Result<End, FieldError> {
+    fn check(self, at: &str) -> Result<End, FieldError> {
         if self.reason.is_some() && self.exit_code.is_none_or(|code| code == 0) {
-            return Err(bad("spec.end.reason", "needs an exitCode other than 0"));
+            return Err(bad(&format!("{at}.reason"), NEEDS_FAILURE));
         }
         if self.jitter.is_some() && self.delay.is_none() {
-            return Err(bad("spec.end.jitter", "needs a delay"));
+            return Err(bad(&format!("{at}.jitter"), "needs a delay"));
         }
         let jitter = self.jitter.unwrap_or_default();
         Ok(End {
@@ -240,6 +258,34 @@ impl EndFields {
             exit_code: self.exit_code,
             reason: self.reason,
         })
+    }
+}
+
+impl InitFields {
+    fn check_all(all: Vec<Self>) -> Result<Vec<InitEnd>, FieldError> {
+        let mut checked: Vec<InitEnd> = Vec::new();
+        for (nth, fields) in all.into_iter().enumerate() {
+            let at = format!("spec.initContainers[{nth}]");
+            if checked.iter().any(|init| init.name == fields.name) {
+                let problem = "means the same init containers as an earlier entry";
+                return Err(bad(&format!("{at}.name"), problem));
+            }
+            if fields.failures.is_some() && fields.exit_code.is_none_or(|code| code == 0) {
+                return Err(bad(&format!("{at}.failures"), NEEDS_FAILURE));
+            }
+            let end = EndFields {
+                delay: fields.delay,
+                jitter: fields.jitter,
+                exit_code: fields.exit_code,
+                reason: fields.reason,
+            };
+            checked.push(InitEnd {
+                name: fields.name,
+                end: end.check(&at)?,
+                failures: fields.failures,
+            });
+        }
+        Ok(checked)
     }
 }
 
@@ -287,6 +333,8 @@ fn ranges<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Ranges>, 
         None => Err(D::Error::custom(format!("{text:?} {RANGES_FORM}"))),
     }
 }
+
+const NEEDS_FAILURE: &str = "needs an exitCode other than 0";
 
 fn always() -> f64 {
     1.0

@@ -258,21 +258,6 @@ fn the_first_container_leads_and_sidecars_end_with_the_pod() {
 }
 
 #[test]
-fn an_init_container_fails_if_told() {
-    check(
-        running_for("1s"),
-        "pod a inits=i,k init-exit-code=2
-         pod b inits=i restart=OnFailure init-exit-code=2
-         until 15s",
-        "0s a bind hollow-0
-         0s a Failed [i 2:Error] [k PodInitializing] [c PodInitializing]
-         0s b bind hollow-1
-         0s b Pending [i CrashLoopBackOff x1 last 2] [c PodInitializing]
-         10s b Pending [i CrashLoopBackOff x2 last 2] [c PodInitializing]",
-    );
-}
-
-#[test]
 fn a_running_pod_that_is_deleted_fails_first_and_is_deleted_then() {
     check(
         running_for("1h"),
@@ -356,12 +341,12 @@ fn a_pod_deleted_before_it_started_has_lost_its_containers() {
     };
     check(
         options,
-        "pod a inits=i
+        "pod a inits=i,k
          until 1s
          delete a 30
          until 1h",
         "0s a bind hollow-0
-         1s a Failed [i 137:ContainerStatusUnknown] [c 137:ContainerStatusUnknown]
+         1s a Failed [i 137:ContainerStatusUnknown] [k PodInitializing] [c PodInitializing]
          1s a delete",
     );
 }

@@ -4,6 +4,7 @@
 
 mod capacity;
 mod chaos;
+mod inits;
 mod life;
 mod stage;
 mod stages;

@@ -5,7 +5,7 @@
 //!
 //! A script has one command per line:
 //!
-//! - `pod NAME key=value ...`: a Pod appears. Keys: `restart`, `node`, `phase`, `restarts`,
+//! - `pod NAME key=value ...`: a Pod appears. Keys: `restart`, `node`, `phase`, `restarts`, `init-restarts`,
 //!   `gate`, `deleting` (the grace period), `deadline`, `index`, `job`, `containers`, `inits`
 //!   (`name!` is a sidecar), `cpu` (what its first container requests), `label:KEY`, or a simulation annotation.
 //! - `ungate NAME`, `delete NAME GRACE`, `gone NAME`: what happens to it.
@@ -403,6 +403,13 @@ fn pod(name: &str, settings: &[&str]) -> Value {
             "restarts" => {
                 let count: u32 = value.parse().expect("a count");
                 pod["status"]["containerStatuses"] = json!([{"restartCount": count}]);
+            }
+            "init-restarts" => {
+                let counts = value.split(',').map(|count| {
+                    let count: u32 = count.parse().expect("a count");
+                    json!({"restartCount": count})
+                });
+                pod["status"]["initContainerStatuses"] = counts.collect();
             }
             "gate" => pod["spec"]["schedulingGates"] = json!([{"name": value}]),
             "deleting" => {

@@ -6,7 +6,7 @@ use super::stage::Stage;
 use crate::kubelet::{KubeletOptions, node_objects, parse_go_duration};
 
 /// The status of Pod `a` after the script, with containers' IDs cut to their scheme.
-fn status_after(script: &str) -> Value {
+pub(super) fn status_after(script: &str) -> Value {
     let default_duration = parse_go_duration("2s").expect("a Go duration");
     let mut stage = Stage::new(KubeletOptions {
         default_duration,
