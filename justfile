@@ -23,11 +23,11 @@ demo:
 
 # Rewrite what the golden cases expect; read the difference before you commit it.
 golden:
-    UPDATE_GOLDEN=1 cargo test --release --no-default-features --test golden --test cron_golden --test ttl_golden
+    UPDATE_GOLDEN=1 cargo test --release --no-default-features --features embedded --test rules golden::
 
 # Random histories of Jobs, claims, CronJobs and TTLs, from fresh seeds or from a given one: just random 42
 random seed="":
-    LAKH_SEED={{seed}} cargo test --release --no-default-features --test properties -- --nocapture
+    LAKH_SEED={{seed}} cargo test --release --no-default-features --test rules properties:: -- --nocapture
 
 # Fuzz a target for so many minutes: just fuzz patch 10
 fuzz target="request" minutes="10":

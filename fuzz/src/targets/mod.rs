@@ -1,7 +1,7 @@
 //! What is fuzzed: texts from outside, each by a function that must not panic or hang.
 //!
 //! Responsible for: what an input means, and what must hold of every answer. Must not: know the
-//! fuzzer; `tests/fuzz_corpus.rs` runs the same functions.
+//! fuzzer; `tests/rules/fuzz_corpus.rs` runs the same functions.
 
 mod cluster;
 

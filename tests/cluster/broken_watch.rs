@@ -1,0 +1,143 @@
+//! Connections that break: nothing is missed, and nothing is done twice.
+
+use std::{
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
+
+use lakh::embedded::{ClusterOptions, EmbeddedCluster};
+
+use crate::support::{
+    self, check_pods_of_complete_job, create, indexed_job, is, job_when, pods,
+    proxy::{Fate, Proxy},
+};
+
+/// Runs the main job over a line that is cut every now and then; how often Pods were listed.
+async fn run_over_a_bad_line(log_capacity: Option<usize>) -> u64 {
+    let options = ClusterOptions {
+        log_capacity,
+        ..ClusterOptions::default()
+    };
+    let cluster = EmbeddedCluster::start(options).await.expect("a free port");
+    let proxy = Proxy::start(&cluster.url(), |_| Fate::Passed).await;
+    let controller = support::controller_over(&proxy).await;
+    let client = support::client(&cluster).await;
+    create(&client, &indexed_job("main", 10_000, 1000)).await;
+    for _ in 0..12 {
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        proxy.cut(Duration::from_millis(100)).await;
+        // Cut creations are of unknown fate: at no time may they make too many Pods.
+        let active = pods(&client)
+            .await
+            .iter()
+            .filter(|pod| is_active(pod))
+            .count();
+        assert!(active <= 1000, "{active} Pods are active");
+    }
+    let job = job_when(&client, "main", |job| is(job, "Complete")).await;
+    assert_eq!(job["status"]["completedIndexes"], "0-9999");
+    assert_eq!(job["status"]["succeeded"], 10_000);
+    let all = pods(&client).await;
+    assert_eq!(all.len(), 10_000, "a Pod too many or too few");
+    check_pods_of_complete_job(&all, 10_000);
+    let counts = cluster.server().api().request_counts();
+    let lists = counts
+        .iter()
+        .filter(|count| count.verb == "list" && count.resource == "pods");
+    let lists = lists.map(|count| count.count).sum();
+    controller.stop().await;
+    cluster.shutdown().await;
+    lists
+}
+
+fn is_active(pod: &serde_json::Value) -> bool {
+    let phase = &pod["status"]["phase"];
+    phase != "Succeeded" && phase != "Failed"
+}
+
+/// Lists of Pods that this test itself asks for: one after each cut, and one at the end.
+const OWN_LISTS: u64 = 13;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cut_watch_goes_on_where_it_was() {
+    let lists = run_over_a_bad_line(None).await;
+    assert!(
+        lists <= OWN_LISTS + 2,
+        "the watch started anew: {lists} lists"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_that_is_too_far_behind_starts_with_a_list() {
+    // So few events are kept that a watch which was cut has mostly missed some.
+    let lists = run_over_a_bad_line(Some(1000)).await;
+    assert!(
+        lists > OWN_LISTS + 2,
+        "no watch was too far behind: {lists} lists"
+    );
+}
+
+/// Runs a Job over a line that loses the answers to every third request of these, for as long as
+/// `lost` says.
+async fn run_with_lost_answers(request: &'static str, lost: u32) {
+    let cluster = support::cluster(Duration::from_millis(50)).await;
+    let asked = AtomicU32::new(0);
+    let proxy = Proxy::start(&cluster.url(), move |piece| {
+        let number = match piece.starts_with(request) {
+            true => asked.fetch_add(1, Ordering::SeqCst),
+            false => return Fate::Passed,
+        };
+        match number % 3 == 0 && number < 3 * lost {
+            true => Fate::AnswerLost,
+            false => Fate::Passed,
+        }
+    })
+    .await;
+    let controller = support::controller_over(&proxy).await;
+    let client = support::client(&cluster).await;
+    create(&client, &indexed_job("main", 300, 30)).await;
+    let job = job_when(&client, "main", |job| is(job, "Complete")).await;
+    assert_eq!(job["status"]["succeeded"], 300);
+    assert_eq!(job["status"]["completedIndexes"], "0-299");
+    let all = pods(&client).await;
+    assert_eq!(all.len(), 300, "a Pod too many or too few");
+    check_pods_of_complete_job(&all, 300);
+    controller.stop().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn creations_whose_answers_are_lost_make_no_second_pods() {
+    run_with_lost_answers("POST /api/v1/namespaces/default/pods ", 40).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn patches_whose_answers_are_lost_count_no_pod_twice() {
+    run_with_lost_answers("PATCH ", 40).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_that_stands_still_for_a_while_loses_nothing() {
+    let cluster = support::cluster(Duration::from_millis(50)).await;
+    let proxy = Proxy::start(&cluster.url(), |_| Fate::Passed).await;
+    let controller = support::controller_over(&proxy).await;
+    let client = support::client(&cluster).await;
+    create(&client, &indexed_job("main", 3000, 300)).await;
+    for round in 0..4 {
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        proxy.freeze(true);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        proxy.freeze(false);
+        if round % 2 == 1 {
+            // What was held up is lost.
+            proxy.cut(Duration::from_millis(50)).await;
+        }
+    }
+    let job = job_when(&client, "main", |job| is(job, "Complete")).await;
+    assert_eq!(job["status"]["succeeded"], 3000);
+    let all = pods(&client).await;
+    assert_eq!(all.len(), 3000, "a Pod too many or too few");
+    check_pods_of_complete_job(&all, 3000);
+    controller.stop().await;
+    cluster.shutdown().await;
+}

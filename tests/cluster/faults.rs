@@ -1,0 +1,392 @@
+//! Faults on demand over HTTP, and a Job that comes through all of them.
+
+use std::time::{Duration, Instant};
+
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::{
+    client::legacy::{Client as HttpClient, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use lakh::{
+    apiserver::{Kind, Reply, Request},
+    embedded::{ClusterOptions, EmbeddedCluster},
+    runtime::Controller,
+};
+use serde_json::{Value, json};
+
+use crate::support::{self, check_pods_of_complete_job, indexed_job, is, is_held};
+
+type Body = Full<bytes::Bytes>;
+
+/// A client that does not try again, by a name of its own.
+struct Caller {
+    client: HttpClient<HttpConnector, Body>,
+    url: String,
+}
+
+impl Caller {
+    fn new(cluster: &EmbeddedCluster) -> Self {
+        Self {
+            client: HttpClient::builder(TokioExecutor::new())
+                .pool_max_idle_per_host(0)
+                .build_http(),
+            url: cluster.url(),
+        }
+    }
+
+    async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        body: &Value,
+    ) -> Option<hyper::Response<hyper::body::Incoming>> {
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
+        };
+        let request = hyper::Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.url))
+            .header("user-agent", "caller/1")
+            .header("content-type", "application/json")
+            .body(Body::from(body))
+            .expect("a good request");
+        self.client.request(request).await.ok()
+    }
+
+    /// Status code and body; none if the connection broke.
+    async fn call(&self, method: &str, path: &str, body: &Value) -> Option<(u16, Value)> {
+        let response = self.send(method, path, body).await?;
+        let code = response.status().as_u16();
+        let bytes = response.into_body().collect().await.ok()?.to_bytes();
+        Some((code, serde_json::from_slice(&bytes).unwrap_or_default()))
+    }
+
+    async fn set(&self, rules: &[&str]) {
+        let rules: Vec<Value> = rules.iter().map(|rule| rule_as_json(rule)).collect();
+        let (code, shown) = self
+            .call("PUT", FAULTS, &json!({"seed": 5, "rules": rules}))
+            .await
+            .expect("an answer");
+        assert_eq!(code, 200, "{shown}");
+    }
+}
+
+/// Rules here are written as they are typed; the server shows them as JSON.
+fn rule_as_json(text: &str) -> Value {
+    let rule: lakh::embedded::Rule = text.parse().expect(text);
+    serde_json::to_value(rule).expect("rules are JSON")
+}
+
+const FAULTS: &str = "/lakh/faults";
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+fn map(name: &str) -> Value {
+    json!({"metadata": {"name": name}})
+}
+
+async fn cluster() -> EmbeddedCluster {
+    EmbeddedCluster::start(ClusterOptions::default())
+        .await
+        .expect("a free port")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn faults_are_set_shown_and_taken_away() {
+    let cluster = cluster().await;
+    let caller = Caller::new(&cluster);
+    let (code, shown) = caller
+        .call("GET", FAULTS, &Value::Null)
+        .await
+        .expect("an answer");
+    assert_eq!((code, shown), (200, json!({"seed": 1, "rules": []})));
+
+    caller.set(&["refuse=503,verbs=list,times=2"]).await;
+    for want in [503, 503, 200] {
+        let (code, _) = caller
+            .call("GET", MAPS, &Value::Null)
+            .await
+            .expect("an answer");
+        assert_eq!(code, want);
+    }
+    let (_, shown) = caller
+        .call("GET", FAULTS, &Value::Null)
+        .await
+        .expect("an answer");
+    assert_eq!(shown["seed"], 5);
+    let rule = json!({
+        "fault": "refuse", "code": 503, "verbs": ["list"], "probability": 1.0, "times": 2, "hits": 2,
+    });
+    assert_eq!(shown["rules"], json!([rule]));
+
+    let bad = json!({"rules": [{"fault": "refuse"}]});
+    let (code, status) = caller.call("PUT", FAULTS, &bad).await.expect("an answer");
+    assert_eq!(
+        (code, &status["message"]),
+        (400, &json!("rules[0].code: is missing"))
+    );
+    let (_, still) = caller
+        .call("GET", FAULTS, &Value::Null)
+        .await
+        .expect("an answer");
+    assert_eq!(still, shown, "what was refused has changed nothing");
+    let (code, _) = caller.call("POST", FAULTS, &bad).await.expect("an answer");
+    assert_eq!(code, 405);
+
+    // Who sets rules is not subject to them.
+    caller.set(&["drop-before"]).await;
+    assert!(caller.call("GET", MAPS, &Value::Null).await.is_none());
+    let (code, shown) = caller
+        .call("DELETE", FAULTS, &Value::Null)
+        .await
+        .expect("an answer");
+    assert_eq!((code, &shown["rules"]), (200, &json!([])));
+    assert!(caller.call("GET", MAPS, &Value::Null).await.is_some());
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_done_and_what_is_answered_are_two_things() {
+    let cluster = cluster().await;
+    let caller = Caller::new(&cluster);
+    let api = cluster.server().api();
+    let exists = |name: &str| api.get(Kind::ConfigMap, "default", name).is_some();
+    for (fault, name, code, is_done) in [
+        ("drop-before", "a", None, false),
+        ("drop-after", "b", None, true),
+        ("timeout-before=10ms", "c", Some(504), false),
+        ("timeout-after=10ms", "d", Some(504), true),
+        ("refuse=429", "e", Some(429), false),
+        ("latency=10ms", "f", Some(201), true),
+    ] {
+        caller
+            .set(&[&format!("{fault},verbs=create,client=caller/")])
+            .await;
+        let answer = caller.call("POST", MAPS, &map(name)).await;
+        assert_eq!(
+            answer.as_ref().map(|(code, _)| *code),
+            code,
+            "{fault}: {answer:?}"
+        );
+        assert_eq!(exists(name), is_done, "{fault}");
+    }
+    caller.set(&["refuse=429,retryAfter=3s"]).await;
+    let refused = caller
+        .send("GET", MAPS, &Value::Null)
+        .await
+        .expect("an answer");
+    assert_eq!(refused.headers()["retry-after"], "3");
+    caller.set(&["stale=1"]).await;
+    let (_, list) = caller
+        .call("GET", MAPS, &Value::Null)
+        .await
+        .expect("an answer");
+    let names: Vec<&Value> = support::listed(&list)
+        .iter()
+        .map(|map| &map["metadata"]["name"])
+        .collect();
+    assert!(
+        !names.contains(&&json!("f")) && names.contains(&&json!("d")),
+        "{names:?}"
+    );
+    caller.set(&["latency=300ms,verbs=list"]).await;
+    let started = Instant::now();
+    caller
+        .call("GET", MAPS, &Value::Null)
+        .await
+        .expect("an answer");
+    assert!(started.elapsed() >= Duration::from_millis(300));
+    cluster.shutdown().await;
+}
+
+/// Reads a watch until it ends, or stands still for a while; its lines.
+async fn lines(response: hyper::Response<hyper::body::Incoming>) -> (Vec<Value>, bool) {
+    let mut body = response.into_body();
+    let mut text = Vec::new();
+    let ended = loop {
+        match tokio::time::timeout(Duration::from_millis(700), body.frame()).await {
+            Ok(Some(Ok(frame))) => text.extend(frame.into_data().unwrap_or_default()),
+            Ok(Some(Err(_)) | None) => break true,
+            Err(_) => break false,
+        }
+    };
+    let text = String::from_utf8(text).expect("text");
+    let read = |line: &str| serde_json::from_str(line).expect("JSON");
+    (text.lines().map(read).collect(), ended)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn watches_break_off_repeat_themselves_and_stand_still() {
+    let cluster = cluster().await;
+    let caller = Caller::new(&cluster);
+    caller
+        .call("POST", MAPS, &map("a"))
+        .await
+        .expect("an answer");
+    let path = format!("{MAPS}?watch=1&resourceVersion=0");
+    let mut seen = Vec::new();
+    for (rules, want_ended) in [
+        (&["duplicate-events"][..], false),
+        (&["expire=200ms"], true),
+        (&["close-watch=200ms"], true),
+        (&["delay-events=300ms"], false),
+    ] {
+        caller.set(rules).await;
+        let started = Instant::now();
+        let watch = caller
+            .send("GET", &path, &Value::Null)
+            .await
+            .expect("a watch");
+        let (lines, ended) = lines(watch).await;
+        assert_eq!(ended, want_ended, "{rules:?}: {lines:?}");
+        assert!(started.elapsed() >= Duration::from_millis(200), "{rules:?}");
+        let kinds: Vec<&str> = lines
+            .iter()
+            .filter_map(|line| line["type"].as_str())
+            .collect();
+        seen.push(kinds.join(" "));
+    }
+    assert_eq!(seen, ["ADDED ADDED", "ADDED ERROR", "ADDED", "ADDED"]);
+
+    // A watch that was open already hears of new rules, and of their end.
+    caller.set(&[]).await;
+    let watch = caller
+        .send("GET", &path, &Value::Null)
+        .await
+        .expect("a watch");
+    caller.set(&["partition,client=caller/,verbs=watch"]).await;
+    caller
+        .call("POST", MAPS, &map("b"))
+        .await
+        .expect("only the watch is cut off");
+    let mut body = watch.into_body();
+    let first = body.frame().await.expect("a frame").expect("no error");
+    assert!(
+        first
+            .into_data()
+            .is_ok_and(|data| data.starts_with(b"{\"type\":\"ADDED\""))
+    );
+    let silence = tokio::time::timeout(Duration::from_millis(300), body.frame()).await;
+    assert!(silence.is_err(), "something got through");
+    caller.set(&[]).await;
+    let next = tokio::time::timeout(Duration::from_secs(10), body.frame()).await;
+    let next = next
+        .expect("it goes on")
+        .expect("a frame")
+        .expect("no error");
+    let text = String::from_utf8(next.into_data().expect("data").to_vec()).expect("text");
+    assert!(text.contains("\"name\":\"b\""), "{text}");
+    caller.set(&["close-watch"]).await;
+    let end = tokio::time::timeout(Duration::from_secs(10), body.frame()).await;
+    assert!(end.expect("it ends").is_none());
+
+    // A request that is cut off is answered when the line is good again.
+    caller.set(&["partition,for=400ms"]).await;
+    let started = Instant::now();
+    let (code, _) = caller
+        .call("GET", MAPS, &Value::Null)
+        .await
+        .expect("an answer");
+    assert_eq!(code, 200);
+    assert!(
+        started.elapsed() >= Duration::from_millis(350),
+        "{:?}",
+        started.elapsed()
+    );
+    cluster.shutdown().await;
+}
+
+/// All faults at once for the controller, which goes by the name of this test; each is met, and none
+/// lasts for ever.
+const EVERYTHING: &[&str] = &[
+    "latency=20ms,probability=0.1,client=faults-",
+    "refuse=409,verbs=create+patch,probability=0.03,client=faults-",
+    "refuse=429,probability=0.01,times=5,client=faults-",
+    "refuse=500,probability=0.03,client=faults-",
+    "refuse=503,probability=0.03,client=faults-",
+    "timeout-before=20ms,probability=0.03,client=faults-",
+    "timeout-after=20ms,probability=0.03,client=faults-",
+    "drop-before,probability=0.03,client=faults-",
+    "drop-after,probability=0.03,client=faults-",
+    "close-watch=300ms,probability=0.2,client=faults-",
+    "expire=700ms,times=4,client=faults-",
+    "stale=60,verbs=list,probability=0.5,client=faults-",
+    "duplicate-events,probability=0.3,client=faults-",
+    "delay-events=30ms,probability=0.2,client=faults-",
+    "partition,for=500ms,client=faults-",
+];
+
+/// How long things go wrong; where nothing does, a Job of this size takes about a second.
+const FOR: &str = "for=10s";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_comes_through_all_faults_at_once() {
+    let cluster = cluster().await;
+    let api = cluster.server().api();
+    let mut options = support::options();
+    options.limits.retry_backoff.base = Duration::from_millis(50);
+    options.limits.retry_backoff.max = Duration::from_millis(500);
+    let controller = Controller::start(support::client(&cluster).await, options)
+        .await
+        .expect("nothing to listen on");
+    let caller = Caller::new(&cluster);
+    let rules = EVERYTHING.iter().map(|rule| match rule.contains("for=") {
+        true => (*rule).to_owned(),
+        false => format!("{rule},{FOR}"),
+    });
+    let rules: Vec<String> = rules.collect();
+    let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
+    caller.set(&rules).await;
+    let job = indexed_job("main", 500, 100).to_string();
+    let created = api.handle(Request {
+        method: "POST",
+        path: "/apis/batch/v1/namespaces/default/jobs",
+        query: "",
+        accept: "application/json",
+        user_agent: "",
+        authorization: "",
+        content_type: "application/json",
+        body: job.as_bytes(),
+    });
+    assert!(matches!(created, Reply::Complete(response) if response.status == 201));
+
+    // The truth is looked at where no fault is.
+    let read = |object: &lakh::apiserver::Stored| -> Value {
+        serde_json::from_slice(object.bytes()).expect("JSON")
+    };
+    let started = Instant::now();
+    let job = loop {
+        let (pods, _) = api.objects(Kind::Pod);
+        let pods: Vec<Value> = pods.iter().map(|pod| read(pod)).collect();
+        let is_live = |pod: &&Value| pod["status"]["phase"] != "Succeeded";
+        let live = pods.iter().filter(is_live).count();
+        assert!(live <= 100, "{live} Pods are active");
+        let job = api.get(Kind::Job, "default", "main").expect("the Job");
+        let job = read(&job);
+        if is(&job, "Complete") && !pods.iter().any(is_held) {
+            assert_eq!(pods.len(), 500, "a Pod too many or too few");
+            check_pods_of_complete_job(&pods, 500);
+            break job;
+        }
+        assert!(started.elapsed() < Duration::from_secs(120), "{job:#}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    assert_eq!(job["status"]["succeeded"], 500);
+    assert_eq!(job["status"]["completedIndexes"], "0-499");
+    assert!(job["status"].get("failed").is_none(), "{job:#}");
+    let (_, shown) = caller
+        .call("GET", FAULTS, &Value::Null)
+        .await
+        .expect("an answer");
+    for rule in shown["rules"].as_array().expect("a list") {
+        let is_partition = rule["fault"] == "partition";
+        assert!(
+            is_partition || rule["hits"].as_u64() > Some(0),
+            "never met: {rule}"
+        );
+    }
+    caller.set(&[]).await;
+    controller.stop().await;
+    cluster.shutdown().await;
+}

@@ -1,0 +1,107 @@
+//! The controller killed at any moment of the main job, and started again: the same end.
+//!
+//! `LAKH_SEED` repeats the moments of a failed run.
+
+#![allow(clippy::print_stdout, reason = "a failure must be repeatable")]
+
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    path::Path,
+    process::{Child, Stdio},
+    time::Duration,
+};
+
+use lakh::cluster::Client;
+use serde_json::json;
+
+use crate::support::{self, check_pods_of_complete_job, create, get, indexed_job, is, pods};
+
+const ROUNDS: u64 = 20;
+const INDEXES: u32 = 10_000;
+
+/// How long a run takes at most before its next kill: longer than a whole run takes.
+const LONGEST_LIFE: Duration = Duration::from_millis(2500);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_at_any_moment_and_started_again() {
+    let seed = std::env::var("LAKH_SEED")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    let seed = seed.unwrap_or_else(|| RandomState::new().hash_one("moments"));
+    println!("LAKH_SEED={seed}");
+    let mut moments = Vec::new();
+    for round in 0..ROUNDS {
+        moments.push(killed_run(seed.wrapping_add(round)).await);
+    }
+    println!("succeeded when killed, by round: {moments:?}");
+    let midway = moments
+        .iter()
+        .flatten()
+        .filter(|count| (1..u64::from(INDEXES)).contains(*count));
+    assert!(
+        midway.count() >= ROUNDS as usize / 2,
+        "few kills hit the run: {moments:?}"
+    );
+}
+
+/// One run, with one to three kills; how many indexes had succeeded at each.
+async fn killed_run(seed: u64) -> Vec<u64> {
+    let cluster = support::cluster(Duration::ZERO).await;
+    let (_folder, kubeconfig) = support::kubeconfig(&cluster);
+    let client = support::client(&cluster).await;
+    create(&client, &indexed_job("main", INDEXES, 1000)).await;
+
+    let mut dice = seed;
+    let mut killed_at = Vec::new();
+    for _ in 0..1 + next(&mut dice) % 3 {
+        let mut controller = start(&kubeconfig);
+        let life = next(&mut dice) % LONGEST_LIFE.as_millis() as u64;
+        tokio::time::sleep(Duration::from_millis(life)).await;
+        controller.kill().expect("SIGKILL");
+        controller.wait().expect("it ends");
+        killed_at.push(succeeded(&client).await);
+    }
+    let mut last = start(&kubeconfig);
+    let job = support::job_when(&client, "main", |job| is(job, "Complete")).await;
+    last.kill().expect("SIGKILL");
+    last.wait().expect("it ends");
+
+    let status = &job["status"];
+    assert_eq!(status["completedIndexes"], "0-9999");
+    assert_eq!(status["succeeded"], INDEXES);
+    assert_eq!(status["failed"], serde_json::Value::Null);
+    assert_eq!(status["uncountedTerminatedPods"], json!({}));
+    let pods = pods(&client).await;
+    assert_eq!(pods.len(), INDEXES as usize, "a Pod too many or too few");
+    check_pods_of_complete_job(&pods, INDEXES as usize);
+    cluster.shutdown().await;
+    killed_at
+}
+
+fn start(kubeconfig: &Path) -> Child {
+    let kubeconfig = kubeconfig.display().to_string();
+    support::lakh(&[
+        "controller",
+        "--kubeconfig",
+        &kubeconfig,
+        "--listen",
+        "127.0.0.1:0",
+    ])
+    .stderr(Stdio::inherit())
+    .spawn()
+    .expect("the binary runs")
+}
+
+async fn succeeded(client: &Client) -> u64 {
+    let job = get(client, "/apis/batch/v1/namespaces/default/jobs/main").await;
+    job["status"]["succeeded"].as_u64().unwrap_or(0)
+}
+
+/// A small generator: SplitMix64.
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,47 @@
+//! Tests from end to end: the embedded cluster over HTTP, with a controller in this process or as the
+//! process that people start; and, where they are asked for, a real cluster and the Python client.
+//!
+//! A file here has the tests of one thing that users see. Each test brings a cluster, ports and folders
+//! of its own, for others run beside it: nothing may be process-wide, and nothing may take it for granted
+//! that the machine is idle. `support` has what they share.
+
+#![cfg(feature = "runtime")]
+
+mod real;
+mod support;
+
+mod access;
+mod apiserver_apply;
+mod apiserver_http;
+mod apiserver_kubectl;
+mod broken_watch;
+mod busy_server;
+mod capacity;
+mod concurrent_syncs;
+mod conformance;
+mod cron;
+mod cron_edges;
+mod cron_jobs;
+mod deletion;
+mod deploy;
+mod faults;
+mod gang;
+mod killed;
+mod kubectl;
+mod life;
+mod limits;
+mod local;
+mod main_job;
+mod many_jobs;
+mod metrics;
+mod modes;
+mod ownership;
+mod pod_gc;
+mod policies;
+mod probes;
+mod python_client;
+mod real_cluster;
+mod stages;
+mod state;
+mod stopping;
+mod ttl;

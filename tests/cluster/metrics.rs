@@ -1,0 +1,251 @@
+//! `/metrics` and Events after runs whose outcome is known.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use lakh::runtime::Controller;
+use serde_json::{Value, json};
+
+use crate::support::{
+    self, client, cluster, create, get, indexed_job, is, is_at_rest, job_when, listening, metrics,
+    metrics_when, options,
+};
+
+/// The metrics of Kubernetes' Job controller and of the standard client's work queues, with their
+/// types. Those whose family is empty are told without samples.
+const NAMES: &[(&str, &str)] = &[
+    ("job_controller_job_sync_duration_seconds", "histogram"),
+    ("job_controller_job_syncs", "counter"),
+    ("job_controller_jobs_finished", "counter"),
+    ("job_controller_job_pods_finished", "counter"),
+    (
+        "job_controller_terminated_pods_tracking_finalizer",
+        "counter",
+    ),
+    ("job_controller_job_finished_indexes", "counter"),
+    ("job_controller_job_pods_creation", "counter"),
+    ("job_controller_jobs_by_external_controller", "counter"),
+    ("workqueue_depth", "gauge"),
+    ("workqueue_adds", "counter"),
+    ("workqueue_retries", "counter"),
+    ("workqueue_queue_duration_seconds", "histogram"),
+    ("workqueue_work_duration_seconds", "histogram"),
+    ("workqueue_unfinished_work_seconds", "gauge"),
+    ("workqueue_longest_running_processor_seconds", "gauge"),
+];
+
+/// Samples by name and labels.
+fn samples(text: &str) -> BTreeMap<String, f64> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .filter_map(|line| line.rsplit_once(' '))
+        .filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)))
+        .collect()
+}
+
+async fn controller(url: &str) -> Controller {
+    let client = lakh::cluster::connect_url(url).await.expect("it answers");
+    Controller::start(client, listening(options()))
+        .await
+        .expect("a free port")
+}
+
+fn failing_job(name: &str) -> Value {
+    let mut job = indexed_job(name, 1, 1);
+    job["spec"]["completionMode"] = json!("NonIndexed");
+    job["spec"]["backoffLimit"] = json!(0);
+    job["spec"]["template"]["metadata"]["annotations"] = json!({"sim.lakh.dev/exit-code": "3"});
+    job
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_have_upstreams_names_and_add_up() {
+    let cluster = cluster(Duration::from_millis(50)).await;
+    let client = client(&cluster).await;
+    let controller = controller(&cluster.url()).await;
+    create(&client, &indexed_job("good", 30, 10)).await;
+    create(&client, &failing_job("bad")).await;
+    let mut foreign = indexed_job("foreign", 3, 3);
+    foreign["spec"]["managedBy"] = json!("example.com/other");
+    create(&client, &foreign).await;
+    job_when(&client, "good", |job| is(job, "Complete")).await;
+    job_when(&client, "bad", |job| is(job, "Failed")).await;
+    // The answer to the last write is counted a moment after others see what it wrote.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let text = metrics(&controller);
+    assert!(
+        text.contains("content-type: application/openmetrics-text"),
+        "{text}"
+    );
+    for (name, kind) in NAMES {
+        let line = format!("# TYPE {name} {kind}\n");
+        assert!(text.contains(&line), "no {line} in\n{text}");
+    }
+    let samples = samples(&text);
+    let expected = [
+        (
+            r#"jobs_finished_total{completion_mode="Indexed",result="succeeded",reason="CompletionsReached"}"#,
+            1.0,
+        ),
+        (
+            r#"jobs_finished_total{completion_mode="NonIndexed",result="failed",reason="BackoffLimitExceeded"}"#,
+            1.0,
+        ),
+        (
+            r#"job_pods_finished_total{completion_mode="Indexed",result="succeeded"}"#,
+            30.0,
+        ),
+        (
+            r#"job_pods_finished_total{completion_mode="Indexed",result="failed"}"#,
+            0.0,
+        ),
+        (
+            r#"job_pods_finished_total{completion_mode="NonIndexed",result="failed"}"#,
+            1.0,
+        ),
+        (
+            r#"job_finished_indexes_total{status="succeeded",backoffLimit="global"}"#,
+            30.0,
+        ),
+        (
+            r#"job_pods_creation_total{reason="new",status="succeeded"}"#,
+            31.0,
+        ),
+        (
+            r#"terminated_pods_tracking_finalizer_total{event="add"}"#,
+            31.0,
+        ),
+        (
+            r#"terminated_pods_tracking_finalizer_total{event="delete"}"#,
+            31.0,
+        ),
+        (
+            r#"jobs_by_external_controller_total{controller_name="example.com/other"}"#,
+            1.0,
+        ),
+    ];
+    for (name, value) in expected {
+        let found = samples.get(&format!("job_controller_{name}"));
+        assert_eq!(found, Some(&value), "{name} in\n{text}");
+    }
+    check_syncs(&samples);
+    assert!(is_at_rest(&text, "job"), "{text}");
+    controller.stop().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failures_that_a_policy_decides_on_are_counted_once_each() {
+    let cluster = cluster(Duration::from_secs(1)).await;
+    let client = client(&cluster).await;
+    let controller = controller(&cluster.url()).await;
+    // Three Pods of each Job fail, or one that ends it. All run before the first fails: it would
+    // delay the others; an ignored one is replaced after 10 s.
+    for (action, count, backoff_limit) in [
+        ("Count", 3, 2),
+        ("FailIndex", 3, 6),
+        ("FailJob", 1, 6),
+        ("Ignore", 3, 6),
+    ] {
+        let mut job = indexed_job(&action.to_lowercase(), count, count);
+        let spec = &mut job["spec"];
+        spec["backoffLimit"] = json!(backoff_limit);
+        spec["template"]["metadata"]["annotations"] = json!({"sim.lakh.dev/exit-code": "3"});
+        spec["podFailurePolicy"] = json!({"rules": [{
+            "action": action,
+            "onExitCodes": {"operator": "In", "values": [3]},
+        }]});
+        if action == "FailIndex" {
+            spec["backoffLimitPerIndex"] = json!(2);
+        }
+        create(&client, &job).await;
+    }
+    let expected = [
+        ("Count", 3.0),
+        ("FailIndex", 3.0),
+        ("FailJob", 1.0),
+        ("Ignore", 3.0),
+    ];
+    metrics_when(&controller, |text| {
+        let samples = samples(text);
+        let of = |action: &str| {
+            let name = "job_controller_pod_failures_handled_by_failure_policy_total";
+            samples
+                .get(&format!(r#"{name}{{action="{action}"}}"#))
+                .copied()
+        };
+        let mut expected = expected.iter();
+        expected.all(|(action, count)| of(action) == Some(*count))
+    })
+    .await;
+    controller.stop().await;
+    cluster.shutdown().await;
+}
+
+fn check_syncs(samples: &BTreeMap<String, f64>) {
+    let of = |name: &str, label: &str| -> f64 {
+        let name = format!("job_controller_{name}{{");
+        let found = samples.iter();
+        let found = found.filter(|(key, _)| key.starts_with(&name) && key.contains(label));
+        found.map(|(_, value)| value).sum()
+    };
+    let syncs = of("job_syncs_total", "");
+    assert!(syncs >= 4.0, "{syncs}");
+    assert_eq!(syncs, of("job_sync_duration_seconds_count", ""));
+    assert_eq!(of("job_syncs_total", r#"result="error""#), 0.0);
+    for action in ["pods_created", "tracking", "reconciling"] {
+        let turns = of("job_syncs_total", &format!(r#"action="{action}""#));
+        assert!(turns >= 1.0, "{action}");
+    }
+    let mut below = 0.0;
+    for bound in ["0.004", "0.008", "0.016", "32.768", "65.536", "+Inf"] {
+        let label = format!(r#"le="{bound}""#);
+        let is_told = |key: &&String| key.contains("sync_duration") && key.contains(&label);
+        assert!(samples.keys().any(|key| is_told(&key)), "no bucket {bound}");
+        let within = of("job_sync_duration_seconds_bucket", &label);
+        assert!((below..=syncs).contains(&within), "{bound}");
+        below = within;
+    }
+    assert_eq!(below, syncs, "all are told of");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_are_combined_and_the_end_is_told() {
+    let cluster = cluster(Duration::from_millis(50)).await;
+    let client = client(&cluster).await;
+    let controller = controller(&cluster.url()).await;
+    create(&client, &indexed_job("many", 60, 60)).await;
+    job_when(&client, "many", |job| is(job, "Complete")).await;
+    controller.stop().await;
+    let list = get(&client, "/api/v1/namespaces/default/events").await;
+    let events = list["items"].as_array().expect("a list");
+    let of = |reason: &str| -> Vec<&Value> {
+        events
+            .iter()
+            .filter(|event| event["reason"] == reason)
+            .collect()
+    };
+    let is_combined = |event: &&&Value| {
+        let message = event["message"].as_str().unwrap_or_default();
+        message.starts_with("(combined from similar events): Created pod: many-")
+    };
+    let created = of("SuccessfulCreate");
+    assert_eq!(created.len(), 10, "{list:#}");
+    let combined: Vec<_> = created.iter().filter(is_combined).collect();
+    assert_eq!(combined.len(), 1);
+    assert_eq!(
+        combined[0]["count"], 6,
+        "15 calls, of which 9 for single Pods"
+    );
+    assert_eq!(of("Completed").len(), 1);
+    assert_eq!(of("Completed")[0]["message"], "Job completed");
+    cluster.shutdown().await;
+}
+
+#[test]
+fn every_metric_is_in_the_documentation() {
+    let docs = std::fs::read_to_string(support::project("docs/metrics.md")).expect("it is there");
+    for (name, kind) in NAMES {
+        let end = if *kind == "counter" { "_total" } else { "" };
+        assert!(docs.contains(&format!("`{name}{end}`")), "{name}{end}");
+    }
+}

@@ -1,0 +1,528 @@
+//! Pods that nobody else ends or deletes, on the embedded cluster over HTTP.
+//!
+//! Server, hollow nodes, collector and controller share a clock, which is moved on from pass to pass. Which
+//! Pods go when, the table says (`tests/rules/pod_gc_golden.rs`); here is what others see of it.
+
+use std::time::{Duration, Instant};
+
+use lakh::{
+    apiserver::{EventType, Kind},
+    clock::Clock,
+    cluster::{Client, Patch},
+    embedded::{ClusterOptions, EmbeddedCluster},
+    kubelet::KubeletOptions,
+    model::Time,
+    runtime::{Controller, Options},
+};
+use serde_json::{Value, json};
+
+use crate::support::{
+    client, create, get, http_get, indexed_job, is, job_when, listed, options, pods, pods_when,
+    seen_when,
+};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const NODES: &str = "/api/v1/nodes";
+const PERIOD: Duration = Duration::from_secs(20);
+const QUARANTINE: Duration = Duration::from_secs(40);
+const KEPT: &str = "example.com/kept";
+
+/// A cluster, and the clock that it goes by.
+struct World {
+    clock: Clock,
+    cluster: EmbeddedCluster,
+    client: Client,
+}
+
+impl World {
+    /// With so many hollow nodes, whose Pods take so long.
+    async fn new(nodes: usize, pod_duration: Duration, threshold: Option<i32>) -> Self {
+        let clock = Clock::default();
+        let usual = ClusterOptions::default();
+        let cluster = EmbeddedCluster::start(ClusterOptions {
+            kubelet: KubeletOptions {
+                default_duration: pod_duration,
+                ..KubeletOptions::with_nodes(nodes)
+            },
+            terminated_pod_gc_threshold: threshold.unwrap_or(usual.terminated_pod_gc_threshold),
+            clock: clock.clone(),
+            ..usual
+        });
+        let cluster = cluster.await.expect("a free port");
+        let client = client(&cluster).await;
+        Self {
+            clock,
+            cluster,
+            client,
+        }
+    }
+
+    /// With Pods that run as long as anybody looks.
+    async fn with_nodes(nodes: usize) -> Self {
+        let month = Duration::from_secs(30 * 24 * 3600);
+        Self::new(nodes, month, None).await
+    }
+
+    async fn controller(&self) -> Controller {
+        let options = Options {
+            clock: self.clock.clone(),
+            ..options()
+        };
+        let controller = Controller::start(self.client.clone(), options).await;
+        controller.expect("nothing to listen on")
+    }
+
+    async fn stop(self, controller: Option<Controller>) {
+        if let Some(controller) = controller {
+            controller.stop().await;
+        }
+        self.cluster.shutdown().await;
+    }
+
+    /// How many Pods the collector says to have deleted for this reason.
+    fn collected(&self, reason: &str) -> u32 {
+        let url = self.cluster.url();
+        let address = url.trim_start_matches("http://").parse();
+        let address = address.expect("an address");
+        let page = tokio::task::block_in_place(|| http_get(address, "/metrics"));
+        let page = page.expect("it answers");
+        assert!(!page.contains("force_delete_pod_errors_total{"), "{page}");
+        let labels = format!(r#"{{namespace="default",reason="{reason}"}} "#);
+        let sample = format!("pod_gc_collector_force_delete_pods_total{labels}");
+        let count = page.lines().find_map(|line| line.strip_prefix(&sample));
+        count.map_or(0, |count| count.parse().expect("a number"))
+    }
+
+    /// Lets pass after pass go by until this holds of what a path has.
+    async fn passes_until(&self, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        let started = Instant::now();
+        loop {
+            let seen = get(&self.client, path).await;
+            if holds(&seen) {
+                return seen;
+            }
+            assert!(started.elapsed() < Duration::from_secs(60), "{seen:#}");
+            self.clock.move_on_to(self.clock.now() + PERIOD);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Lets a pass go by that knows of all that has happened until now: it takes a Pod that waits for its
+    /// end without a node.
+    async fn a_pass(&self) {
+        self.make(PODS, &waiting_pod("canary")).await;
+        let path = format!("{PODS}/canary");
+        self.client.delete(&path).await.expect("it is there");
+        self.passes_until(&path, |pod| pod["status"]["phase"] == "Failed")
+            .await;
+        self.release("canary").await;
+    }
+
+    /// The same where as many Pods have ended as may stay: it takes one that was evicted, though that is
+    /// the youngest.
+    async fn a_pass_that_counts(&self) {
+        let mut canary = waiting_pod("canary");
+        canary["metadata"]["finalizers"] = json!([]);
+        self.make(PODS, &canary).await;
+        let status = json!({"status": {"phase": "Failed", "reason": "Evicted"}});
+        self.patch(&format!("{PODS}/canary/status"), status).await;
+        let is_gone = |list: &Value| listed(list).iter().all(|pod| name(pod) != "canary");
+        self.passes_until(PODS, is_gone).await;
+    }
+
+    async fn make(&self, path: &str, object: &Value) {
+        let body = object.to_string().into_bytes();
+        let (code, answer) = self.client.post(path, body).await.expect("an answer");
+        assert!(code < 300, "{}", String::from_utf8_lossy(&answer));
+    }
+
+    async fn patch(&self, path: &str, patch: Value) {
+        let body = patch.to_string().into_bytes();
+        let answer = self.client.patch(path, Patch::Merge, body).await;
+        answer.expect("it is taken");
+    }
+
+    /// Takes the finalizers off a Pod.
+    async fn release(&self, pod: &str) {
+        let none = json!({"metadata": {"finalizers": null}});
+        self.patch(&format!("{PODS}/{pod}"), none).await;
+    }
+
+    /// Says how a Pod is.
+    async fn set_phase(&self, pod: &str, phase: &str) {
+        let status = json!({"status": {"phase": phase}});
+        self.patch(&format!("{PODS}/{pod}/status"), status).await;
+    }
+
+    /// All states that a Pod has had.
+    fn states(&self, pod: &str) -> Vec<(EventType, Value)> {
+        let events = self.cluster.server().api().events(Kind::Pod, 0, usize::MAX);
+        let events = events.expect("the log has room").into_iter();
+        events
+            .filter(|event| event.object.name == pod)
+            .map(|event| {
+                let state = serde_json::from_slice(event.object.bytes());
+                (event.event_type, state.expect("JSON"))
+            })
+            .collect()
+    }
+
+    /// What happened to a Pod, as far as a collector can have to do with it.
+    fn history(&self, pod: &str) -> Vec<String> {
+        let states = self.states(pod);
+        let mut told: Vec<String> = states
+            .iter()
+            .map(|(event_type, pod)| {
+                let phase = pod["status"]["phase"].as_str().unwrap_or_default();
+                let grace = pod["metadata"]["deletionGracePeriodSeconds"].as_i64();
+                let grace = grace.map_or(String::new(), |secs| format!(", {secs} s to go"));
+                format!("{event_type:?} {phase}{grace}")
+            })
+            .collect();
+        told.dedup();
+        told
+    }
+}
+
+/// A Pod that nobody schedules, and that stays until it is released.
+fn waiting_pod(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "finalizers": [KEPT]},
+        "spec": {
+            "schedulingGates": [{"name": "example.com/never"}],
+            "containers": [{"name": "main", "image": "busybox"}],
+        },
+    })
+}
+
+/// A Job of one Pod, which may not fail.
+fn job(name: &str) -> Value {
+    let mut job = indexed_job(name, 1, 1);
+    job["spec"]["backoffLimit"] = 0.into();
+    job
+}
+
+/// The same, but that a disruption does not count.
+fn job_that_ignores_disruptions(name: &str) -> Value {
+    let mut job = job(name);
+    job["spec"]["podFailurePolicy"] = json!({"rules": [{
+        "action": "Ignore",
+        "onPodConditions": [{"type": "DisruptionTarget"}],
+    }]});
+    job
+}
+
+fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().expect("a name")
+}
+
+fn node(pod: &Value) -> &str {
+    pod["spec"]["nodeName"].as_str().unwrap_or_default()
+}
+
+fn is_of(pod: &Value, job: &str) -> bool {
+    pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] == job
+}
+
+/// The Pods of two Jobs, once each has one that runs.
+async fn one_running_of(client: &Client, jobs: [&str; 2]) -> [Value; 2] {
+    let of = |pods: &[Value], job: &str| -> Option<Value> {
+        let runs = |pod: &&Value| is_of(pod, job) && pod["status"]["phase"] == "Running";
+        pods.iter().find(runs).cloned()
+    };
+    let pods = pods_when(client, |pods| {
+        jobs.iter().all(|job| of(pods, job).is_some())
+    })
+    .await;
+    jobs.map(|job| of(&pods, job).expect("it was there"))
+}
+
+fn condition_types(pod: &Value) -> Vec<&str> {
+    let conditions = pod["status"]["conditions"].as_array();
+    let conditions = conditions.into_iter().flatten();
+    conditions.filter_map(|one| one["type"].as_str()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_of_a_node_that_is_gone_fail_and_their_job_may_ignore_it() {
+    let world = World::with_nodes(3).await;
+    let client = &world.client;
+    let controller = world.controller().await;
+    create(client, &job_that_ignores_disruptions("ignores")).await;
+    create(client, &job("counts")).await;
+    let [ignored, counted] = one_running_of(client, ["ignores", "counts"]).await;
+    assert_ne!(node(&ignored), node(&counted), "nodes take turns");
+    let gone_at = world.clock.now();
+    for pod in [&ignored, &counted] {
+        let path = format!("{NODES}/{}", node(pod));
+        client.delete(&path).await.expect("it is there");
+    }
+    let are_gone = |list: &Value| {
+        let mut left = listed(list).iter().map(name);
+        left.all(|left| left != name(&ignored) && left != name(&counted))
+    };
+    world.passes_until(PODS, are_gone).await;
+
+    for pod in [&ignored, &counted] {
+        let history = world.history(name(pod));
+        let end = &history[history.len() - 4..];
+        assert_eq!(
+            end,
+            [
+                "Modified Running",
+                "Modified Failed",
+                "Modified Failed, 0 s to go",
+                "Deleted Failed, 0 s to go"
+            ]
+        );
+        let states = world.states(name(pod));
+        let at = states
+            .iter()
+            .position(|(_, pod)| pod["status"]["phase"] == "Failed");
+        let (before, failed) = match at {
+            Some(at) if at > 0 => (&states[at - 1].1, &states[at].1),
+            _ => panic!("it did not fail"),
+        };
+        let mut types = condition_types(before);
+        assert!(types.contains(&"Ready"), "{types:?}");
+        // A patch that names no order puts what it adds first.
+        types.insert(0, "DisruptionTarget");
+        assert_eq!(condition_types(failed), types);
+        let condition = &failed["status"]["conditions"][0];
+        let time = condition["lastTransitionTime"].as_str().expect("a time");
+        let told_at = Time::parse_rfc3339(time).expect("a time");
+        assert!(told_at >= gone_at.whole_secs() + QUARANTINE, "too early");
+        assert_eq!(
+            *condition,
+            json!({
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "DeletionByPodGC",
+                "message": "PodGC: node no longer exists",
+                "lastProbeTime": null,
+                "lastTransitionTime": time,
+                "observedGeneration": failed["metadata"]["generation"],
+            })
+        );
+        let observed = &failed["status"]["observedGeneration"];
+        assert_eq!(observed, &failed["metadata"]["generation"]);
+        assert_eq!(failed["status"]["reason"], Value::Null);
+    }
+
+    let failed = job_when(client, "counts", |job| is(job, "Failed")).await;
+    assert_eq!(failed["status"]["failed"], 1);
+    let replaced = |pods: &[Value]| pods.len() == 1 && pods[0]["status"]["phase"] == "Running";
+    let others = pods_when(client, replaced).await;
+    assert!(is_of(&others[0], "ignores"));
+    let goes_on = job_when(client, "ignores", |job| job["status"]["active"] == 1).await;
+    assert_eq!(goes_on["status"]["failed"], Value::Null);
+    assert!(!is(&goes_on, "Failed"), "{goes_on:#}");
+
+    let events = get(client, "/api/v1/namespaces/default/events").await;
+    for event in listed(&events) {
+        let told_by = &event["source"]["component"];
+        assert_eq!(told_by, "job-controller", "{event:#}");
+    }
+    world.stop(Some(controller)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_pod_goes_to_a_node_that_is_gone_until_it_is_back() {
+    let world = World::with_nodes(1).await;
+    let client = &world.client;
+    let controller = world.controller().await;
+    seen_when(client, NODES, |list| listed(list).len() == 1).await;
+    let path = format!("{NODES}/hollow-0");
+    client.delete(&path).await.expect("it is there");
+    create(client, &job("j")).await;
+    let first = pods_when(client, |pods| pods.len() == 1).await.remove(0);
+    world.a_pass().await;
+    let waits = pods(client).await.remove(0);
+    assert_eq!(node(&waits), "");
+    let again = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "hollow-0"}});
+    world.make(NODES, &again).await;
+    pods_when(client, |pods| pods[0]["status"]["phase"] == "Running").await;
+    for _ in 0..3 {
+        world.a_pass().await;
+    }
+    let runs = pods(client).await.remove(0);
+    assert_eq!(name(&runs), name(&first));
+    assert_eq!(runs["status"]["phase"], "Running");
+    world.stop(Some(controller)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_waits_for_its_end_and_has_no_node_fails_and_goes() {
+    let world = World::with_nodes(1).await;
+    world.make(PODS, &waiting_pod("stays")).await;
+    world.make(PODS, &waiting_pod("goes")).await;
+    let path = format!("{PODS}/goes");
+    world.client.delete(&path).await.expect("it is there");
+    let has_failed = |pod: &Value| pod["status"]["phase"] == "Failed";
+    let failed = world.passes_until(&path, has_failed).await;
+    assert!(!condition_types(&failed).contains(&"DisruptionTarget"));
+    // It cannot go before it is released; that it is asked to once more changes nothing.
+    world.a_pass().await;
+    let until_now = [
+        "Added Pending",
+        "Modified Pending, 0 s to go",
+        "Modified Failed, 0 s to go",
+    ];
+    assert_eq!(world.history("goes"), until_now);
+    assert_eq!(world.states("goes").len(), 3);
+    world.release("goes").await;
+    let left = pods_when(&world.client, |pods| pods.len() == 1).await;
+    assert_eq!(name(&left[0]), "stays");
+    assert_eq!(left[0]["status"]["phase"], "Pending");
+    assert!(world.collected("unscheduled") >= 2, "the canary, too");
+    assert_eq!(world.collected("orphaned"), 0);
+    world.stop(None).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_that_wait_for_a_node_out_of_service_fail_and_count() {
+    let world = World::with_nodes(0).await;
+    let client = &world.client;
+    let controller = world.controller().await;
+    // A node that nobody plays, and that does not say whether it is ready.
+    let n1 = format!("{NODES}/n1");
+    let taint = |key: &str| json!({"spec": {"taints": [{"key": key, "effect": "NoExecute"}]}});
+    let ready =
+        |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
+    world
+        .make(
+            NODES,
+            &json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}),
+        )
+        .await;
+    create(client, &job_that_ignores_disruptions("j")).await;
+    let pod = pods_when(client, |pods| pods.len() == 1).await.remove(0);
+    let pod = name(&pod);
+    let path = format!("{PODS}/{pod}");
+    let binding = json!({
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": pod},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
+    });
+    world.make(&format!("{path}/binding"), &binding).await;
+    world.set_phase(pod, "Running").await;
+    client.delete(&path).await.expect("it is there");
+
+    let still_runs = || async {
+        world.a_pass().await;
+        let pod = get(client, &path).await;
+        assert_eq!(pod["status"]["phase"], "Running", "{pod:#}");
+    };
+    still_runs().await;
+    world
+        .patch(&n1, taint("node.kubernetes.io/unreachable"))
+        .await;
+    still_runs().await;
+    world.patch(&format!("{n1}/status"), ready("True")).await;
+    world
+        .patch(&n1, taint("node.kubernetes.io/out-of-service"))
+        .await;
+    still_runs().await;
+    world.patch(&format!("{n1}/status"), ready("Unknown")).await;
+    let job = "/apis/batch/v1/namespaces/default/jobs/j";
+    let failed = world.passes_until(job, |job| is(job, "Failed")).await;
+    assert_eq!(
+        failed["status"]["failed"], 1,
+        "nobody calls it a disruption"
+    );
+    pods_when(client, <[Value]>::is_empty).await;
+
+    let history = world.history(pod);
+    assert_eq!(
+        history[history.len() - 4..],
+        [
+            "Modified Running, 30 s to go",
+            "Modified Failed, 30 s to go",
+            "Modified Failed, 0 s to go",
+            "Deleted Failed, 0 s to go"
+        ]
+    );
+    let (_, last) = world.states(pod).pop().expect("it was there");
+    assert!(!condition_types(&last).contains(&"DisruptionTarget"));
+    assert!(world.collected("out-of-service") >= 1);
+    world.stop(Some(controller)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_pods_that_have_ended_only_so_many_stay_and_their_job_has_counted_them() {
+    let world = World::new(3, Duration::from_millis(20), Some(2)).await;
+    let controller = world.controller().await;
+    create(&world.client, &indexed_job("j", 6, 2)).await;
+    let job = "/apis/batch/v1/namespaces/default/jobs/j";
+    let done = world.passes_until(job, |job| is(job, "Complete")).await;
+    assert_eq!(done["status"]["succeeded"], 6);
+    assert_eq!(done["status"]["completedIndexes"], "0-5");
+    world
+        .passes_until(PODS, |list| listed(list).len() <= 2)
+        .await;
+    world.a_pass_that_counts().await;
+    let left = pods(&world.client).await;
+    assert_eq!(left.len(), 2, "and no more of them go");
+    let deleted = world
+        .cluster
+        .server()
+        .api()
+        .events(Kind::Pod, 0, usize::MAX);
+    let deleted = deleted.expect("the log has room");
+    let deleted = deleted
+        .iter()
+        .filter(|event| event.event_type == EventType::Deleted && event.object.name != "canary");
+    let mut count = 0;
+    for event in deleted {
+        let history = world.history(&event.object.name);
+        assert_eq!(
+            history[history.len() - 3..],
+            [
+                "Modified Succeeded",
+                "Modified Succeeded, 0 s to go",
+                "Deleted Succeeded, 0 s to go"
+            ]
+        );
+        count += 1;
+    }
+    assert_eq!(count, 4);
+    let job = get(&world.client, job).await;
+    assert_eq!(job["status"]["succeeded"], 6);
+    assert!(world.collected("terminated") >= 5, "the canary, too");
+    world.stop(Some(controller)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_that_have_ended_stay_unless_somebody_says_how_many() {
+    let world = World::new(3, Duration::from_millis(20), None).await;
+    let controller = world.controller().await;
+    create(&world.client, &indexed_job("j", 6, 6)).await;
+    job_when(&world.client, "j", |job| is(job, "Complete")).await;
+    world.a_pass().await;
+    assert_eq!(pods(&world.client).await.len(), 6);
+    world.stop(Some(controller)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collector_that_has_missed_events_knows_who_is_still_there() {
+    let world = World::new(0, Duration::ZERO, Some(1)).await;
+    for pod in ["old", "young"] {
+        let mut pod = waiting_pod(pod);
+        pod["metadata"]["finalizers"] = json!([]);
+        world.make(PODS, &pod).await;
+    }
+    world.set_phase("young", "Succeeded").await;
+    world.a_pass_that_counts().await;
+    let path = format!("{PODS}/young");
+    world.client.delete(&path).await.expect("it is there");
+    world.set_phase("old", "Succeeded").await;
+    world.cluster.server().api().forget_events();
+    // Who believes that both are there takes the old one.
+    world.a_pass_that_counts().await;
+    let left = pods(&world.client).await;
+    assert_eq!(left.iter().map(name).collect::<Vec<_>>(), ["old"]);
+    world.stop(None).await;
+}

@@ -1,0 +1,320 @@
+//! What the tests on a real cluster share: the cluster, namespaces, and controllers as processes.
+//!
+//! They are run on purpose only, see CONTRIBUTING.md. What they expect:
+//!
+//! - `LAKH_CLUSTER_KUBECONFIG`: of somebody who may do everything on a cluster with hollow nodes
+//!   (`lakh-loadtest kubelet`), on which no Job controller is at work;
+//! - `kubectl` on the path;
+//! - `LAKH_KUBE_CONTROLLER_MANAGER`: a binary of kube-controller-manager, for the tests that have
+//!   the built-in controller run, too. Without, they say so and end.
+
+#![allow(unreachable_pub, reason = "for the tests beside it")]
+#![allow(clippy::print_stdout, reason = "a test that was left out must say so")]
+
+use std::{
+    fs::{self, File},
+    io::Write as _,
+    net::{SocketAddr, TcpListener},
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use lakh::{
+    cluster::{self, Client},
+    manifest::{self, Document, Source},
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::{
+    sync::{Mutex, MutexGuard},
+    time::sleep,
+};
+
+use crate::support;
+
+/// Controllers work on all namespaces: one test at a time.
+static TURN: Mutex<()> = Mutex::const_new(());
+
+/// How long something may take that is expected to happen.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// The cluster, for one test.
+pub struct Cluster {
+    pub client: Client,
+    kubeconfig: PathBuf,
+    folder: TempDir,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Cluster {
+    /// Connects, when the test before has ended.
+    pub async fn connect() -> Self {
+        let turn = TURN.lock().await;
+        let kubeconfig = std::env::var_os("LAKH_CLUSTER_KUBECONFIG");
+        let kubeconfig = PathBuf::from(kubeconfig.expect("LAKH_CLUSTER_KUBECONFIG names a file"));
+        let client = cluster::connect(Some(&kubeconfig), None).await;
+        Self {
+            client: client.expect("the cluster answers"),
+            kubeconfig,
+            folder: tempfile::tempdir().expect("a folder for temporary files"),
+            _turn: turn,
+        }
+    }
+
+    /// Runs kubectl, which must succeed, and gives what it printed.
+    pub fn kubectl(&self, args: &[&str], input: &str) -> String {
+        let mut child = Command::new("kubectl")
+            .args(args)
+            .env("KUBECONFIG", &self.kubeconfig)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("kubectl is on the path");
+        let mut stdin = child.stdin.take().expect("standard input is piped");
+        stdin.write_all(input.as_bytes()).expect("kubectl reads");
+        drop(stdin);
+        let output = child.wait_with_output().expect("kubectl ends");
+        assert!(
+            output.status.success(),
+            "kubectl {args:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    /// Makes a namespace that was not there before.
+    pub async fn namespace(&self, purpose: &str) -> String {
+        let body = json!({"metadata": {"generateName": format!("lakh-{purpose}-")}});
+        let posted = self
+            .client
+            .post("/api/v1/namespaces", body.to_string().into_bytes());
+        let (_, answer) = posted.await.expect("a namespace");
+        let answer: Value = serde_json::from_slice(&answer).expect("JSON");
+        let name = answer["metadata"]["name"].as_str().expect("a name");
+        name.to_owned()
+    }
+
+    /// Removes a namespace with all that is in it, and waits for that: the next controller shall
+    /// not meet its remains. A test that failed leaves it to be looked at.
+    pub fn remove(&self, namespace: &str) {
+        self.kubectl(&["delete", "namespace", namespace, "--timeout=5m"], "");
+    }
+
+    /// Creates a Job in a namespace.
+    pub async fn create(&self, namespace: &str, job: &Value) {
+        let path = format!("/apis/batch/v1/namespaces/{namespace}/jobs");
+        let created = self.client.create(&path, job.to_string().into_bytes());
+        created.await.expect("a good Job");
+    }
+
+    /// All objects of a kind in a namespace, such as `apis/batch/v1`, `jobs`.
+    pub async fn list(&self, api: &str, namespace: &str, kind: &str) -> Vec<Value> {
+        let path = format!("/{api}/namespaces/{namespace}/{kind}");
+        let mut list = support::get(&self.client, &path).await;
+        match list["items"].take() {
+            Value::Array(items) => items,
+            other => panic!("no list of {kind}: {other}"),
+        }
+    }
+
+    pub async fn jobs(&self, namespace: &str) -> Vec<Value> {
+        self.list("apis/batch/v1", namespace, "jobs").await
+    }
+
+    pub async fn pods(&self, namespace: &str) -> Vec<Value> {
+        self.list("api/v1", namespace, "pods").await
+    }
+
+    pub async fn events(&self, namespace: &str) -> Vec<Value> {
+        self.list("api/v1", namespace, "events").await
+    }
+
+    /// The Jobs of a namespace, once this holds of each.
+    pub async fn all_jobs(&self, namespace: &str, holds: impl Fn(&Value) -> bool) -> Vec<Value> {
+        let started = Instant::now();
+        loop {
+            let jobs = self.jobs(namespace).await;
+            if jobs.iter().all(&holds) {
+                return jobs;
+            }
+            if started.elapsed() > PATIENCE {
+                let late = jobs.iter().filter(|job| !holds(job));
+                let late: Vec<_> = late
+                    .map(|job| format!("{}: {:#}", job["metadata"]["name"], job["status"]))
+                    .collect();
+                panic!("waited for {PATIENCE:?}: {}", late.join("\n"));
+            }
+            sleep(Duration::from_millis(500)).await;
+        }
+    }
+
+    /// Gives lakh the rights of an overlay below `deploy/`, and nothing else.
+    pub fn grant(&self, overlay: &str) -> Granted {
+        let documents = rendered(overlay);
+        let (deployment, rights): (Vec<_>, Vec<_>) = documents
+            .into_iter()
+            .partition(|document| document.kind == "Deployment");
+        // The other overlay may have left more rights than this one has.
+        let leftovers = "delete clusterrolebinding lakh-cron-jobs --ignore-not-found";
+        self.kubectl(&leftovers.split(' ').collect::<Vec<_>>(), "");
+        let rights = rights.iter().map(|document| document.body.to_string());
+        self.kubectl(
+            &["apply", "-f", "-"],
+            &rights.collect::<Vec<_>>().join("\n"),
+        );
+        let token = self.kubectl(&["create", "token", "lakh", "--namespace=lakh-system"], "");
+        let view = "config view --raw --minify --flatten --output=json";
+        let view: Vec<&str> = view.split(' ').collect();
+        let mut config: Value = serde_json::from_str(&self.kubectl(&view, "")).expect("JSON");
+        config["users"][0]["user"] = json!({"token": token.trim()});
+        let kubeconfig = self.folder.path().join(format!("{overlay}.kubeconfig"));
+        fs::write(&kubeconfig, config.to_string()).expect("it can be written");
+        let container = &deployment[0].body["spec"]["template"]["spec"]["containers"][0];
+        let args = container["args"].as_array().expect("arguments").iter();
+        let args = args.filter_map(Value::as_str);
+        Granted {
+            kubeconfig,
+            args: args
+                .filter(|arg| !arg.starts_with("--listen="))
+                .map(str::to_owned)
+                .collect(),
+            log: self.folder.path().join(format!("{overlay}.log")),
+        }
+    }
+
+    /// Starts the built-in Job controller; none if there is no binary of it.
+    pub fn built_in(&self) -> Option<Process> {
+        let Some(binary) = std::env::var_os("LAKH_KUBE_CONTROLLER_MANAGER") else {
+            println!("left out: LAKH_KUBE_CONTROLLER_MANAGER names no binary");
+            return None;
+        };
+        let mut command = Command::new(binary);
+        command
+            // By this name it signs what it writes, whatever the file is called.
+            .arg0("kube-controller-manager")
+            .arg("--kubeconfig")
+            .arg(&self.kubeconfig)
+            .args(["--controllers=job-controller", "--leader-elect=false"])
+            .args(["--secure-port=0", "--kube-api-qps=1000"])
+            .arg("--kube-api-burst=1000");
+        Some(Process::start(
+            command,
+            &self.folder.path().join("built-in.log"),
+        ))
+    }
+}
+
+/// An overlay as it would be applied.
+pub fn rendered(overlay: &str) -> Vec<Document> {
+    let path = support::project(&format!("deploy/overlays/{overlay}"));
+    let output = Command::new("kubectl").args(["kustomize", &path]).output();
+    let text = String::from_utf8(output.expect("kubectl is on the path").stdout).expect("text");
+    manifest::load(&[Source::new(overlay, text)]).expect("good YAML")
+}
+
+/// What a Deployment below `deploy/` would run, and as whom.
+pub struct Granted {
+    kubeconfig: PathBuf,
+    args: Vec<String>,
+    log: PathBuf,
+}
+
+impl Granted {
+    /// Starts the controller and waits until its caches are filled.
+    pub async fn start(&self) -> Lakh {
+        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = free.local_addr().expect("it has an address");
+        drop(free);
+        let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
+        let mut command = support::lakh(&args);
+        command
+            .args(["-vv", "--listen", &address.to_string(), "--kubeconfig"])
+            .arg(&self.kubeconfig);
+        let lakh = Lakh {
+            process: Process::start(command, &self.log),
+            address,
+        };
+        let started = Instant::now();
+        while !support::http_get(address, "/readyz").is_ok_and(|answer| answer.contains(" 200 ")) {
+            assert!(started.elapsed() < PATIENCE, "{}", lakh.process.log());
+            sleep(Duration::from_millis(50)).await;
+        }
+        lakh
+    }
+}
+
+/// lakh's controller at work.
+pub struct Lakh {
+    process: Process,
+    address: SocketAddr,
+}
+
+impl Lakh {
+    /// Checks that the server refused nothing but what it should, and understood all. A call is
+    /// told as in the metrics: `verb="create",resource="pods",code="403"`.
+    pub fn check(&self, refused_on_purpose: &[&str]) {
+        let metrics = support::http_get(self.address, "/metrics").expect("metrics");
+        for line in metrics.lines() {
+            let refused = ["400", "401", "403", "405", "415", "422"]
+                .iter()
+                .any(|code| line.contains(&format!("code=\"{code}\"")));
+            let on_purpose = refused_on_purpose.iter().any(|call| line.contains(call));
+            assert!(!refused || on_purpose, "{line}");
+            if line.starts_with("lakh_actor_panics_total")
+                || line.starts_with("lakh_unreadable_objects_total{")
+            {
+                assert!(line.ends_with(" 0"), "{line}");
+            }
+        }
+        let log = self.process.log();
+        let lacks_right = |line: &&str| line.contains("system:serviceaccount:lakh-system:lakh");
+        let bad: Vec<&str> = log
+            .lines()
+            .filter(|line| line.contains("ERROR") || lacks_right(line))
+            .collect();
+        assert!(bad.is_empty(), "{}", bad.join("\n"));
+    }
+
+    /// Kills it, as a crash would.
+    pub fn kill(self) {
+        drop(self.process);
+    }
+}
+
+/// A process that ends with its owner.
+pub struct Process {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    fn start(mut command: Command, log: &Path) -> Self {
+        let file = File::create(log).expect("a log can be written");
+        let errors = file.try_clone().expect("a second handle");
+        let child = command.stdout(file).stderr(errors).stdin(Stdio::null());
+        Self {
+            child: child.spawn().expect("the binary runs"),
+            log: log.to_owned(),
+        }
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(&self.log).expect("the log can be read")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself; then there is nothing to end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Whether a Job has ended, in one way or the other.
+pub fn has_ended(job: &Value) -> bool {
+    support::is(job, "Complete") || support::is(job, "Failed")
+}

@@ -1,0 +1,178 @@
+//! The end that somebody asks for: within five seconds, with nothing lost.
+
+use std::{
+    net::TcpListener,
+    path::Path,
+    process::{Child, Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use crate::support::{
+    self, check_pods_of_complete_job, create, indexed_job, is, job_when, lakh, pods,
+    proxy::{Fate, Proxy},
+};
+
+/// How long an end may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+fn start(args: &[&str]) -> Child {
+    lakh(args)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs")
+}
+
+/// Sends a signal and waits for the end, which must come in time.
+fn end(mut child: Child, signal: &str) -> Output {
+    let asked = Instant::now();
+    let sent = Command::new("kill")
+        .args([signal, &child.id().to_string()])
+        .status();
+    assert!(
+        sent.expect("kill is there").success(),
+        "it had ended before"
+    );
+    while child.try_wait().expect("it can be waited for").is_none() {
+        assert!(asked.elapsed() < PATIENCE, "still there after {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(20));
+    }
+    child.wait_with_output().expect("its output can be read")
+}
+
+fn controller(kubeconfig: &Path) -> Child {
+    let kubeconfig = kubeconfig.display().to_string();
+    start(&[
+        "controller",
+        "--kubeconfig",
+        &kubeconfig,
+        "--listen",
+        "127.0.0.1:0",
+    ])
+}
+
+#[test]
+fn a_local_run_that_is_interrupted_tells_how_far_it_came() {
+    for signal in ["-INT", "-TERM"] {
+        let folder = tempfile::tempdir().expect("a folder for temporary files");
+        let slow = folder.path().join("slow.yaml");
+        let example = std::fs::read_to_string(support::project("examples/indexed.yaml"));
+        let text = example
+            .expect("an example")
+            .replace("duration: 400ms", "duration: 1h");
+        std::fs::write(&slow, text).expect("it can be written");
+        let slow = slow.display().to_string();
+        let child = start(&["local", "-f", &slow, "-o", "json"]);
+        thread::sleep(Duration::from_millis(700));
+        let output = end(child, signal);
+        assert_eq!(output.status.code(), Some(1), "{signal}");
+        let summary: Value = serde_json::from_slice(&output.stdout).expect("a summary");
+        assert_eq!(summary["jobs"][0]["result"], "Unfinished");
+        assert_eq!(summary["jobs"][0]["status"]["active"], 5);
+    }
+}
+
+#[test]
+fn a_serving_cluster_ends_well() {
+    for signal in ["-INT", "-TERM"] {
+        let child = start(&["local"]);
+        thread::sleep(Duration::from_millis(500));
+        assert_eq!(end(child, signal).status.code(), Some(0), "{signal}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_controller_that_is_stopped_leaves_nothing_half_done() {
+    let cluster = support::cluster(Duration::ZERO).await;
+    let (_folder, kubeconfig) = support::kubeconfig(&cluster);
+    let client = support::client(&cluster).await;
+    create(&client, &indexed_job("main", 10_000, 1000)).await;
+    let first = controller(&kubeconfig);
+    job_when(&client, "main", |job| {
+        job["status"]["succeeded"].as_u64() > Some(0)
+    })
+    .await;
+    let output = tokio::task::block_in_place(|| end(first, "-TERM"));
+    assert_eq!(output.status.code(), Some(0));
+
+    let second = controller(&kubeconfig);
+    job_when(&client, "main", |job| is(job, "Complete")).await;
+    tokio::task::block_in_place(|| end(second, "-INT"));
+    check_pods_of_complete_job(&pods(&client).await, 10_000);
+    cluster.shutdown().await;
+}
+
+#[test]
+fn a_server_that_never_answers_does_not_keep_it() {
+    // It takes connections, as far as the system does, and says nothing.
+    let deaf = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", deaf.local_addr().expect("it has an address"));
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let kubeconfig = folder.path().join("config");
+    let text = format!(
+        "{{apiVersion: v1, kind: Config, current-context: x,
+          clusters: [{{name: c, cluster: {{server: '{url}'}}}}], users: [{{name: u, user: {{}}}}],
+          contexts: [{{name: x, context: {{cluster: c, user: u}}}}]}}"
+    );
+    std::fs::write(&kubeconfig, text).expect("it can be written");
+    let child = controller(&kubeconfig);
+    thread::sleep(Duration::from_millis(500));
+    assert_eq!(end(child, "-TERM").status.code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_is_heard_however_early_it_comes() {
+    let cluster = support::cluster(Duration::ZERO).await;
+    let (_folder, kubeconfig) = support::kubeconfig(&cluster);
+    tokio::task::block_in_place(|| {
+        for round in 0..80 {
+            let child = controller(&kubeconfig);
+            thread::sleep(Duration::from_micros(500 * round));
+            let code = end(child, "-TERM").status.code();
+            // Before anything was made, the signal itself ends the process.
+            assert!(matches!(code, None | Some(0)), "{code:?}");
+        }
+        for round in 0..40 {
+            let child = start(&["local"]);
+            thread::sleep(Duration::from_millis(round));
+            let code = end(child, "-INT").status.code();
+            assert!(matches!(code, None | Some(0 | 1)), "{code:?}");
+        }
+    });
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_stands_still_does_not_keep_it() {
+    let cluster = support::cluster(Duration::ZERO).await;
+    let (folder, kubeconfig) = support::kubeconfig(&cluster);
+    let proxy = Proxy::start(&cluster.url(), |_| Fate::Passed).await;
+    let text = std::fs::read_to_string(&kubeconfig).expect("just written");
+    let over_the_line = folder.path().join("line");
+    std::fs::write(&over_the_line, text.replace(&cluster.url(), &proxy.url()))
+        .expect("it can be written");
+    let client = support::client(&cluster).await;
+    create(&client, &indexed_job("main", 5000, 500)).await;
+    let first = controller(&over_the_line);
+    job_when(&client, "main", |job| {
+        job["status"]["succeeded"].as_u64() > Some(0)
+    })
+    .await;
+    proxy.freeze(true);
+    let output = tokio::task::block_in_place(|| {
+        thread::sleep(Duration::from_millis(200));
+        end(first, "-TERM")
+    });
+    assert_eq!(output.status.code(), Some(0));
+    proxy.freeze(false);
+
+    let second = controller(&kubeconfig);
+    let job = job_when(&client, "main", |job| is(job, "Complete")).await;
+    assert_eq!(job["status"]["succeeded"], 5000);
+    tokio::task::block_in_place(|| end(second, "-TERM"));
+    check_pods_of_complete_job(&pods(&client).await, 5000);
+    cluster.shutdown().await;
+}

@@ -1,0 +1,361 @@
+//! What the end-to-end tests share: the binary, an embedded cluster, and looks at it over HTTP.
+
+#![allow(unreachable_pub, reason = "for all tests beside it")]
+
+pub mod kubectl;
+pub mod proxy;
+pub mod serving;
+
+use std::{
+    io::{self, Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use lakh::{
+    clock::Clock,
+    cluster::{self, Client},
+    embedded::{ClusterOptions, EmbeddedCluster},
+    kubelet::KubeletOptions,
+    model::Limits,
+    runtime::{Controller, Controllers, Mode, Options, Rate},
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+/// The finalizer by which Pods are kept until they are counted.
+pub const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
+
+/// The binary under test, in the project's folder.
+pub fn lakh(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lakh"));
+    command
+        .args(args)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env_remove("KUBECONFIG");
+    command
+}
+
+/// Runs the binary to its end.
+pub fn run(args: &[&str]) -> Output {
+    lakh(args).output().expect("the binary runs")
+}
+
+/// Runs the binary to its end, with a text on its standard input.
+pub fn run_with_input(args: &[&str], input: &str) -> Output {
+    let mut command = lakh(args);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary runs");
+    let mut stdin = child.stdin.take().expect("standard input is piped");
+    stdin.write_all(input.as_bytes()).expect("the binary reads");
+    drop(stdin);
+    child.wait_with_output().expect("the binary ends")
+}
+
+/// A cluster whose Pods take this long.
+pub async fn cluster(pod_duration: Duration) -> EmbeddedCluster {
+    cluster_by(&Clock::default(), pod_duration).await
+}
+
+/// A cluster by a clock of ours.
+pub async fn cluster_by(clock: &Clock, pod_duration: Duration) -> EmbeddedCluster {
+    let kubelet = KubeletOptions {
+        default_duration: pod_duration,
+        ..KubeletOptions::with_nodes(3)
+    };
+    EmbeddedCluster::start(ClusterOptions {
+        kubelet,
+        clock: clock.clone(),
+        ..ClusterOptions::default()
+    })
+    .await
+    .expect("a free port")
+}
+
+/// A kubeconfig of the cluster, in a folder of its own that goes when it is dropped.
+pub fn kubeconfig(cluster: &EmbeddedCluster) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let path = folder.path().join("config");
+    cluster.write_kubeconfig(&path).expect("it can be written");
+    (folder, path)
+}
+
+/// The controller's options when nothing is set, but for a short wait after failed Pods.
+pub fn options() -> Options {
+    let mut limits = Limits::default();
+    limits.pod_failure_backoff.base = Duration::from_millis(100);
+    Options {
+        controllers: Controllers::default(),
+        mode: Mode::Replace,
+        limits,
+        workload_with_job: false,
+        rate: Rate { qps: 0, burst: 0 },
+        max_in_flight: 64,
+        concurrent_job_syncs: 2,
+        concurrent_cron_job_syncs: 5,
+        concurrent_ttl_syncs: 5,
+        namespaces: Vec::new(),
+        listen: None,
+        lull: Default::default(),
+        clock: Clock::default(),
+    }
+}
+
+/// A client of the cluster.
+pub async fn client(cluster: &EmbeddedCluster) -> Client {
+    cluster::connect_url(&cluster.url())
+        .await
+        .expect("the embedded server answers")
+}
+
+/// A controller at work on the cluster.
+pub async fn controller(cluster: &EmbeddedCluster) -> Controller {
+    let client = client(cluster).await;
+    Controller::start(client, options())
+        .await
+        .expect("nothing to listen on")
+}
+
+/// A controller at work over a line that may be bad; it tries again soon.
+pub async fn controller_over(line: &proxy::Proxy) -> Controller {
+    impatient_controller(&line.url()).await
+}
+
+/// A controller at work on a server; it tries again soon.
+pub async fn impatient_controller(url: &str) -> Controller {
+    let client = cluster::connect_url(url).await.expect("the line is good");
+    let mut options = options();
+    options.limits.retry_backoff.base = Duration::from_millis(50);
+    Controller::start(client, options)
+        .await
+        .expect("nothing to listen on")
+}
+
+/// The same options for a controller that tells its metrics.
+pub fn listening(options: Options) -> Options {
+    Options {
+        listen: Some(([127, 0, 0, 1], 0).into()),
+        ..options
+    }
+}
+
+/// What a controller's metrics say.
+pub fn metrics(controller: &Controller) -> String {
+    let address = controller.listening().expect("it listens");
+    http_get(address, "/metrics").expect("it answers")
+}
+
+/// What a controller's metrics say, once this holds of it: an answer is counted a moment after others
+/// see what it did.
+pub async fn metrics_when(controller: &Controller, holds: impl Fn(&str) -> bool) -> String {
+    let started = Instant::now();
+    loop {
+        let text = metrics(controller);
+        if holds(&text) {
+            return text;
+        }
+        assert!(started.elapsed() < Duration::from_secs(60), "{text}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// The value of one of the metrics of a work queue.
+pub fn of_queue(metrics: &str, queue: &str, name: &str) -> f64 {
+    let sample = format!("workqueue_{name}{{name=\"{queue}\"}} ");
+    let value = metrics.lines().find_map(|line| line.strip_prefix(&sample));
+    let value = value.unwrap_or_else(|| panic!("no {sample}in\n{metrics}"));
+    value.parse().expect("a number")
+}
+
+/// Whether nobody waits or is at work in a queue, all who waited have been counted, and some have.
+pub fn is_at_rest(metrics: &str, queue: &str) -> bool {
+    let of = |name: &str| of_queue(metrics, queue, name);
+    let [adds, waited, worked] = [
+        of("adds_total"),
+        of("queue_duration_seconds_count"),
+        of("work_duration_seconds_count"),
+    ];
+    let under_way = of("unfinished_work_seconds") + of("longest_running_processor_seconds");
+    of("depth") == 0.0 && under_way == 0.0 && adds > 0.0 && adds == waited && adds == worked
+}
+
+/// The upper bounds of a histogram's buckets, and what is counted below each.
+pub fn buckets<'a>(metrics: &'a str, name: &str) -> Vec<(&'a str, &'a str)> {
+    assert!(
+        metrics.contains(&format!("# TYPE {name} histogram\n")),
+        "{metrics}"
+    );
+    let start = format!("{name}_bucket{{le=\"");
+    let lines = metrics.lines().filter_map(|line| line.strip_prefix(&start));
+    lines.filter_map(|line| line.split_once("\"} ")).collect()
+}
+
+/// An Indexed Job in the default namespace.
+pub fn indexed_job(name: &str, completions: u32, parallelism: u32) -> Value {
+    json!({
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {
+            "completionMode": "Indexed",
+            "completions": completions,
+            "parallelism": parallelism,
+            "template": {"spec": {
+                "restartPolicy": "Never",
+                "containers": [{"name": "main", "image": "busybox"}],
+            }},
+        },
+    })
+}
+
+/// Creates a Job.
+pub async fn create(client: &Client, job: &Value) {
+    let path = "/apis/batch/v1/namespaces/default/jobs";
+    client
+        .create(path, job.to_string().into_bytes())
+        .await
+        .expect("a good Job");
+}
+
+/// GETs an object.
+pub async fn get(client: &Client, path: &str) -> Value {
+    let body = client.get(path).await.expect("it is there");
+    serde_json::from_slice(&body).expect("JSON")
+}
+
+/// A Job of the default namespace, once this holds of it.
+pub async fn job_when(client: &Client, name: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    let path = format!("/apis/batch/v1/namespaces/default/jobs/{name}");
+    seen_when(client, &path, holds).await
+}
+
+/// What a path has, once this holds of it.
+pub async fn seen_when(client: &Client, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    let started = Instant::now();
+    loop {
+        let seen = get(client, path).await;
+        if holds(&seen) {
+            return seen;
+        }
+        let waited = started.elapsed();
+        assert!(
+            waited < Duration::from_secs(60),
+            "waited for 60 s: {seen:#}"
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Whether a Job has a condition that is True.
+pub fn is(job: &Value, kind: &str) -> bool {
+    let conditions = job["status"]["conditions"].as_array();
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == kind && condition["status"] == "True")
+}
+
+/// The finalizers of an object.
+pub fn finalizers(object: &Value) -> Vec<&str> {
+    let names = object["metadata"]["finalizers"].as_array();
+    let names = names.into_iter().flatten();
+    names.filter_map(Value::as_str).collect()
+}
+
+/// GETs a page without any client: headers and all.
+pub fn http_get(address: SocketAddr, path: &str) -> io::Result<String> {
+    http_send(address, "GET", path, "")
+}
+
+/// Asks for something without any client, and gives the answer, headers and all.
+pub fn http_send(address: SocketAddr, method: &str, path: &str, body: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: lakh\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// All Pods of the default namespace.
+pub async fn pods(client: &Client) -> Vec<Value> {
+    listed(&get(client, PODS).await).to_vec()
+}
+
+/// All Pods of the default namespace, once this holds of them.
+pub async fn pods_when(client: &Client, holds: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+    let list = seen_when(client, PODS, |list| holds(listed(list))).await;
+    listed(&list).to_vec()
+}
+
+/// The objects of a list.
+pub fn listed(list: &Value) -> &[Value] {
+    list["items"].as_array().expect("a list")
+}
+
+/// Whether a Pod is kept until it is counted.
+pub fn is_held(pod: &Value) -> bool {
+    finalizers(pod).contains(&FINALIZER)
+}
+
+/// Checks what must hold of the Pods of an Indexed Job that ended Complete: none is held back, and
+/// no index has succeeded twice.
+pub fn check_pods_of_complete_job(pods: &[Value], completions: usize) {
+    let mut succeeded = vec![0; completions];
+    for pod in pods {
+        assert!(!is_held(pod), "held back: {pod:#}");
+        if pod["status"]["phase"] == "Succeeded" {
+            let index = &pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"];
+            let index: usize = index.as_str().expect("an index").parse().expect("a number");
+            succeeded[index] += 1;
+        }
+    }
+    assert!(
+        succeeded.iter().all(|count| *count == 1),
+        "an index succeeded twice or never"
+    );
+}
+
+/// A path of the project as text.
+pub fn project(path: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join(path)
+        .display()
+        .to_string()
+}
+
+/// A CronJob whose Jobs have one Pod and the label `of` with its name. What each of the specs says is
+/// set, one after the other.
+pub fn cron_job(name: &str, specs: [&Value; 2]) -> Value {
+    let mut object = json!({
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": name},
+        "spec": {
+            "jobTemplate": {
+                "metadata": {"labels": {"of": name}},
+                "spec": {"template": {"spec": {
+                    "restartPolicy": "Never",
+                    "containers": [{"name": "main", "image": "busybox"}],
+                }}},
+            },
+        },
+    });
+    for spec in specs {
+        for (field, value) in spec.as_object().expect("members") {
+            object["spec"][field] = value.clone();
+        }
+    }
+    object
+}

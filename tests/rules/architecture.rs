@@ -1,0 +1,289 @@
+//! Who may use whom, and what each source file owes its reader.
+//!
+//! The compiler proves the same of the pure half by building it without the others' dependencies;
+//! this test holds the rest of the table, and says what is wrong in a word and a line number.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Modules and what of ours they may use beside themselves. Inside out, as in ARCHITECTURE.md.
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("model", &[]),
+    ("cron", &["model"]),
+    ("cronjob", &["model", "cron"]),
+    ("decide", &["model"]),
+    ("queue", &["model"]),
+    ("ttl", &["model"]),
+    ("wire", &["model"]),
+    ("ownership", &["model", "wire"]),
+    ("apiserver", &["model", "cron"]),
+    ("kubelet", &["model"]),
+    ("podgc", &["model"]),
+    ("manifest", &["kubelet"]),
+    ("clock", &["model"]),
+    ("cluster", &["wire"]),
+    (
+        "runtime",
+        &[
+            "model",
+            "clock",
+            "cronjob",
+            "decide",
+            "queue",
+            "ttl",
+            "ownership",
+            "wire",
+            "cluster",
+        ],
+    ),
+    ("serve", &["apiserver", "clock", "model"]),
+    (
+        "embedded",
+        &["apiserver", "clock", "kubelet", "model", "podgc", "serve"],
+    ),
+    (
+        "cli",
+        &[
+            "clock", "cluster", "cron", "embedded", "kubelet", "manifest", "model", "runtime",
+            "wire",
+        ],
+    ),
+];
+
+/// Modules that are values in, values out.
+const PURE: &[&str] = &[
+    "model",
+    "cron",
+    "cronjob",
+    "decide",
+    "queue",
+    "ttl",
+    "wire",
+    "ownership",
+    "apiserver",
+    "kubelet",
+    "podgc",
+];
+
+/// What a pure module must not contain.
+const IMPURE: &[&str] = &[
+    "tokio",
+    "async fn",
+    ".await",
+    "std::net",
+    "std::thread",
+    "std::env",
+    "std::fs",
+    "std::process",
+    "Instant",
+    "SystemTime",
+    "parking_lot",
+    "Mutex",
+    "RwLock",
+    "thread_rng",
+    "getrandom",
+    "RandomState",
+    "kube::",
+    "hyper",
+    "tracing::",
+    "println!",
+];
+
+/// Where clocks are read.
+const CLOCKS: &str = "src/clock.rs";
+
+/// What no file contains: leftovers.
+const NOWHERE: &[&str] = &["TODO", "FIXME", "XXX", "dbg!(", "todo!(", "unimplemented!("];
+
+struct File {
+    path: String,
+    module: String,
+    text: String,
+}
+
+impl File {
+    /// Lines of code with their numbers: without comments, and without the tests at the end.
+    fn code(&self) -> impl Iterator<Item = (usize, &str)> {
+        let tests = self
+            .text
+            .find("#[cfg(test)]\nmod tests {")
+            .unwrap_or(self.text.len());
+        self.text[..tests]
+            .lines()
+            .zip(1..)
+            .map(|(line, number)| (number, line.split("//").next().unwrap_or_default()))
+    }
+}
+
+fn sources() -> Vec<File> {
+    let files = sources_below("src");
+    assert!(files.len() > 50, "only {} sources found", files.len());
+    files
+}
+
+fn sources_below(folder: &str) -> Vec<File> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut folders = vec![root.join(folder)];
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a folder of ours can be read") {
+            let path: PathBuf = entry.expect("an entry can be read").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "rs") {
+                let relative = path.strip_prefix(root).expect("below the root");
+                let module = relative.components().nth(1).expect("below the folder");
+                let module = module.as_os_str().to_string_lossy().into_owned();
+                files.push(File {
+                    path: relative.display().to_string(),
+                    module: module.trim_end_matches(".rs").to_owned(),
+                    text: fs::read_to_string(&path).expect("a source can be read"),
+                });
+            }
+        }
+    }
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    files
+}
+
+fn is_test(file: &File) -> bool {
+    file.path.ends_with("tests.rs") || file.path.contains("/tests/")
+}
+
+#[test]
+fn modules_use_only_what_they_may() {
+    let mut wrong = Vec::new();
+    for file in sources() {
+        if file.module == "lib" || file.module == "main" {
+            continue;
+        }
+        let row = MAY_USE.iter().find(|(module, _)| *module == file.module);
+        let Some((_, allowed)) = row else {
+            wrong.push(format!(
+                "{}: module {} is not in the table",
+                file.path, file.module
+            ));
+            continue;
+        };
+        for (number, line) in file.code() {
+            for used in line.split("crate::").skip(1) {
+                let name: String = used
+                    .chars()
+                    .take_while(|c| c.is_alphanumeric() || *c == '_')
+                    .collect();
+                let ours = MAY_USE.iter().any(|(module, _)| *module == name);
+                if ours && name != file.module && !allowed.contains(&name.as_str()) {
+                    wrong.push(format!(
+                        "{}:{number}: {} may not use {name}",
+                        file.path, file.module
+                    ));
+                }
+            }
+        }
+        // `use crate::{a::.., b::..}` over several lines: every module named at its start.
+        for block in file.text.split("use crate::{").skip(1) {
+            let block = block.split("};").next().unwrap_or_default();
+            for line in block.lines() {
+                let indent = line.len() - line.trim_start().len();
+                let name: String = line
+                    .trim()
+                    .chars()
+                    .take_while(|c| c.is_alphanumeric())
+                    .collect();
+                let ours = MAY_USE.iter().any(|(module, _)| *module == name);
+                if indent <= 4 && ours && name != file.module && !allowed.contains(&name.as_str()) {
+                    wrong.push(format!("{}: {} may not use {name}", file.path, file.module));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn pure_modules_are_pure() {
+    let mut wrong = Vec::new();
+    for file in sources()
+        .iter()
+        .filter(|file| PURE.contains(&file.module.as_str()))
+    {
+        for (number, line) in file.code() {
+            for word in IMPURE.iter().filter(|word| line.contains(**word)) {
+                wrong.push(format!("{}:{number}: {word}", file.path));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn clocks_are_read_in_one_place() {
+    let mut wrong = Vec::new();
+    for file in sources().iter().filter(|file| file.path != CLOCKS) {
+        for (number, line) in file.code() {
+            if line.contains("Instant::now") || line.contains("SystemTime::now") {
+                wrong.push(format!("{}:{number}", file.path));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "clocks are read in\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_file_says_what_it_is_for() {
+    let mut wrong = Vec::new();
+    for file in sources() {
+        if !file.text.starts_with("//! ") {
+            wrong.push(format!("{}: no header", file.path));
+        }
+        for (line, number) in file.text.lines().zip(1..) {
+            for word in NOWHERE.iter().filter(|word| line.contains(**word)) {
+                wrong.push(format!("{}:{number}: {word}", file.path));
+            }
+        }
+        if !is_test(&file) && file.text.lines().count() > 600 {
+            wrong.push(format!(
+                "{}: {} lines",
+                file.path,
+                file.text.lines().count()
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// A file in a folder of tests that nobody names is not built, and says nothing.
+#[test]
+fn every_file_of_tests_is_built() {
+    let files = sources_below("tests");
+    let mut wrong = Vec::new();
+    for file in &files {
+        let mut module = Path::new(&file.path).with_extension("");
+        if module.ends_with("main") {
+            continue;
+        }
+        if module.ends_with("mod") {
+            module.pop();
+        }
+        let folder = module.parent().expect("below tests");
+        if folder == Path::new("tests") {
+            continue;
+        }
+        let parents = ["main.rs", "mod.rs"].map(|name| folder.join(name));
+        let name = module.file_name().expect("a name").to_string_lossy();
+        let named = format!("mod {name};");
+        let names_it = |parent: &File| {
+            parents.iter().any(|path| path == Path::new(&parent.path))
+                && parent.text.lines().any(|line| {
+                    let line = line.trim_start_matches("pub(crate) ");
+                    line.trim_start_matches("pub ") == named
+                })
+        };
+        if !files.iter().any(names_it) {
+            wrong.push(format!("{}: {named} is missing", file.path));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}

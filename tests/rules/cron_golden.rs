@@ -1,0 +1,318 @@
+//! One look at a CronJob as text: what is known, how the server answers, what comes of it.
+//!
+//! A row of `tests/golden/cronjob.rows` has the rows of the rules that it shows, the words of the case,
+//! and what the look asked for. Behind a `~` comes another look, at what the first one left: its words
+//! change the CronJob and the time, and say anew which Jobs there are and what fails. `changed` is no
+//! look, but the news that schedule or time zone are others now. `UPDATE_GOLDEN=1` rewrites the last
+//! column: read the difference. Times are seconds from 2016-05-19T10:00:00Z, or RFC 3339; a blank in a
+//! schedule is written `_`. That no row of the rules is left out, `rows.rs` checks.
+
+use std::{fmt::Write as _, time::Duration};
+
+use lakh::{
+    cronjob::{Answer, CronJobSync, Effect, Next, NotCreated, delay_after_change},
+    model::{
+        ActiveJob, ChildJob, ConcurrencyPolicy, ConditionKind, CronJob, CronJobSpec, CronJobStatus,
+        JobKey, Report, Severity, Time, Uid,
+    },
+};
+
+use crate::common::rows;
+
+const ROWS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/cronjob.rows");
+
+/// 2016-05-19T10:00:00Z, a Thursday.
+const T: i64 = 1_463_652_000;
+
+/// Who the CronJob is.
+const OWN: Uid = Uid::from_u128(0xc);
+
+struct Case {
+    cron_job: CronJob,
+    now: Time,
+    live: Option<CronJob>,
+    jobs: Vec<ChildJob>,
+    /// Schedule or time zone have changed; nobody looks.
+    changed: bool,
+    /// Names that the server has no Job of.
+    gone: Vec<String>,
+    /// Names that the server has another Job of.
+    other: Vec<String>,
+    /// What the server does not do: `get`, `delete`, `status`, `getcron`, or how a creation fails.
+    fails: Vec<String>,
+}
+
+fn at(text: &str) -> Time {
+    if let Some(time) = Time::parse_rfc3339(text) {
+        return time;
+    }
+    let millis: f64 = text.parse().unwrap_or_else(|_| panic!("{text}: seconds"));
+    Time::from_millis(T * 1000 + (millis * 1000.0) as i64)
+}
+
+/// A Job's UID is made of its name, so that cases need not say it.
+fn uid(name: &str) -> Uid {
+    let digit = |sum: u128, byte| sum.wrapping_mul(131).wrapping_add(u128::from(byte));
+    Uid::from_u128(name.bytes().fold(7, digit))
+}
+
+fn active(names: &str) -> Vec<ActiveJob> {
+    let names = names.split(',').filter(|name| !name.is_empty());
+    let job = |name: &str| ActiveJob {
+        name: name.into(),
+        uid: uid(name),
+        resource_version: 5,
+    };
+    names.map(job).collect()
+}
+
+/// `name`, `name:Complete@start-completion` or `name:Failed@start`; `?` for a time that is not known.
+fn child(text: &str) -> ChildJob {
+    let (name, end) = text.split_once(':').unwrap_or((text, ""));
+    let (end, times) = end.split_once('@').unwrap_or((end, "?/?"));
+    let (start, completion) = times.split_once('/').unwrap_or((times, "?"));
+    let time = |text: &str| (text != "?").then(|| at(text));
+    let end = match end {
+        "" => None,
+        "Complete" => Some(ConditionKind::Complete),
+        "Failed" => Some(ConditionKind::Failed),
+        _ => panic!("{text}"),
+    };
+    ChildJob {
+        name: name.into(),
+        uid: uid(name),
+        scheduled: None,
+        complete: end == Some(ConditionKind::Complete),
+        end,
+        start: time(start),
+        completion: time(completion),
+    }
+}
+
+impl Case {
+    fn new() -> Self {
+        let cron_job = CronJob {
+            key: JobKey {
+                namespace: "d".into(),
+                name: "c".into(),
+            },
+            uid: OWN,
+            resource_version: 5,
+            deleting: false,
+            created: at("0"),
+            spec: CronJobSpec {
+                schedule: "0 * * * ?".to_owned(),
+                successful_jobs: Some(3),
+                failed_jobs: Some(1),
+                ..CronJobSpec::default()
+            },
+            status: CronJobStatus::default(),
+        };
+        Self::of(cron_job, at("0"))
+    }
+
+    fn of(cron_job: CronJob, now: Time) -> Self {
+        Self {
+            cron_job,
+            now,
+            live: None,
+            jobs: Vec::new(),
+            changed: false,
+            gone: Vec::new(),
+            other: Vec::new(),
+            fails: Vec::new(),
+        }
+    }
+
+    fn take_in(&mut self, word: &str) {
+        let (word, value) = word.split_once('=').unwrap_or((word, ""));
+        let cron_job = &mut self.cron_job;
+        let (spec, status) = (&mut cron_job.spec, &mut cron_job.status);
+        let limit = || (value != "nil").then(|| value.parse().expect("a number"));
+        match word {
+            "now" => self.now = at(value),
+            "name" => cron_job.key.name = value.into(),
+            "created" => cron_job.created = at(value),
+            "last" => status.last_schedule = Some(at(value)),
+            "success" => status.last_successful = Some(at(value)),
+            "schedule" => spec.schedule = value.replace('_', " "),
+            "tz" => spec.time_zone = Some(value.to_owned()),
+            "sds" => {
+                let secs = value.parse().expect("seconds");
+                spec.starting_deadline = Some(Duration::from_secs(secs));
+            }
+            "Forbid" => spec.concurrency = ConcurrencyPolicy::Forbid,
+            "Replace" => spec.concurrency = ConcurrencyPolicy::Replace,
+            "Allow" => spec.concurrency = ConcurrencyPolicy::Allow,
+            "suspend" => spec.suspend = true,
+            "resume" => spec.suspend = false,
+            "changed" => self.changed = true,
+            "deleting" => cron_job.deleting = true,
+            "ok" => spec.successful_jobs = limit(),
+            "bad" => spec.failed_jobs = limit(),
+            "active" => status.active = active(value),
+            "live" => {
+                let mut live = cron_job.clone();
+                live.status.active = active(value);
+                live.status.last_schedule = Some(at("0"));
+                live.resource_version = 9;
+                self.live = Some(live);
+            }
+            "job" => self.jobs.push(child(value)),
+            "gone" => self.gone.push(value.to_owned()),
+            "other" => self.other.push(value.to_owned()),
+            "fails" => self.fails.push(value.to_owned()),
+            _ => panic!("{word}"),
+        }
+    }
+}
+
+impl Case {
+    fn fails(&self, what: &str) -> bool {
+        self.fails.iter().any(|fails| fails == what)
+    }
+
+    fn answer(&self, effect: &Effect, said: &mut String) -> Answer {
+        match effect {
+            Effect::GetCronJob => {
+                said.push_str("get cronjob");
+                if self.fails("getcron") {
+                    return Answer::Failed("no".to_owned());
+                }
+                let live = self.live.clone();
+                Answer::CronJob(Box::new(live.unwrap_or_else(|| self.cron_job.clone())))
+            }
+            Effect::GetJob(name) => {
+                let _ = write!(said, "get {name}");
+                if self.fails("get") {
+                    return Answer::Failed("no".to_owned());
+                }
+                if self.gone.iter().any(|gone| gone == name) {
+                    return Answer::NotFound("not found".to_owned());
+                }
+                let foreign = self.fails("foreign");
+                let other = self.other.iter().any(|other| other == name);
+                Answer::Job {
+                    uid: if other { Uid::from_u128(1) } else { uid(name) },
+                    resource_version: 6,
+                    controller: (!foreign).then_some(OWN),
+                }
+            }
+            Effect::DeleteJob(of, name) => {
+                let _ = write!(said, "delete {name}");
+                let other = self.other.iter().any(|other| other == name);
+                if self.fails("delete") {
+                    Answer::Failed("no".to_owned())
+                } else if other || *of != uid(name) {
+                    Answer::Failed("conflict".to_owned())
+                } else {
+                    Answer::Deleted
+                }
+            }
+            Effect::CreateJob(job) => {
+                let _ = write!(said, "create {} {}", job.name, job.timestamp);
+                if self.fails("taken") || self.fails("foreign") {
+                    Answer::NotCreated(NotCreated::NameTaken)
+                } else if self.fails("terminating") {
+                    Answer::NotCreated(NotCreated::NamespaceTerminating)
+                } else if self.fails("denied") {
+                    Answer::NotCreated(NotCreated::Other("exceeded quota".to_owned()))
+                } else {
+                    Answer::Created {
+                        uid: uid(&job.name),
+                        resource_version: 6,
+                    }
+                }
+            }
+            Effect::WriteStatus(status, version) => {
+                let names: Vec<&str> = status.active.iter().map(|job| job.name.as_str()).collect();
+                let time = |time: Option<Time>| {
+                    time.map_or("-".to_owned(), |time| (time.as_secs() - T).to_string())
+                };
+                let (last, success) = (time(status.last_schedule), time(status.last_successful));
+                let names = names.join(",");
+                let _ = write!(
+                    said,
+                    "status@{version} [{names}] last={last} success={success}"
+                );
+                match self.fails("status") {
+                    true => Answer::Failed("conflict".to_owned()),
+                    false => Answer::StatusWritten,
+                }
+            }
+            Effect::Report(_) | Effect::Over(_) => unreachable!("they have no answer"),
+        }
+    }
+
+    /// Looks once; gives what was asked for, and leaves the status as the server then has it.
+    fn look(&mut self) -> String {
+        let mut sync = CronJobSync::new(self.cron_job.clone(), self.jobs.clone(), self.now);
+        let mut all: Vec<String> = Vec::new();
+        loop {
+            let effect = sync.poll();
+            let mut said = String::new();
+            match &effect {
+                Effect::Over(next) => {
+                    all.push(self.say_next(*next));
+                    return all.join("; ");
+                }
+                Effect::Report(report) => {
+                    all.push(say_report(report));
+                    continue;
+                }
+                _ => {}
+            }
+            let answer = self.answer(&effect, &mut said);
+            all.push(said);
+            if let (Effect::WriteStatus(status, version), Answer::StatusWritten) = (effect, &answer)
+            {
+                self.cron_job.status = status;
+                self.cron_job.resource_version = version + 1;
+            }
+            sync.handle(answer);
+        }
+    }
+
+    fn say_next(&self, next: Next) -> String {
+        match next {
+            Next::Nothing => "nothing".to_owned(),
+            Next::Retry => "retry".to_owned(),
+            Next::At(time) => {
+                let millis = time.as_millis() - self.now.as_millis();
+                format!("next {}s", millis as f64 / 1000.0)
+            }
+        }
+    }
+}
+
+fn say_report(report: &Report) -> String {
+    let sign = match report.severity {
+        Severity::Normal => '+',
+        Severity::Warning => '!',
+    };
+    format!("{sign}{} <{}>", report.reason, report.message)
+}
+
+/// Runs a row's looks.
+fn run(words: &str) -> String {
+    let mut case = Case::new();
+    let mut said = Vec::new();
+    for look in words.split(" ~ ") {
+        look.split_whitespace().for_each(|word| case.take_in(word));
+        said.push(if case.changed {
+            match delay_after_change(&case.cron_job, case.now) {
+                Ok(next) => case.say_next(next),
+                Err(report) => say_report(&report),
+            }
+        } else {
+            case.look()
+        });
+        case = Case::of(case.cron_job, case.now);
+    }
+    said.join(" ~ ")
+}
+
+#[test]
+fn each_row_of_the_rules() {
+    rows::check(ROWS, run);
+}

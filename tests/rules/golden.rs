@@ -1,0 +1,157 @@
+//! The pure half against the rules' table of cases, as text (`tests/golden/*.case`).
+//!
+//! Read first: `common/case.rs` for the format. `UPDATE_GOLDEN=1` rewrites the expectations; look
+//! at the difference beside the rules before it is committed.
+
+use std::{collections::BTreeSet, fs, path::PathBuf};
+
+use lakh::model::{IndexSet, Limits};
+
+use crate::common::{
+    case::{self, Case},
+    new_pod,
+    one_sync::Driver,
+    owners::Owners,
+};
+
+/// How many rows the rules' table of cases has (section 11).
+const ROWS: u32 = 152;
+
+type Found = Vec<(std::ops::Range<usize>, Vec<String>)>;
+
+/// What a case is about.
+enum Subject {
+    Machine(Box<Driver>),
+    Owners(Box<Owners>),
+    Template,
+}
+
+impl Subject {
+    fn of(case: &Case) -> Self {
+        let first = &case.steps.first().expect("a case has an `expect`").inputs;
+        let has = |wanted: &str| first.iter().any(|(key, _)| key == wanted);
+        if has("jobs") {
+            Self::Owners(Box::new(Owners::new()))
+        } else if has("template") {
+            Self::Template
+        } else {
+            // It has heard the first step's inputs.
+            Self::Machine(Box::new(Driver::new(first)))
+        }
+    }
+
+    fn step(&mut self, inputs: &[(String, String)], is_first: bool) -> Vec<String> {
+        match self {
+            Self::Machine(driver) => {
+                let new = inputs.iter().filter(|_| !is_first);
+                new.for_each(|(key, rest)| driver.take_in(key, rest));
+                driver.run()
+            }
+            Self::Owners(driver) => {
+                inputs
+                    .iter()
+                    .for_each(|(key, rest)| driver.take_in(key, rest));
+                driver.run()
+            }
+            Self::Template => new_pod::made_of(inputs),
+        }
+    }
+}
+
+/// Runs a case; what came at each step.
+fn check(case: &Case) -> Found {
+    let mut subject = Subject::of(case);
+    let steps = case.steps.iter().enumerate();
+    let found = steps.map(|(at, step)| {
+        let trace = subject.step(&step.inputs, at == 0);
+        (step.lines.clone(), trace)
+    });
+    found.collect()
+}
+
+fn files() -> Vec<PathBuf> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
+    let mut files: Vec<PathBuf> = fs::read_dir(folder)
+        .expect("the folder of cases")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|end| end == "case"))
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn every_case_is_as_written() {
+    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
+    let mut wrong = String::new();
+    for path in files() {
+        let text = fs::read_to_string(&path).expect("a case file");
+        let mut all = Found::new();
+        for case in case::parse(&text) {
+            let run = std::panic::catch_unwind(|| check(&case));
+            let Ok(found) = run else {
+                wrong += &format!("{} \"{}\" panicked\n", path.display(), case.name);
+                continue;
+            };
+            for (step, (_, trace)) in case.steps.iter().zip(&found) {
+                if step.expect != *trace && !update {
+                    wrong += &format!(
+                        "{}:{} \"{}\"\n expected\n  {}\n found\n  {}\n",
+                        path.display(),
+                        step.lines.start,
+                        case.name,
+                        step.expect.join("\n  "),
+                        trace.join("\n  ")
+                    );
+                }
+            }
+            all.extend(found);
+        }
+        if update {
+            case::rewrite(&path, &text, &all);
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn every_row_of_the_table_has_a_case() {
+    let mut found = BTreeSet::new();
+    for path in files() {
+        let text = fs::read_to_string(&path).expect("a case file");
+        found.extend(case::parse(&text).iter().flat_map(|case| case.rows.clone()));
+    }
+    let missing: Vec<u32> = (1..=ROWS).filter(|row| !found.contains(row)).collect();
+    assert_eq!(
+        missing,
+        Vec::<u32>::new(),
+        "rows of section 11 without a case"
+    );
+}
+
+#[test]
+fn interval_text_is_read_and_written_as_the_rules_say() {
+    for (text, completions, expect) in [
+        ("0-2,4,6,7", 7, "0-2,4,6"),
+        ("2,4,5,7-9", 20, "2,4,5,7-9"),
+        ("5", 9, "5"),
+        ("5,6", 9, "5,6"),
+        ("5,6,7", 9, "5-7"),
+        ("0-1,2-3", 9, "0-3"),
+        ("x,1-y,3", 9, "3"),
+        ("1,9,2", 9, "1"),
+        ("7-99", 9, "7,8"),
+        ("", 9, ""),
+        ("0", 0, ""),
+    ] {
+        let read = IndexSet::parse(text, completions);
+        assert_eq!(read.to_string(), expect, "{text} of {completions}");
+    }
+}
+
+#[test]
+fn failed_pods_are_waited_for_as_the_rules_say() {
+    let backoff = Limits::default().pod_failure_backoff;
+    let delays: Vec<u64> = (0..9).map(|n| backoff.delay(n).as_secs()).collect();
+    assert_eq!(delays, [0, 10, 20, 40, 80, 160, 320, 600, 600]);
+}

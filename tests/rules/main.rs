@@ -1,0 +1,18 @@
+//! Tests without a cluster: the machines against the rules, as tables of cases and as random histories,
+//! and what the source code itself must keep to.
+//!
+//! Nothing here opens a socket or waits. The tables are in `tests/golden`, the lists of all rows of the
+//! rules in `tests/rows`. All but what needs the embedded cluster's machines builds without features.
+
+mod common;
+
+mod architecture;
+mod cron_golden;
+#[cfg(feature = "embedded")]
+mod fuzz_corpus;
+mod golden;
+#[cfg(feature = "embedded")]
+mod pod_gc_golden;
+mod properties;
+mod rows;
+mod ttl_golden;

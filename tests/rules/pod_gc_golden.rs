@@ -1,0 +1,175 @@
+//! Which Pods the collector takes, when and how, as text.
+//!
+//! A row of `tests/golden/pod_gc.rows` has the rows of the rules that it shows, what happens, and what the
+//! collector asks of the server. `pod` and `node` tell it of an object as it is from then on, or that it
+//! is gone; a Pod is Running, made at 0 and on no node, a node Ready, unless something else is said. `@` is
+//! a time in seconds: what comes of it is in the last column. `answer` says with what the server answers
+//! from then on; else it takes all, and a node that is not there is not there. `meanwhile` is told after
+//! the first call of the next pass. `UPDATE_GOLDEN=1` rewrites the last column: read the difference. That
+//! no row of the rules is left out, `rows.rs` checks.
+
+use std::collections::BTreeMap;
+
+use lakh::{
+    model::{Time, Uid},
+    podgc::{Call, NodeFacts, Phase, PodFacts, PodGc},
+};
+use serde_json::Value;
+
+use crate::common::rows;
+
+const ROWS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/pod_gc.rows");
+
+/// Where the cases' clocks begin.
+const ZERO: i64 = 1_000_000;
+
+fn at(text: &str) -> Time {
+    let secs: f64 = text.parse().unwrap_or_else(|_| panic!("{text}: seconds"));
+    Time::from_millis(ZERO * 1000 + (secs * 1000.0) as i64)
+}
+
+/// A case: the collector, and how the server answers it.
+struct Case<'a> {
+    gc: PodGc,
+    answers: BTreeMap<&'a str, u16>,
+    meanwhile: Option<&'a str>,
+}
+
+impl<'a> Case<'a> {
+    fn new(steps: &str) -> Self {
+        let first = steps.split("; ").next();
+        let threshold = first.and_then(|first| first.strip_prefix("threshold="));
+        let threshold = threshold.map_or(0, |number| number.parse().expect("a number"));
+        Self {
+            gc: PodGc::new(threshold, at("0")),
+            answers: BTreeMap::new(),
+            meanwhile: None,
+        }
+    }
+
+    /// Takes a step; what came of it, if it is a time.
+    fn take(&mut self, step: &'a str) -> Option<String> {
+        let (word, rest) = step.split_once(' ').unwrap_or((step, ""));
+        match word {
+            "pod" => self.pod(rest),
+            "node" => self.node(rest),
+            "meanwhile" => self.meanwhile = Some(rest),
+            "answer" => {
+                let (code, call) = rest.split_once(" to ").expect("a code and a call");
+                self.answers.insert(call, code.parse().expect("a code"));
+            }
+            _ if word.starts_with("threshold=") => {}
+            _ => {
+                let time = word.strip_prefix('@').unwrap_or_else(|| panic!("{step}"));
+                return Some(format!("{word} {}", self.pass(at(time))));
+            }
+        }
+        None
+    }
+
+    fn pod(&mut self, words: &str) {
+        let (name, words) = words.split_once(' ').unwrap_or((words, ""));
+        let number = name
+            .bytes()
+            .fold(0, |sum, byte| sum << 8 | u128::from(byte));
+        let mut pod = PodFacts {
+            namespace: "default".into(),
+            name: name.into(),
+            uid: Uid::from_u128(number),
+            node: "".into(),
+            generation: 1,
+            created: at("0"),
+            phase: Phase::read("Running"),
+            evicted: false,
+            deleting: false,
+        };
+        for word in words.split_whitespace() {
+            match word.split_once('=').unwrap_or((word, "")) {
+                ("gone", _) => return self.gc.handle_pod_gone(pod.uid),
+                ("deleting", _) => pod.deleting = true,
+                ("evicted", _) => pod.evicted = true,
+                ("on", node) => pod.node = node.into(),
+                ("created", time) => pod.created = at(time),
+                ("phase", phase) => pod.phase = Phase::read(phase),
+                (phase, _) => {
+                    let known = ["Pending", "Running", "Unknown", "Succeeded", "Failed"];
+                    assert!(known.contains(&phase), "{phase}");
+                    pod.phase = Phase::read(phase);
+                }
+            }
+        }
+        self.gc.handle_pod(pod);
+    }
+
+    fn node(&mut self, words: &str) {
+        let mut words = words.split_whitespace();
+        let name = words.next().expect("a name");
+        let mut node = NodeFacts {
+            name: name.into(),
+            ready: true,
+            out_of_service: false,
+        };
+        for word in words {
+            match word {
+                "gone" => return self.gc.handle_node_gone(name),
+                "unready" => node.ready = false,
+                "tainted" => node.out_of_service = true,
+                _ => panic!("{word}"),
+            }
+        }
+        self.gc.handle_node(node);
+    }
+
+    /// What is asked of the server when it is so late.
+    fn pass(&mut self, now: Time) -> String {
+        if self.gc.poll_timeout().is_some_and(|due| due > now) {
+            self.gc.handle_timeout(now);
+            assert_eq!(self.gc.poll_call(now), None, "no pass is due");
+            return "no pass".to_owned();
+        }
+        let mut said = Vec::new();
+        self.gc.handle_timeout(now);
+        while let Some(call) = self.gc.poll_call(now) {
+            assert_eq!(self.gc.poll_call(now), None, "one after the other");
+            let (what, why) = shown(&call);
+            let usual = if what.starts_with("get ") { 404 } else { 200 };
+            let code = self.answers.get(what.as_str()).copied().unwrap_or(usual);
+            self.gc.handle_answer(code);
+            said.push(what + &why);
+            if let Some(step) = self.meanwhile.take() {
+                self.take(step);
+            }
+        }
+        if said.is_empty() {
+            return "nothing".to_owned();
+        }
+        said.join(", ")
+    }
+}
+
+/// A call, and what is given as its reason.
+fn shown(call: &Call) -> (String, String) {
+    match call {
+        Call::Fail { pod, reason, .. } => {
+            let body: Value = serde_json::from_slice(&call.request().body).expect("JSON");
+            assert_eq!(body["status"]["phase"], "Failed");
+            let condition = body["status"]["conditions"][0]["type"].as_str();
+            let condition = condition.map_or(String::new(), |kind| format!(" with {kind}"));
+            (
+                format!("fail {}", pod.name),
+                format!(" {reason}{condition}"),
+            )
+        }
+        Call::Delete { pod, reason } => (format!("delete {}", pod.name), format!(" {reason}")),
+        Call::GetNode { name } => (format!("get {name}"), String::new()),
+    }
+}
+
+#[test]
+fn each_row_of_the_rules() {
+    rows::check(ROWS, |steps| {
+        let mut case = Case::new(steps);
+        let said: Vec<String> = steps.split("; ").filter_map(|s| case.take(s)).collect();
+        said.join(" ~ ")
+    });
+}
