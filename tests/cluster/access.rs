@@ -134,7 +134,7 @@ async fn tokens_say_who_may_do_what() {
     assert_eq!(refused["objectRef"]["name"], "demo");
     assert_eq!(refused["user"]["groups"][0], "readers");
     let agent = refused["userAgent"].as_str().unwrap_or_default();
-    assert!(agent.starts_with("access-"), "{agent}");
+    assert!(agent.starts_with("cluster-"), "{agent}");
     let created = lines.iter().filter(|line| {
         let object = &line["objectRef"];
         line["verb"] == "create"
