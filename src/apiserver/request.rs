@@ -205,7 +205,7 @@ fn review(request: Request<'_>, segments: &[&str]) -> Result<Call> {
             if request.method != "POST" {
                 return Err(ApiError::method_not_allowed());
             }
-            // The answer does not depend on the body, so one in protobuf need not be read.
+            // Where all may do all, the answer does not depend on the body.
             let body = decode::json_or_yaml(request).unwrap_or_default();
             Ok(Call::Review(kind, body))
         }

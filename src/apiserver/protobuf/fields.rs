@@ -46,6 +46,8 @@ pub(super) fn table(kind: &str) -> Option<Fields> {
         "Pod" => POD,
         "DeleteOptions" => DELETE_OPTIONS,
         "Eviction" => EVICTION,
+        "SelfSubjectAccessReview" | "SubjectAccessReview" => ACCESS_REVIEW,
+        "SelfSubjectRulesReview" => RULES_REVIEW,
         _ => return None,
     })
 }
@@ -442,4 +444,36 @@ const PRECONDITIONS: Fields = &[(1, "uid", Text, false), (2, "resourceVersion", 
 const EVICTION: Fields = &[
     (1, "metadata", Message(OBJECT_META), false),
     (2, "deleteOptions", Message(DELETE_OPTIONS), false),
+];
+/// Both kinds of it: of oneself nobody sends what is asked of others only.
+const ACCESS_REVIEW: Fields = &[
+    (1, "metadata", Message(OBJECT_META), false),
+    (2, "spec", Message(ACCESS_REVIEW_SPEC), false),
+    (3, "status", Ignored, false),
+];
+const ACCESS_REVIEW_SPEC: Fields = &[
+    (1, "resourceAttributes", Message(RESOURCE_ATTRIBUTES), false),
+    (
+        2,
+        "nonResourceAttributes",
+        Message(&[(1, "path", Text, false), (2, "verb", Text, false)]),
+        false,
+    ),
+    (3, "user", Text, false),
+    (4, "groups", Text, true),
+    (6, "uid", Text, false),
+];
+const RESOURCE_ATTRIBUTES: Fields = &[
+    (1, "namespace", Text, false),
+    (2, "verb", Text, false),
+    (3, "group", Text, false),
+    (4, "version", Text, false),
+    (5, "resource", Text, false),
+    (6, "subresource", Text, false),
+    (7, "name", Text, false),
+];
+const RULES_REVIEW: Fields = &[
+    (1, "metadata", Message(OBJECT_META), false),
+    (2, "spec", Message(&[(1, "namespace", Text, false)]), false),
+    (3, "status", Ignored, false),
 ];

@@ -246,6 +246,23 @@ mod tests {
     }
 
     #[test]
+    fn reviews_of_access_are_read() {
+        let asked = [bytes(2, b"list"), bytes(3, b"batch"), bytes(5, b"jobs")].concat();
+        let spec = [bytes(1, &asked), bytes(3, b"bob"), bytes(4, b"readers")].concat();
+        let status = bytes(3, &[1 << 3, 0]);
+        let raw = [bytes(1, b""), bytes(2, &spec), status].concat();
+        let review = read(&body("SubjectAccessReview", &raw)).unwrap();
+        let asked = json!({"verb": "list", "group": "batch", "resource": "jobs"});
+        assert_eq!(
+            review["spec"],
+            json!({"resourceAttributes": asked, "user": "bob", "groups": ["readers"]})
+        );
+        let raw = bytes(2, &bytes(1, b"default"));
+        let review = read(&body("SelfSubjectRulesReview", &raw)).unwrap();
+        assert_eq!(review["spec"], json!({"namespace": "default"}));
+    }
+
+    #[test]
     fn members_in_members_have_an_end() {
         // From the innermost outwards, each with its length in three bytes.
         let mut deep = Vec::new();
