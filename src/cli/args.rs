@@ -88,9 +88,19 @@ pub(super) struct LocalArgs {
     #[arg(long, value_name = "DIR")]
     pub(super) state: Option<PathBuf>,
     /// File of tokens, in Kubernetes' form: token,user,uid,"group1,group2". Who is in system:masters may
-    /// do all, everybody else may read. Default: no tokens, and everybody may do all.
+    /// do all, everybody else may read; all over TLS. Default: no tokens, and everybody may do all.
     #[arg(long, value_name = "FILE")]
     pub(super) token_file: Option<PathBuf>,
+    /// Speak TLS, with a certificate made for it (docs/embedded-cluster.md). Default: plain HTTP, unless
+    /// there are tokens or a certificate.
+    #[arg(long)]
+    pub(super) tls: bool,
+    /// Certificate to show over TLS, with that of its CA, if any, after it; in PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
+    pub(super) tls_cert_file: Option<PathBuf>,
+    /// Private key of the certificate, in PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    pub(super) tls_private_key_file: Option<PathBuf>,
     /// File to which a line of JSON is appended for each call: who, what, and with which answer.
     #[arg(long, value_name = "FILE")]
     pub(super) audit_log: Option<PathBuf>,

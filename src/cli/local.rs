@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::{
     clock::instant,
-    cluster::{self, Client},
-    embedded::{ClusterOptions, EmbeddedCluster, FileError, Users},
+    cluster::{self, Client, Trust},
+    embedded::{Certificate, ClusterOptions, EmbeddedCluster, FileError, Users},
     kubelet::KubeletOptions,
     manifest::{self, DEFAULT_NAMESPACE, Document, Rejection, Source, resource_path},
     runtime::Controller,
@@ -111,6 +111,7 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
         state: args.state.clone(),
         users: args.token_file.as_deref().map(users).transpose()?,
         audit_log: args.audit_log.clone(),
+        tls: certificate(args),
         ..ClusterOptions::default()
     };
     let cluster = EmbeddedCluster::start(options)
@@ -131,7 +132,11 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
         path,
         keep: args.kubeconfig_out.is_some(),
     };
-    let connect = || cluster::connect_url_as(&url, cluster.token());
+    let trust = cluster.loopback().map(|loopback| Trust {
+        authority: loopback.authority,
+        server_name: loopback.server_name,
+    });
+    let connect = || cluster::connect_url_as(&url, cluster.token(), trust);
     let client = connect().await?;
     let jobs = apply(&client, &documents).await?;
     let options = args.tunables.clone().options(args.listen);
@@ -143,6 +148,18 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
         kubeconfig,
         jobs,
     })
+}
+
+/// The certificate to show. Tokens go over TLS alone: kubectl and others like it send them over nothing
+/// else.
+fn certificate(args: &LocalArgs) -> Option<Certificate> {
+    match (&args.tls_cert_file, &args.tls_private_key_file) {
+        (Some(certificate), Some(key)) => Some(Certificate::Given {
+            certificate: certificate.clone(),
+            key: key.clone(),
+        }),
+        _ => (args.tls || args.token_file.is_some()).then_some(Certificate::Made),
+    }
 }
 
 fn users(path: &Path) -> Result<Users, Problem> {

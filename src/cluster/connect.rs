@@ -74,11 +74,24 @@ pub async fn connect(
 
 /// Connects to an API server that asks for no credentials, by its URL. Proxies are passed by.
 pub async fn connect_url(url: &str) -> Result<Client, ConnectError> {
-    connect_url_as(url, None).await
+    connect_url_as(url, None, None).await
+}
+
+/// By what a client knows an API server.
+#[derive(Clone, Copy, Debug)]
+pub struct Trust<'a> {
+    /// The certificate of who has signed the server's, in DER.
+    pub authority: &'a [u8],
+    /// The name that the server's has to be for, whatever the URL says.
+    pub server_name: &'a str,
 }
 
 /// Connects to an API server that asks for no more than a token, by its URL. Proxies are passed by.
-pub async fn connect_url_as(url: &str, token: Option<&str>) -> Result<Client, ConnectError> {
+pub async fn connect_url_as(
+    url: &str,
+    token: Option<&str>,
+    trust: Option<Trust<'_>>,
+) -> Result<Client, ConnectError> {
     let unreachable = |message: String| ConnectError::Unreachable {
         url: url.to_owned(),
         message,
@@ -91,6 +104,10 @@ pub async fn connect_url_as(url: &str, token: Option<&str>) -> Result<Client, Co
             bearer.map_err(|_| unreachable("the token cannot be sent".into()))?;
         bearer.set_sensitive(true);
         config.headers.push((header::AUTHORIZATION, bearer));
+    }
+    if let Some(trust) = trust {
+        config.root_cert = Some(vec![trust.authority.to_owned()]);
+        config.tls_server_name = Some(trust.server_name.to_owned());
     }
     check(config).await
 }

@@ -11,7 +11,7 @@ mod splitter;
 mod transport;
 
 pub use client::{Answer, Client, Patch, Watch};
-pub use connect::{ConnectError, connect, connect_url, connect_url_as};
+pub use connect::{ConnectError, Trust, connect, connect_url, connect_url_as};
 pub use lines::Lines;
 pub use splitter::{Encoding, Splitter};
 

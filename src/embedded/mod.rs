@@ -11,10 +11,15 @@ mod collector;
 mod metrics;
 mod nodes;
 
-pub use crate::{apiserver::Users, serve::FileError};
+pub use crate::{
+    apiserver::Users,
+    serve::{Certificate, FileError, Loopback},
+};
 
 use std::{
-    io,
+    fs::File,
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -56,6 +61,8 @@ pub struct ClusterOptions {
     pub users: Option<Users>,
     /// The file to which a line for each call over HTTP is appended.
     pub audit_log: Option<PathBuf>,
+    /// The certificate to show over TLS; none for plain HTTP.
+    pub tls: Option<Certificate>,
 }
 
 impl Default for ClusterOptions {
@@ -72,6 +79,7 @@ impl Default for ClusterOptions {
             state: None,
             users: None,
             audit_log: None,
+            tls: None,
         }
     }
 }
@@ -90,7 +98,7 @@ impl EmbeddedCluster {
     /// # Errors
     ///
     /// If the port cannot be had, a rule for faults makes no sense, or, with a [`FileError`] inside,
-    /// the state cannot be loaded or the audit log not be written.
+    /// the state cannot be loaded, the audit log not be written or a certificate not be read.
     pub async fn start(options: ClusterOptions) -> io::Result<Self> {
         let ClusterOptions {
             port,
@@ -104,6 +112,7 @@ impl EmbeddedCluster {
             state,
             users,
             audit_log,
+            tls,
         } = options;
         let server = serve::start(ServeOptions {
             port,
@@ -115,6 +124,7 @@ impl EmbeddedCluster {
             state,
             users,
             audit_log,
+            tls,
         })
         .await?;
         let nodes = tokio::spawn(nodes::run(server.api(), kubelet));
@@ -136,18 +146,30 @@ impl EmbeddedCluster {
         self.server.token()
     }
 
+    /// By what clients in this process know the API server, where it speaks TLS.
+    pub fn loopback(&self) -> Option<Loopback<'_>> {
+        self.server.loopback()
+    }
+
     /// The API server's state, for checks within the process.
     pub fn server(&self) -> &ServerHandle {
         &self.server
     }
 
-    /// Writes a kubeconfig for it.
+    /// Writes a kubeconfig for it; a new file is for its owner alone, since there may be a token in it.
     ///
     /// # Errors
     ///
     /// If the file cannot be written.
     pub fn write_kubeconfig(&self, path: &Path) -> io::Result<()> {
-        std::fs::write(path, self.server.kubeconfig())
+        let mut options = File::options();
+        let mut file = options
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(path)?;
+        file.write_all(self.server.kubeconfig().as_bytes())
     }
 
     /// Waits until objects could not be saved, and gives why; for ever, if none are.

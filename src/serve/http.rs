@@ -10,6 +10,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::watch,
 };
@@ -19,6 +20,7 @@ use super::{
     faults::{self, Broken},
     gate::Gate,
     shared::{SharedApi, until_stopped},
+    tls::Tls,
 };
 use crate::apiserver::{BODY_LIMIT, JSON, Reply, Request, Response as Answer, faults::Asked};
 
@@ -28,6 +30,7 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 /// Accepts connections until the server stops.
 pub(super) async fn accept(
     listener: TcpListener,
+    tls: Option<Arc<Tls>>,
     api: Arc<SharedApi>,
     gate: Arc<Gate>,
     mut stopped: watch::Receiver<bool>,
@@ -39,8 +42,16 @@ pub(super) async fn accept(
         };
         match accepted {
             Ok((stream, _)) => {
+                // Small answers must not wait for a full packet.
+                let _ = stream.set_nodelay(true);
                 let (api, gate) = (Arc::clone(&api), Arc::clone(&gate));
-                tokio::spawn(connection(stream, api, gate, stopped.clone()));
+                match &tls {
+                    None => tokio::spawn(connection(stream, api, gate, stopped.clone())),
+                    Some(tls) => {
+                        let tls = Arc::clone(tls);
+                        tokio::spawn(secured(stream, tls, api, gate, stopped.clone()))
+                    }
+                };
             }
             Err(error) => {
                 tracing::warn!(%error, "accepting a connection failed");
@@ -50,14 +61,30 @@ pub(super) async fn accept(
     }
 }
 
-async fn connection(
+/// A connection over TLS, from its handshake on, which nobody else waits for.
+async fn secured(
     stream: TcpStream,
+    tls: Arc<Tls>,
     api: Arc<SharedApi>,
     gate: Arc<Gate>,
     mut stopped: watch::Receiver<bool>,
 ) {
-    // Small answers must not wait for a full packet.
-    let _ = stream.set_nodelay(true);
+    let secured = tokio::select! {
+        secured = tls.handshake(stream) => secured,
+        () = until_stopped(&mut stopped) => return,
+    };
+    match secured {
+        Ok(stream) => connection(stream, api, gate, stopped).await,
+        Err(error) => tracing::debug!(%error, "a TLS handshake failed"),
+    }
+}
+
+async fn connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    api: Arc<SharedApi>,
+    gate: Arc<Gate>,
+    mut stopped: watch::Receiver<bool>,
+) {
     let for_requests = stopped.clone();
     let service = service_fn(move |request| {
         let (api, gate) = (Arc::clone(&api), Arc::clone(&gate));

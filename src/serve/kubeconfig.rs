@@ -2,8 +2,19 @@
 //!
 //! Responsible for: its text. Must not: write files.
 
-/// A kubeconfig with one cluster, one context and this token, if any.
-pub(super) fn text(url: &str, token: Option<&str>) -> String {
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+
+/// The token where none is asked for. Over TLS kubectl wants one: else it asks its user for a name and a
+/// password.
+const ANYBODY: &str = "anybody";
+
+/// A kubeconfig with one cluster, one context, and these certificates and this token, if any.
+pub(super) fn text(url: &str, trusted: Option<&str>, token: Option<&str>) -> String {
+    let authority = match trusted {
+        Some(pem) => format!("    certificate-authority-data: {}\n", STANDARD.encode(pem)),
+        None => String::new(),
+    };
+    let token = token.or(trusted.map(|_| ANYBODY));
     let user = match token {
         // JSON is YAML, quotes included.
         Some(token) => serde_json::json!({"token": token}).to_string(),
@@ -13,7 +24,7 @@ pub(super) fn text(url: &str, token: Option<&str>) -> String {
         "apiVersion: v1\n\
          kind: Config\n\
          clusters:\n\
-         - name: lakh\n  cluster:\n    server: {url}\n\
+         - name: lakh\n  cluster:\n    server: {url}\n{authority}\
          users:\n\
          - name: lakh\n  user: {user}\n\
          contexts:\n\

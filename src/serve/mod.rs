@@ -13,10 +13,12 @@ mod kubeconfig;
 mod saver;
 mod shared;
 mod state_file;
+mod tls;
 
 pub use counts::RequestCount;
 pub use shared::SharedApi;
 pub use state_file::FileError;
+pub use tls::{Certificate, Loopback};
 
 use std::{io, net::Ipv4Addr, path::PathBuf, sync::Arc};
 
@@ -30,6 +32,7 @@ use crate::{
     clock::Clock,
 };
 use gate::Gate;
+use tls::Tls;
 
 /// How to start the server.
 #[derive(Clone, Debug, Default)]
@@ -52,6 +55,8 @@ pub struct ServeOptions {
     pub users: Option<Users>,
     /// The file to which a line for each request from outside is appended.
     pub audit_log: Option<PathBuf>,
+    /// The certificate to show over TLS; none for plain HTTP.
+    pub tls: Option<Certificate>,
 }
 
 /// A running server; [`ServerHandle::shutdown`] ends it.
@@ -60,6 +65,7 @@ pub struct ServerHandle {
     port: u16,
     api: Arc<SharedApi>,
     gate: Arc<Gate>,
+    tls: Option<Arc<Tls>>,
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -69,7 +75,7 @@ pub struct ServerHandle {
 /// # Errors
 ///
 /// If the port cannot be had, or a rule for faults makes no sense; a [`FileError`] inside, if the state
-/// cannot be loaded or the audit log not be written.
+/// cannot be loaded, the audit log not be written or a certificate not be read.
 pub async fn start(options: ServeOptions) -> io::Result<ServerHandle> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await?;
     let port = listener.local_addr()?.port();
@@ -78,10 +84,14 @@ pub async fn start(options: ServeOptions) -> io::Result<ServerHandle> {
     let faults = faults.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     let api = Arc::new(SharedApi::new(&options, faults)?);
     let gate = Arc::new(Gate::new(&options)?);
+    let tls = options.tls.as_ref();
+    let tls = tls.map(|certificate| Tls::new(certificate, options.state.as_deref()));
+    let tls = tls.transpose()?.map(Arc::new);
     let (stop, stopped) = watch::channel(false);
     let tasks = vec![
         tokio::spawn(http::accept(
             listener,
+            tls.clone(),
             Arc::clone(&api),
             Arc::clone(&gate),
             stopped.clone(),
@@ -92,6 +102,7 @@ pub async fn start(options: ServeOptions) -> io::Result<ServerHandle> {
         port,
         api,
         gate,
+        tls,
         stop,
         tasks,
     })
@@ -100,13 +111,20 @@ pub async fn start(options: ServeOptions) -> io::Result<ServerHandle> {
 impl ServerHandle {
     /// The base URL, such as `http://127.0.0.1:6443`.
     pub fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://127.0.0.1:{}", self.port)
     }
 
-    /// A kubeconfig for this server, as YAML text, with the token of somebody who may do all if tokens are
-    /// asked for.
+    /// A kubeconfig for this server, as YAML text, with all that it takes to believe its certificate, and
+    /// the token of somebody who may do all if tokens are asked for.
     pub fn kubeconfig(&self) -> String {
-        kubeconfig::text(&self.url(), self.token())
+        let trusted = self.tls.as_ref().map(|tls| tls.trusted());
+        kubeconfig::text(&self.url(), trusted, self.token())
+    }
+
+    /// By what clients in this process know the server, where it speaks TLS.
+    pub fn loopback(&self) -> Option<Loopback<'_>> {
+        self.tls.as_ref().map(|tls| tls.loopback())
     }
 
     /// The token of somebody who may do all, where tokens are asked for.

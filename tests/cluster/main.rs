@@ -44,4 +44,5 @@ mod real_cluster;
 mod stages;
 mod state;
 mod stopping;
+mod tls;
 mod ttl;

@@ -1,6 +1,7 @@
 //! `lakh local`, serving until it is dropped.
 
 use std::{
+    fs,
     path::{Path, PathBuf},
     process::{Child, Stdio},
     thread,
@@ -17,10 +18,16 @@ pub struct Serving {
 impl Serving {
     /// Starts it, and waits until it serves.
     pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts it with more arguments.
+    pub fn start_with(args: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder for temporary files");
         let kubeconfig = folder.path().join("config");
         let path = kubeconfig.display().to_string();
         let child = super::lakh(&["local", "--kubeconfig-out", &path])
+            .args(args)
             .stderr(Stdio::null())
             .spawn()
             .expect("the binary runs");
@@ -30,7 +37,8 @@ impl Serving {
             _folder: folder,
         };
         let started = Instant::now();
-        while !serving.kubeconfig.exists() {
+        let is_whole = |text: String| text.contains("current-context");
+        while !fs::read_to_string(&serving.kubeconfig).is_ok_and(is_whole) {
             assert!(started.elapsed() < Duration::from_secs(10), "no kubeconfig");
             thread::sleep(Duration::from_millis(20));
         }
