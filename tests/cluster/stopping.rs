@@ -8,12 +8,16 @@ use std::{
     time::{Duration, Instant},
 };
 
+use lakh::cluster::{self, Client};
 use serde_json::Value;
 
 use crate::support::{
     self, check_pods_of_complete_job, create, indexed_job, is, job_when, lakh, pods,
     proxy::{Fate, Proxy},
+    seen_when,
 };
+
+const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 
 /// How long an end may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -54,8 +58,20 @@ fn controller(kubeconfig: &Path) -> Child {
     ])
 }
 
-#[test]
-fn a_local_run_that_is_interrupted_tells_how_far_it_came() {
+/// Waits until a local run serves its cluster, whose kubeconfig is to be here.
+async fn client_of(kubeconfig: &Path) -> Client {
+    let started = Instant::now();
+    loop {
+        if let Ok(client) = cluster::connect(Some(kubeconfig), None).await {
+            return client;
+        }
+        assert!(started.elapsed() < Duration::from_secs(60), "no kubeconfig");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_local_run_that_is_interrupted_tells_how_far_it_came() {
     for signal in ["-INT", "-TERM"] {
         let folder = tempfile::tempdir().expect("a folder for temporary files");
         let slow = folder.path().join("slow.yaml");
@@ -64,10 +80,24 @@ fn a_local_run_that_is_interrupted_tells_how_far_it_came() {
             .expect("an example")
             .replace("duration: 400ms", "duration: 1h");
         std::fs::write(&slow, text).expect("it can be written");
-        let slow = slow.display().to_string();
-        let child = start(&["local", "-f", &slow, "-o", "json"]);
-        thread::sleep(Duration::from_millis(700));
-        let output = end(child, signal);
+        let kubeconfig = folder.path().join("config");
+        let [slow, config] = [&slow, &kubeconfig].map(|path| path.display().to_string());
+        let args = [
+            "local",
+            "-f",
+            &slow,
+            "-o",
+            "json",
+            "--kubeconfig-out",
+            &config,
+        ];
+        let child = start(&args);
+        let client = client_of(&kubeconfig).await;
+        seen_when(&client, JOBS, |jobs| {
+            jobs["items"][0]["status"]["active"] == 5
+        })
+        .await;
+        let output = tokio::task::block_in_place(|| end(child, signal));
         assert_eq!(output.status.code(), Some(1), "{signal}");
         let summary: Value = serde_json::from_slice(&output.stdout).expect("a summary");
         assert_eq!(summary["jobs"][0]["result"], "Unfinished");
@@ -75,12 +105,19 @@ fn a_local_run_that_is_interrupted_tells_how_far_it_came() {
     }
 }
 
-#[test]
-fn a_serving_cluster_ends_well() {
+#[tokio::test(flavor = "multi_thread")]
+async fn a_serving_cluster_ends_well() {
     for signal in ["-INT", "-TERM"] {
-        let child = start(&["local"]);
-        thread::sleep(Duration::from_millis(500));
-        assert_eq!(end(child, signal).status.code(), Some(0), "{signal}");
+        let folder = tempfile::tempdir().expect("a folder for temporary files");
+        let kubeconfig = folder.path().join("config");
+        let child = start(&[
+            "local",
+            "--kubeconfig-out",
+            &kubeconfig.display().to_string(),
+        ]);
+        client_of(&kubeconfig).await;
+        let output = tokio::task::block_in_place(|| end(child, signal));
+        assert_eq!(output.status.code(), Some(0), "{signal}");
     }
 }
 
