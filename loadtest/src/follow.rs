@@ -1,15 +1,18 @@
 //! Follows a kind of any API server over HTTP: lists it and watches it, for as long as somebody
 //! listens.
 //!
-//! However a watch ends, a new list follows. Must not: read the objects.
+//! A watch that ends goes on from where it was: a busy server ends those that do not keep up, and a list
+//! of all Pods would keep it busier than what is measured. Only where that is too far back, a new list
+//! follows. Must not: read more of the objects than their version.
 
 use std::{fmt::Display, time::Duration};
 
 use futures::StreamExt as _;
 use lakh::{
     cluster::{Client, Lines},
-    wire::{ApiError, WatchEvent, decode_list_page, decode_watch_line},
+    wire::{ApiError, ErrorKind, WatchEvent, decode_list_page, decode_watch_line},
 };
+use serde::Deserialize;
 use tokio::{
     sync::mpsc,
     time::{sleep, timeout},
@@ -18,7 +21,7 @@ use tokio::{
 /// Objects per page of a list.
 const PAGE_SIZE: u32 = 500;
 
-/// How long the server is asked to keep a watch open: each end means a list of everything.
+/// How long the server is asked to keep a watch open.
 const WATCH_SECONDS: u64 = 3600;
 
 /// A watch that says nothing for so long is dead: there is a bookmark each minute.
@@ -39,10 +42,20 @@ pub(crate) enum News {
 /// not told of.
 pub(crate) async fn follow(client: Client, path: String, news: mpsc::Sender<Vec<News>>) {
     while !news.is_closed() {
-        let followed = match list(&client, &path, &news).await {
-            Ok(version) => watch(&client, &path, &news, &version).await,
-            Err(error) => Err(error),
-        };
+        let mut followed = list(&client, &path, &news).await;
+        while let Ok(version) = &mut followed {
+            if news.is_closed() {
+                return;
+            }
+            if let Err(error) = watch(&client, &path, &news, version).await {
+                if matches!(error.kind, ErrorKind::Expired | ErrorKind::Refused) {
+                    followed = Err(error);
+                } else {
+                    eprintln!("{path} is watched anew: {error}");
+                    sleep(PAUSE).await;
+                }
+            }
+        }
         if let Err(error) = followed {
             eprintln!("{path} is listed anew: {error}");
             sleep(PAUSE).await;
@@ -77,12 +90,12 @@ async fn list(
     }
 }
 
-/// Tells of all changes after a version, until the watch ends.
+/// Tells of all changes after a version, until the watch ends; moves the version on.
 async fn watch(
     client: &Client,
     path: &str,
     news: &mpsc::Sender<Vec<News>>,
-    version: &str,
+    version: &mut String,
 ) -> Result<(), ApiError> {
     let path = format!(
         "{path}?watch=true&allowWatchBookmarks=true&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}"
@@ -95,20 +108,46 @@ async fn watch(
             return Ok(());
         };
         let mut heard = Vec::new();
+        let mut bookmark = None;
         lines.push(&piece?, |line| {
             match decode_watch_line(line).map_err(odd)? {
                 WatchEvent::Applied(object) => {
-                    heard.push(News::Applied(object.json().map_err(odd)?.to_owned()))
+                    heard.push(News::Applied(object.json().map_err(odd)?.to_owned()));
+                    bookmark = None;
                 }
                 WatchEvent::Deleted(object) => {
-                    heard.push(News::Deleted(object.json().map_err(odd)?.to_owned()))
+                    heard.push(News::Deleted(object.json().map_err(odd)?.to_owned()));
+                    bookmark = None;
                 }
-                WatchEvent::Bookmark(_) => {}
+                WatchEvent::Bookmark(seen) => bookmark = Some(seen),
                 WatchEvent::Error(error) => return Err(error),
             }
             Ok(())
         })?;
+        if let Some(seen) = bookmark {
+            *version = seen;
+        } else if let Some(last) = heard.last() {
+            *version = last.version()?;
+        }
         tell(news, heard).await;
+    }
+}
+
+impl News {
+    /// The version that the object has with this.
+    fn version(&self) -> Result<String, ApiError> {
+        #[derive(Deserialize)]
+        struct View {
+            metadata: Metadata,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Metadata {
+            resource_version: String,
+        }
+        let (Self::Applied(json) | Self::Deleted(json)) = self;
+        let view: View = serde_json::from_str(json).map_err(odd)?;
+        Ok(view.metadata.resource_version)
     }
 }
 
