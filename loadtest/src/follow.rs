@@ -38,26 +38,41 @@ pub(crate) enum News {
     Deleted(String),
 }
 
-/// Lists and watches what is at `path`. An object that went between a watch and the next list is
-/// not told of.
-pub(crate) async fn follow(client: Client, path: String, news: mpsc::Sender<Vec<News>>) {
+/// What is followed: a collection, or what a field selector means of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Followed {
+    /// The collection.
+    pub(crate) path: String,
+    /// A selector as it stands in a URL; empty for all.
+    pub(crate) fields: &'static str,
+}
+
+impl Followed {
+    fn with(&self, query: &str) -> String {
+        let Self { path, fields } = self;
+        format!("{path}?fieldSelector={fields}&{query}")
+    }
+}
+
+/// Lists and watches. An object that went between a watch and the next list is not told of.
+pub(crate) async fn follow(client: Client, followed: Followed, news: mpsc::Sender<Vec<News>>) {
     while !news.is_closed() {
-        let mut followed = list(&client, &path, &news).await;
-        while let Ok(version) = &mut followed {
+        let mut listed = list(&client, &followed, &news).await;
+        while let Ok(version) = &mut listed {
             if news.is_closed() {
                 return;
             }
-            if let Err(error) = watch(&client, &path, &news, version).await {
+            if let Err(error) = watch(&client, &followed, &news, version).await {
                 if matches!(error.kind, ErrorKind::Expired | ErrorKind::Refused) {
-                    followed = Err(error);
+                    listed = Err(error);
                 } else {
-                    eprintln!("{path} is watched anew: {error}");
+                    eprintln!("{} is watched anew: {error}", followed.path);
                     sleep(PAUSE).await;
                 }
             }
         }
-        if let Err(error) = followed {
-            eprintln!("{path} is listed anew: {error}");
+        if let Err(error) = listed {
+            eprintln!("{} is listed anew: {error}", followed.path);
             sleep(PAUSE).await;
         }
     }
@@ -66,12 +81,12 @@ pub(crate) async fn follow(client: Client, path: String, news: mpsc::Sender<Vec<
 /// Tells of all objects there are; gives the version that the list shows.
 async fn list(
     client: &Client,
-    path: &str,
+    followed: &Followed,
     news: &mpsc::Sender<Vec<News>>,
 ) -> Result<String, ApiError> {
     let mut token = String::new();
     loop {
-        let page = format!("{path}?limit={PAGE_SIZE}&continue={token}");
+        let page = followed.with(&format!("limit={PAGE_SIZE}&continue={token}"));
         let body = client.get(&page).await?;
         let page = decode_list_page(&body).map_err(odd)?;
         let objects = page.items.iter();
@@ -93,13 +108,13 @@ async fn list(
 /// Tells of all changes after a version, until the watch ends; moves the version on.
 async fn watch(
     client: &Client,
-    path: &str,
+    followed: &Followed,
     news: &mpsc::Sender<Vec<News>>,
     version: &mut String,
 ) -> Result<(), ApiError> {
-    let path = format!(
-        "{path}?watch=true&allowWatchBookmarks=true&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}"
-    );
+    let path = followed.with(&format!(
+        "watch=true&allowWatchBookmarks=true&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}"
+    ));
     let mut pieces = client.watch(&path).await?;
     let mut lines = Lines::default();
     loop {

@@ -16,18 +16,22 @@ use std::{
 
 use lakh::{
     cluster::{self, Client, Patch},
-    kubelet::{Action, Kubelet, KubeletOptions, PodChange, PodWrite, node_objects},
+    kubelet::{Action, Kubelet, KubeletOptions, NodeCapacity, PodChange, PodWrite, node_objects},
     manifest,
     model::Time,
     wire::{ApiError, ErrorKind, paths},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 
 use crate::{
-    follow::{News, follow},
+    follow::{Followed, News, follow},
     scenario::duration,
 };
+
+const NODES: &str = "/api/v1/nodes";
+/// Selects Pods that somebody has bound to a node.
+const BOUND: &str = "spec.nodeName!%3D";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -53,6 +57,13 @@ pub(crate) struct Args {
     /// How many nodes there shall be.
     #[arg(long, value_name = "N", default_value_t = 3)]
     nodes: usize,
+    /// What each node has room for, as in cpu=8,memory=32Gi,pods=110: Pods that find no room wait, and are
+    /// refused where others bind them (docs/embedded-cluster.md). Default: nobody looks at what Pods ask for.
+    #[arg(long, value_name = "RESOURCE=QUANTITY,...")]
+    node_capacity: Option<NodeCapacity>,
+    /// Bind no Pods: the cluster has a scheduler.
+    #[arg(long)]
+    no_scheduling: bool,
     /// Writes that may be under way at once.
     #[arg(long, value_name = "N", default_value_t = 64)]
     max_in_flight: usize,
@@ -65,6 +76,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Box<dyn Error>> {
         default_duration: args.pod_duration,
         startup_latency: args.startup_latency,
         stages: manifest::load_stages(&args.stages)?.into(),
+        capacity: args.node_capacity,
         seed: args.seed,
         ..KubeletOptions::with_nodes(args.nodes)
     };
@@ -72,7 +84,11 @@ pub(crate) async fn run(args: Args) -> Result<(), Box<dyn Error>> {
     register(&client, &options, clock.now()).await?;
     // Bounded: a server that is faster than this kubelet has to wait.
     let (sender, mut news) = mpsc::channel(16);
-    tokio::spawn(follow(client.clone(), paths::pods(None), sender));
+    let pods = Followed {
+        path: paths::pods(None),
+        fields: if args.no_scheduling { BOUND } else { "" },
+    };
+    tokio::spawn(follow(client.clone(), pods, sender));
 
     let mut kubelet = Kubelet::new(options);
     let mut in_flight = JoinSet::new();
@@ -99,16 +115,33 @@ pub(crate) async fn run(args: Args) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Creates the nodes that are not there yet.
+/// Creates the nodes that are not there yet, and gives the others the capacity that they have now.
 async fn register(client: &Client, options: &KubeletOptions, now: Time) -> Result<(), ApiError> {
     for node in node_objects(options, now) {
-        let body = node.to_string().into_bytes();
-        match client.create("/api/v1/nodes", body).await {
-            Err(error) if error.kind != ErrorKind::AlreadyExists => return Err(error),
-            Ok(_) | Err(_) => {}
+        let name = node["metadata"]["name"].as_str().unwrap_or_default();
+        let path = format!("{NODES}/{name}");
+        match client.create(NODES, node.to_string().into_bytes()).await {
+            Ok(_) => {
+                // A server taints new nodes until a node lifecycle controller has seen them ready.
+                let untainted = json!({"spec": {"taints": null}}).to_string();
+                client.patch(&path, Patch::Merge, untainted).await?;
+            }
+            Err(error) if error.kind == ErrorKind::AlreadyExists => {
+                let room = resized(&node).to_string();
+                let status = format!("{path}/status");
+                client.patch(&status, Patch::Strategic, room).await?;
+            }
+            Err(error) => return Err(error),
         }
     }
     Ok(())
+}
+
+/// A patch after which a node has no more and no less than this one.
+fn resized(node: &Value) -> Value {
+    let mut room = node["status"]["capacity"].clone();
+    room["$patch"] = "replace".into();
+    json!({"status": {"capacity": room, "allocatable": room}})
 }
 
 fn hear(kubelet: &mut Kubelet, news: &News, now: Time) {

@@ -22,7 +22,7 @@ use serde::Deserialize;
 use tokio::{sync::mpsc, time::sleep};
 
 use crate::{
-    follow::{News, follow},
+    follow::{Followed, News, follow},
     latency::Latencies,
     scenario::MAIN_JOB,
 };
@@ -377,7 +377,8 @@ pub(crate) fn follow_remote(client: &Client, namespace: &str, seen: &Arc<Seen>) 
         (true, paths::pods(Some(namespace))),
     ] {
         let (sender, mut news) = mpsc::channel(64);
-        tokio::spawn(follow(client.clone(), path, sender));
+        let all = Followed { path, fields: "" };
+        tokio::spawn(follow(client.clone(), all, sender));
         let seen = Arc::clone(seen);
         tokio::spawn(async move {
             while let Some(news) = news.recv().await {
