@@ -21,16 +21,36 @@ fn inputs_neither_panic_nor_hang() {
         assert!(!inputs.is_empty(), "no inputs for {name}");
         for path in inputs {
             let input = fs::read(&path).expect("an input can be read");
-            let (done, end) = mpsc::channel();
-            let run = thread::spawn(move || {
-                target(&input);
-                // Nobody listens any more after a hang.
-                let _ = done.send(());
-            });
-            if end.recv_timeout(LIMIT) == Err(mpsc::RecvTimeoutError::Timeout) {
-                panic!("{}: hangs", path.display());
-            }
-            assert!(run.join().is_ok(), "{}: panics", path.display());
+            run(&path.display().to_string(), target, input);
         }
     }
+}
+
+/// A patch that names all of a list's items costs as much for each of them, however many there are.
+#[test]
+fn patches_of_huge_lists_do_not_hang() {
+    let (_, patch) = targets::TARGETS[1];
+    let list = |item: fn(u32) -> String| (0..100_000).map(item).collect::<Vec<_>>().join(",");
+    let finalizers = list(|n| format!("\"x/{n}\""));
+    let set = format!("pod strategic\n{{\"metadata\": {{\"finalizers\": [{finalizers}]}}}}");
+    run("finalizers", patch, set.into_bytes());
+    let env = list(|n| format!("{{\"name\": \"E{n}\"}}"));
+    let keyed = format!(
+        "job strategic\n{{\"spec\": {{\"template\": {{\"spec\": {{\"containers\": [\
+         {{\"name\": \"c\", \"env\": [{env}]}}]}}}}}}}}"
+    );
+    run("env", patch, keyed.into_bytes());
+}
+
+fn run(name: &str, target: targets::Target, input: Vec<u8>) {
+    let (done, end) = mpsc::channel();
+    let run = thread::spawn(move || {
+        target(&input);
+        // Nobody listens any more after a hang.
+        let _ = done.send(());
+    });
+    if end.recv_timeout(LIMIT) == Err(mpsc::RecvTimeoutError::Timeout) {
+        panic!("{name}: hangs");
+    }
+    assert!(run.join().is_ok(), "{name}: panics");
 }

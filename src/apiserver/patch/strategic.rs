@@ -5,6 +5,7 @@
 //! Different from a real server: merge keys hang on the name of the list alone, because the
 //! kinds served here use each name in one way.
 
+use hashbrown::{HashMap, HashSet};
 use serde_json::Value;
 
 use crate::apiserver::{
@@ -106,13 +107,14 @@ fn merge_list(
     };
     let order = order.map_or(change, Vec::as_slice);
     if SETS.contains(&name) {
-        let before = items.clone();
+        let before = Places::of(items, None);
+        let mut known: HashSet<&Value> = HashSet::new();
         for value in change {
-            if !items.contains(value) {
+            if known.insert(value) && before.find(value).is_none() {
                 items.push(value.clone());
             }
         }
-        reorder(items, &before, order, None);
+        reorder(items, &before, &Places::of(order, None));
         return Ok(());
     }
     let Some(key) = merge_key(name, change) else {
@@ -127,31 +129,55 @@ fn merge_list(
         *items = rest.cloned().collect();
         return Ok(());
     }
-    let before = items.clone();
-    for item in change {
-        merge_item(items, key, item)?;
-    }
-    reorder(items, &before, order, Some(key));
+    let before = Places::of(items, Some(key));
+    merge_items(items, before.clone(), key, change)?;
+    reorder(items, &before, &Places::of(order, Some(key)));
     Ok(())
+}
+
+/// Where each item of a list first is, by what tells it from others: the value of its key, or itself. A
+/// patch may name as many items as there are, so that to search for each would take for ever.
+#[derive(Clone)]
+struct Places {
+    key: Option<&'static str>,
+    by_identity: HashMap<Value, usize>,
+}
+
+impl Places {
+    fn of(list: &[Value], key: Option<&'static str>) -> Self {
+        let by_identity = HashMap::with_capacity(list.len());
+        let mut places = Self { key, by_identity };
+        for (place, item) in list.iter().enumerate() {
+            if let Some(identity) = places.identity(item) {
+                places.by_identity.entry_ref(identity).or_insert(place);
+            }
+        }
+        places
+    }
+
+    fn identity<'a>(&self, item: &'a Value) -> Option<&'a Value> {
+        match self.key {
+            None => Some(item),
+            Some(key) => item.get(key),
+        }
+    }
+
+    fn find(&self, item: &Value) -> Option<usize> {
+        self.by_identity.get(self.identity(item)?).copied()
+    }
 }
 
 /// Puts a merged list in order: what the patch names comes in the patch's order, the rest in the order
 /// that it had, and of one of each that were there before, the first one stays first.
-fn reorder(items: &mut Vec<Value>, before: &[Value], order: &[Value], key: Option<&str>) {
-    let place = |list: &[Value], item: &Value| match key {
-        None => list.iter().position(|have| have == item),
-        Some(key) => {
-            let wanted = item.get(key)?;
-            list.iter().position(|have| have.get(key) == Some(wanted))
-        }
-    };
+fn reorder(items: &mut Vec<Value>, before: &Places, order: &Places) {
     let (mut named, rest): (Vec<Value>, Vec<Value>) = std::mem::take(items)
         .into_iter()
-        .partition(|item| place(order, item).is_some());
-    named.sort_by_key(|item| place(order, item));
+        .partition(|item| order.find(item).is_some());
+    named.sort_by_cached_key(|item| order.find(item));
     let mut named = named.into_iter().peekable();
     for item in rest {
-        let stays_behind = |first: &Value| match (place(before, first), place(before, &item)) {
+        let place = before.find(&item);
+        let stays_behind = |first: &Value| match (before.find(first), place) {
             (Some(first), Some(item)) => first < item,
             _ => true,
         };
@@ -163,28 +189,51 @@ fn reorder(items: &mut Vec<Value>, before: &[Value], order: &[Value], key: Optio
     items.extend(named);
 }
 
-fn merge_item(items: &mut Vec<Value>, key: &str, change: &Value) -> Result<()> {
-    let Some(wanted) = change.get(key) else {
-        let message = format!("map: map[{key}:<nil>] does not contain declared merge key: {key}");
-        return Err(ApiError::new(500, "InternalError", message));
-    };
-    let place = items.iter().position(|item| item.get(key) == Some(wanted));
-    let directive = change.get("$patch").and_then(Value::as_str);
-    match (directive, place) {
-        (Some("delete"), Some(_)) => items.retain(|item| item.get(key) != Some(wanted)),
-        (Some("delete"), None) => {}
-        (_, Some(place)) => {
-            if let (Value::Object(item), Value::Object(change)) = (&mut items[place], change) {
-                apply(item, change)?;
+/// Merges item by item, in the order of the patch.
+fn merge_items(
+    items: &mut Vec<Value>,
+    mut places: Places,
+    key: &str,
+    changes: &[Value],
+) -> Result<()> {
+    // Up to which place all items of an identity are deleted.
+    let mut deleted: HashMap<&Value, usize> = HashMap::new();
+    for change in changes {
+        let Some(wanted) = change.get(key) else {
+            let message =
+                format!("map: map[{key}:<nil>] does not contain declared merge key: {key}");
+            return Err(ApiError::new(500, "InternalError", message));
+        };
+        let place = places.by_identity.get(wanted).copied();
+        let directive = change.get("$patch").and_then(Value::as_str);
+        match (directive, place) {
+            (Some("delete"), Some(_)) => {
+                places.by_identity.remove(wanted);
+                deleted.insert(wanted, items.len());
+            }
+            (Some("delete"), None) => {}
+            (_, Some(place)) => {
+                if let (Value::Object(item), Value::Object(change)) = (&mut items[place], change) {
+                    apply(item, change)?;
+                }
+            }
+            (_, None) => {
+                let mut fresh = Tree::new();
+                if let Value::Object(change) = change {
+                    apply(&mut fresh, change)?;
+                }
+                places.by_identity.insert(wanted.clone(), items.len());
+                items.push(Value::Object(fresh));
             }
         }
-        (_, None) => {
-            let mut fresh = Tree::new();
-            if let Value::Object(change) = change {
-                apply(&mut fresh, change)?;
-            }
-            items.push(Value::Object(fresh));
-        }
+    }
+    if !deleted.is_empty() {
+        let mut place = 0;
+        items.retain(|item| {
+            let until = item.get(key).and_then(|identity| deleted.get(identity));
+            place += 1;
+            until.is_none_or(|until| place > *until)
+        });
     }
     Ok(())
 }
@@ -200,12 +249,14 @@ fn delete_from_set(tree: &mut Tree, list: &str, values: &Value) {
     let (Some(Value::Array(items)), Value::Array(values)) = (tree.get_mut(list), values) else {
         return;
     };
+    let values: HashSet<&Value> = values.iter().collect();
     items.retain(|item| !values.contains(item));
 }
 
 fn retain_keys(tree: &mut Tree, patch: &Tree) {
     if let Some(Value::Array(keys)) = patch.get(RETAIN_KEYS) {
-        tree.retain(|name, _| keys.iter().any(|key| key == name));
+        let keys: HashSet<&str> = keys.iter().filter_map(Value::as_str).collect();
+        tree.retain(|name, _| keys.contains(name.as_str()));
     }
 }
 
@@ -243,6 +294,35 @@ mod tests {
         let mut tree = before.as_object().unwrap().clone();
         apply(&mut tree, patch.as_object().unwrap()).unwrap();
         assert_eq!(Value::Object(tree), *expected, "{patch}");
+    }
+
+    #[test]
+    fn an_item_may_be_deleted_and_made_anew_in_one_patch() {
+        let twice = json!([{"uid": "1", "kind": "A"}, {"uid": "2"}, {"uid": "1", "kind": "B"}]);
+        let deleted = json!({"$patch": "delete", "uid": "1"});
+        let cases = [
+            (json!([deleted]), json!([{"uid": "2"}])),
+            (
+                json!([deleted, {"uid": "1", "kind": "C"}]),
+                json!([{"uid": "1", "kind": "C"}, {"uid": "2"}]),
+            ),
+            (
+                json!([{"uid": "1", "kind": "C"}, deleted]),
+                json!([{"uid": "2"}]),
+            ),
+            (
+                json!([{"uid": "3"}, {"$patch": "delete", "uid": "3"}, {"uid": "3", "kind": "D"}]),
+                json!([{"uid": "3", "kind": "D"}, {"uid": "1", "kind": "A"}, {"uid": "2"},
+                       {"uid": "1", "kind": "B"}]),
+            ),
+        ];
+        for (patch, expected) in cases {
+            check(
+                &json!({"metadata": {"ownerReferences": twice}}),
+                &json!({"metadata": {"ownerReferences": patch}}),
+                &json!({"metadata": {"ownerReferences": expected}}),
+            );
+        }
     }
 
     #[test]
