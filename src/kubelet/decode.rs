@@ -77,12 +77,6 @@ impl<'a> PodView<'a> {
             .unwrap_or(0)
     }
 
-    /// The same for each init container, in the order of the spec.
-    pub(super) fn init_restarts(&self) -> impl Iterator<Item = u32> {
-        let statuses = self.status.init_container_statuses.iter().flatten();
-        statuses.map(|status| status.restart_count)
-    }
-
     /// The UID of the Job that owns the Pod.
     pub(super) fn job_uid(&self) -> Option<&str> {
         let owners = self.metadata.owner_references.iter().flatten();
@@ -228,7 +222,28 @@ pub(super) struct Status<'a> {
 #[serde(rename_all = "camelCase")]
 pub(super) struct ContainerStatus {
     #[serde(default)]
-    restart_count: u32,
+    pub(super) restart_count: u32,
+    #[serde(default)]
+    state: State,
+}
+
+impl ContainerStatus {
+    /// Whether the container has ended well.
+    pub(super) fn has_succeeded(&self) -> bool {
+        matches!(self.state.terminated, Some(Terminated { exit_code: 0 }))
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct State {
+    terminated: Option<Terminated>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Terminated {
+    #[serde(default)]
+    exit_code: i32,
 }
 
 /// A text that is borrowed also inside an `Option` or a `Vec`, where a bare `Cow` is copied.

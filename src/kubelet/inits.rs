@@ -24,14 +24,14 @@ pub(super) struct Inits {
     pub(super) runs: Box<[InitRun]>,
     /// When the containers could start.
     pub(super) done_at: Option<Time>,
-    /// All were done before this kubelet first saw the Pod.
-    pub(super) skipped: bool,
 }
 
 /// What one init container has been through.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct InitRun {
     pub(super) restarts: u32,
+    /// It had ended well before this kubelet first saw the Pod, and takes no time again.
+    pub(super) is_done: bool,
     /// Restarts since the back-off was last reset.
     streak: u32,
     pub(super) started_at: Option<Time>,
@@ -56,14 +56,19 @@ impl Inits {
             return None;
         }
         let mut runs = vec![InitRun::default(); shape.inits.len()];
-        for (run, restarts) in runs.iter_mut().zip(view.init_restarts()) {
-            run.restarts = restarts;
+        let statuses = view.status.init_container_statuses.iter().flatten();
+        for (run, status) in runs.iter_mut().zip(statuses) {
+            run.restarts = status.restart_count;
+            run.is_done = status.has_succeeded();
+        }
+        let runs_already = view.is_running();
+        for run in &mut runs {
+            run.is_done |= runs_already;
         }
         Some(Box::new(Self {
             turn: 0,
             runs: runs.into(),
             done_at: None,
-            skipped: view.is_running(),
         }))
     }
 

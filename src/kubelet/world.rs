@@ -104,10 +104,11 @@ impl World {
         let (Some(inits), Ok(settings)) = (pod.inits.as_deref(), &pod.shape.settings) else {
             return InitTry::default();
         };
-        if inits.skipped {
+        let (nth, run) = (inits.turn, &inits.runs[inits.turn]);
+        if run.is_done {
             return InitTry::default();
         }
-        let (nth, restarts) = (inits.turn, inits.runs[inits.turn].restarts);
+        let restarts = run.restarts;
         let named = &pod.shape.inits;
         let place = named[..nth].iter().filter(|init| !init.sidecar).count();
         let said = settings.init(place);

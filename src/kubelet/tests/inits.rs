@@ -188,7 +188,7 @@ fn a_kubelet_that_starts_anew_goes_on_where_it_matters() {
     check(
         running_for(2),
         "pod a inits=i node=hollow-0 phase=Running restarts=1 init-duration=1m restart=OnFailure
-         pod b inits=i,k node=hollow-0 init-restarts=0,2 init-duration=0s,1s restart=OnFailure
+         pod b inits=i,k node=hollow-0 init-statuses=0!,2 init-duration=1m,1s restart=OnFailure
          until 3s",
         "0s a Running [i 0:Completed] [c running x1] ready
          0s b Pending [i 0:Completed] [k running x2] [c PodInitializing]

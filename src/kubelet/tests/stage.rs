@@ -5,7 +5,7 @@
 //!
 //! A script has one command per line:
 //!
-//! - `pod NAME key=value ...`: a Pod appears. Keys: `restart`, `node`, `phase`, `restarts`, `init-restarts`,
+//! - `pod NAME key=value ...`: a Pod appears. Keys: `restart`, `node`, `phase`, `restarts`, `init-statuses` (restarts, `!` ended well),
 //!   `gate`, `deleting` (the grace period), `deadline`, `index`, `job`, `containers`, `inits`
 //!   (`name!` is a sidecar), `cpu` (what its first container requests), `label:KEY`, or a simulation annotation.
 //! - `ungate NAME`, `delete NAME GRACE`, `gone NAME`: what happens to it.
@@ -404,12 +404,17 @@ fn pod(name: &str, settings: &[&str]) -> Value {
                 let count: u32 = value.parse().expect("a count");
                 pod["status"]["containerStatuses"] = json!([{"restartCount": count}]);
             }
-            "init-restarts" => {
-                let counts = value.split(',').map(|count| {
-                    let count: u32 = count.parse().expect("a count");
-                    json!({"restartCount": count})
+            "init-statuses" => {
+                let statuses = value.split(',').map(|text| {
+                    let count: u32 = text.trim_end_matches('!').parse().expect("a count");
+                    match text.ends_with('!') {
+                        true => json!({
+                            "restartCount": count, "state": {"terminated": {"exitCode": 0}},
+                        }),
+                        false => json!({"restartCount": count}),
+                    }
                 });
-                pod["status"]["initContainerStatuses"] = counts.collect();
+                pod["status"]["initContainerStatuses"] = statuses.collect();
             }
             "gate" => pod["spec"]["schedulingGates"] = json!([{"name": value}]),
             "deleting" => {
