@@ -188,7 +188,8 @@ fn yaml(body: &[u8]) -> Result<Value> {
 
 /// Reads YAML (or JSON, its subset) for apply patches.
 pub(crate) fn apply_body(body: &[u8]) -> Result<Tree> {
-    match yaml(body)? {
+    let read = yaml(body).map_err(|error| error.told_after("error decoding YAML: "));
+    match read? {
         Value::Object(tree) => Ok(tree),
         Value::Null => Ok(Tree::new()),
         other => Err(ApiError::bad_request(format!(
@@ -271,18 +272,13 @@ fn check_place(tree: &Tree, target: &Target) -> Result<()> {
     }
     let name = meta::text(metadata, "name");
     if !target.name.is_empty() && name != target.name {
-        let why = if name.is_empty() {
-            format!(
-                "the name of the object ({} based on URL) was undeterminable: name must be provided",
-                target.name
-            )
-        } else {
-            format!(
-                "the name of the object ({name}) does not match the name on the URL ({})",
-                target.name
-            )
-        };
-        return Err(ApiError::bad_request(why));
+        if name.is_empty() {
+            return Err(ApiError::no_name(&target.name));
+        }
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            target.name
+        )));
     }
     Ok(())
 }

@@ -42,10 +42,10 @@ const STORAGE_HASHES: [(Kind, &str); 2] =
     [(Kind::CronJob, "sd5LIXh4Fjs="), (Kind::Job, "mudhfqk/qZY=")];
 
 /// Answers a path outside of the resources.
-pub(crate) fn answer(path: &str, accepted: Accepted) -> Result<Response> {
+pub(crate) fn answer(path: &str, query: &str, accepted: Accepted) -> Result<Response> {
     let aggregated = accepted.transform == Transform::Discovery;
-    if let Some(document) = openapi::answer(path) {
-        return Ok(document);
+    if let Some(document) = openapi::answer(path, query) {
+        return document;
     }
     let version_of = |group: &str| {
         let found = GROUPS.iter().find(|(name, _)| *name == group);

@@ -43,6 +43,12 @@ impl ApiError {
         }))
     }
 
+    /// Sets what is told before the message.
+    pub(crate) fn told_after(mut self, start: &str) -> Self {
+        self.0.message.insert_str(0, start);
+        self
+    }
+
     /// Sets `details`.
     pub(crate) fn with_details(mut self, details: Value) -> Self {
         self.0.details = Some(details);
@@ -93,6 +99,20 @@ impl ApiError {
         let mut error = Self::new(404, "", "404 page not found\n");
         error.0.plain_text = true;
         error
+    }
+
+    /// 404 for a document that is not there; without a word, as the real server answers it.
+    pub(crate) fn no_document() -> Self {
+        let mut error = Self::no_path();
+        error.0.message.clear();
+        error
+    }
+
+    /// 400 for an object without a name where the path has one.
+    pub(crate) fn no_name(wanted: &str) -> Self {
+        Self::bad_request(format!(
+            "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
+        ))
     }
 
     /// 405.
@@ -192,7 +212,9 @@ impl ApiError {
     /// The HTTP answer.
     pub(crate) fn into_response(self) -> Response {
         let mut response = if self.0.plain_text {
-            Response::bytes(self.0.code, TEXT, self.0.message.clone().into_bytes())
+            let text = self.0.message.clone().into_bytes();
+            let content_type = if text.is_empty() { "" } else { TEXT };
+            Response::bytes(self.0.code, content_type, text)
         } else {
             Response::json(self.0.code, &self.status())
         };

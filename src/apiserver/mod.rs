@@ -165,7 +165,11 @@ impl ApiServer {
 
     fn dispatch(&mut self, call: Call, now: Time) -> Result<Reply> {
         let response = match call {
-            Call::Fixed { path, accepted } => discovery::answer(&path, accepted)?,
+            Call::Fixed {
+                path,
+                query,
+                accepted,
+            } => discovery::answer(&path, &query, accepted)?,
             Call::Review(kind, body) => discovery::review(kind, body),
             Call::Get(target) => {
                 let object = self

@@ -10,30 +10,58 @@ use serde_json::{Map, Value, json};
 
 use super::{
     discovery::VERSION,
-    reply::Response,
+    error::{ApiError, Result},
+    query::Query,
+    reply::{Body, Response, TEXT},
     resources::{GROUPS, KINDS, KindInfo},
     schemas,
 };
 
+/// Stands for the documents as they are: it has to change when they do, and with nothing else.
+const HASH: &str = VERSION;
+
 /// Answers `/openapi/...`; `None` for other paths.
-pub(crate) fn answer(path: &str) -> Option<Response> {
+pub(crate) fn answer(path: &str, query: &str) -> Option<Result<Response>> {
     match path {
-        "/openapi/v3" => Some(Response::json(200, &index())),
-        "/openapi/v3/api/v1" => Some(document("", "v1")),
-        "/openapi/v2" => Some(Response::json(200, &swagger())),
-        other => {
-            let group_version = other.strip_prefix("/openapi/v3/apis/")?.split_once('/')?;
-            let (group, version) = GROUPS.iter().find(|known| **known == group_version)?;
-            Some(document(group, version))
-        }
+        "/openapi/v3" => Some(Ok(Response {
+            content_type: TEXT,
+            ..Response::json(200, &index())
+        })),
+        "/openapi/v2" => Some(Ok(Response::json(200, &swagger()))),
+        other => Some(
+            named(other.strip_prefix("/openapi/v3/")?)
+                .map(|(group, version)| match Query::parse(query).get("hash") {
+                    None | Some("" | HASH) => document(group, version),
+                    Some(_) => moved(path),
+                })
+                .ok_or_else(ApiError::no_document),
+        ),
     }
+}
+
+/// The group and version that a document is about.
+fn named(path: &str) -> Option<(&'static str, &'static str)> {
+    if path == "api/v1" {
+        return Some(("", "v1"));
+    }
+    let group_version = path.strip_prefix("apis/")?.split_once('/')?;
+    GROUPS.iter().copied().find(|known| *known == group_version)
+}
+
+/// Whoever asks for a document as it was is told where the one of today is.
+fn moved(path: &str) -> Response {
+    let mut response = Response::json(301, &Value::Null);
+    response
+        .headers
+        .push(("location", format!("{path}?hash={HASH}")));
+    response.body = Body::Bytes(Vec::new());
+    response
 }
 
 fn index() -> Value {
     let mut paths = Map::new();
     let mut add = |path: String| {
-        // The hash only has to change when the document does.
-        let url = format!("/openapi/v3/{path}?hash={VERSION}");
+        let url = format!("/openapi/v3/{path}?hash={HASH}");
         paths.insert(path, json!({"serverRelativeURL": url}));
     };
     add("api/v1".to_owned());

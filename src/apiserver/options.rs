@@ -77,6 +77,16 @@ pub(crate) fn write(query: &Query, type_name: &str) -> Result<WriteOptions> {
             "Too long: may not be more than 128 bytes",
         ));
     }
+    let odd = |letter: &char| letter.is_control() || letter.is_whitespace() && *letter != ' ';
+    let letters = || field_manager.into_iter().flat_map(str::char_indices);
+    if let Some((at, letter)) = letters().find(|(_, letter)| odd(letter)) {
+        let name = field_manager.unwrap_or_default();
+        let error = format!(
+            "Invalid value: {name:?}: invalid character U+{:04X} (at position {at})",
+            u32::from(letter)
+        );
+        return Err(invalid("fieldManager", &error));
+    }
     Ok(WriteOptions {
         dry_run: dry_run(query, type_name)?,
         validation,

@@ -30,7 +30,7 @@ pub enum Reply {
 pub struct Response {
     /// HTTP status code.
     pub status: u16,
-    /// `Content-Type`.
+    /// `Content-Type`; none if it is empty.
     pub content_type: &'static str,
     /// Further headers.
     pub headers: Vec<(&'static str, String)>,

@@ -88,6 +88,7 @@ pub(crate) enum Call {
     /// A path without objects: discovery, health, version.
     Fixed {
         path: String,
+        query: String,
         accepted: Accepted,
     },
     /// `selfsubjectaccessreviews` and the like, by kind: the answer is made from the body.
@@ -194,6 +195,7 @@ fn fixed(request: Request<'_>, path: &str) -> Result<Call> {
     }
     Ok(Call::Fixed {
         path: path.trim_end_matches('/').to_owned(),
+        query: request.query.to_owned(),
         accepted,
     })
 }

@@ -3,8 +3,7 @@
 //! Responsible for: what `kubectl explain` tells of a field. Must not: know paths, or check
 //! anything: that is done with the types themselves.
 //!
-//! Different from a real server: defaults and merge keys of lists are left out, and possible
-//! values are named for the fields that people set on Jobs and their Pods.
+//! Different from a real server: what each possible value of a field means is left out.
 
 use k8s_openapi::schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
@@ -14,86 +13,20 @@ use super::{
     types::{self, Visitor},
 };
 
-/// Possible values by type and field; a real server sorts them, too.
-const ENUMS: &[(&str, &str, &[&str])] = &[
-    (
-        "batch.v1.CronJobSpec",
-        "concurrencyPolicy",
-        &["Allow", "Forbid", "Replace"],
-    ),
-    (
-        "batch.v1.JobSpec",
-        "completionMode",
-        &["Indexed", "NonIndexed"],
-    ),
-    (
-        "batch.v1.JobSpec",
-        "podReplacementPolicy",
-        &["Failed", "TerminatingOrFailed"],
-    ),
-    (
-        "batch.v1.PodFailurePolicyOnExitCodesRequirement",
-        "operator",
-        &["In", "NotIn"],
-    ),
-    (
-        "batch.v1.PodFailurePolicyRule",
-        "action",
-        &["Count", "FailIndex", "FailJob", "Ignore"],
-    ),
-    (
-        "core.v1.Container",
-        "imagePullPolicy",
-        &["Always", "IfNotPresent", "Never"],
-    ),
-    (
-        "core.v1.Container",
-        "terminationMessagePolicy",
-        &["FallbackToLogsOnError", "File"],
-    ),
-    ("core.v1.ContainerPort", "protocol", &["SCTP", "TCP", "UDP"]),
-    (
-        "core.v1.PodSpec",
-        "dnsPolicy",
-        &["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"],
-    ),
-    (
-        "core.v1.PodSpec",
-        "preemptionPolicy",
-        &["Never", "PreemptLowerPriority"],
-    ),
-    (
-        "core.v1.PodSpec",
-        "restartPolicy",
-        &["Always", "Never", "OnFailure"],
-    ),
-    (
-        "core.v1.PodStatus",
-        "phase",
-        &["Failed", "Pending", "Running", "Succeeded", "Unknown"],
-    ),
-    (
-        "core.v1.Taint",
-        "effect",
-        &["NoExecute", "NoSchedule", "PreferNoSchedule"],
-    ),
-    (
-        "core.v1.Toleration",
-        "effect",
-        &["NoExecute", "NoSchedule", "PreferNoSchedule"],
-    ),
-    (
-        "core.v1.Toleration",
-        "operator",
-        &["Equal", "Exists", "Gt", "Lt"],
-    ),
-];
+/// What the types themselves do not tell. A line is a type, or behind two blanks a field of it, with words
+/// `KEY=VALUE`; [`say`] has the keys.
+const TABLE: &str = include_str!("schemas.txt");
 
 /// Types that are a text or a number on the wire.
-const SCALARS: [(&str, &str); 2] = [
-    ("io.k8s.apimachinery.pkg.api.resource.Quantity", "number"),
-    ("io.k8s.apimachinery.pkg.util.intstr.IntOrString", "integer"),
+const SCALARS: [(&str, [&str; 2]); 2] = [
+    (
+        "io.k8s.apimachinery.pkg.api.resource.Quantity",
+        ["string", "number"],
+    ),
+    (INT_OR_STRING, ["integer", "string"]),
 ];
+
+const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
 
 /// The schemas of a group's kinds, and of all types in them, by name.
 pub(crate) fn of_group(group: &str) -> Map<String, Value> {
@@ -102,19 +35,21 @@ pub(crate) fn of_group(group: &str) -> Map<String, Value> {
         types::visit(row.kind, Add(&mut generator));
     }
     let mut schemas = generator.take_definitions(true);
+    complete(&mut schemas);
     for schema in schemas.values_mut() {
         wrap_references(schema);
     }
-    for (name, number) in SCALARS {
-        if let Some(schema) = schemas.get_mut(name) {
-            schema["oneOf"] = json!([{"type": "string"}, {"type": number}]);
+    for (name, kinds) in SCALARS {
+        if let Some(Value::Object(schema)) = schemas.get_mut(name) {
+            schema.remove("x-kubernetes-int-or-string");
+            schema.insert(
+                "oneOf".into(),
+                kinds.map(|kind| json!({"type": kind})).into(),
+            );
         }
     }
-    for (name, field, values) in ENUMS {
-        let schema = schemas.get_mut(&format!("io.k8s.api.{name}"));
-        if let Some(field) = schema.and_then(|schema| schema["properties"].get_mut(field)) {
-            name_values(field, values);
-        }
+    if let Some(schema) = schemas.get_mut(INT_OR_STRING) {
+        schema["format"] = "int-or-string".into();
     }
     for row in KINDS.iter().filter(|row| row.group == group) {
         if let Some(schema) = schemas.get_mut(&name(row)) {
@@ -162,14 +97,94 @@ fn wrap_references(schema: &mut Value) {
     }
 }
 
-fn name_values(field: &mut Value, values: &[&str]) {
-    let list: String = values
-        .iter()
-        .map(|value| format!("\n - `\"{value}\"`"))
-        .collect();
-    let said = field["description"].as_str().unwrap_or_default();
-    field["description"] = format!("{said}\n\nPossible enum values:{list}").into();
-    field["enum"] = json!(values);
+/// Adds what the table says of the types that there are.
+fn complete(schemas: &mut Map<String, Value>) {
+    let mut of = None;
+    for (path, words) in lines() {
+        let schema = match path {
+            Place::Type(name) => {
+                of = Some(name);
+                schemas.get_mut(&full_name(name))
+            }
+            Place::Field(field) => of
+                .and_then(|name| schemas.get_mut(&full_name(name)))
+                .and_then(|schema| schema["properties"].get_mut(field)),
+        };
+        let Some(Value::Object(schema)) = schema else {
+            continue;
+        };
+        // Rust's types cannot leave out what Go's can.
+        schema.remove("required");
+        for (key, value) in words {
+            say(schema, key, value);
+        }
+    }
+}
+
+/// Where a line of the table belongs to.
+enum Place {
+    Type(&'static str),
+    Field(&'static str),
+}
+
+fn lines() -> impl Iterator<Item = (Place, impl Iterator<Item = (&'static str, &'static str)>)> {
+    let lines = TABLE.lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| {
+        let mut words = line.split_whitespace();
+        let name = words.next().unwrap_or_default();
+        let place = match line.starts_with(' ') {
+            true => Place::Field(name),
+            false => Place::Type(name),
+        };
+        (place, words.filter_map(|word| word.split_once('=')))
+    })
+}
+
+fn full_name(name: &str) -> String {
+    format!("io.k8s.{name}")
+}
+
+/// Adds one word of the table to a schema.
+fn say(schema: &mut Map<String, Value>, key: &str, value: &str) {
+    let list = || Value::from(value.split(',').collect::<Vec<_>>());
+    let json = || serde_json::from_str::<Value>(value).unwrap_or_default();
+    let (member, value) = match key {
+        "required" => ("required", list()),
+        "enum" => {
+            let values = value.split(',');
+            let named: String = values.map(|value| format!("\n - `\"{value}\"`")).collect();
+            let said = schema.get("description").and_then(Value::as_str);
+            let said = said.unwrap_or_default();
+            let description = format!("{said}\n\nPossible enum values:{named}");
+            schema.insert("description".into(), description.into());
+            ("enum", list())
+        }
+        "default" => ("default", json()),
+        "items" | "values" => {
+            let inside = match key {
+                "items" => "items",
+                _ => "additionalProperties",
+            };
+            if let Some(Value::Object(inside)) = schema.get_mut(inside) {
+                inside.insert("default".into(), json());
+            }
+            return;
+        }
+        "choices" => {
+            if let Some(Value::Object(items)) = schema.get_mut("items") {
+                items.insert("enum".into(), list());
+            }
+            return;
+        }
+        "list" => ("x-kubernetes-list-type", value.into()),
+        "keys" => ("x-kubernetes-list-map-keys", list()),
+        "map" => ("x-kubernetes-map-type", value.into()),
+        "merge" => ("x-kubernetes-patch-merge-key", value.into()),
+        "strategy" => ("x-kubernetes-patch-strategy", value.into()),
+        "unions" => ("x-kubernetes-unions", json()),
+        other => unreachable!("the table has no {other}"),
+    };
+    schema.insert(member.into(), value);
 }
 
 #[cfg(test)]
@@ -223,13 +238,39 @@ mod tests {
     }
 
     #[test]
-    fn possible_values_are_named_where_the_field_is() {
-        let mut schemas = of_group("batch");
-        schemas.append(&mut of_group(""));
-        for (name, field, values) in ENUMS {
-            let property = &schemas[&format!("io.k8s.api.{name}")]["properties"][field];
-            assert_eq!(property["enum"], json!(values), "{name}.{field}");
-            assert_eq!(property["type"], "string", "{name}.{field}");
+    fn what_the_table_says_is_of_types_and_fields_that_there_are() {
+        let groups = GROUPS.iter().map(|(group, _)| *group);
+        let mut schemas = Map::new();
+        for group in groups.chain([""]) {
+            schemas.append(&mut of_group(group));
+        }
+        let mut of = &Value::Null;
+        for (place, words) in lines() {
+            let schema = match place {
+                Place::Type(name) => {
+                    of = &schemas[&full_name(name)];
+                    of
+                }
+                Place::Field(name) => &of["properties"][name],
+            };
+            for (key, value) in words {
+                let member = match key {
+                    "required" | "default" => key,
+                    "enum" => {
+                        assert_eq!(schema["type"], "string", "{value}");
+                        key
+                    }
+                    "items" | "choices" => "items",
+                    "values" => "additionalProperties",
+                    "list" => "x-kubernetes-list-type",
+                    "keys" => "x-kubernetes-list-map-keys",
+                    "map" => "x-kubernetes-map-type",
+                    "merge" => "x-kubernetes-patch-merge-key",
+                    "strategy" => "x-kubernetes-patch-strategy",
+                    _ => "x-kubernetes-unions",
+                };
+                assert!(schema.get(member).is_some(), "{key}={value}: {schema}");
+            }
         }
     }
 }

@@ -15,6 +15,7 @@ use super::{
     object::{Stored, Tree},
     options::FieldValidation,
     patch::PatchBody,
+    pod,
     reply::Response,
     request::Target,
     resources::Kind,
@@ -155,8 +156,19 @@ impl ApiServer {
         let (mut tree, managed) = writer(&target, now).apply(None, None, config, false)?;
         let metadata = meta::of_mut(&mut tree);
         metadata.remove("resourceVersion");
-        meta::default(metadata, "name", target.name.clone());
+        if meta::text(metadata, "name").is_empty() {
+            return Err(ApiError::no_name(&target.name));
+        }
         check_same_name(&target, &tree)?;
+        let uid = meta::text(meta::of(&tree), "uid");
+        if !uid.is_empty() {
+            let why = format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object was \
+                 found"
+            );
+            let (kind, plural) = (target.kind, target.kind.info().plural);
+            return Err(ApiError::conflict(kind, &target.name, plural, &why));
+        }
         check_types(&mut target, None, &mut tree)?;
         meta::drop_nulls(&mut tree);
         self.create_owned(target, tree, managed, now)
@@ -356,10 +368,9 @@ fn set_aside(target: &Target, patch: &PatchBody, tree: &mut Tree) -> Tree {
             aside.insert(member.to_owned(), value);
         }
     }
-    // The rules of the status depend on this one field of the spec.
-    if let Some(policy) = aside.get("spec").and_then(|spec| spec.get("restartPolicy")) {
-        let spec = Tree::from_iter([("restartPolicy".to_owned(), policy.clone())]);
-        tree.insert("spec".into(), Value::Object(spec));
+    // The rules of the status depend on this part of the spec.
+    if let Some(Value::Object(spec)) = aside.get("spec") {
+        tree.insert("spec".into(), Value::Object(pod::restart_policies(spec)));
     }
     aside
 }

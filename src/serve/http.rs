@@ -195,7 +195,9 @@ fn request_of<'a>(parts: &'a Parts, body: &'a Bytes) -> Request<'a> {
 }
 
 fn set_headers(headers: &mut HeaderMap, content_type: &'static str) {
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    if !content_type.is_empty() {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    }
     headers.insert(
         header::CACHE_CONTROL,
         HeaderValue::from_static("no-cache, private"),

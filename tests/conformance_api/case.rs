@@ -14,9 +14,10 @@
 //!
 //! - `== TITLE` begins a case, which has a namespace of its own, `{ns}`.
 //! - `METHOD PATH BODY` is a request. Paths without a slash before them are in the namespace. MERGE,
-//!   STRATEGIC, JSONPATCH are kinds of PATCH. `body.rs` says how bodies are written; one may
+//!   STRATEGIC, JSONPATCH, APPLY are kinds of PATCH. `body.rs` says how bodies are written; one may
 //!   go on in lines that begin with two blanks. With `- ` before it, the request only has to succeed.
 //! - `WATCH N PATH` reads N events, or as many as come before the stream ends.
+//! - `SCHEMA DOCUMENT TYPE` shows a type of an OpenAPI document, `SCHEMAS` all that it is made of.
 //! - `UNTIL CODE METHOD PATH` asks again until that is the answer's code.
 //! - `- FORGET` makes the embedded server forget its events, as a real one has those before its start.
 //! - `show PATHS` says what of the objects that follow is shown: all of their members, if it is not

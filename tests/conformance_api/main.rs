@@ -16,6 +16,7 @@ mod case;
 mod normal;
 mod render;
 mod run;
+mod schema;
 
 use std::{env, fs, path::PathBuf};
 

@@ -179,6 +179,9 @@ impl Names {
             return;
         }
         *text = text.replace(&self.namespace, "{ns}");
+        if let Some((path, _)) = text.split_once("?hash=") {
+            *text = format!("{path}?hash=<hash>");
+        }
         mask(text, "Invalid value: \"{\\\"", "}\": ", "<object>", "");
         mask(
             text,

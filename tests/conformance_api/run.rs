@@ -16,7 +16,7 @@ use super::{
     body,
     case::{Case, Line, Step},
     normal::Names,
-    render,
+    render, schema,
 };
 
 /// How long a watch may be silent.
@@ -103,6 +103,16 @@ impl Run<'_> {
                 let (word, rest) = rest.split_once(' ').unwrap();
                 self.until(code.parse().unwrap(), word, rest, headers).await
             }
+            "SCHEMA" | "SCHEMAS" => {
+                let (path, name) = rest.split_once(' ').unwrap();
+                let asked = self.asked("GET", path, headers);
+                let answer = self.send(&asked).await;
+                let document: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+                match word {
+                    "SCHEMA" => schema::one(&document, name),
+                    _ => schema::all(&document, name),
+                }
+            }
             "FORGET" => {
                 self.arm.forget();
                 Vec::new()
@@ -152,6 +162,7 @@ impl Run<'_> {
             "MERGE" => ("PATCH", "application/merge-patch+json"),
             "STRATEGIC" => ("PATCH", "application/strategic-merge-patch+json"),
             "JSONPATCH" => ("PATCH", "application/json-patch+json"),
+            "APPLY" => ("PATCH", "application/apply-patch+yaml"),
             other => panic!("{}: no request {other}", self.title),
         };
         let typed = headers

@@ -9,8 +9,8 @@ use crate::apiserver::{meta, names, object::Tree, template};
 /// Labels that the server sets on the pod template, with the field they come from.
 pub(super) const GENERATED: [(&str, &str); 4] = [
     ("controller-uid", "uid"),
-    ("batch.kubernetes.io/controller-uid", "uid"),
     ("job-name", "name"),
+    ("batch.kubernetes.io/controller-uid", "uid"),
     ("batch.kubernetes.io/job-name", "name"),
 ];
 

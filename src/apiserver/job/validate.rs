@@ -80,10 +80,11 @@ pub(super) fn check_generated(tree: &Tree, spec: &Tree) -> FieldErrors {
     errors
 }
 
-/// The same on update: labels that an old Job never had are not asked for.
+/// The same on update.
 pub(super) fn check_generated_on_update(tree: &Tree, spec: &Tree) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    if meta::flag(spec, "manualSelector") {
+    // That a selector is missing is told elsewhere.
+    if meta::flag(spec, "manualSelector") || !spec.contains_key("selector") {
         return errors;
     }
     let template = meta::section(meta::section(spec, "template"), "metadata");
@@ -92,10 +93,12 @@ pub(super) fn check_generated_on_update(tree: &Tree, spec: &Tree) -> FieldErrors
         let have = meta::section(template, "labels")
             .get(label)
             .and_then(Value::as_str);
-        if have.is_some_and(|have| have != wanted) {
-            let path = format!("spec.template.metadata.labels[{label}]");
-            let all = shown(template.get("labels"));
-            errors.invalid(path, all, &format!("must be '{wanted}'"));
+        let path = format!("spec.template.metadata.labels[{label}]");
+        let detail = format!("must be '{wanted}'");
+        match have {
+            Some(have) if have == wanted => {}
+            Some(_) => errors.invalid(path, shown(template.get("labels")), &detail),
+            None => errors.required(path, &detail),
         }
     }
     let uid = meta::text(meta::of(tree), "uid");

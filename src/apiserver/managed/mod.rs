@@ -88,11 +88,12 @@ pub(crate) fn check(kind: Kind, name: &str, config: &Value) -> Result<()> {
         several => format!("errors:\n  {}", several.join("\n  ")),
     };
     let info = kind.info();
+    let slash = if info.group.is_empty() { "/" } else { "" };
     Err(ApiError::new(
         500,
         "",
         format!(
-            "failed to create typed patch object (/{name}; {}, Kind={}): {why}",
+            "failed to create typed patch object (/{name}; {slash}{}, Kind={}): {why}",
             info.api_version, info.name
         ),
     ))

@@ -81,12 +81,8 @@ fn check_list(by: &ListBy, items: &Shape, list: &[Value], path: &str, found: &mu
         };
         check(items, item, &below, found);
         if !seen.insert(element.clone()) {
-            let what = match by {
-                ListBy::Value => "set element",
-                ListBy::Place | ListBy::Keys(_) => "key",
-            };
             let element = shown(&[&element]);
-            found.push(format!("{path}: duplicate entries for {what} {element}"));
+            found.push(format!("{path}: duplicate entries for key {element}"));
         }
     }
 }

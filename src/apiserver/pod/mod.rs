@@ -9,7 +9,9 @@
 mod rules;
 mod subresources;
 
-pub(crate) use rules::{prepare_status, validate_create, validate_status, validate_update};
+pub(crate) use rules::{
+    prepare_status, restart_policies, validate_create, validate_status, validate_update,
+};
 
 use serde_json::{Value, json};
 

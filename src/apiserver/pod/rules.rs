@@ -2,6 +2,7 @@
 //!
 //! Responsible for: checks of create, update and status. Must not: apply defaults.
 
+use hashbrown::HashSet;
 use serde_json::{Value, json};
 
 use crate::apiserver::{
@@ -42,12 +43,20 @@ pub(crate) fn validate_update(tree: &Tree, old: &Tree) -> FieldErrors {
     if spec == old_spec {
         return errors;
     }
+    errors.append(template::validate_spec(spec, "spec"));
+    for list in ["containers", "initContainers"] {
+        if meta::items(spec, list).len() != meta::items(old_spec, list).len() {
+            let detail = "pod updates may not add or remove containers";
+            errors.forbidden(format!("spec.{list}"), detail);
+            return errors;
+        }
+    }
     check_deadline(spec, old_spec, &mut errors);
     let gated = !meta::items(old_spec, "schedulingGates").is_empty();
     let old_gates = meta::items(old_spec, "schedulingGates");
-    let lost = meta::items(old_spec, "tolerations")
-        .iter()
-        .any(|toleration| !has_toleration(spec, toleration));
+    let tolerations = |spec| meta::items(spec, "tolerations").iter().map(but_for_time);
+    let now: HashSet<Value> = tolerations(spec).collect();
+    let lost = tolerations(old_spec).any(|toleration| !now.contains(&toleration));
     let same = |name: &String| {
         let free = MUTABLE.contains(&name.as_str())
             || (gated && matches!(name.as_str(), "nodeSelector" | "affinity"));
@@ -80,18 +89,13 @@ pub(crate) fn validate_update(tree: &Tree, old: &Tree) -> FieldErrors {
     errors
 }
 
-fn has_toleration(spec: &Tree, wanted: &Value) -> bool {
-    let comparable = |toleration: &Value| {
-        let mut toleration = toleration.clone();
-        if let Value::Object(members) = &mut toleration {
-            members.remove("tolerationSeconds");
-        }
-        toleration
-    };
-    let wanted = comparable(wanted);
-    meta::items(spec, "tolerations")
-        .iter()
-        .any(|have| comparable(have) == wanted)
+/// A toleration without how long it holds, which may change.
+fn but_for_time(toleration: &Value) -> Value {
+    let mut toleration = toleration.clone();
+    if let Value::Object(members) = &mut toleration {
+        members.remove("tolerationSeconds");
+    }
+    toleration
 }
 
 fn same_but_images(spec: &Tree, old: &Tree, list: &str) -> bool {
@@ -114,8 +118,8 @@ fn check_deadline(spec: &Tree, old: &Tree, errors: &mut FieldErrors) {
     let path = "spec.activeDeadlineSeconds";
     let before = meta::int(old, "activeDeadlineSeconds");
     match (meta::int(spec, "activeDeadlineSeconds"), before) {
-        (Some(seconds), _) if !(1..=i64::from(i32::MAX)).contains(&seconds) => {
-            errors.invalid(path, seconds, "must be between 1 and 2147483647, inclusive");
+        (Some(seconds), _) if !(0..=i64::from(i32::MAX)).contains(&seconds) => {
+            errors.invalid(path, seconds, "must be between 0 and 2147483647, inclusive");
         }
         (Some(seconds), Some(before)) if seconds > before => {
             errors.invalid(
@@ -158,9 +162,27 @@ pub(crate) fn prepare_status(tree: &mut Tree, old: &Tree) {
         for container in containers.iter_mut().filter_map(Value::as_object_mut) {
             meta::default(container, "state", json!({}));
             meta::default(container, "lastState", json!({}));
+            for state in ["state", "lastState"] {
+                for (kind, times) in TIMES {
+                    let state = container
+                        .get_mut(state)
+                        .and_then(|state| state.get_mut(kind));
+                    if let Some(Value::Object(state)) = state {
+                        for time in times {
+                            meta::default(state, time, Value::Null);
+                        }
+                    }
+                }
+            }
         }
     }
 }
+
+/// Times of a container's states that are there also where nobody has said them.
+const TIMES: [(&str, &[&str]); 2] = [
+    ("running", &["startedAt"]),
+    ("terminated", &["startedAt", "finishedAt"]),
+];
 
 /// Checks a change of a Pod's status.
 pub(crate) fn validate_status(tree: &Tree, old: &Tree) -> FieldErrors {
@@ -185,43 +207,102 @@ pub(crate) fn validate_status(tree: &Tree, old: &Tree) -> FieldErrors {
             );
         }
     }
-    let policy = meta::text(meta::section(old, "spec"), "restartPolicy");
-    if policy != "Always" {
-        check_states(status, old_status, "containerStatuses", policy, &mut errors);
-    }
-    if policy == "Never" {
-        check_states(
-            status,
-            old_status,
-            "initContainerStatuses",
-            policy,
-            &mut errors,
-        );
+    let spec = meta::section(old, "spec");
+    if !all_could_restart(spec) {
+        for (list, statuses) in [
+            ("containers", "containerStatuses"),
+            ("initContainers", "initContainerStatuses"),
+        ] {
+            let (now, before) = (
+                meta::items(status, statuses),
+                meta::items(old_status, statuses),
+            );
+            let containers = meta::items(spec, list);
+            for index in restarted(now, before) {
+                let ended = &before[index];
+                let container = containers.iter().find(|it| it["name"] == ended["name"]);
+                if !restarts(container.unwrap_or(&Value::Null), spec, ended) {
+                    let path = format!("status.{statuses}[{index}].state");
+                    errors.forbidden(path, "may not be transitioned to non-terminated state");
+                }
+            }
+        }
     }
     errors
 }
 
-/// A container that may not restart stays terminated.
-fn check_states(status: &Tree, old: &Tree, list: &str, policy: &str, errors: &mut FieldErrors) {
-    for before in meta::items(old, list) {
-        let Some(terminated) = before.pointer("/state/terminated") else {
-            continue;
-        };
-        let exit_code = terminated
-            .get("exitCode")
-            .and_then(Value::as_i64)
-            .unwrap_or_default();
-        if policy == "OnFailure" && exit_code != 0 {
-            continue;
-        }
-        let name = before.get("name");
-        let now = meta::items(status, list);
-        let Some(index) = now.iter().position(|now| now.get("name") == name) else {
-            continue;
-        };
-        if now[index].pointer("/state/terminated").is_none() {
-            let path = format!("status.{list}[{index}].state");
-            errors.forbidden(path, "may not be transitioned to non-terminated state");
+/// What of a spec says when containers are started again; containers that say nothing are left out.
+pub(crate) fn restart_policies(spec: &Tree) -> Tree {
+    let mut policies = Tree::new();
+    if let Some(policy) = spec.get("restartPolicy") {
+        policies.insert("restartPolicy".into(), policy.clone());
+    }
+    for list in ["containers", "initContainers"] {
+        let containers = meta::items(spec, list).iter();
+        let own: Vec<Value> = containers
+            .filter(|container| container.get("restartPolicy").is_some())
+            .map(|container| {
+                json!({
+                    "name": container["name"],
+                    "restartPolicy": container["restartPolicy"],
+                    "restartPolicyRules": container["restartPolicyRules"],
+                })
+            })
+            .collect();
+        if !own.is_empty() {
+            policies.insert(list.into(), own.into());
         }
     }
+    policies
+}
+
+/// The places of containers that had ended, and have not any more.
+fn restarted(now: &[Value], before: &[Value]) -> Vec<usize> {
+    let has_ended = |container: &Value| container.pointer("/state/terminated").is_some();
+    let ended = before.iter().enumerate().filter(|(_, it)| has_ended(it));
+    let mut running: HashSet<&Value> = HashSet::new();
+    let mut ended = ended.peekable();
+    if ended.peek().is_some() {
+        let others = now.iter().filter(|container| !has_ended(container));
+        running.extend(others.filter_map(|container| container.get("name")));
+    }
+    ended
+        .filter(|(_, it)| it.get("name").is_some_and(|name| running.contains(name)))
+        .map(|(index, _)| index)
+        .collect()
+}
+
+/// Whether a container is started again after it has ended like this.
+fn restarts(container: &Value, spec: &Tree, ended: &Value) -> bool {
+    let exit_code = &ended["state"]["terminated"]["exitCode"];
+    let own = container.get("restartPolicy").and_then(Value::as_str);
+    let by_rule = || {
+        let rules = container["restartPolicyRules"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        rules.map(|rule| &rule["exitCodes"]).any(|codes| {
+            let mut values = codes["values"].as_array().into_iter().flatten();
+            values.any(|code| code == exit_code) == (codes["operator"] == "In")
+        })
+    };
+    if own.is_some() && by_rule() {
+        return true;
+    }
+    match own.unwrap_or_else(|| meta::text(spec, "restartPolicy")) {
+        "Always" => true,
+        "OnFailure" => exit_code.as_i64().unwrap_or_default() != 0,
+        _ => false,
+    }
+}
+
+/// Whether some container's end can start all of the Pod's anew.
+fn all_could_restart(spec: &Tree) -> bool {
+    let lists = ["containers", "initContainers"].map(|list| meta::items(spec, list));
+    let mut rules = lists
+        .into_iter()
+        .flatten()
+        .filter_map(|container| container.get("restartPolicyRules")?.as_array())
+        .flatten();
+    rules.any(|rule| rule["action"] == "RestartAllContainers")
 }

@@ -3,14 +3,17 @@
 //! Responsible for: the mistakes people make in names, images, probes, ports, variables, mounts and
 //! resources. Must not: check security contexts, which are taken as they are.
 
+use hashbrown::HashSet;
 use serde_json::{Value, json};
 
 use crate::apiserver::{fields::FieldErrors, meta, names, object::Tree, quantity::Quantity};
 
-/// Checks a container found at `path`; `volumes` are the Pod's.
+/// Checks a container found at `path`; `volumes` are the Pod's. One that `ends` before others start is
+/// neither probed nor told of its life.
 pub(super) fn check_container(
     container: &Tree,
     path: &str,
+    ends: bool,
     volumes: &[&str],
     host_network: bool,
     errors: &mut FieldErrors,
@@ -28,14 +31,18 @@ pub(super) fn check_container(
         let detail = "must not have leading or trailing whitespace";
         errors.invalid(format!("{path}.image"), Value::from(image), detail);
     }
-    if let Some(policy) = container.get("restartPolicy").and_then(Value::as_str)
-        && !matches!(policy, "Always" | "OnFailure" | "Never")
-    {
-        let supported = ["Always", "Never", "OnFailure"];
-        errors.unsupported(format!("{path}.restartPolicy"), json!(policy), &supported);
+    check_restarts(container, path, errors);
+    if ends {
+        for field in PROBES.into_iter().chain(["lifecycle"]) {
+            if container.get(field).is_some_and(|value| !value.is_null()) {
+                let detail = "may not be set for init containers without restartPolicy=Always";
+                errors.forbidden(format!("{path}.{field}"), detail);
+            }
+        }
+    } else {
+        check_lifecycle(container, path, errors);
+        check_probes(container, path, errors);
     }
-    check_lifecycle(container, path, errors);
-    check_probes(container, path, errors);
     check_ports(container, path, host_network, errors);
     let policy = meta::text(container, "terminationMessagePolicy");
     if !matches!(policy, "File" | "FallbackToLogsOnError") {
@@ -44,7 +51,7 @@ pub(super) fn check_container(
         errors.unsupported(path, json!(policy), &supported);
     }
     check_env(container, path, errors);
-    let mut paths: Vec<&str> = Vec::new();
+    let mut paths: HashSet<&str> = HashSet::new();
     for (index, mount) in meta::items(container, "volumeMounts").iter().enumerate() {
         let text = |field: &str| mount.get(field).and_then(Value::as_str).unwrap_or_default();
         let path = format!("{path}.volumeMounts[{index}]");
@@ -57,14 +64,13 @@ pub(super) fn check_container(
         let mounted = text("mountPath");
         if mounted.is_empty() {
             errors.required(format!("{path}.mountPath"), "");
-        } else if paths.contains(&mounted) {
+        } else if !paths.insert(mounted) {
             errors.invalid(
                 format!("{path}.mountPath"),
                 json!(mounted),
                 "must be unique",
             );
         }
-        paths.push(mounted);
     }
     let policy = meta::text(container, "imagePullPolicy");
     let supported = ["Always", "IfNotPresent", "Never"];
@@ -167,8 +173,57 @@ fn check_lifecycle(container: &Tree, path: &str, errors: &mut FieldErrors) {
     }
 }
 
+/// Whether a container is started again, whatever its Pod says.
+fn check_restarts(container: &Tree, path: &str, errors: &mut FieldErrors) {
+    let rules = meta::items(container, "restartPolicyRules");
+    let Some(policy) = container.get("restartPolicy").and_then(Value::as_str) else {
+        if !rules.is_empty() {
+            let detail = "must specify restartPolicy when restart rules are used";
+            errors.required(format!("{path}.restartPolicy"), detail);
+        }
+        return;
+    };
+    let supported = ["Always", "Never", "OnFailure"];
+    if !supported.contains(&policy) {
+        errors.unsupported(format!("{path}.restartPolicy"), json!(policy), &supported);
+    }
+    let path = format!("{path}.restartPolicyRules");
+    if rules.len() > MAX_RULES {
+        errors.too_many(path.as_str(), rules.len(), MAX_RULES);
+    }
+    for (index, rule) in rules.iter().enumerate() {
+        let path = format!("{path}[{index}]");
+        let action = rule["action"].as_str().unwrap_or_default();
+        let supported = ["Restart", "RestartAllContainers"];
+        if !supported.contains(&action) {
+            errors.unsupported(format!("{path}.action"), json!(action), &supported);
+        }
+        let Some(Value::Object(codes)) = rule.get("exitCodes") else {
+            errors.required(format!("{path}.exitCodes"), "must be specified");
+            continue;
+        };
+        let path = format!("{path}.exitCodes");
+        let operator = meta::text(codes, "operator");
+        if !["In", "NotIn"].contains(&operator) {
+            let supported = ["In", "NotIn"];
+            errors.unsupported(format!("{path}.operator"), json!(operator), &supported);
+        }
+        let values = meta::items(codes, "values").len();
+        if values > MAX_CODES {
+            errors.too_many(format!("{path}.values"), values, MAX_CODES);
+        }
+    }
+}
+
+/// Most rules of a container that say when it is started again.
+const MAX_RULES: usize = 20;
+/// Most exit codes in one of them.
+const MAX_CODES: usize = 255;
+
+const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
+
 fn check_probes(container: &Tree, path: &str, errors: &mut FieldErrors) {
-    for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
+    for name in PROBES {
         let Some(Value::Object(probe)) = container.get(name) else {
             continue;
         };
@@ -183,10 +238,15 @@ fn check_probes(container: &Tree, path: &str, errors: &mut FieldErrors) {
         ] {
             errors.not_negative(format!("{path}.{field}"), meta::int(probe, field));
         }
+        let successes = meta::int(probe, "successThreshold").unwrap_or_default();
+        if name != "readinessProbe" && successes != 1 {
+            errors.invalid(format!("{path}.successThreshold"), successes, "must be 1");
+        }
     }
 }
 
 fn check_ports(container: &Tree, path: &str, host_network: bool, errors: &mut FieldErrors) {
+    let mut port_names = HashSet::new();
     for (index, port) in meta::items(container, "ports").iter().enumerate() {
         let path = format!("{path}.ports[{index}]");
         let int = |field: &str| port.get(field).and_then(Value::as_i64).unwrap_or_default();
@@ -196,6 +256,8 @@ fn check_ports(container: &Tree, path: &str, host_network: bool, errors: &mut Fi
         if !name.to_lowercase().chars().all(plain) {
             let detail = "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)";
             errors.invalid(format!("{path}.name"), json!(name), detail);
+        } else if !name.is_empty() && !port_names.insert(name) {
+            errors.duplicate(format!("{path}.name"), json!(name));
         }
         let range = "must be between 1 and 65535, inclusive";
         let number = int("containerPort");

@@ -6,6 +6,7 @@
 
 use core::net::IpAddr;
 
+use hashbrown::HashSet;
 use serde_json::Value;
 
 use super::{containers::check_container, scheduling};
@@ -27,13 +28,15 @@ pub(crate) fn validate_spec(spec: &Tree, path: &str) -> FieldErrors {
     if meta::items(spec, "containers").is_empty() {
         errors.required(format!("{path}.containers"), "");
     }
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for list in ["containers", "initContainers"] {
         for (index, item) in meta::items(spec, list).iter().enumerate() {
             if let Value::Object(container) = item {
                 let path = format!("{path}.{list}[{index}]");
                 let host_network = meta::flag(spec, "hostNetwork");
-                check_container(container, &path, &volumes, host_network, &mut errors);
+                let ends =
+                    list == "initContainers" && meta::text(container, "restartPolicy") != "Always";
+                check_container(container, &path, ends, &volumes, host_network, &mut errors);
                 check_unique(container, &path, &mut seen, &mut errors);
             }
         }
@@ -140,14 +143,13 @@ fn volumes<'a>(spec: &'a Tree, path: &str, errors: &mut FieldErrors) -> Vec<&'a 
 fn check_unique<'a>(
     container: &'a Tree,
     path: &str,
-    seen: &mut Vec<&'a str>,
+    seen: &mut HashSet<&'a str>,
     errors: &mut FieldErrors,
 ) {
     let name = meta::text(container, "name");
-    if !name.is_empty() && seen.contains(&name) {
+    if !name.is_empty() && !seen.insert(name) {
         errors.duplicate(format!("{path}.name"), Value::from(name));
     }
-    seen.push(name);
 }
 
 /// Checks the metadata of a pod template.
