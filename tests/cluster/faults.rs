@@ -297,24 +297,24 @@ async fn watches_break_off_repeat_themselves_and_stand_still() {
     cluster.shutdown().await;
 }
 
-/// All faults at once for the controller, which goes by the name of this test; each is met, and none
+/// All faults at once for the controller, which goes by the name of this binary; each is met, and none
 /// lasts for ever.
 const EVERYTHING: &[&str] = &[
-    "latency=20ms,probability=0.1,client=faults-",
-    "refuse=409,verbs=create+patch,probability=0.03,client=faults-",
-    "refuse=429,probability=0.01,times=5,client=faults-",
-    "refuse=500,probability=0.03,client=faults-",
-    "refuse=503,probability=0.03,client=faults-",
-    "timeout-before=20ms,probability=0.03,client=faults-",
-    "timeout-after=20ms,probability=0.03,client=faults-",
-    "drop-before,probability=0.03,client=faults-",
-    "drop-after,probability=0.03,client=faults-",
-    "close-watch=300ms,probability=0.2,client=faults-",
-    "expire=700ms,times=4,client=faults-",
-    "stale=60,verbs=list,probability=0.5,client=faults-",
-    "duplicate-events,probability=0.3,client=faults-",
-    "delay-events=30ms,probability=0.2,client=faults-",
-    "partition,for=500ms,client=faults-",
+    "latency=20ms,probability=0.1,client=cluster-",
+    "refuse=409,verbs=create+patch,probability=0.03,client=cluster-",
+    "refuse=429,probability=0.01,times=5,client=cluster-",
+    "refuse=500,probability=0.03,client=cluster-",
+    "refuse=503,probability=0.03,client=cluster-",
+    "timeout-before=20ms,probability=0.03,client=cluster-",
+    "timeout-after=20ms,probability=0.03,client=cluster-",
+    "drop-before,probability=0.03,client=cluster-",
+    "drop-after,probability=0.03,client=cluster-",
+    "close-watch=300ms,probability=0.2,client=cluster-",
+    "expire=700ms,times=4,client=cluster-",
+    "stale=60,verbs=list,probability=0.5,client=cluster-",
+    "duplicate-events,probability=0.3,client=cluster-",
+    "delay-events=30ms,probability=0.2,client=cluster-",
+    "partition,for=500ms,client=cluster-",
 ];
 
 /// How long things go wrong; where nothing does, a Job of this size takes about a second.

@@ -1,6 +1,7 @@
 //! The end that somebody asks for: within five seconds, with nothing lost.
 
 use std::{
+    io::{BufRead as _, BufReader},
     net::TcpListener,
     path::Path,
     process::{Child, Command, Output, Stdio},
@@ -105,19 +106,16 @@ async fn a_local_run_that_is_interrupted_tells_how_far_it_came() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_serving_cluster_ends_well() {
+#[test]
+fn a_serving_cluster_ends_well() {
     for signal in ["-INT", "-TERM"] {
-        let folder = tempfile::tempdir().expect("a folder for temporary files");
-        let kubeconfig = folder.path().join("config");
-        let child = start(&[
-            "local",
-            "--kubeconfig-out",
-            &kubeconfig.display().to_string(),
-        ]);
-        client_of(&kubeconfig).await;
-        let output = tokio::task::block_in_place(|| end(child, signal));
-        assert_eq!(output.status.code(), Some(0), "{signal}");
+        let mut child = start(&["local"]);
+        let told = child.stderr.take().expect("standard error is piped");
+        let mut told = BufReader::new(told);
+        let mut line = String::new();
+        told.read_line(&mut line).expect("it can be read");
+        assert!(line.ends_with("ready for Jobs\n"), "{line}");
+        assert_eq!(end(child, signal).status.code(), Some(0), "{signal}");
     }
 }
 
