@@ -23,7 +23,7 @@ use super::{
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a state may take to come: collectors of a busy cluster are not in a hurry.
-const LONG_PATIENCE: Duration = Duration::from_secs(60);
+const LONG_PATIENCE: Duration = Duration::from_secs(180);
 
 /// What cases call the forms of answers.
 const ACCEPT: [(&str, &str); 6] = [
