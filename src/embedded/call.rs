@@ -12,15 +12,23 @@ pub(super) fn send(
     content_type: &str,
     body: &[u8],
 ) -> u16 {
-    let accept = "application/json";
-    let request = Request {
+    api.handle(request(method, path, content_type, body)).code()
+}
+
+/// The request, without anything that only a client elsewhere would say.
+pub(super) fn request<'a>(
+    method: &'a str,
+    path: &'a str,
+    content_type: &'a str,
+    body: &'a [u8],
+) -> Request<'a> {
+    Request {
         method,
         path,
         query: "",
-        accept,
+        accept: "application/json",
         content_type,
         body,
         ..Request::default()
-    };
-    api.handle(request).code()
+    }
 }

@@ -1,16 +1,20 @@
 //! Drives the hollow kubelet: Pods' events in, its writes out, its deadlines kept.
 
-use std::sync::Arc;
+use std::{iter, sync::Arc};
 
-use super::call::send;
+use super::call::{request, send};
 use crate::{
     apiserver::{Event, EventType, Kind, Stored},
-    kubelet::{Kubelet, KubeletOptions, PodChange, PodWrite, node_objects},
+    kubelet::{Kubelet, KubeletOptions, PodChange, PodWrite, WriteRequest, node_objects},
     serve::SharedApi,
 };
 
 /// Events taken in between two looks at what there is to write.
 const EVENTS_AT_ONCE: usize = 128;
+
+/// Writes made in one go. The clients' calls wait so long, but to take turns with them for each write
+/// costs more than the write: threads that put each other to sleep and wake each other.
+const WRITES_AT_ONCE: usize = 32;
 
 /// Keeps the hollow nodes alive, for ever.
 pub(super) async fn run(api: Arc<SharedApi>, options: KubeletOptions) {
@@ -94,25 +98,31 @@ fn hear(api: &SharedApi, kubelet: &mut Kubelet, event: &Event) {
 }
 
 fn applied(api: &SharedApi, kubelet: &mut Kubelet, pod: &Stored) {
+    // Half of all news are of Pods at their end, and need not be read.
+    if pod.has_ended() && pod.deletion.is_none() && kubelet.handle_end(&pod.uid) {
+        return;
+    }
     if let Err(error) = kubelet.handle_pod(PodChange::Applied(pod.bytes()), api.now()) {
         tracing::warn!(%error, "hollow kubelet passes over a Pod");
     }
 }
 
 fn write(api: &SharedApi, kubelet: &mut Kubelet) {
-    while let Some(write) = kubelet.poll_write() {
-        let code = perform(api, &write);
-        kubelet.handle_answer(&write, code, api.now());
+    loop {
+        // Of a Pod there is never more than one.
+        let writes: Vec<PodWrite> = iter::from_fn(|| kubelet.poll_write())
+            .take(WRITES_AT_ONCE)
+            .collect();
+        if writes.is_empty() {
+            return;
+        }
+        let requests: Vec<WriteRequest> = writes.iter().map(PodWrite::request).collect();
+        let replies = api.handle_all(requests.iter().map(|write| {
+            let (path, body) = (&write.path, &write.body);
+            request(write.method, path, write.content_type, body)
+        }));
+        for (write, reply) in writes.iter().zip(&replies) {
+            kubelet.handle_answer(write, reply.code(), api.now());
+        }
     }
-}
-
-fn perform(api: &SharedApi, write: &PodWrite) -> u16 {
-    let request = write.request();
-    send(
-        api,
-        request.method,
-        &request.path,
-        request.content_type,
-        &request.body,
-    )
 }

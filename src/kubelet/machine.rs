@@ -92,6 +92,17 @@ impl Kubelet {
         Ok(())
     }
 
+    /// The API server shows a Pod at its end, and nobody has asked for its deletion. Gives whether that is
+    /// all there is to know of it; if not, [`Self::handle_pod`] is to be shown the Pod.
+    pub fn handle_end(&mut self, uid: &str) -> bool {
+        let pod = self.pods.find(uid).and_then(|id| self.pods.get_mut(id));
+        if pod.is_some_and(|pod| pod.is_to_be_deleted()) {
+            return false;
+        }
+        self.forget_uid(uid);
+        true
+    }
+
     /// A node of this name exists, or no longer does: nothing is bound to one that does not. The Pods
     /// that it has go on. Until something is said of a hollow node, it exists; others are of no interest.
     pub fn handle_node(&mut self, name: &str, exists: bool) {
@@ -292,11 +303,8 @@ impl Kubelet {
     fn handle_ended(&mut self, known: Option<PodId>, view: &PodView<'_>, now: Time) {
         let waits_for_delete = view.metadata.deletion_timestamp.is_some()
             && view.metadata.deletion_grace_period_seconds != Some(0);
-        let is_ours_to_delete = known
-            .and_then(|id| self.pods.get_mut(id))
-            .is_some_and(|pod| pod.is_to_be_deleted());
-        if !waits_for_delete && !is_ours_to_delete {
-            return self.forget_uid(&view.metadata.uid);
+        if !waits_for_delete && self.handle_end(&view.metadata.uid) {
+            return;
         }
         let id = known.unwrap_or_else(|| self.adopt(view, FirstSight::default(), true));
         if let Some(pod) = self.pods.get_mut(id) {

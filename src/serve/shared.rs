@@ -85,6 +85,23 @@ impl SharedApi {
         self.handle_prepared(prepare(request)).0
     }
 
+    /// Answers requests within this process, one after the other and nobody else's in between: who has
+    /// many takes the lock once, and whoever watches is woken once. Each waits for all; so few at a time.
+    pub fn handle_all<'a>(&self, requests: impl IntoIterator<Item = Request<'a>>) -> Vec<Reply> {
+        let prepared: Vec<Prepared> = requests.into_iter().map(prepare).collect();
+        let labels: Vec<Label> = prepared.iter().map(Prepared::label).collect();
+        let (replies, _) = self.with_server(|server, now| -> Vec<Reply> {
+            let prepared = prepared.into_iter();
+            prepared
+                .map(|prepared| server.handle_prepared(prepared, now))
+                .collect()
+        });
+        for (label, reply) in labels.into_iter().zip(&replies) {
+            self.count(label, reply.code());
+        }
+        replies
+    }
+
     /// Answers a prepared request once what it has changed is saved.
     pub(super) async fn answer(&self, prepared: Prepared) -> Reply {
         let (reply, ticket) = self.handle_prepared(prepared);
@@ -186,14 +203,20 @@ impl SharedApi {
     /// request has changed, if that is to be saved.
     fn handle_prepared(&self, prepared: Prepared) -> (Reply, Option<Ticket>) {
         let label = prepared.label();
+        let (reply, ticket) = self.with_server(|server, now| server.handle_prepared(prepared, now));
+        self.count(label, reply.code());
+        (reply, ticket)
+    }
+
+    /// Does something with the server under its lock, and tells of what that has changed. The ticket is
+    /// for that, if it is to be saved.
+    fn with_server<T>(&self, act: impl FnOnce(&mut ApiServer, Time) -> T) -> (T, Option<Ticket>) {
         let now = self.now();
         let mut server = self.server.lock();
         let before = server.version();
-        let reply = server.handle_prepared(prepared, now);
+        let outcome = act(&mut server, now);
         let changed = server.version() != before;
-        let ticket = self.publish_and_unlock(server, changed);
-        self.count(label, reply.code());
-        (reply, ticket)
+        (outcome, self.publish_and_unlock(server, changed))
     }
 
     /// Takes entries for a watcher.
@@ -203,12 +226,8 @@ impl SharedApi {
 
     /// One batch of garbage collection; true if more is left.
     fn collect_some_garbage(&self) -> bool {
-        let mut server = self.server.lock();
-        let before = server.version();
-        let more = server.collect_garbage(self.now(), GARBAGE_BATCH);
-        let changed = server.version() != before;
-        self.publish_and_unlock(server, changed);
-        more
+        self.with_server(|server, now| server.collect_garbage(now, GARBAGE_BATCH))
+            .0
     }
 
     fn publish_and_unlock(
