@@ -312,6 +312,15 @@ pub fn is_held(pod: &Value) -> bool {
 /// Checks what must hold of the Pods of an Indexed Job that ended Complete: none is held back, and
 /// no index has succeeded twice.
 pub fn check_pods_of_complete_job(pods: &[Value], completions: usize) {
+    let succeeded = successes(pods, completions);
+    assert!(
+        succeeded.iter().all(|count| *count == 1),
+        "an index succeeded twice or never: {succeeded:?}"
+    );
+}
+
+/// How many of these Pods, none of which may be held back, have succeeded for each index.
+pub fn successes(pods: &[Value], completions: usize) -> Vec<u32> {
     let mut succeeded = vec![0; completions];
     for pod in pods {
         assert!(!is_held(pod), "held back: {pod:#}");
@@ -321,10 +330,7 @@ pub fn check_pods_of_complete_job(pods: &[Value], completions: usize) {
             succeeded[index] += 1;
         }
     }
-    assert!(
-        succeeded.iter().all(|count| *count == 1),
-        "an index succeeded twice or never"
-    );
+    succeeded
 }
 
 /// A path of the project as text.
