@@ -125,18 +125,18 @@ async fn watch(
         let mut heard = Vec::new();
         let mut bookmark = None;
         lines.push(&piece?, |line| {
-            match decode_watch_line(line).map_err(odd)? {
-                WatchEvent::Applied(object) => {
-                    heard.push(News::Applied(object.json().map_err(odd)?.to_owned()));
-                    bookmark = None;
-                }
-                WatchEvent::Deleted(object) => {
-                    heard.push(News::Deleted(object.json().map_err(odd)?.to_owned()));
-                    bookmark = None;
-                }
-                WatchEvent::Bookmark(seen) => bookmark = Some(seen),
-                WatchEvent::Error(error) => return Err(error),
-            }
+            let (told, object): (fn(String) -> News, _) =
+                match decode_watch_line(line).map_err(odd)? {
+                    WatchEvent::Applied(object) => (News::Applied, object),
+                    WatchEvent::Deleted(object) => (News::Deleted, object),
+                    WatchEvent::Bookmark(seen) => {
+                        bookmark = Some(seen);
+                        return Ok(());
+                    }
+                    WatchEvent::Error(error) => return Err(error),
+                };
+            heard.push(told(object.json().map_err(odd)?.to_owned()));
+            bookmark = None;
             Ok(())
         })?;
         if let Some(seen) = bookmark {

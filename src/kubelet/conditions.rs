@@ -94,11 +94,10 @@ pub(super) fn unschedulable(pod: &Pod) -> Option<Condition> {
 }
 
 fn initialized(pod: &Pod) -> Condition {
-    let scheduled_at = pod.run.scheduled_at;
     let inits = pod.inits.as_deref();
-    let since = inits.and_then(|inits| inits.done_at);
+    let done_at = inits.and_then(|inits| inits.done_at);
+    let since = done_at.unwrap_or(pod.run.scheduled_at);
     let holds = pod.is_initialized();
-    let since = since.unwrap_or(scheduled_at);
     let mut initialized = condition(pod, "Initialized", holds, since);
     if let Some(inits) = inits.filter(|_| !holds) {
         initialized.reason = Text::Says("ContainersNotInitialized".to_owned());

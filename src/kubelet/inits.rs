@@ -55,15 +55,15 @@ impl Inits {
         if shape.inits.is_empty() {
             return None;
         }
-        let mut runs = vec![InitRun::default(); shape.inits.len()];
+        let new = InitRun {
+            is_done: view.is_running(),
+            ..InitRun::default()
+        };
+        let mut runs = vec![new; shape.inits.len()];
         let statuses = view.status.init_container_statuses.iter().flatten();
         for (run, status) in runs.iter_mut().zip(statuses) {
             run.restarts = status.restart_count;
-            run.is_done = status.has_succeeded();
-        }
-        let runs_already = view.is_running();
-        for run in &mut runs {
-            run.is_done |= runs_already;
+            run.is_done |= status.has_succeeded();
         }
         Some(Box::new(Self {
             turn: 0,

@@ -95,11 +95,17 @@ impl Kubelet {
     /// The API server shows a Pod at its end, and nobody has asked for its deletion. Gives whether that is
     /// all there is to know of it; if not, [`Self::handle_pod`] is to be shown the Pod.
     pub fn handle_end(&mut self, uid: &str) -> bool {
-        let pod = self.pods.find(uid).and_then(|id| self.pods.get_mut(id));
-        if pod.is_some_and(|pod| pod.is_to_be_deleted()) {
+        let Some(id) = self.pods.find(uid) else {
+            return true;
+        };
+        if self
+            .pods
+            .get_mut(id)
+            .is_some_and(|pod| pod.is_to_be_deleted())
+        {
             return false;
         }
-        self.forget_uid(uid);
+        self.forget(id);
         true
     }
 
@@ -268,12 +274,11 @@ impl Kubelet {
                 }
             },
         };
-        let known = self.pods.find(&view.metadata.uid);
         if view.is_terminal() {
-            self.handle_ended(known, view, now);
+            self.handle_ended(view, now);
             return Ok(());
         }
-        let id = match known {
+        let id = match self.pods.find(&view.metadata.uid) {
             Some(id) => id,
             None => {
                 let first = self.first_sight(view, json)?;
@@ -300,12 +305,13 @@ impl Kubelet {
     }
 
     /// The API server shows a Pod at its end: all that may be missing is the final delete.
-    fn handle_ended(&mut self, known: Option<PodId>, view: &PodView<'_>, now: Time) {
+    fn handle_ended(&mut self, view: &PodView<'_>, now: Time) {
         let waits_for_delete = view.metadata.deletion_timestamp.is_some()
             && view.metadata.deletion_grace_period_seconds != Some(0);
         if !waits_for_delete && self.handle_end(&view.metadata.uid) {
             return;
         }
+        let known = self.pods.find(&view.metadata.uid);
         let id = known.unwrap_or_else(|| self.adopt(view, FirstSight::default(), true));
         if let Some(pod) = self.pods.get_mut(id) {
             if !pod.is_ended() {
@@ -390,9 +396,13 @@ impl Kubelet {
     }
 
     fn forget_uid(&mut self, uid: &str) {
-        if let Some(id) = self.pods.find(uid)
-            && let Some(mut pod) = self.pods.remove(id)
-        {
+        if let Some(id) = self.pods.find(uid) {
+            self.forget(id);
+        }
+    }
+
+    fn forget(&mut self, id: PodId) {
+        if let Some(mut pod) = self.pods.remove(id) {
             pod.give_place_up(&mut self.world.scheduler);
             self.timers.reset(id, pod.due, None);
             self.unplaced.remove(&id);

@@ -10,6 +10,17 @@ use lakh::serve::{self, ServeOptions, ServerHandle};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
+/// A server and its client.
+async fn start() -> (ServerHandle, Client) {
+    let options = ServeOptions {
+        seed: 1,
+        ..ServeOptions::default()
+    };
+    let server = serve::start(options).await.unwrap();
+    let client = Client::new(&server);
+    (server, client)
+}
+
 /// One HTTP client; each request has its own connection.
 struct Client {
     address: String,
@@ -123,13 +134,7 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 
 #[tokio::test]
 async fn the_life_of_a_pod_is_seen_by_a_watcher() {
-    let server = serve::start(ServeOptions {
-        seed: 1,
-        ..ServeOptions::default()
-    })
-    .await
-    .unwrap();
-    let client = Client::new(&server);
+    let (server, client) = start().await;
     let (status, created) = client.json("POST", PODS, pod("a")).await;
     assert_eq!(status, 201, "{created}");
     assert_eq!(
@@ -201,13 +206,7 @@ async fn the_life_of_a_pod_is_seen_by_a_watcher() {
 
 #[tokio::test]
 async fn a_streaming_list_ends_with_a_bookmark() {
-    let server = serve::start(ServeOptions {
-        seed: 1,
-        ..ServeOptions::default()
-    })
-    .await
-    .unwrap();
-    let client = Client::new(&server);
+    let (server, client) = start().await;
     for name in ["b", "a"] {
         assert_eq!(client.json("POST", PODS, pod(name)).await.0, 201);
     }
@@ -232,13 +231,7 @@ async fn a_streaming_list_ends_with_a_bookmark() {
 
 #[tokio::test]
 async fn errors_have_kubernetes_shapes() {
-    let server = serve::start(ServeOptions {
-        seed: 1,
-        ..ServeOptions::default()
-    })
-    .await
-    .unwrap();
-    let client = Client::new(&server);
+    let (server, client) = start().await;
     let (status, error) = client.json("GET", &format!("{PODS}/x"), Value::Null).await;
     assert_eq!(status, 404);
     assert_eq!(
@@ -271,8 +264,7 @@ async fn errors_have_kubernetes_shapes() {
 #[tokio::test]
 async fn clients_that_like_protobuf_get_json() {
     const PODS: &str = "/api/v1/namespaces/default/pods";
-    let server = serve::start(ServeOptions::default()).await.unwrap();
-    let client = Client::new(&server);
+    let (server, client) = start().await;
     // What clients made with client-go send for the types they know.
     let media = "application/vnd.kubernetes.protobuf";
     let accept = [(

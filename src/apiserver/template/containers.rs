@@ -204,8 +204,8 @@ fn check_restarts(container: &Tree, path: &str, errors: &mut FieldErrors) {
         };
         let path = format!("{path}.exitCodes");
         let operator = meta::text(codes, "operator");
-        if !["In", "NotIn"].contains(&operator) {
-            let supported = ["In", "NotIn"];
+        let supported = ["In", "NotIn"];
+        if !supported.contains(&operator) {
             errors.unsupported(format!("{path}.operator"), json!(operator), &supported);
         }
         let values = meta::items(codes, "values").len();
