@@ -5,7 +5,11 @@ use std::{
     time::Duration,
 };
 
-use lakh::embedded::{ClusterOptions, EmbeddedCluster};
+use lakh::{
+    cluster::{Client, Patch},
+    embedded::{ClusterOptions, EmbeddedCluster},
+};
+use serde_json::json;
 
 use crate::support::{
     self, check_pods_of_complete_job, create, indexed_job, is, job_when, pods,
@@ -13,19 +17,25 @@ use crate::support::{
 };
 
 /// Runs the main job over a line that is cut every now and then; how often Pods were listed.
-async fn run_over_a_bad_line(log_capacity: Option<usize>) -> u64 {
+///
+/// With `kept`, the server keeps so many events of Pods, and more come about during each cut.
+async fn run_over_a_bad_line(kept: Option<usize>) -> u64 {
     let options = ClusterOptions {
-        log_capacity,
+        log_capacity: kept,
         ..ClusterOptions::default()
     };
     let cluster = EmbeddedCluster::start(options).await.expect("a free port");
     let proxy = Proxy::start(&cluster.url(), |_| Fate::Passed).await;
     let controller = support::controller_over(&proxy).await;
     let client = support::client(&cluster).await;
+    create_bystander(&client).await;
     create(&client, &indexed_job("main", 10_000, 1000)).await;
     for _ in 0..12 {
         tokio::time::sleep(Duration::from_millis(150)).await;
-        proxy.cut(Duration::from_millis(100)).await;
+        match kept {
+            None => proxy.cut(Duration::from_millis(100)).await,
+            Some(kept) => proxy.cut_while(change_bystander(&client, kept + 1)).await,
+        }
         // Cut creations are of unknown fate: at no time may they make too many Pods.
         let active = pods(&client)
             .await
@@ -50,6 +60,30 @@ async fn run_over_a_bad_line(log_capacity: Option<usize>) -> u64 {
     lists
 }
 
+const BYSTANDERS: &str = "/api/v1/namespaces/kube-system/pods";
+
+/// Creates a Pod that is no Job's.
+async fn create_bystander(client: &Client) {
+    let pod = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "bystander"},
+        "spec": {"containers": [{"name": "main", "image": "busybox"}]},
+    });
+    let created = client.create(BYSTANDERS, pod.to_string().into_bytes());
+    created.await.expect("a good Pod");
+}
+
+/// Makes so many changes of that Pod.
+async fn change_bystander(client: &Client, changes: usize) {
+    let path = format!("{BYSTANDERS}/bystander");
+    for number in 0..changes {
+        let label = format!(r#"{{"metadata": {{"labels": {{"change": "{number}"}}}}}}"#);
+        let changed = client.patch(&path, Patch::Merge, label.into_bytes());
+        changed.await.expect("a good label");
+    }
+}
+
 fn is_active(pod: &serde_json::Value) -> bool {
     let phase = &pod["status"]["phase"];
     phase != "Succeeded" && phase != "Failed"
@@ -69,7 +103,6 @@ async fn a_cut_watch_goes_on_where_it_was() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_that_is_too_far_behind_starts_with_a_list() {
-    // So few events are kept that a watch which was cut has mostly missed some.
     let lists = run_over_a_bad_line(Some(1000)).await;
     assert!(
         lists > OWN_LISTS + 2,

@@ -67,8 +67,13 @@ impl Proxy {
 
     /// Cuts every connection, and lets none through for a while.
     pub async fn cut(&self, pause: Duration) {
+        self.cut_while(tokio::time::sleep(pause)).await;
+    }
+
+    /// Cuts every connection, and lets none through until `meanwhile` is done.
+    pub async fn cut_while(&self, meanwhile: impl Future<Output = ()>) {
         self.cuts.send_modify(|count| *count += 1);
-        tokio::time::sleep(pause).await;
+        meanwhile.await;
         self.cuts.send_modify(|count| *count += 1);
     }
 
