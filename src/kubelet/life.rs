@@ -178,7 +178,7 @@ impl Pod {
     }
 
     /// The Pod is being deleted, or deleted again with a shorter grace period.
-    pub(super) fn delete(&mut self, grace_secs: i64, options: &KubeletOptions, now: Time) {
+    pub(super) fn delete(&mut self, grace_secs: i64, world: &World, now: Time) {
         if self.deletion.is_some_and(|known| known <= grace_secs) {
             return;
         }
@@ -187,7 +187,7 @@ impl Pod {
         if matches!(self.life, Life::Unscheduled | Life::Ended(_)) {
             return;
         }
-        self.request_stop(Cause::Exited, grace, options, now);
+        self.request_stop(Cause::Exited, grace, world, now);
     }
 
     /// Lets everything happen that was due by now, in order.
@@ -199,9 +199,9 @@ impl Pod {
                 Turn::Stop => self.halt(at),
                 Turn::Deadline => {
                     let grace = self.shape.grace;
-                    self.request_stop(Cause::Deadline, grace, &world.options, at);
+                    self.request_stop(Cause::Deadline, grace, world, at);
                 }
-                Turn::Disruption => self.disrupt(&world.options, at),
+                Turn::Disruption => self.disrupt(world, at),
                 Turn::Ready => {
                     self.mark_ready();
                     self.talk.news();
@@ -277,14 +277,14 @@ impl Pod {
         }
     }
 
-    fn disrupt(&mut self, options: &KubeletOptions, at: Time) {
+    fn disrupt(&mut self, world: &World, at: Time) {
         let Some(plan) = &mut self.plan else { return };
         let Some((_, cause)) = plan.disruption.take() else {
             return;
         };
         match cause.by() {
             By::Kubelet => {
-                self.request_stop(Cause::Disrupted(cause), self.shape.grace, options, at);
+                self.request_stop(Cause::Disrupted(cause), self.shape.grace, world, at);
             }
             By::Deletion | By::EvictionApi => plan.removal = Some(Removal::new(cause, at)),
             By::PodGc => {
@@ -370,9 +370,8 @@ impl Pod {
         self.talk.news();
     }
 
-    fn request_stop(&mut self, cause: Cause, grace: Duration, options: &KubeletOptions, now: Time) {
-        let planned = self.plan.as_deref().and_then(|plan| plan.stop);
-        let (stop_delay, own_code) = planned.unwrap_or((options.stop_delay, None));
+    fn request_stop(&mut self, cause: Cause, grace: Duration, world: &World, now: Time) {
+        let (stop_delay, own_code) = world.stop_of(self);
         let (delay, exit_code) = match self.life {
             Life::Initializing { .. } | Life::Running { .. } if stop_delay > grace => {
                 (grace, SIGKILL)

@@ -331,7 +331,7 @@ impl Kubelet {
         pod.generation = pod.generation.max(view.metadata.generation);
         if view.metadata.deletion_timestamp.is_some() {
             let grace = view.metadata.deletion_grace_period_seconds.unwrap_or(0);
-            pod.delete(grace, &self.world.options, now);
+            pod.delete(grace, &self.world, now);
         }
         self.settle(id, now);
     }

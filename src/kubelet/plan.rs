@@ -3,8 +3,6 @@
 //! Responsible for: the stage's waits as moments, drawn when the try begins. Must not: let them
 //! happen; that is the work of `life`. Pods without a stage have no plan.
 
-use std::time::Duration;
-
 use super::stages::{By, Chance, Disruption, ExitReason, Stage};
 use crate::model::Time;
 
@@ -19,8 +17,6 @@ pub(super) struct Plan {
     pub(super) disruption: Option<(Time, Disruption)>,
     /// What others are doing to the Pod.
     pub(super) removal: Option<Removal>,
-    /// How long the containers take to stop, and what they exit with.
-    pub(super) stop: Option<(Duration, Option<u8>)>,
     /// Why a container ends that does not end well.
     pub(super) reason: Option<ExitReason>,
 }
@@ -54,9 +50,6 @@ impl Plan {
                 .map(|wait| at + stage.wait(wait, "ready", chance)),
             disruption,
             removal: None,
-            stop: stage
-                .stop
-                .map(|stop| (stage.wait(stop.after, "stop", chance), stop.exit_code)),
             reason: stage.end.reason,
         }
     }

@@ -67,6 +67,16 @@ impl World {
         })
     }
 
+    /// How long the Pod's containers take to stop, and what they exit with if that is said.
+    pub(super) fn stop_of(&self, pod: &Pod) -> (Duration, Option<u8>) {
+        let stage = self.stage_of(pod);
+        let staged = stage.and_then(|stage| Some((stage, stage.stop?)));
+        staged.map_or((self.options.stop_delay, None), |(stage, stop)| {
+            let delay = stage.wait(stop.after, "stop", self.chance(pod));
+            (delay, stop.exit_code)
+        })
+    }
+
     /// Decides how the try that begins at this time will go.
     pub(super) fn draw_try(&mut self, pod: &Pod, at: Time) -> Try {
         let settings = pod.shape.settings.as_ref().ok();

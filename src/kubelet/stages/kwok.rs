@@ -1,7 +1,7 @@
 //! The same lives for kwok: stages as its `Stage` objects, for a cluster with a real API server.
 //!
-//! Responsible for: which objects there are, and which Pods each is for. Must not: write statuses;
-//! `templates` has those.
+//! Responsible for: which objects there are, and which Pods each is for; those of Pods whose init
+//! containers run are in `kwok_inits`. Must not: write statuses; `templates` has those.
 //!
 //! At every moment of a Pod's life exactly one of the objects means it, so that there is nothing to
 //! weigh. Which stage of the file a Pod lives by is computed in jq by the draws of `choose`: the same
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::{
     By, Operator, Stage, Wait,
     choose::{BASE, DRAWS, ROUNDS},
+    kwok_inits::{REGULAR_INITS, init_restarted},
     templates as t,
 };
 use crate::kubelet::{DURATION, ranges::Ranges};
@@ -30,6 +31,9 @@ pub fn kwok_stages(stages: &[Stage], seed: u64) -> Vec<Value> {
     }
     let obeys_as_usual = stages.iter().filter(|stage| stage.stop.is_none());
     let names: Vec<&str> = obeys_as_usual.map(Stage::name).chain([NONE]).collect();
+    if stages.iter().any(|stage| !stage.inits.is_empty()) {
+        objects.push(init_restarted());
+    }
     objects.extend([
         all.restarted(),
         all.stopped("lakh-pod-stopped", &names, Wait::default(), SIGTERM),
@@ -38,7 +42,7 @@ pub fn kwok_stages(stages: &[Stage], seed: u64) -> Vec<Value> {
     objects
 }
 
-struct Renderer<'a> {
+pub(super) struct Renderer<'a> {
     /// The jq expression that names the stage that a Pod lives by.
     life: &'a str,
 }
@@ -65,6 +69,10 @@ impl Renderer<'_> {
         let mut running = self.running(&object("running"), name);
         running.delay(stage.start.unwrap_or_default());
         let ready = stage.ready.filter(|ready| ready.delay < stage.lasts());
+        if !stage.inits.is_empty() {
+            running.expect(REGULAR_INITS, "DoesNotExist", &[]);
+            objects.extend(self.inits(stage, ready.is_none()));
+        }
         objects.push(running.next(&t::running(ready.is_none())));
         if let Some(wait) = ready {
             let mut readied = self.at_work(&object("ready"), name);
@@ -123,12 +131,7 @@ impl Renderer<'_> {
         restarted.expect(DELETED, "DoesNotExist", &[]);
         restarted.expect(".status.phase", "In", &["Running"]);
         restarted.expect(WAITING, "In", &["CrashLoopBackOff"]);
-        let back_off = format!(
-            "{RESTARTS} | if . == 0 then \"0s\" elif . > 5 then \"300s\" \
-             else ([range(1; .)] | reduce .[] as $n (10; . * 2) | \"\\(.)s\") end"
-        );
-        restarted.spec["delay"] =
-            json!({"durationMilliseconds": 0, "durationFrom": {"expressionFrom": back_off}});
+        restarted.back_off(RESTARTS);
         restarted.next(&t::restarted())
     }
 
@@ -154,7 +157,7 @@ impl Renderer<'_> {
     }
 
     /// For a Pod that has a node and nothing else yet.
-    fn running(&self, name: &str, life: &str) -> Object {
+    pub(super) fn running(&self, name: &str, life: &str) -> Object {
         let mut object = Object::new(name);
         object.expect(DELETED, "DoesNotExist", &[]);
         object.expect(".status.phase", "In", &["Pending"]);
@@ -199,14 +202,14 @@ fn node_ready() -> Value {
 }
 
 /// One object while it is put together.
-struct Object {
+pub(super) struct Object {
     name: String,
     expectations: Vec<Value>,
     spec: Value,
 }
 
 impl Object {
-    fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
             expectations: Vec::new(),
@@ -214,7 +217,7 @@ impl Object {
         }
     }
 
-    fn expect(&mut self, key: &str, operator: &str, values: &[&str]) {
+    pub(super) fn expect(&mut self, key: &str, operator: &str, values: &[&str]) {
         let mut expectation = json!({"key": key, "operator": operator});
         if !values.is_empty() {
             expectation["values"] = values.into();
@@ -223,7 +226,7 @@ impl Object {
     }
 
     /// kwok's jitter is where the delay may end, not what is added to it.
-    fn delay(&mut self, wait: Wait) {
+    pub(super) fn delay(&mut self, wait: Wait) {
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let mut delay = json!({"durationMilliseconds": millis(wait.delay)});
         if !wait.jitter.is_zero() {
@@ -233,14 +236,25 @@ impl Object {
     }
 
     fn delay_of_annotation(&mut self) {
-        let expression = format!(".metadata.annotations[\"{DURATION}\"]");
+        self.delay_from(&format!(".metadata.annotations[\"{DURATION}\"]"));
+    }
+
+    /// The delay of the kubelet before a container that was restarted so often is again.
+    pub(super) fn back_off(&mut self, restarts: &str) {
+        self.delay_from(&format!(
+            "{restarts} | if . == 0 then \"0s\" elif . > 5 then \"300s\" \
+             else ([range(1; .)] | reduce .[] as $n (10; . * 2) | \"\\(.)s\") end"
+        ));
+    }
+
+    fn delay_from(&mut self, expression: &str) {
         self.spec["delay"] = json!({
             "durationMilliseconds": 0,
             "durationFrom": {"expressionFrom": expression},
         });
     }
 
-    fn next(mut self, template: &str) -> Value {
+    pub(super) fn next(mut self, template: &str) -> Value {
         self.spec["next"] = json!({"statusTemplate": template});
         self.into_value()
     }
@@ -342,7 +356,7 @@ fn quoted(text: &str) -> String {
 /// The life of a Pod that no stage means; not a name that a stage may have.
 const NONE: &str = "-";
 const SIGTERM: u8 = 143;
-const DELETED: &str = ".metadata.deletionTimestamp";
+pub(super) const DELETED: &str = ".metadata.deletionTimestamp";
 const READY: &str = ".status.conditions[]? | select(.type == \"Ready\") | .status";
 const WAITING: &str = ".status.containerStatuses[]?.state.waiting.reason";
 const RESTARTS: &str = "([.status.containerStatuses[]?.restartCount] | max // 0)";

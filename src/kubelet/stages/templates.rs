@@ -5,22 +5,23 @@
 //!
 //! The first container has the exit code; the others end with it, with 0.
 
-use super::Disruption;
+use super::{Disruption, init_templates};
 
-/// The containers run.
+/// The Pod has begun, and its containers run.
 pub(super) fn running(ready: bool) -> String {
-    let ready_text = if ready { "\"True\"" } else { "\"False\"" };
-    let reason = match ready {
-        true => String::new(),
-        false => "  reason: ContainersNotReady\n".to_owned(),
+    let containers = running_containers(ready);
+    format!("{NOW}phase: Running\n{ADDRESSES}{containers}{INITS}")
+}
+
+/// Conditions and statuses of containers that have just been started.
+pub(super) fn running_containers(ready: bool) -> String {
+    let readiness = match ready {
+        true => all_ready(),
+        false => unready("ContainersNotReady"),
     };
     format!(
-        "{NOW}phase: Running
-startTime: {{{{ $now | Quote }}}}
-hostIP: {{{{ NodeIPWith .spec.nodeName | Quote }}}}
-podIP: {{{{ PodIPWith .spec.nodeName ( or .spec.hostNetwork false ) ( or .metadata.uid \"\" ) ( or .metadata.name \"\" ) ( or .metadata.namespace \"\" ) | Quote }}}}
-conditions:
-{}{}{}{}containerStatuses:
+        "conditions:
+{}{}{readiness}containerStatuses:
 {{{{ range .spec.containers }}}}
 - name: {{{{ .name | Quote }}}}
   image: {{{{ .image | Quote }}}}
@@ -31,22 +32,18 @@ conditions:
     running:
       startedAt: {{{{ $now | Quote }}}}
 {{{{ end }}}}
-{INITS}",
+",
         condition("PodReadyToStartContainers", "\"True\"", ""),
-        condition("Initialized", "\"True\"", ""),
-        condition("ContainersReady", ready_text, &reason),
-        condition("Ready", ready_text, &reason),
+        condition("Initialized", "\"True\"", NO_REASON),
     )
 }
 
 /// Containers that run have become ready.
 pub(super) fn ready() -> String {
-    let cleared = "  reason: null\n";
     let state = "  state:\n    running:\n      startedAt: {{ .state.running.startedAt | Quote }}\n";
     format!(
-        "{NOW}conditions:\n{}{}{}",
-        condition("ContainersReady", "\"True\"", cleared),
-        condition("Ready", "\"True\"", cleared),
+        "{NOW}conditions:\n{}{}",
+        all_ready(),
         statuses(true, &format!("{state}{LAST}")),
     )
 }
@@ -73,13 +70,8 @@ pub(super) fn ended(code: u8, reason: &str) -> String {
         terminated("0", "Completed"),
     );
     let again = format!(
-        "{NOW}phase: Running\nconditions:\n{}{}{}",
-        condition(
-            "ContainersReady",
-            "\"False\"",
-            "  reason: ContainersNotReady\n"
-        ),
-        condition("Ready", "\"False\"", "  reason: ContainersNotReady\n"),
+        "{NOW}phase: Running\nconditions:\n{}{}",
+        unready("ContainersNotReady"),
         statuses(false, &waiting),
     );
     format!(
@@ -89,10 +81,9 @@ pub(super) fn ended(code: u8, reason: &str) -> String {
 
 /// What has crashed runs again; what has ended well stays so.
 pub(super) fn restarted() -> String {
-    let cleared = "  reason: null\n";
     format!(
         "{NOW}conditions:
-{}{}containerStatuses:
+{}containerStatuses:
 {{{{ range .status.containerStatuses }}}}
 - name: {{{{ .name | Quote }}}}
   image: {{{{ .image | Quote }}}}
@@ -113,20 +104,20 @@ pub(super) fn restarted() -> String {
   {{{{ end }}}}
 {{{{ end }}}}
 ",
-        condition("ContainersReady", "\"True\"", cleared),
-        condition("Ready", "\"True\"", cleared),
+        all_ready(),
     )
 }
 
-/// A Pod that is being deleted has been stopped, before its containers ever ran or later.
+/// A Pod that is being deleted has been stopped, before it ever began or later.
 pub(super) fn stopped(code: u8) -> String {
     let (phase, reason, why) = match code {
         0 => ("Succeeded", "Completed", "PodCompleted"),
         _ => ("Failed", "Error", "PodFailed"),
     };
     let ran = terminal(phase, &code.to_string(), reason, why, "");
+    let began = init_templates::stopped(code);
     format!(
-        "{{{{ if .status.podIP }}}}\n{ran}{{{{ else }}}}
+        "{{{{ if eq .status.phase \"Running\" }}}}\n{ran}{{{{ else if .status.podIP }}}}\n{began}{{{{ else }}}}
 phase: Failed
 containerStatuses:
 {{{{ range .spec.containers }}}}
@@ -170,20 +161,33 @@ pub(super) fn disrupted(cause: Disruption) -> String {
 
 /// All containers have ended.
 fn terminal(phase: &str, code: &str, reason: &str, why: &str, more_conditions: &str) -> String {
-    let why = format!("  reason: {why}\n  message: null\n");
     let state = format!("  state:\n{}{LAST}", terminated(code, reason));
     format!(
         "{NOW}phase: {phase}
 conditions:
-{more_conditions}{}{}{}{}{SIDECARS_END}",
+{more_conditions}{}{}{}{SIDECARS_END}",
         condition("PodReadyToStartContainers", "\"False\"", ""),
-        condition("ContainersReady", "\"False\"", &why),
-        condition("Ready", "\"False\"", &why),
+        unready(why),
         statuses(false, &state),
     )
 }
 
-fn condition(kind: &str, status: &str, more: &str) -> String {
+/// The containers are ready, and so is the Pod.
+fn all_ready() -> String {
+    ["ContainersReady", "Ready"]
+        .map(|kind| condition(kind, "\"True\"", NO_REASON))
+        .concat()
+}
+
+/// Neither the containers nor the Pod are ready.
+pub(super) fn unready(why: &str) -> String {
+    let why = format!("  reason: {why}\n  message: null\n");
+    ["ContainersReady", "Ready"]
+        .map(|kind| condition(kind, "\"False\"", &why))
+        .concat()
+}
+
+pub(super) fn condition(kind: &str, status: &str, more: &str) -> String {
     format!(
         "- type: {kind}\n  status: {status}\n  lastTransitionTime: {{{{ $now | Quote }}}}\n{more}"
     )
@@ -207,7 +211,7 @@ fn statuses(ready: bool, state: &str) -> String {
 }
 
 /// A state of a container whose status is at hand.
-fn terminated(code: &str, reason: &str) -> String {
+pub(super) fn terminated(code: &str, reason: &str) -> String {
     format!(
         "    terminated:
       exitCode: {code}
@@ -220,7 +224,16 @@ fn terminated(code: &str, reason: &str) -> String {
     )
 }
 
-const NOW: &str = "{{ $now := Now }}\n";
+pub(super) const NOW: &str = "{{ $now := Now }}\n";
+
+/// When and where the Pod began.
+pub(super) const ADDRESSES: &str = "startTime: {{ $now | Quote }}
+hostIP: {{ NodeIPWith .spec.nodeName | Quote }}
+podIP: {{ PodIPWith .spec.nodeName ( or .spec.hostNetwork false ) ( or .metadata.uid \"\" ) ( or .metadata.name \"\" ) ( or .metadata.namespace \"\" ) | Quote }}
+";
+
+/// What is said of a condition that holds.
+const NO_REASON: &str = "  reason: null\n  message: null\n";
 
 /// The conditions of a node that takes Pods.
 pub(super) const NODE_READY: &str = "{{ $now := Now }}
@@ -235,7 +248,8 @@ conditions:
 {{ end }}
 ";
 
-const LAST: &str = "  {{ if .lastState }}
+/// How the latest try but one ended, as it was.
+pub(super) const LAST: &str = "  {{ if .lastState }}
   lastState:
     {{ YAML .lastState 2 }}
   {{ end }}

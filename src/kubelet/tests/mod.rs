@@ -5,6 +5,7 @@
 mod capacity;
 mod chaos;
 mod inits;
+mod kwok;
 mod life;
 mod stage;
 mod stages;

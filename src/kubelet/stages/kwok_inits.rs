@@ -1,0 +1,103 @@
+//! The lives of init containers for kwok.
+//!
+//! Responsible for: the `Stage` objects from the start of the first init container to the end of the
+//! last. Must not: write statuses; `init_templates` has those.
+//!
+//! A Pod is Pending all the while, and its statuses tell whose turn it is.
+
+use serde_json::Value;
+
+use super::{
+    ExitReason, InitEnd, Stage, init_templates as t,
+    kwok::{DELETED, Object, Renderer},
+};
+
+impl Renderer<'_> {
+    /// For Pods of a stage that says something of init containers; `ready` tells whether the
+    /// containers are as soon as they run.
+    pub(super) fn inits(&self, stage: &Stage, ready: bool) -> Vec<Value> {
+        let name = &stage.name;
+        let mut started = self.running(&format!("lakh-pod-init-{name}"), name);
+        started.expect(REGULAR_INITS, "Exists", &[]);
+        started.expect(INIT_STATUSES, "DoesNotExist", &[]);
+        started.delay(stage.start.unwrap_or_default());
+        let mut objects = vec![started.next(&t::started())];
+
+        let named = stage.inits.iter().filter_map(|init| init.name.as_deref());
+        let named: Vec<&str> = named.collect();
+        let ends = |what: &str, nth: usize, meant: Option<&str>| {
+            let mut object = self.running(&format!("lakh-pod-init-{what}-{name}-{nth}"), name);
+            object.expect(&turn("true"), "Exists", &[]);
+            match meant {
+                Some(meant) => object.expect(&turn("true"), "In", &[meant]),
+                None if named.is_empty() => {}
+                None => object.expect(&turn("true"), "NotIn", &named),
+            }
+            object
+        };
+        for (nth, init) in stage.inits.iter().enumerate() {
+            let meant = init.name.as_deref();
+            let wait = init.end.after.unwrap_or_default();
+            if let Some(code) = init.end.exit_code.filter(|code| *code != 0) {
+                let mut failed = ends("failed", nth, meant);
+                failed.delay(wait);
+                if let Some(failures) = init.failures {
+                    failed.expect(&tries_below(failures), "Exists", &[]);
+                }
+                let reason = init.end.reason.map_or("Error", ExitReason::text);
+                objects.push(failed.next(&t::failed(code, reason)));
+            }
+            if init.may_succeed() {
+                let mut done = ends("done", nth, meant);
+                done.delay(wait);
+                if let Some(failures) = init.failures {
+                    done.expect(&tries_below(failures), "DoesNotExist", &[]);
+                }
+                objects.push(done.next(&t::done(ready)));
+            }
+        }
+        if named.len() == stage.inits.len() {
+            let others = ends("done", stage.inits.len(), None);
+            objects.push(others.next(&t::done(ready)));
+        }
+        objects
+    }
+}
+
+impl InitEnd {
+    fn may_succeed(&self) -> bool {
+        self.failures.is_some() || self.end.exit_code.is_none_or(|code| code == 0)
+    }
+}
+
+/// After the back-off that the kubelet has.
+pub(super) fn init_restarted() -> Value {
+    let mut restarted = Object::new("lakh-pod-init-restarted");
+    restarted.expect(DELETED, "DoesNotExist", &[]);
+    restarted.expect(".status.phase", "In", &["Pending"]);
+    restarted.expect(INIT_WAITING, "In", &["CrashLoopBackOff"]);
+    restarted.back_off(
+        "([.status.initContainerStatuses[]? | select(.state.waiting and .lastState) \
+         | .restartCount] | max // 0)",
+    );
+    restarted.next(&t::restarted())
+}
+
+/// The jq expression that names the init container which runs and is no sidecar, if this holds of
+/// its status.
+fn turn(holds: &str) -> String {
+    format!(
+        "[{REGULAR_INITS}] as $regular | .status.initContainerStatuses[]? \
+         | select(.state.running and (.name | IN($regular[])) and {holds}) | .name"
+    )
+}
+
+fn tries_below(failures: u32) -> String {
+    turn(&format!(".restartCount < {failures}"))
+}
+
+/// Names of init containers that are no sidecars.
+pub(super) const REGULAR_INITS: &str =
+    ".spec.initContainers[]? | select(.restartPolicy != \"Always\") | .name";
+const INIT_STATUSES: &str = ".status.initContainerStatuses[]?.name";
+const INIT_WAITING: &str = ".status.initContainerStatuses[]?.state.waiting.reason";
