@@ -32,6 +32,7 @@ random seed="":
 # Fuzz a target for so many minutes: just fuzz patch 10
 fuzz target="request" minutes="10":
     cd fuzz && cargo afl build --release
+    mkdir -p fuzz/target/afl
     cd fuzz && AFL_NO_UI=1 AFL_SKIP_CPUFREQ=1 AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES=1 \
         cargo afl fuzz -i corpus/{{target}} -o target/afl/{{target}} -t 1000 -V $(({{minutes}} * 60)) \
         target/release/lakh-fuzz {{target}}
