@@ -2,10 +2,10 @@
 //!
 //! Responsible for: reading what it has to know of Pods and nodes. Must not: judge it.
 //!
-//! Between two passes nothing is done and nobody is woken: what has changed is read from the server's
-//! log when a pass is due.
+//! Between two passes it only keeps up: the server's log holds less than what may happen until the next
+//! one, and who has missed some of it must list all Pods.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use serde::Deserialize;
 use tokio::sync::watch;
@@ -21,6 +21,9 @@ use crate::{
 /// Events taken in, or calls made, before others have their turn.
 const AT_ONCE: usize = 128;
 
+/// How often what has changed is read. The server's log holds many times as much.
+const KEEP_UP: Duration = Duration::from_secs(1);
+
 /// Key of the taint by which somebody says that a node will not come back.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
@@ -32,7 +35,9 @@ pub(super) async fn run(api: Arc<SharedApi>, terminated_threshold: i32) {
     let mut pods = Follower::new(&api, Kind::Pod);
     let mut nodes = Follower::new(&api, Kind::Node);
     loop {
-        api.sleep_until(gc.poll_timeout()).await;
+        let soon = api.now() + KEEP_UP;
+        let due = gc.poll_timeout().map_or(soon, |due| due.min(soon));
+        api.sleep_until(Some(due)).await;
         // Pods first: a node that a Pod has is there before it.
         pods.catch_up(&api, &mut gc).await;
         nodes.catch_up(&api, &mut gc).await;

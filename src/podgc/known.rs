@@ -116,11 +116,19 @@ impl Known {
     }
 
     pub(super) fn put_pod(&mut self, pod: PodFacts) {
-        if self.pods.get(&pod.uid) == Some(&pod) {
+        let known = self.pods.get(&pod.uid);
+        if known == Some(&pod) {
+            return;
+        }
+        // As a rule a Pod has no place but that on its node, and stays there.
+        let is_ranked = |pod: &PodFacts| pod.deleting || self.is_terminated(pod);
+        let stays = |known: &PodFacts| known.node == pod.node && !is_ranked(known);
+        if known.is_some_and(stays) && !is_ranked(&pod) {
+            self.pods.insert(pod.uid, pod);
             return;
         }
         self.remove_pod(pod.uid);
-        let terminated = self.counts_terminated && pod.phase != Phase::Active;
+        let terminated = self.is_terminated(&pod);
         if terminated {
             self.terminated.insert(Rank::of(&pod));
         }
@@ -134,6 +142,11 @@ impl Known {
         if terminated || pod.deleting || !pod.node.is_empty() {
             self.pods.insert(pod.uid, pod);
         }
+    }
+
+    /// Whether it is counted as one that is over.
+    fn is_terminated(&self, pod: &PodFacts) -> bool {
+        self.counts_terminated && pod.phase != Phase::Active
     }
 
     pub(super) fn remove_pod(&mut self, uid: Uid) {
