@@ -9,6 +9,7 @@
 //! Must not: decide anything about Jobs, or read JSON.
 
 mod actor;
+mod breath;
 mod chores;
 mod controller;
 mod controllers;

@@ -11,9 +11,9 @@ use crate::{
 };
 
 use super::{
-    actor, correlate::About, events::Recorder, gang::Gangs, measured_queue::MeasuredQueue,
-    metrics::Metrics, ownership::Ownership, queue_metrics::QueueMetrics, store::Store,
-    writer::WriteQueue,
+    actor, breath::Breath, correlate::About, events::Recorder, gang::Gangs,
+    measured_queue::MeasuredQueue, metrics::Metrics, ownership::Ownership,
+    queue_metrics::QueueMetrics, store::Store, writer::WriteQueue,
 };
 
 /// The work queue, shared.
@@ -22,6 +22,7 @@ pub(super) struct Schedule {
     queue: Mutex<MeasuredQueue<Uid>>,
     changed: Notify,
     clock: Clock,
+    breath: Breath,
 }
 
 impl Schedule {
@@ -30,6 +31,7 @@ impl Schedule {
             queue: Mutex::new(MeasuredQueue::new(limits.retry_backoff, metrics)),
             changed: Notify::new(),
             clock,
+            breath: Breath::new(),
         }
     }
 
@@ -109,6 +111,7 @@ impl Worker {
             self.schedule.done(job, failed);
             // A turn is computation: let those who wait for the network run between two.
             tokio::task::yield_now().await;
+            self.schedule.breath.take().await;
         }
     }
 
