@@ -38,10 +38,10 @@ const FAR_FEWER: f64 = 0.75;
 const NO_SOONER: f64 = 0.9;
 
 /// We may rest for one part in so many of the time that an answer waits in line.
-const RESTS: u32 = 4;
+const RESTS: u32 = 2;
 
 /// A rest is no longer than this.
-const LONGEST_REST: Duration = Duration::from_millis(10);
+const LONGEST_REST: Duration = Duration::from_millis(50);
 
 /// The verbs that are measured, each by itself: a creation may pass webhooks, a patch none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
