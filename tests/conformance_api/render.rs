@@ -95,7 +95,17 @@ fn failure(value: &Value) -> Option<(u16, Vec<Line>)> {
 fn failure_details(mut details: Map<String, Value>) -> Vec<Line> {
     let causes = details.remove("causes");
     let mut lines = vec![format!("details {}", Value::Object(details))];
-    for cause in causes.iter().filter_map(Value::as_array).flatten() {
+    let causes = causes.as_ref().and_then(Value::as_array);
+    let mut causes: Vec<_> = causes.into_iter().flatten().collect();
+    // kube-apiserver tells of several field managers in the order of a Go map, another one each
+    // time. The message names the manager, and within one manager the order is its own.
+    if causes
+        .iter()
+        .all(|cause| cause["reason"] == "FieldManagerConflict")
+    {
+        causes.sort_by_key(|cause| cause["message"].as_str());
+    }
+    for cause in causes {
         let text = |name: &str| {
             cause[name]
                 .as_str()
