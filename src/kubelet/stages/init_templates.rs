@@ -5,25 +5,16 @@
 //!
 //! Statuses of init containers are in the order of the spec, as this writes them.
 
-use super::templates::{ADDRESSES, LAST, NOW, condition, running_containers, terminated, unready};
+use super::templates::{
+    ADDRESSES, LAST, NOW, condition, first_statuses, running_containers, terminated, unready,
+};
 
 /// The Pod has begun: sidecars up to the first other init container run, and so does that.
 pub(super) fn started() -> String {
     format!(
         "{NOW}phase: Pending
 {ADDRESSES}conditions:
-{}{}{}containerStatuses:
-{{{{ range .spec.containers }}}}
-- name: {{{{ .name | Quote }}}}
-  image: {{{{ .image | Quote }}}}
-  ready: false
-  started: false
-  restartCount: 0
-  state:
-    waiting:
-      reason: PodInitializing
-{{{{ end }}}}
-{{{{ $open := true }}}}
+{}{}{}{}{{{{ $open := true }}}}
 initContainerStatuses:
 {{{{ range .spec.initContainers }}}}
 {{{{ $sidecar := {IS_SIDECAR} }}}}
@@ -35,14 +26,13 @@ initContainerStatuses:
   ready: false
   started: false
   state:
-    waiting:
-      reason: PodInitializing
-  {{{{ end }}}}
+{INITIALIZING}  {{{{ end }}}}
 {{{{ end }}}}
 ",
         condition("PodReadyToStartContainers", "\"True\"", ""),
         condition("Initialized", "\"False\"", NOT_INITIALIZED),
         unready("ContainersNotReady"),
+        first_statuses(false, false, INITIALIZING),
     )
 }
 
@@ -165,6 +155,8 @@ fn inits(turn: &str, others: &str) -> String {
 }
 
 const NOT_INITIALIZED: &str = "  reason: ContainersNotInitialized\n";
+
+const INITIALIZING: &str = "    waiting:\n      reason: PodInitializing\n";
 
 /// Of an init container.
 const IS_SIDECAR: &str = "eq ( or .restartPolicy \"\" ) \"Always\"";

@@ -19,22 +19,12 @@ pub(super) fn running_containers(ready: bool) -> String {
         true => all_ready(),
         false => unready("ContainersNotReady"),
     };
+    let running = "    running:\n      startedAt: {{ $now | Quote }}\n";
     format!(
-        "conditions:
-{}{}{readiness}containerStatuses:
-{{{{ range .spec.containers }}}}
-- name: {{{{ .name | Quote }}}}
-  image: {{{{ .image | Quote }}}}
-  ready: {ready}
-  started: true
-  restartCount: 0
-  state:
-    running:
-      startedAt: {{{{ $now | Quote }}}}
-{{{{ end }}}}
-",
+        "conditions:\n{}{}{readiness}{}",
         condition("PodReadyToStartContainers", "\"True\"", ""),
         condition("Initialized", "\"True\"", NO_REASON),
+        first_statuses(ready, true, running),
     )
 }
 
@@ -116,23 +106,16 @@ pub(super) fn stopped(code: u8) -> String {
     };
     let ran = terminal(phase, &code.to_string(), reason, why, "");
     let began = init_templates::stopped(code);
-    format!(
-        "{{{{ if eq .status.phase \"Running\" }}}}\n{ran}{{{{ else if .status.podIP }}}}\n{began}{{{{ else }}}}
-phase: Failed
-containerStatuses:
-{{{{ range .spec.containers }}}}
-- name: {{{{ .name | Quote }}}}
-  image: {{{{ .image | Quote }}}}
-  ready: false
-  started: false
-  restartCount: 0
-  state:
-    terminated:
+    let lost = "    terminated:
       exitCode: 137
       reason: ContainerStatusUnknown
       message: The container could not be located when the pod was terminated
-{{{{ end }}}}
-{{{{ end }}}}
+";
+    let never_began = first_statuses(false, false, lost);
+    format!(
+        "{{{{ if eq .status.phase \"Running\" }}}}\n{ran}{{{{ else if .status.podIP }}}}\n{began}{{{{ else }}}}
+phase: Failed
+{never_began}{{{{ end }}}}
 "
     )
 }
@@ -190,6 +173,22 @@ pub(super) fn unready(why: &str) -> String {
 pub(super) fn condition(kind: &str, status: &str, more: &str) -> String {
     format!(
         "- type: {kind}\n  status: {status}\n  lastTransitionTime: {{{{ $now | Quote }}}}\n{more}"
+    )
+}
+
+/// Statuses of containers that had none, all in one state.
+pub(super) fn first_statuses(ready: bool, started: bool, state: &str) -> String {
+    format!(
+        "containerStatuses:
+{{{{ range .spec.containers }}}}
+- name: {{{{ .name | Quote }}}}
+  image: {{{{ .image | Quote }}}}
+  ready: {ready}
+  started: {started}
+  restartCount: 0
+  state:
+{state}{{{{ end }}}}
+"
     )
 }
 
