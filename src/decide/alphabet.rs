@@ -65,6 +65,24 @@ pub enum Outcome {
     GangObjectNotMade(CreateError),
 }
 
+impl Outcome {
+    /// Whether it is how a write to a Pod ended.
+    pub(super) fn is_of_pod(&self) -> bool {
+        match self {
+            Self::PodCreated(_)
+            | Self::PodNotCreated(..)
+            | Self::PodDeleted(_)
+            | Self::PodNotDeleted(_)
+            | Self::FinalizerRemoved(_)
+            | Self::FinalizerNotRemoved(_) => true,
+            Self::StatusWritten
+            | Self::StatusNotWritten
+            | Self::GangObjectMade
+            | Self::GangObjectNotMade(_) => false,
+        }
+    }
+}
+
 /// Why a Pod, or an object of a gang, was not created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreateError {

@@ -10,6 +10,7 @@ use super::{
     Effect, Outcome, Report, Verdict,
     account::{EndedPods, UncountedList},
     backoff::{EndedBatch, Failures},
+    errands::Errands,
     gang::Gang,
     gate::Gate,
     indexes::Indexes,
@@ -81,6 +82,7 @@ pub struct JobMachine {
     pub(super) create_gate: Gate,
     pub(super) removals: Lane,
     pub(super) deletions: Lane,
+    pub(super) errands: Errands,
     pub(super) seed: u64,
     pub(super) suffixes_used: u64,
 
@@ -169,6 +171,7 @@ impl JobMachine {
             create_gate: Gate::new(limits.retry_backoff),
             removals: Lane::new(&limits),
             deletions: Lane::new(&limits),
+            errands: Errands::default(),
             seed,
             suffixes_used: 0,
             writing: None,
@@ -256,6 +259,9 @@ impl JobMachine {
     /// Takes in how one of this machine's writes ended. What it changed in the Pods comes through
     /// [`JobMachine::handle_pod`].
     pub fn handle_outcome(&mut self, outcome: Outcome, now: Time) {
+        if outcome.is_of_pod() {
+            self.errands.answer(now);
+        }
         match outcome {
             Outcome::PodCreated(suffix) => {
                 self.create_gate.succeed(now);
@@ -448,6 +454,7 @@ impl JobMachine {
         while let Some(slot) = self.deletions.next(width, now) {
             if self.tracked[slot.at()].has(Facts::DELETION) {
                 self.deletions.in_flight += 1;
+                self.errands.ask(now);
                 self.effects.push_back(Effect::DeletePod(slot));
             }
         }
@@ -456,6 +463,7 @@ impl JobMachine {
             if tracked.has(Facts::REMOVAL) && !tracked.has(Facts::REMOVAL_SENT) {
                 tracked.facts.set(Facts::REMOVAL_SENT, true);
                 self.removals.in_flight += 1;
+                self.errands.ask(now);
                 self.effects.push_back(Effect::RemoveFinalizer(slot));
             }
         }

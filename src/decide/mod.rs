@@ -13,6 +13,7 @@ mod account;
 mod alphabet;
 mod backoff;
 mod check;
+mod errands;
 mod failure_policy;
 mod gang;
 mod gate;

@@ -22,6 +22,9 @@ const WORTH_A_WRITE: u32 = 500;
 /// For each so many Pods that run or are to run at once, what is worth less may wait one more period.
 const CROWD: u32 = 1000;
 
+/// It may wait for one part in so many of the time that the Job's writes to Pods take.
+const ERRANDS_PART: u32 = 2;
+
 /// How many periods it waits at most.
 const MOST_PERIODS: u32 = 10;
 
@@ -82,7 +85,7 @@ impl JobMachine {
             let throttled = self.written_at.filter(|_| !self.flips_suspension());
             let held = self.stale_since.filter(|_| self.is_moving());
             let after = throttled.max(held);
-            after.map_or(now, |at| (at + self.patience()).max(now))
+            after.map_or(now, |at| (at + self.patience(now)).max(now))
         };
         Some(
             self.status_gate
@@ -93,14 +96,16 @@ impl JobMachine {
 
     /// How far apart writes are that only tell progress. In a big Job on a slow server one period
     /// brings little news, and each write is long: without patience every write for a few Pods would
-    /// tell the indexes of all.
-    fn patience(&self) -> Duration {
-        let periods = if self.progress() >= WORTH_A_WRITE {
-            1
-        } else {
-            (self.crowd() / CROWD).clamp(1, MOST_PERIODS)
-        };
-        self.limits.sync_batch_period * periods
+    /// tell the indexes of all. Of many Jobs at once each makes little progress in a period: without
+    /// patience their statuses would take the place of their Pods.
+    fn patience(&self, now: Time) -> Duration {
+        let period = self.limits.sync_batch_period;
+        if self.progress() >= WORTH_A_WRITE {
+            return period;
+        }
+        let crowd = (self.crowd() / CROWD).max(1);
+        let line = self.errands.take(now) / ERRANDS_PART;
+        (period * crowd).max(line).min(period * MOST_PERIODS)
     }
 
     /// How many Pods run or are to run at once.
@@ -433,9 +438,26 @@ mod tests {
         JobMachine::new(&job, Limits::default(), 1)
     }
 
+    fn patience(machine: &JobMachine) -> u64 {
+        machine.patience(Time::from_secs(1000)).as_secs()
+    }
+
+    #[test]
+    fn the_longer_pod_writes_take_the_longer_a_little_progress_waits() {
+        let mut small = machine(100, 100);
+        let mut took = |seconds: i64| {
+            small.errands.ask(Time::from_secs(1000 - seconds));
+            small.errands.answer(Time::from_secs(1000));
+            patience(&small)
+        };
+        assert_eq!([0, 1, 4, 16, 60].map(&mut took), [1, 1, 2, 8, 10]);
+        small.tally.active = WORTH_A_WRITE;
+        assert_eq!(patience(&small), 1);
+    }
+
     #[test]
     fn the_more_pods_the_longer_a_little_progress_waits() {
-        let seconds = |machine: JobMachine| machine.patience().as_secs();
+        let seconds = |machine: JobMachine| patience(&machine);
         assert_eq!(seconds(machine(1, 1)), 1);
         assert_eq!(seconds(machine(1_999, 100_000)), 1);
         assert_eq!(seconds(machine(5_000, 20_000)), 5);
@@ -453,13 +475,13 @@ mod tests {
     fn much_progress_does_not_wait() {
         let mut machine = machine(100_000, 100_000);
         machine.tally.active = 499;
-        assert_eq!(machine.patience().as_secs(), 10);
+        assert_eq!(patience(&machine), 10);
         machine.tally.active = 500;
-        assert_eq!(machine.patience().as_secs(), 1);
+        assert_eq!(patience(&machine), 1);
         machine.status.active = 500;
         machine.ended_pods.by_index = vec![Slot(0); 499];
-        assert_eq!(machine.patience().as_secs(), 10);
+        assert_eq!(patience(&machine), 10);
         machine.ended_pods.by_uid.push_back(Slot(1));
-        assert_eq!(machine.patience().as_secs(), 1);
+        assert_eq!(patience(&machine), 1);
     }
 }

@@ -151,11 +151,11 @@ impl JobMachine {
         self.ramp.sent(count);
         self.missing -= count;
         for index in chosen {
-            self.create(index);
+            self.create(index, now);
         }
     }
 
-    fn create(&mut self, index: Option<u32>) {
+    fn create(&mut self, index: Option<u32>, now: Time) {
         let suffix = loop {
             let suffix = PodSuffix::nth(self.seed, self.suffixes_used);
             self.suffixes_used += 1;
@@ -178,6 +178,7 @@ impl JobMachine {
                 doubted: false,
             },
         );
+        self.errands.ask(now);
         self.effects.push_back(Effect::CreatePod(NewPod {
             index,
             failures,
@@ -194,6 +195,7 @@ impl JobMachine {
         for (suffix, creation) in &mut self.creations {
             if creation.state == CreationState::Doubtful {
                 creation.state = CreationState::Sent;
+                self.errands.ask(now);
                 self.effects.push_back(Effect::CreatePod(NewPod {
                     index: creation.index,
                     failures: creation.failures,

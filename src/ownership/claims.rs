@@ -19,12 +19,13 @@ use hashbrown::{HashMap, HashSet};
 
 use crate::{
     model::{Exponential, Job, JobKey, PodFlags, Time, Uid},
-    wire::{Controller, DecodedPod, Labels, Selector},
+    wire::{Controller, DecodedPod, Selector},
 };
 
 use super::{
     Answer, Claimed, Orphan, Round, Told,
     hold::{Adopted, Claim, Freeing, Hold, Kind, Patching, Retry, State},
+    namespace::{Namespace, Ownerless},
 };
 
 /// See the module's text.
@@ -53,25 +54,6 @@ pub struct Claims {
     timers: BTreeSet<(Time, Retry)>,
 }
 
-#[derive(Debug, Default)]
-struct Namespace {
-    jobs: BTreeMap<Uid, Claimant>,
-    ownerless: BTreeMap<Uid, Ownerless>,
-}
-
-#[derive(Debug)]
-struct Claimant {
-    key: JobKey,
-    selector: Arc<Selector>,
-}
-
-#[derive(Debug)]
-struct Ownerless {
-    name: CompactString,
-    labels: Labels,
-    version: u64,
-}
-
 impl Claims {
     /// Nothing is known yet. `retry` is the wait after a patch that failed.
     pub fn new(retry: Exponential) -> Self {
@@ -97,20 +79,12 @@ impl Claims {
             return self.handle_job_gone(job.uid, &job.key.namespace);
         };
         let namespace = self.namespace(&job.key.namespace);
-        if namespace.jobs.contains_key(&job.uid) {
+        if namespace.has_job(job.uid) {
             // A Job's selector never changes.
             return Told::default();
         }
-        let meant = namespace.ownerless.iter();
-        let meant = meant.filter(|(_, pod)| selector.matches(&pod.labels));
-        let meant = meant.map(|(uid, pod)| (Claimed::new(*uid, &pod.name), pod.version));
-        let meant: Vec<_> = meant.collect();
-        let claimant = Claimant {
-            key: job.key.clone(),
-            selector: Arc::clone(selector),
-        };
-        namespace.jobs.insert(job.uid, claimant);
-        for (pod, version) in meant {
+        namespace.add_job(job, selector);
+        for (pod, version) in namespace.ownerless_meant_by(selector) {
             self.open(job.uid, &job.key, pod, version, Kind::Adopt);
         }
         Told::default()
@@ -119,7 +93,7 @@ impl Claims {
     /// Takes in that a Job is gone.
     pub fn handle_job_gone(&mut self, job: Uid, namespace: &str) -> Told {
         if let Some(found) = self.namespaces.get_mut(namespace) {
-            found.jobs.remove(&job);
+            found.remove_job(job);
             self.tidy(namespace);
         }
         let pods = self.holds.get(&job).map(|hold| hold.claims.keys());
@@ -136,7 +110,7 @@ impl Claims {
         let namespaces = self.namespaces.iter();
         let known = namespaces
             .filter(|(name, _)| scope.is_none_or(|scope| name.as_str() == scope))
-            .flat_map(|(name, found)| found.jobs.keys().map(|job| (*job, name.clone())));
+            .flat_map(|(name, found)| found.jobs().map(|job| (job, name.clone())));
         let gone: Vec<_> = known.filter(|(job, _)| !listed.contains(job)).collect();
         let mut told = Told::default();
         for (job, namespace) in gone {
@@ -281,7 +255,7 @@ impl Claims {
         self.adopted.insert(pod, adopted);
         let claimed = round.adopt.iter().find(|claimed| claimed.pod == pod);
         let found = self.namespaces.get(&round.key.namespace);
-        let at_work = found.is_some_and(|found| found.jobs.contains_key(&round.job));
+        let at_work = found.is_some_and(|found| found.has_job(round.job));
         if let Some(claimed) = claimed.filter(|_| at_work) {
             self.open(round.job, &round.key, claimed.clone(), version, Kind::Adopt);
             let hold = self.holds.get_mut(&round.job);
@@ -438,10 +412,10 @@ impl Claims {
         let uid = record.uid;
         let adoptable = !record.has(PodFlags::DELETING) && !pod.labels.is_empty();
         let namespace = self.namespace(&pod.namespace);
-        let jobs = namespace.jobs.iter();
-        let meaning = jobs.filter(|(_, job)| adoptable && job.selector.matches(&pod.labels));
-        let meaning: BTreeMap<Uid, JobKey> =
-            meaning.map(|(uid, job)| (*uid, job.key.clone())).collect();
+        let meaning = match adoptable {
+            true => namespace.jobs_that_mean(pod),
+            false => BTreeMap::new(),
+        };
         if adoptable {
             let ownerless = Ownerless {
                 name: pod.name.clone(),
@@ -473,10 +447,7 @@ impl Claims {
 
     /// The name of the Job that owns a Pod and does not mean it any more.
     fn strays(&self, pod: &DecodedPod<'_>, job: Uid) -> Option<JobKey> {
-        let claimant = self.namespaces.get(&pod.namespace)?.jobs.get(&job)?;
-        // A Pod without labels is meant by nobody.
-        let meant = !pod.labels.is_empty() && claimant.selector.matches(&pod.labels);
-        (!meant).then(|| claimant.key.clone())
+        self.namespaces.get(&pod.namespace)?.strays(pod, job)
     }
 
     /// A claim arises from a version of a Pod, or that version shows that what was done is undone.
@@ -564,7 +535,7 @@ impl Claims {
     /// Drops a namespace of which nothing is known.
     fn tidy(&mut self, namespace: &str) {
         let known = self.namespaces.get(namespace);
-        if known.is_some_and(|found| found.jobs.is_empty() && found.ownerless.is_empty()) {
+        if known.is_some_and(Namespace::is_empty) {
             self.namespaces.remove(namespace);
         }
     }

@@ -11,6 +11,7 @@ mod alphabet;
 mod claims;
 mod hold;
 mod mode;
+mod namespace;
 mod passage;
 mod standing;
 

@@ -6,25 +6,53 @@ use hashbrown::HashMap;
 
 /// First in, first out per key, keys in turn. Within a key, urgent items go first.
 ///
-/// Memory is what is waiting: a key without items has no entry.
+/// A key gives some items in its turn, because what is done for one Job costs less at one go. Who comes
+/// new, and who has something urgent, does not wait for the turns of all others: one item of theirs goes
+/// with each item of those whose turn it is.
+///
+/// Memory is what is waiting: a key without items has no entry once its turn has come.
 #[derive(Debug)]
 pub struct FairQueue<K, T> {
     lanes: HashMap<K, Lane<T>>,
+    /// Keys that have one item to give before their turn.
+    called: VecDeque<K>,
+    /// Whether the next item is to be of those.
+    call: bool,
     turns: VecDeque<K>,
+    /// How many items the first of `turns` has given in this turn.
+    given: usize,
     len: usize,
 }
+
+/// So many items a key gives in its turn.
+const TURN: usize = 8;
 
 #[derive(Debug)]
 struct Lane<T> {
     urgent: VecDeque<T>,
     usual: VecDeque<T>,
+    /// Whether the key is among `turns`.
+    has_turn: bool,
+}
+
+impl<T> Lane<T> {
+    fn pop(&mut self) -> Option<T> {
+        self.urgent.pop_front().or_else(|| self.usual.pop_front())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.urgent.is_empty() && self.usual.is_empty()
+    }
 }
 
 impl<K: Clone + Eq + Hash, T> Default for FairQueue<K, T> {
     fn default() -> Self {
         Self {
             lanes: HashMap::new(),
+            called: VecDeque::new(),
+            call: false,
             turns: VecDeque::new(),
+            given: 0,
             len: 0,
         }
     }
@@ -34,12 +62,14 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
     /// Adds an item.
     pub fn push(&mut self, key: K, urgent: bool, item: T) {
         self.len += 1;
-        let lane = self.lanes.entry(key.clone()).or_insert_with(|| {
-            self.turns.push_back(key);
-            Lane {
-                urgent: VecDeque::new(),
-                usual: VecDeque::new(),
-            }
+        let is_new = !self.lanes.contains_key(&key);
+        if is_new || urgent {
+            self.called.push_back(key.clone());
+        }
+        let lane = self.lanes.entry(key).or_insert_with(|| Lane {
+            urgent: VecDeque::new(),
+            usual: VecDeque::new(),
+            has_turn: false,
         });
         if urgent {
             lane.urgent.push_back(item);
@@ -48,18 +78,60 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
         }
     }
 
-    /// Takes the next item: of the key whose turn it is.
+    /// Takes the next item.
     pub fn pop(&mut self) -> Option<T> {
-        let key = self.turns.pop_front()?;
-        let lane = self.lanes.get_mut(&key).expect("each turn has a lane");
-        let item = lane.urgent.pop_front().or_else(|| lane.usual.pop_front());
-        if lane.urgent.is_empty() && lane.usual.is_empty() {
-            self.lanes.remove(&key);
+        let first = self.call;
+        self.call = !self.call;
+        let item = if first {
+            self.pop_called().or_else(|| self.pop_in_turn())
         } else {
-            self.turns.push_back(key);
-        }
-        self.len -= 1;
+            self.pop_in_turn().or_else(|| self.pop_called())
+        };
+        self.len -= usize::from(item.is_some());
         item
+    }
+
+    fn pop_called(&mut self) -> Option<T> {
+        while let Some(key) = self.called.pop_front() {
+            let Some(lane) = self.lanes.get_mut(&key) else {
+                continue;
+            };
+            let item = lane.pop();
+            if !lane.has_turn {
+                if lane.is_empty() {
+                    self.lanes.remove(&key);
+                } else {
+                    lane.has_turn = true;
+                    self.turns.push_back(key);
+                }
+            }
+            if item.is_some() {
+                return item;
+            }
+        }
+        None
+    }
+
+    fn pop_in_turn(&mut self) -> Option<T> {
+        while let Some(key) = self.turns.front() {
+            let lane = self.lanes.get_mut(key).expect("each turn has a lane");
+            let item = lane.pop();
+            let is_empty = lane.is_empty();
+            self.given += 1;
+            if is_empty || self.given == TURN {
+                self.given = 0;
+                let key = self.turns.pop_front()?;
+                if is_empty {
+                    self.lanes.remove(&key);
+                } else {
+                    self.turns.push_back(key);
+                }
+            }
+            if item.is_some() {
+                return item;
+            }
+        }
+        None
     }
 
     /// How many items wait.
@@ -78,21 +150,58 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_newcomer_waits_for_one_item_of_each_other_key() {
+    fn keys_have_their_turns() {
         let mut queue = FairQueue::default();
         for item in 0..100 {
-            queue.push("giant", false, item);
+            for key in ["a", "b", "c"] {
+                queue.push(key, false, (key, item));
+            }
         }
-        assert_eq!(queue.pop(), Some(0));
-        queue.push("small", false, 1000);
-        assert_eq!(
-            (queue.pop(), queue.pop(), queue.pop()),
-            (Some(1), Some(1000), Some(2))
-        );
+        // Each is called for one item first.
+        let key = |item: Option<(&'static str, i32)>| item.map(|(key, _)| key);
+        let first: Vec<_> = (0..4).filter_map(|_| key(queue.pop())).collect();
+        assert_eq!(first, ["a", "b", "a", "c"]);
+        for (expected, items) in [("a", TURN - 1), ("b", TURN), ("c", TURN), ("a", TURN)] {
+            for _ in 0..items {
+                assert_eq!(key(queue.pop()), Some(expected));
+            }
+        }
+        let rest = std::iter::from_fn(|| queue.pop()).count();
+        assert_eq!(rest, 300 - 3 - 4 * TURN);
+        assert!(queue.lanes.is_empty() && queue.turns.is_empty() && queue.is_empty());
     }
 
     #[test]
-    fn urgent_items_of_a_key_go_first() {
+    fn a_newcomer_waits_for_one_item_of_the_others() {
+        let mut queue = FairQueue::default();
+        for item in 0..100 {
+            queue.push("giant", false, item);
+            queue.push("giant too", false, item);
+        }
+        for _ in 0..7 {
+            queue.pop();
+        }
+        queue.push("small", false, 1000);
+        assert!(queue.pop() == Some(1000) || queue.pop() == Some(1000));
+    }
+
+    #[test]
+    fn newcomers_do_not_keep_a_giant_from_its_turn() {
+        let mut queue = FairQueue::default();
+        for _ in 0..100 {
+            queue.push(0, false, "giant");
+        }
+        queue.pop();
+        let mut of_giant = 0;
+        for newcomer in 1..=100 {
+            queue.push(newcomer, false, "newcomer");
+            of_giant += usize::from(queue.pop() == Some("giant"));
+        }
+        assert_eq!(of_giant, 50);
+    }
+
+    #[test]
+    fn urgent_items_go_first() {
         let mut queue = FairQueue::default();
         queue.push("job", false, "create");
         queue.push("job", true, "status");
@@ -101,5 +210,17 @@ mod tests {
             (Some("status"), Some("create"), None)
         );
         assert!(queue.is_empty());
+        for _ in 0..20 {
+            queue.push("job", false, "create");
+            queue.push("giant", false, "create");
+        }
+        for _ in 0..4 {
+            queue.pop();
+        }
+        queue.push("job", true, "status");
+        queue.push("giant", true, "status");
+        let next: Vec<_> = (0..4).filter_map(|_| queue.pop()).collect();
+        assert_eq!(next.iter().filter(|item| **item == "status").count(), 2);
+        assert_eq!(std::iter::from_fn(|| queue.pop()).count(), 40 + 2 - 4 - 4);
     }
 }

@@ -30,7 +30,7 @@ pub use ownership::{adoption_patch, release_patch};
 pub use pod::{Controller, DecodedPod, OddPod, PodDecoder, PodEvent, ack_of_write};
 pub use protobuf::Malformed;
 pub use scheduling_api::SchedulingApi;
-pub use selector::{Labelled, Labels, PodLabels, Selector};
+pub use selector::{Labelled, Labels, PodLabels, Selector, wears_uid};
 pub use status::status_patch;
 pub use template::{PodTemplate, TemplateError};
 pub use watch::{

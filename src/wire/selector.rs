@@ -8,6 +8,8 @@ use serde::{
     de::{MapAccess, Visitor},
 };
 
+use crate::model::Uid;
+
 /// Something that has labels.
 pub trait Labelled {
     /// The value of the label with this key.
@@ -18,9 +20,15 @@ pub trait Labelled {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels(BTreeMap<CompactString, CompactString>);
 
+impl Labelled for BTreeMap<CompactString, CompactString> {
+    fn label(&self, key: &str) -> Option<&str> {
+        self.get(key).map(CompactString::as_str)
+    }
+}
+
 impl Labelled for Labels {
     fn label(&self, key: &str) -> Option<&str> {
-        self.0.get(key).map(CompactString::as_str)
+        self.0.label(key)
     }
 }
 
@@ -129,6 +137,21 @@ impl Selector {
         equal.all(|(key, value)| labels.label(key) == Some(value))
             && self.match_expressions.iter().all(|one| one.holds(labels))
     }
+
+    /// Whether it asks for the label with this Job's UID ([`wears_uid`]) and for nothing else.
+    pub fn means_wearers_of(&self, job: Uid) -> bool {
+        self.match_expressions.is_empty()
+            && self.match_labels.len() == 1
+            && wears_uid(&self.match_labels, job)
+    }
+}
+
+/// The label by which the server tells the Pods of a Job that chose no selector of its own.
+const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
+
+/// Whether an object has the label that the server gives the Pods of the Job with this UID.
+pub fn wears_uid(labels: &impl Labelled, job: Uid) -> bool {
+    labels.label(CONTROLLER_UID).and_then(Uid::parse) == Some(job)
 }
 
 impl Requirement {

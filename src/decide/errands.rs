@@ -1,0 +1,90 @@
+//! How long the Job's writes to Pods take, from asked for to answered.
+//!
+//! They wait in one line with those of all other Jobs, so this is what a Job can know of how much there
+//! is to do for all. One write is timed at a time; answers come about in the order of the writes.
+//!
+//! Must not: know what the writes are.
+
+use std::time::Duration;
+
+use crate::model::Time;
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub(super) struct Errands {
+    asked: u64,
+    answered: u64,
+    timed: Option<Timed>,
+    took: Duration,
+}
+
+#[derive(Debug)]
+struct Timed {
+    /// Which of the writes it is.
+    number: u64,
+    since: Time,
+}
+
+impl Errands {
+    /// A write was asked for.
+    pub(super) fn ask(&mut self, now: Time) {
+        self.asked += 1;
+        self.timed.get_or_insert(Timed {
+            number: self.asked,
+            since: now,
+        });
+    }
+
+    /// A write was answered.
+    pub(super) fn answer(&mut self, now: Time) {
+        self.answered += 1;
+        if let Some(timed) = self.timed.take_if(|timed| timed.number <= self.answered) {
+            self.took = now.since(timed.since);
+        }
+    }
+
+    /// How long the write took that was timed last, or how long the one that is timed has taken so far
+    /// if that is longer: in doublings, so that what waits for a part of it is not put off by a little
+    /// again and again.
+    pub(super) fn take(&self, now: Time) -> Duration {
+        let so_far = self.timed.as_ref().map_or(Duration::ZERO, |timed| {
+            let seconds = now.since(timed.since).as_secs();
+            Duration::from_secs(seconds.checked_ilog2().map_or(0, |log| 1 << log))
+        });
+        self.took.max(so_far)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_write_is_timed_at_a_time() {
+        let at = Time::from_secs;
+        let took = |errands: &Errands, now| errands.take(at(now)).as_secs();
+        let mut errands = Errands::default();
+        errands.ask(at(100));
+        errands.ask(at(101));
+        assert_eq!(took(&errands, 100), 0);
+        errands.answer(at(103));
+        assert_eq!(took(&errands, 103), 3);
+        // Nothing was timed when the second was asked for, and nothing is now.
+        errands.answer(at(120));
+        assert_eq!(took(&errands, 120), 3);
+        errands.ask(at(130));
+        errands.answer(at(131));
+        assert_eq!(took(&errands, 131), 1);
+    }
+
+    #[test]
+    fn what_has_no_answer_yet_counts_in_doublings() {
+        let at = Time::from_secs;
+        let mut errands = Errands::default();
+        errands.ask(at(100));
+        let so_far: Vec<_> = [0, 1, 2, 3, 4, 7, 8]
+            .map(|seconds| errands.take(at(100 + seconds)).as_secs())
+            .into();
+        assert_eq!(so_far, [0, 1, 2, 2, 4, 4, 8]);
+    }
+}

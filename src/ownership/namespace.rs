@@ -1,0 +1,96 @@
+//! What is known of one namespace: the Jobs at work that have Pods, and the Pods that have nobody.
+//!
+//! Must not: know of claims.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use compact_str::CompactString;
+
+use crate::{
+    model::{Job, JobKey, Uid},
+    wire::{DecodedPod, Labels, Selector, wears_uid},
+};
+
+use super::Claimed;
+
+#[derive(Debug, Default)]
+pub(super) struct Namespace {
+    jobs: BTreeMap<Uid, Claimant>,
+    /// Those of the Jobs that do not simply mean the Pods that wear their UID.
+    choosy: BTreeSet<Uid>,
+    pub(super) ownerless: BTreeMap<Uid, Ownerless>,
+}
+
+#[derive(Debug)]
+struct Claimant {
+    key: JobKey,
+    selector: Arc<Selector>,
+}
+
+#[derive(Debug)]
+pub(super) struct Ownerless {
+    pub(super) name: CompactString,
+    pub(super) labels: Labels,
+    pub(super) version: u64,
+}
+
+impl Namespace {
+    pub(super) fn has_job(&self, job: Uid) -> bool {
+        self.jobs.contains_key(&job)
+    }
+
+    pub(super) fn jobs(&self) -> impl Iterator<Item = Uid> {
+        self.jobs.keys().copied()
+    }
+
+    pub(super) fn add_job(&mut self, job: &Job, selector: &Arc<Selector>) {
+        let claimant = Claimant {
+            key: job.key.clone(),
+            selector: Arc::clone(selector),
+        };
+        self.jobs.insert(job.uid, claimant);
+        if !selector.means_wearers_of(job.uid) {
+            self.choosy.insert(job.uid);
+        }
+    }
+
+    pub(super) fn remove_job(&mut self, job: Uid) {
+        self.jobs.remove(&job);
+        self.choosy.remove(&job);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.ownerless.is_empty()
+    }
+
+    /// The Pods without owner that a selector means, each with its version.
+    pub(super) fn ownerless_meant_by(&self, selector: &Selector) -> Vec<(Claimed, u64)> {
+        let meant = self.ownerless.iter();
+        let meant = meant.filter(|(_, pod)| selector.matches(&pod.labels));
+        meant
+            .map(|(uid, pod)| (Claimed::new(*uid, &pod.name), pod.version))
+            .collect()
+    }
+
+    /// The Jobs that mean a Pod.
+    pub(super) fn jobs_that_mean(&self, pod: &DecodedPod<'_>) -> BTreeMap<Uid, JobKey> {
+        let meaning = self.jobs.iter();
+        let meaning = meaning.filter(|(_, job)| job.selector.matches(&pod.labels));
+        meaning.map(|(uid, job)| (*uid, job.key.clone())).collect()
+    }
+
+    /// The name of the Job that owns a Pod and does not mean it any more.
+    pub(super) fn strays(&self, pod: &DecodedPod<'_>, job: Uid) -> Option<JobKey> {
+        // Nearly all Pods: nothing of their Job, which may be one of thousands, is looked at.
+        if wears_uid(&pod.labels, job) && !self.choosy.contains(&job) {
+            return None;
+        }
+        let claimant = self.jobs.get(&job)?;
+        // A Pod without labels is meant by nobody.
+        let meant = !pod.labels.is_empty() && claimant.selector.matches(&pod.labels);
+        (!meant).then(|| claimant.key.clone())
+    }
+}
