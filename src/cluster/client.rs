@@ -4,16 +4,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{StreamExt as _, stream::BoxStream};
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{Method, Response, header};
 use http_body_util::{BodyExt as _, BodyStream};
-use kube::client::Body;
-use tower::ServiceExt as _;
 
 use crate::wire::ApiError;
 
 use super::{
     Encoding, Result,
-    transport::{AnswerBody, Transport},
+    transport::{Call, Transport, TransportError},
 };
 
 /// How long a call may take; the API server itself gives up after as long.
@@ -93,16 +91,15 @@ impl Client {
     /// POST of a JSON object; the answer is the whole object, or whatever the server said instead
     /// with its status code.
     pub async fn post(&self, path: &str, body: impl Into<Bytes>) -> Result<(u16, Answer)> {
-        let call = async {
-            let response = self
-                .exchange(Method::POST, path, Some(JSON), JSON, body.into())
-                .await?;
-            let status = response.status().as_u16();
-            Ok((status, collect(response).await?))
+        let call = Call {
+            method: Method::POST,
+            path,
+            content_type: Some(JSON),
+            accept: JSON,
+            body: body.into(),
         };
-        tokio::time::timeout(CALL_TIMEOUT, call)
-            .await
-            .map_err(|_| timed_out())?
+        let response = self.exchange(call).await?;
+        Ok((response.status().as_u16(), response.into_body()))
     }
 
     /// PATCH.
@@ -151,17 +148,28 @@ impl Client {
     }
 
     async fn watch_in(&self, path: &str, accept: &'static str) -> Result<Watch> {
-        let response = tokio::time::timeout(
-            CALL_TIMEOUT,
-            self.send(Method::GET, path, None, accept, Bytes::new()),
-        )
-        .await
-        .map_err(|_| timed_out())??;
+        let call = Call {
+            method: Method::GET,
+            path,
+            content_type: None,
+            accept,
+            body: Bytes::new(),
+        };
+        let response = in_time(async {
+            let response = self.0.open(call).await.map_err(no_answer)?;
+            if response.status().is_success() {
+                return Ok(response);
+            }
+            let (head, body) = response.into_parts();
+            let body = body.collect().await.map_err(no_answer)?.to_bytes();
+            Err(refusal(&Response::from_parts(head, body)))
+        })
+        .await?;
         let encoding = Encoding::of(response.headers().get(header::CONTENT_TYPE));
         let pieces = BodyStream::new(response.into_body()).filter_map(|frame| async {
             match frame {
                 Ok(frame) => frame.into_data().ok().map(Ok),
-                Err(error) => Some(Err(ApiError::no_answer(chain(&*error)))),
+                Err(error) => Some(Err(no_answer(error))),
             }
         });
         Ok(Watch {
@@ -170,6 +178,7 @@ impl Client {
         })
     }
 
+    /// Makes a call; an answer that is no success becomes an error.
     async fn call(
         &self,
         method: Method,
@@ -178,76 +187,45 @@ impl Client {
         accept: &'static str,
         body: Bytes,
     ) -> Result<Answer> {
-        let call = async {
-            let response = self.send(method, path, content_type, accept, body).await?;
-            collect(response).await
+        let call = Call {
+            method,
+            path,
+            content_type,
+            accept,
+            body,
         };
-        tokio::time::timeout(CALL_TIMEOUT, call)
-            .await
-            .map_err(|_| timed_out())?
-    }
-
-    /// Sends a request; an answer that is no success becomes an error.
-    async fn send(
-        &self,
-        method: Method,
-        path: &str,
-        content_type: Option<&'static str>,
-        accept: &'static str,
-        body: Bytes,
-    ) -> Result<Response<AnswerBody>> {
-        let response = self
-            .exchange(method, path, content_type, accept, body)
-            .await?;
+        let response = self.exchange(call).await?;
         if response.status().is_success() {
-            return Ok(response);
+            return Ok(response.into_body());
         }
-        let (status, retry_after) = (response.status(), retry_after(&response));
-        let body = collect(response).await?;
-        Err(ApiError::from_response(
-            StatusCode::as_u16(&status),
-            &body,
-            retry_after,
-        ))
+        Err(refusal(&response))
     }
 
-    /// Sends a request and gives whatever is answered.
-    async fn exchange(
-        &self,
-        method: Method,
-        path: &str,
-        content_type: Option<&'static str>,
-        accept: &'static str,
-        body: Bytes,
-    ) -> Result<Response<AnswerBody>> {
-        let accept = HeaderValue::from_static(accept);
-        let mut request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(header::ACCEPT, accept);
-        if let Some(kind) = content_type {
-            request = request.header(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-        }
-        let request = request
-            .body(Body::from(body))
-            .map_err(|error| ApiError::no_answer(error.to_string()))?;
-        let transport = self.0.clone();
-        transport
-            .oneshot(request)
-            .await
-            .map_err(|error| ApiError::no_answer(chain(&*error)))
+    /// Makes a call and gives whatever is answered.
+    async fn exchange(&self, call: Call<'_>) -> Result<Response<Bytes>> {
+        in_time(async { self.0.ask(call).await.map_err(no_answer) }).await
     }
 }
 
-async fn collect(response: Response<AnswerBody>) -> Result<Bytes> {
-    let body = response.into_body().collect().await;
-    body.map(|body| body.to_bytes())
-        .map_err(|error| ApiError::no_answer(chain(&*error)))
+async fn in_time<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::time::timeout(CALL_TIMEOUT, call)
+        .await
+        .map_err(|_| timed_out())?
 }
 
-fn retry_after(response: &Response<AnswerBody>) -> Option<Duration> {
+/// What an answer says that is no success.
+fn refusal(response: &Response<Bytes>) -> ApiError {
+    let status = response.status().as_u16();
+    ApiError::from_response(status, response.body(), retry_after(response))
+}
+
+fn retry_after<T>(response: &Response<T>) -> Option<Duration> {
     let header = response.headers().get(header::RETRY_AFTER)?;
     Some(Duration::from_secs(header.to_str().ok()?.parse().ok()?))
+}
+
+fn no_answer(error: TransportError) -> ApiError {
+    ApiError::no_answer(chain(&*error))
 }
 
 fn timed_out() -> ApiError {

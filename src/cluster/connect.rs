@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use http::header::{self, HeaderName, HeaderValue};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 
-use super::{Client, transport::transport};
+use super::{Client, transport::Transport};
 
 /// There is no way to the cluster.
 #[derive(Debug, thiserror::Error)]
@@ -117,7 +117,7 @@ async fn check(mut config: Config) -> Result<Client, ConnectError> {
     config.default_retry = false;
     config.headers.extend(user_agent());
     let url = config.cluster_url.to_string();
-    let transport = transport(&config).map_err(|source| ConnectError::Client {
+    let transport = Transport::new(&config).map_err(|source| ConnectError::Client {
         url: url.clone(),
         source,
     })?;

@@ -5,7 +5,9 @@
 
 mod client;
 mod connect;
+mod direct;
 mod frames;
+mod line;
 mod lines;
 mod splitter;
 mod transport;

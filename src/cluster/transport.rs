@@ -1,25 +1,19 @@
-//! HTTP to an API server: connections by hyper, with TLS and credentials by kube.
+//! HTTP to an API server: directly, or through a proxy by kube's own client.
 //!
-//! kube's own client puts a queue with a task of its own and a span for the log around each call. A
-//! big Job is many small calls, so here is only what a call needs. Through a proxy it is kube's
-//! client all the same. Why it is HTTP/1.1, `docs/wire.md` tells.
+//! kube's client puts a queue with a task of its own, a span for the log and a pool for many servers
+//! around each call. A big Job is many small calls to one server, so the direct way has only what a
+//! call needs. Why it is HTTP/1.1, `docs/wire.md` tells.
 //!
 //! Must not: repeat a call, or know what is sent.
 
-use std::error::Error;
+use std::{error::Error, sync::Arc};
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderValue, Method, Request, Response, header};
 use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
-use hyper_util::{
-    client::legacy::{Client, connect::HttpConnector},
-    rt::TokioExecutor,
-};
-use kube::{
-    Config,
-    client::{Body, ConfigExt as _},
-};
-use tower::{ServiceBuilder, ServiceExt as _, service_fn, util::BoxCloneSyncService};
+use kube::{Config, client::Body};
+
+use super::direct::Direct;
 
 /// What went wrong below HTTP.
 pub(super) type TransportError = Box<dyn Error + Send + Sync>;
@@ -27,34 +21,66 @@ pub(super) type TransportError = Box<dyn Error + Send + Sync>;
 /// The body of an answer, as it comes.
 pub(super) type AnswerBody = UnsyncBoxBody<Bytes, TransportError>;
 
-/// Sends requests, whose URI is only a path; clones share connections.
-pub(super) type Transport =
-    BoxCloneSyncService<Request<Body>, Response<AnswerBody>, TransportError>;
+/// A call to be made.
+#[derive(Clone, Debug)]
+pub(super) struct Call<'a> {
+    pub(super) method: Method,
+    /// With query, without the server.
+    pub(super) path: &'a str,
+    pub(super) content_type: Option<&'static str>,
+    pub(super) accept: &'static str,
+    pub(super) body: Bytes,
+}
 
-/// The way to the server that a configuration means.
-pub(super) fn transport(config: &Config) -> kube::Result<Transport> {
-    if config.proxy_url.is_some() {
-        let client = kube::Client::try_from(config.clone())?;
-        return Ok(BoxCloneSyncService::new(service_fn(move |request| {
-            let client = client.clone();
-            async move { Ok(boxed(client.send(request).await?)) }
-        })));
+/// See the module's text; clones share connections.
+#[derive(Clone)]
+pub(super) enum Transport {
+    Direct(Arc<Direct>),
+    Proxied(kube::Client),
+}
+
+impl Transport {
+    /// The way to the server that a configuration means.
+    pub(super) fn new(config: &Config) -> kube::Result<Self> {
+        Ok(match config.proxy_url {
+            Some(_) => Self::Proxied(kube::Client::try_from(config.clone())?),
+            None => Self::Direct(Arc::new(Direct::new(config)?)),
+        })
     }
-    let mut tcp = HttpConnector::new();
-    // TLS around it is for others to ask for.
-    tcp.enforce_http(false);
-    tcp.set_connect_timeout(config.connect_timeout);
-    // What is written is a whole message each time: nothing is gained by waiting for more.
-    tcp.set_nodelay(true);
-    let tls = config.rustls_https_connector_with_connector(tcp)?;
-    let client = Client::builder(TokioExecutor::new()).build(tls);
-    let service = ServiceBuilder::new()
-        .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer()?)
-        .layer(config.extra_headers_layer()?)
-        .map_err(TransportError::from)
-        .service(client);
-    Ok(BoxCloneSyncService::new(service.map_response(boxed)))
+
+    /// Makes a call; the answer is all there.
+    pub(super) async fn ask(&self, call: Call<'_>) -> Result<Response<Bytes>, TransportError> {
+        match self {
+            Self::Direct(direct) => direct.ask(call).await,
+            Self::Proxied(client) => {
+                let (head, body) = client.send(request(call)?).await?.into_parts();
+                let body = body.collect().await?.to_bytes();
+                Ok(Response::from_parts(head, body))
+            }
+        }
+    }
+
+    /// Makes a call; the answer's body is read as it comes.
+    pub(super) async fn open(
+        &self,
+        call: Call<'_>,
+    ) -> Result<Response<AnswerBody>, TransportError> {
+        Ok(match self {
+            Self::Direct(direct) => boxed(direct.open(call).await?),
+            Self::Proxied(client) => boxed(client.send(request(call)?).await?),
+        })
+    }
+}
+
+fn request(call: Call<'_>) -> Result<Request<Body>, http::Error> {
+    let mut request = Request::builder()
+        .method(call.method)
+        .uri(call.path)
+        .header(header::ACCEPT, HeaderValue::from_static(call.accept));
+    if let Some(kind) = call.content_type {
+        request = request.header(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    }
+    request.body(Body::from(call.body))
 }
 
 fn boxed<B>(response: Response<B>) -> Response<AnswerBody>

@@ -37,8 +37,12 @@ const FAR_FEWER: f64 = 0.75;
 /// Answers come no sooner when they take at least this part of the time.
 const NO_SOONER: f64 = 0.9;
 
-/// We may rest for one part in so many of the time that an answer waits in line.
-const RESTS: u32 = 2;
+/// So many times in a row it has to be seen: one answer may take twice as long as the next for reasons of
+/// the server's own.
+const SURE: u32 = 2;
+
+/// We may rest for this part of the time that an answer waits in line.
+const RESTS: f64 = 0.75;
 
 /// A rest is no longer than this.
 const LONGEST_REST: Duration = Duration::from_millis(50);
@@ -69,6 +73,8 @@ pub(super) struct Pace {
     max: usize,
     size: usize,
     quiet: [Option<Duration>; 3],
+    /// The slowest verb's quiet, as it was found out and not concluded since.
+    slowest: Duration,
     /// Whether it is being found out what quiet is.
     looks: bool,
     looked_at: Instant,
@@ -78,6 +84,8 @@ pub(super) struct Pace {
     waited: Duration,
     /// The last sample with more writes under way than now.
     before: Option<Before>,
+    /// How many times in a row far fewer writes were answered no sooner.
+    in_vain: u32,
 }
 
 /// What a sample with more writes under way has shown.
@@ -117,12 +125,14 @@ impl Pace {
             // Most servers have room for all: it takes less time to find out that one has not.
             size: max,
             quiet: [None; 3],
+            slowest: Duration::ZERO,
             looks: true,
             looked_at: now,
             generation: Generation(0),
             sample: Sample::default(),
             waited: Duration::ZERO,
             before: None,
+            in_vain: 0,
         }
     }
 
@@ -140,7 +150,7 @@ impl Pace {
         if self.looks {
             return Duration::ZERO;
         }
-        (self.waited / RESTS).min(LONGEST_REST)
+        self.waited.mul_f64(RESTS).min(LONGEST_REST)
     }
 
     /// What a write that is sent now belongs to.
@@ -184,9 +194,11 @@ impl Pace {
                 self.quiet[verb] = Some(mean.max(QUICKEST));
             }
         }
+        self.slowest = self.quiet.into_iter().flatten().max().unwrap_or_default();
         self.looks = false;
         self.looked_at = now;
         self.before = None;
+        self.in_vain = 0;
         self.start_sample();
     }
 
@@ -235,7 +247,9 @@ impl Pace {
             return false;
         }
         self.before = Some(now);
-        size < before.size && stretch > 1.0 && stretch >= before.stretch * NO_SOONER
+        let in_vain = size < before.size && stretch > 1.0 && stretch >= before.stretch * NO_SOONER;
+        self.in_vain = if in_vain { self.in_vain + 1 } else { 0 };
+        self.in_vain >= SURE
     }
 
     #[expect(clippy::cast_precision_loss, reason = "far less than 2^52")]
@@ -243,9 +257,9 @@ impl Pace {
         self.size as f64
     }
 
+    /// What was only concluded is to be seen soon.
     fn look_period(&self) -> Duration {
-        let slowest = self.quiet.iter().flatten().max();
-        slowest.map_or(ANEW, |quiet| ANEW.max(*quiet * ANEW_QUIETS))
+        ANEW.max(self.slowest * ANEW_QUIETS)
     }
 }
 
