@@ -152,7 +152,7 @@ impl Direct {
     fn take_idle(&self) -> Option<Line<Io>> {
         let mut idle = self.idle.lock();
         let last = idle.pop_back()?;
-        if last.since.elapsed() < IDLE {
+        if instant().duration_since(last.since) < IDLE {
             return Some(last.line);
         }
         // It was used last, so the others are older.
