@@ -19,6 +19,7 @@ mod busy_server;
 mod capacity;
 mod concurrent_syncs;
 mod conformance;
+mod connections;
 mod cron;
 mod cron_edges;
 mod cron_jobs;
