@@ -62,19 +62,22 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
     /// Adds an item.
     pub fn push(&mut self, key: K, urgent: bool, item: T) {
         self.len += 1;
-        let is_new = !self.lanes.contains_key(&key);
-        if is_new || urgent {
-            self.called.push_back(key.clone());
-        }
-        let lane = self.lanes.entry(key).or_insert_with(|| Lane {
-            urgent: VecDeque::new(),
-            usual: VecDeque::new(),
-            has_turn: false,
+        let mut calls = urgent;
+        let lane = self.lanes.entry(key.clone()).or_insert_with(|| {
+            calls = true;
+            Lane {
+                urgent: VecDeque::new(),
+                usual: VecDeque::new(),
+                has_turn: false,
+            }
         });
         if urgent {
             lane.urgent.push_back(item);
         } else {
             lane.usual.push_back(item);
+        }
+        if calls {
+            self.called.push_back(key);
         }
     }
 
