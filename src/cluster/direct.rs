@@ -73,7 +73,9 @@ impl Direct {
         let connect = tls.map_response(|io| -> Io { Box::new(io) });
         let server = config.cluster_url.clone();
         let caller = config.extra_headers_layer()?.layer(service_fn(headers_of));
-        let mut headers = at_once(caller);
+        // With room for what each request adds.
+        let mut headers = HeaderMap::with_capacity(16);
+        headers.extend(at_once(caller));
         headers.insert(header::HOST, host(&server));
         let layer = config.auth_layer()?;
         let mut credentials: Option<Headers> =
@@ -128,15 +130,13 @@ impl Direct {
             "" => Uri::try_from(call.path)?,
             prefix => Uri::try_from(format!("{prefix}{}", call.path))?,
         };
+        let own_headers = call.headers();
         let mut request = Request::new(Body::new(call.body));
         *request.method_mut() = call.method;
         *request.uri_mut() = uri;
         let headers = request.headers_mut();
         headers.clone_from(&self.headers);
-        headers.insert(header::ACCEPT, HeaderValue::from_static(call.accept));
-        if let Some(kind) = call.content_type {
-            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-        }
+        headers.extend(own_headers);
         if let Some(credentials) = &self.credentials {
             let given = credentials.clone().oneshot(Request::default()).await?;
             headers.extend(given.into_parts().0.headers);

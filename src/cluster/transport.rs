@@ -9,7 +9,7 @@
 use std::{error::Error, sync::Arc};
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, header};
+use http::{HeaderName, HeaderValue, Method, Request, Response, header};
 use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
 use kube::{Config, client::Body};
 
@@ -30,6 +30,16 @@ pub(super) struct Call<'a> {
     pub(super) content_type: Option<&'static str>,
     pub(super) accept: &'static str,
     pub(super) body: Bytes,
+}
+
+impl Call<'_> {
+    /// What of it goes into headers.
+    pub(super) fn headers(&self) -> impl Iterator<Item = (HeaderName, HeaderValue)> + use<> {
+        let accept = (header::ACCEPT, self.accept);
+        let kind = self.content_type.map(|kind| (header::CONTENT_TYPE, kind));
+        let all = [Some(accept), kind].into_iter().flatten();
+        all.map(|(name, value)| (name, HeaderValue::from_static(value)))
+    }
 }
 
 /// See the module's text; clones share connections.
@@ -73,14 +83,11 @@ impl Transport {
 }
 
 fn request(call: Call<'_>) -> Result<Request<Body>, http::Error> {
-    let mut request = Request::builder()
-        .method(call.method)
-        .uri(call.path)
-        .header(header::ACCEPT, HeaderValue::from_static(call.accept));
-    if let Some(kind) = call.content_type {
-        request = request.header(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    }
-    request.body(Body::from(call.body))
+    let headers = call.headers();
+    let request = Request::builder().method(call.method).uri(call.path);
+    let mut request = request.body(Body::from(call.body))?;
+    request.headers_mut().extend(headers);
+    Ok(request)
 }
 
 fn boxed<B>(response: Response<B>) -> Response<AnswerBody>

@@ -22,9 +22,6 @@ const WORTH_A_WRITE: u32 = 500;
 /// For each so many Pods that run or are to run at once, what is worth less may wait one more period.
 const CROWD: u32 = 1000;
 
-/// It may wait for one part in so many of the time that the Job's writes to Pods take.
-const ERRANDS_PART: u32 = 2;
-
 /// How many periods it waits at most.
 const MOST_PERIODS: u32 = 10;
 
@@ -97,14 +94,17 @@ impl JobMachine {
     /// How far apart writes are that only tell progress. In a big Job on a slow server one period
     /// brings little news, and each write is long: without patience every write for a few Pods would
     /// tell the indexes of all. Of many Jobs at once each makes little progress in a period: without
-    /// patience their statuses would take the place of their Pods.
+    /// patience their statuses would take the place of their Pods. So a status may wait for as long as
+    /// the Job's writes to Pods do.
     fn patience(&self, now: Time) -> Duration {
         let period = self.limits.sync_batch_period;
-        if self.progress() >= WORTH_A_WRITE {
+        // The end of a Job is waited for.
+        let ends = self.deleting || self.ending.is_some();
+        if self.progress() >= WORTH_A_WRITE || ends {
             return period;
         }
         let crowd = (self.crowd() / CROWD).max(1);
-        let line = self.errands.take(now) / ERRANDS_PART;
+        let line = self.errands.take(now);
         (period * crowd).max(line).min(period * MOST_PERIODS)
     }
 
@@ -450,7 +450,11 @@ mod tests {
             small.errands.answer(Time::from_secs(1000));
             patience(&small)
         };
-        assert_eq!([0, 1, 4, 16, 60].map(&mut took), [1, 1, 2, 8, 10]);
+        assert_eq!([0, 1, 2, 8, 60].map(&mut took), [1, 1, 2, 8, 10]);
+        small.deleting = true;
+        assert_eq!(patience(&small), 1);
+        small.deleting = false;
+        assert_eq!(patience(&small), 10);
         small.tally.active = WORTH_A_WRITE;
         assert_eq!(patience(&small), 1);
     }

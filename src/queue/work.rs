@@ -1,9 +1,9 @@
 //! The work queue: keys that wait for their turn.
 //!
 //! Laws. A key waits at most once. A key that is being worked on is not given out a second time;
-//! added meanwhile, it comes again after. Of two delayed adds of a key the earlier wins; an
-//! immediate add does not cancel a delayed one. A rate-limited add is delayed by an exponential
-//! backoff per key, until the key is forgotten.
+//! added meanwhile, it comes again after. Keys that are new come before all others. Of two delayed
+//! adds of a key the earlier wins; an immediate add does not cancel a delayed one. A rate-limited add
+//! is delayed by an exponential backoff per key, until the key is forgotten.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -18,6 +18,7 @@ use crate::model::{Exponential, Time};
 #[derive(Debug)]
 pub struct WorkQueue<K> {
     backoff: Exponential,
+    new: VecDeque<K>,
     ready: VecDeque<K>,
     delayed: BTreeSet<(Time, K)>,
     states: HashMap<K, State>,
@@ -43,6 +44,7 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
     pub fn new(backoff: Exponential) -> Self {
         Self {
             backoff,
+            new: VecDeque::new(),
             ready: VecDeque::new(),
             delayed: BTreeSet::new(),
             states: HashMap::new(),
@@ -51,6 +53,24 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
 
     /// Adds a key, to be worked on as soon as it is its turn. Whether it waits only since now.
     pub fn add(&mut self, key: K) -> bool {
+        let waits = self.begin_to_wait(&key);
+        if waits {
+            self.ready.push_back(key);
+        }
+        waits
+    }
+
+    /// Adds a key that has had no turn yet: those that had theirs can wait. Whether it waits only
+    /// since now.
+    pub fn add_new(&mut self, key: K) -> bool {
+        let waits = self.begin_to_wait(&key);
+        if waits {
+            self.new.push_back(key);
+        }
+        waits
+    }
+
+    fn begin_to_wait(&mut self, key: &K) -> bool {
         let state = self.states.entry(key.clone()).or_default();
         if state.working {
             state.again = true;
@@ -60,7 +80,6 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
             return false;
         }
         state.waiting = true;
-        self.ready.push_back(key);
         true
     }
 
@@ -111,7 +130,7 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
     /// Gives out the next key, if one is due; its user must call [`WorkQueue::done`].
     pub fn take(&mut self, now: Time) -> Option<K> {
         while self.come_due(now).is_some() {}
-        let key = self.ready.pop_front()?;
+        let key = self.new.pop_front().or_else(|| self.ready.pop_front())?;
         let state = self
             .states
             .get_mut(&key)
@@ -141,12 +160,12 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
 
     /// How many keys wait for their turn now.
     pub fn len(&self) -> usize {
-        self.ready.len()
+        self.new.len() + self.ready.len()
     }
 
     /// Whether no key waits for its turn now.
     pub fn is_empty(&self) -> bool {
-        self.ready.is_empty()
+        self.new.is_empty() && self.ready.is_empty()
     }
 
     fn drop_if_idle(&mut self, key: &K) {
@@ -186,6 +205,21 @@ mod tests {
         assert_eq!(queue.take(at(0)), Some("a"));
         assert!(!queue.done(&"a"));
         assert!(queue.states.is_empty(), "an idle key takes no memory");
+    }
+
+    #[test]
+    fn new_keys_come_first_in_their_order() {
+        let mut queue = queue();
+        queue.add("a");
+        queue.add("b");
+        assert!(queue.add_new("c"));
+        assert!(queue.add_new("d"));
+        assert!(!queue.add_new("b"), "it waits already");
+        assert_eq!(queue.len(), 4);
+        let order: Vec<_> = std::iter::from_fn(|| queue.take(at(0))).collect();
+        assert_eq!(order, ["c", "d", "a", "b"]);
+        assert!(!queue.add_new("a"), "it is worked on");
+        assert!(queue.done(&"a") && !queue.is_empty());
     }
 
     #[test]

@@ -49,6 +49,8 @@ pub(super) struct Turn {
     pub(super) again: bool,
     /// What it was, if the actor had something to do.
     pub(super) sync: Option<Sync>,
+    /// The actor had no machine before.
+    pub(super) first: bool,
     /// The machine panicked.
     pub(super) panicked: bool,
 }
@@ -123,6 +125,7 @@ fn run(
             seed,
         ));
         is_new = true;
+        turn.first = true;
     }
     let Some(machine) = &mut state.machine else {
         return;

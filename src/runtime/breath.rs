@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 
 use crate::clock::instant;
 
-/// With a thousand busy Jobs each has a turn every tenth of a second.
-const TURNS_PER_MILLISECOND: f64 = 10.0;
+/// With a thousand busy Jobs each has a turn every fifth of a second.
+const TURNS_PER_MILLISECOND: f64 = 5.0;
 
 /// So many turns may follow each other at once after a calm.
 const BURST: f64 = 100.0;
@@ -75,6 +75,6 @@ mod tests {
         assert_eq!(spent(&mut credit, 100, Duration::ZERO), 0);
         assert_eq!(spent(&mut credit, 5, Duration::ZERO), 5);
         // What was overdrawn is paid back first.
-        assert_eq!(spent(&mut credit, 15, Duration::from_millis(1)), 10);
+        assert_eq!(spent(&mut credit, 15, Duration::from_millis(2)), 10);
     }
 }

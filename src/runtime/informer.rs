@@ -27,7 +27,7 @@ use super::{
     metrics::{Kind, Metrics},
     ownership::Ownership,
     scheduler::Schedule,
-    store::Store,
+    store::{JobNews, Store},
     throttle::Throttle,
     ttl::Ttl,
 };
@@ -92,6 +92,8 @@ pub(super) struct Informer {
 struct News {
     /// Jobs to queue, without repeats in a row.
     jobs: Vec<Uid>,
+    /// Jobs that were not known before, likewise.
+    new_jobs: Vec<Uid>,
 }
 
 /// An object that was taken in.
@@ -348,7 +350,11 @@ impl Informer {
                     self.ownership
                         .with(|claims| claims.handle_job(&job.job, selector))
                 });
-                news.add(self.store.apply_job(job, external));
+                match self.store.apply_job(job, external) {
+                    JobNews::Stale => {}
+                    JobNews::Changed => news.add(Some(seen.uid)),
+                    JobNews::New => news.new_jobs.push(seen.uid),
+                }
                 ttl.inspect(|ttl| ttl.heard(seen.uid));
                 self.ownership.settle(told.unwrap_or_default());
                 Some(seen)
@@ -457,6 +463,9 @@ impl Informer {
     }
 
     fn queue(&self, news: &mut News) {
+        for job in news.new_jobs.drain(..) {
+            self.schedule.add_new(job);
+        }
         for job in news.jobs.drain(..) {
             self.schedule.add(job);
         }

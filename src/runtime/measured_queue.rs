@@ -43,6 +43,14 @@ impl<K: Clone + Debug + Eq + Hash + Ord> MeasuredQueue<K> {
         waits
     }
 
+    pub(super) fn add_new(&mut self, key: K) -> bool {
+        let waits = self.queue.add_new(key.clone());
+        if waits {
+            self.waits(key);
+        }
+        waits
+    }
+
     fn waits(&mut self, key: K) {
         self.waiting.insert(key, instant());
         self.metrics.waiting(self.queue.len(), 1);

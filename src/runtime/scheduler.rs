@@ -42,6 +42,13 @@ impl Schedule {
         }
     }
 
+    /// A Job came into sight: its first Pods do not wait for the turns of all others.
+    pub(super) fn add_new(&self, job: Uid) {
+        if self.queue.lock().add_new(job) {
+            self.changed.notify_one();
+        }
+    }
+
     fn add_at(&self, job: Uid, due: Time) {
         self.queue.lock().add_at(job, due);
         // Whoever sleeps may now sleep too long.
@@ -102,23 +109,32 @@ pub(super) struct Worker {
     pub(super) seed: u64,
 }
 
+/// A turn that was given.
+#[derive(Clone, Copy, Debug, Default)]
+struct Given {
+    failed: bool,
+    first: bool,
+}
+
 impl Worker {
     /// Gives turns, for ever.
     pub(super) async fn run(self) {
         loop {
             let job = self.schedule.take().await;
-            let failed = self.turn(job);
-            self.schedule.done(job, failed);
+            let given = self.turn(job);
+            self.schedule.done(job, given.failed);
             // A turn is computation: let those who wait for the network run between two.
             tokio::task::yield_now().await;
-            self.schedule.breath.take().await;
+            // First turns are free: many new Jobs at once are no reason to let them wait.
+            if !given.first {
+                self.schedule.breath.take().await;
+            }
         }
     }
 
-    /// Whether the turn failed.
-    fn turn(&self, job: Uid) -> bool {
+    fn turn(&self, job: Uid) -> Given {
         let Some(cell) = self.store.cell(job) else {
-            return false;
+            return Given::default();
         };
         let now = self.schedule.clock.now();
         let seed = self.seed ^ (job.as_u128() as u64);
@@ -137,7 +153,10 @@ impl Worker {
             self.metrics.panics.inc();
             tracing::error!(job = ?cell.lock().key, "actor panicked; starting it anew");
             self.schedule.add_rate_limited(job, now);
-            return true;
+            return Given {
+                failed: true,
+                first: false,
+            };
         }
         for report in turn.reports {
             let key = cell.lock().key.clone().unwrap_or_default();
@@ -154,6 +173,9 @@ impl Worker {
         } else if idle {
             self.store.close_if_empty(&cell);
         }
-        false
+        Given {
+            failed: false,
+            first: turn.first,
+        }
     }
 }

@@ -99,6 +99,17 @@ impl Cell {
     }
 }
 
+/// What a version of a Job brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum JobNews {
+    /// Nothing: one that is no older is known.
+    Stale,
+    /// A newer version of a Job that is known.
+    Changed,
+    /// A Job that was not known.
+    New,
+}
+
 impl Store {
     /// An empty store for Pods of these namespaces (none: of all).
     pub(super) fn new(finalizer: &'static str, namespaces: &[String], seen: Seen) -> Self {
@@ -134,13 +145,16 @@ impl Store {
     }
 
     /// Takes in a version of a Job.
-    pub(super) fn apply_job(&self, decoded: DecodedJob, external: bool) -> Option<Uid> {
-        let uid = decoded.job.uid;
-        self.with_cell(uid, |state| {
+    pub(super) fn apply_job(&self, decoded: DecodedJob, external: bool) -> JobNews {
+        self.with_cell(decoded.job.uid, |state| {
             let known = state.job.as_ref();
             if known.is_some_and(|known| known.resource_version >= decoded.job.resource_version) {
-                return None;
+                return JobNews::Stale;
             }
+            let news = match known {
+                Some(_) => JobNews::Changed,
+                None => JobNews::New,
+            };
             if external && known.is_none() {
                 let manager = decoded.job.spec.managed_by.as_deref();
                 self.seen.external_job(manager.unwrap_or(DEFAULT_MANAGER));
@@ -163,7 +177,7 @@ impl Store {
             state.external = external;
             state.job = Some(decoded.job);
             state.job_is_fresh = true;
-            Some(uid)
+            news
         })
     }
 

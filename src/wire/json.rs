@@ -2,10 +2,29 @@
 //!
 //! Must not: know what is read.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, de::Error as _};
 
 /// Reads JSON. That it is text is found out for all of it at once: string by string takes longer.
 pub(super) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, serde_json::Error> {
     let text = std::str::from_utf8(body).map_err(serde_json::Error::custom)?;
     serde_json::from_str(text)
+}
+
+/// A string in JSON, where it is if it can be read there. Within lists and options serde copies a plain
+/// `Cow`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_stays_where_it_is_unless_it_is_escaped() {
+        let texts: Vec<Text<'_>> = read(br#"["as it is","\u0061"]"#).expect("good JSON");
+        assert!(matches!(texts[0].0, Cow::Borrowed("as it is")));
+        assert!(matches!(&texts[1].0, Cow::Owned(text) if text == "a"));
+    }
 }

@@ -9,11 +9,13 @@ use std::borrow::Cow;
 
 use compact_str::CompactString;
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
+use smallvec::SmallVec;
 
 use crate::model::{CompactIndex, PodFlags, PodName, PodPhase, PodRecord, Uid};
 
 use super::{
-    Object, json,
+    Object,
+    json::{self, Text},
     protobuf::{self as message, Malformed, Value},
     selector::PodLabels,
     timestamp::seconds,
@@ -147,7 +149,7 @@ impl PodDecoder {
         let flags = PodFlags::default()
             .with(
                 PodFlags::FINALIZER,
-                meta.finalizers.iter().any(|name| name == self.finalizer),
+                meta.finalizers.iter().any(|name| name.0 == self.finalizer),
             )
             .with(PodFlags::DELETING, meta.deletion_timestamp.is_some())
             .with(
@@ -165,7 +167,7 @@ impl PodDecoder {
                 uid: Uid::parse(&meta.uid)?,
                 name: PodName::new(job, &meta.name),
                 resource_version: meta.resource_version.parse().ok()?,
-                index: meta.annotations.index.as_deref().and_then(index),
+                index: meta.annotations.index.as_ref().and_then(index),
                 restarts: restarts.all,
                 restarts_max: restarts.max,
                 sidecar_restarts_max: restarts.sidecar_max,
@@ -240,7 +242,7 @@ fn phase(text: &str) -> PodPhase {
     }
 }
 
-fn index(text: &str) -> Option<CompactIndex> {
+fn index(Text(text): &Text<'_>) -> Option<CompactIndex> {
     text.parse::<u32>().ok().and_then(CompactIndex::new)
 }
 
@@ -342,7 +344,8 @@ struct PodLine<'a> {
     object: PodObject<'a>,
 }
 
-/// The parts of a Pod's JSON that are looked at; a bookmark has only some of them.
+/// The parts of a Pod's JSON that are looked at; a bookmark has only some of them. Lists have room for
+/// what most Pods have, so that no memory is asked for.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct PodObject<'a> {
@@ -376,9 +379,9 @@ struct Metadata<'a> {
     deletion_timestamp: Option<Timestamp>,
     deletion_grace_period_seconds: Option<i64>,
     #[serde(borrow)]
-    finalizers: Vec<Cow<'a, str>>,
+    finalizers: SmallVec<[Text<'a>; 2]>,
     #[serde(borrow)]
-    owner_references: Vec<OwnerReference<'a>>,
+    owner_references: SmallVec<[OwnerReference<'a>; 1]>,
     #[serde(borrow)]
     labels: PodLabels<'a>,
     #[serde(borrow)]
@@ -403,11 +406,11 @@ struct OwnerReference<'a> {
 #[serde(default)]
 struct Annotations<'a> {
     #[serde(borrow, rename = "batch.kubernetes.io/job-completion-index")]
-    index: Option<Cow<'a, str>>,
+    index: Option<Text<'a>>,
     #[serde(borrow, rename = "batch.kubernetes.io/job-index-failure-count")]
-    failures: Option<Cow<'a, str>>,
+    failures: Option<Text<'a>>,
     #[serde(borrow, rename = "batch.kubernetes.io/job-index-ignored-failure-count")]
-    ignored_failures: Option<Cow<'a, str>>,
+    ignored_failures: Option<Text<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -434,9 +437,9 @@ struct PodStatus<'a> {
     #[serde(borrow)]
     phase: Cow<'a, str>,
     #[serde(borrow)]
-    conditions: Vec<PodCondition<'a>>,
+    conditions: SmallVec<[PodCondition<'a>; 6]>,
     #[serde(borrow)]
-    container_statuses: Vec<ContainerStatus<'a>>,
+    container_statuses: SmallVec<[ContainerStatus<'a>; 2]>,
     #[serde(borrow)]
     init_container_statuses: Vec<ContainerStatus<'a>>,
 }
@@ -479,8 +482,6 @@ struct Timestamp(u32);
 
 impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
         let text = Option::<Text<'_>>::deserialize(deserializer)?;
         Ok(Self(text.map_or(0, |Text(text)| seconds(&text))))
     }

@@ -1,14 +1,17 @@
 //! Label selectors: which Pods a Job's selector means.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt};
+use std::{borrow::Cow, collections::BTreeMap, fmt, marker::PhantomData};
 
 use compact_str::CompactString;
 use serde::{
     Deserialize, Deserializer,
     de::{MapAccess, Visitor},
 };
+use smallvec::SmallVec;
 
 use crate::model::Uid;
+
+use super::json::Text;
 
 /// Something that has labels.
 pub trait Labelled {
@@ -34,7 +37,7 @@ impl Labelled for Labels {
 
 /// A Pod's labels where they came, to look at: most Pods' are looked at once and not kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PodLabels<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+pub struct PodLabels<'a>(SmallVec<[(Cow<'a, str>, Cow<'a, str>); 6]>);
 
 impl<'a> PodLabels<'a> {
     /// Whether there is none.
@@ -76,13 +79,10 @@ impl Labelled for PodLabels<'_> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for PodLabels<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+        struct Pairs<'a>(PhantomData<&'a str>);
 
-        struct Pairs;
-
-        impl<'de> Visitor<'de> for Pairs {
-            type Value = PodLabels<'de>;
+        impl<'de: 'a, 'a> Visitor<'de> for Pairs<'a> {
+            type Value = PodLabels<'a>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("labels")
@@ -100,7 +100,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for PodLabels<'a> {
                 Ok(labels)
             }
         }
-        deserializer.deserialize_any(Pairs)
+        deserializer.deserialize_any(Pairs(PhantomData))
     }
 }
 

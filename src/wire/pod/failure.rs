@@ -8,7 +8,7 @@ use compact_str::CompactString;
 
 use crate::model::{FailedContainer, FailureCounts, FailureFacts, PodFlags, PodPhase};
 
-use super::{ContainerStatus, PodObject};
+use super::{ContainerStatus, PodObject, Text};
 
 /// The condition by which Kubernetes says that a Pod was not to blame for its end.
 const DISRUPTION_TARGET: &str = "DisruptionTarget";
@@ -38,8 +38,8 @@ pub(super) fn failure(
             })
             .collect(),
         counts: FailureCounts {
-            counted: count(pod.metadata.annotations.failures.as_deref()),
-            ignored: count(pod.metadata.annotations.ignored_failures.as_deref()),
+            counted: count(pod.metadata.annotations.failures.as_ref()),
+            ignored: count(pod.metadata.annotations.ignored_failures.as_ref()),
         },
     }))
 }
@@ -63,8 +63,8 @@ fn failed(container: &ContainerStatus<'_>) -> Option<FailedContainer> {
 }
 
 /// An annotated count; what is none is 0.
-fn count(text: Option<&str>) -> u32 {
-    let count = text.and_then(|text| text.parse::<i32>().ok());
+fn count(text: Option<&Text<'_>>) -> u32 {
+    let count = text.and_then(|Text(text)| text.parse::<i32>().ok());
     count.map_or(0, |count| u32::try_from(count).unwrap_or(0))
 }
 

@@ -12,7 +12,7 @@ use crate::wire::{
 
 use super::{
     Annotations, ContainerState, ContainerStatus, InitContainer, Metadata, OwnerReference,
-    PodCondition, PodObject, PodStatus, Spec, Terminated, Timestamp,
+    PodCondition, PodObject, PodStatus, Spec, Terminated, Text, Timestamp,
 };
 
 /// A message that is read into a value field by field; a message that comes in pieces is the sum of
@@ -97,7 +97,7 @@ impl<'a> Message<'a> for Metadata<'a> {
                 self.annotations.set(key, content);
             }
             13 => self.owner_references.push(OwnerReference::read(value)?),
-            14 => self.finalizers.push(text(value)?),
+            14 => self.finalizers.push(Text(text(value)?)),
             _ => {}
         }
         Ok(())
@@ -112,7 +112,7 @@ impl<'a> Annotations<'a> {
             INDEX_IGNORED_FAILURES => &mut self.ignored_failures,
             _ => return,
         };
-        *place = Some(content.into());
+        *place = Some(Text(content.into()));
     }
 }
 
