@@ -375,6 +375,7 @@ mod tests {
         store.apply_pod(pod(2, PodPhase::Succeeded));
         let cell = store.cell(Uid::from_u128(1)).expect("it was made");
         let first = give(&cell);
+        assert!(first.first);
         assert_eq!(first.writes.len(), 1, "one Pod is missing");
 
         let panicked = panic(&cell);

@@ -413,3 +413,29 @@ impl Store {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{TRACKING_FINALIZER, decode_job};
+
+    #[test]
+    fn a_job_is_new_once() {
+        let store = Store::new(TRACKING_FINALIZER, &[], Seen::default());
+        let apply = |version| {
+            let job = format!(
+                r#"{{"metadata":{{"name":"j","namespace":"default","resourceVersion":"{version}",
+                "uid":"00000000-0000-0000-0000-000000000001"}},"spec":{{"template":{{"spec":{{}}}}}}}}"#
+            );
+            store.apply_job(decode_job(&job).expect("a good Job"), false)
+        };
+        let brought = [5, 5, 4, 6].map(apply);
+        let expected = [
+            JobNews::New,
+            JobNews::Stale,
+            JobNews::Stale,
+            JobNews::Changed,
+        ];
+        assert_eq!(brought, expected);
+    }
+}
