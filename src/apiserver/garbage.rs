@@ -36,19 +36,19 @@ pub(crate) enum Work {
     /// Look at one dependent.
     Dependent(Place),
     /// Say that a dependent names an owner that lives in another namespace.
-    Astray { dependent: Place, owner: Box<str> },
+    Astray { dependent: Place, owner: Arc<str> },
     /// An owner has gone or waits for its dependents: look at each of them.
     Dependents {
-        owner: Box<str>,
+        owner: Arc<str>,
         after: Option<Place>,
     },
     /// An owner is to be forgotten by its dependents, then goes.
     Orphan {
-        owner: Box<str>,
+        owner: Arc<str>,
         after: Option<Place>,
     },
     /// An owner in foreground deletion may be free to go.
-    Foreground { owner: Box<str> },
+    Foreground { owner: Arc<str> },
     /// A namespace is to be emptied.
     Namespace {
         name: CompactString,
@@ -72,9 +72,9 @@ impl Work {
 #[derive(Debug, Default)]
 pub(crate) struct Garbage {
     /// Live objects by uid.
-    places: HashMap<Box<str>, Live>,
+    places: HashMap<Arc<str>, Live>,
     /// Dependents by the owner's uid, whether or not the owner lives.
-    dependents: HashMap<Box<str>, Dependents>,
+    dependents: HashMap<Arc<str>, Dependents>,
     work: VecDeque<Work>,
     /// Namespaces whose quotas are to be counted: what happens until then is counted in one go.
     uncounted: BTreeSet<CompactString>,
@@ -385,7 +385,7 @@ impl ApiServer {
         if any(Standing::Solid) {
             let dead = standings.iter();
             let dead = dead.filter(|(_, standing)| *standing != Standing::Solid);
-            let dead: Vec<Box<str>> = dead.map(|(owner, _)| owner.uid.clone()).collect();
+            let dead: Vec<Arc<str>> = dead.map(|(owner, _)| owner.uid.clone()).collect();
             if !dead.is_empty() {
                 self.strip_owners(&(*kind, key.clone()), &|uid| {
                     dead.iter().any(|it| **it == *uid)

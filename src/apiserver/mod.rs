@@ -30,6 +30,7 @@ mod metadata_rules;
 mod names;
 mod namespace;
 mod object;
+mod objects;
 mod openapi;
 mod options;
 mod patch;

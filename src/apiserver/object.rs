@@ -17,7 +17,8 @@ use crate::model::Time;
 /// A JSON object.
 pub(crate) type Tree = Map<String, Value>;
 
-/// An object as stored. Never changed: a write stores a new one.
+/// An object as stored. Never changed: a write stores a new one, which shares with the one before what is
+/// the same in both.
 ///
 /// The bytes always begin `{"kind":K,"apiVersion":V,"metadata":{"resourceVersion":"N"`, so that
 /// the version can be replaced and the metadata cut out by offset alone.
@@ -30,7 +31,7 @@ pub struct Stored {
     /// Name.
     pub name: CompactString,
     /// Unique id.
-    pub uid: Box<str>,
+    pub uid: Arc<str>,
     /// The version this state was written at.
     pub version: u64,
     /// When it was made.
@@ -40,11 +41,11 @@ pub struct Stored {
     /// When deletion was asked for, if it was.
     pub deletion: Option<Time>,
     /// Labels in key order.
-    pub labels: Box<[(CompactString, CompactString)]>,
+    pub labels: Arc<[(CompactString, CompactString)]>,
     /// The owners' references, as far as garbage collection needs them.
     pub owners: Arc<[Owner]>,
     /// Names of the finalizers.
-    pub finalizers: Box<[CompactString]>,
+    pub finalizers: Arc<[CompactString]>,
     /// `status.phase` of Pods and Namespaces, else empty.
     pub phase: CompactString,
     /// `spec.nodeName` of Pods, else empty.
@@ -57,7 +58,7 @@ pub struct Stored {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// The owner's uid.
-    pub uid: Box<str>,
+    pub uid: Arc<str>,
     /// Its kind, if the server has such objects.
     pub kind: Option<Kind>,
     /// Its name.
@@ -94,6 +95,21 @@ impl Stored {
             bytes: bytes.into(),
             metadata_end,
         }
+    }
+
+    /// Takes over from the state before what is the same in this one. The log keeps many states of an
+    /// object for a while: small pieces of memory for each of them would leave holes among those that
+    /// stay, and to fill these takes the longer the more there are.
+    pub(crate) fn share(&mut self, before: &Self) {
+        fn share<T: PartialEq + ?Sized>(own: &mut Arc<T>, before: &Arc<T>) {
+            if own == before {
+                *own = Arc::clone(before);
+            }
+        }
+        share(&mut self.uid, &before.uid);
+        share(&mut self.labels, &before.labels);
+        share(&mut self.owners, &before.owners);
+        share(&mut self.finalizers, &before.finalizers);
     }
 
     /// The same state under another version: what a DELETED event shows.
@@ -242,9 +258,9 @@ fn time(metadata: &Tree, name: &str) -> Option<Time> {
         .and_then(Time::parse_rfc3339)
 }
 
-fn labels(metadata: &Tree) -> Box<[(CompactString, CompactString)]> {
+fn labels(metadata: &Tree) -> Arc<[(CompactString, CompactString)]> {
     let Some(Value::Object(labels)) = metadata.get("labels") else {
-        return Box::default();
+        return Arc::default();
     };
     let pair =
         |(key, value): (&String, &Value)| Some((key.as_str().into(), value.as_str()?.into()));
@@ -303,5 +319,27 @@ mod tests {
         let metadata = [b"{", thousand.metadata(), b"}"].concat();
         let metadata: Value = serde_json::from_slice(&metadata).unwrap();
         assert_eq!(metadata["metadata"]["name"], "a");
+    }
+
+    #[test]
+    fn a_state_shares_with_the_one_before_what_is_the_same() {
+        let state = |version, label: &str| {
+            let Value::Object(tree) = json!({
+                "metadata": {"name": "a", "namespace": "n", "uid": "u", "labels": {"l": label},
+                             "finalizers": ["f"], "ownerReferences": [
+                    {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "o"}]},
+            }) else {
+                unreachable!()
+            };
+            Stored::encode(Kind::Pod, version, &tree)
+        };
+        let first = state(1, "one");
+        let mut second = state(2, "two");
+        second.share(&first);
+        assert!(Arc::ptr_eq(&first.uid, &second.uid));
+        assert!(Arc::ptr_eq(&first.owners, &second.owners));
+        assert!(Arc::ptr_eq(&first.finalizers, &second.finalizers));
+        assert_eq!(second.labels[0].1, "two");
+        assert_eq!(second.bytes(), state(2, "two").bytes());
     }
 }

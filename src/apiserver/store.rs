@@ -3,7 +3,7 @@
 //! Responsible for: the one path by which state changes. Must not: judge whether a change is
 //! legal, or know what kinds mean.
 
-use std::{collections::BTreeMap, ops::Bound, sync::Arc};
+use std::sync::Arc;
 
 use compact_str::CompactString;
 use hashbrown::HashMap;
@@ -11,6 +11,7 @@ use hashbrown::HashMap;
 use super::{
     log::{Event, EventLog, EventType},
     object::{self, Stored, Tree},
+    objects::Objects,
     resources::{KINDS, Kind},
 };
 
@@ -24,7 +25,7 @@ pub(crate) struct Store {
 /// The objects of one kind.
 #[derive(Debug)]
 struct Shelf {
-    objects: BTreeMap<Box<str>, Arc<Stored>>,
+    objects: Objects,
     log: EventLog,
     /// Objects per namespace, so that neither a page nor a quota has to count them.
     per_namespace: HashMap<CompactString, Count>,
@@ -41,7 +42,7 @@ struct Count {
 impl Shelf {
     /// Puts an object in; gives the state that it takes the place of.
     fn insert(&mut self, object: &Arc<Stored>) -> Option<Arc<Stored>> {
-        let previous = self.objects.insert(object.key(), Arc::clone(object));
+        let previous = self.objects.insert(Arc::clone(object));
         if let Some(previous) = &previous {
             self.uncount(previous);
         }
@@ -78,7 +79,7 @@ impl Store {
     /// An empty store whose logs hold `log_capacity` events per kind.
     pub(crate) fn new(log_capacity: usize) -> Self {
         let shelf = || Shelf {
-            objects: BTreeMap::new(),
+            objects: Objects::default(),
             log: EventLog::new(log_capacity),
             per_namespace: HashMap::new(),
         };
@@ -137,15 +138,7 @@ impl Store {
         } else {
             format!("{namespace}/")
         };
-        let start = match after {
-            Some(key) => Bound::Excluded(key.to_owned()),
-            None => Bound::Included(prefix.clone()),
-        };
-        self.shelf(kind)
-            .objects
-            .range::<str, _>((start.as_ref().map(String::as_str), Bound::Unbounded))
-            .take_while(move |(key, _)| key.starts_with(&prefix))
-            .map(|(_, object)| object)
+        self.shelf(kind).objects.range(prefix, after)
     }
 
     /// A kind as it was so many of its changes ago, as far back as events are kept; all other kinds
@@ -170,8 +163,12 @@ impl Store {
     /// Stores a new state of an object and logs it.
     pub(crate) fn put(&mut self, kind: Kind, tree: &Tree) -> Arc<Stored> {
         self.version += 1;
-        let object = Arc::new(Stored::encode(kind, self.version, tree));
         let shelf = &mut self.shelves[kind as usize];
+        let mut object = Stored::encode(kind, self.version, tree);
+        if let Some(before) = shelf.objects.get(&object.key()) {
+            object.share(before);
+        }
+        let object = Arc::new(object);
         let previous = shelf.insert(&object);
         let event_type = if previous.is_some() {
             EventType::Modified
