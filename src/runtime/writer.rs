@@ -369,7 +369,7 @@ impl Writer {
     }
 
     async fn remove_finalizer(&self, write: &Write, slot: Slot, uid: Uid, name: &str) -> Outcome {
-        let path = paths::pod(&write.key.namespace, name);
+        let path = paths::unchecked(paths::pod(&write.key.namespace, name));
         let body = self.finalizer_patch();
         let result = self
             .call("patch", "pods", || {

@@ -49,6 +49,13 @@ pub fn pod(namespace: &str, name: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/pods/{name}")
 }
 
+/// A path for a write of what is known to be right. The server looks for fields that it does not know, or
+/// that come twice, unless it is told not to; for a patch that is a twentieth of what it costs it.
+pub fn unchecked(mut path: String) -> String {
+    path.push_str("?fieldValidation=Ignore");
+    path
+}
+
 /// One Event.
 pub fn event(namespace: &str, name: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/events/{name}")
