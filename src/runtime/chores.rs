@@ -152,7 +152,7 @@ impl Chores {
             }
             Errand::Release => wire::release_patch(pod.pod, round.job, finalizer),
         };
-        let path = paths::unchecked(paths::pod(&round.key.namespace, &pod.name));
+        let path = paths::pod(&round.key.namespace, &pod.name);
         let client = &self.writer.client;
         let patch = || client.patch(&path, Patch::Strategic, body.clone());
         let answer = match self.writer.call("patch", "pods", patch).await {
