@@ -32,6 +32,9 @@ const SCHEME: &str = "pkg/api/legacyscheme/scheme.go";
 /// Columns that tell how long ago something was.
 const AGES: [&str; 2] = ["Age", "Last Schedule"];
 
+/// The column that tells it in parentheses, behind a number.
+const RESTARTS: &str = "Restarts";
+
 impl Names {
     /// Nothing has a name but the namespace.
     pub(crate) const fn new(namespace: String) -> Self {
@@ -155,13 +158,16 @@ impl Names {
     fn cells(&mut self, cells: &mut [Value]) {
         for (at, cell) in cells.iter_mut().enumerate() {
             let column = self.columns.get(at).map(String::as_str);
+            let text = cell.as_str().unwrap_or_default();
             if column.is_some_and(|column| AGES.contains(&column)) {
-                let age = cell
-                    .as_str()
-                    .is_some_and(|age| age.starts_with(|first: char| first.is_ascii_digit()));
-                if age {
+                if is_age(text) {
                     *cell = "<age>".into();
                 }
+            } else if column == Some(RESTARTS)
+                && let Some((count, ago)) = text.split_once(" (")
+                && ago.strip_suffix(" ago)").is_some_and(is_age)
+            {
+                *cell = format!("{count} (<age> ago)").into();
             } else {
                 self.walk(cell, "");
             }
@@ -236,6 +242,10 @@ fn mask(text: &mut String, start: &str, end: &str, name: &str, with: &str) {
             from = value + name.len();
         }
     }
+}
+
+fn is_age(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_digit())
 }
 
 fn value_is_status(metadata: &Map<String, Value>) -> bool {

@@ -244,6 +244,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn restarts_tell_when_the_last_one_was() {
+        let at = Time::parse_rfc3339("2020-01-01T00:00:00Z");
+        let now = Time::parse_rfc3339("2026-11-22T12:00:00Z").expect("a time");
+        assert_eq!(restarts(3, at, now), "3 (6y327d ago)");
+        assert_eq!(
+            (restarts(3, None, now), restarts(0, at, now)),
+            ("3".into(), "0".into())
+        );
+    }
+
+    #[test]
     fn status_cells() {
         let check = |pod: Value, expected: &str| {
             let Value::Object(tree) = pod else {
