@@ -15,8 +15,9 @@
 
 use std::time::{Duration, Instant};
 
-/// How long an answer may wait in line: what somebody else's write would wait there, too.
-const LONGEST_WAIT: Duration = Duration::from_millis(200);
+/// How long an answer may wait in line. Somebody else's write would wait there, too, on a server that does
+/// not take turns between its clients, as kube-apiserver does by default.
+const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
 /// How many times as long as a quiet answer one may take, however long that is.
 const STRETCH: f64 = 4.0;
@@ -341,9 +342,9 @@ mod tests {
     #[test]
     fn a_server_with_few_hands_is_kept_busy_with_few_writes() {
         let start = instant();
-        let mut pace = Pace::new(64, start);
+        let mut pace = Pace::new(256, start);
         let (answered, size) = run(&mut pace, &mut Server::new(3, |_| ms(20)), start, 60);
-        assert!((31..=37).contains(&size), "{size}");
+        assert!((75..=95).contains(&size), "{size}");
         assert!(answered > 3 * 60 * 50 * 98 / 100, "{answered}");
         assert!((ms(80)..=LONGEST_REST).contains(&pace.rest()), "{pace:?}");
     }
@@ -377,8 +378,8 @@ mod tests {
         run(&mut pace, &mut Server::new(64, |_| ms(20)), start, 9);
         assert_eq!(pace.size, 64);
         let later = start + Duration::from_secs(9);
-        let (_, size) = run(&mut pace, &mut Server::new(2, |_| ms(20)), later, 9);
-        assert!((22..=28).contains(&size), "{size}");
+        let (_, size) = run(&mut pace, &mut Server::new(1, |_| ms(20)), later, 9);
+        assert!((25..=32).contains(&size), "{size}");
         let last = later + Duration::from_secs(9);
         let (_, size) = run(&mut pace, &mut Server::new(64, |_| ms(20)), last, 9);
         assert_eq!(size, 64);
@@ -390,9 +391,9 @@ mod tests {
         let mut pace = Pace::new(64, start);
         run(&mut pace, &mut Server::new(64, |_| ms(5)), start, 3);
         let later = start + Duration::from_secs(3);
-        let (answered, size) = run(&mut pace, &mut Server::new(64, |_| ms(400)), later, 30);
+        let (answered, size) = run(&mut pace, &mut Server::new(64, |_| ms(700)), later, 60);
         assert_eq!((size, pace.rest()), (64, Duration::ZERO));
-        let most = 64.0 * 30.0 / 0.400;
+        let most = 64.0 * 60.0 / 0.700;
         assert!(f64::from(answered) > 0.85 * most, "{answered} of {most}");
     }
 
