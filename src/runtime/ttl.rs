@@ -121,7 +121,9 @@ impl Ttl {
     ) -> Result<Option<Job>, ApiError> {
         let path = paths::job(&key.namespace, &key.name);
         let answer = writer
-            .call("get", "jobs", || writer.client.get(&path))
+            .call((&key.namespace, uid), "get", "jobs", || {
+                writer.client.get(&path)
+            })
             .await;
         let answer = match answer {
             Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),
@@ -138,7 +140,7 @@ async fn delete(uid: Uid, key: &JobKey, writer: &Writer) -> Result<(), ApiError>
     let path = paths::job(&key.namespace, &key.name);
     let options = wire::foreground_deletion(uid);
     writer
-        .call("delete", "jobs", || {
+        .call((&key.namespace, uid), "delete", "jobs", || {
             writer.client.delete_with(&path, options.clone())
         })
         .await
