@@ -222,6 +222,14 @@ impl Writer {
                     write,
                     Report::normal("SuccessfulCreate", &format!("Created pod: {name}")),
                 );
+                if let Some(what) = template.lacks(&answer) {
+                    // The watch will tell of it. To make the next at once would make such Pods without end.
+                    let message = format!(
+                        "Error creating: pod {name:?} was changed on its way in and lacks its {what}"
+                    );
+                    self.report_pod(write, Report::warning("FailedCreate", &message));
+                    return Outcome::PodNotCreated(suffix, CreateError::Refused);
+                }
                 return self.created(write, &answer, &name, index, suffix);
             }
             Err(error) => error,
