@@ -94,8 +94,6 @@ pub enum CreateError {
     NamespaceTerminating,
     /// The server said no.
     Refused,
-    /// The server said no, and not to come again before so long.
-    RefusedFor(Duration),
     /// A ResourceQuota has no room. It is worth a try after so long at most.
     QuotaExceeded(Duration),
     /// There was no answer, or one that does not tell.
@@ -106,7 +104,7 @@ impl CreateError {
     /// Whether people are to be told.
     pub fn is_failure(self) -> bool {
         match self {
-            Self::Refused | Self::RefusedFor(_) | Self::QuotaExceeded(_) | Self::Unknown => true,
+            Self::Refused | Self::QuotaExceeded(_) | Self::Unknown => true,
             Self::NameTaken | Self::NamespaceTerminating => false,
         }
     }

@@ -4,10 +4,6 @@ use std::time::Duration;
 
 use crate::model::{Exponential, Time};
 
-/// Whoever refuses may ask for a longer wait than the usual one, but for no longer than this: one answer
-/// must not stop a Job for a day.
-const LONGEST_WISH: Duration = Duration::from_secs(30);
-
 /// Closed for a while after each failure, longer each time in a row.
 #[derive(Clone, Debug)]
 pub(super) struct Gate {
@@ -32,11 +28,6 @@ impl Gate {
     /// make the wait no longer.
     pub(super) fn fail(&mut self, now: Time) {
         self.close(now, |usual| usual);
-    }
-
-    /// Notes a failure after which there is to be no other try for so long at least.
-    pub(super) fn fail_for(&mut self, wait: Duration, now: Time) {
-        self.close(now, |usual| usual.max(wait.min(LONGEST_WISH)));
     }
 
     /// Notes a failure after which another try is worth it after so long at most.
@@ -108,15 +99,12 @@ mod tests {
         gate.fail(Time::from_secs(3));
         assert_eq!(gate.opens_at(Time::from_secs(3)), Some(Time::from_secs(4)));
         gate.succeed(Time::from_secs(4));
-        let wish = Duration::from_secs(86_400);
-        gate.fail_for(wish, Time::from_secs(4));
-        assert_eq!(gate.opens_at(Time::from_secs(4)), Some(Time::from_secs(34)));
-        for now in [34, 36, 40, 45] {
+        for now in [4, 5, 7, 11, 16] {
             gate.fail_until(Duration::from_secs(5), Time::from_secs(now));
         }
         assert_eq!(
-            gate.opens_at(Time::from_secs(45)),
-            Some(Time::from_secs(50))
+            gate.opens_at(Time::from_secs(16)),
+            Some(Time::from_secs(21))
         );
     }
 

@@ -187,13 +187,18 @@ impl JobMachine {
         }));
     }
 
-    /// Asks again for Pods of which nobody knows whether they exist: the name decides.
+    /// Asks again for Pods of which nobody knows whether they exist: the name decides. They come first, and
+    /// by the rounds of slow start as all others: a server that fails is not asked for more each time.
     fn repeat_doubtful(&mut self, now: Time) {
         if self.doubtful == 0 || self.create_gate.is_closed(now) {
             return;
         }
+        let mut room = self.ramp.room(self.creations_under_way());
         for (suffix, creation) in &mut self.creations {
-            if creation.state == CreationState::Doubtful {
+            if room > 0 && creation.state == CreationState::Doubtful {
+                room -= 1;
+                self.ramp.sent(1);
+                self.doubtful -= 1;
                 creation.state = CreationState::Sent;
                 self.errands.ask(now);
                 self.effects.push_back(Effect::CreatePod(NewPod {
@@ -204,7 +209,6 @@ impl JobMachine {
                 }));
             }
         }
-        self.doubtful = 0;
     }
 
     /// Until when no Pod may be created, because Pods or creations failed.
@@ -276,7 +280,7 @@ impl JobMachine {
     pub(super) fn not_created(&mut self, suffix: PodSuffix, error: CreateError, now: Time) {
         let doubted = |creation: &Creation| creation.doubted;
         let error = match error {
-            CreateError::Refused | CreateError::RefusedFor(_) | CreateError::QuotaExceeded(_)
+            CreateError::Refused | CreateError::QuotaExceeded(_)
                 if self.creations.get(&suffix).is_some_and(doubted) =>
             {
                 CreateError::Unknown
@@ -294,10 +298,6 @@ impl JobMachine {
             CreateError::Refused => {
                 self.creation_refused(suffix);
                 self.create_gate.fail(now);
-            }
-            CreateError::RefusedFor(wait) => {
-                self.creation_refused(suffix);
-                self.create_gate.fail_for(wait, now);
             }
             CreateError::QuotaExceeded(wait) => {
                 self.creation_refused(suffix);

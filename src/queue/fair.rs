@@ -46,6 +46,9 @@ pub enum Answer {
     Taken,
     /// The server is too busy, and asks to be left alone for so long.
     Busy(Duration),
+    /// Somebody who was asked about it, such as an admission webhook, wants to hear nothing of this Job for
+    /// so long.
+    Denied(Duration),
     /// Anything else: it says nothing of how much the server can take.
     Other,
 }
@@ -99,6 +102,7 @@ struct Lane<T> {
     usual: VecDeque<T>,
     under_way: usize,
     has_turn: bool,
+    paused_until: Duration,
 }
 
 impl<T> Default for Lane<T> {
@@ -108,12 +112,17 @@ impl<T> Default for Lane<T> {
             usual: VecDeque::new(),
             under_way: 0,
             has_turn: false,
+            paused_until: Duration::ZERO,
         }
     }
 }
 
 impl<T> Lane<T> {
-    fn pop(&mut self) -> Option<T> {
+    /// Takes the next write, if one more may be under way with so many places free.
+    fn pop(&mut self, free: usize, now: Duration) -> Option<T> {
+        if self.under_way >= free.saturating_mul(JOB_SHARE) || self.paused_until > now {
+            return None;
+        }
         self.urgent.pop_front().or_else(|| self.usual.pop_front())
     }
 
@@ -147,14 +156,11 @@ impl<J: Clone + Eq + Hash, T> Tenant<J, T> {
     }
 
     /// Takes the next write of a Job that has room for it; whether that ends the Job's turn.
-    fn pop_in_turn(&mut self, free: usize) -> Option<(J, T, bool)> {
+    fn pop_in_turn(&mut self, free: usize, now: Duration) -> Option<(J, T, bool)> {
         for _ in 0..self.turns.len() {
             let job = self.turns.front()?;
             let lane = self.lanes.get_mut(job).expect("each turn has a lane");
-            let item = match lane.under_way < free.saturating_mul(JOB_SHARE) {
-                true => lane.pop(),
-                false => None,
-            };
+            let item = lane.pop(free, now);
             let is_empty = lane.is_empty();
             self.given += 1;
             let is_over = is_empty || item.is_none() || self.given == TURN;
@@ -200,6 +206,7 @@ impl<J: Clone + Eq + Hash, T> Tenant<J, T> {
     }
 
     fn forget_if_idle(&mut self, job: &J) {
+        // A pause that is forgotten is one of a Job that wants nothing.
         let is_idle = |lane: &Lane<T>| lane.is_empty() && lane.under_way == 0 && !lane.has_turn;
         if self.lanes.get(job).is_some_and(is_idle) {
             self.lanes.remove(job);
@@ -221,8 +228,15 @@ impl<J: Clone + Eq + Hash, T> Tenant<J, T> {
                 self.limit = (more < max).then_some(more);
                 self.changed = now;
             }
-            (Answer::Taken | Answer::Other, _) => {}
+            (Answer::Taken | Answer::Denied(_) | Answer::Other, _) => {}
         }
+    }
+
+    /// When one of its writes may go that waits.
+    fn next_due(&self) -> Option<Duration> {
+        let waiting = self.lanes.values().filter(|lane| !lane.is_empty());
+        let due = waiting.map(|lane| lane.paused_until).min();
+        due.map(|due| due.max(self.paused_until))
     }
 }
 
@@ -320,8 +334,8 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
             let Some(lane) = tenant.lanes.get_mut(&job) else {
                 continue;
             };
-            let item = match has_room && lane.under_way < free.saturating_mul(JOB_SHARE) {
-                true => lane.pop(),
+            let item = match has_room {
+                true => lane.pop(free, now),
                 false => None,
             };
             // Who has more, or no room now, has a turn later.
@@ -348,7 +362,7 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
                 continue;
             }
             let next = match tenant.has_room(free, now) {
-                true => tenant.pop_in_turn(free),
+                true => tenant.pop_in_turn(free, now),
                 false => None,
             };
             match next {
@@ -370,6 +384,7 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
     pub fn done(&mut self, name: &N, job: &J, answer: Answer, now: Duration) {
         let answer = match answer {
             Answer::Busy(pause) => Answer::Busy(pause.min(LONGEST_PAUSE)),
+            Answer::Denied(pause) => Answer::Denied(pause.min(LONGEST_PAUSE)),
             other => other,
         };
         self.under_way -= 1;
@@ -378,6 +393,9 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
             tenant.under_way -= 1;
             if let Some(lane) = tenant.lanes.get_mut(job) {
                 lane.under_way -= 1;
+                if let Answer::Denied(pause) = answer {
+                    lane.paused_until = lane.paused_until.max(now + pause);
+                }
             }
             tenant.answered(answer, max, now);
             tenant.forget_if_idle(job);
@@ -395,6 +413,7 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
                     self.busy.until = self.busy.until.max(until);
                 }
             }
+            Answer::Denied(pause) => self.pauses_until = self.pauses_until.max(now + pause),
             Answer::Other => {}
         }
         self.forget_if_idle(name, now);
@@ -415,9 +434,8 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
         if self.waiting == 0 || self.pauses_until <= now {
             return None;
         }
-        let waits = |tenant: &&Tenant<J, T>| tenant.waiting > 0;
-        let waiting = self.tenants.values().filter(waits);
-        let due = waiting.map(|tenant| tenant.paused_until.max(self.busy.until));
+        let due = self.tenants.values().filter_map(Tenant::next_due);
+        let due = due.map(|due| due.max(self.busy.until));
         due.filter(|due| *due > now).min()
     }
 
@@ -623,6 +641,28 @@ mod tests {
     }
 
     #[test]
+    fn what_a_webhook_denies_is_the_jobs_own_matter() {
+        let mut queue = queue(9, &[("a", 1), ("a", 2)], 9);
+        let job = fill_one(&mut queue, "a");
+        queue.done(&"a", &job, Answer::Denied(secs(2.0)), NOW);
+        let other = 3 - job;
+        let under_way = fill(&mut queue, NOW);
+        assert!(!under_way.contains_key(&("a", job)) && under_way[&("a", other)] > 1);
+        for _ in 0..under_way[&("a", other)] {
+            queue.done(&"a", &other, Answer::Taken, NOW);
+        }
+        while let Some((_, popped, _)) = queue.pop(NOW) {
+            assert_eq!(popped, other);
+            queue.done(&"a", &other, Answer::Taken, NOW);
+        }
+        assert_eq!(
+            (queue.len(), queue.next_due(NOW)),
+            (8, Some(NOW + secs(2.0)))
+        );
+        assert!(queue.pop(NOW + secs(2.0)).is_some());
+    }
+
+    #[test]
     fn a_pause_has_an_end_whatever_is_asked_for() {
         let mut queue = queue(4, &[("a", 1)], 9);
         queue.pop(NOW);
@@ -723,9 +763,11 @@ mod tests {
                         let at = usize::try_from(below(under_way.len() as u64)).expect("small");
                         let (tenant, job, item) = under_way.swap_remove(at);
                         let busy = step < 400 && below(4) == 0;
-                        let answer = match busy {
-                            true => Answer::Busy(Duration::from_millis(below(3000))),
-                            false => Answer::Taken,
+                        let pause = Duration::from_millis(below(3000));
+                        let answer = match (busy, below(8)) {
+                            (true, _) => Answer::Busy(pause),
+                            (false, 0) => Answer::Denied(pause),
+                            (false, _) => Answer::Taken,
                         };
                         queue.done(&tenant, &job, answer, now);
                         match busy {

@@ -207,7 +207,7 @@ impl Place {
             Err(error) if error.kind == ErrorKind::Busy => {
                 Answer::Busy(error.retry_after.unwrap_or(BUSY_PAUSE))
             }
-            Err(_) => Answer::Other,
+            Err(error) => error.retry_after.map_or(Answer::Other, Answer::Denied),
         };
         let mut state = self.queue.state.lock();
         state.took = (state.took * 7 + sent.elapsed()) / 8;

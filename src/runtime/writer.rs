@@ -502,13 +502,11 @@ pub(super) fn why_not_created(error: &ApiError) -> CreateError {
         ErrorKind::AlreadyExists => CreateError::NameTaken,
         ErrorKind::NamespaceTerminating => CreateError::NamespaceTerminating,
         ErrorKind::Failed => CreateError::Unknown,
-        ErrorKind::TooManyRequests => {
-            CreateError::RefusedFor(error.retry_after.unwrap_or_default())
-        }
         ErrorKind::NotFound
         | ErrorKind::Conflict
         | ErrorKind::Expired
         | ErrorKind::Busy
+        | ErrorKind::TooManyRequests
         | ErrorKind::Refused => CreateError::Refused,
     }
 }
