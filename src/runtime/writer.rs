@@ -16,9 +16,10 @@ use crate::{
     cluster::{Client, Patch},
     decide::{CreateError, NewPod, Outcome, Report},
     model::{
-        CompactIndex, GangObject, JobKey, JobStatus, PodFlags, PodGroup, PodName, PodRecord,
+        CompactIndex, GangObject, JobId, JobKey, JobStatus, PodFlags, PodGroup, PodName, PodRecord,
         PodSuffix, Slot, Uid,
     },
+    ownership::Orphan,
     queue::FairQueue,
     wire::{self, ApiError, Controller, ErrorKind, PodDecoder, PodTemplate, paths},
 };
@@ -85,7 +86,7 @@ pub(super) enum Op {
 /// The writes that wait.
 #[derive(Debug)]
 pub(super) struct WriteQueue {
-    waiting: Mutex<FairQueue<Uid, Write>>,
+    waiting: Mutex<FairQueue<Arc<JobId>, Write>>,
     /// One permit for each write that waits.
     ready: Semaphore,
     metrics: Arc<Metrics>,
@@ -108,7 +109,7 @@ impl WriteQueue {
         let mut waiting = self.waiting.lock();
         for write in writes {
             let urgent = matches!(write.op, Op::Status { .. });
-            waiting.push(write.cell.uid, urgent, write);
+            waiting.push(Arc::clone(&write.cell.id), urgent, write);
         }
         drop(waiting);
         self.metrics
@@ -171,21 +172,21 @@ impl Writer {
                 state.in_flight -= 1;
                 state.outcomes.push(outcome);
             }
-            self.schedule.add(write.cell.uid);
+            self.schedule.add(Arc::clone(&write.cell.id));
         }
     }
 
     /// Removes the finalizer of a Pod that has no Job.
-    pub(super) async fn release_orphan(&self, namespace: &str, name: &str) -> Result<(), ApiError> {
-        let path = paths::pod(namespace, name);
-        let body = self.finalizer_patch();
+    pub(super) async fn release_orphan(&self, orphan: &Orphan) -> Result<(), ApiError> {
+        let path = paths::pod(&orphan.namespace, &orphan.name);
+        let body = Bytes::from(wire::freeing_patch(orphan.uid, self.finalizer));
         let result = self
             .call("patch", "pods", || {
                 self.client.patch(&path, Patch::Strategic, body.clone())
             })
             .await;
         match result {
-            Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
+            Err(error) if error.is_of_no_such_object() => Ok(()),
             other => other.map(drop),
         }
     }
@@ -302,8 +303,7 @@ impl Writer {
             flags,
             ..PodRecord::default()
         };
-        self.store
-            .pod_created(&write.cell, &write.key.namespace, record);
+        self.store.pod_created(&write.cell, record);
         Outcome::PodCreated(suffix)
     }
 
@@ -327,7 +327,7 @@ impl Writer {
             .ok()
         });
         match pod.map(|pod| pod.controller) {
-            Some(Controller::Job { uid, .. }) if uid == write.cell.uid => {
+            Some(Controller::Job(job)) if job == *write.cell.id => {
                 self.created(write, &answer, name, index, suffix)
             }
             Some(_) => Outcome::PodNotCreated(suffix, CreateError::NameTaken),
@@ -337,8 +337,11 @@ impl Writer {
 
     async fn delete(&self, write: &Write, slot: Slot, uid: Uid, name: &str) -> Outcome {
         let path = paths::pod(&write.key.namespace, name);
+        let options = Bytes::from(wire::exact_deletion(uid));
         match self
-            .call("delete", "pods", || self.client.delete(&path))
+            .call("delete", "pods", || {
+                self.client.delete_with(&path, options.clone())
+            })
             .await
         {
             Ok(answer) => {
@@ -350,7 +353,7 @@ impl Writer {
                 );
                 Outcome::PodDeleted(slot)
             }
-            Err(error) if error.kind == ErrorKind::NotFound => {
+            Err(error) if error.is_of_no_such_object() => {
                 self.deleting(write, slot, uid, None);
                 Outcome::PodDeleted(slot)
             }
@@ -370,7 +373,7 @@ impl Writer {
 
     async fn remove_finalizer(&self, write: &Write, slot: Slot, uid: Uid, name: &str) -> Outcome {
         let path = paths::unchecked(paths::pod(&write.key.namespace, name));
-        let body = self.finalizer_patch();
+        let body = Bytes::from(wire::freeing_patch(uid, self.finalizer));
         let result = self
             .call("patch", "pods", || {
                 self.client.patch(&path, Patch::Strategic, body.clone())
@@ -378,7 +381,7 @@ impl Writer {
             .await;
         let version = match result {
             Ok(answer) => wire::ack_of_write(&answer).map(|(_, version, _)| version),
-            Err(error) if error.kind == ErrorKind::NotFound => None,
+            Err(error) if error.is_of_no_such_object() => None,
             Err(error) => {
                 tracing::debug!(job = %write.key, pod = name, %error, "finalizer not removed");
                 return Outcome::FinalizerNotRemoved(slot);
@@ -393,7 +396,7 @@ impl Writer {
 
     async fn write_status(&self, write: &Write, status: &JobStatus, version: u64) -> Outcome {
         let path = paths::job_status(&write.key.namespace, &write.key.name);
-        let body = Bytes::from(wire::status_patch(status, write.cell.uid, version));
+        let body = Bytes::from(wire::status_patch(status, write.cell.id.uid, version));
         let result = self
             .call("patch", "jobs/status", || {
                 self.client.patch(&path, Patch::Merge, body.clone())
@@ -418,13 +421,6 @@ impl Writer {
         }
     }
 
-    /// The patch that takes the finalizer off a Pod.
-    fn finalizer_patch(&self) -> Bytes {
-        let finalizer = self.finalizer;
-        format!(r#"{{"metadata":{{"$deleteFromPrimitiveList/finalizers":["{finalizer}"]}}}}"#)
-            .into()
-    }
-
     /// Tells of a call that failed, unless it was us who gave up.
     fn report_failure(&self, write: &Write, reason: &str, message: &str) {
         if !*self.stopping.borrow() {
@@ -435,7 +431,7 @@ impl Writer {
     fn report_pod(&self, write: &Write, report: Report) {
         let (cell, key) = (&write.cell, &write.key);
         self.recorder
-            .tell(About::Pod, cell.uid, key, &cell.told, report);
+            .tell(About::Pod, cell.id.uid, key, &cell.told, report);
     }
 
     async fn stopped(&self) {
