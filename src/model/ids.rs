@@ -87,6 +87,17 @@ impl fmt::Display for JobKey {
     }
 }
 
+/// Which Job is meant. A UID alone does not say: whoever refers to a Job writes down any UID he likes. The
+/// namespace is that of the object that refers, so nobody ever means a Job of another namespace; and one
+/// who writes another name means another Job, which there is not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId {
+    /// Its UID. Compared first, as it nearly always differs.
+    pub uid: Uid,
+    /// Its namespace and name.
+    pub key: JobKey,
+}
+
 /// Where a Pod's record lies in its Job's table: dense, small, reused after the Pod is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub u32);

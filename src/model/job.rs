@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use compact_str::CompactString;
 
-use super::{JobKey, PerIndexLimit, PodFailurePolicy, SuccessPolicy, Time, Uid};
+use super::{JobId, JobKey, PerIndexLimit, PodFailurePolicy, SuccessPolicy, Time, Uid};
 
 /// A Job.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +25,16 @@ pub struct Job {
     pub spec: JobSpec,
     /// What has been observed and counted.
     pub status: JobStatus,
+}
+
+impl Job {
+    /// What those write down who mean it.
+    pub fn id(&self) -> JobId {
+        JobId {
+            uid: self.uid,
+            key: self.key.clone(),
+        }
+    }
 }
 
 /// What is wanted of a Job.

@@ -27,7 +27,7 @@ pub use gang::{
     GangFacts, GangObject, NewPodGroup, NewWorkload, PodGroup, PodGroupTemplate, Workload,
 };
 pub use go_duration::{GoDurationError, format_go_duration, go_duration_nanos, parse_go_duration};
-pub use ids::{JobKey, Slot, Uid};
+pub use ids::{JobId, JobKey, Slot, Uid};
 pub use index_set::IndexSet;
 pub use job::{
     CompletionMode, Condition, ConditionKind, Job, JobSpec, JobStatus, PodReplacement,

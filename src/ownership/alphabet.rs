@@ -2,16 +2,14 @@
 
 use compact_str::CompactString;
 
-use crate::model::{JobKey, Uid};
+use crate::model::{JobId, Uid};
 
 /// What is to be done for a Job, all at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "the Job is held until the round is answered"]
 pub struct Round {
-    /// The Job's UID.
-    pub job: Uid,
-    /// Its name.
-    pub key: JobKey,
+    /// The Job.
+    pub job: JobId,
     /// Pods that become its own, if a live look finds it there and not being deleted.
     pub adopt: Vec<Claimed>,
     /// Pods that it no longer means.
@@ -37,7 +35,7 @@ impl Claimed {
 /// A Pod that nobody owns and that carries our finalizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Orphan {
-    /// Its UID.
+    /// Its UID, which guards the patch.
     pub uid: Uid,
     /// Its namespace.
     pub namespace: CompactString,
@@ -59,7 +57,7 @@ pub enum Answer {
 /// Jobs that may go on once the store has the news that this was the answer to.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[must_use = "the Jobs are held until it is settled"]
-pub struct Told(pub(super) Vec<Uid>);
+pub struct Told(pub(super) Vec<JobId>);
 
 impl Told {
     /// Whether no Job waits for it.

@@ -18,7 +18,7 @@ use compact_str::CompactString;
 use hashbrown::{HashMap, HashSet};
 
 use crate::{
-    model::{Exponential, Job, JobKey, PodFlags, Time, Uid},
+    model::{Exponential, Job, JobId, PodFlags, Time, Uid},
     wire::{Controller, DecodedPod, Selector},
 };
 
@@ -38,9 +38,9 @@ use super::{
 pub struct Claims {
     retry: Exponential,
     namespaces: BTreeMap<CompactString, Namespace>,
-    holds: BTreeMap<Uid, Hold>,
+    holds: BTreeMap<JobId, Hold>,
     /// The Jobs that claim a Pod, or let it go.
-    claimants: BTreeMap<Uid, BTreeSet<Uid>>,
+    claimants: BTreeMap<Uid, BTreeSet<JobId>>,
     frees: BTreeMap<Uid, Freeing>,
     /// Pods to which a patch is under way: of a claim, or the one that frees them.
     busy: HashMap<Uid, Patching>,
@@ -48,9 +48,9 @@ pub struct Claims {
     /// before is no longer true.
     adopted: BTreeMap<Uid, Adopted>,
     /// Jobs that may have a round to go, Pods that may be freed.
-    ready: BTreeSet<Uid>,
+    ready: BTreeSet<JobId>,
     free_next: VecDeque<Uid>,
-    resumed: VecDeque<Uid>,
+    resumed: VecDeque<JobId>,
     timers: BTreeSet<(Time, Retry)>,
 }
 
@@ -76,27 +76,29 @@ impl Claims {
     pub fn handle_job(&mut self, job: &Job, selector: Option<&Arc<Selector>>) -> Told {
         let at_work = !job.deleting && !job.status.is_finished();
         let Some(selector) = selector.filter(|_| at_work) else {
-            return self.handle_job_gone(job.uid, &job.key.namespace);
+            return self.handle_job_gone(&job.id());
         };
-        let namespace = self.namespace(&job.key.namespace);
-        if namespace.has_job(job.uid) {
+        let id = job.id();
+        let namespace = self.namespace(&id.key.namespace);
+        if namespace.has_job(&id) {
             // A Job's selector never changes.
             return Told::default();
         }
         namespace.add_job(job, selector);
         for (pod, version) in namespace.ownerless_meant_by(selector) {
-            self.open(job.uid, &job.key, pod, version, Kind::Adopt);
+            self.open(&id, pod, version, Kind::Adopt);
         }
         Told::default()
     }
 
     /// Takes in that a Job is gone.
-    pub fn handle_job_gone(&mut self, job: Uid, namespace: &str) -> Told {
+    pub fn handle_job_gone(&mut self, job: &JobId) -> Told {
+        let namespace = job.key.namespace.as_str();
         if let Some(found) = self.namespaces.get_mut(namespace) {
             found.remove_job(job);
             self.tidy(namespace);
         }
-        let pods = self.holds.get(&job).map(|hold| hold.claims.keys());
+        let pods = self.holds.get(job).map(|hold| hold.claims.keys());
         let pods: Vec<Uid> = pods.into_iter().flatten().copied().collect();
         let mut told = Told::default();
         for pod in pods {
@@ -110,11 +112,12 @@ impl Claims {
         let namespaces = self.namespaces.iter();
         let known = namespaces
             .filter(|(name, _)| scope.is_none_or(|scope| name.as_str() == scope))
-            .flat_map(|(name, found)| found.jobs().map(|job| (job, name.clone())));
-        let gone: Vec<_> = known.filter(|(job, _)| !listed.contains(job)).collect();
+            .flat_map(|(_, found)| found.jobs());
+        let gone = known.filter(|job| !listed.contains(&job.uid));
+        let gone: Vec<JobId> = gone.cloned().collect();
         let mut told = Told::default();
-        for (job, namespace) in gone {
-            told.0.extend(self.handle_job_gone(job, &namespace).0);
+        for job in gone {
+            told.0.extend(self.handle_job_gone(&job).0);
         }
         told
     }
@@ -130,16 +133,16 @@ impl Claims {
         }
         match &pod.controller {
             Controller::None => self.ownerless(pod),
-            Controller::Job { uid: job, .. } => {
+            Controller::Job(job) => {
                 self.forget_ownerless(uid, &pod.namespace);
-                let strays = self.strays(pod, *job);
+                let strays = self.strays(pod, job);
                 let told = self.keep_claims(uid, |claimant, kind| {
-                    strays.is_some() && claimant == *job && kind == Kind::Release
+                    strays && claimant == job && kind == Kind::Release
                 });
-                if let Some(key) = strays {
+                if strays {
                     let version = pod.record.resource_version;
                     let pod = Claimed::new(uid, &pod.name);
-                    self.open(*job, &key, pod, version, Kind::Release);
+                    self.open(job, pod, version, Kind::Release);
                 }
                 told
             }
@@ -174,11 +177,11 @@ impl Claims {
             let old = pods.filter(|(_, pod)| pod.version <= version);
             lost.extend(old.map(|(uid, _)| (*uid, name.clone())));
         }
-        let holds = self.holds.values();
-        for hold in holds.filter(|hold| in_scope(&hold.key.namespace)) {
+        let holds = self.holds.iter();
+        for (job, hold) in holds.filter(|(job, _)| in_scope(&job.key.namespace)) {
             let claims = hold.claims.iter();
             let old = claims.filter(|(_, claim)| !claim.is_newer_than(version));
-            lost.extend(old.map(|(uid, _)| (*uid, hold.key.namespace.clone())));
+            lost.extend(old.map(|(uid, _)| (*uid, job.key.namespace.clone())));
         }
         let frees = self.frees.values().map(|free| &free.orphan);
         let frees = frees.filter(|orphan| in_scope(&orphan.namespace));
@@ -198,14 +201,14 @@ impl Claims {
         for job in told.0 {
             if let Some(hold) = self.holds.get_mut(&job) {
                 hold.unsettled -= 1;
-                self.resume(job);
+                self.resume(&job);
             }
         }
     }
 
     /// Takes in how the patches of a Job's round ended.
     pub fn handle_round(&mut self, round: &Round, answers: &[(Uid, Answer)], now: Time) {
-        let job = round.job;
+        let job = &round.job;
         let mut failed = false;
         for (pod, answer) in answers {
             let patching = self.busy.remove(pod);
@@ -215,7 +218,7 @@ impl Claims {
             {
                 self.adopted(round, *pod, *version);
             }
-            let claim = self.holds.get_mut(&job);
+            let claim = self.holds.get_mut(job);
             let claim = claim.and_then(|hold| hold.claims.get_mut(pod));
             failed |= claim.is_some() && *answer == Answer::Failed;
             // A claim that was renewed meanwhile is still to be met.
@@ -228,7 +231,7 @@ impl Claims {
             }
             self.no_longer_busy(*pod);
         }
-        let Some(hold) = self.holds.get_mut(&job) else {
+        let Some(hold) = self.holds.get_mut(job) else {
             return;
         };
         hold.under_way = false;
@@ -236,11 +239,11 @@ impl Claims {
             hold.failures = hold.failures.saturating_add(1);
             let at = now + self.retry.delay(hold.failures);
             hold.retry_at = Some(at);
-            self.timers.insert((at, Retry::Round(job)));
+            self.timers.insert((at, Retry::Round(job.clone())));
         } else {
             hold.failures = 0;
         }
-        self.ready.insert(job);
+        self.ready.insert(job.clone());
         self.resume(job);
     }
 
@@ -250,14 +253,14 @@ impl Claims {
         self.frees.remove(&pod);
         let adopted = Adopted {
             version,
-            namespace: round.key.namespace.clone(),
+            namespace: round.job.key.namespace.clone(),
         };
         self.adopted.insert(pod, adopted);
         let claimed = round.adopt.iter().find(|claimed| claimed.pod == pod);
-        let found = self.namespaces.get(&round.key.namespace);
-        let at_work = found.is_some_and(|found| found.has_job(round.job));
+        let found = self.namespaces.get(&round.job.key.namespace);
+        let at_work = found.is_some_and(|found| found.has_job(&round.job));
         if let Some(claimed) = claimed.filter(|_| at_work) {
-            self.open(round.job, &round.key, claimed.clone(), version, Kind::Adopt);
+            self.open(&round.job, claimed.clone(), version, Kind::Adopt);
             let hold = self.holds.get_mut(&round.job);
             let claim = hold.and_then(|hold| hold.claims.get_mut(&pod));
             claim
@@ -281,11 +284,10 @@ impl Claims {
 
     /// Acts on a time that has come; harmless when none has.
     pub fn handle_timeout(&mut self, now: Time) {
-        while let Some((at, retry)) = self.timers.first().copied()
-            && at <= now
+        while self.timers.first().is_some_and(|(at, _)| *at <= now)
+            && let Some((at, retry)) = self.timers.pop_first()
         {
-            self.timers.pop_first();
-            let Some(due) = self.retry_at(retry).filter(|due| **due == Some(at)) else {
+            let Some(due) = self.retry_at(&retry).filter(|due| **due == Some(at)) else {
                 continue;
             };
             *due = None;
@@ -296,16 +298,16 @@ impl Claims {
         }
     }
 
-    fn retry_at(&mut self, retry: Retry) -> Option<&mut Option<Time>> {
+    fn retry_at(&mut self, retry: &Retry) -> Option<&mut Option<Time>> {
         Some(match retry {
-            Retry::Round(job) => &mut self.holds.get_mut(&job)?.retry_at,
-            Retry::Free(pod) => &mut self.frees.get_mut(&pod)?.retry_at,
+            Retry::Round(job) => &mut self.holds.get_mut(job)?.retry_at,
+            Retry::Free(pod) => &mut self.frees.get_mut(pod)?.retry_at,
         })
     }
 
     /// Whether a Job must wait: it does not know yet which Pods it has.
-    pub fn holds(&self, job: Uid) -> bool {
-        self.holds.get(&job).is_some_and(|hold| !hold.is_over())
+    pub fn holds(&self, job: &JobId) -> bool {
+        self.holds.get(job).is_some_and(|hold| !hold.is_over())
     }
 
     /// Whether one of the `poll_*` may have something.
@@ -325,7 +327,6 @@ impl Claims {
             }
             let mut round = Round {
                 job,
-                key: hold.key.clone(),
                 adopt: Vec::new(),
                 release: Vec::new(),
             };
@@ -365,14 +366,14 @@ impl Claims {
     }
 
     /// Gives the next Job that is held no longer, so that it has its turn.
-    pub fn poll_resumed(&mut self) -> Option<Uid> {
+    pub fn poll_resumed(&mut self) -> Option<JobId> {
         self.resumed.pop_front()
     }
 
     /// Gives the time at which to call [`Claims::handle_timeout`].
     pub fn poll_timeout(&mut self) -> Option<Time> {
-        while let Some((at, retry)) = self.timers.first().copied() {
-            if self.retry_at(retry).is_some_and(|due| *due == Some(at)) {
+        while let Some((at, retry)) = self.timers.first().cloned() {
+            if self.retry_at(&retry).is_some_and(|due| *due == Some(at)) {
                 return Some(at);
             }
             // What was to be tried again is no more.
@@ -414,7 +415,7 @@ impl Claims {
         let namespace = self.namespace(&pod.namespace);
         let meaning = match adoptable {
             true => namespace.jobs_that_mean(pod),
-            false => BTreeMap::new(),
+            false => BTreeSet::new(),
         };
         if adoptable {
             let ownerless = Ownerless {
@@ -428,11 +429,11 @@ impl Claims {
             self.tidy(&pod.namespace);
         }
         let told = self.keep_claims(uid, |job, kind| {
-            kind == Kind::Adopt && meaning.contains_key(&job)
+            kind == Kind::Adopt && meaning.contains(job)
         });
-        for (job, key) in &meaning {
+        for job in &meaning {
             let claimed = Claimed::new(uid, &pod.name);
-            self.open(*job, key, claimed, record.resource_version, Kind::Adopt);
+            self.open(job, claimed, record.resource_version, Kind::Adopt);
         }
         match self.frees.entry(uid) {
             Entry::Occupied(known) if !record.has(PodFlags::FINALIZER) => drop(known.remove()),
@@ -445,15 +446,15 @@ impl Claims {
         told
     }
 
-    /// The name of the Job that owns a Pod and does not mean it any more.
-    fn strays(&self, pod: &DecodedPod<'_>, job: Uid) -> Option<JobKey> {
-        self.namespaces.get(&pod.namespace)?.strays(pod, job)
+    /// Whether the Job that owns a Pod does not mean it any more.
+    fn strays(&self, pod: &DecodedPod<'_>, job: &JobId) -> bool {
+        let namespace = self.namespaces.get(&job.key.namespace);
+        namespace.is_some_and(|namespace| namespace.strays(pod, job))
     }
 
     /// A claim arises from a version of a Pod, or that version shows that what was done is undone.
-    fn open(&mut self, job: Uid, key: &JobKey, pod: Claimed, version: u64, kind: Kind) {
-        let hold = self.holds.entry(job).or_default();
-        hold.key.clone_from(key);
+    fn open(&mut self, job: &JobId, pod: Claimed, version: u64, kind: Kind) {
+        let hold = self.holds.entry(job.clone()).or_default();
         let claim = hold.claims.entry(pod.pod).or_insert_with(|| Claim {
             kind,
             name: pod.name,
@@ -462,40 +463,41 @@ impl Claims {
         if matches!(claim.state, State::Done(at) if at <= version) {
             claim.state = State::Wanted;
         }
-        self.claimants.entry(pod.pod).or_default().insert(job);
-        self.ready.insert(job);
+        let claimants = self.claimants.entry(pod.pod).or_default();
+        claimants.insert(job.clone());
+        self.ready.insert(job.clone());
     }
 
     /// Ends the claims on a Pod but those of which this holds.
-    fn keep_claims(&mut self, pod: Uid, keep: impl Fn(Uid, Kind) -> bool) -> Told {
+    fn keep_claims(&mut self, pod: Uid, keep: impl Fn(&JobId, Kind) -> bool) -> Told {
         let mut told = Told::default();
         let jobs = self.claimants.get(&pod).into_iter().flatten();
         let ended = jobs.filter(|job| {
             let claim = self.holds.get(*job).and_then(|hold| hold.claims.get(&pod));
-            claim.is_some_and(|claim| !keep(**job, claim.kind))
+            claim.is_some_and(|claim| !keep(job, claim.kind))
         });
-        let ended: Vec<Uid> = ended.copied().collect();
-        for job in ended {
+        let ended: Vec<JobId> = ended.cloned().collect();
+        for job in &ended {
             self.close(job, pod, &mut told);
         }
         told
     }
 
     /// A claim is no more, by news that the store has yet to learn.
-    fn close(&mut self, job: Uid, pod: Uid, told: &mut Told) {
+    fn close(&mut self, job: &JobId, pod: Uid, told: &mut Told) {
         self.drop_claim(job, pod);
-        if let Some(hold) = self.holds.get_mut(&job) {
+        if let Some(hold) = self.holds.get_mut(job) {
             hold.unsettled += 1;
-            told.0.push(job);
+            told.0.push(job.clone());
         }
     }
 
-    fn drop_claim(&mut self, job: Uid, pod: Uid) {
-        if let Some(hold) = self.holds.get_mut(&job) {
+    fn drop_claim(&mut self, job: &JobId, pod: Uid) {
+        if let Some(hold) = self.holds.get_mut(job) {
             hold.claims.remove(&pod);
         }
         if let Some(jobs) = self.claimants.get_mut(&pod) {
-            jobs.remove(&job);
+            jobs.remove(job);
             if jobs.is_empty() {
                 self.claimants.remove(&pod);
             }
@@ -503,13 +505,13 @@ impl Claims {
     }
 
     /// Lets a Job go on that has nothing to wait for any more.
-    fn resume(&mut self, job: Uid) {
-        if let Some(hold) = self.holds.get(&job)
+    fn resume(&mut self, job: &JobId) {
+        if let Some(hold) = self.holds.get(job)
             && hold.is_over()
         {
-            self.resumed.push_back(job);
+            self.resumed.push_back(job.clone());
             if !hold.under_way {
-                self.holds.remove(&job);
+                self.holds.remove(job);
             }
         }
     }
@@ -517,7 +519,7 @@ impl Claims {
     fn no_longer_busy(&mut self, pod: Uid) {
         self.busy.remove(&pod);
         let jobs = self.claimants.get(&pod).into_iter().flatten();
-        self.ready.extend(jobs.copied());
+        self.ready.extend(jobs.cloned());
         if self.frees.contains_key(&pod) {
             self.free_next.push_back(pod);
         }

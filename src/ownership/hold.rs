@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use compact_str::CompactString;
 
 use crate::{
-    model::{JobKey, Time, Uid},
+    model::{JobId, Time, Uid},
     wire::DecodedPod,
 };
 
@@ -14,7 +14,6 @@ use super::Orphan;
 /// A Job that must wait.
 #[derive(Debug, Default)]
 pub(super) struct Hold {
-    pub(super) key: JobKey,
     pub(super) claims: BTreeMap<Uid, Claim>,
     /// Claims that are no more, by news that the store may not have yet.
     pub(super) unsettled: usize,
@@ -61,9 +60,9 @@ pub(super) struct Freeing {
 }
 
 /// What is to be tried again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Retry {
-    Round(Uid),
+    Round(JobId),
     Free(Uid),
 }
 

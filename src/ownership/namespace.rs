@@ -10,7 +10,7 @@ use std::{
 use compact_str::CompactString;
 
 use crate::{
-    model::{Job, JobKey, Uid},
+    model::{Job, JobId, Uid},
     wire::{DecodedPod, Labels, Selector, wears_uid},
 };
 
@@ -18,16 +18,10 @@ use super::Claimed;
 
 #[derive(Debug, Default)]
 pub(super) struct Namespace {
-    jobs: BTreeMap<Uid, Claimant>,
+    jobs: BTreeMap<JobId, Arc<Selector>>,
     /// Those of the Jobs that do not simply mean the Pods that wear their UID.
-    choosy: BTreeSet<Uid>,
+    choosy: BTreeSet<JobId>,
     pub(super) ownerless: BTreeMap<Uid, Ownerless>,
-}
-
-#[derive(Debug)]
-struct Claimant {
-    key: JobKey,
-    selector: Arc<Selector>,
 }
 
 #[derive(Debug)]
@@ -38,28 +32,24 @@ pub(super) struct Ownerless {
 }
 
 impl Namespace {
-    pub(super) fn has_job(&self, job: Uid) -> bool {
-        self.jobs.contains_key(&job)
+    pub(super) fn has_job(&self, job: &JobId) -> bool {
+        self.jobs.contains_key(job)
     }
 
-    pub(super) fn jobs(&self) -> impl Iterator<Item = Uid> {
-        self.jobs.keys().copied()
+    pub(super) fn jobs(&self) -> impl Iterator<Item = &JobId> {
+        self.jobs.keys()
     }
 
     pub(super) fn add_job(&mut self, job: &Job, selector: &Arc<Selector>) {
-        let claimant = Claimant {
-            key: job.key.clone(),
-            selector: Arc::clone(selector),
-        };
-        self.jobs.insert(job.uid, claimant);
+        self.jobs.insert(job.id(), Arc::clone(selector));
         if !selector.means_wearers_of(job.uid) {
-            self.choosy.insert(job.uid);
+            self.choosy.insert(job.id());
         }
     }
 
-    pub(super) fn remove_job(&mut self, job: Uid) {
-        self.jobs.remove(&job);
-        self.choosy.remove(&job);
+    pub(super) fn remove_job(&mut self, job: &JobId) {
+        self.jobs.remove(job);
+        self.choosy.remove(job);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -76,21 +66,21 @@ impl Namespace {
     }
 
     /// The Jobs that mean a Pod.
-    pub(super) fn jobs_that_mean(&self, pod: &DecodedPod<'_>) -> BTreeMap<Uid, JobKey> {
+    pub(super) fn jobs_that_mean(&self, pod: &DecodedPod<'_>) -> BTreeSet<JobId> {
         let meaning = self.jobs.iter();
-        let meaning = meaning.filter(|(_, job)| job.selector.matches(&pod.labels));
-        meaning.map(|(uid, job)| (*uid, job.key.clone())).collect()
+        let meaning = meaning.filter(|(_, selector)| selector.matches(&pod.labels));
+        meaning.map(|(job, _)| job.clone()).collect()
     }
 
-    /// The name of the Job that owns a Pod and does not mean it any more.
-    pub(super) fn strays(&self, pod: &DecodedPod<'_>, job: Uid) -> Option<JobKey> {
+    /// Whether the Job that owns a Pod does not mean it any more.
+    pub(super) fn strays(&self, pod: &DecodedPod<'_>, job: &JobId) -> bool {
         // Nearly all Pods: nothing of their Job, which may be one of thousands, is looked at.
-        if wears_uid(&pod.labels, job) && !self.choosy.contains(&job) {
-            return None;
+        if wears_uid(&pod.labels, job.uid) && !self.choosy.contains(job) {
+            return false;
         }
-        let claimant = self.jobs.get(&job)?;
         // A Pod without labels is meant by nobody.
-        let meant = !pod.labels.is_empty() && claimant.selector.matches(&pod.labels);
-        (!meant).then(|| claimant.key.clone())
+        self.jobs
+            .get(job)
+            .is_some_and(|selector| pod.labels.is_empty() || !selector.matches(&pod.labels))
     }
 }

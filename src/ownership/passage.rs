@@ -2,31 +2,29 @@
 //!
 //! Must not: hold records; it compares the Job that was known with the one that is told.
 
-use crate::model::Uid;
-
 /// From whose Pods to whose a Pod goes, by its controller reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Passage {
+pub enum Passage<J> {
     /// No Job had it and none has it.
     Foreign,
     /// It is new to this Job.
-    Comes(Uid),
+    Comes(J),
     /// It was this Job's and still is.
-    Stays(Uid),
+    Stays(J),
     /// It goes from one Job to another.
     Moves {
         /// Whose it was.
-        from: Uid,
+        from: J,
         /// Whose it is.
-        to: Uid,
+        to: J,
     },
     /// It was this Job's and is no Job's now.
-    Leaves(Uid),
+    Leaves(J),
 }
 
-impl Passage {
+impl<J: PartialEq> Passage<J> {
     /// Compares whose a Pod was with whose it is.
-    pub fn between(known: Option<Uid>, told: Option<Uid>) -> Self {
+    pub fn between(known: Option<J>, told: Option<J>) -> Self {
         match (known, told) {
             (None, None) => Self::Foreign,
             (None, Some(job)) => Self::Comes(job),
@@ -37,7 +35,7 @@ impl Passage {
     }
 
     /// The Jobs that have something new to look at.
-    pub fn concerned(self) -> [Option<Uid>; 2] {
+    pub fn concerned(self) -> [Option<J>; 2] {
         match self {
             Self::Foreign => [None, None],
             Self::Comes(job) | Self::Stays(job) | Self::Leaves(job) => [Some(job), None],

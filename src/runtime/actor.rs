@@ -14,8 +14,8 @@ use std::{
 use crate::{
     decide::{Effect, JobMachine, Outcome, Report},
     model::{
-        ConditionKind, FailureAction, Job, JobKey, JobSpec, JobStatus, Limits, PodGroup, PodTable,
-        Slot, Time, Uid,
+        ConditionKind, FailureAction, Job, JobId, JobKey, JobSpec, JobStatus, Limits, PodGroup,
+        PodTable, Slot, Time,
     },
     ownership::Standing,
     wire::PodTemplate,
@@ -66,7 +66,7 @@ pub(super) fn turn(
     now: Time,
 ) -> Turn {
     let mut guard = cell.lock();
-    if ownership.holds(cell.uid) {
+    if ownership.holds(&cell.id) {
         return Turn::default();
     }
     let state = &mut *guard;
@@ -120,7 +120,7 @@ fn run(
         // They are of a machine that is no more.
         state.outcomes.clear();
         state.machine = Some(JobMachine::new(
-            &job_or_orphanage(cell.uid, state),
+            &job_or_orphanage(&cell.id, state),
             limits,
             seed,
         ));
@@ -169,7 +169,7 @@ fn run(
         // To decide now would be to decide on Pods that are gone, or to make some that are there.
         return;
     }
-    let key = state.key.clone().unwrap_or_default();
+    let key = cell.id.key.clone();
     if let Some(gangs) = gangs.filter(|_| machine.is_gang()) {
         machine.handle_gang(gangs.facts(&key));
     }
@@ -264,10 +264,10 @@ fn needs_machine(state: &mut CellState) -> bool {
 }
 
 /// The Job, or for Pods whose Job is no more one that says nothing.
-fn job_or_orphanage(uid: Uid, state: &CellState) -> Job {
+fn job_or_orphanage(id: &JobId, state: &CellState) -> Job {
     state.job.clone().unwrap_or_else(|| Job {
-        key: state.key.clone().unwrap_or_default(),
-        uid,
+        key: id.key.clone(),
+        uid: id.uid,
         resource_version: 0,
         generation: 0,
         deleting: true,
@@ -349,9 +349,11 @@ mod tests {
     use super::*;
     use crate::{
         decide::Outcome,
-        model::{CompactIndex, PodFlags, PodName, PodPhase, PodRecord},
+        model::{CompactIndex, PodFlags, PodName, PodPhase, PodRecord, Uid},
         runtime::{job_metrics::Seen, store::Store},
-        wire::{Controller, DecodedPod, PodLabels, TRACKING_FINALIZER, decode_job},
+        wire::{
+            Controller, DecodedPod, Object, PodDecoder, PodLabels, TRACKING_FINALIZER, decode_job,
+        },
     };
 
     const JOB: &str = r#"{"metadata":{"name":"j","namespace":"default","resourceVersion":"5",
@@ -359,15 +361,16 @@ mod tests {
         "spec":{"parallelism":3,"completions":3,
                 "template":{"metadata":{"labels":{"a":"b"}},"spec":{}}}}"#;
 
+    fn id() -> JobId {
+        decode_job(JOB).expect("a good Job").job.id()
+    }
+
     fn pod(number: u128, phase: PodPhase) -> DecodedPod<'static> {
         let name = format!("j-{number}");
         DecodedPod {
             namespace: "default".into(),
             name: name.as_str().into(),
-            controller: Controller::Job {
-                uid: Uid::from_u128(1),
-                name: "j".into(),
-            },
+            controller: Controller::Job(id()),
             labels: PodLabels::default(),
             record: PodRecord {
                 uid: Uid::from_u128(100 + number),
@@ -392,7 +395,7 @@ mod tests {
         store.apply_job(decode_job(JOB).expect("a good Job"), false);
         store.apply_pod(pod(1, PodPhase::Running));
         store.apply_pod(pod(2, PodPhase::Succeeded));
-        let cell = store.cell(Uid::from_u128(1)).expect("it was made");
+        let cell = store.cell(&id()).expect("it was made");
         let first = give(&cell);
         assert!(first.first);
         assert_eq!(first.writes.len(), 1, "one Pod is missing");
@@ -441,7 +444,7 @@ mod tests {
         let finished = format!("{}{status}", &JOB[..JOB.len() - 1]);
         store.apply_job(decode_job(&finished).expect("a good Job"), false);
         store.apply_pod(pod(1, PodPhase::Succeeded));
-        let cell = store.cell(Uid::from_u128(1)).expect("it was made");
+        let cell = store.cell(&id()).expect("it was made");
         assert!(panic(&cell).panicked);
         assert_eq!(freed(&give(&cell)), 1);
     }
@@ -452,7 +455,7 @@ mod tests {
         let size = format!(r#""parallelism":{count},"completions":{count},{spec}"#);
         let job = JOB.replace(r#""parallelism":3,"completions":3"#, &size);
         store.apply_job(decode_job(&job).expect("a good Job"), false);
-        let cell = store.cell(Uid::from_u128(1)).expect("it was made");
+        let cell = store.cell(&id()).expect("it was made");
         (store, cell)
     }
 
@@ -484,7 +487,7 @@ mod tests {
         let mut record = indexed(more + 1, 7).record;
         let name = format!("j-{}-{}", more + 1, new.suffix.as_str());
         record.name = PodName::new("j", &name);
-        store.pod_created(&cell, "default", record);
+        store.pod_created(&cell, record);
         answer(&cell, vec![Outcome::PodCreated(new.suffix)]);
         for number in 0..more {
             store.apply_pod(indexed(number, 8));
@@ -543,13 +546,107 @@ mod tests {
         assert!(turns > 1, "it took more than one turn to hear of all");
     }
 
+    /// The Pods of a Job's cell, in the order of their UIDs.
+    fn pods_of(store: &Store, job: &JobId) -> Vec<Uid> {
+        let cell = store.cell(job);
+        let pods = cell.map(|cell| cell.lock().pods.iter().map(|(_, pod)| pod.uid).collect());
+        let mut pods: Vec<Uid> = pods.unwrap_or_default();
+        pods.sort();
+        pods
+    }
+
+    /// A Pod as a hostile tenant makes it: its owner reference says what he likes.
+    fn forged(number: u32, namespace: &str, owner: &str, status: &str) -> DecodedPod<'static> {
+        let json = format!(
+            r#"{{"metadata":{{"name":"j-{number}","namespace":"{namespace}","resourceVersion":"6",
+            "uid":"00000000-0000-0000-0000-0000000000{number}",
+            "finalizers":["batch.kubernetes.io/job-tracking"],
+            "ownerReferences":[{{"apiVersion":"batch/v1","kind":"Job","name":"{owner}","controller":true,
+            "uid":"00000000-0000-0000-0000-000000000001"}}]}},"spec":{{}},"status":{status}}}"#
+        );
+        let finalizer = TRACKING_FINALIZER;
+        let pod = PodDecoder { finalizer }.decode(Object::Json(&json));
+        pod.expect("a good Pod").into_owned()
+    }
+
+    #[test]
+    fn a_pod_of_another_namespace_or_name_is_not_the_jobs() {
+        let succeeded = r#"{"phase":"Succeeded"}"#;
+        for job_first in [true, false] {
+            let store = Store::new(TRACKING_FINALIZER, &[], Seen::default());
+            let job = || drop(store.apply_job(decode_job(JOB).expect("a good Job"), false));
+            if job_first {
+                job();
+            }
+            store.apply_pod(forged(70, "team-b", "j", succeeded));
+            store.apply_pod(forged(71, "default", "other", succeeded));
+            store.apply_pod(forged(72, "team-b", "other", succeeded));
+            job();
+            store.apply_pod(pod(1, PodPhase::Running));
+            assert_eq!(pods_of(&store, &id()), [Uid::from_u128(101)]);
+            let turn = give(&store.cell(&id()).expect("it was made"));
+            let writes = turn.writes.iter().map(|write| &write.op);
+            let creates = writes.filter(|op| matches!(op, Op::Create { .. })).count();
+            assert_eq!((creates, turn.writes.len()), (1, 1), "slowly at first");
+            assert!(turn.writes.iter().all(|write| write.key == id().key));
+            // Nobody's Pods have nobody's turns.
+            let strangers = store.jobs().into_iter().filter(|job| **job != id());
+            let cells: Vec<_> = strangers.filter_map(|job| store.cell(&job)).collect();
+            assert_eq!(cells.len(), 3);
+            assert!(cells.iter().all(|cell| give(cell).writes.is_empty()));
+        }
+    }
+
+    #[test]
+    fn a_pod_that_goes_over_the_wall_leaves_its_job() {
+        let store = Store::new(TRACKING_FINALIZER, &[], Seen::default());
+        store.apply_job(decode_job(JOB).expect("a good Job"), false);
+        let running = r#"{"phase":"Running"}"#;
+        store.apply_pod(forged(70, "default", "j", running));
+        assert_eq!(pods_of(&store, &id()), [Uid::from_u128(0x70)]);
+        let mut renamed = forged(70, "default", "other", running);
+        renamed.record.resource_version = 7;
+        store.apply_pod(renamed);
+        assert_eq!(pods_of(&store, &id()), []);
+        assert_eq!(
+            store.delete_pod(Uid::from_u128(0x70)).map(|job| job.uid),
+            Some(id().uid)
+        );
+    }
+
+    #[test]
+    fn a_write_goes_to_the_pod_that_is_meant() {
+        let store = Store::new(TRACKING_FINALIZER, &[], Seen::default());
+        store.apply_job(decode_job(JOB).expect("a good Job"), false);
+        // Nobody's, but ours to free: what it calls its Job was never seen, and it is being deleted.
+        let mut foreign = forged(70, "default", "j-70-no", r#"{"phase":"Running"}"#);
+        foreign.record.flags.set(PodFlags::DELETING, true);
+        let Controller::Job(other) = foreign.controller.clone() else {
+            panic!("a Job's");
+        };
+        store.apply_pod(foreign);
+        let turn = give(&store.cell(&other).expect("it was made"));
+        let [
+            Write {
+                op: Op::RemoveFinalizer { name, uid, .. },
+                key,
+                ..
+            },
+        ] = &turn.writes[..]
+        else {
+            panic!("{:?}", turn.writes);
+        };
+        assert_eq!((name.as_str(), *uid), ("j-70", Uid::from_u128(0x70)));
+        assert_eq!(key.namespace, "default");
+    }
+
     #[test]
     fn a_job_that_is_seen_late_was_not_gone() {
         let store = Store::new(TRACKING_FINALIZER, &[], Seen::default());
         let mut deleting = pod(1, PodPhase::Running);
         deleting.record.flags.set(PodFlags::DELETING, true);
         store.apply_pod(deleting);
-        let cell = store.cell(Uid::from_u128(1)).expect("it was made");
+        let cell = store.cell(&id()).expect("it was made");
         assert_eq!(freed(&give(&cell)), 1, "its Job looks as if it were gone");
         {
             let mut state = cell.lock();

@@ -16,7 +16,7 @@ use crate::{
     cluster::Patch,
     model::Uid,
     ownership::{Answer, Claimed, Orphan, Round},
-    wire::{self, ApiError, ErrorKind, decode_job, paths},
+    wire::{self, ApiError, decode_job, paths},
 };
 
 use super::{ownership::Ownership, writer::Writer};
@@ -67,7 +67,7 @@ impl Chores {
                     frees.push(self.free(orphan));
                 }
                 while let Some(job) = claims.poll_resumed() {
-                    self.writer.schedule.add(job);
+                    self.writer.schedule.add(Arc::new(job));
                 }
                 claims.poll_timeout()
             });
@@ -91,10 +91,7 @@ impl Chores {
     }
 
     async fn free(&self, orphan: Orphan) -> Tried {
-        let freed = self
-            .writer
-            .release_orphan(&orphan.namespace, &orphan.name)
-            .await;
+        let freed = self.writer.release_orphan(&orphan).await;
         if let Err(error) = &freed {
             tracing::warn!(?orphan, %error, "not freed; to be tried again");
         }
@@ -128,42 +125,40 @@ impl Chores {
 
     /// Whether the Job is there and stays: the server is asked, for what is known here may be late.
     async fn job_stays(&self, round: &Round) -> bool {
-        let path = paths::job(&round.key.namespace, &round.key.name);
+        let path = paths::job(&round.job.key.namespace, &round.job.key.name);
         let client = &self.writer.client;
-        let whose = (round.key.namespace.as_str(), round.job);
+        let whose = (round.job.key.namespace.as_str(), round.job.uid);
         let look = || client.get(&path);
         let answer = self.writer.call(whose, "get", "jobs", look).await;
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) => {
-                tracing::warn!(job = %round.key, %error, "no live look; nothing is adopted");
+                tracing::warn!(job = %round.job.key, %error, "no live look; nothing is adopted");
                 return false;
             }
         };
         let job = std::str::from_utf8(&answer).ok();
         let job = job.and_then(|json| decode_job(json).ok());
-        job.is_some_and(|found| found.job.uid == round.job && !found.job.deleting)
+        job.is_some_and(|found| found.job.uid == round.job.uid && !found.job.deleting)
     }
 
     async fn patch(&self, round: &Round, pod: &Claimed, errand: Errand) -> (Uid, Answer) {
         let finalizer = self.writer.finalizer;
         let body = match errand {
             Errand::Adopt { stays: false } => return (pod.pod, Answer::Failed),
-            Errand::Adopt { stays: true } => {
-                wire::adoption_patch(pod.pod, round.job, &round.key, finalizer)
-            }
-            Errand::Release => wire::release_patch(pod.pod, round.job, finalizer),
+            Errand::Adopt { stays: true } => wire::adoption_patch(pod.pod, &round.job, finalizer),
+            Errand::Release => wire::release_patch(pod.pod, round.job.uid, finalizer),
         };
-        let path = paths::pod(&round.key.namespace, &pod.name);
+        let path = paths::pod(&round.job.key.namespace, &pod.name);
         let client = &self.writer.client;
         let patch = || client.patch(&path, Patch::Strategic, body.clone());
-        let whose = (round.key.namespace.as_str(), round.job);
+        let whose = (round.job.key.namespace.as_str(), round.job.uid);
         let answer = match self.writer.call(whose, "patch", "pods", patch).await {
             // Without a version any news of the Pod will do.
             Ok(answer) => Answer::Done(wire::ack_of_write(&answer).map_or(0, |(_, at, _)| at)),
             Err(error) if errand.is_void(&error) => Answer::Ignored,
             Err(error) => {
-                tracing::warn!(job = %round.key, pod = %pod.name, %error, "to be tried again");
+                tracing::warn!(job = %round.job.key, pod = %pod.name, %error, "to be tried again");
                 Answer::Failed
             }
         };
@@ -172,9 +167,9 @@ impl Chores {
 }
 
 impl Errand {
-    /// Whether an error says that there is no such Pod any more: of one that is gone, or another by
-    /// now, nothing is to be released.
+    /// Whether an error says that there is nothing to be done: the Pod is gone, or another has its name
+    /// by now; or it cannot be released as it is.
     fn is_void(self, error: &ApiError) -> bool {
-        error.kind == ErrorKind::NotFound || (self == Self::Release && error.code == 422)
+        error.is_of_no_such_object() || (self == Self::Release && error.code == 422)
     }
 }

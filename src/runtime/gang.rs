@@ -218,7 +218,7 @@ impl Writer {
         let gangs = self.gangs.as_ref();
         let gangs = gangs.expect("only a machine that was told of gangs asks for one");
         let namespace = Some(write.key.namespace.as_str());
-        let body = gang_object_body(&gangs.api, &write.key, write.cell.uid, object);
+        let body = gang_object_body(&gangs.api, &write.key, write.cell.id.uid, object);
         let kind = match object {
             GangObject::Workload(_) => GangKind::Workload,
             GangObject::PodGroup(_) => GangKind::PodGroup,

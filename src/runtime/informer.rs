@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::{
     cluster::{Client, Encoding, Splitter, Watch},
-    model::{Exponential, Uid},
+    model::{Exponential, JobId, Uid},
     ownership::Mode,
     wire::{
         ApiError, DecodedPod, ErrorKind, Object, PodDecoder, PodEvent, WatchEvent, decode_job,
@@ -91,9 +91,9 @@ pub(super) struct Informer {
 #[derive(Default)]
 struct News {
     /// Jobs to queue, without repeats in a row.
-    jobs: Vec<Uid>,
+    jobs: Vec<Arc<JobId>>,
     /// Jobs that were not known before, likewise.
-    new_jobs: Vec<Uid>,
+    new_jobs: Vec<Arc<JobId>>,
 }
 
 /// An object that was taken in.
@@ -112,7 +112,7 @@ impl Seen {
 }
 
 impl News {
-    fn add(&mut self, job: Option<Uid>) {
+    fn add(&mut self, job: Option<Arc<JobId>>) {
         if let Some(job) = job
             && self.jobs.last() != Some(&job)
         {
@@ -206,7 +206,7 @@ impl Informer {
         self.ownership.settle(told);
         for job in gone {
             if let (Watched::Jobs, Some(cron_jobs)) = (&self.watched, &self.cron_jobs) {
-                cron_jobs.job_gone(job);
+                cron_jobs.job_gone(job.uid);
             }
             self.schedule.add(job);
         }
@@ -350,12 +350,13 @@ impl Informer {
                     self.ownership
                         .with(|claims| claims.handle_job(&job.job, selector))
                 });
-                match self.store.apply_job(job, external) {
+                let (id, brought) = self.store.apply_job(job, external);
+                match brought {
                     JobNews::Stale => {}
-                    JobNews::Changed => news.add(Some(seen.uid)),
-                    JobNews::New => news.new_jobs.push(seen.uid),
+                    JobNews::Changed => news.add(Some(Arc::clone(&id))),
+                    JobNews::New => news.new_jobs.push(Arc::clone(&id)),
                 }
-                ttl.inspect(|ttl| ttl.heard(seen.uid));
+                ttl.inspect(|ttl| ttl.heard(id));
                 self.ownership.settle(told.unwrap_or_default());
                 Some(seen)
             }
@@ -384,11 +385,9 @@ impl Informer {
                 let job = self
                     .readable(object.json().and_then(decode_job), object)?
                     .job;
-                let namespace = &job.key.namespace;
-                let told = self
-                    .ownership
-                    .with(|claims| claims.handle_job_gone(job.uid, namespace));
-                news.add(self.store.delete_job(job.uid));
+                let id = job.id();
+                let told = self.ownership.with(|claims| claims.handle_job_gone(&id));
+                news.add(self.store.delete_job(&id));
                 if let Some(cron_jobs) = &self.cron_jobs {
                     cron_jobs.job_gone(job.uid);
                 }

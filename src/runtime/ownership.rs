@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::{
-    model::{Exponential, Uid},
+    model::{Exponential, JobId},
     ownership::{Claims, Told},
 };
 
@@ -50,7 +50,7 @@ impl Ownership {
 
     /// Whether a Job must wait. To be asked with its cell locked: then the store has no news of the
     /// Job's Pods that the claims do not have.
-    pub(super) fn holds(&self, job: Uid) -> bool {
+    pub(super) fn holds(&self, job: &JobId) -> bool {
         self.claims.lock().holds(job)
     }
 

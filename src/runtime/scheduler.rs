@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use crate::{
     clock::{Clock, instant},
-    model::{Limits, Time, Uid},
+    model::{JobId, Limits, Time},
 };
 
 use super::{
@@ -19,7 +19,7 @@ use super::{
 /// The work queue, shared.
 #[derive(Debug)]
 pub(super) struct Schedule {
-    queue: Mutex<MeasuredQueue<Uid>>,
+    queue: Mutex<MeasuredQueue<Arc<JobId>>>,
     changed: Notify,
     clock: Clock,
     breath: Breath,
@@ -36,42 +36,42 @@ impl Schedule {
     }
 
     /// A Job has something new to look at.
-    pub(super) fn add(&self, job: Uid) {
+    pub(super) fn add(&self, job: Arc<JobId>) {
         if self.queue.lock().add(job) {
             self.changed.notify_one();
         }
     }
 
     /// A Job came into sight: its first Pods do not wait for the turns of all others.
-    pub(super) fn add_new(&self, job: Uid) {
+    pub(super) fn add_new(&self, job: Arc<JobId>) {
         if self.queue.lock().add_new(job) {
             self.changed.notify_one();
         }
     }
 
-    fn add_at(&self, job: Uid, due: Time) {
+    fn add_at(&self, job: Arc<JobId>, due: Time) {
         self.queue.lock().add_at(job, due);
         // Whoever sleeps may now sleep too long.
         self.changed.notify_one();
     }
 
-    fn add_rate_limited(&self, job: Uid, now: Time) {
+    fn add_rate_limited(&self, job: Arc<JobId>, now: Time) {
         self.queue.lock().add_rate_limited(job, now);
         self.changed.notify_one();
     }
 
-    fn done(&self, job: Uid, failed: bool) {
+    fn done(&self, job: &Arc<JobId>, failed: bool) {
         let mut queue = self.queue.lock();
         if !failed {
-            queue.forget(&job);
+            queue.forget(job);
         }
-        if queue.done(&job) {
+        if queue.done(job) {
             self.changed.notify_one();
         }
     }
 
     /// Waits for the next Job.
-    async fn take(&self) -> Uid {
+    async fn take(&self) -> Arc<JobId> {
         loop {
             let changed = self.changed.notified();
             let (next, due, more) = {
@@ -121,8 +121,8 @@ impl Worker {
     pub(super) async fn run(self) {
         loop {
             let job = self.schedule.take().await;
-            let given = self.turn(job);
-            self.schedule.done(job, given.failed);
+            let given = self.turn(&job);
+            self.schedule.done(&job, given.failed);
             // A turn is computation: let those who wait for the network run between two.
             tokio::task::yield_now().await;
             // First turns are free: many new Jobs at once are no reason to let them wait.
@@ -132,12 +132,12 @@ impl Worker {
         }
     }
 
-    fn turn(&self, job: Uid) -> Given {
+    fn turn(&self, job: &Arc<JobId>) -> Given {
         let Some(cell) = self.store.cell(job) else {
             return Given::default();
         };
         let now = self.schedule.clock.now();
-        let seed = self.seed ^ (job.as_u128() as u64);
+        let seed = self.seed ^ (job.uid.as_u128() as u64);
         let started = instant();
         let gangs = self.gangs.as_deref();
         let turn = actor::turn(&cell, &self.ownership, self.limits, seed, gangs, now);
@@ -151,25 +151,25 @@ impl Worker {
         }
         if turn.panicked {
             self.metrics.panics.inc();
-            tracing::error!(job = ?cell.lock().key, "actor panicked; starting it anew");
-            self.schedule.add_rate_limited(job, now);
+            tracing::error!(job = %job.key, "actor panicked; starting it anew");
+            self.schedule.add_rate_limited(Arc::clone(job), now);
             return Given {
                 failed: true,
                 first: false,
             };
         }
         for report in turn.reports {
-            let key = cell.lock().key.clone().unwrap_or_default();
+            let told = &cell.told;
             self.recorder
-                .tell(About::Job, job, &key, &cell.told, report);
+                .tell(About::Job, job.uid, &job.key, told, report);
         }
         let idle = turn.writes.is_empty();
         self.writes.push(turn.writes);
         if turn.again {
-            self.schedule.add(job);
+            self.schedule.add(Arc::clone(job));
         }
         if let Some(at) = turn.wake_at {
-            self.schedule.add_at(job, at);
+            self.schedule.add_at(Arc::clone(job), at);
         } else if idle {
             self.store.close_if_empty(&cell);
         }

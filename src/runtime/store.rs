@@ -1,5 +1,8 @@
 //! What is known of the cluster: one cell per Job, with the Job, its Pods' records and its actor.
 //!
+//! A cell is found by namespace, name and UID together ([`JobId`]): a Pod that names the UID of a Job of
+//! another namespace, or that calls it by another name, has a cell of its own, with no Job in it.
+//!
 //! Writers put facts in (the informer what the watch says, the writer what the server answered to
 //! own writes) and learn which Job to queue; a Job's actor takes them out. Facts carry versions:
 //! an older one never replaces a newer one, so it does not matter whether the watch or the answer
@@ -15,7 +18,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
     decide::{JobMachine, Outcome},
-    model::{Job, JobKey, JobStatus, PodRecord, PodTable, Slot, Uid},
+    model::{Job, JobId, JobStatus, PodRecord, PodTable, Slot, Uid},
     ownership::{Passage, Standing},
     wire::{Controller, DEFAULT_MANAGER, DecodedJob, DecodedPod, PodTemplate},
 };
@@ -26,23 +29,24 @@ use super::{
     metrics::Watermark,
 };
 
-/// A map that many tasks use. UIDs come from the server, so nobody can choose them to collide.
-type ByUid<V> = DashMap<Uid, V, DefaultHashBuilder>;
+/// A map that many tasks use.
+type Shared<K, V> = DashMap<K, V, DefaultHashBuilder>;
 
 /// See the module's text.
 #[derive(Debug)]
 pub(super) struct Store {
     finalizer: &'static str,
-    cells: ByUid<Arc<Cell>>,
-    placements: ByUid<Placement>,
+    cells: Shared<Arc<JobId>, Arc<Cell>>,
+    /// By the Pods' own UIDs, which the server makes.
+    placements: Shared<Uid, Placement>,
     scopes: Vec<Scope>,
     seen: Seen,
 }
 
-/// Where a Pod's record lies.
-#[derive(Clone, Copy, Debug)]
+/// Where a Pod's record lies. A cell with records is never taken out of the store.
+#[derive(Clone, Debug)]
 struct Placement {
-    job: Uid,
+    cell: Arc<Cell>,
     slot: Slot,
 }
 
@@ -53,10 +57,11 @@ struct Scope {
     pods_seen: Watermark,
 }
 
-/// One Job's place, found by the Job's UID.
+/// One Job's place.
 #[derive(Debug)]
 pub(super) struct Cell {
-    pub(super) uid: Uid,
+    /// The Job's, also when the Job itself was never seen.
+    pub(super) id: Arc<JobId>,
     pub(super) told: Told,
     state: Mutex<CellState>,
 }
@@ -64,8 +69,6 @@ pub(super) struct Cell {
 /// What is in a cell.
 #[derive(Debug, Default)]
 pub(super) struct CellState {
-    /// The Job's name, also when the Job itself was never seen.
-    pub(super) key: Option<JobKey>,
     pub(super) job: Option<Job>,
     /// The Job's template, ready to make Pods of, or why it is not.
     pub(super) template: Option<Arc<Result<PodTemplate, String>>>,
@@ -127,29 +130,30 @@ impl Store {
         };
         Self {
             finalizer,
-            cells: ByUid::default(),
-            placements: ByUid::default(),
+            cells: Shared::default(),
+            placements: Shared::default(),
             scopes,
             seen,
         }
     }
 
     /// The cell of a Job, if there is one.
-    pub(super) fn cell(&self, job: Uid) -> Option<Arc<Cell>> {
-        self.cells.get(&job).map(|cell| Arc::clone(&cell))
+    pub(super) fn cell(&self, job: &JobId) -> Option<Arc<Cell>> {
+        self.cells.get(job).map(|cell| Arc::clone(&cell))
     }
 
     /// All Jobs that have a cell.
-    pub(super) fn jobs(&self) -> Vec<Uid> {
-        self.cells.iter().map(|entry| *entry.key()).collect()
+    pub(super) fn jobs(&self) -> Vec<Arc<JobId>> {
+        self.cells.iter().map(|entry| entry.key().clone()).collect()
     }
 
-    /// Takes in a version of a Job.
-    pub(super) fn apply_job(&self, decoded: DecodedJob, external: bool) -> JobNews {
-        self.with_cell(decoded.job.uid, |state| {
+    /// Takes in a version of a Job; whose it is, and what it brings.
+    pub(super) fn apply_job(&self, decoded: DecodedJob, external: bool) -> (Arc<JobId>, JobNews) {
+        self.with_cell(decoded.job.id(), |cell, state| {
+            let id = Arc::clone(&cell.id);
             let known = state.job.as_ref();
             if known.is_some_and(|known| known.resource_version >= decoded.job.resource_version) {
-                return JobNews::Stale;
+                return (id, JobNews::Stale);
             }
             let news = match known {
                 Some(_) => JobNews::Changed,
@@ -173,65 +177,68 @@ impl Store {
                 let template = PodTemplate::new(&decoded.job, &decoded.template, self.finalizer);
                 state.template = Some(Arc::new(template.map_err(|error| error.to_string())));
             }
-            state.key = Some(decoded.job.key.clone());
             state.external = external;
             state.job = Some(decoded.job);
             state.job_is_fresh = true;
-            news
+            (id, news)
         })
     }
 
     /// Takes in that a Job is gone.
-    pub(super) fn delete_job(&self, uid: Uid) -> Option<Uid> {
-        let cell = self.cell(uid)?;
+    pub(super) fn delete_job(&self, job: &JobId) -> Option<Arc<JobId>> {
+        let cell = self.cell(job)?;
         cell.lock().gone = true;
-        Some(uid)
+        Some(Arc::clone(&cell.id))
     }
 
     /// Takes in a version of a Pod; from whose to whose it goes.
-    pub(super) fn apply_pod(&self, pod: DecodedPod<'_>) -> Passage {
+    pub(super) fn apply_pod(&self, pod: DecodedPod<'_>) -> Passage<Arc<JobId>> {
         let DecodedPod {
-            namespace,
+            namespace: _,
             name: _,
             controller,
             labels: _,
             record,
         } = pod;
-        let uid = record.uid;
         let owner = match controller {
-            Controller::Job { uid, name } => Some((uid, JobKey { namespace, name })),
+            Controller::Job(job) => Some(job),
             Controller::Other | Controller::None => None,
         };
-        let entry = self.placements.entry(uid);
-        let known = match &entry {
-            Entry::Occupied(entry) => Some(*entry.get()),
-            Entry::Vacant(_) => None,
-        };
-        let passage = Passage::between(
-            known.map(|known| known.job),
-            owner.as_ref().map(|(job, _)| *job),
-        );
-        match (entry, known, owner) {
-            (_, Some(known), Some((job, _))) if job == known.job => self.replace(known, record),
-            (entry, known, Some((job, key))) => {
-                let slot = self.insert_into(job, key, record);
-                entry.insert(Placement { job, slot });
-                known.into_iter().for_each(|known| self.remove_from(known));
+        match (self.placements.entry(record.uid), owner) {
+            (Entry::Occupied(known), Some(job)) if *known.get().cell.id == job => {
+                let cell = &known.get().cell;
+                self.replace(cell, known.get().slot, record);
+                Passage::Stays(Arc::clone(&cell.id))
             }
-            (Entry::Occupied(entry), Some(known), None) => {
-                entry.remove();
-                self.remove_from(known);
+            (Entry::Occupied(mut known), Some(job)) => {
+                let to = self.insert_into(job, record);
+                let passage = Passage::Moves {
+                    from: Arc::clone(&known.get().cell.id),
+                    to: Arc::clone(&to.cell.id),
+                };
+                self.remove_from(&known.insert(to));
+                passage
             }
-            (_, _, None) => {}
+            (Entry::Vacant(new), Some(job)) => {
+                let placement = self.insert_into(job, record);
+                let job = Arc::clone(&placement.cell.id);
+                new.insert(placement);
+                Passage::Comes(job)
+            }
+            (Entry::Occupied(known), None) => {
+                let placement = known.remove();
+                self.remove_from(&placement);
+                Passage::Leaves(Arc::clone(&placement.cell.id))
+            }
+            (Entry::Vacant(_), None) => Passage::Foreign,
         }
-        passage
     }
 
     /// Takes in that a Pod is gone.
-    pub(super) fn delete_pod(&self, uid: Uid) -> Option<Uid> {
+    pub(super) fn delete_pod(&self, uid: Uid) -> Option<Arc<JobId>> {
         let (_, placement) = self.placements.remove(&uid)?;
-        self.remove_from(placement);
-        Some(placement.job)
+        self.remove_from(&placement);
+        Some(Arc::clone(&placement.cell.id))
     }
 
     /// Takes in that a list of a scope's Pods showed these and no others as of `version`. Pods
@@ -241,24 +248,20 @@ impl Store {
         namespace: Option<&str>,
         listed: &HashSet<Uid>,
         version: u64,
-    ) -> Vec<Uid> {
+    ) -> Vec<Arc<JobId>> {
         let unlisted: Vec<(Uid, Placement)> = self
             .placements
             .iter()
             .filter(|entry| !listed.contains(entry.key()))
-            .map(|entry| (*entry.key(), *entry.value()))
+            .map(|entry| (*entry.key(), entry.value().clone()))
             .collect();
-        let is_old = |placement: &Placement| {
-            let Some(cell) = self.cell(placement.job) else {
-                return true;
-            };
-            let state = cell.lock();
-            let in_scope = namespace
-                .is_none_or(|scope| state.key.as_ref().is_some_and(|key| key.namespace == scope));
+        let is_old = |Placement { cell, slot }: &Placement| {
+            let in_scope = namespace.is_none_or(|scope| cell.id.key.namespace == scope);
             in_scope
-                && state
+                && cell
+                    .lock()
                     .pods
-                    .get(placement.slot)
+                    .get(*slot)
                     .is_none_or(|pod| pod.resource_version <= version)
         };
         let gone = unlisted
@@ -273,19 +276,18 @@ impl Store {
         namespace: Option<&str>,
         listed: &HashSet<Uid>,
         version: u64,
-    ) -> Vec<Uid> {
-        let unlisted = self.jobs().into_iter().filter(|uid| !listed.contains(uid));
-        let gone = unlisted.filter(|uid| {
-            let Some(cell) = self.cell(*uid) else {
-                return false;
-            };
-            let state = cell.lock();
-            state.job.as_ref().is_some_and(|job| {
-                job.resource_version <= version
-                    && namespace.is_none_or(|scope| job.key.namespace == scope)
+    ) -> Vec<Arc<JobId>> {
+        let in_scope = |job: &JobId| namespace.is_none_or(|scope| job.key.namespace == scope);
+        let jobs = self.jobs().into_iter();
+        let unlisted = jobs.filter(|job| in_scope(job) && !listed.contains(&job.uid));
+        let gone = unlisted.filter(|job| {
+            self.cell(job).is_some_and(|cell| {
+                let state = cell.lock();
+                let known = state.job.as_ref();
+                known.is_some_and(|known| known.resource_version <= version)
             })
         });
-        gone.filter_map(|uid| self.delete_job(uid)).collect()
+        gone.filter_map(|job| self.delete_job(&job)).collect()
     }
 
     /// Notes how far the watch of a scope's Pods has come.
@@ -301,7 +303,7 @@ impl Store {
 
     /// Takes in the answer to the creation of a Pod: the watch may not have told of it yet, or
     /// may already have told that it is gone again.
-    pub(super) fn pod_created(&self, cell: &Cell, namespace: &str, record: PodRecord) {
+    pub(super) fn pod_created(&self, cell: &Arc<Cell>, record: PodRecord) {
         let Entry::Vacant(entry) = self.placements.entry(record.uid) else {
             return;
         };
@@ -309,14 +311,14 @@ impl Store {
             scope
                 .namespace
                 .as_deref()
-                .is_none_or(|covered| covered == namespace)
+                .is_none_or(|covered| covered == cell.id.key.namespace)
         });
         if scope.is_some_and(|scope| scope.pods_seen.get() >= record.resource_version) {
             return;
         }
         let slot = cell.lock().pods.insert(record);
         entry.insert(Placement {
-            job: cell.uid,
+            cell: Arc::clone(cell),
             slot,
         });
     }
@@ -357,41 +359,41 @@ impl Store {
         let job_gone = state.gone || state.job.is_none();
         if job_gone && state.pods.is_empty() && !state.pods.is_dirty() && state.in_flight == 0 {
             state.closed = true;
-            self.cells.remove(&cell.uid);
+            self.cells.remove(&cell.id);
         }
     }
 
     /// Runs with the cell of a Job, made if there is none.
-    fn with_cell<T>(&self, uid: Uid, run: impl FnOnce(&mut CellState) -> T) -> T {
+    fn with_cell<T>(&self, job: JobId, run: impl FnOnce(&Arc<Cell>, &mut CellState) -> T) -> T {
+        let job = Arc::new(job);
         loop {
-            let cell = Arc::clone(&self.cells.entry(uid).or_insert_with(|| {
+            let cell = Arc::clone(&self.cells.entry(Arc::clone(&job)).or_insert_with(|| {
                 Arc::new(Cell {
-                    uid,
+                    id: Arc::clone(&job),
                     told: Told::default(),
                     state: Mutex::default(),
                 })
             }));
             let mut state = cell.lock();
             if !state.closed {
-                return run(&mut state);
+                return run(&cell, &mut state);
             }
         }
     }
 
-    fn insert_into(&self, job: Uid, key: JobKey, record: PodRecord) -> Slot {
-        self.with_cell(job, |state| {
-            state.key.get_or_insert(key);
+    fn insert_into(&self, job: JobId, record: PodRecord) -> Placement {
+        self.with_cell(job, |cell, state| {
             self.seen.pod(false, is_held_after_end(Some(&record)));
-            state.pods.insert(record)
+            Placement {
+                cell: Arc::clone(cell),
+                slot: state.pods.insert(record),
+            }
         })
     }
 
-    fn replace(&self, placement: Placement, mut record: PodRecord) {
-        let Some(cell) = self.cell(placement.job) else {
-            return;
-        };
+    fn replace(&self, cell: &Cell, slot: Slot, mut record: PodRecord) {
         let mut state = cell.lock();
-        let Some(known) = state.pods.get(placement.slot) else {
+        let Some(known) = state.pods.get(slot) else {
             return;
         };
         if known.resource_version > record.resource_version {
@@ -401,16 +403,14 @@ impl Store {
         record.index = known.index.or(record.index);
         let held = is_held_after_end(Some(known));
         self.seen.pod(held, is_held_after_end(Some(&record)));
-        state.pods.replace(placement.slot, record);
+        state.pods.replace(slot, record);
     }
 
-    fn remove_from(&self, placement: Placement) {
-        if let Some(cell) = self.cell(placement.job) {
-            let mut state = cell.lock();
-            let held = is_held_after_end(state.pods.get(placement.slot));
-            self.seen.pod(held, false);
-            state.pods.remove(placement.slot);
-        }
+    fn remove_from(&self, Placement { cell, slot }: &Placement) {
+        let mut state = cell.lock();
+        let held = is_held_after_end(state.pods.get(*slot));
+        self.seen.pod(held, false);
+        state.pods.remove(*slot);
     }
 }
 
@@ -427,7 +427,9 @@ mod tests {
                 r#"{{"metadata":{{"name":"j","namespace":"default","resourceVersion":"{version}",
                 "uid":"00000000-0000-0000-0000-000000000001"}},"spec":{{"template":{{"spec":{{}}}}}}}}"#
             );
-            store.apply_job(decode_job(&job).expect("a good Job"), false)
+            store
+                .apply_job(decode_job(&job).expect("a good Job"), false)
+                .1
         };
         let brought = [5, 5, 4, 6].map(apply);
         let expected = [

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::{
     clock::Clock,
-    model::{Exponential, Job, JobKey, Uid},
+    model::{Exponential, Job, JobId},
     ownership::Mode,
     ttl::{Step, concerns},
     wire::{self, ApiError, ErrorKind, decode_job, paths},
@@ -29,7 +29,7 @@ pub(super) const QUEUE: &str = "ttl_jobs_to_delete";
 /// See the module's text.
 #[derive(Debug)]
 pub(super) struct Ttl {
-    turns: Turns<Uid>,
+    turns: Turns<Arc<JobId>>,
     mode: Mode,
     clock: Clock,
 }
@@ -56,7 +56,7 @@ impl Ttl {
     }
 
     /// The store has news of a Job that are of interest.
-    pub(super) fn heard(&self, job: Uid) {
+    pub(super) fn heard(&self, job: Arc<JobId>) {
         self.turns.add(job);
     }
 
@@ -67,26 +67,25 @@ impl Ttl {
         }
         loop {
             let job = self.turns.take().await;
-            let after = self.turn(job, &writer).await;
+            let after = self.turn(&job, &writer).await;
             self.turns.done(job, after);
         }
     }
 
-    async fn turn(&self, uid: Uid, writer: &Writer) -> After {
-        let Some(cell) = writer.store.cell(uid) else {
+    async fn turn(&self, job: &JobId, writer: &Writer) -> After {
+        let Some(cell) = writer.store.cell(job) else {
             return After::Over;
         };
-        let (step, key) = {
+        let step = {
             let state = cell.lock();
             let known = state.job.as_ref().filter(|_| !state.gone);
-            let key = known.map(|job| job.key.clone()).unwrap_or_default();
-            (Step::after_look(known, self.clock.now()), key)
+            Step::after_look(known, self.clock.now())
         };
         let step = match step {
-            Step::GetFresh => match self.fresh(uid, &key, writer).await {
+            Step::GetFresh => match self.fresh(job, writer).await {
                 Ok(fresh) => Step::after_answer(fresh.as_ref(), self.clock.now()),
                 Err(error) => {
-                    tracing::warn!(job = %key, %error, "no live look; not deleted yet");
+                    tracing::warn!(job = %job.key, %error, "no live look; not deleted yet");
                     Step::Retry
                 }
             },
@@ -98,14 +97,14 @@ impl Ttl {
             Step::Retry => After::Failed,
             // After an answer there is no second question.
             Step::GetFresh => After::Failed,
-            Step::Delete { expired } => match delete(uid, &key, writer).await {
+            Step::Delete { expired } => match delete(job, writer).await {
                 Ok(()) => {
                     let late = self.clock.now().since(expired);
                     writer.metrics.ttl_deletions.observe(late.as_secs_f64());
                     After::Over
                 }
                 Err(error) => {
-                    tracing::warn!(job = %key, %error, "not deleted; to be tried again");
+                    tracing::warn!(job = %job.key, %error, "not deleted; to be tried again");
                     After::Failed
                 }
             },
@@ -113,15 +112,10 @@ impl Ttl {
     }
 
     /// The Job as the server has it. Another one under its name has turns of its own.
-    async fn fresh(
-        &self,
-        uid: Uid,
-        key: &JobKey,
-        writer: &Writer,
-    ) -> Result<Option<Job>, ApiError> {
-        let path = paths::job(&key.namespace, &key.name);
+    async fn fresh(&self, job: &JobId, writer: &Writer) -> Result<Option<Job>, ApiError> {
+        let path = paths::job(&job.key.namespace, &job.key.name);
         let answer = writer
-            .call((&key.namespace, uid), "get", "jobs", || {
+            .call((&job.key.namespace, job.uid), "get", "jobs", || {
                 writer.client.get(&path)
             })
             .await;
@@ -132,15 +126,15 @@ impl Ttl {
         let json = String::from_utf8_lossy(&answer);
         let decoded = decode_job(&json)
             .map_err(|error| ApiError::no_answer(format!("odd answer: {error}")))?;
-        Ok(Some(decoded.job).filter(|job| job.uid == uid))
+        Ok(Some(decoded.job).filter(|found| found.uid == job.uid))
     }
 }
 
-async fn delete(uid: Uid, key: &JobKey, writer: &Writer) -> Result<(), ApiError> {
-    let path = paths::job(&key.namespace, &key.name);
-    let options = wire::foreground_deletion(uid);
+async fn delete(job: &JobId, writer: &Writer) -> Result<(), ApiError> {
+    let path = paths::job(&job.key.namespace, &job.key.name);
+    let options = wire::foreground_deletion(job.uid);
     writer
-        .call((&key.namespace, uid), "delete", "jobs", || {
+        .call((&job.key.namespace, job.uid), "delete", "jobs", || {
             writer.client.delete_with(&path, options.clone())
         })
         .await

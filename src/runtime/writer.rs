@@ -17,6 +17,7 @@ use crate::{
         CompactIndex, GangObject, JobKey, JobStatus, PodFlags, PodGroup, PodName, PodRecord,
         PodSuffix, Slot, Uid,
     },
+    ownership::Orphan,
     wire::{self, ApiError, Controller, ErrorKind, PodDecoder, PodTemplate, paths},
 };
 
@@ -49,7 +50,7 @@ pub(super) struct Write {
 impl Write {
     /// Whose turn it waits for.
     pub(super) fn lane(&self) -> (CompactString, Uid) {
-        (self.key.namespace.clone(), self.cell.uid)
+        (self.key.namespace.clone(), self.cell.id.uid)
     }
 
     /// Whether it goes before the Job's other writes.
@@ -141,21 +142,21 @@ impl Writer {
                 state.in_flight -= 1;
                 state.outcomes.push(outcome);
             }
-            self.schedule.add(write.cell.uid);
+            self.schedule.add(Arc::clone(&write.cell.id));
         }
     }
 
     /// Removes the finalizer of a Pod that has no Job.
-    pub(super) async fn release_orphan(&self, namespace: &str, name: &str) -> Result<(), ApiError> {
-        let path = paths::pod(namespace, name);
-        let body = self.finalizer_patch();
+    pub(super) async fn release_orphan(&self, orphan: &Orphan) -> Result<(), ApiError> {
+        let path = paths::pod(&orphan.namespace, &orphan.name);
+        let body = Bytes::from(wire::freeing_patch(orphan.uid, self.finalizer));
         let result = self
-            .call((namespace, Uid::default()), "patch", "pods", || {
+            .call((&orphan.namespace, orphan.uid), "patch", "pods", || {
                 self.client.patch(&path, Patch::Strategic, body.clone())
             })
             .await;
         match result {
-            Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
+            Err(error) if error.is_of_no_such_object() => Ok(()),
             other => other.map(drop),
         }
     }
@@ -244,7 +245,7 @@ impl Writer {
         }
         if let Some(wait) = self
             .quota_waits
-            .refused(&key.namespace, write.cell.uid, &error)
+            .refused(&key.namespace, write.cell.id.uid, &error)
         {
             why = CreateError::QuotaExceeded(wait);
         }
@@ -288,9 +289,8 @@ impl Writer {
             ..PodRecord::default()
         };
         self.quota_waits
-            .created(&write.key.namespace, write.cell.uid);
-        self.store
-            .pod_created(&write.cell, &write.key.namespace, record);
+            .created(&write.key.namespace, write.cell.id.uid);
+        self.store.pod_created(&write.cell, record);
         Outcome::PodCreated(suffix)
     }
 
@@ -316,7 +316,7 @@ impl Writer {
             .ok()
         });
         match pod.map(|pod| pod.controller) {
-            Some(Controller::Job { uid, .. }) if uid == write.cell.uid => {
+            Some(Controller::Job(job)) if job == *write.cell.id => {
                 self.created(write, &answer, name, index, suffix)
             }
             Some(_) => Outcome::PodNotCreated(suffix, CreateError::NameTaken),
@@ -333,7 +333,8 @@ impl Writer {
         name: &str,
     ) -> Outcome {
         let path = paths::pod(&write.key.namespace, name);
-        let deletion = self.client.delete(&path);
+        let options = wire::exact_deletion(uid);
+        let deletion = self.client.delete_with(&path, options);
         match self.send(place, "delete", "pods", deletion).await {
             Ok(answer) => {
                 let version = wire::ack_of_write(&answer).map(|(_, version, _)| version);
@@ -344,7 +345,7 @@ impl Writer {
                 );
                 Outcome::PodDeleted(slot)
             }
-            Err(error) if error.kind == ErrorKind::NotFound => {
+            Err(error) if error.is_of_no_such_object() => {
                 self.deleting(write, slot, uid, None);
                 Outcome::PodDeleted(slot)
             }
@@ -371,12 +372,12 @@ impl Writer {
         name: &str,
     ) -> Outcome {
         let path = paths::unchecked(paths::pod(&write.key.namespace, name));
-        let body = self.finalizer_patch();
+        let body = wire::freeing_patch(uid, self.finalizer);
         let patch = self.client.patch(&path, Patch::Strategic, body);
         let result = self.send(place, "patch", "pods", patch).await;
         let version = match result {
             Ok(answer) => wire::ack_of_write(&answer).map(|(_, version, _)| version),
-            Err(error) if error.kind == ErrorKind::NotFound => None,
+            Err(error) if error.is_of_no_such_object() => None,
             Err(error) => {
                 tracing::debug!(job = %write.key, pod = name, %error, "finalizer not removed");
                 if error.code != 0 {
@@ -401,7 +402,7 @@ impl Writer {
         version: u64,
     ) -> Outcome {
         let path = paths::job_status(&write.key.namespace, &write.key.name);
-        let body = wire::status_patch(status, write.cell.uid, version);
+        let body = wire::status_patch(status, write.cell.id.uid, version);
         let patch = self.client.patch(&path, Patch::Merge, body);
         let result = self.send(place, "patch", "jobs/status", patch).await;
         match result {
@@ -430,13 +431,6 @@ impl Writer {
         }
     }
 
-    /// The patch that takes the finalizer off a Pod.
-    fn finalizer_patch(&self) -> Bytes {
-        let finalizer = self.finalizer;
-        format!(r#"{{"metadata":{{"$deleteFromPrimitiveList/finalizers":["{finalizer}"]}}}}"#)
-            .into()
-    }
-
     /// Tells of a write that failed, unless it comes again by itself or it was us who gave up.
     fn report_failure(&self, write: &Write, reason: &str, what: &str, error: &ApiError) {
         if !write.comes_again(error) && !*self.stopping.borrow() {
@@ -448,7 +442,7 @@ impl Writer {
     fn report_pod(&self, write: &Write, report: Report) {
         let (cell, key) = (&write.cell, &write.key);
         self.recorder
-            .tell(About::Pod, cell.uid, key, &cell.told, report);
+            .tell(About::Pod, cell.id.uid, key, &cell.told, report);
     }
 
     async fn stopped(&self) {

@@ -4,6 +4,12 @@ use serde_json::json;
 
 use crate::model::Uid;
 
+/// Options of a deletion of this very object, as its kind goes. There are as many of them as Pods, so
+/// they are short: whose options they are the server knows by the path.
+pub fn exact_deletion(uid: Uid) -> Vec<u8> {
+    format!(r#"{{"preconditions":{{"uid":"{uid}"}}}}"#).into_bytes()
+}
+
 /// Options of a deletion of this very object, after its dependents.
 pub fn foreground_deletion(uid: Uid) -> Vec<u8> {
     deletion(uid, "Foreground")
@@ -29,6 +35,13 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+
+    #[test]
+    fn a_pod_is_deleted_by_its_uid() {
+        let uid = Uid::from_u128(7);
+        let options: Value = serde_json::from_slice(&exact_deletion(uid)).expect("JSON");
+        assert_eq!(options, json!({"preconditions": {"uid": uid.to_string()}}));
+    }
 
     #[test]
     fn nothing_is_asked_for_but_how_dependents_go_and_of_whom() {

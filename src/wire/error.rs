@@ -30,6 +30,16 @@ pub enum ErrorKind {
     Failed,
 }
 
+/// What a patch that names another UID than the object's is said to get wrong.
+const UID_FIELD: &str = "metadata.uid";
+
+/// How a conflict is told that is about UIDs. Source: `preconditions` of `k8s.io/apiserver`, by way of
+/// the store of a kind and of etcd.
+const UID_CONFLICTS: [&str; 2] = [
+    "the UID in the precondition",
+    "Precondition failed: UID in precondition",
+];
+
 /// An error answer.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
@@ -42,6 +52,8 @@ pub struct ApiError {
     pub message: String,
     /// When to come back.
     pub retry_after: Option<Duration>,
+    /// The write named a UID, and the object of that name has another one.
+    pub of_another: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -64,6 +76,7 @@ struct Details {
 #[serde(default)]
 struct Cause {
     reason: String,
+    field: String,
 }
 
 impl Status {
@@ -99,9 +112,13 @@ impl Details {
         while let Some((number, value)) = fields.next()? {
             match number {
                 4 => {
-                    let reason = protobuf::field(value.bytes()?, 1)?;
-                    let reason = reason.map_or(Ok(""), Value::text)?.to_owned();
-                    details.causes.push(Cause { reason });
+                    let cause = value.bytes()?;
+                    let text = |number| {
+                        let found = protobuf::field(cause, number)?;
+                        found.map_or(Ok(""), Value::text).map(str::to_owned)
+                    };
+                    let (reason, field) = (text(1)?, text(3)?);
+                    details.causes.push(Cause { reason, field });
                 }
                 // It is always there; 0 says nothing.
                 5 => {
@@ -141,12 +158,25 @@ impl ApiError {
         };
         let retry_after =
             retry_after.or_else(|| details.retry_after_seconds.map(Duration::from_secs));
+        let of_another = match code {
+            // A patch with a UID would change it.
+            422 => details.causes.iter().any(|cause| cause.field == UID_FIELD),
+            // A deletion, and an update on top of a version, tell it in words alone.
+            409 => UID_CONFLICTS.iter().any(|words| message.contains(words)),
+            _ => false,
+        };
         Self {
             kind,
             code,
             message,
             retry_after,
+            of_another,
         }
+    }
+
+    /// Whether the object that was meant is not there: its name is free, or another one has it.
+    pub fn is_of_no_such_object(&self) -> bool {
+        self.kind == ErrorKind::NotFound || self.of_another
     }
 
     /// Reads the object of an ERROR event on a watch.
@@ -169,6 +199,7 @@ impl ApiError {
             code: 0,
             message: message.into(),
             retry_after: None,
+            of_another: false,
         }
     }
 }
@@ -215,8 +246,52 @@ mod tests {
     }
 
     #[test]
+    fn another_object_of_that_name_is_no_such_object() {
+        let error = |code, body: &str| ApiError::from_response(code, body.as_bytes(), None);
+        for (code, body) in [
+            (404, "{}"),
+            (
+                409,
+                r#"{"reason":"Conflict","message":"Operation cannot be fulfilled on Pod \"p\": the UID in
+                the precondition (a) does not match the UID in record (b). The object might have been
+                deleted and then recreated"}"#,
+            ),
+            (
+                409,
+                r#"{"reason":"Conflict","message":"Operation cannot be fulfilled on pods \"p\": StorageError:
+                invalid object, Code: 4, Key: /registry/pods/d/p, ResourceVersion: 0, AdditionalErrorMsg:
+                Precondition failed: UID in precondition: a, UID in object meta: b"}"#,
+            ),
+            (
+                422,
+                r#"{"reason":"Invalid","details":{"causes":[{"reason":"FieldValueInvalid",
+                "message":"Invalid value: \"a\": field is immutable","field":"metadata.uid"}]}}"#,
+            ),
+        ] {
+            let body = body.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(error(code, &body).is_of_no_such_object(), "{code} {body}");
+        }
+        for (code, body) in [
+            (
+                409,
+                r#"{"reason":"Conflict","message":"the object has been modified; please apply your changes"}"#,
+            ),
+            (
+                422,
+                r#"{"reason":"Invalid","details":{"causes":[{"field":"metadata.finalizers"}]}}"#,
+            ),
+            (500, r#"{"message":"the UID in the precondition"}"#),
+        ] {
+            assert!(!error(code, body).is_of_no_such_object(), "{code} {body}");
+        }
+    }
+
+    #[test]
     fn a_status_in_protobuf_says_the_same() {
         use protobuf::write::{bytes, number, object};
+        let field =
+            object(&[bytes(5, bytes(4, bytes(3, "metadata.uid"))), number(6, 422)].concat());
+        assert!(ApiError::from_event(&field).is_of_no_such_object());
         let cause = bytes(4, bytes(1, "NamespaceTerminating"));
         let details = bytes(5, [bytes(1, "ns"), cause, number(5, 7)].concat());
         let fields = [

@@ -11,7 +11,7 @@ use compact_str::CompactString;
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
 use smallvec::SmallVec;
 
-use crate::model::{CompactIndex, PodFlags, PodName, PodPhase, PodRecord, Uid};
+use crate::model::{CompactIndex, JobId, JobKey, PodFlags, PodName, PodPhase, PodRecord, Uid};
 
 use super::{
     Object,
@@ -25,13 +25,8 @@ use failure::failure;
 /// Who controls a Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Controller {
-    /// A Job.
-    Job {
-        /// Its UID.
-        uid: Uid,
-        /// Its name.
-        name: CompactString,
-    },
+    /// A Job of the Pod's own namespace, if there is such a one.
+    Job(JobId),
     /// Something that is not a Job.
     Other,
     /// Nobody.
@@ -133,9 +128,12 @@ impl PodDecoder {
         let controller = match owner {
             None => Controller::None,
             Some(owner) if owner.kind == "Job" && owner.api_version.starts_with("batch/") => {
-                Uid::parse(&owner.uid).map_or(Controller::Other, |uid| Controller::Job {
-                    uid,
-                    name: CompactString::new(&owner.name),
+                Uid::parse(&owner.uid).map_or(Controller::Other, |uid| {
+                    let key = JobKey {
+                        namespace: CompactString::new(&meta.namespace),
+                        name: CompactString::new(&owner.name),
+                    };
+                    Controller::Job(JobId { uid, key })
                 })
             }
             Some(_) => Controller::Other,

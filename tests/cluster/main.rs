@@ -48,3 +48,4 @@ mod state;
 mod stopping;
 mod tls;
 mod ttl;
+mod walls;

@@ -63,10 +63,13 @@ fn owner_index_and_flags() {
     );
     assert_eq!(
         pod.controller,
-        Controller::Job {
+        Controller::Job(JobId {
             uid: Uid::from_u128(1),
-            name: "train".into()
-        }
+            key: JobKey {
+                namespace: "ml".into(),
+                name: "train".into()
+            },
+        })
     );
     let record = pod.record;
     assert_eq!(record.index.map(CompactIndex::get), Some(7));

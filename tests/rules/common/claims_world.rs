@@ -1,8 +1,9 @@
 //! Random news and answers for the claims on Pods, with a server that has the truth.
 //!
-//! Users change labels and owners, delete Pods and Jobs; the watch lags, and tells some things
-//! twice; patches are refused, or their answers come late; lists are taken. What the claims ask for
-//! is held against what is true or was told. Read first: [`ClaimsWorld::step`].
+//! Users change labels and owners, delete Pods and Jobs; others make Pods that name a Job's UID from
+//! another namespace, or with another name; the watch lags, and tells some things twice; patches are
+//! refused, or their answers come late; lists are taken. What the claims ask for is held against what is
+//! true or was told. Read first: [`ClaimsWorld::step`].
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -11,7 +12,7 @@ use std::{
 
 use hashbrown::HashSet;
 use lakh::{
-    model::{Exponential, Job, Limits, Time, Uid},
+    model::{Exponential, Job, JobId, JobKey, Limits, Time, Uid},
     ownership::{Answer, Claims, Orphan, Round},
     wire::{Controller, DecodedPod, Object, PodDecoder, TRACKING_FINALIZER, decode_job},
 };
@@ -33,9 +34,24 @@ struct Pod {
     owner: Option<Uid>,
     /// Something that is no Job owns it.
     foreign: bool,
+    /// It is in another namespace than all Jobs, whatever owner it names.
+    elsewhere: bool,
+    /// It calls its owner by a name that is not the owner's.
+    misnamed: bool,
     finalizer: bool,
     deleting: bool,
     version: u64,
+}
+
+impl Pod {
+    fn namespace(&self) -> &'static str {
+        if self.elsewhere { "team-b" } else { "default" }
+    }
+
+    /// Whose it is.
+    fn owner(&self) -> Option<Uid> {
+        self.owner.filter(|_| !self.elsewhere && !self.misnamed)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -65,6 +81,8 @@ pub(crate) struct ClaimsWorld {
     claims: Claims,
     jobs: BTreeMap<Uid, TrueJob>,
     pods: BTreeMap<Uid, Pod>,
+    /// All that ever were in another namespace.
+    elsewhere: BTreeSet<Uid>,
     /// In the order in which it happened, Jobs and Pods apart.
     news: [VecDeque<News>; 2],
     flights: Vec<Flight>,
@@ -90,6 +108,7 @@ impl ClaimsWorld {
             claims: Claims::new(RETRY),
             jobs: BTreeMap::new(),
             pods: BTreeMap::new(),
+            elsewhere: BTreeSet::new(),
             news: [VecDeque::new(), VecDeque::new()],
             flights: Vec::new(),
             known: BTreeMap::new(),
@@ -143,19 +162,19 @@ impl ClaimsWorld {
 
     fn check_rest(&mut self) {
         for (uid, pod) in &self.pods {
-            let means = |job: &TrueJob| !job.deleting && pod.app == Some(job.app);
+            let means = |job: &TrueJob| !job.deleting && pod.app == Some(job.app) && !pod.elsewhere;
             let wanted = !pod.deleting && self.jobs.values().any(means);
             let nobodys = pod.owner.is_none() && !pod.foreign;
             assert!(!(nobodys && wanted), "{uid} was not adopted: {pod:?}");
             assert!(!(nobodys && pod.finalizer), "{uid} was not freed: {pod:?}");
-            let owner = pod.owner.and_then(|job| self.jobs.get(&job));
+            let owner = pod.owner().and_then(|job| self.jobs.get(&job));
             let strays = owner.is_some_and(|job| !job.deleting && !means(job));
             assert!(!strays, "{uid} was not released: {pod:?}");
         }
         let held: Vec<&Uid> = self
             .jobs
             .keys()
-            .filter(|job| self.claims.holds(**job))
+            .filter(|job| self.claims.holds(&id(**job)))
             .collect();
         assert!(held.is_empty(), "{held:?} are held");
         // The same once more is no news.
@@ -237,6 +256,10 @@ impl ClaimsWorld {
                     finalizer: made.is_some() || self.dice.percent(30),
                     ..Pod::default()
                 };
+                let pod = self.or_a_strangers(pod, job);
+                if pod.elsewhere {
+                    self.elsewhere.insert(uid);
+                }
                 self.pods.insert(uid, pod);
                 self.change_pod(uid, |_| {});
             }
@@ -254,6 +277,21 @@ impl ClaimsWorld {
         }
     }
 
+    /// Whoever may make Pods may write any owner into them.
+    fn or_a_strangers(&mut self, pod: Pod, job: Option<Uid>) -> Pod {
+        if !self.dice.percent(30) {
+            return pod;
+        }
+        let elsewhere = self.dice.percent(50);
+        Pod {
+            owner: job.filter(|_| self.dice.percent(80)),
+            finalizer: self.dice.percent(70),
+            elsewhere,
+            misnamed: !elsewhere || self.dice.percent(50),
+            ..pod
+        }
+    }
+
     /// The watch of Jobs (0) or of Pods (1) tells what is next, some of it twice.
     fn watch(&mut self, kind: usize) {
         let Some(news) = self.news[kind].pop_front() else {
@@ -267,23 +305,30 @@ impl ClaimsWorld {
 
     fn tell(&mut self, news: News) {
         let jobs = self.told_jobs.keys().copied();
-        let held: Vec<Uid> = jobs.filter(|job| self.claims.holds(*job)).collect();
+        let held: Vec<Uid> = jobs.filter(|job| self.claims.holds(&id(*job))).collect();
         let told = match &news {
             News::Job(uid, None) => {
                 self.told_jobs.remove(uid);
-                self.claims.handle_job_gone(*uid, "default")
+                self.claims.handle_job_gone(&id(*uid))
             }
             News::Job(uid, Some(job)) => {
                 self.told_jobs.insert(*uid, job.clone());
                 let (job, selector) = decoded_job(*uid, job);
                 self.claims.handle_job(&job, selector.as_ref())
             }
-            News::Pod(uid, None) => self.claims.handle_pod_gone(*uid, "default"),
+            News::Pod(uid, None) => {
+                let namespace = if self.elsewhere.contains(uid) {
+                    "team-b"
+                } else {
+                    "default"
+                };
+                self.claims.handle_pod_gone(*uid, namespace)
+            }
             News::Pod(uid, Some(pod)) => self.claims.handle_pod(&decoded_pod(*uid, pod)),
         };
         for job in held {
             assert!(
-                self.claims.holds(job),
+                self.claims.holds(&id(job)),
                 "{job} goes on before the store knows"
             );
         }
@@ -305,11 +350,14 @@ impl ClaimsWorld {
         for job in self.told_jobs.keys() {
             let is_open = |(uid, known): &(&Uid, &Pod)| {
                 let truth = self.pods.get(*uid);
-                truth.is_some_and(|pod| pod.version == known.version || pod.owner == Some(*job))
+                truth.is_some_and(|pod| pod.version == known.version || pod.owner() == Some(*job))
             };
             let mut pods = self.known.iter().filter(is_open);
             let waits = pods.any(|(pod, _)| self.wants(*job, *pod));
-            assert!(!waits || self.claims.holds(*job), "{job} does not wait");
+            assert!(
+                !waits || self.claims.holds(&id(*job)),
+                "{job} does not wait"
+            );
         }
     }
 
@@ -318,7 +366,8 @@ impl ClaimsWorld {
         let pod = self.known.get(&pod);
         let job = self.told_jobs.get(&job).filter(|job| !job.deleting);
         pod.zip(job).is_some_and(|(pod, job)| {
-            pod.owner.is_none() && !pod.foreign && !pod.deleting && pod.app == Some(job.app)
+            let is_free = pod.owner.is_none() && !pod.foreign && !pod.elsewhere;
+            is_free && !pod.deleting && pod.app == Some(job.app)
         })
     }
 
@@ -345,18 +394,23 @@ impl ClaimsWorld {
 
     fn poll(&mut self) {
         while let Some(job) = self.claims.poll_resumed() {
-            self.not_before.remove(&job);
+            self.not_before.remove(&job.uid);
         }
         while let Some(round) = self.claims.poll_round() {
-            assert!(self.claims.holds(round.job), "a Job goes on in its round");
-            let early = self.not_before.get(&round.job);
+            assert!(self.claims.holds(&round.job), "a Job goes on in its round");
+            self.check_walls(&round);
+            let early = self.not_before.get(&round.job.uid);
             assert!(early.is_none_or(|at| *at <= self.now), "too early again");
             self.flights.push(Flight::Round(round));
         }
         while let Some(orphan) = self.claims.poll_free() {
-            let owner = self.pods.get(&orphan.uid).and_then(|pod| pod.owner);
+            let known = self.known.get(&orphan.uid);
+            let told = known.map(|pod| (pod.namespace(), orphan.uid.to_string()));
+            let meant = (orphan.namespace.as_str(), orphan.name.to_string());
+            assert_eq!(told, Some(meant), "nobody told of such a Pod");
+            let owner = self.pods.get(&orphan.uid).and_then(|pod| pod.owner());
             let adopted = owner.filter(|job| self.adopted.get(&orphan.uid) == Some(job));
-            let kept = adopted.is_some_and(|job| self.claims.holds(job));
+            let kept = adopted.is_some_and(|job| self.claims.holds(&id(job)));
             assert!(!kept, "{} is freed and was adopted", orphan.uid);
             self.flights.push(Flight::Free(orphan));
         }
@@ -367,7 +421,7 @@ impl ClaimsWorld {
                 Flight::Free(orphan) => busy.insert(orphan.uid),
                 Flight::Round(round) => {
                     let mut pods = round.adopt.iter().chain(&round.release);
-                    at_work.insert(round.job) && pods.all(|pod| busy.insert(pod.pod))
+                    at_work.insert(&round.job) && pods.all(|pod| busy.insert(pod.pod))
                 }
             };
             assert!(once, "two at once: {flight:?}");
@@ -399,8 +453,27 @@ impl ClaimsWorld {
         }
     }
 
+    /// What is asked for is done in the Job's namespace: to Pods that were told of there, and of which
+    /// the Job was told as their owner if it is to let them go.
+    fn check_walls(&self, round: &Round) {
+        assert_eq!(round.job, id(round.job.uid), "it is called otherwise");
+        for pod in round.adopt.iter().chain(&round.release) {
+            let known = self.known.get(&pod.pod);
+            let here = known.is_some_and(|pod| pod.namespace() == "default");
+            assert!(
+                here && pod.name == pod.pod.to_string(),
+                "{pod:?} is elsewhere"
+            );
+        }
+        for pod in &round.release {
+            let owner = self.known[&pod.pod].owner();
+            assert_eq!(owner, Some(round.job.uid), "{pod:?} was never the Job's");
+        }
+    }
+
     fn answer_round(&mut self, round: &Round) {
-        let stays = self.jobs.get(&round.job).is_some_and(|job| !job.deleting);
+        let job = round.job.uid;
+        let stays = self.jobs.get(&job).is_some_and(|job| !job.deleting);
         let mut answers = Vec::new();
         for (pod, adopts) in round
             .adopt
@@ -415,31 +488,43 @@ impl ClaimsWorld {
                 Some(found) if adopts && (found.owner.is_some() || found.foreign) => Answer::Failed,
                 Some(found) if adopts && found.deleting && !found.finalizer => Answer::Failed,
                 Some(_) if adopts => Answer::Done(self.change_pod(pod, |pod| {
-                    pod.owner = Some(round.job);
+                    pod.owner = Some(job);
+                    pod.misnamed = false;
                     pod.finalizer = true;
                 })),
                 Some(_) => Answer::Done(self.change_pod(pod, |pod| {
-                    if pod.owner == Some(round.job) {
+                    if pod.owner() == Some(job) {
                         pod.owner = None;
                     }
                     pod.finalizer = false;
                 })),
             };
             if matches!(answer, Answer::Done(_)) && adopts {
-                self.adopted.insert(pod, round.job);
+                self.adopted.insert(pod, job);
             }
             answers.push((pod, answer));
         }
-        self.not_before.remove(&round.job);
+        self.not_before.remove(&job);
         self.claims.handle_round(round, &answers, self.now);
         let failed = answers.iter().any(|(_, answer)| *answer == Answer::Failed);
-        if failed && self.claims.holds(round.job) && answers.len() == 1 {
+        if failed && self.claims.holds(&round.job) && answers.len() == 1 {
             let (pod, _) = answers[0];
-            if self.wants(round.job, pod) {
+            if self.wants(job, pod) {
                 let at = self.now + Limits::default().retry_backoff.delay(1);
-                self.not_before.insert(round.job, at);
+                self.not_before.insert(job, at);
             }
         }
+    }
+}
+
+/// A Job is called as its UID is.
+fn id(uid: Uid) -> JobId {
+    JobId {
+        uid,
+        key: JobKey {
+            namespace: "default".into(),
+            name: uid.to_string().into(),
+        },
     }
 }
 
@@ -462,7 +547,7 @@ fn decoded_job(uid: Uid, job: &TrueJob) -> (Job, Option<std::sync::Arc<lakh::wir
 fn decoded_pod(uid: Uid, pod: &Pod) -> DecodedPod<'static> {
     let mut json = json!({
         "metadata": {
-            "name": uid.to_string(), "namespace": "default", "uid": uid.to_string(),
+            "name": uid.to_string(), "namespace": pod.namespace(), "uid": uid.to_string(),
             "resourceVersion": pod.version.to_string(),
         },
         "spec": {}, "status": {},
@@ -486,10 +571,14 @@ fn decoded_pod(uid: Uid, pod: &Pod) -> DecodedPod<'static> {
         .into_owned();
     decoded.controller = match pod.owner {
         _ if pod.foreign => Controller::Other,
-        Some(uid) => Controller::Job {
-            uid,
-            name: uid.to_string().into(),
-        },
+        Some(uid) => {
+            let mut id = id(uid);
+            id.key.namespace = pod.namespace().into();
+            if pod.misnamed {
+                id.key.name = "another".into();
+            }
+            Controller::Job(id)
+        }
         None => Controller::None,
     };
     decoded

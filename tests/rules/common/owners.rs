@@ -6,7 +6,8 @@
 //! jobs    j1 app=train                  a Job by its label, and the Pods that it means; then any of
 //!                                       deleting, Complete, managedBy=example.com/other
 //! pod     a app=train owner=j1 fin      a Pod by its label, as it is from now on; T: being deleted.
-//!                                       Owners: a Job, `CronJob`, `acme/Job`; refers=j1: no controller
+//!                                       Owners: a Job, `CronJob`, `acme/Job`; j1:j9: by the UID of j1 and
+//!                                       the name j9; refers=j1: no controller; in=b: in that namespace
 //! gone    a                             a Pod or Job is no more
 //! restart                               all is forgotten, and listed anew
 //! fake    adoptions refused             also: releases refused, frees refused, a refused, patches find
@@ -23,7 +24,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use hashbrown::HashSet;
 use lakh::{
-    model::{Job, Limits, Time, Uid},
+    model::{Job, JobId, JobKey, Limits, Time, Uid},
     ownership::{Answer, Claims, ManagerName, Mode, Passage, Round, Standing},
     queue::WorkQueue,
     wire::{Controller, DecodedPod, Object, PodDecoder, decode_job},
@@ -46,15 +47,15 @@ struct Pod {
 pub(crate) struct Owners {
     mode: Mode,
     claims: Claims,
-    queue: WorkQueue<Uid>,
+    queue: WorkQueue<JobId>,
     uids: BTreeMap<String, Uid>,
-    jobs: BTreeMap<Uid, Job>,
+    jobs: BTreeMap<JobId, Job>,
     /// The words of each Job, in order of appearance.
     job_words: Vec<(String, Vec<String>)>,
-    gone: HashSet<Uid>,
+    gone: HashSet<JobId>,
     pods: BTreeMap<String, Pod>,
     /// What the controller has last seen of each Pod: whose it is, its record.
-    store: BTreeMap<Uid, (Option<Uid>, DecodedPod<'static>)>,
+    store: BTreeMap<Uid, (Option<JobId>, DecodedPod<'static>)>,
     fake: String,
     version: u64,
     now: Time,
@@ -122,7 +123,7 @@ impl Owners {
         self.claims.handle_timeout(self.now);
         loop {
             if let Some(job) = self.queue.take(self.now) {
-                self.turn(job);
+                self.turn(job.clone());
                 self.queue.done(&job);
             } else if let Some(round) = self.claims.poll_round() {
                 self.round(&round);
@@ -151,13 +152,13 @@ impl Owners {
         std::mem::take(&mut self.trace)
     }
 
-    fn turn(&mut self, job: Uid) {
-        let label = self.label(job);
-        if self.claims.holds(job) {
+    fn turn(&mut self, job: JobId) {
+        let label = label(&job);
+        if self.claims.holds(&job) {
             self.trace.push(format!("turn {label} (held)"));
             return;
         }
-        let standing = self.standing(job);
+        let standing = self.standing(&job);
         let special = match standing {
             Standing::AtWork => "",
             Standing::Finished => " (has ended)",
@@ -169,7 +170,7 @@ impl Owners {
         let freed = self
             .store
             .values()
-            .filter(|(owner, pod)| *owner == Some(job) && standing.frees(&pod.record));
+            .filter(|(owner, pod)| owner.as_ref() == Some(&job) && standing.frees(&pod.record));
         let freed: Vec<String> = freed.map(|(_, pod)| pod.name.to_string()).collect();
         for label in freed {
             self.trace.push(format!("fin {label}"));
@@ -177,14 +178,14 @@ impl Owners {
         }
     }
 
-    fn standing(&self, job: Uid) -> Standing {
-        let known = self.jobs.get(&job);
+    fn standing(&self, job: &JobId) -> Standing {
+        let known = self.jobs.get(job);
         let external = known.is_some_and(|job| !self.mode.manages(job));
-        Standing::of(known, external, self.gone.contains(&job))
+        Standing::of(known, external, self.gone.contains(job))
     }
 
     fn round(&mut self, round: &Round) {
-        let job = self.label(round.job);
+        let job = label(&round.job);
         let stays = self.fake != format!("{job} is being deleted");
         if !round.adopt.is_empty() {
             self.tell("look", &job, !stays);
@@ -270,10 +271,15 @@ impl Owners {
         *self.uids.entry(label.to_owned()).or_insert(next)
     }
 
-    fn label(&self, uid: Uid) -> String {
-        let mut known = self.uids.iter();
-        let found = known.find(|(_, known)| **known == uid);
-        found.map(|(label, _)| label.clone()).expect("a label")
+    /// The Job of the default namespace that a label stands for.
+    fn job(&mut self, label: &str) -> JobId {
+        JobId {
+            uid: self.uid(label),
+            key: JobKey {
+                namespace: "default".into(),
+                name: label.into(),
+            },
+        }
     }
 
     fn job_news(&mut self, label: &str, words: &[String]) {
@@ -302,9 +308,10 @@ impl Owners {
             self.claims
                 .handle_job(&decoded.job, decoded.selector.as_ref())
         });
-        self.jobs.insert(uid, decoded.job);
+        let id = decoded.job.id();
+        self.jobs.insert(id.clone(), decoded.job);
         self.claims.settle(told.unwrap_or_default());
-        self.queue.add(uid);
+        self.queue.add(id);
     }
 
     /// The watch tells of a Pod as the server has it.
@@ -313,11 +320,11 @@ impl Owners {
         let uid = pod.record.uid;
         let told = self.claims.handle_pod(&pod);
         let owner = match &pod.controller {
-            Controller::Job { uid, .. } => Some(*uid),
+            Controller::Job(job) => Some(job.clone()),
             Controller::Other | Controller::None => None,
         };
-        let known = self.store.get(&uid).and_then(|(owner, _)| *owner);
-        for job in Passage::between(known, owner)
+        let known = self.store.get(&uid).and_then(|(owner, _)| owner.clone());
+        for job in Passage::between(known, owner.clone())
             .concerned()
             .into_iter()
             .flatten()
@@ -347,6 +354,7 @@ impl Owners {
                     let owner = self.owner(owner, false);
                     json["metadata"]["ownerReferences"] = json!([owner]);
                 }
+                Some(("in", namespace)) => json["metadata"]["namespace"] = json!(namespace),
                 Some((key, value)) => json["metadata"]["labels"][key] = json!(value),
                 None if word == "fin" => {
                     json["metadata"]["finalizers"] = json!([self.mode.finalizer()]);
@@ -367,13 +375,15 @@ impl Owners {
     }
 
     fn owner(&mut self, label: &str, controller: bool) -> Value {
+        // Whoever writes a reference writes what he likes.
+        let (label, name) = label.split_once(':').unwrap_or((label, label));
         let (version, kind) = match label {
             "CronJob" => ("batch/v1", "CronJob"),
             "acme/Job" => ("acme.io/v1", "Job"),
             _ => ("batch/v1", "Job"),
         };
         json!({
-            "apiVersion": version, "kind": kind, "name": label,
+            "apiVersion": version, "kind": kind, "name": name,
             "uid": self.uid(label).to_string(), "controller": controller,
         })
     }
@@ -387,10 +397,11 @@ impl Owners {
             }
             self.claims.settle(told);
         } else {
-            let told = self.claims.handle_job_gone(uid, "default");
-            self.gone.insert(uid);
+            let job = self.job(label);
+            let told = self.claims.handle_job_gone(&job);
+            self.gone.insert(job.clone());
             self.claims.settle(told);
-            self.queue.add(uid);
+            self.queue.add(job);
         }
     }
 
@@ -405,5 +416,13 @@ impl Owners {
         }
         let all: Vec<String> = self.pods.keys().cloned().collect();
         all.iter().for_each(|label| self.pod_news(label));
+    }
+}
+
+/// What a Job is called here.
+fn label(job: &JobId) -> String {
+    match job.key.namespace.as_str() {
+        "default" => job.key.name.to_string(),
+        _ => job.key.to_string(),
     }
 }
