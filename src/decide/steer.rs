@@ -321,13 +321,13 @@ impl JobMachine {
     }
 
     /// Forgets void creations once they have counted long enough; doubtful ones too, unless they
-    /// will be `repeated` to learn their fate.
-    pub(super) fn forget_lost_creations(&mut self, repeated: bool, now: Time) {
+    /// will be `repeated` to learn their fate. Whether there were any.
+    pub(super) fn forget_lost_creations(&mut self, repeated: bool, now: Time) -> bool {
         if self.void + self.doubtful == 0 && self.beyond.is_empty() {
             self.lost_until = None;
         }
         if self.lost_until.is_none_or(|until| until > now) {
-            return;
+            return false;
         }
         self.beyond.clear();
         let lost = |creation: &Creation| match creation.state {
@@ -341,8 +341,9 @@ impl JobMachine {
             .filter(|(_, creation)| lost(creation))
             .map(|(suffix, _)| *suffix)
             .collect();
-        for suffix in suffixes {
-            self.forget_creation(suffix);
+        for suffix in &suffixes {
+            self.forget_creation(*suffix);
         }
+        !suffixes.is_empty()
     }
 }
