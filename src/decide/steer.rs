@@ -11,7 +11,7 @@ use crate::model::{
 };
 
 use super::{
-    CreateError, Effect, JobMachine, NewPod, rank,
+    CreateError, CreationReason, Effect, JobMachine, NewPod, rank,
     tracked::{Facts, Stage},
 };
 
@@ -184,7 +184,19 @@ impl JobMachine {
             failures,
             suffix,
             doubtful: false,
+            reason: self.creation_reason(),
         }));
+    }
+
+    fn creation_reason(&self) -> CreationReason {
+        let failed = self.failed_total() > 0;
+        match self.spec.pod_replacement {
+            PodReplacement::Failed if failed => CreationReason::RecreateFailed,
+            _ if failed || self.tally.terminating > 0 => {
+                CreationReason::RecreateTerminatingOrFailed
+            }
+            PodReplacement::Failed | PodReplacement::TerminatingOrFailed => CreationReason::New,
+        }
     }
 
     /// Asks again for Pods of which nobody knows whether they exist: the name decides.
@@ -192,6 +204,7 @@ impl JobMachine {
         if self.doubtful == 0 || self.create_gate.is_closed(now) {
             return;
         }
+        let reason = self.creation_reason();
         for (suffix, creation) in &mut self.creations {
             if creation.state == CreationState::Doubtful {
                 creation.state = CreationState::Sent;
@@ -201,6 +214,7 @@ impl JobMachine {
                     failures: creation.failures,
                     suffix: *suffix,
                     doubtful: true,
+                    reason,
                 }));
             }
         }

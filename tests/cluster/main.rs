@@ -47,3 +47,4 @@ mod state;
 mod stopping;
 mod tls;
 mod ttl;
+mod verdicts;
