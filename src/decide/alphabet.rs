@@ -39,6 +39,30 @@ pub struct NewPod {
     /// An earlier attempt with this very name had no clear answer: if the name is taken now, the
     /// Pod that has it may be the one.
     pub doubtful: bool,
+    /// Why it is asked for, for metrics.
+    pub reason: CreationReason,
+}
+
+/// Why a Pod is created, going by the Pods that were known when it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CreationReason {
+    /// No Pod of the Job has failed or is being deleted.
+    New,
+    /// Some have failed or are being deleted.
+    RecreateTerminatingOrFailed,
+    /// Some have failed, of a Job that replaces Pods only then.
+    RecreateFailed,
+}
+
+impl CreationReason {
+    /// Its word in metrics.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::RecreateTerminatingOrFailed => "recreate_terminating_or_failed",
+            Self::RecreateFailed => "recreate_failed",
+        }
+    }
 }
 
 /// How a write that the machine asked for ended. What it changed in the Pods is already in their

@@ -47,11 +47,11 @@ pub struct JobMachine {
     pub(super) start_time: Option<Time>,
     /// Whether a Suspended condition exists, and which way it shall be.
     pub(super) suspended: Option<bool>,
-    /// A verdict that the next status write announces.
-    pub(super) announced: Option<Verdict>,
-    /// The verdict that stands: active Pods are deleted. It stays even if what led to it (restarts
-    /// of Pods that are gone by now) can no longer be seen.
+    /// The verdict, going by what is known now. Nothing is done for it before the server has it.
     pub(super) ending: Option<Verdict>,
+    /// Whether a status write has carried it: then it stands, also if what led to it (restarts of
+    /// Pods that are gone by now) can no longer be seen.
+    pub(super) announced: bool,
     /// What the first Pod led to that fails the Job by the podFailurePolicy.
     pub(super) fail_job: Option<Verdict>,
 
@@ -147,8 +147,8 @@ impl JobMachine {
             outdated: false,
             start_time: job.status.start_time,
             suspended: suspended.map(|condition| condition.is_true()),
-            announced: None,
             ending: None,
+            announced: false,
             fail_job: None,
             tracked: Vec::new(),
             revisit: Vec::new(),
@@ -188,8 +188,8 @@ impl JobMachine {
     }
 
     /// The machine that takes over after this one, with what cannot be read from the store: the
-    /// failures in a row, what Pods led to that may be gone (a verdict that Pods were deleted for, a
-    /// Pod that failed the Job), and creations of which nobody knows whether they happened.
+    /// failures in a row, what a Pod led to that failed the Job and may be gone, and creations of
+    /// which nobody knows whether they happened.
     #[must_use]
     pub fn successor(&self, job: &Job) -> Self {
         let mut next = Self::new(job, self.limits, self.seed);
@@ -201,10 +201,6 @@ impl JobMachine {
         next.create_gate = self.create_gate.clone();
         next.gang = self.gang.clone();
         next.reported_left_alone = self.reported_left_alone;
-        if self.ends_badly() {
-            // Pods were deleted for it, and with them what led to it may have gone.
-            next.ending.clone_from(&self.ending);
-        }
         next.lost_until = self.lost_until;
         let doubtful = self
             .creations
@@ -344,34 +340,25 @@ impl JobMachine {
         if self.start_time.is_none() && !self.spec.suspend {
             self.start_time = Some(now.whole_secs());
         }
-        let mut verdict = self.verdict(now);
-        self.ending.clone_from(&verdict);
-        if verdict.is_some() || self.deleting {
+        self.ending = self.verdict(now);
+        let repeats = self.ending.is_none() && !self.deleting && !self.spec.suspend;
+        if self.forget_lost_creations(repeats, now) {
+            // They may have been all that was waited for.
+            self.ending = self.verdict(now);
+        }
+        if self.deleting {
             self.release_all_retained();
+            if !self.ends_badly() {
+                self.waive_live();
+            }
         }
-        if self.deleting && !self.ends_badly() {
-            self.waive_live();
-        }
-        let steers = verdict.is_none() && !self.deleting;
+        let steers = self.ending.is_none() && !self.deleting;
         self.missing = 0;
-        self.forget_lost_creations(steers && !self.spec.suspend, now);
         if steers {
             self.steer(pods, now);
-        } else if verdict.is_some() && self.tally.active > self.tally.condemned {
-            self.end_active();
-        }
-        if verdict.is_none() && self.completions_reached() {
-            verdict = Some(Verdict::completions_reached());
-        }
-        match verdict {
-            Some(verdict) if self.tally.active == 0 && self.creations.is_empty() => {
-                self.settle_live(&verdict, pods);
-                self.status_is_stale |= self.announced.is_none();
-                self.announced = Some(verdict);
-            }
-            Some(_) => {}
-            None if steers => self.note_suspension(now),
-            None => {}
+            self.note_suspension(now);
+        } else if self.ending.is_some() {
+            self.follow_verdict(pods);
         }
     }
 
@@ -450,6 +437,10 @@ impl JobMachine {
     }
 
     fn send_pod_writes(&mut self, now: Time) {
+        if self.must_announce() && !self.lets_go_of_everything() {
+            // What led to the verdict stays until the server has it.
+            return;
+        }
         let width = self.limits.max_pod_writes;
         while let Some(slot) = self.deletions.next(width, now) {
             if self.tracked[slot.at()].has(Facts::DELETION) {
@@ -470,9 +461,8 @@ impl JobMachine {
     }
 
     fn set_timeout(&mut self, now: Time) {
-        let ends = self.ending.is_some() || self.announced.is_some();
         let waits = self.gang.waits() && !self.lets_go_of_everything();
-        let runs = !self.lets_go_of_everything() && !ends && !waits;
+        let runs = !self.lets_go_of_everything() && self.ending.is_none() && !waits;
         let creates = runs && !self.deleting && !self.spec.suspend;
         let timeouts = [
             (

@@ -29,7 +29,7 @@ mod success_policy;
 mod tracked;
 mod verdict;
 
-pub use alphabet::{CreateError, Effect, NewPod, Outcome};
+pub use alphabet::{CreateError, CreationReason, Effect, NewPod, Outcome};
 
 pub use crate::model::{Report, Severity};
 pub use gang::Fallback;

@@ -1,8 +1,9 @@
 //! Composes the status document, and tells when it is worth a write.
 //!
 //! Source: job-controller rules 2.7, 2.8 and 3.4. At most one write is under way; it carries all
-//! that came meanwhile. A verdict is announced by one write and, once every Pod is counted and
-//! gone, becomes the Job's end by another.
+//! that came meanwhile. A verdict is announced by the first write that is sent after it, so that
+//! no status has what led to it without it, and once every Pod is counted and gone becomes the Job's
+//! end by another.
 
 use std::time::Duration;
 
@@ -57,6 +58,7 @@ impl JobMachine {
         }
         self.status_is_stale = false;
         self.stale_since = None;
+        self.announce_verdict(pods);
         let writing = self.compose(pods, now);
         let only_start_time = JobStatus {
             start_time: self.status.start_time,
@@ -140,17 +142,22 @@ impl JobMachine {
 
     /// Whether the next status write is waited for by the Job's next step.
     fn is_urgent(&self) -> bool {
-        let announces = self.announced.as_ref().is_some_and(|verdict| {
-            self.status.true_condition(verdict.interim()).is_none() || self.may_end()
-        });
-        announces || self.has_backlog()
+        let announces = self.must_announce();
+        announces || (self.ending.is_some() && self.may_end()) || self.has_backlog()
     }
 
-    /// Whether more Pods wait to be named than one status may name, and it can name some more.
+    /// Whether more Pods wait to be named than one status may name, or the last ones of a Job that
+    /// ends, and it can name some more.
     fn has_backlog(&self) -> bool {
         let most = self.limits.max_uncounted_pods as usize;
         let held = self.uncounted.held_total();
-        self.ended_pods.by_uid.len() >= most && held <= most / 2
+        let none_comes = self.tally.active == 0 && self.creations.is_empty();
+        let enough = if self.ending.is_some() && none_comes {
+            1
+        } else {
+            most
+        };
+        self.ended_pods.by_uid.len() >= enough && held <= most / 2
     }
 
     pub(super) fn stored_suspension(&self) -> Option<bool> {
@@ -163,7 +170,7 @@ impl JobMachine {
     }
 
     /// Whether nothing keeps an announced verdict from being the Job's end.
-    fn may_end(&self) -> bool {
+    pub(super) fn may_end(&self) -> bool {
         self.tally.active == 0
             && self.tally.terminating == 0
             && self.tally.with_finalizer == 0
@@ -278,7 +285,7 @@ impl JobMachine {
         if let Some(suspended) = self.suspended {
             set_suspended(&mut next.conditions, suspended, now);
         }
-        let Some(verdict) = &self.announced else {
+        let Some(verdict) = &self.ending else {
             return;
         };
         if next.true_condition(verdict.interim()).is_none() {
@@ -341,7 +348,7 @@ impl JobMachine {
             }
         }
         self.indexes.end_store(true);
-        self.status_is_stale |= self.announced.is_some() || !self.ended_pods.by_uid.is_empty();
+        self.status_is_stale |= self.ending.is_some() || !self.ended_pods.by_uid.is_empty();
         if self.status.is_finished() && self.tally.with_finalizer > 0 {
             // They came while the Job's end was under way.
             self.let_go_of_all();
@@ -373,7 +380,7 @@ impl JobMachine {
 
     /// Tells people how the Job ended, once the server knows.
     fn report_end(&mut self) {
-        let Some(verdict) = self.announced.clone().filter(|_| self.status.is_finished()) else {
+        let Some(verdict) = self.ending.clone().filter(|_| self.status.is_finished()) else {
             return;
         };
         if !verdict.success {

@@ -11,7 +11,7 @@ use crate::model::{
 };
 
 use super::{
-    CreateError, Effect, JobMachine, NewPod, Report, rank,
+    CreateError, CreationReason, Effect, JobMachine, NewPod, Report, rank,
     tracked::{Facts, Stage},
 };
 
@@ -184,7 +184,19 @@ impl JobMachine {
             failures,
             suffix,
             doubtful: false,
+            reason: self.creation_reason(),
         }));
+    }
+
+    fn creation_reason(&self) -> CreationReason {
+        let failed = self.failed_total() > 0;
+        match self.spec.pod_replacement {
+            PodReplacement::Failed if failed => CreationReason::RecreateFailed,
+            _ if failed || self.tally.terminating > 0 => {
+                CreationReason::RecreateTerminatingOrFailed
+            }
+            PodReplacement::Failed | PodReplacement::TerminatingOrFailed => CreationReason::New,
+        }
     }
 
     /// Asks again for Pods of which nobody knows whether they exist: the name decides. They come first, and
@@ -194,6 +206,7 @@ impl JobMachine {
             return;
         }
         let mut room = self.ramp.room(self.creations_under_way());
+        let reason = self.creation_reason();
         for (suffix, creation) in &mut self.creations {
             if room > 0 && creation.state == CreationState::Doubtful {
                 room -= 1;
@@ -206,6 +219,7 @@ impl JobMachine {
                     failures: creation.failures,
                     suffix: *suffix,
                     doubtful: true,
+                    reason,
                 }));
             }
         }
@@ -341,13 +355,13 @@ impl JobMachine {
     }
 
     /// Forgets void creations once they have counted long enough; doubtful ones too, unless they
-    /// will be `repeated` to learn their fate.
-    pub(super) fn forget_lost_creations(&mut self, repeated: bool, now: Time) {
+    /// will be `repeated` to learn their fate. Whether there were any.
+    pub(super) fn forget_lost_creations(&mut self, repeated: bool, now: Time) -> bool {
         if self.void + self.doubtful == 0 && self.beyond.is_empty() {
             self.lost_until = None;
         }
         if self.lost_until.is_none_or(|until| until > now) {
-            return;
+            return false;
         }
         self.beyond.clear();
         let lost = |creation: &Creation| match creation.state {
@@ -361,8 +375,9 @@ impl JobMachine {
             .filter(|(_, creation)| lost(creation))
             .map(|(suffix, _)| *suffix)
             .collect();
-        for suffix in suffixes {
-            self.forget_creation(suffix);
+        for suffix in &suffixes {
+            self.forget_creation(*suffix);
         }
+        !suffixes.is_empty()
     }
 }

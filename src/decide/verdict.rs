@@ -1,9 +1,13 @@
 //! How a Job ends.
 //!
-//! Source: job-controller rules 2.3, 2.4, 2.6 and 6.2. The first test that holds decides; failure is
-//! tested before success.
+//! Source: job-controller rules 2.3 to 2.6 and 6.2. The first test that holds decides; failure is
+//! tested before success. Upstream deletes the active Pods first and announces the verdict with the
+//! status that names what led to it; here that status goes first, for deletions may take long and a
+//! controller may end in between.
+//!
+//! Must not: write to a Pod for a verdict that the server does not have yet.
 
-use crate::model::{Condition, ConditionKind, RestartPolicy, Time};
+use crate::model::{Condition, ConditionKind, PodTable, RestartPolicy, Time};
 
 use super::{JobMachine, tracked::End};
 
@@ -35,13 +39,6 @@ impl Verdict {
         }
     }
 
-    pub(super) fn completions_reached() -> Self {
-        Self::succeeded(
-            "CompletionsReached",
-            "Reached expected number of succeeded pods",
-        )
-    }
-
     fn stored(condition: &Condition, success: bool) -> Self {
         Self {
             success,
@@ -70,7 +67,7 @@ impl Verdict {
 }
 
 impl JobMachine {
-    /// The verdict, as far as it does not depend on what this turn does to Pods.
+    /// The verdict, going by all that is known.
     pub(super) fn verdict(&self, now: Time) -> Option<Verdict> {
         let stored = |kind, success| {
             self.status
@@ -79,13 +76,50 @@ impl JobMachine {
         };
         stored(ConditionKind::SuccessCriteriaMet, true)
             .or_else(|| stored(ConditionKind::FailureTarget, false))
-            .or_else(|| self.announced.clone())
-            .or_else(|| self.ending.clone())
+            .or_else(|| self.ending.clone().filter(|_| self.announced))
             .or_else(|| self.fail_job.clone())
             .or_else(|| self.backoff_limit_verdict())
             .or_else(|| self.deadline_verdict(now))
             .or_else(|| self.failed_indexes_verdict())
             .or_else(|| self.success_policy_verdict())
+            .or_else(|| self.completions_verdict())
+    }
+
+    /// Whether the server has yet to hear of the verdict.
+    pub(super) fn must_announce(&self) -> bool {
+        let stored = |verdict: &Verdict| self.status.true_condition(verdict.interim()).is_some();
+        self.ending.as_ref().is_some_and(|verdict| !stored(verdict))
+    }
+
+    /// The status that is about to be made carries the verdict, and with it what led to it.
+    pub(super) fn announce_verdict(&mut self, pods: &PodTable) {
+        if self.ending.is_some() {
+            self.announced = true;
+            self.settle_all(pods);
+        }
+    }
+
+    /// Does what follows from a verdict, as far as it may be done by now.
+    pub(super) fn follow_verdict(&mut self, pods: &PodTable) {
+        let must_announce = self.must_announce();
+        self.status_is_stale |= must_announce || self.may_end();
+        if self.announced || !must_announce {
+            self.settle_all(pods);
+        }
+        if !must_announce && self.tally.active > self.tally.condemned {
+            self.end_active();
+        }
+    }
+
+    /// No Pod is kept for its index any more and, once none is active, none is waited for.
+    fn settle_all(&mut self, pods: &PodTable) {
+        self.release_all_retained();
+        if self.tally.active == 0
+            && self.creations.is_empty()
+            && let Some(verdict) = self.ending.clone()
+        {
+            self.settle_live(&verdict, pods);
+        }
     }
 
     fn backoff_limit_verdict(&self) -> Option<Verdict> {
@@ -134,15 +168,20 @@ impl JobMachine {
         Some(self.start_time? + self.spec.active_deadline?)
     }
 
-    /// Whether all wanted completions are there and no Pod is active.
-    pub(super) fn completions_reached(&self) -> bool {
-        if self.tally.active > 0 || !self.creations.is_empty() {
-            return false;
-        }
-        match self.spec.completions {
-            None => self.succeeded_total() > 0,
-            Some(wanted) => self.succeeded_total() >= wanted,
-        }
+    /// All wanted completions are there. Pods that are still active are too many then, but where no
+    /// number is wanted they may run to their end, and nobody stops those of a Job that is deleted.
+    fn completions_verdict(&self) -> Option<Verdict> {
+        let none_comes = self.tally.active == 0 && self.creations.is_empty();
+        let reached = match self.spec.completions {
+            None => self.succeeded_total() > 0 && none_comes,
+            Some(wanted) => self.succeeded_total() >= wanted && (none_comes || !self.deleting),
+        };
+        reached.then(|| {
+            Verdict::succeeded(
+                "CompletionsReached",
+                "Reached expected number of succeeded pods",
+            )
+        })
     }
 
     /// Failed Pods, counted by the server or not yet.

@@ -25,7 +25,7 @@ use super::{
     gang::Gangs,
     job_metrics::{Action, Sync},
     ownership::Ownership,
-    progress::{Progress, why_created},
+    progress::Progress,
     store::{Cell, CellState},
     writer::{Op, Write},
 };
@@ -302,12 +302,12 @@ fn carry_out(
     };
     let op = match effect {
         Effect::CreatePod(pod) => {
-            let Some((job, template)) = job else { return };
+            let Some((_, template)) = job else { return };
             Op::Create {
                 template: Arc::clone(template),
                 pod,
                 group: group.map(Arc::clone),
-                why: why_created(job),
+                why: pod.reason.word(),
             }
         }
         Effect::DeletePod(slot) => {

@@ -146,7 +146,7 @@ impl JobMetrics {
         self.syncs.get_or_create(&labels).inc();
     }
 
-    /// A Pod was created or was not. `why` is of [`super::progress::why_created`].
+    /// A Pod was created or was not. `why` is a word of [`CreationReason`](crate::decide::CreationReason).
     pub(super) fn pod_creation(&self, why: &'static str, succeeded: bool) {
         let status = if succeeded { "succeeded" } else { "failed" };
         let labels = [("reason", why.into()), ("status", status.into())];

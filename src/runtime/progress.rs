@@ -1,6 +1,6 @@
-//! What a status tells more than the one before it, and why a Pod is created: for metrics.
+//! What a status tells more than the one before it, for metrics.
 
-use crate::model::{CompletionMode, ConditionKind, IndexSet, Job, JobStatus, PodReplacement};
+use crate::model::{CompletionMode, ConditionKind, IndexSet, Job, JobStatus};
 
 /// What a status tells more than the one before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,17 +52,6 @@ fn end_of(status: &JobStatus) -> Option<(&'static str, String)> {
         let condition = status.true_condition(kind)?;
         Some((result, condition.reason.to_string()))
     })
-}
-
-/// Why a Pod of a Job is created now.
-pub(super) fn why_created(job: &Job) -> &'static str {
-    let failed = job.status.failed > 0;
-    let terminating = job.status.terminating.is_some_and(|count| count > 0);
-    match job.spec.pod_replacement {
-        PodReplacement::Failed if failed => "recreate_failed",
-        _ if failed || terminating => "recreate_terminating_or_failed",
-        PodReplacement::Failed | PodReplacement::TerminatingOrFailed => "new",
-    }
 }
 
 #[cfg(test)]
@@ -122,17 +111,5 @@ mod tests {
             ..job
         };
         assert_eq!(Progress::between(&after, &next).end, None, "it ends once");
-    }
-
-    #[test]
-    fn creations_have_a_reason() {
-        let mut job = indexed();
-        assert_eq!(why_created(&job), "recreate_terminating_or_failed");
-        job.spec.pod_replacement = PodReplacement::Failed;
-        assert_eq!(why_created(&job), "recreate_failed");
-        job.status = JobStatus::default();
-        assert_eq!(why_created(&job), "new");
-        job.status.terminating = Some(1);
-        assert_eq!(why_created(&job), "recreate_terminating_or_failed");
     }
 }

@@ -73,7 +73,7 @@ pub(super) enum Op {
         pod: NewPod,
         /// The PodGroup that it is put into.
         group: Option<Arc<PodGroup>>,
-        /// See [`why_created`](super::progress::why_created).
+        /// The word for it in metrics.
         why: &'static str,
     },
     /// The end of a Pod.
@@ -204,6 +204,7 @@ impl Writer {
             suffix,
             failures,
             doubtful,
+            reason: _,
         } = pod;
         let key = &write.key;
         let template = match template {

@@ -48,4 +48,5 @@ mod state;
 mod stopping;
 mod tls;
 mod ttl;
+mod verdicts;
 mod walls;

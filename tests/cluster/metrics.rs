@@ -133,6 +133,52 @@ async fn metrics_have_upstreams_names_and_add_up() {
     cluster.shutdown().await;
 }
 
+/// Two Pods of a Job that replaces Pods at once, and two of one that waits until they have failed, are
+/// deleted by somebody while they run.
+#[tokio::test(flavor = "multi_thread")]
+async fn creations_tell_what_they_are_for() {
+    let cluster = cluster(Duration::from_secs(3600)).await;
+    let client = client(&cluster).await;
+    let controller = controller(&cluster.url()).await;
+    for policy in ["TerminatingOrFailed", "Failed"] {
+        let name = policy.to_lowercase();
+        let mut job = indexed_job(&name, 2, 2);
+        job["spec"]["podReplacementPolicy"] = policy.into();
+        create(&client, &job).await;
+        job_when(&client, &name, |job| job["status"]["ready"] == 2).await;
+        for pod in support::pods(&client).await {
+            let name = pod["metadata"]["name"].as_str().expect("a name");
+            let path = format!("/api/v1/namespaces/default/pods/{name}");
+            client.delete(&path).await.expect("it is there");
+        }
+        job_when(&client, &name, |job| {
+            job["status"]["failed"] == 2 && job["status"]["ready"] == 2
+        })
+        .await;
+        let gone = json!({"propagationPolicy": "Background"});
+        let path = format!("/apis/batch/v1/namespaces/default/jobs/{name}");
+        let deleted = client.delete_with(&path, gone.to_string().into_bytes());
+        deleted.await.expect("it is there");
+        support::pods_when(&client, <[Value]>::is_empty).await;
+    }
+    let created = |reason: &str| {
+        format!("job_pods_creation_total{{reason=\"{reason}\",status=\"succeeded\"}}")
+    };
+    let text = metrics(&controller);
+    let samples = samples(&text);
+    let expected = [
+        ("new", 4.0),
+        ("recreate_terminating_or_failed", 2.0),
+        ("recreate_failed", 2.0),
+    ];
+    for (reason, count) in expected {
+        let found = samples.get(&format!("job_controller_{}", created(reason)));
+        assert_eq!(found, Some(&count), "{reason} in\n{text}");
+    }
+    controller.stop().await;
+    cluster.shutdown().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn failures_that_a_policy_decides_on_are_counted_once_each() {
     let cluster = cluster(Duration::from_secs(1)).await;

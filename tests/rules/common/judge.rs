@@ -7,11 +7,14 @@ use lakh::{
     decide::{NewPod, Report},
     model::{
         ConditionKind, FailureAction, FailureCounts, IndexSet, Job, JobSpec, JobStatus, PodFlags,
-        PodPhase, PodRecord, PodReplacement, RestartPolicy, SuccessRule, Uid, Uncounted,
+        PodPhase, PodRecord, PodReplacement, RestartPolicy, Uid, Uncounted,
     },
 };
 
-use super::server::{Pod, Server};
+use super::{
+    server::{Pod, Server},
+    verdict_law::{carries_verdict, meets_success_policy, unannounced},
+};
 
 /// What really happened to a Pod.
 #[derive(Clone, Debug, Default)]
@@ -52,6 +55,8 @@ pub(crate) struct Judge {
     answers_lost: bool,
     /// What rules of the policy decided, as the machine said.
     by_policy: Vec<FailureAction>,
+    /// The version of the Job in which the server first had a verdict.
+    verdict_since: Option<u64>,
 }
 
 impl Judge {
@@ -89,7 +94,17 @@ impl Judge {
         self.deleted(uid);
     }
 
-    pub(crate) fn deleted(&mut self, uid: Uid) {
+    /// The machine has a Pod deleted. Where nobody meddles none is too many, so that only a verdict
+    /// that the server has can be why.
+    pub(crate) fn stopped(&mut self, server: &Server, uid: Uid) {
+        assert!(
+            !self.is_undisturbed() || carries_verdict(&server.job.status),
+            "{uid} is stopped before the server knows why"
+        );
+        self.deleted(uid);
+    }
+
+    fn deleted(&mut self, uid: Uid) {
         self.truths.entry(uid).or_default().deleted = true;
     }
 
@@ -99,6 +114,11 @@ impl Judge {
     pub(crate) fn policy_applied(&mut self, action: FailureAction) {
         self.by_policy.push(action);
         assert!(self.by_policy.len() <= self.truths.len(), "{action:?}");
+    }
+
+    /// Nobody changed the spec, took Pods or deleted any, and nothing crashed.
+    fn is_undisturbed(&self) -> bool {
+        self.calm && self.whole && !self.deleted_by_somebody
     }
 
     pub(crate) fn answer_lost(&mut self) {
@@ -135,7 +155,7 @@ impl Judge {
         let before = |(known, truth): &(&Uid, &Truth)| **known != uid && truth.index == new.index;
         let before = self.truths.iter().filter(before).count() as u32;
         assert!(told.total() <= before, "{new:?} after {before} Pods");
-        let undisturbed = self.calm && self.whole && !self.deleted_by_somebody;
+        let undisturbed = self.is_undisturbed();
         assert!(
             !undisturbed || told.total() == before,
             "{new:?} after {before} Pods"
@@ -158,6 +178,12 @@ impl Judge {
             let used_up = !truth.ignored && truth.told.counted >= limit.backoff_limit;
             truth.index == Some(index) && failed && (truth.fails_index || used_up)
         })
+    }
+
+    /// A machine that knew this version of the Job has asked for a Pod: there was no verdict yet.
+    pub(crate) fn asked_for_pod(&self, base: u64) {
+        let late = self.verdict_since.is_some_and(|since| base >= since);
+        assert!(!late, "a Pod of a Job that has its verdict");
     }
 
     /// A Pod was created: never more than wanted, never two of an index. Those that a dead
@@ -192,7 +218,7 @@ impl Judge {
             index.is_none() || same <= 1 || !self.whole,
             "two Pods of {index:?}"
         );
-        let undisturbed = self.calm && self.whole && !self.deleted_by_somebody;
+        let undisturbed = self.is_undisturbed();
         if let Some(index) = index.filter(|_| undisturbed) {
             let done = self.succeeded_indexes.contains(&index.get());
             assert!(!done, "{index:?} was done");
@@ -204,6 +230,11 @@ impl Judge {
         let status = &server.job.status;
         let uid = view.uid;
         let truth = self.truths.get(&uid).cloned().unwrap_or_default();
+        let led_to_verdict = truth.fails_job && view.phase == PodPhase::Failed;
+        assert!(
+            !led_to_verdict || carries_verdict(status),
+            "{uid} fails the Job and is let go before the server knows"
+        );
         let ignored = truth.ignored && view.phase == PodPhase::Failed;
         if status.is_finished() || self.is_named(view) || ignored {
             return;
@@ -218,7 +249,7 @@ impl Judge {
                 .index
                 .is_some_and(|index| Some(index.get()) < spec.completions);
         // A Pod that was to go anyway does not count because somebody deletes it meanwhile.
-        let undisturbed = self.calm && self.whole && !self.deleted_by_somebody;
+        let undisturbed = self.is_undisturbed();
         let replaced_at_once = spec.pod_replacement != PodReplacement::Failed;
         let ended = view.phase.is_terminal() || (view.is_terminating() && replaced_at_once);
         let must_be_named = match view.phase.is_terminal() {
@@ -252,9 +283,19 @@ impl Judge {
         self.listed.contains(&pod.uid) || by_index
     }
 
-    /// The server has taken a status.
-    pub(crate) fn status(&mut self, server: &Server, old: &JobStatus) {
+    /// The server has taken a status from a machine that went by `known`.
+    pub(crate) fn status(&mut self, server: &Server, known: &JobSpec, old: &JobStatus) {
         let Job { spec, status, .. } = &server.job;
+        let seen = Job {
+            spec: known.clone(),
+            ..server.job.clone()
+        };
+        let fails_job = |uid| self.truths.get(&uid).is_some_and(|truth| truth.fails_job);
+        assert_eq!(unannounced(&seen, fails_job), None, "a verdict may be lost");
+        if carries_verdict(status) {
+            let version = server.job.resource_version;
+            self.verdict_since.get_or_insert(version);
+        }
         let nothing = Uncounted::default();
         let before = old.uncounted.as_ref().unwrap_or(&nothing);
         let after = status.uncounted.as_ref().unwrap_or(&nothing);
@@ -310,7 +351,7 @@ impl Judge {
     pub(crate) fn reason(&self, job: &Job) {
         let end = |kind| job.status.true_condition(kind);
         let end = end(ConditionKind::Complete).or_else(|| end(ConditionKind::Failed));
-        let undisturbed = self.calm && self.whole && !self.deleted_by_somebody;
+        let undisturbed = self.is_undisturbed();
         let Some(end) = end.filter(|_| undisturbed) else {
             return;
         };
@@ -323,16 +364,7 @@ impl Judge {
         let good = match end.reason.as_str() {
             "FailedIndexes" => !failed.is_empty() && done.len() + failed.len() >= completions,
             "MaxFailedIndexesExceeded" => most.is_some_and(|most| failed.len() > most),
-            "SuccessPolicy" => spec.success.as_ref().is_some_and(|policy| {
-                policy.rules.iter().any(|rule| match rule {
-                    SuccessRule::Among { indexes, enough } => {
-                        indexes.iter().filter(|index| done.contains(*index)).count()
-                            >= *enough as usize
-                    }
-                    SuccessRule::Any(enough) => done.len() >= *enough,
-                    SuccessRule::Never => false,
-                })
-            }),
+            "SuccessPolicy" => meets_success_policy(job),
             "PodFailurePolicy" => self.truths.values().any(|truth| truth.fails_job),
             "BackoffLimitExceeded" if spec.restart_policy == RestartPolicy::Never => {
                 status.failed > spec.backoff_limit

@@ -23,5 +23,6 @@ pub(crate) mod rows;
 pub(crate) mod rules;
 pub(crate) mod server;
 pub(crate) mod ttl_world;
+pub(crate) mod verdict_law;
 pub(crate) mod words;
 pub(crate) mod world;

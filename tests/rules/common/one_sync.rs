@@ -15,6 +15,7 @@ use super::{
     policies,
     print::{self, Labels, some_of},
     server::{Pod, Server, seconds},
+    verdict_law::unannounced,
     words::{START, change_job, millis, offset, plain_job, set_record, set_status},
 };
 
@@ -376,6 +377,8 @@ impl Driver {
                 panic!("the server refuses {text}: {refusal}");
             }
             self.seen_version = self.server.job.resource_version;
+            let unannounced = unannounced(&self.server.job, |_| false);
+            assert_eq!(unannounced, None, "{text}: a verdict may be lost");
             if self.faults.statuses_late {
                 self.late_status = true;
                 return (format!("W{}/unanswered", self.writes), text);

@@ -231,7 +231,11 @@ impl World {
         self.note(|| format!("effect {effect:?}"));
         let uid = match &effect {
             Effect::DeletePod(slot) | Effect::RemoveFinalizer(slot) => self.uids[slot],
-            Effect::CreatePod(_) | Effect::WriteStatus(_) => Uid::default(),
+            Effect::CreatePod(_) => {
+                self.judge.asked_for_pod(self.base);
+                Uid::default()
+            }
+            Effect::WriteStatus(_) => Uid::default(),
             Effect::MakeGangObject(_) => unreachable!("nobody told of gangs"),
             Effect::Report(report) => {
                 self.judge.report(report);
@@ -327,7 +331,7 @@ impl World {
             Effect::DeletePod(slot) => {
                 let mut record = None;
                 if happens && self.server.pods.contains_key(&uid) {
-                    self.judge.deleted(uid);
+                    self.judge.stopped(&self.server, uid);
                     self.server.delete(uid, self.now);
                     record = self.publish(uid);
                 }
@@ -351,7 +355,7 @@ impl World {
                 let old = self.server.job.status.clone();
                 match self.server.write_status(status, flight.base) {
                     Ok(()) => {
-                        self.judge.status(&self.server, &old);
+                        self.judge.status(&self.server, &flight.spec, &old);
                         self.publish_job();
                         let version = self.server.job.resource_version;
                         (Outcome::StatusWritten, None, Some(version))
