@@ -1,5 +1,5 @@
-//! The measured program as a process of its own: `lakh controller`, another controller, or the bare
-//! writer.
+//! The programs of a run as processes of their own: `lakh controller`, another controller, the bare
+//! writer; a hollow node.
 //!
 //! Must not: outlive this program's wish; a dropped child is killed.
 
@@ -12,9 +12,14 @@ use std::{
     time::Duration,
 };
 
+use lakh::cluster::Client;
 use tokio::time::sleep;
 
-use crate::{metrics, process::Process, scenario::Load};
+use crate::{
+    metrics,
+    process::Process,
+    scenario::{HOLLOW_NODE, Load},
+};
 
 /// How often to ask whether something has come about.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -96,6 +101,30 @@ impl Running {
             Some(status) => Err(format!("{} ended early: {status}", program.display()).into()),
             None => Ok(running),
         }
+    }
+
+    /// Starts this program as a hollow node; it is there once the cluster knows it.
+    pub(crate) async fn kubelet(
+        kubeconfig: &Path,
+        client: &Client,
+    ) -> Result<Self, Box<dyn Error>> {
+        let child = Command::new(std::env::current_exe()?)
+            .args(["kubelet", "--nodes", "1", "--pod-duration", "0s"])
+            .arg("--kubeconfig")
+            .arg(kubeconfig)
+            .spawn()?;
+        let mut running = Self {
+            child,
+            metrics: None,
+        };
+        let node = format!("/api/v1/nodes/{HOLLOW_NODE}");
+        while client.get(&node).await.is_err() {
+            if let Some(status) = running.child.try_wait()? {
+                return Err(format!("the hollow node ended early: {status}").into());
+            }
+            sleep(LOOK_EVERY).await;
+        }
+        Ok(running)
     }
 
     /// Starts this program as the bare writer.

@@ -7,12 +7,15 @@ use std::{error::Error, time::Duration};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use lakh::{cluster::Patch, wire::paths};
 use serde_json::{Value, json};
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::{
+    task::JoinSet,
+    time::{MissedTickBehavior, interval, sleep},
+};
 
 use crate::{
     child::Running,
     report::Phase,
-    scenario::{DURATION, MAIN_JOB, Scenario, go_duration},
+    scenario::{ALONE, BESIDE, DURATION, MAIN_JOB, Scenario, go_duration},
     seen::Seen,
     target::Target,
 };
@@ -25,6 +28,9 @@ const STORM_EVERY: Duration = Duration::from_millis(500);
 
 /// Time between two new small Jobs beside the giant.
 const SMALL_JOB_EVERY: Duration = Duration::from_millis(250);
+
+/// Time between two Jobs of the tenant: few enough to be no load by themselves.
+const TENANTS_JOB_EVERY: Duration = Duration::from_millis(500);
 
 /// A run under way.
 pub(crate) struct Drive<'a> {
@@ -44,7 +50,8 @@ impl Drive<'_> {
     pub(crate) async fn run(mut self) -> Done {
         let jobs = self.scenario.jobs();
         let count = jobs.len() as u32;
-        if !matches!(self.scenario, Scenario::Writer(_)) {
+        // The writer's is there already, and the neighbours are alone at first.
+        if !matches!(self.scenario, Scenario::Writer(_) | Scenario::Neighbours(_)) {
             create(self.target, jobs).await?;
         }
         match self.scenario {
@@ -57,6 +64,7 @@ impl Drive<'_> {
             Scenario::RelistStorms(_) => self.storms().await,
             Scenario::DeleteFullJob(_) => self.delete_when_full().await?,
             Scenario::Fairness(_) => self.small_jobs_beside_a_giant().await?,
+            Scenario::Neighbours(neighbours) => self.neighbours(neighbours.alone).await?,
             Scenario::Writer(_) => {
                 let writer = self
                     .child
@@ -141,6 +149,47 @@ impl Drive<'_> {
         }
         self.until_ended(jobs).await;
         Ok(())
+    }
+
+    async fn neighbours(&mut self, alone: u32) -> Done {
+        self.tenants_jobs(ALONE, |made| made >= alone).await?;
+        self.until_ended(alone).await;
+        self.phase_over(ALONE);
+        create(self.target, self.scenario.jobs()).await?;
+        let tenth = alone + self.scenario.load().size / 10;
+        self.seen.until(|counts| counts.created >= tenth).await;
+        self.phase_over("to full flight");
+        let is_over = |_| self.seen.has_ended(MAIN_JOB);
+        let beside = self.tenants_jobs(BESIDE, is_over).await?;
+        self.until_ended(alone + 1 + beside).await;
+        Ok(())
+    }
+
+    /// Has the tenant make Jobs until it is enough of so many; gives how many. He does not wait for answers
+    /// before he asks for more: else he would ask for less the longer he has to wait.
+    async fn tenants_jobs(
+        &self,
+        when: &str,
+        enough: impl Fn(u32) -> bool,
+    ) -> Result<u32, Box<dyn Error>> {
+        let tenant = self.target.tenant.as_ref().ok_or("there is no tenant")?;
+        let load = self.scenario.load();
+        let mut ticks = interval(TENANTS_JOB_EVERY);
+        let mut answers = JoinSet::new();
+        let mut made = 0;
+        while !enough(made) {
+            ticks.tick().await;
+            let name = format!("{MAIN_JOB}-{when}-{made}");
+            let body = load.small_job(&name).to_string().into_bytes();
+            self.seen.asked_for(&name);
+            let (client, path) = (tenant.client.clone(), paths::jobs(Some(&tenant.namespace)));
+            answers.spawn(async move { client.create(&path, body).await });
+            made += 1;
+        }
+        while let Some(answer) = answers.join_next().await {
+            answer??;
+        }
+        Ok(made)
     }
 
     async fn patch(&self, patch: Value) -> Done {

@@ -1,5 +1,7 @@
 //! Latencies: kept one by one, told as percentiles.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 /// Latencies that were measured, in the order in which they came.
@@ -27,9 +29,19 @@ pub(crate) struct Distribution {
     pub(crate) percentiles: Vec<f64>,
 }
 
+impl FromIterator<Duration> for Latencies {
+    fn from_iter<I: IntoIterator<Item = Duration>>(latencies: I) -> Self {
+        let mut all = Self::default();
+        for latency in latencies {
+            all.push(latency);
+        }
+        all
+    }
+}
+
 impl Latencies {
     /// Adds one.
-    pub(crate) fn push(&mut self, latency: std::time::Duration) {
+    pub(crate) fn push(&mut self, latency: Duration) {
         self.millis.push(latency.as_secs_f32() * 1000.0);
     }
 
@@ -68,16 +80,10 @@ fn percentile(sorted: &[f32], percent: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn latencies(millis: impl IntoIterator<Item = u64>) -> Latencies {
-        let mut latencies = Latencies::default();
-        for millis in millis {
-            latencies.push(Duration::from_millis(millis));
-        }
-        latencies
+        millis.into_iter().map(Duration::from_millis).collect()
     }
 
     #[test]

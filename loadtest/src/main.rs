@@ -43,7 +43,7 @@ struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     #[command(flatten)]
-    Load(Scenario),
+    Load(Box<Scenario>),
     /// Put two reports side by side, with ratios.
     Compare(report::CompareArgs),
     /// Give the Pods of a cluster their lives, on nodes that run nothing; until interrupted.

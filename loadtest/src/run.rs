@@ -16,7 +16,7 @@ use crate::{
     process::{Process, Usage},
     report::{Indexes, Machine, Outcome, ProcessReport, Report, Settings, rounded},
     sampler::Sampler,
-    scenario::{Scenario, Who},
+    scenario::{ALONE, BESIDE, Scenario, Who},
     seen::Counts,
     target::{Target, difference},
 };
@@ -30,17 +30,27 @@ pub(crate) async fn run(scenario: &Scenario) -> Result<Report, Box<dyn Error>> {
         return Err(objection.into());
     }
     let load = scenario.load();
-    let target = match &load.kubeconfig {
+    let mut target = match &load.kubeconfig {
         Some(kubeconfig) => Target::remote(kubeconfig.clone()).await?,
         None => Target::embedded(scenario.call_latency()).await?,
     };
+    if let Scenario::Neighbours(neighbours) = scenario {
+        let kubeconfig = neighbours.tenant_kubeconfig.as_deref();
+        target.add_tenant(kubeconfig).await?;
+    }
+    let hollow_node = match &load.kubelet_kubeconfig {
+        Some(kubeconfig) => Some(Running::kubelet(kubeconfig, &target.client).await?),
+        None => None,
+    };
+    let controllers = load.controller_kubeconfig.as_ref();
+    let controllers = controllers.unwrap_or(&target.kubeconfig);
     let is_writer = matches!(scenario, Scenario::Writer(_));
     let mut child = match load.controller {
         // It starts when its Job is there, and is done when it has written all.
         _ if is_writer => None,
-        Who::Lakh => Some(Running::lakh(load, &target.kubeconfig).await?),
+        Who::Lakh => Some(Running::lakh(load, controllers).await?),
         Who::External => match &load.controller_command {
-            Some(program) => Some(Running::other(load, program, &target.kubeconfig).await?),
+            Some(program) => Some(Running::other(load, program, controllers).await?),
             None => None,
         },
     };
@@ -56,7 +66,8 @@ pub(crate) async fn run(scenario: &Scenario) -> Result<Report, Box<dyn Error>> {
             &target.namespace,
         )?);
     }
-    let processes = processes(scenario, &target, child.as_ref());
+    let mut processes = processes(scenario, &target, child.as_ref());
+    processes.extend(hollow_node.iter().map(|node| node.process("hollow node")));
     let before = usages(&processes);
     let calls_before = target.call_counts().await?;
     let started = SystemTime::now();
@@ -90,7 +101,7 @@ pub(crate) async fn run(scenario: &Scenario) -> Result<Report, Box<dyn Error>> {
     let all_counted = |counts: Counts| counts.counted >= counts.created;
     // Where Pods are deleted they are never all counted.
     let _ = timeout(LAST_NEWS, seen.until(all_counted)).await;
-    drop(child);
+    drop((child, hollow_node));
 
     let report = {
         let state = seen.lock();
@@ -119,6 +130,10 @@ pub(crate) async fn run(scenario: &Scenario) -> Result<Report, Box<dyn Error>> {
             calls: difference(&calls_before, &calls_after, pods),
             finished_to_counted: state.finished_to_counted.since(0),
             created_to_first_pod: state.created_to_first_pod.since(0),
+            waits: [ALONE, BESIDE]
+                .into_iter()
+                .filter_map(|when| state.waits(when))
+                .collect(),
             indexes: scenario.indexes().map(|_| Indexes::of(&state.index_done)),
             samples,
         }

@@ -33,9 +33,25 @@ pub(crate) enum Scenario {
     DeleteFullJob(Load),
     /// One Indexed Job in full flight, and beside it a new Job of one Pod every 250 ms.
     Fairness(Load),
+    /// A tenant's Jobs of one Pod in another namespace, one every 500 ms: alone first, then beside one
+    /// Indexed Job in full flight. Each client has an identity of its own.
+    Neighbours(Neighbours),
     /// No controller: creates the Pods of one Indexed Job, takes the finalizer off each at once,
     /// and does nothing else. What the cluster can do at most.
     Writer(Load),
+}
+
+/// A giant Job, and a tenant that has small ones.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Neighbours {
+    #[command(flatten)]
+    pub(crate) load: Load,
+    /// Kubeconfig of the tenant, who creates Jobs; needed where --kubeconfig is.
+    #[arg(long, value_name = "PATH", requires = "kubeconfig")]
+    pub(crate) tenant_kubeconfig: Option<PathBuf>,
+    /// How many small Jobs there shall be before the giant.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) alone: u32,
 }
 
 /// How much of it, where, and with which controller.
@@ -65,6 +81,19 @@ pub(crate) struct Load {
     /// Run on this cluster instead of an embedded one, in a namespace of its own.
     #[arg(long, value_name = "PATH")]
     pub(crate) kubeconfig: Option<PathBuf>,
+    /// Kubeconfig of the controller that is started here, where it is to be somebody else than this
+    /// program.
+    #[arg(long, value_name = "PATH", requires = "kubeconfig")]
+    pub(crate) controller_kubeconfig: Option<PathBuf>,
+    /// Brings a hollow node for the time of the run, and makes the Pods for it; this is its kubeconfig. It
+    /// ends each Pod that runs for 0s by one write, as soon as it sees it, 64 of these at once.
+    #[arg(
+        long,
+        value_name = "PATH",
+        requires = "kubeconfig",
+        conflicts_with = "node"
+    )]
+    pub(crate) kubelet_kubeconfig: Option<PathBuf>,
     /// Whose work is measured: lakh, started here as a process of its own, or another controller
     /// that is at work on the cluster already.
     #[arg(long, value_enum, default_value_t = Who::Lakh)]
@@ -118,6 +147,15 @@ pub(crate) enum Who {
 /// The name of the one large Job.
 pub(crate) const MAIN_JOB: &str = "load";
 
+/// Whose names say that they have the cluster to themselves.
+pub(crate) const ALONE: &str = "alone";
+
+/// Whose names say that a giant is there, too.
+pub(crate) const BESIDE: &str = "beside";
+
+/// The node that is there for one run.
+pub(crate) const HOLLOW_NODE: &str = "hollow-0";
+
 /// The annotation that tells hollow nodes how long a Pod runs.
 pub(crate) const DURATION: &str = "sim.lakh.dev/duration";
 
@@ -140,6 +178,7 @@ impl Scenario {
             Self::SlowServer(_) => "slow-server",
             Self::DeleteFullJob(_) => "delete-full-job",
             Self::Fairness(_) => "fairness",
+            Self::Neighbours(_) => "neighbours",
             Self::Writer(_) => "writer",
         }
     }
@@ -157,6 +196,7 @@ impl Scenario {
             | Self::DeleteFullJob(load)
             | Self::Fairness(load)
             | Self::Writer(load) => load,
+            Self::Neighbours(neighbours) => &neighbours.load,
         }
     }
 
@@ -189,6 +229,17 @@ impl Scenario {
         }
         if load.controller_command.is_some() && !is_external {
             return Some("--controller-command is for --controller external");
+        }
+        let is_started_here = !is_external || load.controller_command.is_some();
+        if let Self::Neighbours(neighbours) = self
+            && load.kubeconfig.is_some()
+            && (neighbours.tenant_kubeconfig.is_none()
+                || is_started_here && load.controller_kubeconfig.is_none())
+        {
+            return Some(
+                "each client needs an identity of its own: --tenant-kubeconfig PATH, and for a \
+                 controller that is started here --controller-kubeconfig PATH",
+            );
         }
         None
     }
@@ -234,7 +285,11 @@ impl Scenario {
             }
             // Whoever works on Jobs leaves this one alone.
             Self::Writer(_) => job["spec"]["managedBy"] = "lakh.dev/bare-writer".into(),
-            Self::Indexed(_) | Self::RelistStorms(_) | Self::SlowServer(_) | Self::Fairness(_) => {}
+            Self::Indexed(_)
+            | Self::RelistStorms(_)
+            | Self::SlowServer(_)
+            | Self::Fairness(_)
+            | Self::Neighbours(_) => {}
         }
         if load.jobs == 1 {
             return vec![job];
@@ -275,8 +330,9 @@ impl Load {
                 },
             },
         });
-        if let Some(node) = &self.node {
-            job["spec"]["template"]["spec"]["nodeName"] = node.as_str().into();
+        let own = self.kubelet_kubeconfig.as_ref().map(|_| HOLLOW_NODE);
+        if let Some(node) = self.node.as_deref().or(own) {
+            job["spec"]["template"]["spec"]["nodeName"] = node.into();
         }
         if let Some(manager) = &self.managed_by {
             job["spec"]["managedBy"] = manager.as_str().into();

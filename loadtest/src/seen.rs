@@ -24,6 +24,7 @@ use tokio::{sync::mpsc, time::sleep};
 use crate::{
     follow::{Followed, News, follow},
     latency::Latencies,
+    report::Waits,
     scenario::MAIN_JOB,
 };
 
@@ -98,7 +99,7 @@ struct JobSeen {
     first: Option<Instant>,
     first_pod: Option<Instant>,
     is_timed: bool,
-    ended: bool,
+    ended: Option<Instant>,
     suspended: bool,
 }
 
@@ -196,6 +197,17 @@ impl Seen {
         }
     }
 
+    /// Somebody asks for a Job now: its time begins here, not when it is first seen.
+    pub(crate) fn asked_for(&self, job: &str) {
+        self.lock().job(job).first = Some(Instant::now());
+    }
+
+    /// Whether a Job is Complete or Failed.
+    pub(crate) fn has_ended(&self, job: &str) -> bool {
+        let state = self.lock();
+        state.jobs.get(job).is_some_and(|job| job.ended.is_some())
+    }
+
     fn pod_json(&self, json: &[u8], is_gone: bool) {
         // A Pod that cannot be read is none of those under test.
         let Ok(pod) = serde_json::from_slice::<PodView>(json) else {
@@ -291,8 +303,8 @@ impl Seen {
         let seen = state.jobs.entry(name.clone()).or_default();
         seen.first.get_or_insert_with(Instant::now);
         let (complete, failed) = (has("Complete"), has("Failed"));
-        if (complete || failed) && !seen.ended {
-            seen.ended = true;
+        if (complete || failed) && seen.ended.is_none() {
+            seen.ended = Some(Instant::now());
             state.counts.complete += u32::from(complete);
             state.counts.failed_jobs += u32::from(failed);
         }
@@ -310,6 +322,25 @@ impl State {
             self.jobs.insert(name.to_owned(), JobSeen::default());
         }
         self.jobs.get_mut(name).expect("it was just put in")
+    }
+
+    /// How long the Jobs took that have this in their names; `None` if none has.
+    pub(crate) fn waits(&self, when: &str) -> Option<Waits> {
+        let prefix = format!("{MAIN_JOB}-{when}-");
+        let until = |moment: fn(&JobSeen) -> Option<Instant>| {
+            let jobs = self.jobs.iter();
+            let meant = jobs.filter(|(name, _)| name.starts_with(&prefix));
+            let waits: Latencies = meant
+                .filter_map(|(_, job)| Some(moment(job)?.saturating_duration_since(job.first?)))
+                .collect();
+            waits.since(0)
+        };
+        let waits = Waits {
+            when: when.to_owned(),
+            first_pod: until(|job| job.first_pod),
+            end: until(|job| job.ended),
+        };
+        (waits.first_pod.count > 0).then_some(waits)
     }
 
     /// Takes the time from a Job to its first Pod, once both were seen: the streams of Jobs and of

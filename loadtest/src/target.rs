@@ -1,12 +1,12 @@
 //! The cluster that a scenario runs on: an embedded one, or somebody's.
 //!
-//! Responsible for: the way there, a namespace for the run, what the server counts of its calls,
+//! Responsible for: the way there, a namespace for each who has Jobs in the run, what the server counts of its calls,
 //! and leaving nothing behind. Must not: know scenarios.
 
 use std::{
     collections::BTreeMap,
     error::Error,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -14,7 +14,7 @@ use std::{
 use lakh::{
     cluster::{self, Client},
     embedded::{ClusterOptions, EmbeddedCluster, Rule},
-    wire::{ErrorKind, paths},
+    wire::{ApiError, ErrorKind, paths},
 };
 use serde_json::json;
 
@@ -32,7 +32,15 @@ pub(crate) struct Target {
     pub(crate) client: Client,
     pub(crate) kubeconfig: PathBuf,
     pub(crate) namespace: String,
+    /// Who else has Jobs on the cluster, if somebody has.
+    pub(crate) tenant: Option<Tenant>,
     embedded: Option<EmbeddedCluster>,
+}
+
+/// Somebody else who has Jobs on the cluster.
+pub(crate) struct Tenant {
+    pub(crate) client: Client,
+    pub(crate) namespace: String,
 }
 
 /// Verbs of HTTP that write, and the API's own words for them.
@@ -42,6 +50,8 @@ const WRITES: [(&str, &str); 4] = [
     ("PUT", "update"),
     ("DELETE", "delete"),
 ];
+
+const NAMESPACES: &str = "/api/v1/namespaces";
 
 /// How often the deletion of many objects is asked for again.
 const DELETIONS: u32 = 30;
@@ -65,6 +75,7 @@ impl Target {
             client: cluster::connect_url(&cluster.url()).await?,
             kubeconfig,
             namespace: "default".to_owned(),
+            tenant: None,
             embedded: Some(cluster),
         })
     }
@@ -74,20 +85,34 @@ impl Target {
         let client = cluster::connect(Some(&kubeconfig), None).await?;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
         let namespace = format!("lakh-load-{}", now.as_secs());
-        let body = json!({
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {"name": namespace},
-        });
-        client
-            .create("/api/v1/namespaces", body.to_string().into_bytes())
-            .await?;
+        create_namespace(&client, &namespace).await?;
         Ok(Self {
             client,
             kubeconfig,
             namespace,
+            tenant: None,
             embedded: None,
         })
+    }
+
+    /// Makes a namespace for a tenant, who comes by a kubeconfig of his own if he has one.
+    pub(crate) async fn add_tenant(
+        &mut self,
+        kubeconfig: Option<&Path>,
+    ) -> Result<(), Box<dyn Error>> {
+        let namespace = format!("{}-tenant", self.namespace);
+        create_namespace(&self.client, &namespace).await?;
+        let client = match kubeconfig {
+            Some(_) => cluster::connect(kubeconfig, None).await?,
+            None => self.client.clone(),
+        };
+        self.tenant = Some(Tenant { client, namespace });
+        Ok(())
+    }
+
+    fn namespaces(&self) -> impl Iterator<Item = &str> {
+        let tenant = self.tenant.iter().map(|tenant| tenant.namespace.as_str());
+        std::iter::once(self.namespace.as_str()).chain(tenant)
     }
 
     /// Whether this is an embedded cluster, in this process.
@@ -95,12 +120,16 @@ impl Target {
         self.embedded.is_some()
     }
 
-    /// Follows what happens to the namespace's Jobs and Pods.
+    /// Follows what happens to the namespaces' Jobs and Pods.
     pub(crate) fn observe(&self, indexes: Option<u32>) -> Arc<Seen> {
         let seen = Arc::new(Seen::new(indexes));
         match &self.embedded {
             Some(cluster) => seen::follow_embedded(&cluster.server().api(), &seen),
-            None => seen::follow_remote(&self.client, &self.namespace, &seen),
+            None => {
+                for namespace in self.namespaces() {
+                    seen::follow_remote(&self.client, namespace, &seen);
+                }
+            }
         }
         seen
     }
@@ -135,16 +164,18 @@ impl Target {
             cluster.shutdown().await;
             return Ok(());
         }
-        let jobs = paths::jobs(Some(&self.namespace));
-        let pods = paths::pods(Some(&self.namespace));
-        for (path, options) in [
-            (jobs, json!({"propagationPolicy": "Background"})),
-            (pods, json!({"gracePeriodSeconds": 0})),
-            (
-                format!("/api/v1/namespaces/{}", self.namespace),
-                json!({"propagationPolicy": "Background"}),
-            ),
-        ] {
+        let made = self.namespaces().flat_map(|namespace| {
+            let background = json!({"propagationPolicy": "Background"});
+            [
+                (paths::jobs(Some(namespace)), background.clone()),
+                (
+                    paths::pods(Some(namespace)),
+                    json!({"gracePeriodSeconds": 0}),
+                ),
+                (format!("{NAMESPACES}/{namespace}"), background),
+            ]
+        });
+        for (path, options) in made {
             let mut tries = 0;
             loop {
                 let options = options.to_string().into_bytes();
@@ -159,6 +190,12 @@ impl Target {
         }
         Ok(())
     }
+}
+
+async fn create_namespace(client: &Client, name: &str) -> Result<(), ApiError> {
+    let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    let created = client.create(NAMESPACES, body.to_string().into_bytes());
+    created.await.map(drop)
 }
 
 /// The calls made between two counts.

@@ -3,11 +3,16 @@
 //! lakh's binary has to lie beside the program's, as it does after a build of the workspace.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::Path,
     process::{Command, Output},
 };
 
+use lakh::{
+    apiserver::Users,
+    serve::{self, ServeOptions},
+};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -122,6 +127,96 @@ fn storms_and_small_jobs_beside_a_giant_come_to_their_end() {
 }
 
 #[test]
+fn a_tenants_waits_are_told_alone_and_beside_a_giant() {
+    let args = ["neighbours", "--size", "1000", "--parallelism", "20"];
+    let (report, _folder) = run(&[&args[..], &["--alone", "2"]].concat());
+    let waits = report["waits"].as_array().expect("a list");
+    let told: Vec<_> = waits.iter().map(|waits| &waits["when"]).collect();
+    assert_eq!(told, ["alone", "beside"]);
+    assert_eq!(waits[0]["firstPod"]["count"], 2);
+    for waits in waits {
+        assert_eq!(waits["firstPod"]["count"], waits["end"]["count"], "{waits}");
+        let wait = |until: &str| waits[until]["p50"].as_f64().expect("a number");
+        assert!(
+            wait("firstPod") > 0.0 && wait("firstPod") <= wait("end"),
+            "{waits}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_neighbour_has_an_identity_of_his_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let audit_log = folder.path().join("audit.log");
+    let names = ["owner", "tenant", "controller", "kubelet"];
+    let tokens = names.map(|name| format!("{name}-token,{name},{name},system:masters\n"));
+    let server = serve::start(ServeOptions {
+        users: Some(Users::read(&tokens.concat()).expect("good tokens")),
+        audit_log: Some(audit_log.clone()),
+        ..ServeOptions::default()
+    });
+    let server = server.await.expect("a port");
+    let kubeconfigs = names.map(|name| {
+        let path = folder.path().join(name);
+        let kubeconfig = server
+            .kubeconfig()
+            .replace("owner-token", &format!("{name}-token"));
+        fs::write(&path, kubeconfig).expect("a file");
+        text(&path)
+    });
+    let [owner, tenant, controller, kubelet] = kubeconfigs;
+    let finished = tokio::task::spawn_blocking(move || {
+        run(&[
+            "neighbours",
+            "--size",
+            "20",
+            "--alone",
+            "1",
+            "--keep",
+            "--kubeconfig",
+            &owner,
+            "--tenant-kubeconfig",
+            &tenant,
+            "--controller-kubeconfig",
+            &controller,
+            "--kubelet-kubeconfig",
+            &kubelet,
+        ])
+    });
+    let (report, _folder) = finished.await.expect("a run");
+    assert_eq!(report["outcome"]["jobsFailed"], 0);
+    server.shutdown().await;
+
+    let audit = fs::read_to_string(&audit_log).expect("there is a log");
+    let calls: Vec<Value> = audit
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let who = |wanted: &str, is_tenants: bool| -> BTreeSet<&str> {
+        let calls = calls.iter().filter(|call| {
+            let [verb, resource, subresource, namespace] = [
+                "/verb",
+                "/objectRef/resource",
+                "/objectRef/subresource",
+                "/objectRef/namespace",
+            ]
+            .map(|at| call.pointer(at).and_then(Value::as_str).unwrap_or_default());
+            format!("{verb} {resource} {subresource}").trim_end() == wanted
+                && namespace.ends_with("-tenant") == is_tenants
+        });
+        calls
+            .filter_map(|call| call["user"]["username"].as_str())
+            .collect()
+    };
+    assert_eq!(who("create jobs", false), ["owner"].into());
+    assert_eq!(who("create jobs", true), ["tenant"].into());
+    for is_tenants in [false, true] {
+        assert_eq!(who("create pods", is_tenants), ["controller"].into());
+        assert_eq!(who("patch pods status", is_tenants), ["kubelet"].into());
+    }
+}
+
+#[test]
 fn the_bare_writer_makes_the_calls_and_no_others() {
     let (report, _folder) = run(&["writer", "--size", "200"]);
     assert_eq!(calls(&report, "create", "pods"), 200);
@@ -147,4 +242,7 @@ fn what_cannot_be_run_is_refused() {
     assert_eq!(refused.status.code(), Some(2));
     let external = program(&["indexed", "--controller", "external"]);
     assert_eq!(external.status.code(), Some(2));
+    let nobody = program(&["neighbours", "--kubeconfig", "/nowhere"]);
+    let complaint = String::from_utf8_lossy(&nobody.stderr).into_owned();
+    assert!(complaint.contains("--tenant-kubeconfig"), "{complaint}");
 }

@@ -47,6 +47,9 @@ pub(crate) struct Report {
     pub(crate) finished_to_counted: Distribution,
     /// From a Job to its first Pod.
     pub(crate) created_to_first_pod: Distribution,
+    /// Of a tenant's small Jobs, if there is one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) waits: Vec<Waits>,
     /// Of the main Job, if it has indexes.
     pub(crate) indexes: Option<Indexes>,
     pub(crate) samples: Vec<Sample>,
@@ -95,6 +98,16 @@ pub(crate) struct Outcome {
     pub(crate) pods_failed: u32,
     /// Finished Pods without finalizer.
     pub(crate) pods_counted: u32,
+}
+
+/// How long a tenant waits for his Jobs of one Pod, from when he asks for them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Waits {
+    /// Who else is there.
+    pub(crate) when: String,
+    pub(crate) first_pod: Distribution,
+    pub(crate) end: Distribution,
 }
 
 /// A part of a run.
@@ -265,10 +278,19 @@ impl Report {
                 Figure::new(&format!("peak memory, {name}"), "MiB", process.peak_rss_mib),
             ]);
         }
-        for (what, latencies) in [
-            ("Pod finished to counted", &self.finished_to_counted),
-            ("Job to first Pod", &self.created_to_first_pod),
-        ] {
+        let mut latencies = vec![
+            (
+                "Pod finished to counted".to_owned(),
+                &self.finished_to_counted,
+            ),
+            ("Job to first Pod".to_owned(), &self.created_to_first_pod),
+        ];
+        for waits in &self.waits {
+            let when = &waits.when;
+            latencies.push((format!("tenant {when}: to first Pod"), &waits.first_pod));
+            latencies.push((format!("tenant {when}: to the end"), &waits.end));
+        }
+        for (what, latencies) in latencies {
             if latencies.count > 0 {
                 figures.extend([
                     Figure::new(&format!("{what}, p50"), "ms", latencies.p50),
@@ -423,6 +445,7 @@ pub(crate) mod tests {
                 percentiles: vec![1.0, 2.0],
             },
             created_to_first_pod: Distribution::default(),
+            waits: Vec::new(),
             indexes: Some(Indexes::of(&[0.5, f32::NAN])),
             samples: vec![sample],
         }
