@@ -1,0 +1,328 @@
+//! Tests of the line: turns, shares, refusals.
+
+use super::*;
+
+type Queue = FairQueue<&'static str, u32, u32>;
+
+const NOW: Duration = Duration::from_secs(100);
+
+fn secs(seconds: f64) -> Duration {
+    Duration::from_secs_f64(seconds)
+}
+
+/// A line with so many places, in which each Job has so many writes to give.
+fn queue(max: usize, jobs: &[(&'static str, u32)], writes: u32) -> Queue {
+    let mut queue = Queue::new(max);
+    for write in 0..writes {
+        for (tenant, job) in jobs {
+            queue.push(tenant, job, false, write);
+        }
+    }
+    queue
+}
+
+/// Takes the next write, which is done at once.
+fn next(queue: &mut Queue) -> Option<(&'static str, u32)> {
+    let (tenant, job, _) = queue.pop(NOW)?;
+    queue.done(&tenant, &job, Answer::Taken, NOW);
+    Some((tenant, job))
+}
+
+/// Takes as many as may go; how many of them are of whom.
+fn fill(queue: &mut Queue, now: Duration) -> HashMap<(&'static str, u32), usize> {
+    let mut under_way = HashMap::new();
+    while let Some((tenant, job, _)) = queue.pop(now) {
+        *under_way.entry((tenant, job)).or_default() += 1;
+    }
+    under_way
+}
+
+#[test]
+fn tenants_have_their_turns_and_jobs_within_them() {
+    let mut queue = queue(1, &[("a", 1), ("a", 2), ("b", 3)], 100);
+    let mut given = HashMap::<_, usize>::new();
+    for _ in 0..16 * TURN {
+        *given
+            .entry(next(&mut queue).expect("all have more"))
+            .or_default() += 1;
+    }
+    let of = |key| given[&key];
+    assert!(of(("b", 3)).abs_diff(8 * TURN) <= TURN, "{given:?}");
+    assert!(of(("a", 1)).abs_diff(of(("a", 2))) <= TURN, "{given:?}");
+    let rest = std::iter::from_fn(|| next(&mut queue)).count();
+    assert_eq!(rest, 300 - 16 * TURN);
+    assert!(queue.tenants.is_empty() && queue.turns.is_empty() && queue.is_empty());
+}
+
+#[test]
+fn a_newcomer_waits_for_one_write_of_the_others() {
+    for tenant in ["a", "b"] {
+        let mut queue = queue(1, &[("a", 1), ("a", 2)], 100);
+        for _ in 0..7 {
+            next(&mut queue);
+        }
+        queue.push(&tenant, &3, false, 0);
+        let newcomer = Some((tenant, 3));
+        assert!(next(&mut queue) == newcomer || next(&mut queue) == newcomer);
+    }
+}
+
+#[test]
+fn newcomers_do_not_keep_a_giant_from_its_turn() {
+    let mut queue = queue(1, &[("a", 0)], 100);
+    next(&mut queue);
+    let mut of_giant = 0;
+    for newcomer in 1..=100 {
+        queue.push(&"a", &newcomer, false, 0);
+        of_giant += usize::from(next(&mut queue) == Some(("a", 0)));
+    }
+    assert_eq!(of_giant, 50);
+}
+
+#[test]
+fn urgent_writes_go_first() {
+    let mut queue = queue(1, &[("a", 1), ("b", 2)], 20);
+    for _ in 0..4 {
+        next(&mut queue);
+    }
+    queue.push(&"a", &1, true, 1000);
+    queue.push(&"b", &2, true, 1000);
+    let urgent = (0..4).filter(|_| {
+        let (tenant, job, item) = queue.pop(NOW).expect("there are more");
+        queue.done(&tenant, &job, Answer::Taken, NOW);
+        item == 1000
+    });
+    assert_eq!(urgent.count(), 2);
+}
+
+#[test]
+fn nobody_gets_all_places_and_who_comes_new_finds_one() {
+    let of = |jobs: &[(&'static str, u32)]| {
+        let mut queue = queue(96, jobs, 200);
+        let under_way = fill(&mut queue, NOW);
+        queue.push(&"new", &100, false, 0);
+        assert!(queue.pop(NOW).is_some(), "{under_way:?}");
+        jobs.iter().map(|job| under_way[job]).collect::<Vec<_>>()
+    };
+    assert_eq!(of(&[("a", 1)]), [64]);
+    let of_two = of(&[("a", 1), ("b", 2)]);
+    assert!(
+        of_two.iter().all(|count| (36..=42).contains(count)),
+        "{of_two:?}"
+    );
+    let of_one_tenant: usize = of(&[("a", 1), ("a", 2), ("a", 3), ("a", 4)]).iter().sum();
+    assert_eq!(of_one_tenant, 77);
+    // A small line works, too.
+    assert_eq!(fill(&mut queue(1, &[("a", 1)], 9), NOW)[&("a", 1)], 1);
+    assert_eq!(fill(&mut queue(2, &[("a", 1)], 9), NOW)[&("a", 1)], 2);
+}
+
+#[test]
+fn what_one_tenant_is_refused_stops_no_other() {
+    let mut queue = queue(96, &[("refused", 1), ("other", 2)], 500);
+    let mut now = NOW;
+    for _ in 0..200 {
+        now += secs(0.1);
+        for ((tenant, job), count) in fill(&mut queue, now) {
+            let answer = match tenant {
+                "refused" => Answer::Busy(secs(1.0)),
+                _ => Answer::Taken,
+            };
+            for _ in 0..count {
+                queue.done(&tenant, &job, answer, now);
+                if tenant == "refused" {
+                    queue.put_back(&tenant, &job, 0);
+                }
+            }
+        }
+    }
+    let refused = &queue.tenants["refused"];
+    assert_eq!((refused.waiting, refused.limit), (500, Some(1)));
+    assert!(!queue.tenants.contains_key("other"), "all of its are sent");
+}
+
+#[test]
+fn all_wait_when_several_are_refused() {
+    let mut queue = queue(96, &[("a", 1), ("b", 2), ("c", 3), ("d", 4)], 9);
+    for tenant in ["a", "b", "a", "c"] {
+        let job = fill_one(&mut queue, tenant);
+        queue.done(&tenant, &job, Answer::Busy(secs(2.0)), NOW);
+    }
+    assert!(queue.pop(NOW + secs(1.9)).is_none());
+    assert_eq!(queue.next_due(NOW), Some(NOW + secs(2.0)));
+    assert!(queue.pop(NOW + secs(2.0)).is_some());
+}
+
+/// Takes writes until one is of this tenant; the others are none of the server's business.
+fn fill_one(queue: &mut Queue, wanted: &str) -> u32 {
+    loop {
+        queue.busy.until = Duration::ZERO;
+        for tenant in queue.tenants.values_mut() {
+            tenant.paused_until = Duration::ZERO;
+        }
+        let (tenant, job, _) = queue.pop(NOW).expect("it has more");
+        if tenant == wanted {
+            return job;
+        }
+        queue.done(&tenant, &job, Answer::Other, NOW);
+    }
+}
+
+#[test]
+fn what_a_webhook_denies_is_the_jobs_own_matter() {
+    let mut queue = queue(9, &[("a", 1), ("a", 2)], 9);
+    let job = fill_one(&mut queue, "a");
+    queue.done(&"a", &job, Answer::Denied(secs(2.0)), NOW);
+    let other = 3 - job;
+    let under_way = fill(&mut queue, NOW);
+    assert!(!under_way.contains_key(&("a", job)) && under_way[&("a", other)] > 1);
+    for _ in 0..under_way[&("a", other)] {
+        queue.done(&"a", &other, Answer::Taken, NOW);
+    }
+    while let Some((_, popped, _)) = queue.pop(NOW) {
+        assert_eq!(popped, other);
+        queue.done(&"a", &other, Answer::Taken, NOW);
+    }
+    assert_eq!(
+        (queue.len(), queue.next_due(NOW)),
+        (8, Some(NOW + secs(2.0)))
+    );
+    assert!(queue.pop(NOW + secs(2.0)).is_some());
+}
+
+#[test]
+fn a_pause_has_an_end_whatever_is_asked_for() {
+    let mut queue = queue(4, &[("a", 1)], 9);
+    queue.pop(NOW);
+    queue.done(&"a", &1, Answer::Busy(Duration::MAX), NOW);
+    assert!(queue.pop(NOW + LONGEST_PAUSE - secs(0.1)).is_none());
+    assert!(queue.pop(NOW + LONGEST_PAUSE).is_some());
+}
+
+/// A server that takes so many writes at once, for so many seconds of ten waves each; how many it
+/// took, of those it could have taken.
+fn taken_by(limit: usize, seconds: u32) -> f64 {
+    let mut queue = Queue::new(96);
+    let mut taken = 0;
+    for tenth in 0..seconds * 10 {
+        let now = NOW + secs(0.1) * tenth;
+        while queue.len() < 96 {
+            queue.push(&"a", &1, false, 0);
+        }
+        let under_way = fill(&mut queue, now).values().sum();
+        for nth in 0..under_way {
+            let answer = match nth < limit {
+                true => Answer::Taken,
+                false => Answer::Busy(secs(1.0)),
+            };
+            taken += usize::from(answer == Answer::Taken);
+            queue.done(&"a", &1, answer, now);
+        }
+    }
+    #[expect(clippy::cast_precision_loss, reason = "far less than 2^52")]
+    let share = taken as f64 / (limit as f64 * f64::from(seconds) * 10.0);
+    share
+}
+
+#[test]
+fn a_server_that_takes_few_gets_few() {
+    for limit in [1, 4, 20, 50] {
+        let share = taken_by(limit, 300);
+        assert!(share > 0.4, "{limit}: {share}");
+    }
+    assert!(taken_by(64, 10) > 0.99);
+}
+
+#[test]
+fn one_refusal_in_a_quiet_time_costs_little() {
+    let mut queue = queue(96, &[("a", 1)], 1);
+    queue.pop(NOW);
+    queue.done(&"a", &1, Answer::Busy(secs(1.0)), NOW);
+    for _ in 0..200 {
+        queue.push(&"a", &1, false, 0);
+    }
+    assert_eq!(
+        fill(&mut queue, NOW + secs(1.0)).values().sum::<usize>(),
+        48
+    );
+}
+
+#[test]
+fn what_waits_can_be_forgotten_while_some_is_under_way() {
+    let mut queue = queue(4, &[("a", 1), ("b", 2)], 9);
+    let under_way = fill(&mut queue, NOW);
+    queue.clear(NOW);
+    assert!(queue.is_empty() && queue.pop(NOW).is_none());
+    for ((tenant, job), count) in under_way {
+        for _ in 0..count {
+            queue.done(&tenant, &job, Answer::Other, NOW);
+        }
+    }
+    assert!(queue.tenants.is_empty() && queue.under_way == 0);
+}
+
+/// Random pushes, answers and pauses: no write is lost or sent twice, none goes beyond the limits,
+/// and nothing stays behind.
+#[test]
+fn nothing_is_lost_in_random_histories() {
+    for seed in 1..200_u64 {
+        let mut random = seed;
+        let mut below = move |count: u64| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random % count
+        };
+        let mut queue = Queue::new(usize::try_from(below(9) + 1).expect("small"));
+        let (mut now, mut pushed, mut done) = (NOW, 0, Vec::new());
+        let mut under_way = Vec::new();
+        for step in 0..600 {
+            now += Duration::from_millis(below(700));
+            match below(3) {
+                0 if step < 400 => {
+                    let tenant = ["a", "b", "c", "d"][usize::try_from(below(4)).expect("small")];
+                    let job = u32::try_from(below(3)).expect("small");
+                    queue.push(&tenant, &job, below(4) == 0, pushed);
+                    pushed += 1;
+                }
+                1 => under_way.extend(queue.pop(now)),
+                _ if !under_way.is_empty() => {
+                    let at = usize::try_from(below(under_way.len() as u64)).expect("small");
+                    let (tenant, job, item) = under_way.swap_remove(at);
+                    let busy = step < 400 && below(4) == 0;
+                    let pause = Duration::from_millis(below(3000));
+                    let answer = match (busy, below(8)) {
+                        (true, _) => Answer::Busy(pause),
+                        (false, 0) => Answer::Denied(pause),
+                        (false, _) => Answer::Taken,
+                    };
+                    queue.done(&tenant, &job, answer, now);
+                    match busy {
+                        true => queue.put_back(&tenant, &job, item),
+                        false => done.push(item),
+                    }
+                }
+                _ => {}
+            }
+            assert!(under_way.len() <= queue.max && queue.under_way == under_way.len());
+        }
+        loop {
+            for (tenant, job, item) in under_way.drain(..) {
+                queue.done(&tenant, &job, Answer::Taken, now);
+                done.push(item);
+            }
+            now += secs(60.0);
+            under_way.extend(queue.pop(now));
+            if under_way.is_empty() {
+                break;
+            }
+        }
+        done.sort_unstable();
+        assert_eq!(done, (0..pushed).collect::<Vec<_>>(), "seed {seed}");
+        let left = queue
+            .tenants
+            .values()
+            .filter(|tenant| tenant.limit.is_none());
+        assert_eq!(left.count(), 0, "seed {seed}");
+    }
+}
