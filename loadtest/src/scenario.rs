@@ -51,7 +51,7 @@ pub(crate) struct Load {
     #[arg(long, value_name = "N")]
     pub(crate) parallelism: Option<u32>,
     /// Writes that lakh, or the bare writer, may have under way at once.
-    #[arg(long, value_name = "N", default_value_t = 256)]
+    #[arg(long, value_name = "N", default_value_t = 96)]
     pub(crate) max_in_flight: usize,
     /// How long a Pod's containers run.
     #[arg(long, value_name = "D", default_value = "0s", value_parser = duration)]

@@ -94,11 +94,16 @@ impl ApiError {
         .with_details(json!({}))
     }
 
-    /// 404 for a path nobody serves; plain text as the real server answers it.
-    pub(crate) fn no_path() -> Self {
-        let mut error = Self::new(404, "", "404 page not found\n");
+    /// An error that is no Status object.
+    pub(crate) fn text(code: u16, message: &str) -> Self {
+        let mut error = Self::new(code, "", message);
         error.0.plain_text = true;
         error
+    }
+
+    /// 404 for a path nobody serves; plain text as the real server answers it.
+    pub(crate) fn no_path() -> Self {
+        Self::text(404, "404 page not found\n")
     }
 
     /// 404 for a document that is not there; without a word, as the real server answers it.

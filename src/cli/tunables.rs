@@ -66,7 +66,7 @@ pub(super) struct Tunables {
     )]
     burst: u32,
     /// Writes to the API server that may be under way at once.
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = at_least_one())]
+    #[arg(long, value_name = "N", default_value_t = 96, value_parser = at_least_one())]
     max_in_flight: u32,
     /// Jobs that may be worked on at once. A Job's turn is computation only, never waiting: more
     /// than there are threads gains nothing, and `lakh controller` has one.

@@ -203,8 +203,21 @@ impl Client {
 
     /// Makes a call and gives whatever is answered.
     async fn exchange(&self, call: Call<'_>) -> Result<Response<Bytes>> {
+        named(call.path)?;
         in_time(async { self.0.ask(call).await.map_err(no_answer) }).await
     }
+}
+
+/// Refuses a path in which a name is missing. A server takes that of an object without a name for the
+/// collection's, and a deletion for one of all that is in it.
+fn named(path: &str) -> Result<()> {
+    let path = path.split_once('?').map_or(path, |(path, _)| path);
+    if path.ends_with('/') || path.contains("//") {
+        return Err(ApiError::not_sent(format!(
+            "resource name may not be empty: {path}"
+        )));
+    }
+    Ok(())
 }
 
 async fn in_time<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
@@ -244,4 +257,27 @@ fn chain(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::paths;
+
+    #[test]
+    fn no_path_without_a_name_leaves_the_client() {
+        for path in [
+            paths::pod("default", ""),
+            paths::unchecked(paths::pod("default", "")),
+            paths::pod("", "j-1"),
+            paths::job_status("default", ""),
+            paths::event("default", ""),
+        ] {
+            assert!(named(&path).is_err(), "{path}");
+        }
+        for path in [paths::pods(None), paths::pod("default", "j-1")] {
+            assert!(named(&path).is_ok(), "{path}");
+        }
+        assert!(named("/api/v1/pods?labelSelector=a%2Fb&x=//").is_ok());
+    }
 }

@@ -1,5 +1,7 @@
 //! What a Job machine hears of its own writes, and what it asks for.
 
+use std::time::Duration;
+
 use crate::model::{FailureAction, FailureCounts, GangObject, JobStatus, PodSuffix, Report, Slot};
 
 /// What to do. Carries no handle; whoever carries it out answers with an [`Outcome`], but for
@@ -92,6 +94,20 @@ pub enum CreateError {
     NamespaceTerminating,
     /// The server said no.
     Refused,
+    /// The server said no, and not to come again before so long.
+    RefusedFor(Duration),
+    /// A ResourceQuota has no room. It is worth a try after so long at most.
+    QuotaExceeded(Duration),
     /// There was no answer, or one that does not tell.
     Unknown,
+}
+
+impl CreateError {
+    /// Whether people are to be told.
+    pub fn is_failure(self) -> bool {
+        match self {
+            Self::Refused | Self::RefusedFor(_) | Self::QuotaExceeded(_) | Self::Unknown => true,
+            Self::NameTaken | Self::NamespaceTerminating => false,
+        }
+    }
 }

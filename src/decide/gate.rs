@@ -1,12 +1,20 @@
 //! Holds back one kind of write after it was refused.
 
+use std::time::Duration;
+
 use crate::model::{Exponential, Time};
+
+/// Whoever refuses may ask for a longer wait than the usual one, but for no longer than this: one answer
+/// must not stop a Job for a day.
+const LONGEST_WISH: Duration = Duration::from_secs(30);
 
 /// Closed for a while after each failure, longer each time in a row.
 #[derive(Clone, Debug)]
 pub(super) struct Gate {
     backoff: Exponential,
     failures: u32,
+    /// Something happened that is a failure if it happens again before a success.
+    warned: bool,
     closed_until: Option<Time>,
 }
 
@@ -15,6 +23,7 @@ impl Gate {
         Self {
             backoff,
             failures: 0,
+            warned: false,
             closed_until: None,
         }
     }
@@ -22,17 +31,41 @@ impl Gate {
     /// Notes a failure. Failures that come while the gate is closed are of the same batch and
     /// make the wait no longer.
     pub(super) fn fail(&mut self, now: Time) {
+        self.close(now, |usual| usual);
+    }
+
+    /// Notes a failure after which there is to be no other try for so long at least.
+    pub(super) fn fail_for(&mut self, wait: Duration, now: Time) {
+        self.close(now, |usual| usual.max(wait.min(LONGEST_WISH)));
+    }
+
+    /// Notes a failure after which another try is worth it after so long at most.
+    pub(super) fn fail_until(&mut self, wait: Duration, now: Time) {
+        self.close(now, |usual| usual.min(wait));
+    }
+
+    fn close(&mut self, now: Time, wait: impl FnOnce(Duration) -> Duration) {
         if self.is_closed(now) {
             return;
         }
         self.failures = self.failures.saturating_add(1);
-        self.closed_until = Some(now + self.backoff.delay(self.failures));
+        self.closed_until = Some(now + wait(self.backoff.delay(self.failures)));
+    }
+
+    /// Notes what may happen by chance, but hardly twice in a row; whether it has become a failure.
+    pub(super) fn fail_if_again(&mut self, now: Time) -> bool {
+        let again = std::mem::replace(&mut self.warned, true);
+        if again {
+            self.fail(now);
+        }
+        again
     }
 
     /// Notes a success; it ends the row of failures unless it is of the batch that failed.
     pub(super) fn succeed(&mut self, now: Time) {
         if !self.is_closed(now) {
             self.failures = 0;
+            self.warned = false;
             self.closed_until = None;
         }
     }
@@ -74,5 +107,31 @@ mod tests {
         gate.succeed(Time::from_secs(3));
         gate.fail(Time::from_secs(3));
         assert_eq!(gate.opens_at(Time::from_secs(3)), Some(Time::from_secs(4)));
+        gate.succeed(Time::from_secs(4));
+        let wish = Duration::from_secs(86_400);
+        gate.fail_for(wish, Time::from_secs(4));
+        assert_eq!(gate.opens_at(Time::from_secs(4)), Some(Time::from_secs(34)));
+        for now in [34, 36, 40, 45] {
+            gate.fail_until(Duration::from_secs(5), Time::from_secs(now));
+        }
+        assert_eq!(
+            gate.opens_at(Time::from_secs(45)),
+            Some(Time::from_secs(50))
+        );
+    }
+
+    #[test]
+    fn what_happens_once_by_chance_is_no_failure() {
+        let mut gate = Gate::new(Exponential {
+            base: Duration::from_secs(1),
+            max: Duration::from_secs(60),
+        });
+        let now = Time::from_secs(0);
+        assert!(!gate.fail_if_again(now));
+        assert!(!gate.is_closed(now));
+        gate.succeed(now);
+        assert!(!gate.fail_if_again(now));
+        assert!(gate.fail_if_again(now));
+        assert!(gate.is_closed(now));
     }
 }

@@ -11,7 +11,7 @@ use crate::model::{
 };
 
 use super::{
-    CreateError, Effect, JobMachine, NewPod, rank,
+    CreateError, Effect, JobMachine, NewPod, Report, rank,
     tracked::{Facts, Stage},
 };
 
@@ -276,17 +276,32 @@ impl JobMachine {
     pub(super) fn not_created(&mut self, suffix: PodSuffix, error: CreateError, now: Time) {
         let doubted = |creation: &Creation| creation.doubted;
         let error = match error {
-            CreateError::Refused if self.creations.get(&suffix).is_some_and(doubted) => {
+            CreateError::Refused | CreateError::RefusedFor(_) | CreateError::QuotaExceeded(_)
+                if self.creations.get(&suffix).is_some_and(doubted) =>
+            {
                 CreateError::Unknown
             }
             clear => clear,
         };
         match error {
-            CreateError::NameTaken => self.forget_creation(suffix),
-            CreateError::Refused => {
+            CreateError::NameTaken => {
                 self.forget_creation(suffix);
-                self.ramp.refused();
+                if self.create_gate.fail_if_again(now) {
+                    let message = "Error creating: the names of new Pods are taken";
+                    self.report(Report::warning("FailedCreate", message));
+                }
+            }
+            CreateError::Refused => {
+                self.creation_refused(suffix);
                 self.create_gate.fail(now);
+            }
+            CreateError::RefusedFor(wait) => {
+                self.creation_refused(suffix);
+                self.create_gate.fail_for(wait, now);
+            }
+            CreateError::QuotaExceeded(wait) => {
+                self.creation_refused(suffix);
+                self.create_gate.fail_until(wait, now);
             }
             CreateError::Unknown => {
                 self.ramp.refused();
@@ -307,6 +322,11 @@ impl JobMachine {
                 }
             }
         }
+    }
+
+    fn creation_refused(&mut self, suffix: PodSuffix) {
+        self.forget_creation(suffix);
+        self.ramp.refused();
     }
 
     /// Creations that the end of the namespace made void, as long as they count.

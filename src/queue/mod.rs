@@ -5,5 +5,5 @@
 mod fair;
 mod work;
 
-pub use fair::FairQueue;
+pub use fair::{Answer, FairQueue};
 pub use work::WorkQueue;

@@ -31,7 +31,7 @@ use super::{
 };
 
 /// How many changed Pods an actor takes in per turn, so that a giant Job's turn stays short: some
-/// milliseconds.
+/// milliseconds. Until it has taken in all of them it decides nothing.
 const PODS_PER_TURN: usize = 4096;
 
 /// What came of a turn.
@@ -165,6 +165,10 @@ fn run(
         };
         machine.handle_pod(slot, pod);
     }
+    if turn.again {
+        // To decide now would be to decide on Pods that are gone, or to make some that are there.
+        return;
+    }
     let key = cell.id.key.clone();
     if let Some(gangs) = gangs.filter(|_| machine.is_gang()) {
         machine.handle_gang(gangs.facts(&key));
@@ -175,6 +179,10 @@ fn run(
     }
     let job = state.job.as_ref().zip(state.template.as_ref());
     while let Some(effect) = machine.poll_effect() {
+        if let Some(outcome) = moot(&effect, &state.pods) {
+            machine.handle_outcome(outcome, now);
+            continue;
+        }
         let group = machine.pod_group();
         carry_out(cell, &key, &state.pods, job, group, effect, turn);
     }
@@ -268,6 +276,17 @@ fn job_or_orphanage(id: &JobId, state: &CellState) -> Job {
     })
 }
 
+/// How a write to a Pod ends that is no longer known: there is nothing left to write to.
+fn moot(effect: &Effect, pods: &PodTable) -> Option<Outcome> {
+    match *effect {
+        Effect::DeletePod(slot) if pods.get(slot).is_none() => Some(Outcome::PodDeleted(slot)),
+        Effect::RemoveFinalizer(slot) if pods.get(slot).is_none() => {
+            Some(Outcome::FinalizerRemoved(slot))
+        }
+        _ => None,
+    }
+}
+
 fn carry_out(
     cell: &Arc<Cell>,
     key: &JobKey,
@@ -278,9 +297,8 @@ fn carry_out(
     turn: &mut Turn,
 ) {
     let pod = |slot: Slot| {
-        let pod = pods.get(slot);
-        let name = pod.map(|pod| pod.name.full(&key.name)).unwrap_or_default();
-        (pod.map(|pod| pod.uid).unwrap_or_default(), name)
+        let pod = pods.get(slot)?;
+        Some((pod.uid, pod.name.full(&key.name)))
     };
     let op = match effect {
         Effect::CreatePod(pod) => {
@@ -293,11 +311,11 @@ fn carry_out(
             }
         }
         Effect::DeletePod(slot) => {
-            let (uid, name) = pod(slot);
+            let Some((uid, name)) = pod(slot) else { return };
             Op::Delete { slot, uid, name }
         }
         Effect::RemoveFinalizer(slot) => {
-            let (uid, name) = pod(slot);
+            let Some((uid, name)) = pod(slot) else { return };
             Op::RemoveFinalizer { slot, uid, name }
         }
         Effect::WriteStatus(status) => {
@@ -322,6 +340,7 @@ fn carry_out(
         cell: Arc::clone(cell),
         key: key.clone(),
         op,
+        refusals: 0,
     });
 }
 
@@ -330,7 +349,7 @@ mod tests {
     use super::*;
     use crate::{
         decide::Outcome,
-        model::{PodFlags, PodName, PodPhase, PodRecord, Uid},
+        model::{CompactIndex, PodFlags, PodName, PodPhase, PodRecord, Uid},
         runtime::{job_metrics::Seen, store::Store},
         wire::{
             Controller, DecodedPod, Object, PodDecoder, PodLabels, TRACKING_FINALIZER, decode_job,
@@ -522,6 +541,103 @@ mod tests {
         };
         assert_eq!((name.as_str(), *uid), ("j-70", Uid::from_u128(0x70)));
         assert_eq!(key.namespace, "default");
+    }
+
+    /// A Job of so many Pods, and its cell.
+    fn big_job(count: u32, spec: &str) -> (Store, Arc<Cell>) {
+        let store = Store::new(TRACKING_FINALIZER, &[], Seen::default());
+        let size = format!(r#""parallelism":{count},"completions":{count},{spec}"#);
+        let job = JOB.replace(r#""parallelism":3,"completions":3"#, &size);
+        store.apply_job(decode_job(&job).expect("a good Job"), false);
+        let cell = store.cell(&id()).expect("it was made");
+        (store, cell)
+    }
+
+    fn answer(cell: &Cell, outcomes: Vec<Outcome>) {
+        let mut state = cell.lock();
+        state.in_flight -= u32::try_from(outcomes.len()).expect("few");
+        state.outcomes.extend(outcomes);
+    }
+
+    #[test]
+    fn an_index_has_no_second_pod_because_much_else_came_at_once() {
+        let more = u32::try_from(PODS_PER_TURN).expect("it is small") + 10;
+        let (store, cell) = big_job(more + 2, r#""completionMode":"Indexed""#);
+        let indexed = |number: u32, version: u64| {
+            let mut pod = pod(u128::from(number), PodPhase::Running);
+            pod.record.index = CompactIndex::new(number);
+            pod.record.resource_version = version;
+            pod.record.flags.set(PodFlags::READY, version > 6);
+            pod
+        };
+        for number in 0..=more {
+            store.apply_pod(indexed(number, 6));
+        }
+        let first = give(&cell);
+        let Op::Create { pod: new, .. } = &first.writes[0].op else {
+            panic!("{:?}", first.writes[0].op);
+        };
+        assert_eq!(first.writes.len(), 1);
+        let mut record = indexed(more + 1, 7).record;
+        let name = format!("j-{}-{}", more + 1, new.suffix.as_str());
+        record.name = PodName::new("j", &name);
+        store.pod_created(&cell, record);
+        answer(&cell, vec![Outcome::PodCreated(new.suffix)]);
+        for number in 0..more {
+            store.apply_pod(indexed(number, 8));
+        }
+        let second = give(&cell);
+        assert!(second.again && second.writes.is_empty());
+        let third = give(&cell);
+        let creates = |write: &&Write| matches!(write.op, Op::Create { .. });
+        assert_eq!(third.writes.iter().filter(creates).count(), 0);
+        assert!(!third.again);
+    }
+
+    #[test]
+    fn a_pod_that_vanished_among_many_is_not_deleted() {
+        let many = u32::try_from(PODS_PER_TURN).expect("it is small") + 2000;
+        let (store, cell) = big_job(many, r#""suspend":true"#);
+        for number in 0..many {
+            store.apply_pod(pod(u128::from(number), PodPhase::Pending));
+        }
+        // The finalizers come off; deletions stay under way, so that more wait behind them.
+        let mut deletions = Vec::new();
+        loop {
+            let turn = give(&cell);
+            let mut outcomes = Vec::new();
+            for write in turn.writes {
+                match write.op {
+                    Op::RemoveFinalizer { slot, uid, .. } => {
+                        store.pod_written(&cell, slot, uid, Some(7), |pod| {
+                            pod.flags.set(PodFlags::FINALIZER, false);
+                        });
+                        outcomes.push(Outcome::FinalizerRemoved(slot));
+                    }
+                    Op::Status { .. } => outcomes.push(Outcome::StatusWritten),
+                    Op::Delete { slot, .. } => deletions.push(Outcome::PodDeleted(slot)),
+                    other => panic!("{other:?}"),
+                }
+            }
+            if outcomes.is_empty() && !turn.again {
+                break;
+            }
+            answer(&cell, outcomes);
+        }
+        assert_eq!(deletions.len(), Limits::default().max_pod_writes as usize);
+        store.retain_pods(None, &hashbrown::HashSet::new(), 1000);
+        answer(&cell, deletions);
+        let mut turns = 0;
+        loop {
+            let turn = give(&cell);
+            let pods = |write: &&Write| !matches!(write.op, Op::Status { .. });
+            assert_eq!(turn.writes.iter().filter(pods).count(), 0);
+            turns += 1;
+            if !turn.again {
+                break;
+            }
+        }
+        assert!(turns > 1, "it took more than one turn to hear of all");
     }
 
     #[test]

@@ -127,7 +127,9 @@ impl Chores {
     async fn job_stays(&self, round: &Round) -> bool {
         let path = paths::job(&round.job.key.namespace, &round.job.key.name);
         let client = &self.writer.client;
-        let answer = self.writer.call("get", "jobs", || client.get(&path)).await;
+        let whose = (round.job.key.namespace.as_str(), round.job.uid);
+        let look = || client.get(&path);
+        let answer = self.writer.call(whose, "get", "jobs", look).await;
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) => {
@@ -150,7 +152,8 @@ impl Chores {
         let path = paths::pod(&round.job.key.namespace, &pod.name);
         let client = &self.writer.client;
         let patch = || client.patch(&path, Patch::Strategic, body.clone());
-        let answer = match self.writer.call("patch", "pods", patch).await {
+        let whose = (round.job.key.namespace.as_str(), round.job.uid);
+        let answer = match self.writer.call(whose, "patch", "pods", patch).await {
             // Without a version any news of the Pod will do.
             Ok(answer) => Answer::Done(wire::ack_of_write(&answer).map_or(0, |(_, at, _)| at)),
             Err(error) if errand.is_void(&error) => Answer::Ignored,

@@ -21,8 +21,8 @@ use super::{
     store::Store,
     throttle::{Rate, Throttle},
     ttl::{self, Ttl},
-    window::Window,
-    writer::{WriteQueue, Writer},
+    write_queue::WriteQueue,
+    writer::Writer,
 };
 
 /// How long writes under way may take to finish when the controller stops.
@@ -184,7 +184,7 @@ impl Controller {
     /// Stops: what waits is forgotten, writes under way finish. Whatever was not written will be
     /// found to be missing by the next controller.
     pub async fn stop(mut self) {
-        self.queue.clear();
+        self.queue.close();
         self.stop.send_replace(true);
         let finished = async { while self.writers.join_next().await.is_some() {} };
         if timeout(STOP_PATIENCE, finished).await.is_err() {
@@ -209,7 +209,6 @@ struct Parts {
     writes: Arc<WriteQueue>,
     recorder: Arc<Recorder>,
     throttle: Arc<Throttle>,
-    window: Arc<Window>,
     metrics: Arc<Metrics>,
     mode: Mode,
     ownership: Arc<Ownership>,
@@ -232,6 +231,7 @@ impl Parts {
         let recorder = Arc::new(recorder);
         let schedule = Schedule::new(&options.limits, clock.clone(), metrics.queues.of("job"));
         let retry = options.limits.retry_backoff;
+        let throttle = Arc::new(Throttle::new(options.rate));
         Self {
             client,
             store: Arc::new(Store::new(
@@ -240,13 +240,14 @@ impl Parts {
                 metrics.jobs.seen.clone(),
             )),
             schedule: Arc::new(schedule),
-            writes: Arc::new(WriteQueue::new(Arc::clone(metrics))),
-            recorder: Arc::clone(&recorder),
-            throttle: Arc::new(Throttle::new(options.rate)),
-            window: Arc::new(Window::new(
-                options.max_in_flight.max(1),
+            writes: Arc::new(WriteQueue::new(
+                options.max_in_flight,
+                Arc::clone(&throttle),
                 options.lull.clone(),
+                Arc::clone(metrics),
             )),
+            recorder: Arc::clone(&recorder),
+            throttle,
             metrics: Arc::clone(metrics),
             mode: mode.clone(),
             ownership: Arc::new(Ownership::new(retry)),
@@ -321,9 +322,8 @@ impl Parts {
             schedule: Arc::clone(&self.schedule),
             queue: Arc::clone(&self.writes),
             recorder: Arc::clone(&self.recorder),
-            throttle: Arc::clone(&self.throttle),
-            window: Arc::clone(&self.window),
             metrics: Arc::clone(&self.metrics),
+            quota_waits: Arc::default(),
             gangs: self.gangs.clone(),
             finalizer: self.mode.finalizer(),
             stopping,

@@ -2,8 +2,9 @@
 //!
 //! Three steps. Aggregation: from the tenth different message with one type and reason within ten
 //! minutes on, messages are told as one Event, marked as combined. Repetition: an Event that was
-//! told before is not made anew, its count grows. Spam: 25 calls at once, one more per five
-//! minutes after that; what may not be told is counted and comes with the next call that may.
+//! told before is not made anew, its count grows. Spam: 25 calls at once of each type, one more per five
+//! minutes after that; what may not be told is counted and comes with the next call that may. Warnings have
+//! calls of their own, so that a thousand created Pods do not hide why there are no more.
 //!
 //! Different from the standard client: of the 25, ten are kept for news of the Job as a whole, so
 //! that a hundred thousand creations do not hide how it ended.
@@ -64,7 +65,8 @@ pub(super) struct Telling {
 /// See the module's text. Without events it is small.
 #[derive(Debug, Default)]
 pub(super) struct Correlator {
-    spent: Spent,
+    /// Of Normal Events, and of Warnings.
+    spent: [Spent; 2],
     groups: Vec<Group>,
     known: Vec<Known>,
     numbers: u32,
@@ -103,7 +105,7 @@ impl Correlator {
     pub(super) fn hear(&mut self, about: About, mut report: Report, now: Time) -> Option<Telling> {
         let combined = self.is_combined(&report, now);
         let known = self.count(&report, combined, now);
-        if !self.spent.spend(about, now) {
+        if !self.spent[report.severity as usize].spend(about, now) {
             return None;
         }
         if combined {
@@ -287,6 +289,21 @@ mod tests {
         let told = tell(About::Job, 5000, 300).expect("one more may be told");
         assert_eq!(told.count, 2000 - 9 + 1);
         assert_eq!(tell(About::Job, 1, 300), None);
+    }
+
+    #[test]
+    fn created_pods_do_not_hide_why_there_are_no_more() {
+        let mut correlator = Correlator::default();
+        for pod in 0..1000 {
+            correlator.hear(About::Pod, created(pod), at(0));
+        }
+        let refused = |pod| {
+            let message =
+                format!("Error creating: pods \"j-{pod}\" is forbidden: exceeded quota: q");
+            Report::warning("FailedCreate", &message)
+        };
+        let told = (0..1000).filter_map(|pod| correlator.hear(About::Pod, refused(pod), at(1)));
+        assert_eq!(told.count(), 15);
     }
 
     #[test]

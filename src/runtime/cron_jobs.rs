@@ -317,7 +317,7 @@ impl Turn<'_> {
         let client = &self.writer.client;
         match self
             .writer
-            .call("get", "cronjobs", || client.get(&path))
+            .call(self.whose(), "get", "cronjobs", || client.get(&path))
             .await
         {
             Ok(answer) => match decode_cron_job(&String::from_utf8_lossy(&answer)) {
@@ -328,10 +328,19 @@ impl Turn<'_> {
         }
     }
 
+    /// Whose turn its calls wait for.
+    fn whose(&self) -> (&str, Uid) {
+        (&self.key.namespace, self.cell.decoded.cron_job.uid)
+    }
+
     async fn get_job(&self, name: &str) -> Answer {
         let path = paths::job(&self.key.namespace, name);
         let client = &self.writer.client;
-        match self.writer.call("get", "jobs", || client.get(&path)).await {
+        match self
+            .writer
+            .call(self.whose(), "get", "jobs", || client.get(&path))
+            .await
+        {
             Ok(answer) => match decode_job(&String::from_utf8_lossy(&answer)) {
                 Ok(decoded) => Answer::Job {
                     uid: decoded.job.uid,
@@ -349,7 +358,11 @@ impl Turn<'_> {
         let client = &self.writer.client;
         let options = wire::background_deletion(uid);
         let delete = || client.delete_with(&path, options.clone());
-        match self.writer.call("delete", "jobs", delete).await {
+        match self
+            .writer
+            .call(self.whose(), "delete", "jobs", delete)
+            .await
+        {
             Ok(_) => Answer::Deleted,
             Err(error) => refusal(&error),
         }
@@ -364,7 +377,11 @@ impl Turn<'_> {
         let path = paths::jobs(Some(&self.key.namespace));
         let client = &self.writer.client;
         let create = || client.create(&path, body.clone());
-        match self.writer.call("create", "jobs", create).await {
+        match self
+            .writer
+            .call(self.whose(), "create", "jobs", create)
+            .await
+        {
             Ok(answer) => match wire::ack_of_write(&answer) {
                 Some((uid, resource_version, _)) => {
                     let late = self.cron_jobs.clock.now().since(job.scheduled);
@@ -394,7 +411,11 @@ impl Turn<'_> {
         let body = wire::cron_job_status_patch(key, uid, version, &status);
         let client = &self.writer.client;
         let patch = || client.patch(&path, Patch::Merge, body.clone());
-        match self.writer.call("patch", "cronjobs/status", patch).await {
+        match self
+            .writer
+            .call(self.whose(), "patch", "cronjobs/status", patch)
+            .await
+        {
             Ok(answer) => {
                 if let Some((_, written, _)) = wire::ack_of_write(&answer) {
                     let versions = (version, written);

@@ -21,6 +21,7 @@ use crate::{
 
 use super::{
     gang_index::Index,
+    write_queue::Place,
     writer::{Write, Writer, why_not_created},
 };
 
@@ -208,23 +209,23 @@ fn not_served(error: ApiError) -> GangError {
 
 impl Writer {
     /// Makes a Workload or PodGroup; once it is there, it is among the facts.
-    pub(super) async fn make_gang_object(&self, write: &Write, object: &GangObject) -> Outcome {
+    pub(super) async fn make_gang_object(
+        &self,
+        write: &Write,
+        place: &mut Place,
+        object: &GangObject,
+    ) -> Outcome {
         let gangs = self.gangs.as_ref();
         let gangs = gangs.expect("only a machine that was told of gangs asks for one");
         let namespace = Some(write.key.namespace.as_str());
         let body = gang_object_body(&gangs.api, &write.key, write.cell.id.uid, object);
-        let create = |kind: GangKind| {
-            let (path, body) = (gangs.path(kind, namespace), body.clone());
-            async move { self.client.create_whole(&path, body).await }
-        };
         let kind = match object {
             GangObject::Workload(_) => GangKind::Workload,
             GangObject::PodGroup(_) => GangKind::PodGroup,
         };
-        let result = match kind {
-            GangKind::Workload => self.call("create", "workloads", || create(kind)).await,
-            GangKind::PodGroup => self.call("create", "podgroups", || create(kind)).await,
-        };
+        let path = gangs.path(kind, namespace);
+        let creation = self.client.create_whole(&path, body);
+        let result = self.send(place, "create", kind.plural(), creation).await;
         let read = |answer: &[u8]| {
             let text = std::str::from_utf8(answer).ok();
             text.and_then(|json| gangs.made(kind, json).ok())
@@ -236,7 +237,9 @@ impl Writer {
             Err(error) => error,
         };
         let job = &write.key;
-        tracing::warn!(%job, kind = kind.plural(), %error, "ensuring Workload and PodGroup");
-        Outcome::GangObjectNotMade(why_not_created(error.kind))
+        if !write.comes_again(&error) {
+            tracing::warn!(%job, kind = kind.plural(), %error, "ensuring Workload and PodGroup");
+        }
+        Outcome::GangObjectNotMade(why_not_created(&error))
     }
 }

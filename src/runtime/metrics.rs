@@ -40,6 +40,8 @@ pub(super) struct Metrics {
     pub(super) cron_job_skew: Histogram,
     /// How long after their time finished Jobs were deleted.
     pub(super) ttl_deletions: Histogram,
+    /// How long Events waited until the server had them.
+    pub(super) event_delay: Histogram,
     /// Events that were dropped because too many waited.
     pub(super) events_dropped: Counter<u64, AtomicU64>,
 }
@@ -72,6 +74,7 @@ impl Metrics {
             writes_pending: Gauge::default(),
             cron_job_skew: Histogram::new(exponential_buckets(1.0, 2.0, 10)),
             ttl_deletions: Histogram::new(exponential_buckets(0.1, 2.0, 14)),
+            event_delay: Histogram::new(exponential_buckets(0.01, 2.0, 14)),
             events_dropped: Counter::default(),
         };
         metrics.jobs.register(&mut metrics.registry);
@@ -109,6 +112,11 @@ impl Metrics {
         registry.register("watches", "Watches opened", metrics.watches.clone());
         let pending = metrics.writes_pending.clone();
         registry.register("writes_pending", "Writes waiting or under way", pending);
+        registry.register(
+            "event_delay_seconds",
+            "How long Events waited until the server had them",
+            metrics.event_delay.clone(),
+        );
         let dropped = metrics.events_dropped.clone();
         registry.register("events_dropped", "Events dropped", dropped);
         metrics

@@ -24,16 +24,16 @@ mod lull;
 mod measured_queue;
 mod metrics;
 mod ownership;
-mod pace;
 mod probes;
 mod progress;
 mod queue_metrics;
+mod quota;
 mod scheduler;
 mod store;
 mod throttle;
 mod ttl;
 mod turns;
-mod window;
+mod write_queue;
 mod writer;
 
 pub use controller::{Controller, Options, StartError};

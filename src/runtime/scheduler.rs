@@ -13,7 +13,7 @@ use crate::{
 use super::{
     actor, breath::Breath, correlate::About, events::Recorder, gang::Gangs,
     measured_queue::MeasuredQueue, metrics::Metrics, ownership::Ownership,
-    queue_metrics::QueueMetrics, store::Store, writer::WriteQueue,
+    queue_metrics::QueueMetrics, store::Store, write_queue::WriteQueue,
 };
 
 /// The work queue, shared.

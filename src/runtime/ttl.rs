@@ -115,7 +115,9 @@ impl Ttl {
     async fn fresh(&self, job: &JobId, writer: &Writer) -> Result<Option<Job>, ApiError> {
         let path = paths::job(&job.key.namespace, &job.key.name);
         let answer = writer
-            .call("get", "jobs", || writer.client.get(&path))
+            .call((&job.key.namespace, job.uid), "get", "jobs", || {
+                writer.client.get(&path)
+            })
             .await;
         let answer = match answer {
             Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),
@@ -132,7 +134,7 @@ async fn delete(job: &JobId, writer: &Writer) -> Result<(), ApiError> {
     let path = paths::job(&job.key.namespace, &job.key.name);
     let options = wire::foreground_deletion(job.uid);
     writer
-        .call("delete", "jobs", || {
+        .call((&job.key.namespace, job.uid), "delete", "jobs", || {
             writer.client.delete_with(&path, options.clone())
         })
         .await

@@ -1,26 +1,23 @@
-//! Sends the writes of all Jobs: each Job in its turn, so many at once, so many a second.
+//! Sends the writes of all Jobs, each when the line says that it is its turn.
 //!
 //! An answer goes back into the store as a fact and to the Job as an outcome. Only a write that a
-//! busy server did not take (429) is repeated here, when the server said; any other failure is
-//! the Job's to judge.
+//! busy server did not take is repeated here, a few times; any other failure is the Job's to judge.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use compact_str::CompactString;
-use parking_lot::Mutex;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::{
     clock::instant,
     cluster::{Client, Patch},
     decide::{CreateError, NewPod, Outcome, Report},
     model::{
-        CompactIndex, GangObject, JobId, JobKey, JobStatus, PodFlags, PodGroup, PodName, PodRecord,
+        CompactIndex, GangObject, JobKey, JobStatus, PodFlags, PodGroup, PodName, PodRecord,
         PodSuffix, Slot, Uid,
     },
     ownership::Orphan,
-    queue::FairQueue,
     wire::{self, ApiError, Controller, ErrorKind, PodDecoder, PodTemplate, paths},
 };
 
@@ -29,16 +26,16 @@ use super::{
     events::Recorder,
     gang::Gangs,
     metrics::Metrics,
-    pace::Verb,
     progress::Progress,
+    quota::QuotaWaits,
     scheduler::Schedule,
     store::{Cell, Store},
-    throttle::Throttle,
-    window::{Place, Window},
+    write_queue::{Place, WriteQueue},
 };
 
-/// How long to wait when a busy server did not say.
-const BUSY_PAUSE: Duration = Duration::from_secs(1);
+/// So many times in a row a busy server is asked again; then it is a failure that people are told of. The
+/// standard client asks ten times, and holds up all else of the Job meanwhile.
+const ASKED_AGAIN: u32 = 5;
 
 /// A write that a Job asked for.
 #[derive(Debug)]
@@ -46,6 +43,25 @@ pub(super) struct Write {
     pub(super) cell: Arc<Cell>,
     pub(super) key: JobKey,
     pub(super) op: Op,
+    /// How many times a busy server did not take it.
+    pub(super) refusals: u32,
+}
+
+impl Write {
+    /// Whose turn it waits for.
+    pub(super) fn lane(&self) -> (CompactString, Uid) {
+        (self.key.namespace.clone(), self.cell.id.uid)
+    }
+
+    /// Whether it goes before the Job's other writes.
+    pub(super) fn is_urgent(&self) -> bool {
+        matches!(self.op, Op::Status { .. })
+    }
+
+    /// Whether it is sent again after this error, without a word to anybody.
+    pub(super) fn comes_again(&self, error: &ApiError) -> bool {
+        error.kind == ErrorKind::Busy && self.refusals < ASKED_AGAIN
+    }
 }
 
 /// What is to be written.
@@ -83,61 +99,6 @@ pub(super) enum Op {
     },
 }
 
-/// The writes that wait.
-#[derive(Debug)]
-pub(super) struct WriteQueue {
-    waiting: Mutex<FairQueue<Arc<JobId>, Write>>,
-    /// One permit for each write that waits.
-    ready: Semaphore,
-    metrics: Arc<Metrics>,
-}
-
-impl WriteQueue {
-    pub(super) fn new(metrics: Arc<Metrics>) -> Self {
-        Self {
-            waiting: Mutex::default(),
-            ready: Semaphore::new(0),
-            metrics,
-        }
-    }
-
-    pub(super) fn push(&self, writes: Vec<Write>) {
-        let count = writes.len();
-        if count == 0 {
-            return;
-        }
-        let mut waiting = self.waiting.lock();
-        for write in writes {
-            let urgent = matches!(write.op, Op::Status { .. });
-            waiting.push(Arc::clone(&write.cell.id), urgent, write);
-        }
-        drop(waiting);
-        self.metrics
-            .writes_pending
-            .inc_by(i64::try_from(count).unwrap_or(i64::MAX));
-        self.ready.add_permits(count);
-    }
-
-    async fn pop(&self) -> Write {
-        loop {
-            let permit = self
-                .ready
-                .acquire()
-                .await
-                .expect("the semaphore is never closed");
-            permit.forget();
-            if let Some(write) = self.waiting.lock().pop() {
-                return write;
-            }
-        }
-    }
-
-    /// Forgets what waits: the Jobs ask again when the controller is back.
-    pub(super) fn clear(&self) {
-        *self.waiting.lock() = FairQueue::default();
-    }
-}
-
 /// One of those who send; as many are as writes may be under way.
 #[derive(Clone, Debug)]
 pub(super) struct Writer {
@@ -146,9 +107,8 @@ pub(super) struct Writer {
     pub(super) schedule: Arc<Schedule>,
     pub(super) queue: Arc<WriteQueue>,
     pub(super) recorder: Arc<Recorder>,
-    pub(super) throttle: Arc<Throttle>,
-    pub(super) window: Arc<Window>,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) quota_waits: Arc<QuotaWaits>,
     /// The gangs, if they are asked for.
     pub(super) gangs: Option<Arc<Gangs>>,
     pub(super) finalizer: &'static str,
@@ -160,13 +120,23 @@ impl Writer {
     /// Sends writes until the controller stops; the one under way is finished.
     pub(super) async fn run(self) {
         loop {
-            let write = tokio::select! {
+            let (mut write, mut place) = tokio::select! {
                 biased;
                 () = self.stopped() => return,
-                write = self.queue.pop() => write,
+                next = self.queue.next() => next,
             };
-            let outcome = self.perform(&write).await;
-            self.metrics.writes_pending.dec();
+            let outcome = self.perform(&write, &mut place).await;
+            if place.was_refused() && write.refusals < ASKED_AGAIN && !*self.stopping.borrow() {
+                write.refusals += 1;
+                // Before the place is free, or another of the Job's writes would have it.
+                self.queue.put_back(write);
+                continue;
+            }
+            drop(place);
+            if let Op::Create { why, .. } = &write.op {
+                self.count_creation(why, &outcome);
+            }
+            self.queue.finished();
             {
                 let mut state = write.cell.lock();
                 state.in_flight -= 1;
@@ -181,7 +151,7 @@ impl Writer {
         let path = paths::pod(&orphan.namespace, &orphan.name);
         let body = Bytes::from(wire::freeing_patch(orphan.uid, self.finalizer));
         let result = self
-            .call("patch", "pods", || {
+            .call((&orphan.namespace, Uid::default()), "patch", "pods", || {
                 self.client.patch(&path, Patch::Strategic, body.clone())
             })
             .await;
@@ -191,30 +161,28 @@ impl Writer {
         }
     }
 
-    async fn perform(&self, write: &Write) -> Outcome {
+    async fn perform(&self, write: &Write, place: &mut Place) -> Outcome {
         match &write.op {
             Op::Create {
                 template,
                 pod,
                 group,
-                why,
+                why: _,
             } => {
                 let group = group.as_ref().map(|group| group.name.as_str());
-                let outcome = self.create(write, template, *pod, group).await;
-                self.count_creation(why, &outcome);
-                outcome
+                self.create(write, place, template, *pod, group).await
             }
-            Op::Delete { slot, uid, name } => self.delete(write, *slot, *uid, name).await,
-            Op::Gang(object) => self.make_gang_object(write, object).await,
+            Op::Delete { slot, uid, name } => self.delete(write, place, *slot, *uid, name).await,
+            Op::Gang(object) => self.make_gang_object(write, place, object).await,
             Op::RemoveFinalizer { slot, uid, name } => {
-                self.remove_finalizer(write, *slot, *uid, name).await
+                self.remove_finalizer(write, place, *slot, *uid, name).await
             }
             Op::Status {
                 status,
                 version,
                 progress,
             } => {
-                let outcome = self.write_status(write, status, *version).await;
+                let outcome = self.write_status(write, place, status, *version).await;
                 if outcome == Outcome::StatusWritten {
                     self.metrics.jobs.progress(progress);
                 }
@@ -226,6 +194,7 @@ impl Writer {
     async fn create(
         &self,
         write: &Write,
+        place: &mut Place,
         template: &Result<PodTemplate, String>,
         pod: NewPod,
         group: Option<&str>,
@@ -245,28 +214,44 @@ impl Writer {
             }
         };
         let (name, body) = template.pod(index, failures, suffix, group);
-        let body = Bytes::from(body);
         let path = paths::pods(Some(&key.namespace));
-        let result = self
-            .call("create", "pods", || self.client.create(&path, body.clone()))
-            .await;
+        let creation = self.client.create(&path, body);
+        let result = self.send(place, "create", "pods", creation).await;
         let error = match result {
             Ok(answer) => {
                 self.report_pod(
                     write,
                     Report::normal("SuccessfulCreate", &format!("Created pod: {name}")),
                 );
+                if let Some(what) = template.lacks(&answer) {
+                    // The watch will tell of it. To make the next at once would make such Pods without end.
+                    let message = format!(
+                        "Error creating: pod {name:?} was changed on its way in and lacks its {what}"
+                    );
+                    self.report_pod(write, Report::warning("FailedCreate", &message));
+                    return Outcome::PodNotCreated(suffix, CreateError::Refused);
+                }
                 return self.created(write, &answer, &name, index, suffix);
             }
             Err(error) => error,
         };
-        let why = why_not_created(error.kind);
+        let mut why = why_not_created(&error);
         if why == CreateError::NameTaken && doubtful {
-            return self.settle_doubt(write, &name, index, suffix).await;
+            return self.settle_doubt(write, place, &name, index, suffix).await;
         }
-        if matches!(why, CreateError::Refused | CreateError::Unknown) {
+        if why == CreateError::NameTaken && !error.message.contains(&*name) {
+            // Those are not the server's words: an admission webhook chose this reason.
+            why = CreateError::Refused;
+        }
+        if let Some(wait) = self
+            .quota_waits
+            .refused(&key.namespace, write.cell.id.uid, &error)
+        {
+            why = CreateError::QuotaExceeded(wait);
+        }
+        if why.is_failure() {
             tracing::debug!(job = %key, pod = name, %error, "Pod not created");
-            self.report_failure(write, "FailedCreate", &format!("Error creating: {error}"));
+            self.report_failure(write, "FailedCreate", "creating", &error);
         }
         Outcome::PodNotCreated(suffix, why)
     }
@@ -303,6 +288,8 @@ impl Writer {
             flags,
             ..PodRecord::default()
         };
+        self.quota_waits
+            .created(&write.key.namespace, write.cell.id.uid);
         self.store.pod_created(&write.cell, record);
         Outcome::PodCreated(suffix)
     }
@@ -311,12 +298,14 @@ impl Writer {
     async fn settle_doubt(
         &self,
         write: &Write,
+        place: &mut Place,
         name: &str,
         index: Option<u32>,
         suffix: PodSuffix,
     ) -> Outcome {
         let path = paths::pod(&write.key.namespace, name);
-        let Ok(answer) = self.call("get", "pods", || self.client.get(&path)).await else {
+        let look = self.client.get(&path);
+        let Ok(answer) = self.send(place, "get", "pods", look).await else {
             return Outcome::PodNotCreated(suffix, CreateError::Unknown);
         };
         let pod = std::str::from_utf8(&answer).ok().and_then(|json| {
@@ -335,15 +324,17 @@ impl Writer {
         }
     }
 
-    async fn delete(&self, write: &Write, slot: Slot, uid: Uid, name: &str) -> Outcome {
+    async fn delete(
+        &self,
+        write: &Write,
+        place: &mut Place,
+        slot: Slot,
+        uid: Uid,
+        name: &str,
+    ) -> Outcome {
         let path = paths::pod(&write.key.namespace, name);
-        let options = Bytes::from(wire::exact_deletion(uid));
-        match self
-            .call("delete", "pods", || {
-                self.client.delete_with(&path, options.clone())
-            })
-            .await
-        {
+        let deletion = self.client.delete_with(&path, wire::exact_deletion(uid));
+        match self.send(place, "delete", "pods", deletion).await {
             Ok(answer) => {
                 let version = wire::ack_of_write(&answer).map(|(_, version, _)| version);
                 self.deleting(write, slot, uid, version);
@@ -358,7 +349,7 @@ impl Writer {
                 Outcome::PodDeleted(slot)
             }
             Err(error) => {
-                self.report_failure(write, "FailedDelete", &format!("Error deleting: {error}"));
+                self.report_failure(write, "FailedDelete", "deleting", &error);
                 Outcome::PodNotDeleted(slot)
             }
         }
@@ -371,19 +362,27 @@ impl Writer {
             });
     }
 
-    async fn remove_finalizer(&self, write: &Write, slot: Slot, uid: Uid, name: &str) -> Outcome {
+    async fn remove_finalizer(
+        &self,
+        write: &Write,
+        place: &mut Place,
+        slot: Slot,
+        uid: Uid,
+        name: &str,
+    ) -> Outcome {
         let path = paths::unchecked(paths::pod(&write.key.namespace, name));
-        let body = Bytes::from(wire::freeing_patch(uid, self.finalizer));
-        let result = self
-            .call("patch", "pods", || {
-                self.client.patch(&path, Patch::Strategic, body.clone())
-            })
-            .await;
+        let body = wire::freeing_patch(uid, self.finalizer);
+        let patch = self.client.patch(&path, Patch::Strategic, body);
+        let result = self.send(place, "patch", "pods", patch).await;
         let version = match result {
             Ok(answer) => wire::ack_of_write(&answer).map(|(_, version, _)| version),
             Err(error) if error.is_of_no_such_object() => None,
             Err(error) => {
                 tracing::debug!(job = %write.key, pod = name, %error, "finalizer not removed");
+                if error.code != 0 {
+                    let what = "removing the tracking finalizer of a Pod";
+                    self.report_failure(write, "FailedRemoveFinalizer", what, &error);
+                }
                 return Outcome::FinalizerNotRemoved(slot);
             }
         };
@@ -394,14 +393,17 @@ impl Writer {
         Outcome::FinalizerRemoved(slot)
     }
 
-    async fn write_status(&self, write: &Write, status: &JobStatus, version: u64) -> Outcome {
+    async fn write_status(
+        &self,
+        write: &Write,
+        place: &mut Place,
+        status: &JobStatus,
+        version: u64,
+    ) -> Outcome {
         let path = paths::job_status(&write.key.namespace, &write.key.name);
-        let body = Bytes::from(wire::status_patch(status, write.cell.id.uid, version));
-        let result = self
-            .call("patch", "jobs/status", || {
-                self.client.patch(&path, Patch::Merge, body.clone())
-            })
-            .await;
+        let body = wire::status_patch(status, write.cell.id.uid, version);
+        let patch = self.client.patch(&path, Patch::Merge, body);
+        let result = self.send(place, "patch", "jobs/status", patch).await;
         match result {
             Ok(answer) => {
                 if let Some((_, version, _)) = wire::ack_of_write(&answer) {
@@ -414,17 +416,25 @@ impl Writer {
                     ErrorKind::Conflict | ErrorKind::NotFound => {
                         tracing::debug!(job = %write.key, %error, "status not written");
                     }
-                    _ => tracing::warn!(job = %write.key, %error, "status not written"),
+                    ErrorKind::Busy if write.comes_again(&error) => {}
+                    _ => {
+                        tracing::warn!(job = %write.key, %error, "status not written");
+                        if error.code != 0 {
+                            let what = "updating the Job's status";
+                            self.report_failure(write, "FailedUpdateStatus", what, &error);
+                        }
+                    }
                 }
                 Outcome::StatusNotWritten
             }
         }
     }
 
-    /// Tells of a call that failed, unless it was us who gave up.
-    fn report_failure(&self, write: &Write, reason: &str, message: &str) {
-        if !*self.stopping.borrow() {
-            self.report_pod(write, Report::warning(reason, message));
+    /// Tells of a write that failed, unless it comes again by itself or it was us who gave up.
+    fn report_failure(&self, write: &Write, reason: &str, what: &str, error: &ApiError) {
+        if !write.comes_again(error) && !*self.stopping.borrow() {
+            let message = format!("Error {what}: {error}");
+            self.report_pod(write, Report::warning(reason, &message));
         }
     }
 
@@ -440,51 +450,54 @@ impl Writer {
         let _ = stopping.wait_for(|stopping| *stopping).await;
     }
 
-    /// Makes a call, when it may be made; again, while the server is too busy to take it. A
-    /// controller that stops does not wait for that.
+    /// Makes a call about an object in a namespace that has this UID, or whose owner has, when it is its
+    /// turn; a few times, while the server is too busy to take it.
     pub(super) async fn call<T, F: Future<Output = Result<T, ApiError>>>(
         &self,
+        (namespace, owner): (&str, Uid),
         verb: &'static str,
         resource: &'static str,
         call: impl Fn() -> F,
     ) -> Result<T, ApiError> {
+        let mut refusals = 0;
         loop {
-            let place = tokio::select! {
-                biased;
-                () = self.stopped() => return Err(ApiError::no_answer("the controller stops")),
-                place = self.may_call() => place,
+            let Some(mut place) = self.queue.enter(namespace, owner).await else {
+                return Err(ApiError::no_answer("the controller stops"));
             };
-            let sent = instant();
-            let result = call().await;
-            let code = result.as_ref().map_or_else(|error| error.code, |_| 200);
-            self.metrics.call(verb, resource, code);
-            match result {
-                Err(error) if error.kind == ErrorKind::Busy => {
-                    place.refused();
-                    self.throttle.pause(error.retry_after.unwrap_or(BUSY_PAUSE));
-                }
-                Ok(answer) => {
-                    place.taken(Verb::of(verb), sent);
-                    return Ok(answer);
-                }
-                Err(error) => return Err(error),
+            let result = self.send(&mut place, verb, resource, call()).await;
+            if !place.was_refused() || refusals == ASKED_AGAIN {
+                return result;
             }
+            refusals += 1;
         }
     }
 
-    async fn may_call(&self) -> Place<'_> {
-        let place = self.window.enter().await;
-        self.throttle.pass().await;
-        place
+    /// Makes a call that has its place.
+    pub(super) async fn send<T>(
+        &self,
+        place: &mut Place,
+        verb: &'static str,
+        resource: &'static str,
+        call: impl Future<Output = Result<T, ApiError>>,
+    ) -> Result<T, ApiError> {
+        let sent = instant();
+        let result = call.await;
+        let code = result.as_ref().map_or_else(|error| error.code, |_| 200);
+        self.metrics.call(verb, resource, code);
+        place.answered(&result, sent);
+        result
     }
 }
 
 /// What an error means for a creation.
-pub(super) fn why_not_created(kind: ErrorKind) -> CreateError {
-    match kind {
+pub(super) fn why_not_created(error: &ApiError) -> CreateError {
+    match error.kind {
         ErrorKind::AlreadyExists => CreateError::NameTaken,
         ErrorKind::NamespaceTerminating => CreateError::NamespaceTerminating,
         ErrorKind::Failed => CreateError::Unknown,
+        ErrorKind::TooManyRequests => {
+            CreateError::RefusedFor(error.retry_after.unwrap_or_default())
+        }
         ErrorKind::NotFound
         | ErrorKind::Conflict
         | ErrorKind::Expired

@@ -19,8 +19,11 @@ pub enum ErrorKind {
     Expired,
     /// The namespace is going away.
     NamespaceTerminating,
-    /// The server has too much to do; it said when to come back, if it did.
+    /// The server itself has too much to do; it said when to come back, if it did.
     Busy,
+    /// Somebody whom the server asked about this object, such as an admission webhook, has had too many
+    /// requests. It tells nothing of others.
+    TooManyRequests,
     /// The server will not do it, however often it is asked.
     Refused,
     /// The server, or something between, failed: nobody knows whether it was done.
@@ -141,7 +144,9 @@ impl ApiError {
             (409, _) => ErrorKind::Conflict,
             (410, _) => ErrorKind::Expired,
             (403, _) if caused_by("NamespaceTerminating") => ErrorKind::NamespaceTerminating,
-            (429, _) => ErrorKind::Busy,
+            // The server's own refusals are plain text (`tooManyRequests` of its filters).
+            (429, "") => ErrorKind::Busy,
+            (429, _) => ErrorKind::TooManyRequests,
             (500.., _) => ErrorKind::Failed,
             _ => ErrorKind::Refused,
         };
@@ -177,6 +182,14 @@ impl ApiError {
     /// Reads the object of an ERROR event on a watch.
     pub fn from_event(status: &[u8]) -> Self {
         Self::from_response(Status::read(status).code, status, None)
+    }
+
+    /// It was never sent.
+    pub fn not_sent(message: impl Into<String>) -> Self {
+        Self {
+            kind: ErrorKind::Refused,
+            ..Self::no_answer(message)
+        }
     }
 
     /// There was no answer.
@@ -218,6 +231,8 @@ mod tests {
             kind(429, "Too many requests, please try again later."),
             ErrorKind::Busy
         );
+        let denied = r#"{"reason":"TooManyRequests","message":"admission webhook \"w\" denied"}"#;
+        assert_eq!(kind(429, denied), ErrorKind::TooManyRequests);
         assert_eq!(kind(503, ""), ErrorKind::Failed);
         assert_eq!(kind(422, "{}"), ErrorKind::Refused);
     }

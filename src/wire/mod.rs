@@ -53,5 +53,8 @@ pub const INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 /// Annotation that tells a Pod how often its index failed before, and did not count.
 pub const INDEX_IGNORED_FAILURES: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 
+/// The label by which the server tells the Pods of a Job that chose no selector of its own.
+const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
+
 /// The controller name that a Job's `spec.managedBy` may spell out for the default controller.
 pub const DEFAULT_MANAGER: &str = "kubernetes.io/job-controller";

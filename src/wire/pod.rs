@@ -16,7 +16,7 @@ use crate::model::{CompactIndex, JobId, JobKey, PodFlags, PodName, PodPhase, Pod
 use super::{
     Object,
     json::{self, Text},
-    protobuf::{self as message, Malformed, Value},
+    protobuf::{self as message, Fields, Malformed, Value},
     selector::PodLabels,
     timestamp::seconds,
 };
@@ -210,6 +210,46 @@ fn ack_in_protobuf(object: &[u8]) -> Result<AckMetadata<'_>, Malformed> {
         resource_version: text(6)?,
         deletion_timestamp: message::field(metadata, 9)?.map(|_| IgnoredAny),
     })
+}
+
+/// By what a Job knows its Pod again.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Marks<'a> {
+    #[serde(borrow)]
+    pub(super) finalizers: SmallVec<[Text<'a>; 2]>,
+    #[serde(borrow)]
+    pub(super) labels: PodLabels<'a>,
+}
+
+/// Reads the marks of the Pod in an answer.
+pub(super) fn marks(body: &[u8]) -> Option<Marks<'_>> {
+    #[derive(Deserialize)]
+    struct Marked<'a> {
+        #[serde(borrow)]
+        metadata: Marks<'a>,
+    }
+    if message::is_object(body) {
+        return marks_in_protobuf(message::object(body).ok()?).ok();
+    }
+    Some(json::read::<Marked<'_>>(body).ok()?.metadata)
+}
+
+fn marks_in_protobuf(object: &[u8]) -> Result<Marks<'_>, Malformed> {
+    let mut marks = Marks::default();
+    let mut fields = Fields::of(message::message(object, 1)?);
+    while let Some((number, value)) = fields.next()? {
+        match number {
+            11 => {
+                let label = value.bytes()?;
+                let text = |number| message::field(label, number)?.map_or(Ok(""), Value::text);
+                marks.labels.push(text(1)?, text(2)?);
+            }
+            14 => marks.finalizers.push(Text(value.text()?.into())),
+            _ => {}
+        }
+    }
+    Ok(marks)
 }
 
 /// The parts of an answer to a write that are looked at.

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use crate::model::Uid;
 
-use super::json::Text;
+use super::{CONTROLLER_UID, json::Text};
 
 /// Something that has labels.
 pub trait Labelled {
@@ -145,9 +145,6 @@ impl Selector {
             && wears_uid(&self.match_labels, job)
     }
 }
-
-/// The label by which the server tells the Pods of a Job that chose no selector of its own.
-const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
 
 /// Whether an object has the label that the server gives the Pods of the Job with this UID.
 pub fn wears_uid(labels: &impl Labelled, job: Uid) -> bool {

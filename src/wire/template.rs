@@ -8,7 +8,10 @@ use serde_json::{Map, Value, json, value::RawValue};
 
 use crate::model::{FailureCounts, Job, PodSuffix, names};
 
-use super::{COMPLETION_INDEX, INDEX_FAILURES, INDEX_IGNORED_FAILURES, ownership};
+use super::{
+    COMPLETION_INDEX, CONTROLLER_UID, INDEX_FAILURES, INDEX_IGNORED_FAILURES, ownership, pod,
+    selector::Labelled as _,
+};
 
 /// A Job's template cannot be made into Pods.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +31,9 @@ pub struct PodTemplate {
     indexed: bool,
     /// Literal text, each but the last followed by a gap.
     text: Vec<(String, Option<Gap>)>,
+    finalizer: String,
+    /// The value of the label by which the server tells the Job's Pods, if it does.
+    controller_uid: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,11 +68,26 @@ impl PodTemplate {
         }
         let body = json!({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec});
         let text = split(&body.to_string(), &|gap| mark(gap));
+        let label = &meta["labels"][CONTROLLER_UID];
         Ok(Self {
             job: job.key.name.to_string(),
             indexed,
             text,
+            finalizer: finalizer.to_owned(),
+            controller_uid: label.as_str().map(str::to_owned),
         })
+    }
+
+    /// What a Pod lacks that the server has made of such a body, by its answer: a mutating webhook may have
+    /// taken away what the Job needs to know the Pod again and to count it.
+    pub fn lacks(&self, answer: &[u8]) -> Option<String> {
+        let marks = pod::marks(answer)?;
+        if !marks.finalizers.iter().any(|name| name.0 == self.finalizer) {
+            return Some(format!("finalizer {}", self.finalizer));
+        }
+        let wanted = self.controller_uid.as_deref()?;
+        let has = marks.labels.label(CONTROLLER_UID) == Some(wanted);
+        (!has).then(|| format!("label {CONTROLLER_UID}"))
     }
 
     /// The name and the body of a new Pod. `failures` are those of its index, where they are told
@@ -297,6 +318,57 @@ mod tests {
             json!({"new": [1.5, true]}),
             "unknown fields are kept"
         );
+    }
+
+    #[test]
+    fn what_was_taken_away_on_the_way_in_is_seen_in_the_answer() {
+        use crate::wire::protobuf::write::{bytes, object};
+        const UID: &str = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9";
+        let spec = INDEXED.replace(
+            r#"{"a":"b"}"#,
+            &format!(r#"{{"a":"b","{CONTROLLER_UID}":"{UID}"}}"#),
+        );
+        let json = format!(
+            r#"{{"metadata":{{"name":"train","namespace":"ml","uid":"{UID}","resourceVersion":"7"}},
+                "spec":{spec}}}"#
+        );
+        let decoded = decode_job(&json).expect("a good Job");
+        let template = PodTemplate::new(&decoded.job, &decoded.template, TRACKING_FINALIZER);
+        let template = template.expect("a good template");
+        let (_, made) = template.pod(Some(1), None, PodSuffix::nth(1, 1), None);
+        assert_eq!(template.lacks(&made), None);
+        let answer = |labels: &[(&str, &str)], finalizers: &[&str]| {
+            let labels = labels
+                .iter()
+                .map(|(key, value)| bytes(11, [bytes(1, *key), bytes(2, *value)].concat()));
+            let finalizers = finalizers.iter().map(|name| bytes(14, *name));
+            let metadata = labels.chain(finalizers).collect::<Vec<_>>().concat();
+            object(&bytes(1, metadata))
+        };
+        let (own, wrong) = ((CONTROLLER_UID, UID), (CONTROLLER_UID, "x"));
+        let both = ["own/one", TRACKING_FINALIZER];
+        assert_eq!(template.lacks(&answer(&[("a", "b"), own], &both)), None);
+        for (labels, finalizers, lacks) in [
+            (
+                &[own][..],
+                &both[..1],
+                "finalizer batch.kubernetes.io/job-tracking",
+            ),
+            (&[wrong], &both, "label batch.kubernetes.io/controller-uid"),
+            (
+                &[("a", "b")],
+                &both,
+                "label batch.kubernetes.io/controller-uid",
+            ),
+        ] {
+            assert_eq!(
+                template.lacks(&answer(labels, finalizers)).as_deref(),
+                Some(lacks)
+            );
+        }
+        // A Job with a selector of its own has no such label.
+        let plain = pod(INDEXED, Some(1));
+        assert!(plain["metadata"]["labels"].get(CONTROLLER_UID).is_none());
     }
 
     #[test]

@@ -36,6 +36,7 @@ mod main_job;
 mod many_jobs;
 mod metrics;
 mod modes;
+mod neighbours;
 mod ownership;
 mod pod_gc;
 mod policies;

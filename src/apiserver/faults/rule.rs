@@ -306,6 +306,10 @@ impl Rule {
         let (reason, message) = words(code);
         let message = self.message.as_deref().unwrap_or(message);
         let mut error = ApiError::new(code, reason, message);
+        if code == 429 && self.message.is_none() {
+            // A server that is too busy says so in plain text; an admission webhook says it in a Status.
+            error = ApiError::text(code, message);
+        }
         let retry_after = self
             .retry_after
             .or((code == 429).then_some(Duration::from_secs(1)));

@@ -336,7 +336,9 @@ impl Driver {
                 let no = Outcome::PodNotCreated(new.suffix, error);
                 self.outcomes.push_back(no);
                 match error {
-                    CreateError::Refused => "/refused",
+                    CreateError::Refused
+                    | CreateError::RefusedFor(_)
+                    | CreateError::QuotaExceeded(_) => "/refused",
                     CreateError::NameTaken => "/name taken",
                     CreateError::Unknown => "/no answer",
                     CreateError::NamespaceTerminating => "/namespace terminating",
