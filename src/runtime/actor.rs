@@ -6,6 +6,9 @@
 //!
 //! Must not: decide. If a machine panics, that actor alone starts anew from the store.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -343,6 +346,3 @@ fn carry_out(
         refusals: 0,
     });
 }
-
-#[cfg(test)]
-mod tests;

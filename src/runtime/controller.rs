@@ -12,7 +12,8 @@ use super::{
     cron_jobs::{self, CronJobs},
     events::Recorder,
     gang::{GangError, GangKind, Gangs},
-    informer::{Informer, Watched},
+    informer::Informer,
+    intake::{Intake, Watched},
     lull::Lull,
     metrics::Metrics,
     ownership::Ownership,
@@ -289,13 +290,11 @@ impl Parts {
             for watched in watched {
                 let (sender, receiver) = watch::channel(false);
                 synced.push(receiver.clone());
-                let informer = Informer {
+                let intake = Intake {
                     watched,
                     namespace: namespace.clone(),
-                    client: self.client.clone(),
                     store: Arc::clone(&self.store),
                     schedule: Arc::clone(&self.schedule),
-                    throttle: Arc::clone(&self.throttle),
                     metrics: Arc::clone(&self.metrics),
                     mode: self.mode.clone(),
                     decoder: PodDecoder {
@@ -305,6 +304,11 @@ impl Parts {
                     runs_jobs: self.runs_jobs,
                     cron_jobs: self.cron_jobs.clone(),
                     ttl: self.ttl.clone(),
+                };
+                let informer = Informer {
+                    intake,
+                    client: self.client.clone(),
+                    throttle: Arc::clone(&self.throttle),
                     after: after.clone(),
                     synced: sender,
                 };

@@ -19,6 +19,7 @@ mod events;
 mod gang;
 mod gang_index;
 mod informer;
+mod intake;
 mod job_metrics;
 mod lull;
 mod measured_queue;

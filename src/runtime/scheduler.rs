@@ -49,7 +49,8 @@ impl Schedule {
         }
     }
 
-    fn add_at(&self, job: Arc<JobId>, due: Time) {
+    /// A Job is to have a turn at a later time, at the latest.
+    pub(super) fn add_at(&self, job: Arc<JobId>, due: Time) {
         self.queue.lock().add_at(job, due);
         // Whoever sleeps may now sleep too long.
         self.changed.notify_one();
@@ -60,7 +61,8 @@ impl Schedule {
         self.changed.notify_one();
     }
 
-    fn done(&self, job: &Arc<JobId>, failed: bool) {
+    /// A turn is over.
+    pub(super) fn done(&self, job: &Arc<JobId>, failed: bool) {
         let mut queue = self.queue.lock();
         if !failed {
             queue.forget(job);
@@ -71,7 +73,7 @@ impl Schedule {
     }
 
     /// Waits for the next Job.
-    async fn take(&self) -> Arc<JobId> {
+    pub(super) async fn take(&self) -> Arc<JobId> {
         loop {
             let changed = self.changed.notified();
             let (next, due, more) = {

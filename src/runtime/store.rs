@@ -50,6 +50,15 @@ struct Placement {
     slot: Slot,
 }
 
+impl Placement {
+    /// Whether more is known of the Pod than this tells.
+    fn is_newer_than(&self, record: &PodRecord) -> bool {
+        let state = self.cell.lock();
+        let known = state.pods.get(self.slot);
+        known.is_some_and(|known| known.resource_version > record.resource_version)
+    }
+}
+
 /// What one watch of Pods covers, and how far it has come.
 #[derive(Debug)]
 struct Scope {
@@ -206,9 +215,12 @@ impl Store {
         };
         match (self.placements.entry(record.uid), owner) {
             (Entry::Occupied(known), Some(job)) if *known.get().cell.id == job => {
-                let cell = &known.get().cell;
-                self.replace(cell, known.get().slot, record);
-                Passage::Stays(Arc::clone(&cell.id))
+                self.replace(known.get(), record);
+                Passage::Stays(Arc::clone(&known.get().cell.id))
+            }
+            // An older fact does not tell whose the Pod is, either.
+            (Entry::Occupied(known), _) if known.get().is_newer_than(&record) => {
+                Passage::Stays(Arc::clone(&known.get().cell.id))
             }
             (Entry::Occupied(mut known), Some(job)) => {
                 let to = self.insert_into(job, record);
@@ -391,9 +403,9 @@ impl Store {
         })
     }
 
-    fn replace(&self, cell: &Cell, slot: Slot, mut record: PodRecord) {
+    fn replace(&self, Placement { cell, slot }: &Placement, mut record: PodRecord) {
         let mut state = cell.lock();
-        let Some(known) = state.pods.get(slot) else {
+        let Some(known) = state.pods.get(*slot) else {
             return;
         };
         if known.resource_version > record.resource_version {
@@ -403,7 +415,7 @@ impl Store {
         record.index = known.index.or(record.index);
         let held = is_held_after_end(Some(known));
         self.seen.pod(held, is_held_after_end(Some(&record)));
-        state.pods.replace(slot, record);
+        state.pods.replace(*slot, record);
     }
 
     fn remove_from(&self, Placement { cell, slot }: &Placement) {

@@ -334,8 +334,7 @@ impl Writer {
         name: &str,
     ) -> Outcome {
         let path = paths::pod(&write.key.namespace, name);
-        let options = wire::exact_deletion(uid);
-        let deletion = self.client.delete_with(&path, options);
+        let deletion = self.client.delete_with(&path, wire::exact_deletion(uid));
         match self.send(place, "delete", "pods", deletion).await {
             Ok(answer) => {
                 let version = wire::ack_of_write(&answer).map(|(_, version, _)| version);

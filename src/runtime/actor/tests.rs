@@ -1,4 +1,4 @@
-//! Tests of an actor's turns, with the store that they are given from.
+//! Tests of turns over a real store.
 
 use super::*;
 use crate::{
@@ -101,6 +101,100 @@ fn a_panic_after_the_end_leaves_no_pod_held() {
     assert_eq!(freed(&give(&cell)), 1);
 }
 
+/// The Pods of a Job's cell, in the order of their UIDs.
+fn pods_of(store: &Store, job: &JobId) -> Vec<Uid> {
+    let cell = store.cell(job);
+    let pods = cell.map(|cell| cell.lock().pods.iter().map(|(_, pod)| pod.uid).collect());
+    let mut pods: Vec<Uid> = pods.unwrap_or_default();
+    pods.sort();
+    pods
+}
+
+/// A Pod as a hostile tenant makes it: its owner reference says what he likes.
+fn forged(number: u32, namespace: &str, owner: &str, status: &str) -> DecodedPod<'static> {
+    let json = format!(
+        r#"{{"metadata":{{"name":"j-{number}","namespace":"{namespace}","resourceVersion":"6",
+        "uid":"00000000-0000-0000-0000-0000000000{number}",
+        "finalizers":["batch.kubernetes.io/job-tracking"],
+        "ownerReferences":[{{"apiVersion":"batch/v1","kind":"Job","name":"{owner}","controller":true,
+        "uid":"00000000-0000-0000-0000-000000000001"}}]}},"spec":{{}},"status":{status}}}"#
+    );
+    let finalizer = TRACKING_FINALIZER;
+    let pod = PodDecoder { finalizer }.decode(Object::Json(&json));
+    pod.expect("a good Pod").into_owned()
+}
+
+#[test]
+fn a_pod_of_another_namespace_or_name_is_not_the_jobs() {
+    let succeeded = r#"{"phase":"Succeeded"}"#;
+    for job_first in [true, false] {
+        let store = Store::new(TRACKING_FINALIZER, &[], Seen::default());
+        let job = || drop(store.apply_job(decode_job(JOB).expect("a good Job"), false));
+        if job_first {
+            job();
+        }
+        store.apply_pod(forged(70, "team-b", "j", succeeded));
+        store.apply_pod(forged(71, "default", "other", succeeded));
+        store.apply_pod(forged(72, "team-b", "other", succeeded));
+        job();
+        store.apply_pod(pod(1, PodPhase::Running));
+        assert_eq!(pods_of(&store, &id()), [Uid::from_u128(101)]);
+        let turn = give(&store.cell(&id()).expect("it was made"));
+        let writes = turn.writes.iter().map(|write| &write.op);
+        let creates = writes.filter(|op| matches!(op, Op::Create { .. })).count();
+        assert_eq!((creates, turn.writes.len()), (1, 1), "slowly at first");
+        assert!(turn.writes.iter().all(|write| write.key == id().key));
+        // Nobody's Pods have nobody's turns.
+        let strangers = store.jobs().into_iter().filter(|job| **job != id());
+        let cells: Vec<_> = strangers.filter_map(|job| store.cell(&job)).collect();
+        assert_eq!(cells.len(), 3);
+        assert!(cells.iter().all(|cell| give(cell).writes.is_empty()));
+    }
+}
+
+#[test]
+fn a_pod_that_goes_over_the_wall_leaves_its_job() {
+    let store = Store::new(TRACKING_FINALIZER, &[], Seen::default());
+    store.apply_job(decode_job(JOB).expect("a good Job"), false);
+    let running = r#"{"phase":"Running"}"#;
+    store.apply_pod(forged(70, "default", "j", running));
+    assert_eq!(pods_of(&store, &id()), [Uid::from_u128(0x70)]);
+    let mut renamed = forged(70, "default", "other", running);
+    renamed.record.resource_version = 7;
+    store.apply_pod(renamed);
+    assert_eq!(pods_of(&store, &id()), []);
+    assert_eq!(
+        store.delete_pod(Uid::from_u128(0x70)).map(|job| job.uid),
+        Some(id().uid)
+    );
+}
+
+#[test]
+fn a_write_goes_to_the_pod_that_is_meant() {
+    let store = Store::new(TRACKING_FINALIZER, &[], Seen::default());
+    store.apply_job(decode_job(JOB).expect("a good Job"), false);
+    // Nobody's, but ours to free: what it calls its Job was never seen, and it is being deleted.
+    let mut foreign = forged(70, "default", "j-70-no", r#"{"phase":"Running"}"#);
+    foreign.record.flags.set(PodFlags::DELETING, true);
+    let Controller::Job(other) = foreign.controller.clone() else {
+        panic!("a Job's");
+    };
+    store.apply_pod(foreign);
+    let turn = give(&store.cell(&other).expect("it was made"));
+    let [
+        Write {
+            op: Op::RemoveFinalizer { name, uid, .. },
+            key,
+            ..
+        },
+    ] = &turn.writes[..]
+    else {
+        panic!("{:?}", turn.writes);
+    };
+    assert_eq!((name.as_str(), *uid), ("j-70", Uid::from_u128(0x70)));
+    assert_eq!(key.namespace, "default");
+}
+
 /// A Job of so many Pods, and its cell.
 fn big_job(count: u32, spec: &str) -> (Store, Arc<Cell>) {
     let store = Store::new(TRACKING_FINALIZER, &[], Seen::default());
@@ -196,100 +290,6 @@ fn a_pod_that_vanished_among_many_is_not_deleted() {
         }
     }
     assert!(turns > 1, "it took more than one turn to hear of all");
-}
-
-/// The Pods of a Job's cell, in the order of their UIDs.
-fn pods_of(store: &Store, job: &JobId) -> Vec<Uid> {
-    let cell = store.cell(job);
-    let pods = cell.map(|cell| cell.lock().pods.iter().map(|(_, pod)| pod.uid).collect());
-    let mut pods: Vec<Uid> = pods.unwrap_or_default();
-    pods.sort();
-    pods
-}
-
-/// A Pod as a hostile tenant makes it: its owner reference says what he likes.
-fn forged(number: u32, namespace: &str, owner: &str, status: &str) -> DecodedPod<'static> {
-    let json = format!(
-        r#"{{"metadata":{{"name":"j-{number}","namespace":"{namespace}","resourceVersion":"6",
-        "uid":"00000000-0000-0000-0000-0000000000{number}",
-        "finalizers":["batch.kubernetes.io/job-tracking"],
-        "ownerReferences":[{{"apiVersion":"batch/v1","kind":"Job","name":"{owner}","controller":true,
-        "uid":"00000000-0000-0000-0000-000000000001"}}]}},"spec":{{}},"status":{status}}}"#
-    );
-    let finalizer = TRACKING_FINALIZER;
-    let pod = PodDecoder { finalizer }.decode(Object::Json(&json));
-    pod.expect("a good Pod").into_owned()
-}
-
-#[test]
-fn a_pod_of_another_namespace_or_name_is_not_the_jobs() {
-    let succeeded = r#"{"phase":"Succeeded"}"#;
-    for job_first in [true, false] {
-        let store = Store::new(TRACKING_FINALIZER, &[], Seen::default());
-        let job = || drop(store.apply_job(decode_job(JOB).expect("a good Job"), false));
-        if job_first {
-            job();
-        }
-        store.apply_pod(forged(70, "team-b", "j", succeeded));
-        store.apply_pod(forged(71, "default", "other", succeeded));
-        store.apply_pod(forged(72, "team-b", "other", succeeded));
-        job();
-        store.apply_pod(pod(1, PodPhase::Running));
-        assert_eq!(pods_of(&store, &id()), [Uid::from_u128(101)]);
-        let turn = give(&store.cell(&id()).expect("it was made"));
-        let writes = turn.writes.iter().map(|write| &write.op);
-        let creates = writes.filter(|op| matches!(op, Op::Create { .. })).count();
-        assert_eq!((creates, turn.writes.len()), (1, 1), "slowly at first");
-        assert!(turn.writes.iter().all(|write| write.key == id().key));
-        // Nobody's Pods have nobody's turns.
-        let strangers = store.jobs().into_iter().filter(|job| **job != id());
-        let cells: Vec<_> = strangers.filter_map(|job| store.cell(&job)).collect();
-        assert_eq!(cells.len(), 3);
-        assert!(cells.iter().all(|cell| give(cell).writes.is_empty()));
-    }
-}
-
-#[test]
-fn a_pod_that_goes_over_the_wall_leaves_its_job() {
-    let store = Store::new(TRACKING_FINALIZER, &[], Seen::default());
-    store.apply_job(decode_job(JOB).expect("a good Job"), false);
-    let running = r#"{"phase":"Running"}"#;
-    store.apply_pod(forged(70, "default", "j", running));
-    assert_eq!(pods_of(&store, &id()), [Uid::from_u128(0x70)]);
-    let mut renamed = forged(70, "default", "other", running);
-    renamed.record.resource_version = 7;
-    store.apply_pod(renamed);
-    assert_eq!(pods_of(&store, &id()), []);
-    assert_eq!(
-        store.delete_pod(Uid::from_u128(0x70)).map(|job| job.uid),
-        Some(id().uid)
-    );
-}
-
-#[test]
-fn a_write_goes_to_the_pod_that_is_meant() {
-    let store = Store::new(TRACKING_FINALIZER, &[], Seen::default());
-    store.apply_job(decode_job(JOB).expect("a good Job"), false);
-    // Nobody's, but ours to free: what it calls its Job was never seen, and it is being deleted.
-    let mut foreign = forged(70, "default", "j-70-no", r#"{"phase":"Running"}"#);
-    foreign.record.flags.set(PodFlags::DELETING, true);
-    let Controller::Job(other) = foreign.controller.clone() else {
-        panic!("a Job's");
-    };
-    store.apply_pod(foreign);
-    let turn = give(&store.cell(&other).expect("it was made"));
-    let [
-        Write {
-            op: Op::RemoveFinalizer { name, uid, .. },
-            key,
-            ..
-        },
-    ] = &turn.writes[..]
-    else {
-        panic!("{:?}", turn.writes);
-    };
-    assert_eq!((name.as_str(), *uid), ("j-70", Uid::from_u128(0x70)));
-    assert_eq!(key.namespace, "default");
 }
 
 #[test]
