@@ -26,7 +26,8 @@ use super::{
 ///
 /// Four kinds of method. `handle_*` take input: the Job, Pods by slot, outcomes of own writes,
 /// Workloads and PodGroups.
-/// [`JobMachine::decide`] draws the conclusions, once after any number of `handle_*`.
+/// [`JobMachine::decide`] draws the conclusions, once after any number of `handle_*`, when no mark is
+/// left in the table.
 /// [`JobMachine::poll_effect`] then gives what to do until it is empty, and
 /// [`JobMachine::poll_timeout`] when to decide again though nothing happened.
 ///
@@ -286,10 +287,11 @@ impl JobMachine {
 
     /// Draws the conclusions from all that was heard.
     ///
-    /// One that is outdated decides nothing: its successor will.
+    /// One that is outdated decides nothing: its successor will. Nor does one that has yet to hear of
+    /// Pods: those that it believes to be missing, or to be there, may be just these.
     pub fn decide(&mut self, pods: &PodTable, now: Time) {
         self.timeout = None;
-        if self.is_outdated() {
+        if self.is_outdated() || pods.is_dirty() {
             return;
         }
         if self.is_left_alone() {

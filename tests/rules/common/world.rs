@@ -60,6 +60,8 @@ pub(crate) struct Odds {
     pub(crate) adopted: u64,
     /// The watch tells something twice.
     pub(crate) repeated: u64,
+    /// Of how many changed Pods the machine hears in a turn at most; not a chance. 0 is all.
+    pub(crate) bite: u64,
     pub(crate) spec: u64,
     pub(crate) gone: u64,
 }
@@ -203,18 +205,13 @@ impl World {
         if self.machine.is_outdated() && !waits {
             self.note(|| "successor".to_owned());
             self.machine = self.machine.successor(&self.known_job);
+            self.judge.machine_made();
             self.fed_spec = self.known_job.spec.clone();
             self.table.mark_all();
         }
-        let mut dirty = Vec::new();
-        while let Some((slot, _)) = self.table.take_dirty() {
-            dirty.push(slot);
-        }
-        for slot in dirty {
-            self.machine.handle_pod(slot, self.table.get(slot));
-        }
+        self.hear_of_pods();
         self.machine.decide(&self.table, self.now);
-        if !self.machine.is_outdated() {
+        if !self.machine.is_outdated() && !self.table.is_dirty() {
             self.machine.debug_check(&self.table);
         }
         let effects: Vec<Effect> = std::iter::from_fn(|| self.machine.poll_effect()).collect();
@@ -224,6 +221,21 @@ impl World {
         assert_eq!(self.machine.poll_timeout(), timeout, "a second decide");
         for effect in effects {
             self.send(effect);
+        }
+    }
+
+    /// The machine hears of the Pods that changed, or of a few of them: the others wait for its next
+    /// turns.
+    fn hear_of_pods(&mut self) {
+        let most = match self.odds.bite {
+            0 => u64::MAX,
+            bite => 1 + self.dice.below(bite),
+        };
+        for _ in 0..most {
+            let Some((slot, pod)) = self.table.take_dirty() else {
+                break;
+            };
+            self.machine.handle_pod(slot, pod);
         }
     }
 
@@ -238,7 +250,7 @@ impl World {
             Effect::WriteStatus(_) => Uid::default(),
             Effect::MakeGangObject(_) => unreachable!("nobody told of gangs"),
             Effect::Report(report) => {
-                self.judge.report(report);
+                self.judge.report(&self.server.job, report);
                 return;
             }
             Effect::PolicyApplied(action) => {
@@ -651,6 +663,7 @@ impl World {
         self.base = self.known_job.resource_version;
         self.fed_spec = self.known_job.spec.clone();
         self.machine = JobMachine::new(&self.known_job, self.limits, self.dice.next());
+        self.judge.machine_made();
         if self.job_is_gone {
             self.machine.handle_job_gone();
         }
