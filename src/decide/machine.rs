@@ -17,7 +17,7 @@ use super::{
     ramp::Ramp,
     retention::Retention,
     status::Writing,
-    steer::{Creation, CreationState},
+    steer::{Creation, CreationState, VOID_CREATION_LIFE},
     success_policy::Successes,
     tracked::{Facts, Stage, Tally, Tracked},
 };
@@ -294,6 +294,7 @@ impl JobMachine {
         if self.is_outdated() || pods.is_dirty() {
             return;
         }
+        self.heed_clock(now);
         if self.is_left_alone() {
             if !self.deleting {
                 return;
@@ -314,6 +315,18 @@ impl JobMachine {
         }
         self.send_pod_writes(now);
         self.set_timeout(now);
+    }
+
+    /// The clock may have been set back. What was noted as over is not to lie ahead, and nothing is to
+    /// be waited for longer than it ever is: the machine would stand still until the clock is there again.
+    fn heed_clock(&mut self, now: Time) {
+        for noted in [&mut self.written_at, &mut self.stale_since] {
+            *noted = noted.map(|at| at.min(now));
+        }
+        self.lost_until = self
+            .lost_until
+            .map(|until| until.min(now + VOID_CREATION_LIFE));
+        self.gang.heed_clock(now);
     }
 
     /// Gives the next thing to do.

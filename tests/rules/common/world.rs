@@ -62,6 +62,8 @@ pub(crate) struct Odds {
     pub(crate) repeated: u64,
     /// Of how many changed Pods the machine hears in a turn at most; not a chance. 0 is all.
     pub(crate) bite: u64,
+    /// The clock is set back.
+    pub(crate) clock: u64,
     pub(crate) spec: u64,
     pub(crate) gone: u64,
 }
@@ -216,12 +218,29 @@ impl World {
         }
         let effects: Vec<Effect> = std::iter::from_fn(|| self.machine.poll_effect()).collect();
         let timeout = self.machine.poll_timeout();
+        self.check_wait(timeout);
         self.machine.decide(&self.table, self.now);
         assert_eq!(self.machine.poll_effect(), None, "a second decide");
         assert_eq!(self.machine.poll_timeout(), timeout, "a second decide");
         for effect in effects {
             self.send(effect);
         }
+    }
+
+    /// No wait is longer than it ever is, whatever the clock does, but for those that are for a time of day.
+    fn check_wait(&self, timeout: Option<(Time, &'static str)>) {
+        let Some((at, why)) = timeout else { return };
+        let most = match why {
+            "status write"
+            | "pod creation retry"
+            | "pod deletion retry"
+            | "finalizer removal retry" => self.limits.retry_backoff.max,
+            // Upstream forgets a creation after five minutes.
+            "lost creations" => Duration::from_secs(300),
+            _ => return,
+        };
+        let wait = at.since(self.now);
+        assert!(wait <= most, "{why} waits for {wait:?}");
     }
 
     /// The machine hears of the Pods that changed, or of a few of them: the others wait for its next
@@ -600,6 +619,11 @@ impl World {
         }
         if self.dice.percent(odds.spec) && !self.job_is_gone {
             self.change_spec();
+        }
+        if odds.clock > 0 && self.dice.percent(odds.clock) {
+            let step = Duration::from_secs(self.dice.below(4000));
+            self.now = self.now.before(step);
+            self.note(|| format!("the clock is set back by {step:?}"));
         }
         if self.dice.percent(odds.gone) && !self.job_is_gone {
             self.note(|| "the job is gone".to_owned());
