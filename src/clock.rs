@@ -13,12 +13,15 @@ use std::{
         Arc,
         atomic::{AtomicI64, Ordering},
     },
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use tokio::{sync::Notify, time::sleep};
 
 use crate::model::Time;
+
+/// How often who sleeps looks whether the clock was set on: a minute late is not late where it was set.
+const LOOK: Duration = Duration::from_secs(60);
 
 /// A clock of the time of day; clones show the same. The default one is the system's.
 #[derive(Clone, Debug, Default)]
@@ -53,23 +56,34 @@ impl Clock {
         self.0.moved.notify_waiters();
     }
 
-    /// Waits until it is so late; for ever, if there is no such time.
+    /// Waits until it is so late; for ever, if there is no such time. If the clock is set back meanwhile,
+    /// until so much time has passed as was left before: who wakes looks at the clock anyway.
     pub async fn sleep_until(&self, due: Option<Time>) {
         let Some(due) = due else {
             return future::pending().await;
         };
+        let began = instant();
+        let at_most = due.since(self.now());
         loop {
             // Before the clock is read, so that no move falls in between.
             let moved = self.0.moved.notified();
-            let left = due.since(self.now());
+            let left = at_most.saturating_sub(began.elapsed());
+            let left = left.min(due.since(self.now()));
             if left.is_zero() {
                 return;
             }
             tokio::select! {
-                () = sleep(left) => {}
+                () = sleep(left.min(LOOK)) => {}
                 () = moved => {}
             }
         }
+    }
+
+    /// Sets the clock back, as people and time servers do.
+    #[cfg(test)]
+    pub(crate) fn set_back(&self, by: Duration) {
+        let by = i64::try_from(by.as_millis()).expect("not that far");
+        self.0.ahead.fetch_sub(by, Ordering::AcqRel);
     }
 }
 
@@ -91,8 +105,6 @@ fn system() -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use tokio::time::timeout;
 
     use super::*;
@@ -118,6 +130,19 @@ mod tests {
     fn the_usual_clock_is_the_systems() {
         let (before, clock) = (system(), Clock::default());
         assert!((before..=system()).contains(&clock.now().as_millis()));
+    }
+
+    #[tokio::test]
+    async fn who_waits_does_not_wait_longer_because_the_clock_is_set_back() {
+        let clock = Clock::starting_at(NOON);
+        let soon = clock.now() + Duration::from_millis(50);
+        let waits = clock.sleep_until(Some(soon));
+        let set_back = async { clock.set_back(DAY) };
+        let both = async { tokio::join!(waits, set_back) };
+        timeout(Duration::from_secs(60), both)
+            .await
+            .expect("it wakes");
+        assert!(clock.now() < soon);
     }
 
     #[tokio::test]

@@ -99,6 +99,11 @@ impl Gang {
         again.max(self.gate.opens_at(now)).filter(|_| self.waits)
     }
 
+    /// The clock may have been set back: nothing is waited for longer than it ever is.
+    pub(super) fn heed_clock(&mut self, now: Time) {
+        self.look_again = self.look_again.map(|at| at.min(now + PAUSE));
+    }
+
     fn fall_back(&mut self, why: Fallback) {
         self.group = None;
         if self.fallback.replace(why) != Some(why) {

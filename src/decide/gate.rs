@@ -1,4 +1,7 @@
 //! Holds back one kind of write after it was refused.
+//!
+//! A clock that is set back leaves the end of a wait far ahead. No gate waits longer than its backoff says:
+//! one that seems to is open.
 
 use std::time::Duration;
 
@@ -67,12 +70,14 @@ impl Gate {
     }
 
     pub(super) fn is_closed(&self, now: Time) -> bool {
-        self.closed_until.is_some_and(|until| now < until)
+        self.opens_at(now).is_some()
     }
 
     /// When it opens, if it is closed.
     pub(super) fn opens_at(&self, now: Time) -> Option<Time> {
-        self.closed_until.filter(|until| now < *until)
+        let longest = self.backoff.delay(self.failures);
+        self.closed_until
+            .filter(|until| now < *until && until.since(now) <= longest)
     }
 }
 
@@ -98,6 +103,12 @@ mod tests {
         gate.succeed(Time::from_secs(3));
         gate.fail(Time::from_secs(3));
         assert_eq!(gate.opens_at(Time::from_secs(3)), Some(Time::from_secs(4)));
+        assert!(
+            !gate.is_closed(Time::from_secs(2)),
+            "it waits a second, not two"
+        );
+        gate.fail(Time::from_secs(2));
+        assert_eq!(gate.opens_at(Time::from_secs(2)), Some(Time::from_secs(4)));
         gate.succeed(Time::from_secs(4));
         for now in [4, 5, 7, 11, 16] {
             gate.fail_until(Duration::from_secs(5), Time::from_secs(now));

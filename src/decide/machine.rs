@@ -17,7 +17,7 @@ use super::{
     ramp::Ramp,
     retention::Retention,
     status::Writing,
-    steer::{Creation, CreationState},
+    steer::{Creation, CreationState, VOID_CREATION_LIFE},
     success_policy::Successes,
     tracked::{Facts, Stage, Tally, Tracked},
 };
@@ -26,7 +26,8 @@ use super::{
 ///
 /// Four kinds of method. `handle_*` take input: the Job, Pods by slot, outcomes of own writes,
 /// Workloads and PodGroups.
-/// [`JobMachine::decide`] draws the conclusions, once after any number of `handle_*`.
+/// [`JobMachine::decide`] draws the conclusions, once after any number of `handle_*`, when no mark is
+/// left in the table.
 /// [`JobMachine::poll_effect`] then gives what to do until it is empty, and
 /// [`JobMachine::poll_timeout`] when to decide again though nothing happened.
 ///
@@ -286,12 +287,14 @@ impl JobMachine {
 
     /// Draws the conclusions from all that was heard.
     ///
-    /// One that is outdated decides nothing: its successor will.
+    /// One that is outdated decides nothing: its successor will. Nor does one that has yet to hear of
+    /// Pods: those that it believes to be missing, or to be there, may be just these.
     pub fn decide(&mut self, pods: &PodTable, now: Time) {
         self.timeout = None;
-        if self.is_outdated() {
+        if self.is_outdated() || pods.is_dirty() {
             return;
         }
+        self.heed_clock(now);
         if self.is_left_alone() {
             if !self.deleting {
                 return;
@@ -312,6 +315,18 @@ impl JobMachine {
         }
         self.send_pod_writes(now);
         self.set_timeout(now);
+    }
+
+    /// The clock may have been set back. What was noted as over is not to lie ahead, and nothing is to
+    /// be waited for longer than it ever is: the machine would stand still until the clock is there again.
+    fn heed_clock(&mut self, now: Time) {
+        for noted in [&mut self.written_at, &mut self.stale_since] {
+            *noted = noted.map(|at| at.min(now));
+        }
+        self.lost_until = self
+            .lost_until
+            .map(|until| until.min(now + VOID_CREATION_LIFE));
+        self.gang.heed_clock(now);
     }
 
     /// Gives the next thing to do.

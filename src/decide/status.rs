@@ -310,13 +310,14 @@ impl JobMachine {
             Some(found) => *found = end,
             None => next.conditions.push(end),
         }
-        if verdict.success {
-            next.completion_time = Some(now);
-        }
         // The server wants to know when a Job started that has ended, even if it never ran.
         let never_ran = self.spec.suspend && self.spec.completions == Some(0);
         if next.start_time.is_none() && !never_ran {
             next.start_time = Some(now);
+        }
+        if verdict.success {
+            // It refuses an end before the start, as where the clock was set back in between.
+            next.completion_time = next.start_time.max(Some(now));
         }
     }
 

@@ -16,8 +16,8 @@ use super::{
 };
 
 /// How long a creation counts that the end of its namespace made void: upstream's expiry of
-/// expectations.
-const VOID_CREATION_LIFE: Duration = Duration::from_secs(300);
+/// expectations. No lost creation counts longer.
+pub(super) const VOID_CREATION_LIFE: Duration = Duration::from_secs(300);
 
 /// How long a creation without answer counts that nobody wants any more: an API server gives up
 /// on a request after a minute (`--request-timeout`), and the watch then tells what came of it.

@@ -41,6 +41,13 @@ impl Time {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
+    /// The time so long before.
+    #[must_use]
+    pub fn before(self, by: Duration) -> Self {
+        let by = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
+        Self(self.0.saturating_sub(by))
+    }
+
     /// Reads an RFC 3339 time such as `2026-11-21T03:20:00Z`; fractions below a millisecond are cut.
     pub fn parse_rfc3339(text: &str) -> Option<Self> {
         let timestamp: jiff::Timestamp = text.parse().ok()?;

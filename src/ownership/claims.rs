@@ -284,7 +284,10 @@ impl Claims {
 
     /// Acts on a time that has come; harmless when none has.
     pub fn handle_timeout(&mut self, now: Time) {
-        while self.timers.first().is_some_and(|(at, _)| *at <= now)
+        // The clock may have been set back: then what lies further ahead than any wait has come, too.
+        let longest = self.retry.max;
+        while let Some((at, _)) = self.timers.first()
+            && (*at <= now || at.since(now) > longest)
             && let Some((at, retry)) = self.timers.pop_first()
         {
             let Some(due) = self.retry_at(&retry).filter(|due| **due == Some(at)) else {

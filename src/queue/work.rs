@@ -3,16 +3,22 @@
 //! Laws. A key waits at most once. A key that is being worked on is not given out a second time;
 //! added meanwhile, it comes again after. Keys that are new come before all others. Of two delayed
 //! adds of a key the earlier wins; an immediate add does not cancel a delayed one. A rate-limited add
-//! is delayed by an exponential backoff per key, until the key is forgotten.
+//! is delayed by an exponential backoff per key, until the key is forgotten. When the clock is set back,
+//! delays do not grow by it: all keys come earlier by as much. A key whose time of day has not come then
+//! looks once too often.
 
 use std::{
     collections::{BTreeSet, VecDeque},
     hash::Hash,
+    time::Duration,
 };
 
 use hashbrown::HashMap;
 
 use crate::model::{Exponential, Time};
+
+/// Less is no step back of the clock: of two threads that read it the second may come first.
+const CLOCK_STEP: Duration = Duration::from_secs(1);
 
 /// See the module's text. A key that is idle and has not failed takes no memory.
 #[derive(Debug)]
@@ -22,6 +28,8 @@ pub struct WorkQueue<K> {
     ready: VecDeque<K>,
     delayed: BTreeSet<(Time, K)>,
     states: HashMap<K, State>,
+    /// The time when it was last asked for.
+    seen: Option<Time>,
 }
 
 #[derive(Debug, Default)]
@@ -48,6 +56,24 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
             ready: VecDeque::new(),
             delayed: BTreeSet::new(),
             states: HashMap::new(),
+            seen: None,
+        }
+    }
+
+    /// Looks at the clock; if it was set back, what is to come is to come earlier by as much.
+    fn heed_clock(&mut self, now: Time) {
+        let step = self.seen.map_or(Duration::ZERO, |seen| seen.since(now));
+        if step < CLOCK_STEP {
+            self.seen = self.seen.max(Some(now));
+            return;
+        }
+        self.seen = Some(now);
+        for (due, key) in std::mem::take(&mut self.delayed) {
+            let due = due.before(step);
+            if let Some(state) = self.states.get_mut(&key) {
+                state.due = Some(due);
+            }
+            self.delayed.insert((due, key));
         }
     }
 
@@ -98,6 +124,7 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
 
     /// Adds a key that failed, to be tried again after a delay that grows with each failure.
     pub fn add_rate_limited(&mut self, key: K, now: Time) {
+        self.heed_clock(now);
         let state = self.states.entry(key.clone()).or_default();
         state.failures = state.failures.saturating_add(1);
         let due = now + self.backoff.delay(state.failures);
@@ -115,6 +142,7 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
     /// Finds the next delayed key that waits from now on, if one does: its time has come, and it neither
     /// waits nor is worked on already.
     pub fn come_due(&mut self, now: Time) -> Option<K> {
+        self.heed_clock(now);
         while self.next_due().is_some_and(|due| due <= now) {
             let (_, key) = self.delayed.pop_first()?;
             if let Some(state) = self.states.get_mut(&key) {
@@ -236,6 +264,22 @@ mod tests {
         assert_eq!(queue.take(at(5)), Some("a"));
         queue.done(&"a");
         assert_eq!(queue.next_due(), None);
+    }
+
+    #[test]
+    fn a_delay_does_not_grow_when_the_clock_is_set_back() {
+        let mut queue = queue();
+        assert_eq!(queue.take(at(10_000)), None);
+        queue.add_at("a", at(10_005));
+        queue.add_at("b", at(10_009));
+        assert_eq!(queue.take(at(6_400)), None);
+        assert_eq!(queue.next_due(), Some(at(6_405)));
+        queue.add_at("a", at(6_403));
+        assert_eq!(queue.take(at(6_403)), Some("a"));
+        queue.done(&"a");
+        assert_eq!(queue.take(at(6_409)), Some("b"));
+        queue.done(&"b");
+        assert!(queue.states.is_empty() && queue.delayed.is_empty());
     }
 
     #[test]

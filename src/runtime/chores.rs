@@ -58,6 +58,7 @@ impl Chores {
         let mut frees = FuturesUnordered::new();
         loop {
             let due = self.ownership.take(|claims| {
+                claims.handle_timeout(self.clock.now());
                 while let Some(round) = claims.poll_round() {
                     rounds.push(self.go_round(round));
                 }

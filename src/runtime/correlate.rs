@@ -182,6 +182,8 @@ impl Correlator {
 
 impl Spent {
     fn spend(&mut self, about: About, now: Time) -> bool {
+        // The clock may have been set back.
+        self.refilled_at = self.refilled_at.min(now);
         while self.count > 0 && now.since(self.refilled_at) >= REFILL {
             self.count -= 1;
             self.refilled_at = self.refilled_at + REFILL;

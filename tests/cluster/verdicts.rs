@@ -60,6 +60,27 @@ impl Seen {
             self.ended.insert(namespace, status.clone());
         }
     }
+
+    /// No status ever told of the failure alone, each Job ended by it, and no Pod was made again.
+    fn check(&self) {
+        let wrong = &self.unannounced;
+        assert!(
+            wrong.is_empty(),
+            "{} of {} statuses tell of no verdict: {}",
+            wrong.len(),
+            self.statuses,
+            wrong[0]
+        );
+        for (namespace, status) in &self.ended {
+            let conditions = status["conditions"].as_array().into_iter().flatten();
+            let reasons = conditions.map(|condition| text(&condition["reason"]));
+            let reasons: BTreeSet<String> = reasons.collect();
+            assert_eq!(reasons, BTreeSet::from(["PodFailurePolicy".to_owned()]));
+            assert_eq!(status["failed"], INDEXES, "{namespace}");
+            let pods = self.pods[namespace].len();
+            assert_eq!(pods, INDEXES, "{namespace}: Pods were made again");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -103,24 +124,7 @@ async fn a_verdict_outlives_the_controller_at_any_moment() {
         assert!(!watch.is_finished(), "a watch has ended");
         watch.abort();
     }
-    let seen = seen.lock();
-    let wrong = &seen.unannounced;
-    assert!(
-        wrong.is_empty(),
-        "{} of {} statuses tell of no verdict: {}",
-        wrong.len(),
-        seen.statuses,
-        wrong[0]
-    );
-    for (namespace, status) in &seen.ended {
-        let conditions = status["conditions"].as_array().into_iter().flatten();
-        let reasons = conditions.map(|condition| text(&condition["reason"]));
-        let reasons: BTreeSet<String> = reasons.collect();
-        assert_eq!(reasons, BTreeSet::from(["PodFailurePolicy".to_owned()]));
-        assert_eq!(status["failed"], INDEXES, "{namespace}");
-        let pods = seen.pods[namespace].len();
-        assert_eq!(pods, INDEXES, "{namespace}: Pods were made again");
-    }
+    seen.lock().check();
     cluster.shutdown().await;
 }
 

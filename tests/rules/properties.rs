@@ -334,7 +334,8 @@ fn random_odds(dice: &mut Dice) -> Odds {
 }
 
 /// One history in four is calm: Pods fail, writes are refused, and nobody meddles, so that the judge
-/// can be strict. In the others some Pods come unasked for. The watch repeats itself in both.
+/// can be strict. In the others some Pods come unasked for. The watch repeats itself in both, and in most
+/// a turn hears of a few changed Pods only, and the clock is set back now and then.
 fn vary(mut odds: Odds, seed: u64) -> Odds {
     let mut dice = Dice(!seed);
     if dice.below(4) == 0 {
@@ -348,5 +349,7 @@ fn vary(mut odds: Odds, seed: u64) -> Odds {
         odds.adopted = dice.below(10);
     }
     odds.repeated = dice.below(30);
+    odds.bite = dice.below(4);
+    odds.clock = dice.below(10);
     odds
 }

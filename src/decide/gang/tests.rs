@@ -309,8 +309,9 @@ fn a_refusal_is_waited_out_at_once() {
 #[test]
 fn a_job_with_pods_is_not_new() {
     let mut play = Play::of(&job());
-    let slot = play.pods.insert(PodRecord::default());
-    play.machine.handle_pod(slot, play.pods.get(slot));
+    play.pods.insert(PodRecord::default());
+    let (slot, pod) = play.pods.take_dirty().expect("it is new");
+    play.machine.handle_pod(slot, pod);
     play.turn(GangFacts::default());
     assert_eq!(play.machine.pod_group(), None);
     assert_eq!(play.machine.new_fallback(), Some(Fallback::NotNew));

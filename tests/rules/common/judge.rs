@@ -57,6 +57,10 @@ pub(crate) struct Judge {
     by_policy: Vec<FailureAction>,
     /// The version of the Job in which the server first had a verdict.
     verdict_since: Option<u64>,
+    /// The last that this machine told people of suspension.
+    told_suspended: Option<bool>,
+    /// People were told how the Job ended.
+    told_end: bool,
 }
 
 impl Judge {
@@ -108,7 +112,42 @@ impl Judge {
         self.truths.entry(uid).or_default().deleted = true;
     }
 
-    pub(crate) fn report(&mut self, _report: &Report) {}
+    /// A machine was made that remembers nothing of what another told.
+    pub(crate) fn machine_made(&mut self) {
+        self.told_suspended = None;
+    }
+
+    /// The machine tells people something: of suspension when it changes, and how the Job ended once, when
+    /// the server has just that.
+    pub(crate) fn report(&mut self, job: &Job, report: &Report) {
+        let suspended = match report.reason.as_str() {
+            "Suspended" => true,
+            "Resumed" => false,
+            _ => return self.end_reported(job, report),
+        };
+        let before = self.told_suspended.replace(suspended);
+        assert_ne!(before, Some(suspended), "{report:?} is told again");
+    }
+
+    fn end_reported(&mut self, job: &Job, report: &Report) {
+        let Job { spec, status, .. } = job;
+        let complete = status.true_condition(ConditionKind::Complete).is_some();
+        let is_true = match report.reason.as_str() {
+            "Completed" => complete,
+            "TooManySucceededPods" => {
+                let most = spec.completions.unwrap_or(u32::MAX);
+                assert!(complete && status.succeeded > most, "{status:?}");
+                return;
+            }
+            reason => {
+                let failed = status.true_condition(ConditionKind::Failed);
+                failed.is_some_and(|end| end.reason == reason && end.message == report.message)
+            }
+        };
+        assert!(is_true, "{report:?} of {status:?}");
+        assert!(!self.told_end, "{report:?} is told again");
+        self.told_end = true;
+    }
 
     /// The machine says that a rule of the policy decided on a failed Pod: of no Pod twice.
     pub(crate) fn policy_applied(&mut self, action: FailureAction) {
@@ -355,6 +394,7 @@ impl Judge {
         let Some(end) = end.filter(|_| undisturbed) else {
             return;
         };
+        assert!(self.told_end || self.answers_lost, "nobody was told");
         let Job { spec, status, .. } = job;
         let completions = spec.completions.unwrap_or(0);
         let done = IndexSet::parse(&status.completed_indexes, completions);

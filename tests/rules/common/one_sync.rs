@@ -16,7 +16,7 @@ use super::{
     print::{self, Labels, some_of},
     server::{Pod, Server, seconds},
     verdict_law::unannounced,
-    words::{START, change_job, millis, offset, plain_job, set_record, set_status},
+    words::{START, change_job, offset, plain_job, set_record, set_status},
 };
 
 /// How the fake server answers.
@@ -117,7 +117,7 @@ impl Driver {
                     other => panic!("limits {other}"),
                 }
             }
-            "at" => self.now = START + std::time::Duration::from_millis(millis(rest) as u64),
+            "at" => self.now = offset(rest),
             "restart" => self.restart(),
             "gone" => self.machine.handle_job_gone(),
             "again" => self.make_again(),

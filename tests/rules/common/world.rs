@@ -60,6 +60,10 @@ pub(crate) struct Odds {
     pub(crate) adopted: u64,
     /// The watch tells something twice.
     pub(crate) repeated: u64,
+    /// Of how many changed Pods the machine hears in a turn at most; not a chance. 0 is all.
+    pub(crate) bite: u64,
+    /// The clock is set back.
+    pub(crate) clock: u64,
     pub(crate) spec: u64,
     pub(crate) gone: u64,
 }
@@ -203,27 +207,54 @@ impl World {
         if self.machine.is_outdated() && !waits {
             self.note(|| "successor".to_owned());
             self.machine = self.machine.successor(&self.known_job);
+            self.judge.machine_made();
             self.fed_spec = self.known_job.spec.clone();
             self.table.mark_all();
         }
-        let mut dirty = Vec::new();
-        while let Some((slot, _)) = self.table.take_dirty() {
-            dirty.push(slot);
-        }
-        for slot in dirty {
-            self.machine.handle_pod(slot, self.table.get(slot));
-        }
+        self.hear_of_pods();
         self.machine.decide(&self.table, self.now);
-        if !self.machine.is_outdated() {
+        if !self.machine.is_outdated() && !self.table.is_dirty() {
             self.machine.debug_check(&self.table);
         }
         let effects: Vec<Effect> = std::iter::from_fn(|| self.machine.poll_effect()).collect();
         let timeout = self.machine.poll_timeout();
+        self.check_wait(timeout);
         self.machine.decide(&self.table, self.now);
         assert_eq!(self.machine.poll_effect(), None, "a second decide");
         assert_eq!(self.machine.poll_timeout(), timeout, "a second decide");
         for effect in effects {
             self.send(effect);
+        }
+    }
+
+    /// No wait is longer than it ever is, whatever the clock does, but for those that are for a time of day.
+    fn check_wait(&self, timeout: Option<(Time, &'static str)>) {
+        let Some((at, why)) = timeout else { return };
+        let most = match why {
+            "status write"
+            | "pod creation retry"
+            | "pod deletion retry"
+            | "finalizer removal retry" => self.limits.retry_backoff.max,
+            // Upstream forgets a creation after five minutes.
+            "lost creations" => Duration::from_secs(300),
+            _ => return,
+        };
+        let wait = at.since(self.now);
+        assert!(wait <= most, "{why} waits for {wait:?}");
+    }
+
+    /// The machine hears of the Pods that changed, or of a few of them: the others wait for its next
+    /// turns.
+    fn hear_of_pods(&mut self) {
+        let most = match self.odds.bite {
+            0 => u64::MAX,
+            bite => 1 + self.dice.below(bite),
+        };
+        for _ in 0..most {
+            let Some((slot, pod)) = self.table.take_dirty() else {
+                break;
+            };
+            self.machine.handle_pod(slot, pod);
         }
     }
 
@@ -238,7 +269,7 @@ impl World {
             Effect::WriteStatus(_) => Uid::default(),
             Effect::MakeGangObject(_) => unreachable!("nobody told of gangs"),
             Effect::Report(report) => {
-                self.judge.report(report);
+                self.judge.report(&self.server.job, report);
                 return;
             }
             Effect::PolicyApplied(action) => {
@@ -589,6 +620,11 @@ impl World {
         if self.dice.percent(odds.spec) && !self.job_is_gone {
             self.change_spec();
         }
+        if odds.clock > 0 && self.dice.percent(odds.clock) {
+            let step = Duration::from_secs(self.dice.below(4000));
+            self.now = self.now.before(step);
+            self.note(|| format!("the clock is set back by {step:?}"));
+        }
         if self.dice.percent(odds.gone) && !self.job_is_gone {
             self.note(|| "the job is gone".to_owned());
             self.job_is_gone = true;
@@ -651,6 +687,7 @@ impl World {
         self.base = self.known_job.resource_version;
         self.fed_spec = self.known_job.spec.clone();
         self.machine = JobMachine::new(&self.known_job, self.limits, self.dice.next());
+        self.judge.machine_made();
         if self.job_is_gone {
             self.machine.handle_job_gone();
         }
