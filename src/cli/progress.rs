@@ -183,12 +183,12 @@ impl Standing {
         }
     }
 
-    /// Red once a Job has failed, yellow while Pods have.
+    /// Red once a Job has failed, yellow when Pods have or nothing moves.
     fn color(&self) -> &'static str {
-        match (self.lost, self.failed) {
-            (true, _) => "red",
-            (false, 0) => "green",
-            (false, _) => "yellow",
+        match (self.lost, self.failed, &self.why) {
+            (true, ..) => "red",
+            (false, 0, None) => "green",
+            (false, ..) => "yellow",
         }
     }
 }
@@ -203,6 +203,9 @@ impl fmt::Display for Standing {
         } = self;
         if let Some(why) = &self.why {
             return write!(f, "{failed} failed, {why}");
+        }
+        if self.lost {
+            f.write_str("Failed: ")?;
         }
         write!(f, "{active} active, {failed} failed, {rate:.0} Pods/s")?;
         // Nobody knows how long it takes when nothing runs.
