@@ -9,13 +9,13 @@
 //! - `ownership`: whose a Pod is: which Jobs are ours, who adopts, releases, frees.
 //! - `queue`: whose turn it is: to be worked on, and to write.
 //! - `ttl`: when a finished Job is to be deleted.
-//! - `wire`: Kubernetes' JSON: bytes to records, values to bodies and paths.
+//! - `wire`: Kubernetes' JSON and protobuf: bytes to records, values to bodies and paths.
 //! - `apiserver`: the embedded API server as a machine: requests and time in, replies out.
 //! - `kubelet`: the hollow kubelet as a machine: Pods and time in, API writes out.
 //! - `podgc`: the collector of Pods as a machine: Pods, nodes and time in, calls out.
 //! - `manifest`: YAML and JSON files in, objects with their place in the file out.
 //! - `clock`: the time of day as the shells read it and wait by it.
-//! - `cluster`: the way to an API server, by kube.
+//! - `cluster`: the way to an API server: kubeconfig and TLS by kube, HTTP by hyper.
 //! - `runtime`: the controller at work: tasks, timers and locks around the pure half.
 //! - `serve`: HTTP in front of the embedded API server, on loopback.
 //! - `embedded`: the embedded cluster in one piece: API server, hollow nodes, kubeconfig.

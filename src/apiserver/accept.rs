@@ -31,7 +31,12 @@ pub(crate) enum Transform {
     MetadataList,
     /// `APIGroupDiscoveryList`.
     Discovery,
+    /// The old OpenAPI document in protobuf.
+    OldOpenApi,
 }
+
+/// What clients call the old OpenAPI document in protobuf.
+const OLD_OPENAPI: &str = "application/com.github.proto-openapi.spec.v2";
 
 /// Takes the first clause of the header that can be served.
 pub(crate) fn negotiate(header: &str) -> Result<Accepted> {
@@ -47,6 +52,16 @@ pub(crate) fn negotiate(header: &str) -> Result<Accepted> {
         let message = "406: Not Acceptable\n\nAvailable representations: application/json, \
                        application/yaml, application/vnd.kubernetes.protobuf";
         ApiError::new(406, "NotAcceptable", message).with_details(serde_json::json!({}))
+    })
+}
+
+/// The form of answers about no objects. Who accepts nothing that is there gets JSON.
+pub(crate) fn of_document(header: &str) -> Accepted {
+    negotiate(header).unwrap_or_else(|_| Accepted {
+        transform: match header.trim().starts_with(OLD_OPENAPI) {
+            true => Transform::OldOpenApi,
+            false => Transform::None,
+        },
     })
 }
 
@@ -84,7 +99,7 @@ pub(crate) fn form(
     type_name: &str,
 ) -> Result<Form> {
     match accepted.transform {
-        Transform::None | Transform::Discovery => Ok(Form::Plain),
+        Transform::None | Transform::Discovery | Transform::OldOpenApi => Ok(Form::Plain),
         Transform::Metadata if list && !watch => Err(ApiError::new(
             406,
             "NotAcceptable",

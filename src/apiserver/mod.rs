@@ -3,8 +3,8 @@
 //! Responsible for: the Kubernetes REST API as a value, from paths to stored objects. Must not:
 //! read a clock, know sockets or tasks, lock anything, or know any controller.
 //! Read first: [`ApiServer`], then `request` (what is asked), `write` and `delete` (how state
-//! changes), `watch` (how changes are seen). ARCHITECTURE.md lists where this server differs
-//! from a real one; each file says so for its own part.
+//! changes), `watch` (how changes are seen). docs/embedded-cluster.md lists where this server
+//! differs from a real one; each file says so for its own part.
 
 mod accept;
 mod access;

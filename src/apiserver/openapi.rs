@@ -3,12 +3,14 @@
 //! Responsible for: where the schemas are, and which kinds take the `fieldValidation` parameter, so
 //! that clients leave validation to the server. Must not: describe fields; `schemas` does.
 //!
-//! Different from a real server: the old document, version 2, has open objects. Patches are not
+//! Different from a real server: the old document, version 2, has open objects, and none at all in protobuf,
+//! which kubectl asks for when the new ones lack a kind: it has to learn that this one does, too. Patches are not
 //! said to be possible by strategic merge, so that kubectl uses the merge keys that it was built with.
 
 use serde_json::{Map, Value, json};
 
 use super::{
+    accept::{Accepted, Transform},
     discovery::VERSION,
     error::{ApiError, Result},
     query::Query,
@@ -20,13 +22,19 @@ use super::{
 /// Stands for the documents as they are: it has to change when they do, and with nothing else.
 const HASH: &str = VERSION;
 
+/// The media type of the old document in protobuf.
+const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+
 /// Answers `/openapi/...`; `None` for other paths.
-pub(crate) fn answer(path: &str, query: &str) -> Option<Result<Response>> {
+pub(crate) fn answer(path: &str, query: &str, accepted: Accepted) -> Option<Result<Response>> {
     match path {
         "/openapi/v3" => Some(Ok(Response {
             content_type: TEXT,
             ..Response::json(200, &index())
         })),
+        "/openapi/v2" if accepted.transform == Transform::OldOpenApi => {
+            Some(Ok(Response::bytes(200, PROTOBUF, no_definitions())))
+        }
         "/openapi/v2" => Some(Ok(Response::json(200, &swagger()))),
         other => Some(
             named(other.strip_prefix("/openapi/v3/")?)
@@ -131,6 +139,17 @@ fn operation(row: &KindInfo, action: &str) -> Value {
         "x-kubernetes-action": action,
         "x-kubernetes-group-version-kind": schemas::group_version_kind(row),
     })
+}
+
+/// The old document in protobuf: its own version, what it is about, and paths.
+fn no_definitions() -> Vec<u8> {
+    let field = |number: u8, content: &[u8]| {
+        // Nothing here is as long as 128 bytes, so a length is one byte.
+        let head = [number << 3 | 2, content.len() as u8];
+        [&head, content].concat()
+    };
+    let info = [field(1, b"Kubernetes"), field(2, VERSION.as_bytes())].concat();
+    [field(1, b"2.0"), field(2, &info), field(8, b"")].concat()
 }
 
 fn swagger() -> Value {

@@ -69,6 +69,18 @@ impl Reply {
         }
     }
 
+    /// 403 for a request that is refused before it is known what it is about.
+    pub fn forbidden(why: &str) -> Self {
+        let error = ApiError::new(403, "Forbidden", format!("forbidden: {why}"));
+        Self::Complete(error.with_details(json!({})).into_response())
+    }
+
+    /// 408: the request's body did not come.
+    pub fn body_timed_out() -> Self {
+        let error = ApiError::new(408, "Timeout", "the request's body did not come in time");
+        Self::Complete(error.into_response())
+    }
+
     /// 500: what was done could not be made to last.
     pub fn not_saved(why: &str) -> Self {
         let message = format!("Internal error occurred: {why}");

@@ -189,7 +189,7 @@ fn route(request: Request<'_>, label: &mut Label) -> Result<Call> {
 }
 
 fn fixed(request: Request<'_>, path: &str) -> Result<Call> {
-    let accepted = accept::negotiate(request.accept).unwrap_or_default();
+    let accepted = accept::of_document(request.accept);
     if !matches!(request.method, "GET" | "HEAD") {
         return Err(ApiError::method_not_allowed());
     }

@@ -72,8 +72,8 @@ pub(super) struct ControllerArgs {
 #[derive(ClapArgs, Debug)]
 pub(super) struct LocalArgs {
     /// Manifest to run; may be given more than once, - is standard input. CronJobs in it run their
-    /// course, but only Jobs are followed to their ends. Without, the cluster
-    /// serves until it is interrupted.
+    /// course, but only Jobs are followed to their ends; without a Job they are only checked. Without -f
+    /// the cluster serves until it is interrupted.
     #[arg(short, long = "filename", value_name = "FILE")]
     pub(super) filenames: Vec<PathBuf>,
     /// Port of the API server on 127.0.0.1; 0 takes a free one.
@@ -141,7 +141,7 @@ pub(super) struct LocalArgs {
     /// Seed of the chances of faults.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) fault_seed: u64,
-    /// How long the Jobs may take; then the exit code is 1.
+    /// How long the Jobs may take; then the exit code is 1. Without -f, how long to serve.
     #[arg(long, value_name = "D", value_parser = duration)]
     pub(super) timeout: Option<Duration>,
     /// How to print the closing summary.

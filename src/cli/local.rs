@@ -3,6 +3,7 @@
 use std::{
     io::Read as _,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use serde_json::Value;
@@ -19,12 +20,17 @@ use crate::{
 use super::{
     FAILED, OK, Problem,
     args::LocalArgs,
-    complain,
+    complain, cron,
     finish::{self, Requests},
     progress::Progress,
-    say, summary,
+    say,
+    standstill::Rules,
+    summary,
     watch::{Followed, Following},
 };
+
+/// How long it may take to find out why Jobs have failed, or not ended.
+const CONCLUSION: Duration = Duration::from_secs(5);
 
 /// What is said of a run that somebody ended.
 const INTERRUPTED: &str = "interrupted";
@@ -40,9 +46,11 @@ pub(super) async fn run(args: LocalArgs, mut requests: Requests) -> Result<u8, P
     };
     let work = async {
         if args.filenames.is_empty() {
-            serve(&running, &mut requests).await
+            serve(&running, args.timeout, &mut requests).await
+        } else if running.jobs.is_empty() {
+            OK
         } else {
-            follow(&args, running.jobs.clone(), &running.client, &mut requests).await
+            follow(&args, &running, &mut requests).await
         }
     };
     let code = tokio::select! {
@@ -63,6 +71,7 @@ struct Running {
     client: Client,
     kubeconfig: Kubeconfig,
     jobs: Vec<Followed>,
+    rules: Rules,
 }
 
 impl Running {
@@ -139,14 +148,21 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
     let connect = || cluster::connect_url_as(&url, cluster.token(), trust);
     let client = connect().await?;
     let jobs = apply(&client, &documents).await?;
+    if jobs.is_empty() {
+        tell_of_cron_jobs(&documents);
+    }
     let options = args.tunables.clone().options(args.listen);
+    let rules = Rules::of(&options);
     let controller = Controller::start(connect().await?, options).await?;
+    let api = cluster.server().api();
+    api.tell_metrics_of(controller.metrics());
     Ok(Running {
         cluster,
         controller,
         client,
         kubeconfig,
         jobs,
+        rules,
     })
 }
 
@@ -184,7 +200,8 @@ fn read(filenames: &[PathBuf]) -> Result<Vec<Document>, Problem> {
     for document in &documents {
         resource_path(document, DEFAULT_NAMESPACE)?;
     }
-    if !filenames.is_empty() && !documents.iter().any(|document| document.kind == "Job") {
+    let runs = |document: &Document| matches!(document.kind.as_str(), "Job" | "CronJob");
+    if !filenames.is_empty() && !documents.iter().any(runs) {
         let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
         return Err(format!("{}: there is no Job in it", names.join(", ")).into());
     }
@@ -211,6 +228,21 @@ async fn apply(client: &Client, documents: &[Document]) -> Result<Vec<Followed>,
         }
     }
     Ok(jobs)
+}
+
+/// Where there are CronJobs and no Job, nothing is run: says when it would be. The server has taken them,
+/// so their schedules are good.
+fn tell_of_cron_jobs(documents: &[Document]) {
+    let cron_jobs = documents.iter().filter(|it| it.kind == "CronJob");
+    for document in cron_jobs.clone() {
+        let namespace = document.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
+        let runs = cron::runs(&document.body["spec"]).unwrap_or_default();
+        say(&format!("CronJob {namespace}/{}: {runs}", document.name));
+    }
+    if cron_jobs.count() > 0 {
+        say("There is no Job beside, so nothing was run: start `lakh local` without -f, and");
+        say("kubectl apply it there; kubectl create job NAME --from=cronjob/NAME runs it at once.");
+    }
 }
 
 /// On a cluster of one's own, the namespaces that objects name are there.
@@ -240,8 +272,8 @@ async fn make_namespaces(client: &Client, documents: &[Document]) -> Result<(), 
     Ok(())
 }
 
-/// Serves until it is asked to end.
-async fn serve(running: &Running, requests: &mut Requests) -> u8 {
+/// Serves until it is asked to end, or the time is up.
+async fn serve(running: &Running, timeout: Option<Duration>, requests: &mut Requests) -> u8 {
     tokio::select! {
         () = running.controller.ready() => {}
         () = requests.asked_to_end() => return OK,
@@ -255,25 +287,26 @@ async fn serve(running: &Running, requests: &mut Requests) -> u8 {
         running.kubeconfig.path.display()
     ));
     say("  kubectl apply -f examples/indexed.yaml");
-    requests.asked_to_end().await;
+    tokio::select! {
+        () = requests.asked_to_end() => {}
+        () = finish::time_is_up(timeout) => {}
+    }
     OK
 }
 
 /// Follows the Jobs to their ends, or to the end of patience.
-async fn follow(
-    args: &LocalArgs,
-    jobs: Vec<Followed>,
-    client: &Client,
-    requests: &mut Requests,
-) -> u8 {
-    let mut following = Following::new(jobs);
+async fn follow(args: &LocalArgs, running: &Running, requests: &mut Requests) -> u8 {
+    let Running { client, rules, .. } = running;
+    let mut following = Following::new(running.jobs.clone());
     let mut progress = Progress::new(&following);
     let ended = tokio::select! {
-        ended = following.run(client, |following| progress.show(following)) => ended,
+        ended = following.run(client, rules, |following| progress.show(following)) => ended,
         () = finish::time_is_up(args.timeout) => Err(crate::wire::ApiError::no_answer("the time ran out")),
         () = requests.asked_to_end() => Err(crate::wire::ApiError::no_answer(INTERRUPTED)),
     };
     progress.finish();
+    // A server that does not answer keeps nobody.
+    let _ = tokio::time::timeout(CONCLUSION, following.conclude(client, rules)).await;
     summary::print(&following, args.output);
     match ended {
         Ok(()) if following.all_complete() => OK,

@@ -84,16 +84,11 @@ impl Progress {
 }
 
 fn bars(following: &Following) -> Vec<ProgressBar> {
-    let style = ProgressStyle::with_template(
-        "{prefix:24!} {wide_bar:.green/black} {pos:>7}/{len:7} {msg:46!}",
-    )
-    .expect("the template is well-formed")
-    .progress_chars("━━─");
     let all = MultiProgress::new();
     let bar = |name: String, wanted: u64| {
         let bar = all.add(ProgressBar::new(wanted));
-        bar.set_style(style.clone());
-        bar.set_prefix(name);
+        bar.set_style(style("green"));
+        bar.set_prefix(cut(&name, PREFIX));
         bar
     };
     let jobs = &following.jobs;
@@ -107,10 +102,32 @@ fn bars(following: &Following) -> Vec<ProgressBar> {
     }
 }
 
+/// How wide a Job's name and what is said of it may be.
+const PREFIX: usize = 24;
+const MESSAGE: usize = 46;
+
+fn style(color: &str) -> ProgressStyle {
+    let template = format!(
+        "{{prefix:{PREFIX}!}} {{wide_bar:.{color}/black}} {{pos:>7}}/{{len:7}} {{msg:{MESSAGE}!}}"
+    );
+    ProgressStyle::with_template(&template)
+        .expect("the template is well-formed")
+        .progress_chars("━━─")
+}
+
+/// A text that is cut says so.
+fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most - 1) {
+        Some((end, _)) if text.chars().count() > most => format!("{}…", &text[..end]),
+        _ => text.to_owned(),
+    }
+}
+
 fn set(bar: &ProgressBar, jobs: &[Followed]) {
     let standing = Standing::of(jobs);
     bar.set_position(standing.succeeded);
-    bar.set_message(standing.to_string());
+    bar.set_style(style(standing.color()));
+    bar.set_message(cut(&standing.to_string(), MESSAGE));
     if standing.ended == jobs.len() {
         bar.abandon();
     }
@@ -141,6 +158,10 @@ struct Standing {
     rate: f64,
     /// Whether all have ended.
     over: bool,
+    /// Whether one has ended as failed.
+    lost: bool,
+    /// Why one of them stands still.
+    why: Option<String>,
 }
 
 impl Standing {
@@ -157,6 +178,17 @@ impl Standing {
             ended,
             rate: succeeded as f64 / wall.as_secs_f64().max(0.001),
             over: ended == jobs.len(),
+            lost: jobs.iter().any(|job| matches!(job.end, Some((_, false)))),
+            why: jobs.iter().find_map(|job| job.why.clone()),
+        }
+    }
+
+    /// Red once a Job has failed, yellow when Pods have or nothing moves.
+    fn color(&self) -> &'static str {
+        match (self.lost, self.failed, &self.why) {
+            (true, ..) => "red",
+            (false, 0, None) => "green",
+            (false, ..) => "yellow",
         }
     }
 }
@@ -169,8 +201,15 @@ impl fmt::Display for Standing {
             rate,
             ..
         } = self;
+        if let Some(why) = &self.why {
+            return write!(f, "{failed} failed, {why}");
+        }
+        if self.lost {
+            f.write_str("Failed: ")?;
+        }
         write!(f, "{active} active, {failed} failed, {rate:.0} Pods/s")?;
-        if self.succeeded > 0 && !self.over {
+        // Nobody knows how long it takes when nothing runs.
+        if self.succeeded > 0 && !self.over && *active > 0 {
             let left = self.wanted.saturating_sub(self.succeeded) as f64 / rate;
             write!(f, ", {left:.0} s left")?;
         }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     args::Output,
+    standstill::short,
     watch::{Followed, Following},
 };
 
@@ -32,6 +33,8 @@ fn json(following: &Following) -> Value {
             "result": result(job),
             "wallSeconds": (job.wall().as_secs_f64() * 1000.0).round() / 1000.0,
             "status": job.status,
+            "waitsFor": job.why,
+            "failures": job.failures,
         })
     });
     json!({"jobs": jobs.collect::<Vec<_>>()})
@@ -62,12 +65,34 @@ fn text(following: &Following) -> String {
             wall,
             (succeeded + job.count("failed")) as f64 / wall.max(0.001),
         ));
-        if result(job) == "Failed" {
-            lines.push(format!("{:width$}  {}", "", why(job)));
+        for more in details(job) {
+            lines.push(format!("{:width$}  {more}", ""));
         }
     }
     lines.join("\n")
 }
+
+/// What is worth a line of its own: why it failed or has not ended, which indexes, and how its Pods ended.
+fn details(job: &Followed) -> Vec<String> {
+    let mut lines = Vec::new();
+    match job.end {
+        Some((_, true)) => {}
+        Some((_, false)) => lines.push(why(job)),
+        None => lines.extend(job.why.clone()),
+    }
+    if let Some(indexes) = job.status["failedIndexes"].as_str() {
+        lines.push(format!("failed indexes: {}", short(indexes)));
+    }
+    let more = job.failures.len().saturating_sub(MOST_CAUSES);
+    lines.extend(job.failures.iter().take(MOST_CAUSES).cloned());
+    if more > 0 {
+        lines.push(format!("and {more} more ways to fail"));
+    }
+    lines
+}
+
+/// Most ways to fail that are told of one Job.
+const MOST_CAUSES: usize = 5;
 
 /// Reason and message of a failed Job.
 fn why(job: &Followed) -> String {

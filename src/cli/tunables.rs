@@ -1,13 +1,12 @@
 //! The numbers that an operator may tune, as flags.
 
-use std::time::Duration;
+use std::{fmt, str::FromStr, time::Duration};
 
 use clap::{Args, ValueEnum};
 
 use crate::{
-    clock::Clock,
-    model::{Exponential, Limits},
-    runtime::{BadManagerName, Controllers, Lull, ManagerName, Mode, Rate},
+    model::{Exponential, Limits, format_go_duration},
+    runtime::{BadManagerName, Controllers, ManagerName, Mode, Options, Rate},
 };
 
 use super::{args::duration, controllers, gates::Gates};
@@ -35,25 +34,25 @@ pub(super) struct Tunables {
     #[arg(long, value_name = "NAME=BOOL,...", value_parser = Gates::parse)]
     feature_gates: Vec<Gates>,
     /// Least time between two writes of a Job's status that only carry Pods' progress.
-    #[arg(long, value_name = "D", default_value = "1s", value_parser = duration)]
-    sync_batch_period: Duration,
+    #[arg(long, value_name = "D", default_value_t = GoDuration(defaults().limits.sync_batch_period))]
+    sync_batch_period: GoDuration,
     /// Wait of a Job after its first failed Pod; doubled for each further one in a row.
-    #[arg(long, value_name = "D", default_value = "10s", value_parser = duration)]
-    pod_failure_backoff_base: Duration,
+    #[arg(long, value_name = "D", default_value_t = GoDuration(defaults().limits.pod_failure_backoff.base))]
+    pod_failure_backoff_base: GoDuration,
     /// Longest wait of a Job after failed Pods.
-    #[arg(long, value_name = "D", default_value = "10m", value_parser = duration)]
-    pod_failure_backoff_max: Duration,
+    #[arg(long, value_name = "D", default_value_t = GoDuration(defaults().limits.pod_failure_backoff.max))]
+    pod_failure_backoff_max: GoDuration,
     /// Pods that one status may list as ended and not yet counted.
-    #[arg(long, value_name = "N", default_value_t = 500, value_parser = at_least_one())]
+    #[arg(long, value_name = "N", default_value_t = defaults().limits.max_uncounted_pods, value_parser = at_least_one())]
     max_uncounted_pods: u32,
     /// Creations of Pods that one Job may have under way; as many deletions and finalizer removals.
-    #[arg(long, value_name = "N", default_value_t = 500, value_parser = at_least_one())]
+    #[arg(long, value_name = "N", default_value_t = defaults().limits.max_pod_writes, value_parser = at_least_one())]
     max_pod_writes_per_sync: u32,
     /// Calls per second to the API server, on average; 0 for no limit.
     #[arg(
         long,
         value_name = "N",
-        default_value_t = 0,
+        default_value_t = defaults().rate.qps,
         allow_negative_numbers = true
     )]
     qps: u32,
@@ -61,23 +60,46 @@ pub(super) struct Tunables {
     #[arg(
         long,
         value_name = "N",
-        default_value_t = 0,
+        default_value_t = defaults().rate.burst,
         allow_negative_numbers = true
     )]
     burst: u32,
     /// Writes to the API server that may be under way at once.
-    #[arg(long, value_name = "N", default_value_t = 96, value_parser = at_least_one())]
+    #[arg(long, value_name = "N", default_value_t = defaults().max_in_flight as u32, value_parser = at_least_one())]
     max_in_flight: u32,
     /// Jobs that may be worked on at once. A Job's turn is computation only, never waiting: more
     /// than there are threads gains nothing, and `lakh controller` has one.
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = at_least_one())]
+    #[arg(long, value_name = "N", default_value_t = defaults().concurrent_job_syncs as u32, value_parser = at_least_one())]
     concurrent_job_syncs: u32,
     /// CronJobs that may be worked on at once. A CronJob's turn waits for each of its calls.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = at_least_one())]
+    #[arg(long, value_name = "N", default_value_t = defaults().concurrent_cron_job_syncs as u32, value_parser = at_least_one())]
     concurrent_cron_job_syncs: u32,
     /// Finished Jobs that may be worked on at once to be deleted, each with two calls.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = at_least_one())]
+    #[arg(long, value_name = "N", default_value_t = defaults().concurrent_ttl_syncs as u32, value_parser = at_least_one())]
     concurrent_ttl_after_finished_syncs: u32,
+}
+
+/// A duration as it is typed and shown.
+#[derive(Clone, Copy, Debug)]
+struct GoDuration(Duration);
+
+impl FromStr for GoDuration {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        duration(text).map(Self)
+    }
+}
+
+impl fmt::Display for GoDuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&format_go_duration(self.0))
+    }
+}
+
+/// What is so if nobody says otherwise.
+fn defaults() -> Options {
+    Options::default()
 }
 
 /// The modes, as they are typed.
@@ -102,15 +124,15 @@ fn at_least_one() -> clap::builder::RangedI64ValueParser<u32> {
 
 impl Tunables {
     /// The controller's options, with probes answered at `listen`.
-    pub(super) fn options(self, listen: Option<std::net::SocketAddr>) -> crate::runtime::Options {
-        crate::runtime::Options {
+    pub(super) fn options(self, listen: Option<std::net::SocketAddr>) -> Options {
+        Options {
             controllers: self.controllers,
             mode: self.mode(),
             limits: Limits {
-                sync_batch_period: self.sync_batch_period,
+                sync_batch_period: self.sync_batch_period.0,
                 pod_failure_backoff: Exponential {
-                    base: self.pod_failure_backoff_base,
-                    max: self.pod_failure_backoff_max,
+                    base: self.pod_failure_backoff_base.0,
+                    max: self.pod_failure_backoff_max.0,
                 },
                 max_uncounted_pods: self.max_uncounted_pods,
                 max_pod_writes: self.max_pod_writes_per_sync,
@@ -127,8 +149,7 @@ impl Tunables {
             concurrent_ttl_syncs: self.concurrent_ttl_after_finished_syncs as usize,
             namespaces: self.namespaces,
             listen,
-            lull: Lull::default(),
-            clock: Clock::default(),
+            ..Options::default()
         }
     }
 

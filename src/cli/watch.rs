@@ -7,8 +7,14 @@ use hashbrown::HashMap;
 use serde_json::Value;
 
 use crate::{
+    clock::{Clock, instant},
     cluster::{Client, Lines},
     wire::{ApiError, WatchEvent, decode_watch_line, paths},
+};
+
+use super::{
+    look::look,
+    standstill::{Rules, failures},
 };
 
 /// One of the Jobs that were given.
@@ -16,7 +22,7 @@ use crate::{
 pub(super) struct Followed {
     pub(super) namespace: String,
     pub(super) name: String,
-    uid: String,
+    pub(super) uid: String,
     /// How many Pods or indexes must succeed.
     pub(super) wanted: u64,
     /// The status as last seen.
@@ -24,6 +30,12 @@ pub(super) struct Followed {
     started: Instant,
     /// How long it took, and whether it ended well.
     pub(super) end: Option<(Duration, bool)>,
+    /// When its status last changed.
+    changed: Instant,
+    /// Why it stands still, if it does.
+    pub(super) why: Option<String>,
+    /// What its failed Pods ended with, once it has ended or nobody waits any longer.
+    pub(super) failures: Vec<String>,
 }
 
 impl Followed {
@@ -43,6 +55,9 @@ impl Followed {
             status: Value::Null,
             started,
             end: None,
+            changed: started,
+            why: None,
+            failures: Vec::new(),
         }
     }
 
@@ -57,7 +72,18 @@ impl Followed {
             .map_or_else(|| self.started.elapsed(), |(wall, _)| wall)
     }
 
+    /// Whether nothing has become of it for a while.
+    fn stands_still(&self) -> bool {
+        // A status under way is told rarely, and what runs may run long.
+        let patience = if self.count("active") > 0 { 3 } else { 1 };
+        self.end.is_none() && self.changed.elapsed() >= QUIET * patience
+    }
+
     fn see(&mut self, status: Value) {
+        if self.status != status {
+            self.changed = instant();
+            self.why = None;
+        }
         self.status = status;
         if self.end.is_none() {
             let is_true = |kind: &str| {
@@ -108,8 +134,10 @@ impl Following {
     pub(super) async fn run(
         &mut self,
         client: &Client,
+        rules: &Rules,
         mut tell: impl FnMut(&Self),
     ) -> Result<(), ApiError> {
+        let mut next_look = instant() + QUIET;
         while !self.is_over() {
             let path = format!("{}?watch=true&resourceVersion=0", paths::jobs(None));
             let mut pieces = client.watch(&path).await?;
@@ -123,10 +151,43 @@ impl Following {
                     }
                     _ = tick.tick() => {}
                 }
+                let now = instant();
+                if now >= next_look {
+                    self.find_reasons(client, rules).await;
+                    // However long it takes, it is a small part of the time.
+                    next_look = instant() + QUIET.max(now.elapsed() * 20);
+                }
                 tell(self);
             }
         }
         Ok(())
+    }
+
+    /// Asks why Jobs stand still. Without an answer nothing is known, which is no reason to end.
+    async fn find_reasons(&mut self, client: &Client, rules: &Rules) {
+        let still = self.jobs.iter_mut().filter(|job| job.stands_still());
+        for job in still.take(MOST_ASKED) {
+            if let Ok(seen) = look(client, job).await {
+                job.why = rules.why(&seen, Clock::default().now());
+            }
+        }
+    }
+
+    /// Asks once more, when nobody waits any longer: why Jobs have not ended, and what failed.
+    pub(super) async fn conclude(&mut self, client: &Client, rules: &Rules) {
+        let odd = |job: &&mut Followed| {
+            let complete = matches!(job.end, Some((_, true)));
+            !complete || job.count("failed") > 0
+        };
+        for job in self.jobs.iter_mut().filter(odd).take(MOST_ASKED) {
+            let Ok(seen) = look(client, job).await else {
+                continue;
+            };
+            job.failures = failures(&seen.pods);
+            if job.end.is_none() {
+                job.why = rules.why(&seen, Clock::default().now());
+            }
+        }
     }
 
     fn hear(&mut self, line: &[u8]) -> Result<(), ApiError> {
@@ -145,6 +206,12 @@ impl Following {
         }
     }
 }
+
+/// How long nothing happens before somebody asks why.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// Most Jobs that are asked for: more reasons than these nobody reads.
+const MOST_ASKED: usize = 16;
 
 /// How often there is something to tell, though nothing happened.
 const TICK: Duration = Duration::from_millis(200);

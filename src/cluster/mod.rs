@@ -1,4 +1,5 @@
-//! The way to an API server: kubeconfig, credentials, TLS and HTTP, by kube.
+//! The way to an API server: kubeconfig, credentials and TLS by kube; HTTP by hyper on connections of
+//! our own, and by kube where a proxy is in between.
 //!
 //! Must not: know what a Job is, retry a write, or keep an answer. What an answer means is told
 //! by [`ApiError`], whether to ask again is the caller's business.

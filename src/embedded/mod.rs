@@ -17,10 +17,9 @@ pub use crate::{
 };
 
 use std::{
-    fs::File,
-    io::{self, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use tokio::task::JoinHandle;
@@ -63,6 +62,9 @@ pub struct ClusterOptions {
     pub audit_log: Option<PathBuf>,
     /// The certificate to show over TLS; none for plain HTTP.
     pub tls: Option<Certificate>,
+    /// How long a client may take to send a request's body, once its head is there. None: the server's
+    /// default.
+    pub body_timeout: Option<Duration>,
 }
 
 impl Default for ClusterOptions {
@@ -80,6 +82,7 @@ impl Default for ClusterOptions {
             users: None,
             audit_log: None,
             tls: None,
+            body_timeout: None,
         }
     }
 }
@@ -113,6 +116,7 @@ impl EmbeddedCluster {
             users,
             audit_log,
             tls,
+            body_timeout,
         } = options;
         let server = serve::start(ServeOptions {
             port,
@@ -125,6 +129,7 @@ impl EmbeddedCluster {
             users,
             audit_log,
             tls,
+            body_timeout,
         })
         .await?;
         let nodes = tokio::spawn(nodes::run(server.api(), kubelet));
@@ -156,20 +161,14 @@ impl EmbeddedCluster {
         &self.server
     }
 
-    /// Writes a kubeconfig for it; a new file is for its owner alone, since there may be a token in it.
+    /// Writes a kubeconfig for it, in place of whatever the path names; for its owner alone, since there
+    /// may be a token in it.
     ///
     /// # Errors
     ///
     /// If the file cannot be written.
     pub fn write_kubeconfig(&self, path: &Path) -> io::Result<()> {
-        let mut options = File::options();
-        let mut file = options
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(path)?;
-        file.write_all(self.server.kubeconfig().as_bytes())
+        self.server.write_kubeconfig(path)
     }
 
     /// Waits until objects could not be saved, and gives why; for ever, if none are.

@@ -9,13 +9,15 @@ use super::{Document, ManifestError, ObjectName};
 pub const DEFAULT_NAMESPACE: &str = "default";
 
 /// The kinds that [`resource_path`] knows.
-pub const SUPPORTED_KINDS: [&str; 6] = [
+pub const SUPPORTED_KINDS: [&str; 8] = [
     "Job",
     "CronJob",
     "Pod",
     "Namespace",
     "ConfigMap",
     "ServiceAccount",
+    "Secret",
+    "ResourceQuota",
 ];
 
 /// Where an object is created and found.
@@ -43,6 +45,8 @@ pub fn resource_path(
         "Namespace" => ("v1", "namespaces"),
         "ConfigMap" => ("v1", "configmaps"),
         "ServiceAccount" => ("v1", "serviceaccounts"),
+        "Secret" => ("v1", "secrets"),
+        "ResourceQuota" => ("v1", "resourcequotas"),
         other => {
             let known = SUPPORTED_KINDS.join(", ");
             return Err(bad(

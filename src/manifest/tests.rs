@@ -202,7 +202,8 @@ fn a_bomb_of_aliases_is_an_error() {
 
 #[test]
 fn kinds_have_paths_or_are_refused_by_name() {
-    let supported = "only Job, CronJob, Pod, Namespace, ConfigMap, ServiceAccount";
+    let supported =
+        "only Job, CronJob, Pod, Namespace, ConfigMap, ServiceAccount, Secret, ResourceQuota";
     let cases = [
         (
             "{apiVersion: batch/v1, kind: Job, metadata: {name: a}}",
@@ -223,6 +224,10 @@ fn kinds_have_paths_or_are_refused_by_name() {
         (
             "{apiVersion: v1, kind: ServiceAccount, metadata: {name: s}}",
             "/api/v1/namespaces/team/serviceaccounts s".to_owned(),
+        ),
+        (
+            "{apiVersion: v1, kind: ResourceQuota, metadata: {name: q}}",
+            "/api/v1/namespaces/team/resourcequotas q".to_owned(),
         ),
         (
             "{apiVersion: batch/v1, kind: CronJob, metadata: {name: a}}",

@@ -1,6 +1,6 @@
 //! A set of completion indexes, and its text form in a Job's status (`0-2,4,6,7`).
 //!
-//! Source: job-controller rules 3.6. Parsing is lenient, as a controller must be that meets a
+//! As upstream's `parseIndexesFromString` reads it: leniently, as a controller must be that meets a
 //! status somebody else wrote; the API server's strict reading lives with the API server.
 
 use std::fmt::{self, Write as _};

@@ -1,6 +1,6 @@
 //! The numbers that an operator may tune; defaults are Kubernetes' own.
 //!
-//! Source: job-controller rules, section 0.
+//! They are constants in upstream's `job_controller.go`, or flags of kube-controller-manager.
 
 use std::time::Duration;
 

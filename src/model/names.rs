@@ -1,8 +1,8 @@
 //! The names of a Job's Pods, and of its Workload and PodGroup.
 //!
-//! Source: job-controller rules 4.6 (`generateName`) and 8.6. lakh chooses the random-looking part
-//! of a Pod's name itself, so that a create whose answer was lost can be repeated without making a
-//! second Pod.
+//! As upstream's `podGenerateNameWithIndex`; those of a gang as its Job controller makes them. lakh
+//! chooses the random-looking part of a Pod's name itself, so that a create whose answer was lost can be
+//! repeated without making a second Pod.
 
 use std::fmt::{Display, Write as _};
 

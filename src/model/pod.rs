@@ -118,7 +118,7 @@ pub struct PodRecord {
     pub created: u32,
     /// Since when its Ready condition is as it is.
     pub ready_since: u32,
-    /// When it ended, by the best evidence there is (rules 5.2).
+    /// When it ended, by the best evidence there is; upstream's `getFinishedTime`.
     pub finished: u32,
     /// The most restarts of one of its containers.
     pub restarts_max: u16,

@@ -1,6 +1,6 @@
 //! What a Job's spec says about failures and successes beyond counting them.
 //!
-//! Source: job-controller rules 6. Parsed once, so that what nobody can act on (an action of a
+//! Upstream asks these rules in `matchPodFailurePolicy` and `matchSuccessPolicy`. Parsed once, so that what nobody can act on (an action of a
 //! newer API, indexes that are no indexes) is a value of its own and never matches.
 //!
 //! Must not: judge; that is `decide`'s.

@@ -10,7 +10,6 @@
 //! - The calls of a pass are made one after the other; a real one makes many at once.
 //! - A Pod that is marked as disrupted by somebody else already gets a new transition time with the
 //!   new reason.
-//! - It has no metrics: the embedded cluster has no place where they would be read.
 //! - How many Pods may stay after their end is up to who starts it, without a usual number.
 
 mod call;

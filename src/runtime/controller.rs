@@ -61,6 +61,27 @@ pub struct Options {
     pub clock: Clock,
 }
 
+/// What the command line takes, too, where nothing is said.
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            controllers: Controllers::default(),
+            mode: Mode::default(),
+            limits: Limits::default(),
+            workload_with_job: false,
+            rate: Rate { qps: 0, burst: 0 },
+            max_in_flight: 96,
+            concurrent_job_syncs: 2,
+            concurrent_cron_job_syncs: 5,
+            concurrent_ttl_syncs: 5,
+            namespaces: Vec::new(),
+            listen: None,
+            lull: Lull::default(),
+            clock: Clock::default(),
+        }
+    }
+}
+
 /// The controller cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -87,6 +108,7 @@ pub struct Controller {
     ready: watch::Receiver<bool>,
     queue: Arc<WriteQueue>,
     recorder: Arc<Recorder>,
+    metrics: Arc<Metrics>,
     listening: Option<SocketAddr>,
 }
 
@@ -115,6 +137,7 @@ impl Controller {
             ready: is_ready.clone(),
             queue: Arc::clone(&parts.writes),
             recorder: Arc::clone(&parts.recorder),
+            metrics: Arc::clone(&metrics),
             listening: listener
                 .as_ref()
                 .and_then(|listener| listener.local_addr().ok()),
@@ -180,6 +203,12 @@ impl Controller {
     /// Where probes are answered.
     pub fn listening(&self) -> Option<SocketAddr> {
         self.listening
+    }
+
+    /// Tells its metrics in the text format of OpenMetrics, whenever it is asked; also where nobody listens.
+    pub fn metrics(&self) -> impl Fn() -> String + Send + 'static {
+        let metrics = Arc::clone(&self.metrics);
+        move || metrics.text()
     }
 
     /// Stops: what waits is forgotten, writes under way finish. Whatever was not written will be

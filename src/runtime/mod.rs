@@ -4,9 +4,12 @@
 //! changed and queues the Job's key; a worker of the [`scheduler`] takes the key and gives the
 //! Job's [`actor`] its turn; the actor's writes go to the [`writer`], whose answers go back into
 //! the store as facts and outcomes. The same news of Jobs go to [`ttl`] and
-//! [`cron_jobs`]. Where gangs are asked for, [`gang`] knows their objects.
+//! [`cron_jobs`]. Where gangs are asked for, [`gang`] knows their objects. Before the store, [`ownership`]
+//! hears of each Pod, and [`chores`] does what it asks for. How many turns and writes there are at once,
+//! [`breath`], [`window`], [`pace`], [`throttle`] and [`lull`] say. What people are told goes through
+//! [`events`] and [`metrics`].
 //!
-//! Must not: decide anything about Jobs, or read JSON.
+//! Must not: decide anything about Jobs, or read JSON. It writes some: Events and its smallest patches.
 
 mod actor;
 mod breath;

@@ -10,6 +10,7 @@ use std::{
 
 use parking_lot::Mutex;
 
+use super::private_file;
 use crate::{
     apiserver::{Audited, Auditor, Request, User},
     model::Time,
@@ -25,7 +26,7 @@ pub(super) struct AuditLog {
 impl AuditLog {
     /// Opens the file to append to it, or makes it.
     pub(super) fn open(path: &Path, seed: u64) -> io::Result<Self> {
-        let file = File::options().create(true).append(true).open(path)?;
+        let file = private_file::append(path)?;
         Ok(Self {
             auditor: Mutex::new(Auditor::new(seed)),
             file: Mutex::new(file),

@@ -1,15 +1,26 @@
-//! Where calls come in from outside: who asks, and the audit log.
+//! Where calls come in from outside: who asks, whether it is a web page, and the audit log.
 //!
-//! Responsible for: that each call passes both, whoever answers it. Must not: decide who may do what;
+//! Responsible for: that each call passes all, whoever answers it. Must not: decide who may do what;
 //! that is in [`crate::apiserver`].
 
-use super::{ServeOptions, audit_log::AuditLog, shared::SharedApi, state_file::FileError};
+use std::time::Duration;
+
+use http::request::Parts;
+
+use super::{
+    ServeOptions, audit_log::AuditLog, shared::SharedApi, state_file::FileError, stranger,
+};
 use crate::apiserver::{Audited, Label, Prepared, Reply, Request, Response, Users, prepare};
+
+/// How long a body may take to come; as long as hyper gives the head of a request.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What stands between the network and the server; nothing, unless it is asked for.
 #[derive(Debug)]
 pub(super) struct Gate {
     users: Option<Users>,
+    is_tls: bool,
+    body_timeout: Duration,
     audit: Option<AuditLog>,
 }
 
@@ -34,6 +45,8 @@ impl Gate {
             .map(|path| AuditLog::open(path, seed).map_err(|error| FileError::new(path, &error)));
         Ok(Self {
             users: options.users.clone(),
+            is_tls: options.tls.is_some(),
+            body_timeout: options.body_timeout.unwrap_or(BODY_TIMEOUT),
             audit: audit.transpose()?,
         })
     }
@@ -43,8 +56,18 @@ impl Gate {
         self.users.as_ref().and_then(Users::master_token)
     }
 
+    /// How long a body may take to come.
+    pub(super) fn body_timeout(&self) -> Duration {
+        self.body_timeout
+    }
+
     /// Takes a call in. Who may not make it is known from here on, whatever the call is about.
-    pub(super) fn receive<'a>(&'a self, request: Request<'_>, api: &'a SharedApi) -> Call<'a> {
+    pub(super) fn receive<'a>(
+        &'a self,
+        request: Request<'_>,
+        parts: &Parts,
+        api: &'a SharedApi,
+    ) -> Call<'a> {
         let user = self
             .users
             .as_ref()
@@ -53,10 +76,11 @@ impl Gate {
             let audited = log.received(request, user.as_ref(), api.now());
             (log, audited)
         });
-        let decided = self
-            .users
-            .as_ref()
-            .and_then(|users| users.answer(user.as_ref(), request));
+        let decided = match &self.users {
+            Some(users) => users.answer(user.as_ref(), request),
+            None => stranger::refusal(&parts.headers, &parts.uri, self.is_tls)
+                .map(|why| Reply::forbidden(&why)),
+        };
         Call {
             api,
             prepared: prepare(request),

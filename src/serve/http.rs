@@ -13,6 +13,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::watch,
+    time::timeout,
 };
 
 use super::{
@@ -114,15 +115,20 @@ async fn answer(
 ) -> Result<Response<HttpBody>, Broken> {
     let (parts, incoming) = request.into_parts();
     // One byte more than is allowed is enough for the machine to refuse the body.
-    let bytes = match Limited::new(incoming, BODY_LIMIT + 1).collect().await {
-        Ok(collected) => collected.to_bytes(),
-        Err(error) if error.is::<LengthLimitError>() => return Ok(too_large()),
-        Err(error) => {
+    let collecting = Limited::new(incoming, BODY_LIMIT + 1).collect();
+    let bytes = match timeout(gate.body_timeout(), collecting).await {
+        Err(_) => {
+            // What is left of the body is nobody's request: HTTP closes the connection after this.
+            return Ok(respond(Reply::body_timed_out(), None, api, stopped));
+        }
+        Ok(Ok(collected)) => collected.to_bytes(),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => return Ok(too_large()),
+        Ok(Err(error)) => {
             tracing::debug!(%error, "a request body could not be read");
             return Ok(plain(StatusCode::BAD_REQUEST, "the body could not be read"));
         }
     };
-    let call = gate.receive(request_of(&parts, &bytes), &api);
+    let call = gate.receive(request_of(&parts, &bytes), &parts, &api);
     let method = parts.method.as_str();
     let path = parts.uri.path();
     if path == faults::PATH {

@@ -10,9 +10,12 @@ mod faults;
 mod gate;
 mod http;
 mod kubeconfig;
+mod private_file;
+mod request_metrics;
 mod saver;
 mod shared;
 mod state_file;
+mod stranger;
 mod tls;
 
 pub use counts::RequestCount;
@@ -20,7 +23,13 @@ pub use shared::SharedApi;
 pub use state_file::FileError;
 pub use tls::{Certificate, Loopback};
 
-use std::{io, net::Ipv4Addr, path::PathBuf, sync::Arc};
+use std::{
+    io,
+    net::Ipv4Addr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
@@ -57,6 +66,9 @@ pub struct ServeOptions {
     pub audit_log: Option<PathBuf>,
     /// The certificate to show over TLS; none for plain HTTP.
     pub tls: Option<Certificate>,
+    /// How long a client may take to send a request's body, once its head is there. None: the server's
+    /// default.
+    pub body_timeout: Option<Duration>,
 }
 
 /// A running server; [`ServerHandle::shutdown`] ends it.
@@ -113,6 +125,15 @@ impl ServerHandle {
     pub fn url(&self) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://127.0.0.1:{}", self.port)
+    }
+
+    /// Writes a kubeconfig for this server in place of whatever the path names.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn write_kubeconfig(&self, path: &Path) -> io::Result<()> {
+        private_file::replace(path, self.kubeconfig().as_bytes())
     }
 
     /// A kubeconfig for this server, as YAML text, with all that it takes to believe its certificate, and

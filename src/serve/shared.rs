@@ -2,7 +2,7 @@
 //!
 //! Responsible for: who holds the lock how long, and waking after commits. Must not: know HTTP.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use parking_lot::Mutex;
 use prometheus_client::{encoding::text::encode, registry::Registry};
@@ -12,6 +12,7 @@ use super::{
     ServeOptions,
     counts::{RequestCount, RequestCounts},
     faults::SharedFaults,
+    request_metrics::RequestMetrics,
     saver::{Saver, Ticket},
     state_file::{FileError, Loaded, StateFile},
 };
@@ -24,8 +25,20 @@ use crate::{
     model::Time,
 };
 
+/// The last line of OpenMetrics.
+const END: &str = "# EOF\n";
+
 /// Garbage-collection steps per lock, so that requests wait no longer than for a small list.
 const GARBAGE_BATCH: usize = 64;
+
+/// Tells metrics in the text format of OpenMetrics.
+struct Teller(Box<dyn Fn() -> String + Send>);
+
+impl fmt::Debug for Teller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Teller")
+    }
+}
 
 /// An API server that many tasks may use.
 #[derive(Debug)]
@@ -34,10 +47,12 @@ pub struct SharedApi {
     /// Log ends per kind, in the order of [`Kind`]; sent after each change.
     changes: Vec<watch::Sender<u64>>,
     garbage: Notify,
-    counts: RequestCounts,
+    counts: Arc<RequestCounts>,
     faults: SharedFaults,
     /// What is told at `/metrics`.
     metrics: Mutex<Registry>,
+    /// What somebody else in this process tells there.
+    told_by_others: Mutex<Option<Teller>>,
     clock: Clock,
     /// Saves each change, where that is asked for.
     saver: Option<Saver>,
@@ -53,13 +68,17 @@ impl SharedApi {
         if server.garbage_pending() {
             garbage.notify_one();
         }
+        let counts = Arc::new(RequestCounts::default());
+        let mut metrics = Registry::default();
+        metrics.register_collector(Box::new(RequestMetrics(Arc::clone(&counts))));
         Ok(Self {
             changes: changes.collect(),
             server: Mutex::new(server),
             garbage,
-            counts: RequestCounts::default(),
+            counts,
             faults: SharedFaults::new(faults),
-            metrics: Mutex::default(),
+            metrics: Mutex::new(metrics),
+            told_by_others: Mutex::default(),
             clock: options.clock.clone(),
             saver,
         })
@@ -133,9 +152,21 @@ impl SharedApi {
         add(&mut self.metrics.lock());
     }
 
+    /// Has somebody else in this process tell at `/metrics`, too, in the text format of OpenMetrics.
+    pub fn tell_metrics_of(&self, teller: impl Fn() -> String + Send + 'static) {
+        *self.told_by_others.lock() = Some(Teller(Box::new(teller)));
+    }
+
     /// What is told at `/metrics`, in the text format of OpenMetrics.
     pub(super) fn metrics(&self) -> String {
-        let mut text = String::new();
+        let others = self.told_by_others.lock();
+        let mut text = others
+            .as_ref()
+            .map(|Teller(tell)| tell())
+            .unwrap_or_default();
+        drop(others);
+        // There is one end, after all.
+        text.truncate(text.trim_end_matches(END).len());
         // Writing to a string fails only if a metric's own encoder does; then what there is, is sent.
         let _ = encode(&mut text, &self.metrics.lock());
         text

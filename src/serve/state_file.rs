@@ -8,13 +8,18 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt, fs, io,
+    fmt,
+    fs::File,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableHandle};
+use redb::{
+    Database, ReadableDatabase, ReadableTable, TableDefinition, TableHandle, backends::FileBackend,
+};
 
+use super::private_file;
 use crate::apiserver::{Kind, Stored};
 
 const FILE: &str = "objects.redb";
@@ -83,12 +88,21 @@ impl StateFile {
     pub(super) fn open(folder: &Path) -> Result<(Self, Option<Loaded>), FileError> {
         let path = folder.join(FILE);
         let wrong = |why: &dyn fmt::Display| FileError::new(&path, why);
-        fs::create_dir_all(folder).map_err(|error| FileError::new(folder, &error))?;
-        let fresh = !path.try_exists().map_err(|error| wrong(&error))?;
+        private_file::make_folder(folder).map_err(|error| FileError::new(folder, &error))?;
+        // A link that leads nowhere is there, too.
+        let fresh = path
+            .symlink_metadata()
+            .is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         if fresh {
             create(&path).map_err(|error| wrong(&error))?;
         }
-        let mut database = Database::open(&path).map_err(|error| wrong(&opening(&error)))?;
+        let opened = private_file::open(&path, File::options().read(true).write(true));
+        let opened = opened.map_err(|error| wrong(&error))?;
+        // redb would make a state of it.
+        if opened.metadata().is_ok_and(|found| found.len() == 0) {
+            return Err(wrong(&"not a state: it is empty"));
+        }
+        let mut database = database(opened).map_err(|error| wrong(&opening(&error)))?;
         let sound = database.check_integrity().map_err(|error| wrong(&error))?;
         if !sound {
             return Err(wrong(&"the file is damaged"));
@@ -178,19 +192,20 @@ const fn table(name: &str) -> TableDefinition<'_, &'static str, &'static [u8]> {
 
 /// Makes an empty file that is whole from the moment that it has its name.
 fn create(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
-    let draft = path.with_extension("new");
-    if draft.try_exists()? {
-        fs::remove_file(&draft)?;
-    }
-    let database = Database::create(&draft)?;
+    let draft = private_file::draft(path)?;
+    let database = database(draft.reopen()?)?;
     let transaction = database.begin_write()?;
     transaction
         .open_table(NUMBERS)?
         .insert(FORMAT.0, FORMAT.1)?;
     transaction.commit()?;
     drop(database);
-    fs::rename(&draft, path)?;
+    draft.persist_noclobber(path)?;
     Ok(())
+}
+
+fn database(file: File) -> Result<Database, redb::DatabaseError> {
+    Database::builder().create_with_backend(FileBackend::new(file)?)
 }
 
 fn opening(error: &redb::DatabaseError) -> String {

@@ -313,7 +313,7 @@ fn saturate(count: u32) -> u16 {
     u16::try_from(count).unwrap_or(u16::MAX)
 }
 
-/// When the Pod ended, by the first evidence there is (job-controller rules 5.2): its containers'
+/// When the Pod ended, by the first evidence there is, as upstream's `getFinishedTime`: its containers'
 /// ends, Ready turning False, its deletion, its creation.
 fn finished(pod: &PodObject<'_>) -> u32 {
     let sidecars = pod.status.init_container_statuses.iter();

@@ -1,6 +1,6 @@
 //! Makes the bodies of a Job's new Pods.
 //!
-//! Source: job-controller rules 4.6. The template is turned once into a body with gaps; a Pod's
+//! As upstream's `manageJob` makes them. The template is turned once into a body with gaps; a Pod's
 //! body is that with its name and index filled in. Every field that the server sent in the
 //! template is kept, known to lakh or not.
 

@@ -48,6 +48,34 @@ async fn kubectl_changes_and_compares_jobs() {
     with_kubectl(changes).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kubectl_is_told_what_there_is_not() {
+    with_kubectl(what_there_is_not).await;
+}
+
+fn what_there_is_not(kubectl: &Kubectl<'_>) {
+    const DEPLOYMENT: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: d}
+";
+    for verb in ["apply", "create"] {
+        kubectl.refuse(
+            &format!("{verb} -f -"),
+            DEPLOYMENT,
+            "no matches for kind \"Deployment\" in version \"apps/v1\"",
+        );
+    }
+    // What there is, is checked by the server all the same.
+    let wrong = JOB.replace("parallelism", "parallelsim");
+    kubectl.refuse("apply -f -", &wrong, "unknown field \"spec.parallelsim\"");
+    kubectl.check("create quota q --hard=pods=1", "", &["quota/q created"]);
+    kubectl.check("get quota", "", &["q"]);
+    kubectl.check("create -f -", POD, &["created"]);
+    let more = POD.replace("alone", "more");
+    kubectl.refuse("create -f -", &more, "exceeded quota: q");
+}
+
 fn session(kubectl: &Kubectl<'_>) {
     kubectl.check("version", "", &["Server Version: v1.36"]);
     kubectl.check("api-resources", "", &["jobs", "batch/v1", "po ", "Lease"]);

@@ -45,7 +45,7 @@ const CREATION: &str = "verbs=create,resources=pods";
 #[tokio::test(flavor = "multi_thread")]
 async fn told_to_come_later_it_comes_later() {
     let (took, events) = run_against("429,retryAfter=1s", CREATION, 1).await;
-    // The one time that is asserted: the server asked for it.
+    // A time is asserted, for the server asked for it: never sooner.
     assert!(
         took >= Duration::from_secs(1),
         "it came back after {took:?}"

@@ -4,7 +4,7 @@ use std::{fs, process::Output};
 
 use serde_json::Value;
 
-use crate::support::{self, run, run_with_input};
+use crate::support::{self, http_get, run, run_with_input, serving::Serving};
 
 const ALWAYS: &str = "
 apiVersion: batch/v1
@@ -311,5 +311,167 @@ fn a_controller_that_is_none_is_named() {
         let said = stderr(&output);
         let want = "unknown controller \"-pod\"; there are job, cronjob, ttl";
         assert!(said.contains(want), "{said}");
+    }
+}
+
+/// Runs a manifest until patience ends; gives what was printed and what was said.
+fn run_out_of_time(manifest: &str, flags: &[&str]) -> (String, String) {
+    let args = ["local", "-f", "-", "--timeout", "6s"];
+    let output = run_with_input(&[&args, flags].concat(), manifest);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    (printed, stderr(&output))
+}
+
+#[test]
+fn a_job_that_stands_still_says_why() {
+    const QUOTA: &str = "{apiVersion: v1, kind: ResourceQuota, metadata: {name: q}, \
+        spec: {hard: {pods: \"0\"}}}\n---";
+    let check = |manifest: &str, flags: &[&str], words: &str| {
+        let (printed, said) = run_out_of_time(manifest, flags);
+        // While it lasts, and when it is over.
+        assert!(printed.contains(words), "no {words:?} in\n{printed}");
+        assert!(said.contains(words), "no {words:?} in\n{said}");
+        assert!(said.contains("the time ran out"), "{said}");
+        assert!(
+            !said.contains(" s left"),
+            "an end that nobody knows: {said}"
+        );
+    };
+    let big = ALWAYS.replace(
+        "image: busybox",
+        "image: busybox, resources: {requests: {cpu: 8}}",
+    );
+    let quota = format!("{QUOTA}{ALWAYS}");
+    let fails = ["--pod-exit-code", "3", "--pod-duration", "0s"];
+    std::thread::scope(|scope| {
+        for (manifest, flags, words) in [
+            (with("suspend: true"), &[][..], "suspended (spec.suspend)"),
+            (with("managedBy: a.b/c"), &[], "left to a.b/c"),
+            (
+                ALWAYS.to_owned(),
+                &["--controllers=-job"],
+                "(--controllers)",
+            ),
+            (
+                ALWAYS.to_owned(),
+                &["--namespace", "other"],
+                "(--namespace)",
+            ),
+            (ALWAYS.to_owned(), &["--nodes=0"], "1 Pod pending"),
+            (big, &["--node-capacity", "cpu=1"], "Insufficient cpu"),
+            (quota, &[], "exceeded quota: q"),
+            (ALWAYS.to_owned(), &fails, "backoff until"),
+        ] {
+            scope.spawn(move || check(&manifest, flags, words));
+        }
+    });
+}
+
+#[test]
+fn failed_indexes_are_named_with_what_they_ended_with() {
+    let spec = "completionMode: Indexed\n  completions: 4\n  parallelism: 4\n  \
+                backoffLimitPerIndex: 0";
+    let fails = "template:\n    metadata: {annotations: {sim.lakh.dev/fail-indexes: \"1,3\", \
+                 sim.lakh.dev/exit-code: \"42\"}}";
+    let manifest = with(spec).replace("template:", fails);
+    let run = |flags: &[&str]| {
+        let args = [
+            "local",
+            "-f",
+            "-",
+            "--pod-duration",
+            "0s",
+            "--timeout",
+            "60s",
+        ];
+        let output = run_with_input(&[&args, flags].concat(), &manifest);
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let printed = run(&[]);
+    assert!(printed.contains("failed indexes: 1,3"), "{printed}");
+    let ends = "2 Pods of index 1,3: exit code 42";
+    assert!(printed.contains(ends), "{printed}");
+    let summary: Value = serde_json::from_str(&run(&["-o", "json"])).expect("JSON");
+    assert_eq!(summary["jobs"][0]["failures"], serde_json::json!([ends]));
+}
+
+#[test]
+fn a_cron_job_alone_is_checked() {
+    const CRON_JOB: &str = "
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: c}
+spec:
+  schedule: 30 2 * * *
+  timeZone: America/New_York
+  jobTemplate:
+    spec:
+      template:
+        spec:
+          restartPolicy: Never
+          containers: [{name: c, image: busybox}]
+";
+    let output = run_with_input(&["local", "-f", "-"], CRON_JOB);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    for words in [
+        "CronJob default/c: at 02:30",
+        "next at 2",
+        "nothing was run",
+    ] {
+        assert!(said.contains(words), "no {words:?} in\n{said}");
+    }
+    check_refused(
+        &CRON_JOB.replace("30 2 *", "61 2 *"),
+        &["CronJob c", "spec.schedule", "61"],
+    );
+}
+
+#[test]
+fn serving_ends_when_its_time_is_up() {
+    let mut child = support::lakh(&["local", "--timeout", "1s"])
+        .spawn()
+        .expect("the binary runs");
+    let started = std::time::Instant::now();
+    let ended = loop {
+        if let Some(status) = child.try_wait().expect("it is ours") {
+            break Some(status);
+        }
+        if started.elapsed().as_secs() > 30 {
+            child.kill().expect("it is ours");
+            child.wait().expect("it ends");
+            break None;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
+    assert_eq!(ended.expect("it serves for ever").code(), Some(0));
+}
+
+#[test]
+fn one_page_has_the_metrics_of_server_and_controller() {
+    let serving = Serving::start();
+    let config = fs::read_to_string(serving.kubeconfig()).expect("it is there");
+    let address = config
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("server: http://"));
+    let address = address.expect("a server").parse().expect("an address");
+    let started = std::time::Instant::now();
+    let names = [
+        "lakh_turns_total",
+        "lakh_watches_total",
+        "apiserver_request_total{verb=\"LIST\",resource=\"jobs\"",
+    ];
+    loop {
+        let page = http_get(address, "/metrics").expect("an answer");
+        let (_, page) = page.split_once("\r\n\r\n").expect("a head");
+        if names.iter().all(|name| page.contains(name)) {
+            assert_eq!(page.matches("# EOF").count(), 1, "{page}");
+            assert!(page.ends_with("# EOF\n"), "{page}");
+            return;
+        }
+        assert!(started.elapsed().as_secs() < 60, "{page}");
+        std::thread::sleep(std::time::Duration::from_millis(50));
     }
 }

@@ -1,6 +1,7 @@
 //! Which field of Kubernetes' protobuf messages has which number.
 //!
-//! Responsible for: the tables, as far as people set the fields of what kubectl sends in protobuf.
+//! Responsible for: the tables, as far as people set the fields of what kubectl and Kubernetes' own
+//! controllers send in protobuf.
 //! Must not: read anything.
 
 /// The type of one field. Numbers and flags that the wire form writes even when they are zero
@@ -14,6 +15,10 @@ pub(super) enum Type {
     Flag,
     OptionalFlag,
     Quantity,
+    /// A time of whole seconds; one that is not set has no content.
+    Time,
+    /// The same with microseconds.
+    MicroTime,
     IntOrText,
     Map,
     Quantities,
@@ -29,9 +34,10 @@ pub(super) enum Type {
 /// Number, name, type, and whether it repeats.
 pub(super) type Fields = &'static [(u64, &'static str, Type, bool)];
 
+use super::statuses::{CRON_JOB_STATUS, JOB_STATUS, POD_STATUS};
 use Type::{
-    BytesMap, Flag, Ignored, Inline, Int, IntOrText, Map, Message, OptionalFlag, OptionalInt,
-    OptionalText, Quantities, Quantity, Text,
+    BytesMap, Flag, Ignored, Inline, Int, IntOrText, Map, Message, MicroTime, OptionalFlag,
+    OptionalInt, OptionalText, Quantities, Quantity, Text, Time,
 };
 
 /// The table of a kind that is sent in protobuf.
@@ -44,6 +50,9 @@ pub(super) fn table(kind: &str) -> Option<Fields> {
         "Job" => JOB,
         "CronJob" => CRON_JOB,
         "Pod" => POD,
+        "ResourceQuota" => RESOURCE_QUOTA,
+        "Event" => EVENT,
+        "Lease" => LEASE,
         "DeleteOptions" => DELETE_OPTIONS,
         "Eviction" => EVICTION,
         "SelfSubjectAccessReview" | "SubjectAccessReview" => ACCESS_REVIEW,
@@ -100,7 +109,7 @@ const SECRET: Fields = &[
 const JOB: Fields = &[
     (1, "metadata", Message(OBJECT_META), false),
     (2, "spec", Message(JOB_SPEC), false),
-    (3, "status", Ignored, false),
+    (3, "status", Message(JOB_STATUS), false),
 ];
 const JOB_SPEC: Fields = &[
     (1, "parallelism", OptionalInt, false),
@@ -149,7 +158,16 @@ const EXPRESSION: Fields = &[
 const CRON_JOB: Fields = &[
     (1, "metadata", Message(OBJECT_META), false),
     (2, "spec", Message(CRON_JOB_SPEC), false),
-    (3, "status", Ignored, false),
+    (3, "status", Message(CRON_JOB_STATUS), false),
+];
+pub(super) const REFERENCE: Fields = &[
+    (1, "kind", Text, false),
+    (2, "namespace", Text, false),
+    (3, "name", Text, false),
+    (4, "uid", Text, false),
+    (5, "apiVersion", Text, false),
+    (6, "resourceVersion", Text, false),
+    (7, "fieldPath", Text, false),
 ];
 const CRON_JOB_SPEC: Fields = &[
     (1, "schedule", Text, false),
@@ -168,7 +186,62 @@ const JOB_TEMPLATE: Fields = &[
 const POD: Fields = &[
     (1, "metadata", Message(OBJECT_META), false),
     (2, "spec", Message(POD_SPEC), false),
-    (3, "status", Ignored, false),
+    (3, "status", Message(POD_STATUS), false),
+];
+const RESOURCE_QUOTA: Fields = &[
+    (1, "metadata", Message(OBJECT_META), false),
+    (2, "spec", Message(QUOTA_SPEC), false),
+    (3, "status", Message(QUOTA_STATUS), false),
+];
+const QUOTA_SPEC: Fields = &[
+    (1, "hard", Quantities, false),
+    (2, "scopes", Text, true),
+    (3, "scopeSelector", Message(SCOPE_SELECTOR), false),
+];
+const SCOPE_SELECTOR: Fields = &[(1, "matchExpressions", Message(SCOPE), true)];
+const SCOPE: Fields = &[
+    (1, "scopeName", Text, false),
+    (2, "operator", Text, false),
+    (3, "values", Text, true),
+];
+const QUOTA_STATUS: Fields = &[
+    (1, "hard", Quantities, false),
+    (2, "used", Quantities, false),
+];
+const EVENT: Fields = &[
+    (1, "metadata", Message(OBJECT_META), false),
+    (2, "involvedObject", Message(REFERENCE), false),
+    (3, "reason", Text, false),
+    (4, "message", Text, false),
+    (5, "source", Message(EVENT_SOURCE), false),
+    (6, "firstTimestamp", Time, false),
+    (7, "lastTimestamp", Time, false),
+    (8, "count", Int, false),
+    (9, "type", Text, false),
+    (10, "eventTime", MicroTime, false),
+    (11, "series", Message(EVENT_SERIES), false),
+    (12, "action", Text, false),
+    (13, "related", Message(REFERENCE), false),
+    (14, "reportingComponent", OptionalText, false),
+    (15, "reportingInstance", OptionalText, false),
+];
+const EVENT_SOURCE: Fields = &[(1, "component", Text, false), (2, "host", Text, false)];
+const EVENT_SERIES: Fields = &[
+    (1, "count", Int, false),
+    (2, "lastObservedTime", MicroTime, false),
+];
+const LEASE: Fields = &[
+    (1, "metadata", Message(OBJECT_META), false),
+    (2, "spec", Message(LEASE_SPEC), false),
+];
+const LEASE_SPEC: Fields = &[
+    (1, "holderIdentity", OptionalText, false),
+    (2, "leaseDurationSeconds", OptionalInt, false),
+    (3, "acquireTime", MicroTime, false),
+    (4, "renewTime", MicroTime, false),
+    (5, "leaseTransitions", OptionalInt, false),
+    (6, "strategy", OptionalText, false),
+    (7, "preferredHolder", OptionalText, false),
 ];
 const TEMPLATE: Fields = &[
     (1, "metadata", Message(OBJECT_META), false),

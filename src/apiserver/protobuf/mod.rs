@@ -1,15 +1,17 @@
-//! Request bodies in Kubernetes' protobuf encoding, as far as kubectl sends them.
+//! Request bodies in Kubernetes' protobuf encoding, as far as kubectl and controllers send them.
 //!
 //! Responsible for: turning the wire form of a few types into trees. Must not: guess; a body
 //! with content that the tables below do not name is refused, so that nothing is lost silently.
 //! Answers are never protobuf.
 
 mod fields;
+mod statuses;
 
 use k8s_openapi::ByteString;
 use serde_json::Value;
 
 use super::object::Tree;
+use crate::model::Time;
 use fields::{Fields, TYPE_META, Type, table};
 
 /// What every protobuf body begins with.
@@ -120,6 +122,13 @@ fn member(tree: &mut Tree, name: &str, kind: Type, repeated: bool, wire: &Wire<'
         (Type::Text, Wire::Bytes(bytes)) if bytes.is_empty() && !repeated => return Some(()),
         (Type::Text | Type::OptionalText, Wire::Bytes(bytes)) => text(bytes)?.into(),
         (Type::Quantity, Wire::Bytes(bytes)) => quantity(bytes)?.into(),
+        (Type::Time | Type::MicroTime, Wire::Bytes([])) => return Some(()),
+        (Type::Time, Wire::Bytes(bytes)) => time(bytes)?.0.into(),
+        (Type::MicroTime, Wire::Bytes(bytes)) => {
+            let (seconds, micros) = time(bytes)?;
+            let seconds = seconds.trim_end_matches('Z');
+            format!("{seconds}.{micros:06}Z").into()
+        }
         (Type::IntOrText, Wire::Bytes(bytes)) => int_or_text(bytes)?,
         (Type::Message(table), Wire::Bytes(bytes)) => Value::Object(message(bytes, table)?),
         (Type::Inline(table), Wire::Bytes(bytes)) => {
@@ -179,6 +188,22 @@ fn quantity(bytes: &[u8]) -> Option<&str> {
     }
 }
 
+/// Seconds of the epoch as text, and the microseconds after them.
+fn time(bytes: &[u8]) -> Option<(String, i64)> {
+    let (mut seconds, mut nanos) = (0, 0);
+    for field in fields(bytes) {
+        match field? {
+            (1, Wire::Number(number)) => seconds = number.cast_signed(),
+            (2, Wire::Number(number)) => nanos = number.cast_signed(),
+            _ => return None,
+        }
+    }
+    // From year 1 to 9999, as the API takes them.
+    let known = (-62_135_596_800..=253_402_300_799).contains(&seconds);
+    let whole = (0..1_000_000_000).contains(&nanos);
+    (known && whole).then(|| (Time::from_secs(seconds).to_rfc3339(), nanos / 1000))
+}
+
 /// Which of both it is, the number, the text.
 fn int_or_text(bytes: &[u8]) -> Option<Value> {
     let (mut is_text, mut number, mut value) = (false, 0, "");
@@ -233,9 +258,96 @@ mod tests {
         // Left to the server, or not there to be decided by who writes.
         let metadata = expected["metadata"].as_object_mut().unwrap();
         metadata.retain(|name, _| !["creationTimestamp", "managedFields"].contains(&name.as_str()));
-        expected.as_object_mut().unwrap().remove("status");
         crate::apiserver::meta::drop_nulls(expected.as_object_mut().unwrap());
         assert_eq!(Value::Object(read(body).unwrap()), expected);
+    }
+
+    #[test]
+    fn what_a_real_controller_writes_to_a_jobs_status_is_read() {
+        let status = |body: &[u8]| read(body).unwrap()["status"].take();
+        let met = |kind: &str| {
+            json!({
+                "type": kind, "status": "True", "reason": "CompletionsReached",
+                "message": "Reached expected number of succeeded pods",
+                "lastProbeTime": "2026-11-23T12:44:39Z",
+                "lastTransitionTime": "2026-11-23T12:44:39Z",
+            })
+        };
+        let uncounted = include_bytes!("../../../tests/fixtures/job-uncounted.pb");
+        assert_eq!(
+            status(uncounted),
+            json!({
+                "conditions": [met("SuccessCriteriaMet")],
+                "startTime": "2026-11-23T12:44:37Z",
+                "ready": 0,
+                "terminating": 0,
+                "uncountedTerminatedPods": {"succeeded": ["a7ff0d38-8687-4fb2-9e70-d1019fc66081"]},
+            })
+        );
+        let complete = include_bytes!("../../../tests/fixtures/job-complete.pb");
+        assert_eq!(
+            status(complete),
+            json!({
+                "conditions": [met("SuccessCriteriaMet"), met("Complete")],
+                "startTime": "2026-11-23T12:44:37Z",
+                "completionTime": "2026-11-23T12:44:39Z",
+                "ready": 0,
+                "succeeded": 1,
+                "terminating": 0,
+                "uncountedTerminatedPods": {},
+            })
+        );
+    }
+
+    #[test]
+    fn zeros_of_a_container_are_told_as_in_json() {
+        let at = [1 << 3, 0x80, 0x94, 0xeb, 0xdc, 0x03, 2 << 3, 0];
+        let end = [vec![1 << 3, 0, 2 << 3, 0], bytes(6, &at), bytes(5, b"")].concat();
+        let state = bytes(3, &end);
+        let container = [
+            bytes(1, b"c"),
+            bytes(2, &state),
+            bytes(3, b""),
+            vec![4 << 3, 0, 5 << 3, 0],
+            bytes(6, b""),
+            bytes(7, b""),
+        ];
+        let status = [bytes(1, b"Succeeded"), bytes(8, &container.concat())].concat();
+        let pod = read(&body("Pod", &bytes(3, &status))).unwrap();
+        let end = json!({"exitCode": 0, "finishedAt": "2001-09-09T01:46:40Z"});
+        let container = json!({
+            "name": "c", "state": {"terminated": end}, "lastState": {}, "ready": false,
+            "restartCount": 0, "image": "", "imageID": "",
+        });
+        let status = json!({"phase": "Succeeded", "containerStatuses": [container]});
+        assert_eq!(pod["status"], status);
+        // A clock that nobody has.
+        let never = bytes(
+            3,
+            &bytes(7, &[1 << 3, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x7F]),
+        );
+        assert!(read(&body("Pod", &never)).is_none());
+    }
+
+    #[test]
+    fn quotas_and_leases_are_read() {
+        let hard = bytes(1, &[bytes(1, b"pods"), bytes(2, &bytes(1, b"1"))].concat());
+        let quota = read(&body("ResourceQuota", &bytes(2, &hard))).unwrap();
+        assert_eq!(quota["spec"], json!({"hard": {"pods": "1"}}));
+        let at = [
+            1 << 3,
+            0x80,
+            0x94,
+            0xeb,
+            0xdc,
+            0x03,
+            2 << 3,
+            0xC0,
+            0x84,
+            0x3D,
+        ];
+        let lease = read(&body("Lease", &bytes(2, &bytes(4, &at)))).unwrap();
+        assert_eq!(lease["spec"]["renewTime"], "2001-09-09T01:46:40.001000Z");
     }
 
     #[test]

@@ -278,7 +278,7 @@ fn jobs_leave_their_pods_by_default_and_say_so() {
     );
     cluster.ok("POST", PODS, &pod);
     let mut warned = |path: &str, options: &Value, code: u16| {
-        let answer = cluster.request("DELETE", path, "application/json", &options.to_string());
+        let answer = cluster.request("DELETE", path, "application/json", options.to_string());
         assert_eq!(answer.status, code, "{options}");
         answer.headers.contains(&("Warning", WARNING.to_owned()))
     };

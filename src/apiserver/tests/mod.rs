@@ -38,7 +38,13 @@ impl Cluster {
         }
     }
 
-    fn request(&mut self, method: &str, path: &str, media: &str, body: &str) -> Response {
+    fn request(
+        &mut self,
+        method: &str,
+        path: &str,
+        media: &str,
+        body: impl AsRef<[u8]>,
+    ) -> Response {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let request = Request {
             method,
@@ -46,7 +52,7 @@ impl Cluster {
             query,
             accept: "application/json",
             content_type: media,
-            body: body.as_bytes(),
+            body: body.as_ref(),
             ..Request::default()
         };
         match self.server.handle(request, self.now) {

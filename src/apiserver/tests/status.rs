@@ -256,3 +256,33 @@ fn status_writes_leave_the_spec_alone() {
     );
     assert_eq!(answer["status"]["active"], 1);
 }
+
+/// A Job called `s` with this status, as clients send it in protobuf.
+fn in_protobuf(status: &[u8]) -> Vec<u8> {
+    let field = |number: u8, content: &[u8]| {
+        let head = [number << 3 | 2, u8::try_from(content.len()).unwrap()];
+        [&head, content].concat()
+    };
+    let head = [field(1, b"batch/v1"), field(2, b"Job")].concat();
+    let metadata = field(1, &[field(1, b"s"), field(3, b"default")].concat());
+    let job = [metadata, field(3, status)].concat();
+    [b"k8s\0".to_vec(), field(1, &head), field(2, &job)].concat()
+}
+
+#[test]
+fn a_status_in_protobuf_is_written_or_refused() {
+    const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+    let mut cluster = Cluster::new();
+    cluster.ok("POST", JOBS, &job("s"));
+    let path = format!("{JOBS}/s/status");
+    // active: 1, and uncountedTerminatedPods, where nothing is in it.
+    let body = in_protobuf(&[4 << 3, 1, 8 << 3 | 2, 0]);
+    let answer = cluster.request("PUT", &path, PROTOBUF, body);
+    assert_eq!(answer.status, 200);
+    let status = json!({"active": 1, "uncountedTerminatedPods": {}});
+    assert_eq!(cluster.get(&format!("{JOBS}/s"))["status"], status);
+    // A field that nobody knows here is not dropped without a word.
+    let answer = cluster.request("PUT", &path, PROTOBUF, in_protobuf(&[15 << 3, 1]));
+    assert_eq!(answer.status, 415);
+    assert_eq!(cluster.get(&format!("{JOBS}/s"))["status"], status);
+}

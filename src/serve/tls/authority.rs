@@ -5,15 +5,7 @@
 //! A state keeps key and certificate in one file. What the authority signs is made anew at each start, so
 //! that nothing but that file has to last as long as somebody's kubeconfig.
 
-use std::{
-    fmt,
-    fs::{self, File},
-    io::{self, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
-    path::Path,
-    sync::Arc,
-    time::Duration,
-};
+use std::{fmt, fs, io, path::Path, sync::Arc, time::Duration};
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -27,7 +19,10 @@ use tokio_rustls::rustls::{
     sign::CertifiedKey,
 };
 
-use super::{super::state_file::FileError, certificates::pem_of};
+use super::{
+    super::{private_file, state_file::FileError},
+    certificates::pem_of,
+};
 use crate::model::Time;
 
 /// The file in a folder that keeps a state.
@@ -127,23 +122,11 @@ impl Authority {
         Ok(())
     }
 
-    /// Writes a file that is whole from the moment that it has its name, and nobody else's to read.
+    /// Writes the file that [`Self::read`] reads.
     fn save(&self, path: &Path) -> io::Result<()> {
-        let draft = path.with_extension("new");
-        if draft.try_exists()? {
-            fs::remove_file(&draft)?;
-        }
-        let mut options = File::options();
-        let mut file = options
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&draft)?;
         let key = pem_of("PRIVATE KEY", self.issuer.key().serialized_der());
         let certificate = pem_of("CERTIFICATE", &self.certificate);
-        file.write_all((key + &certificate).as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&draft, path)
+        private_file::replace(path, (key + &certificate).as_bytes())
     }
 }
 

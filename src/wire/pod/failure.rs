@@ -1,6 +1,6 @@
 //! Reads how a Pod failed, of those Pods only that failed or may.
 //!
-//! Source: job-controller rules 4.6 and 6.1. A Pod that is not being deleted yet and still runs is
+//! What upstream's `matchPodFailurePolicy` looks at. A Pod that is not being deleted yet and still runs is
 //! read too if something in it speaks of a failure: should this controller delete it, nothing but
 //! the deletion will be heard of it before it is judged.
 

@@ -20,7 +20,7 @@ use lakh::{
     embedded::{ClusterOptions, EmbeddedCluster},
     kubelet::KubeletOptions,
     model::Limits,
-    runtime::{Controller, Controllers, Mode, Options, Rate},
+    runtime::{Controller, Options},
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -92,19 +92,8 @@ pub fn options() -> Options {
     let mut limits = Limits::default();
     limits.pod_failure_backoff.base = Duration::from_millis(100);
     Options {
-        controllers: Controllers::default(),
-        mode: Mode::Replace,
         limits,
-        workload_with_job: false,
-        rate: Rate { qps: 0, burst: 0 },
-        max_in_flight: 64,
-        concurrent_job_syncs: 2,
-        concurrent_cron_job_syncs: 5,
-        concurrent_ttl_syncs: 5,
-        namespaces: Vec::new(),
-        listen: None,
-        lull: Default::default(),
-        clock: Clock::default(),
+        ..Options::default()
     }
 }
 
@@ -278,7 +267,7 @@ pub fn http_get(address: SocketAddr, path: &str) -> io::Result<String> {
 pub fn http_send(address: SocketAddr, method: &str, path: &str, body: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     let request = format!(
-        "{method} {path} HTTP/1.1\r\nHost: lakh\r\nConnection: close\r\n\
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\
          Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );

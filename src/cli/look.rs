@@ -1,0 +1,66 @@
+//! Looks at what there is of a Job: itself, its Pods, its Events.
+//!
+//! Responsible for: asking the cluster, for no more than a person wants to read. Must not: judge what it
+//! finds; that is for [`super::standstill`].
+
+use serde_json::Value;
+
+use crate::{
+    cluster::Client,
+    wire::{ApiError, paths},
+};
+
+use super::{standstill::Seen, watch::Followed};
+
+/// Most Pods of each phase that are looked at; of a bigger Job, so many stand for all.
+const MOST: usize = 500;
+
+/// What there is of a Job now.
+pub(super) async fn look(client: &Client, job: &Followed) -> Result<Seen, ApiError> {
+    let mut seen = Seen {
+        job: get(client, &paths::job(&job.namespace, &job.name)).await?,
+        all_pods: true,
+        ..Seen::default()
+    };
+    let manual = seen.job["spec"]["manualSelector"] == true;
+    let labels = match manual {
+        true => String::new(),
+        false => format!(
+            "&labelSelector=batch.kubernetes.io/controller-uid%3D{}",
+            job.uid
+        ),
+    };
+    let pods = paths::pods(Some(&job.namespace));
+    for phase in ["Pending", "Running", "Failed", "Succeeded"] {
+        if phase == "Succeeded" && seen.job["status"]["active"].as_u64() > Some(0) {
+            // They tell only when nothing runs: whether failures before them still count.
+            seen.all_pods = false;
+            continue;
+        }
+        let path = format!("{pods}?limit={MOST}&fieldSelector=status.phase%3D{phase}{labels}");
+        let mut list = get(client, &path).await?;
+        seen.all_pods &= list["metadata"]["continue"].is_null();
+        seen.pods.extend(items(&mut list).filter(|pod| {
+            let owners = pod["metadata"]["ownerReferences"].as_array();
+            owners
+                .into_iter()
+                .flatten()
+                .any(|owner| owner["uid"] == *job.uid)
+        }));
+    }
+    let events = paths::events(&job.namespace);
+    let path = format!("{events}?fieldSelector=involvedObject.uid%3D{}", job.uid);
+    seen.events.extend(items(&mut get(client, &path).await?));
+    Ok(seen)
+}
+
+async fn get(client: &Client, path: &str) -> Result<Value, ApiError> {
+    let answer = client.get(path).await?;
+    serde_json::from_slice(&answer)
+        .map_err(|error| ApiError::no_answer(format!("odd answer: {error}")))
+}
+
+fn items(list: &mut Value) -> impl Iterator<Item = Value> {
+    let items = list["items"].as_array_mut().map(std::mem::take);
+    items.into_iter().flatten()
+}

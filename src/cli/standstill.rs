@@ -1,0 +1,464 @@
+//! Why a Job stands still, as far as the cluster and what the controller was told say.
+//!
+//! Responsible for: finding the reason and wording it, and what failed Pods ended with. Must not: ask the
+//! cluster, or decide anything.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::{
+    model::{Exponential, IndexSet, Time},
+    runtime::{Controllers, Mode, Options},
+    wire::{COMPLETION_INDEX, DEFAULT_MANAGER, INDEX_FAILURES},
+};
+
+/// What the controller in this process was told that can keep it from a Job.
+#[derive(Clone, Debug)]
+pub(super) struct Rules {
+    controllers: Controllers,
+    mode: Mode,
+    namespaces: Vec<String>,
+    backoff: Exponential,
+}
+
+/// What there is of a Job.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) job: Value,
+    /// Its Pods; of many, some.
+    pub(super) pods: Vec<Value>,
+    /// Whether these are all.
+    pub(super) all_pods: bool,
+    /// Events about the Job.
+    pub(super) events: Vec<Value>,
+}
+
+impl Rules {
+    pub(super) fn of(options: &Options) -> Self {
+        Self {
+            controllers: options.controllers,
+            mode: options.mode.clone(),
+            namespaces: options.namespaces.clone(),
+            backoff: options.limits.pod_failure_backoff,
+        }
+    }
+
+    /// Why a Job that has not ended does not come along.
+    pub(super) fn why(&self, seen: &Seen, now: Time) -> Option<String> {
+        self.nobodys(&seen.job)
+            .or_else(|| {
+                let suspended = seen.job["spec"]["suspend"] == true;
+                suspended.then(|| "it is suspended (spec.suspend)".to_owned())
+            })
+            .or_else(|| refused(seen))
+            .or_else(|| pending(seen))
+            .or_else(|| waiting(seen))
+            .or_else(|| self.backing_off(seen, now))
+            .or_else(|| {
+                let active = number(&seen.job["status"]["active"]);
+                (active > 0).then(|| format!("{} not ended yet", pods(active)))
+            })
+    }
+
+    /// A Job that this controller is not to touch.
+    fn nobodys(&self, job: &Value) -> Option<String> {
+        if !self.controllers.job {
+            return Some("the Job controller is off (--controllers)".to_owned());
+        }
+        let namespace = text(&job["metadata"]["namespace"]);
+        if !self.namespaces.is_empty() && !self.namespaces.iter().any(|it| it == namespace) {
+            return Some(format!(
+                "nobody works in namespace {namespace} (--namespace)"
+            ));
+        }
+        let manager = job["spec"]["managedBy"].as_str();
+        match &self.mode {
+            Mode::Replace => {
+                let other = manager.filter(|name| *name != DEFAULT_MANAGER)?;
+                Some(format!("it is left to {other} (spec.managedBy)"))
+            }
+            Mode::ManagedBy(own) => {
+                let own = own.as_str();
+                (manager != Some(own)).then(|| format!("its spec.managedBy is not {own} (--mode)"))
+            }
+        }
+    }
+
+    /// Until when no Pod is made after others have failed.
+    fn backing_off(&self, seen: &Seen, now: Time) -> Option<String> {
+        let job = &seen.job;
+        let until = |failures: u32, last: Time| last + self.backoff.delay(failures);
+        let later = |due: Time| (due > now).then(|| format!("until {}", clock(due)));
+        let failed = seen.pods.iter().filter(|pod| is(pod, "Failed"));
+        if job["spec"]["backoffLimitPerIndex"].is_u64() {
+            // Of an index, its last Pod decides.
+            let mut indexes: BTreeMap<u32, Time> = BTreeMap::new();
+            let ended = |field: &str| {
+                let text = job["status"][field].as_str().unwrap_or_default();
+                IndexSet::parse(text, u32::MAX)
+            };
+            let (done, failed_ones) = (ended("completedIndexes"), ended("failedIndexes"));
+            for pod in failed {
+                let Some(index) = index_of(pod) else { continue };
+                if done.contains(index) || failed_ones.contains(index) {
+                    continue;
+                }
+                let before = pod["metadata"]["annotations"][INDEX_FAILURES].as_str();
+                let before: u32 = before.and_then(|text| text.parse().ok()).unwrap_or(0);
+                let due = until(before.saturating_add(1), finished(pod)?);
+                let entry = indexes.entry(index).or_insert(due);
+                *entry = due.max(*entry);
+            }
+            indexes.retain(|_, due| *due > now);
+            let first = indexes.values().min().copied().and_then(later)?;
+            let which: IndexSet = indexes.keys().copied().collect();
+            return Some(format!(
+                "backoff {first}, then index {} again",
+                short(&which.to_string())
+            ));
+        }
+        let successes = seen.pods.iter().filter(|pod| is(pod, "Succeeded"));
+        let success = successes.filter_map(finished).max();
+        let since: Vec<Time> = failed
+            .filter_map(finished)
+            .filter(|at| success.is_none_or(|success| *at > success))
+            .collect();
+        let last = since.iter().max()?;
+        if !seen.all_pods {
+            return (number(&job["status"]["active"]) == 0)
+                .then(|| "backoff after Pods failed".to_owned());
+        }
+        let count = u32::try_from(since.len()).unwrap_or(u32::MAX);
+        let until = later(until(count, *last))?;
+        Some(format!(
+            "backoff {until}: {} failed in a row",
+            pods(count.into())
+        ))
+    }
+}
+
+/// Pods that the server does not let the controller make.
+fn refused(seen: &Seen) -> Option<String> {
+    let (spec, status) = (&seen.job["spec"], &seen.job["status"]);
+    let left = spec["completions"]
+        .as_u64()
+        .map_or(1, |all| all.saturating_sub(number(&status["succeeded"])));
+    let wanted = spec["parallelism"].as_u64().unwrap_or(1).min(left);
+    if number(&status["active"]) >= wanted {
+        return None;
+    }
+    let refusals = seen
+        .events
+        .iter()
+        .filter(|event| event["type"] == "Warning" && event["reason"] == "FailedCreate");
+    let last = refusals.max_by_key(|event| text(&event["lastTimestamp"]))?;
+    Some(format!("no Pod can be made: {}", text(&last["message"])))
+}
+
+/// Pods that find no node.
+fn pending(seen: &Seen) -> Option<String> {
+    let homeless = |pod: &&Value| is(pod, "Pending") && pod["spec"]["nodeName"].is_null();
+    let pending: Vec<&Value> = seen.pods.iter().filter(homeless).collect();
+    let first = pending.first()?;
+    let conditions = first["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let refusal = conditions
+        .filter(|it| it["type"] == "PodScheduled" && it["status"] == "False")
+        .find_map(|it| it["message"].as_str());
+    let count = pods(pending.len() as u64);
+    let gates = first["spec"]["schedulingGates"].as_array();
+    let why = match refusal {
+        _ if gates.is_some_and(|gates| !gates.is_empty()) => "scheduling gates are left",
+        // Hollow nodes say what a Pod lacks in each of them; the first sentence is what matters.
+        Some(message) => message.split(". ").next().unwrap_or_default(),
+        None => "no node has taken it",
+    };
+    Some(format!("{count} pending: {why}"))
+}
+
+/// Containers that wait for their next start.
+fn waiting(seen: &Seen) -> Option<String> {
+    let mut live = seen.pods.iter().filter(|pod| !is(pod, "Failed"));
+    live.find_map(|pod| {
+        let states = pod["status"]["containerStatuses"].as_array()?;
+        let waiting = states.iter().map(|status| &status["state"]["waiting"]);
+        let reasons = waiting.filter_map(|waiting| waiting["reason"].as_str());
+        let mut reasons = reasons.filter(|reason| *reason == "CrashLoopBackOff");
+        let reason = reasons.next()?;
+        Some(format!("Pod {}: {reason}", text(&pod["metadata"]["name"])))
+    })
+}
+
+/// What failed Pods ended with, the most frequent first; of an Indexed Job with the indexes.
+pub(super) fn failures(pods_seen: &[Value]) -> Vec<String> {
+    let mut causes: BTreeMap<String, (u64, IndexSet)> = BTreeMap::new();
+    for pod in pods_seen.iter().filter(|pod| is(pod, "Failed")) {
+        let (count, indexes) = causes.entry(cause(pod)).or_default();
+        *count += 1;
+        if let Some(index) = index_of(pod) {
+            indexes.insert(index);
+        }
+    }
+    let mut causes: Vec<_> = causes.into_iter().collect();
+    causes.sort_by_key(|(_, (count, _))| std::cmp::Reverse(*count));
+    let words = causes.into_iter().map(|(cause, (count, indexes))| {
+        let where_ = match indexes.is_empty() {
+            true => String::new(),
+            false => format!(" of index {}", short(&indexes.to_string())),
+        };
+        format!("{}{where_}: {cause}", pods(count))
+    });
+    words.collect()
+}
+
+/// What a failed Pod ended with.
+fn cause(pod: &Value) -> String {
+    let status = &pod["status"];
+    let lists = ["initContainerStatuses", "containerStatuses"];
+    let statuses = lists.iter().filter_map(|list| status[list].as_array());
+    let ends = statuses
+        .flatten()
+        .map(|status| &status["state"]["terminated"]);
+    let failed = ends
+        .filter_map(|end| Some((end["exitCode"].as_i64()?, text(&end["reason"]))))
+        .find(|(code, _)| *code != 0);
+    let said = text(&status["reason"]);
+    match failed {
+        _ if !said.is_empty() => match text(&status["message"]) {
+            "" => said.to_owned(),
+            message => format!("{said}: {message}"),
+        },
+        Some((code, "" | "Error")) => format!("exit code {code}"),
+        Some((code, reason)) => format!("exit code {code} ({reason})"),
+        None => "no exit code".to_owned(),
+    }
+}
+
+/// When a Pod's last container ended.
+fn finished(pod: &Value) -> Option<Time> {
+    let statuses = pod["status"]["containerStatuses"].as_array();
+    let ends = statuses
+        .into_iter()
+        .flatten()
+        .filter_map(|status| status["state"]["terminated"]["finishedAt"].as_str());
+    let last = ends.filter_map(Time::parse_rfc3339).max();
+    let made = || Time::parse_rfc3339(text(&pod["metadata"]["creationTimestamp"]));
+    last.or_else(made)
+}
+
+fn index_of(pod: &Value) -> Option<u32> {
+    let index = pod["metadata"]["annotations"][COMPLETION_INDEX].as_str()?;
+    index.parse().ok()
+}
+
+fn is(pod: &Value, phase: &str) -> bool {
+    pod["status"]["phase"] == phase
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn pods(count: u64) -> String {
+    match count {
+        1 => "1 Pod".to_owned(),
+        count => format!("{count} Pods"),
+    }
+}
+
+/// The time of day, by the clocks of UTC.
+fn clock(at: Time) -> String {
+    let text = at.to_rfc3339();
+    let time = text.split_once('T').map_or(text.as_str(), |(_, time)| time);
+    format!("{} UTC", time.trim_end_matches('Z'))
+}
+
+/// A list of indexes that fits on a line.
+pub(super) fn short(list: &str) -> String {
+    const MOST: usize = 60;
+    match list.get(..MOST).and_then(|start| start.rfind(',')) {
+        Some(end) if list.len() > MOST => format!("{},...", &list[..end]),
+        _ => list.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const NOW: i64 = 1_800_000_000;
+
+    fn rules() -> Rules {
+        Rules {
+            controllers: Controllers::default(),
+            mode: Mode::Replace,
+            namespaces: Vec::new(),
+            backoff: Exponential {
+                base: std::time::Duration::from_secs(10),
+                max: std::time::Duration::from_secs(600),
+            },
+        }
+    }
+
+    fn job(spec: Value, status: Value) -> Value {
+        json!({"metadata": {"name": "j", "namespace": "d"}, "spec": spec, "status": status})
+    }
+
+    /// A Pod that ended so many seconds ago with this code.
+    fn ended(code: i64, ago: i64, annotations: Value) -> Value {
+        let at = Time::from_secs(NOW - ago).to_rfc3339();
+        let end = json!({"exitCode": code, "reason": "Error", "finishedAt": at});
+        json!({
+            "metadata": {"name": "p", "annotations": annotations},
+            "spec": {"nodeName": "n"},
+            "status": {
+                "phase": if code == 0 { "Succeeded" } else { "Failed" },
+                "containerStatuses": [{"state": {"terminated": end}}],
+            },
+        })
+    }
+
+    fn why(rules: &Rules, job: Value, pods: Vec<Value>, events: Vec<Value>) -> String {
+        let seen = Seen {
+            job,
+            pods,
+            all_pods: true,
+            events,
+        };
+        rules.why(&seen, Time::from_secs(NOW)).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_job_that_nobody_works_on() {
+        let check = |rules: &Rules, spec: Value, words: &str| {
+            let said = why(rules, job(spec, json!({})), Vec::new(), Vec::new());
+            assert!(said.contains(words), "{words:?} is not in {said:?}");
+        };
+        let own = rules();
+        check(
+            &own,
+            json!({"managedBy": "a.b/c"}),
+            "left to a.b/c (spec.managedBy)",
+        );
+        check(&own, json!({"suspend": true}), "suspended");
+        check(&own, json!({}), "");
+        let elsewhere = Rules {
+            namespaces: vec!["e".to_owned()],
+            ..rules()
+        };
+        check(&elsewhere, json!({}), "namespace d (--namespace)");
+        let mut off = rules();
+        off.controllers.job = false;
+        check(&off, json!({}), "--controllers");
+    }
+
+    #[test]
+    fn pods_that_cannot_be_made_or_placed() {
+        let refusal = |at: &str, message: &str| {
+            json!({"type": "Warning", "reason": "FailedCreate", "lastTimestamp": at,
+                "message": message})
+        };
+        let events = vec![
+            refusal("2026-01-01T00:00:02Z", "quota"),
+            refusal("2026-01-01T00:00:01Z", "old"),
+        ];
+        let wanted = json!({"completions": 3, "parallelism": 3});
+        let said = why(
+            &rules(),
+            job(wanted.clone(), json!({"active": 2})),
+            Vec::new(),
+            events.clone(),
+        );
+        assert_eq!(said, "no Pod can be made: quota");
+        // All that were wanted are there by now.
+        let said = why(
+            &rules(),
+            job(wanted, json!({"active": 3})),
+            Vec::new(),
+            events,
+        );
+        assert_eq!(said, "3 Pods not ended yet");
+        let condition = json!({"type": "PodScheduled", "status": "False",
+            "message": "0/3 nodes are available: 3 Insufficient cpu. no new claims"});
+        let pod = json!({"status": {"phase": "Pending", "conditions": [condition]}});
+        let said = why(
+            &rules(),
+            job(json!({}), json!({"active": 1})),
+            vec![pod],
+            Vec::new(),
+        );
+        assert_eq!(
+            said,
+            "1 Pod pending: 0/3 nodes are available: 3 Insufficient cpu"
+        );
+    }
+
+    #[test]
+    fn the_end_of_a_backoff_is_told_as_the_controller_keeps_it() {
+        let none = json!({});
+        let pods = vec![
+            ended(1, 300, none.clone()),
+            ended(0, 200, none.clone()),
+            ended(1, 30, none.clone()),
+            ended(1, 5, none),
+        ];
+        let said = why(&rules(), job(json!({}), json!({})), pods, Vec::new());
+        let until = clock(Time::from_secs(NOW - 5 + 20));
+        assert_eq!(
+            said,
+            format!("backoff until {until}: 2 Pods failed in a row")
+        );
+
+        let of = |index: &str, failures: &str| json!({COMPLETION_INDEX: index, INDEX_FAILURES: failures});
+        let pods = vec![
+            ended(1, 50, of("2", "0")),
+            ended(1, 15, of("2", "1")),
+            ended(1, 15, of("4", "1")),
+            ended(1, 9, of("5", "2")),
+            ended(1, 9, of("7", "0")),
+        ];
+        let status = json!({"completedIndexes": "0,7", "failedIndexes": "5"});
+        let said = why(
+            &rules(),
+            job(json!({"backoffLimitPerIndex": 3}), status),
+            pods,
+            Vec::new(),
+        );
+        let until = clock(Time::from_secs(NOW - 15 + 20));
+        assert_eq!(said, format!("backoff until {until}, then index 2,4 again"));
+    }
+
+    #[test]
+    fn failures_by_what_the_pods_ended_with() {
+        let of = |index: &str| json!({COMPLETION_INDEX: index});
+        let mut evicted = ended(137, 1, of("9"));
+        evicted["status"]["reason"] = json!("Evicted");
+        let pods = [
+            ended(0, 1, of("0")),
+            ended(42, 1, of("2")),
+            ended(42, 1, of("3")),
+            ended(42, 1, of("3")),
+            evicted,
+        ];
+        assert_eq!(
+            failures(&pods),
+            [
+                "3 Pods of index 2,3: exit code 42",
+                "1 Pod of index 9: Evicted"
+            ]
+        );
+        assert_eq!(failures(&[ended(3, 1, json!({}))]), ["1 Pod: exit code 3"]);
+        let many: IndexSet = (0..200).map(|index| index * 2).collect();
+        let text = short(&many.to_string());
+        assert!(text.len() <= 64 && text.ends_with(",..."), "{text}");
+    }
+}
