@@ -31,16 +31,17 @@ const INTERRUPTED: &str = "interrupted";
 
 /// Runs the Jobs of the manifests that were given, or serves.
 pub(super) async fn run(args: LocalArgs, mut requests: Requests) -> Result<u8, Problem> {
-    let running = tokio::select! {
+    let mut running = tokio::select! {
         started = start(&args) => started?,
         () = requests.asked_to_end() => {
             complain(INTERRUPTED);
             return Ok(FAILED);
         }
     };
+    let ready = running.controller.ready();
     let work = async {
         if args.filenames.is_empty() {
-            serve(&running, &mut requests).await
+            serve(ready, &running.cluster, &running.kubeconfig, &mut requests).await
         } else {
             follow(&args, running.jobs.clone(), &running.client, &mut requests).await
         }
@@ -49,6 +50,10 @@ pub(super) async fn run(args: LocalArgs, mut requests: Requests) -> Result<u8, P
         code = work => code,
         why = running.cluster.saving_failed() => {
             complain(&why);
+            FAILED
+        }
+        ended = running.controller.ended() => {
+            complain(&ended.to_string());
             FAILED
         }
     };
@@ -241,18 +246,20 @@ async fn make_namespaces(client: &Client, documents: &[Document]) -> Result<(), 
 }
 
 /// Serves until it is asked to end.
-async fn serve(running: &Running, requests: &mut Requests) -> u8 {
+async fn serve(
+    ready: impl Future<Output = ()>,
+    cluster: &EmbeddedCluster,
+    kubeconfig: &Kubeconfig,
+    requests: &mut Requests,
+) -> u8 {
     tokio::select! {
-        () = running.controller.ready() => {}
+        () = ready => {}
         () = requests.asked_to_end() => return OK,
     }
-    say(&format!(
-        "API server at {}, ready for Jobs",
-        running.cluster.url()
-    ));
+    say(&format!("API server at {}, ready for Jobs", cluster.url()));
     say(&format!(
         "  export KUBECONFIG={}",
-        running.kubeconfig.path.display()
+        kubeconfig.path.display()
     ));
     say("  kubectl apply -f examples/indexed.yaml");
     requests.asked_to_end().await;

@@ -47,6 +47,14 @@ pub async fn connect(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
 ) -> Result<Client, ConnectError> {
+    check(configure(kubeconfig, context).await?).await
+}
+
+/// The same, but the server need not answer yet. What is wrong with files is wrong for good, and told.
+pub async fn configure(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+) -> Result<Client, ConnectError> {
     let options = KubeConfigOptions {
         context: context.map(Into::into),
         ..Default::default()
@@ -69,7 +77,7 @@ pub async fn connect(
         }
         None => Config::infer().await.map_err(ConnectError::NoConfig)?,
     };
-    check(config).await
+    client_of(config)
 }
 
 /// Connects to an API server that asks for no credentials, by its URL. Proxies are passed by.
@@ -109,10 +117,10 @@ pub async fn connect_url_as(
         config.root_cert = Some(vec![trust.authority.to_owned()]);
         config.tls_server_name = Some(trust.server_name.to_owned());
     }
-    check(config).await
+    check(client_of(config)?).await
 }
 
-async fn check(mut config: Config) -> Result<Client, ConnectError> {
+fn client_of(mut config: Config) -> Result<Client, ConnectError> {
     // Writes are repeated by those who know what repeating means.
     config.default_retry = false;
     config.headers.extend(user_agent());
@@ -121,11 +129,14 @@ async fn check(mut config: Config) -> Result<Client, ConnectError> {
         url: url.clone(),
         source,
     })?;
-    let client = Client::new(transport);
+    Ok(Client::new(transport, url))
+}
+
+async fn check(client: Client) -> Result<Client, ConnectError> {
     match client.get("/version").await {
         Ok(_) => Ok(client),
         Err(error) => Err(ConnectError::Unreachable {
-            url,
+            url: client.url().to_owned(),
             message: error.message,
         }),
     }

@@ -10,12 +10,14 @@ mod frames;
 mod line;
 mod lines;
 mod splitter;
+mod standing;
 mod transport;
 
 pub use client::{Answer, Client, Patch, Watch};
-pub use connect::{ConnectError, Trust, connect, connect_url, connect_url_as};
+pub use connect::{ConnectError, Trust, configure, connect, connect_url, connect_url_as};
 pub use lines::Lines;
 pub use splitter::{Encoding, Splitter};
+pub use standing::Trouble;
 
 use crate::wire::ApiError;
 

@@ -43,7 +43,7 @@ const WATCH_SECONDS: u64 = 290;
 const SILENCE: Duration = Duration::from_secs(90);
 
 /// How long to wait before the next try when the server does not answer.
-const RETRY: Exponential = Exponential {
+pub(super) const RETRY: Exponential = Exponential {
     base: Duration::from_millis(200),
     max: Duration::from_secs(30),
 };
@@ -60,6 +60,18 @@ pub(super) enum Watched {
     CronJobs(Arc<CronJobs>),
     /// Of the objects of gangs, where those are asked for.
     Gang(GangKind, Arc<Gangs>),
+}
+
+impl Watched {
+    /// What the kind is called in a path.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Jobs => "jobs",
+            Self::Pods => "pods",
+            Self::CronJobs(_) => "cronjobs",
+            Self::Gang(kind, _) => kind.plural(),
+        }
+    }
 }
 
 /// One list and watch of a kind, in one namespace or all.
@@ -482,12 +494,7 @@ impl Informer {
     }
 
     fn kind(&self) -> &'static str {
-        match &self.watched {
-            Watched::Jobs => "jobs",
-            Watched::Pods => "pods",
-            Watched::CronJobs(_) => "cronjobs",
-            Watched::Gang(kind, _) => kind.plural(),
-        }
+        self.watched.kind()
     }
 }
 

@@ -4,7 +4,8 @@
 //! changed and queues the Job's key; a worker of the [`scheduler`] takes the key and gives the
 //! Job's [`actor`] its turn; the actor's writes go to the [`writer`], whose answers go back into
 //! the store as facts and outcomes. The same news of Jobs go to [`ttl`] and
-//! [`cron_jobs`]. Where gangs are asked for, [`gang`] knows their objects.
+//! [`cron_jobs`]. Where gangs are asked for, [`gang`] knows their objects. All of them are loops in
+//! [`tasks`], which tell when one has ended; [`health`] says how they are.
 //!
 //! Must not: decide anything about Jobs, or read JSON.
 
@@ -18,6 +19,7 @@ mod cron_jobs;
 mod events;
 mod gang;
 mod gang_index;
+mod health;
 mod informer;
 mod job_metrics;
 mod lull;
@@ -25,11 +27,14 @@ mod measured_queue;
 mod metrics;
 mod ownership;
 mod pace;
+#[cfg(test)]
+pub(crate) mod poison;
 mod probes;
 mod progress;
 mod queue_metrics;
 mod scheduler;
 mod store;
+mod tasks;
 mod throttle;
 mod ttl;
 mod turns;
@@ -40,6 +45,7 @@ pub use controller::{Controller, Options, StartError};
 pub use controllers::Controllers;
 pub use gang::GangError;
 pub use lull::Lull;
+pub use tasks::TaskEnded;
 pub use throttle::Rate;
 
 pub use crate::ownership::{BadManagerName, ManagerName, Mode};
