@@ -247,8 +247,8 @@ fn retry_after<T>(response: &Response<T>) -> Option<Duration> {
     Some(Duration::from_secs(header.to_str().ok()?.parse().ok()?))
 }
 
-fn no_answer(error: TransportError) -> ApiError {
-    ApiError::no_answer(chain(&*error))
+fn no_answer(error: impl Into<TransportError>) -> ApiError {
+    ApiError::no_answer(chain(&*error.into()))
 }
 
 fn timed_out() -> ApiError {

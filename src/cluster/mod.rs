@@ -1,20 +1,24 @@
-//! The way to an API server: kubeconfig, credentials, TLS and HTTP, by kube.
+//! The way to an API server: kubeconfig and TLS by kube, credentials, HTTP.
 //!
 //! Must not: know what a Job is, retry a write, or keep an answer. What an answer means is told
 //! by [`ApiError`], whether to ask again is the caller's business.
 
 mod client;
 mod connect;
-mod direct;
+mod credentials;
+mod dial;
+mod exec;
 mod frames;
 mod line;
 mod lines;
+mod pool;
 mod splitter;
 mod standing;
 mod transport;
 
 pub use client::{Answer, Client, Patch, Watch};
 pub use connect::{ConnectError, Trust, configure, connect, connect_url, connect_url_as};
+pub use frames::TooLong;
 pub use lines::Lines;
 pub use splitter::{Encoding, Splitter};
 pub use standing::Trouble;

@@ -27,6 +27,10 @@ pub enum ErrorKind {
     Failed,
 }
 
+/// How long a server is believed to want to be left alone. It may be an admission webhook that says so, and
+/// everything may stand still meanwhile.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
+
 /// An error answer.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
@@ -37,7 +41,7 @@ pub struct ApiError {
     pub code: u16,
     /// The server's words.
     pub message: String,
-    /// When to come back.
+    /// When to come back, after 30 s at most.
     pub retry_after: Option<Duration>,
 }
 
@@ -140,7 +144,7 @@ impl ApiError {
             kind,
             code,
             message,
-            retry_after,
+            retry_after: retry_after.map(|after| after.min(RETRY_AFTER_MAX)),
         }
     }
 
@@ -197,6 +201,17 @@ mod tests {
         let error = ApiError::from_response(429, body, None);
         assert_eq!(error.retry_after, Some(Duration::from_secs(7)));
         assert_eq!(error.to_string(), "busy");
+    }
+
+    #[test]
+    fn nobody_has_us_wait_for_long() {
+        let said = Some(Duration::from_secs(86_400));
+        let by_header = ApiError::from_response(429, b"", said);
+        let status = br#"{"code":429,"details":{"retryAfterSeconds":86400}}"#;
+        let by_event = ApiError::from_event(status);
+        for error in [by_header, by_event] {
+            assert_eq!(error.retry_after, Some(RETRY_AFTER_MAX));
+        }
     }
 
     #[test]
