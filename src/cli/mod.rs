@@ -20,7 +20,7 @@ mod tests;
 mod tunables;
 mod watch;
 
-use std::process::ExitCode;
+use std::{io::Write as _, process::ExitCode};
 
 use clap::Parser as _;
 
@@ -94,6 +94,9 @@ fn start_logging(verbose: u8) {
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
+        // Else it panics where standard error is on a disk that is full, and the task with it that had
+        // something to tell.
+        .log_internal_errors(false)
         .with_writer(std::io::stderr)
         .init();
 }
@@ -104,12 +107,9 @@ fn unusable(message: &str) -> u8 {
     UNUSABLE
 }
 
-#[expect(
-    clippy::print_stderr,
-    reason = "a command line's errors go to standard error"
-)]
+/// Complains, if anybody can hear it.
 fn complain(message: &str) {
-    eprintln!("lakh: {message}");
+    let _ = writeln!(std::io::stderr(), "lakh: {message}");
 }
 
 /// Says something beside the result.

@@ -217,7 +217,7 @@ impl Credentials {
         let asks = match why {
             Why::Due => is_over(renewing.plugin_due),
             Why::Unauthorized => true,
-            Why::Handshake => found.identity.is_some() && self.sources.identity.is_none(),
+            Why::Handshake => self.is_by_plugin(&found.identity),
         };
         if let Some(plugin) = self.sources.plugin.as_ref().filter(|_| asks) {
             match plugin.ask() {
@@ -234,14 +234,18 @@ impl Credentials {
                     tracing::warn!(error, "no credentials");
                     renewing.rests_until = Some(instant() + REST);
                     renewing.failed = Some(error.clone());
-                    return match why {
-                        Why::Due => Err(error.into()),
-                        Why::Unauthorized | Why::Handshake => Ok(current),
-                    };
+                    let gave_once = found.token.is_some() || self.is_by_plugin(&found.identity);
+                    if !gave_once {
+                        return Err(error.into());
+                    }
+                    // It may be good for some seconds more, and the server will say when it is not.
+                    let mut same = current.again();
+                    same.look_at = renewing.rests_until;
+                    return Ok(self.set(same));
                 }
             }
         }
-        let mut next = if found == renewing.found && current.number > 0 {
+        let mut next = if found == renewing.found {
             current.again()
         } else {
             match self.made_of(&found, Some((&current, &renewing.found))) {
@@ -262,6 +266,11 @@ impl Credentials {
         let looks = [self.sources.next_look(), renewing.plugin_due];
         next.look_at = looks.into_iter().flatten().min();
         Ok(self.set(next))
+    }
+
+    /// Whether there is a certificate of ours, and a plug-in gave it.
+    fn is_by_plugin(&self, identity: &Option<(String, String)>) -> bool {
+        identity.is_some() && self.sources.identity.is_none()
     }
 
     fn set(&self, next: Current) -> Arc<Current> {
@@ -337,7 +346,15 @@ impl Sources {
         let auth = &mut config.auth_info;
         // What is in the kubeconfig itself comes before files, but for tokens, as with client-go.
         let inline = auth.client_certificate_data.is_some() || auth.client_key_data.is_some();
-        let files = auth.client_certificate.take().zip(auth.client_key.take());
+        // Where one is missing, or not in a file, kube reads the other, or complains.
+        let files = match (&auth.client_certificate, &auth.client_key) {
+            (Some(certificate), Some(key)) if !inline => {
+                let both = (certificate.into(), key.into());
+                (auth.client_certificate, auth.client_key) = (None, None);
+                Some(both)
+            }
+            _ => None,
+        };
         let token = auth.token_file.take().map(PathBuf::from);
         if token.is_some() {
             auth.token = None;
@@ -349,9 +366,7 @@ impl Sources {
         let plugin = auth.exec.take().filter(|_| !other);
         Self {
             authority,
-            identity: files
-                .filter(|_| !inline)
-                .map(|(certificate, key)| (certificate.into(), key.into())),
+            identity: files,
             token,
             plugin: plugin.map(Plugin::new),
         }

@@ -90,6 +90,8 @@ impl Health {
         let caches = self.caches.lock();
         let empty = caches.iter().filter(|(_, filled)| !*filled.borrow());
         let mut names: Vec<&str> = empty.map(|(name, _)| name.as_ref()).collect();
+        // Each namespace has its own.
+        names.sort_unstable();
         names.dedup();
         match names[..] {
             [] if caches.is_empty() => Some("not filled yet".to_owned()),

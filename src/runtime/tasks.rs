@@ -215,6 +215,7 @@ impl Pulses {
         let stuck = watched.iter().filter(|watched| watched.same >= LOOKS);
         let mut names: Vec<Name> = stuck.map(|watched| watched.name.clone()).collect();
         // Many may have one name.
+        names.sort_unstable();
         names.dedup();
         names
     }

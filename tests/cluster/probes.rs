@@ -1,10 +1,11 @@
 //! What is answered to those who ask whether the controller lives and is ready.
 
 use std::{
+    fs::File,
     io::{ErrorKind, Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Child, Command},
     thread,
     time::{Duration, Instant},
 };
@@ -82,7 +83,7 @@ fn is_ok(answer: &str) -> bool {
     answer.starts_with("HTTP/1.1 200 ")
 }
 
-/// A controller as a process, which is started by a shell after these words.
+/// A controller as a process, which is started by a shell after these words. What it logs is lost.
 fn start(before: &str, kubeconfig: &Path, address: SocketAddr) -> Running {
     let child = Command::new("sh")
         .args(["-c", &format!("{before} exec \"$0\" \"$@\"")])
@@ -90,7 +91,7 @@ fn start(before: &str, kubeconfig: &Path, address: SocketAddr) -> Running {
         .args(["controller", "--kubeconfig"])
         .arg(kubeconfig)
         .args(["--listen", &address.to_string()])
-        .stderr(Stdio::null())
+        .stderr(File::create("/dev/full").expect("this is Linux"))
         .spawn();
     Running(child.expect("there is a shell"))
 }
@@ -178,7 +179,7 @@ async fn a_server_that_is_not_there_yet_is_waited_for() {
     tokio::task::block_in_place(|| {
         ask_until(address, "/livez", is_ok);
         let why = format!(
-            "[-]caches failed: not filled yet of jobs, pods, cronjobs: API server http://{server}/: "
+            "[-]caches failed: not filled yet of cronjobs, jobs, pods: API server http://{server}/: "
         );
         let answer = ask_until(address, "/readyz", |answer| answer.contains(&why));
         assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
