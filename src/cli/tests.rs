@@ -92,7 +92,7 @@ fn a_local_run_with_a_loop_less_ends_with_1() {
 /// What is answered at a path, and whether it is 200.
 fn ask(address: &str, path: &str) -> Option<(bool, String)> {
     let mut stream = TcpStream::connect(address).ok()?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: lakh\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: lakh\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;

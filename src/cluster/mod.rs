@@ -1,7 +1,7 @@
 //! The way to an API server: kubeconfig and TLS by kube, credentials, HTTP.
 //!
-//! Must not: know what a Job is, retry a write, or keep an answer. What an answer means is told
-//! by [`ApiError`], whether to ask again is the caller's business.
+//! Must not: know what a Job is, repeat a call that may have been heard, or keep an answer. What an
+//! answer means is told by [`ApiError`], whether to ask again is the caller's business.
 
 mod client;
 mod connect;

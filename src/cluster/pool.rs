@@ -79,3 +79,45 @@ async fn sweep_often(pool: Weak<Pool>) {
         unconstrained(async { pool.sweep() }).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use hyper_util::rt::TokioIo;
+    use tokio::io::{DuplexStream, duplex};
+
+    use super::*;
+
+    /// A connection, and its other end.
+    async fn line() -> (Line<Io>, DuplexStream) {
+        let (near, far) = duplex(64);
+        let io: Io = Box::new(TokioIo::new(near));
+        let line = Line::new(io).await;
+        (line.unwrap_or_else(|error| panic!("{error}")), far)
+    }
+
+    #[tokio::test]
+    async fn what_has_ended_or_was_not_used_for_long_goes() {
+        let pool = Pool::new();
+        let (good, _far) = line().await;
+        let (old, _other) = line().await;
+        let (ended, gone) = line().await;
+        drop(gone);
+        pool.keep(good, 0);
+        pool.keep(ended, 0);
+        let long_ago = instant() - IDLE;
+        pool.0.lock().lines.push_front((old, long_ago));
+        pool.sweep();
+        assert_eq!(pool.0.lock().lines.len(), 1);
+        assert!(pool.take(0).is_some_and(|mut line| !line.has_ended()));
+    }
+
+    #[tokio::test]
+    async fn none_is_used_with_other_certificates_than_its_own() {
+        let pool = Pool::new();
+        let ((one, _far), (late, _other)) = (line().await, line().await);
+        pool.keep(one, 0);
+        assert!(pool.take(1).is_none());
+        pool.keep(late, 0);
+        assert!(pool.0.lock().lines.is_empty());
+    }
+}
