@@ -5,12 +5,13 @@ use std::{
     io::{Read as _, Write as _},
     net::{TcpListener, TcpStream},
     process::{Child, Command, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use clap::Parser as _;
 
 use crate::{
+    clock::instant,
     embedded::{ClusterOptions, EmbeddedCluster},
     runtime::poison,
 };
@@ -48,7 +49,7 @@ fn start(arguments: &[&str], poison: &str) -> Child {
 
 /// Waits for its end; gives the exit code and the last line that it said.
 fn end(mut child: Child) -> (Option<i32>, String) {
-    let started = Instant::now();
+    let started = instant();
     while child.try_wait().expect("it can be waited for").is_none() {
         if started.elapsed() > PATIENCE {
             child.kill().expect("it can be killed");
@@ -124,7 +125,7 @@ fn a_loop_that_is_stuck_fails_livez_by_its_name() {
         ]
         .concat();
         let mut child = start(&arguments, "is stuck");
-        let started = Instant::now();
+        let started = instant();
         let mut seen = Vec::new();
         let said = loop {
             assert!(started.elapsed() < PATIENCE, "{command}: {seen:?}");
