@@ -5,20 +5,27 @@ use crate::{
     runtime::{Controller, Lull, Options},
 };
 
-use super::{OK, Problem, args::ControllerArgs, finish::Requests};
+use super::{FAILED, OK, Problem, args::ControllerArgs, complain, finish::Requests};
 
-/// Runs until it is asked to end. The one thread that runs it rests as `lull` says.
+/// Runs until it is asked to end, or a part of it breaks. The one thread that runs it rests as `lull` says.
 pub(super) async fn run(
     args: ControllerArgs,
     lull: Lull,
     mut requests: Requests,
 ) -> Result<u8, Problem> {
     // Whoever asks for the end while the server is slow to answer is heard, too.
-    let controller = tokio::select! {
+    let mut controller = tokio::select! {
         started = start(args, lull) => started?,
         () = requests.asked_to_end() => return Ok(OK),
     };
-    requests.asked_to_end().await;
+    tokio::select! {
+        () = requests.asked_to_end() => {}
+        ended = controller.ended() => {
+            // Nothing is tidied up: what is found after a crash is what the next one starts from anyway.
+            complain(&ended.to_string());
+            return Ok(FAILED);
+        }
+    }
     controller.stop().await;
     Ok(OK)
 }
@@ -30,7 +37,7 @@ async fn start(args: ControllerArgs, lull: Lull) -> Result<Controller, Problem> 
         listen,
         tunables,
     } = args;
-    let client = cluster::connect(kubeconfig.as_deref(), context.as_deref()).await?;
+    let client = cluster::configure(kubeconfig.as_deref(), context.as_deref()).await?;
     let options = Options {
         lull,
         ..tunables.options(Some(listen))

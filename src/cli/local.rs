@@ -37,26 +37,32 @@ const INTERRUPTED: &str = "interrupted";
 
 /// Runs the Jobs of the manifests that were given, or serves.
 pub(super) async fn run(args: LocalArgs, mut requests: Requests) -> Result<u8, Problem> {
-    let running = tokio::select! {
+    let mut running = tokio::select! {
         started = start(&args) => started?,
         () = requests.asked_to_end() => {
             complain(INTERRUPTED);
             return Ok(FAILED);
         }
     };
+    let ready = running.controller.ready();
     let work = async {
         if args.filenames.is_empty() {
-            serve(&running, args.timeout, &mut requests).await
-        } else if running.jobs.is_empty() {
+            let (cluster, kubeconfig) = (&running.cluster, &running.kubeconfig);
+            serve(ready, cluster, kubeconfig, args.timeout, &mut requests).await
+        } else if running.run.jobs.is_empty() {
             OK
         } else {
-            follow(&args, &running, &mut requests).await
+            follow(&args, &running.run, &mut requests).await
         }
     };
     let code = tokio::select! {
         code = work => code,
         why = running.cluster.saving_failed() => {
             complain(&why);
+            FAILED
+        }
+        ended = running.controller.ended() => {
+            complain(&ended.to_string());
             FAILED
         }
     };
@@ -68,8 +74,13 @@ pub(super) async fn run(args: LocalArgs, mut requests: Requests) -> Result<u8, P
 struct Running {
     cluster: EmbeddedCluster,
     controller: Controller,
-    client: Client,
     kubeconfig: Kubeconfig,
+    run: Run,
+}
+
+/// The Jobs of the manifests, and what it takes to follow them.
+struct Run {
+    client: Client,
     jobs: Vec<Followed>,
     rules: Rules,
 }
@@ -159,10 +170,12 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
     Ok(Running {
         cluster,
         controller,
-        client,
         kubeconfig,
-        jobs,
-        rules,
+        run: Run {
+            client,
+            jobs,
+            rules,
+        },
     })
 }
 
@@ -273,18 +286,21 @@ async fn make_namespaces(client: &Client, documents: &[Document]) -> Result<(), 
 }
 
 /// Serves until it is asked to end, or the time is up.
-async fn serve(running: &Running, timeout: Option<Duration>, requests: &mut Requests) -> u8 {
+async fn serve(
+    ready: impl Future<Output = ()>,
+    cluster: &EmbeddedCluster,
+    kubeconfig: &Kubeconfig,
+    timeout: Option<Duration>,
+    requests: &mut Requests,
+) -> u8 {
     tokio::select! {
-        () = running.controller.ready() => {}
+        () = ready => {}
         () = requests.asked_to_end() => return OK,
     }
-    say(&format!(
-        "API server at {}, ready for Jobs",
-        running.cluster.url()
-    ));
+    say(&format!("API server at {}, ready for Jobs", cluster.url()));
     say(&format!(
         "  export KUBECONFIG={}",
-        running.kubeconfig.path.display()
+        kubeconfig.path.display()
     ));
     say("  kubectl apply -f examples/indexed.yaml");
     tokio::select! {
@@ -295,9 +311,13 @@ async fn serve(running: &Running, timeout: Option<Duration>, requests: &mut Requ
 }
 
 /// Follows the Jobs to their ends, or to the end of patience.
-async fn follow(args: &LocalArgs, running: &Running, requests: &mut Requests) -> u8 {
-    let Running { client, rules, .. } = running;
-    let mut following = Following::new(running.jobs.clone());
+async fn follow(args: &LocalArgs, run: &Run, requests: &mut Requests) -> u8 {
+    let Run {
+        client,
+        jobs,
+        rules,
+    } = run;
+    let mut following = Following::new(jobs.clone());
     let mut progress = Progress::new(&following);
     let ended = tokio::select! {
         ended = following.run(client, rules, |following| progress.show(following)) => ended,

@@ -1,7 +1,7 @@
 //! The command line: what was typed in, an exit code out.
 //!
-//! Exit codes: 0 all went well; 1 a Job failed or the time ran out; 2 what was given cannot be
-//! used, and nothing was done.
+//! Exit codes: 0 all went well; 1 a Job failed, the time ran out or a part of the controller broke; 2 what
+//! was given cannot be used, and nothing was done.
 //!
 //! Must not: hold anything that a library user would miss.
 
@@ -13,13 +13,16 @@ mod finish;
 mod gates;
 mod local;
 mod look;
+mod open_files;
 mod progress;
 mod standstill;
 mod summary;
+#[cfg(test)]
+mod tests;
 mod tunables;
 mod watch;
 
-use std::process::ExitCode;
+use std::{io::Write as _, process::ExitCode};
 
 use clap::Parser as _;
 
@@ -30,7 +33,7 @@ use finish::Requests;
 
 /// Everything went well.
 const OK: u8 = 0;
-/// A Job failed, or the time ran out.
+/// A Job failed, the time ran out, or a part of the controller broke.
 const FAILED: u8 = 1;
 /// What was given cannot be used.
 const UNUSABLE: u8 = 2;
@@ -40,8 +43,13 @@ type Problem = Box<dyn std::error::Error + Send + Sync>;
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    let args = Args::parse();
+    ExitCode::from(run(Args::parse()))
+}
+
+/// Runs a command line; gives the exit code.
+fn run(args: Args) -> u8 {
     start_logging(args.verbose);
+    open_files::raise_limit();
     let lull = Lull::default();
     let runtime = match runtime(&args.command, &lull) {
         Ok(runtime) => runtime,
@@ -58,7 +66,7 @@ pub fn main() -> ExitCode {
     // Whatever is still under way is not waited for: it was given its time.
     runtime.shutdown_background();
     match ended {
-        Ok(code) => ExitCode::from(code),
+        Ok(code) => code,
         Err(problem) => unusable(&problem.to_string()),
     }
 }
@@ -88,22 +96,22 @@ fn start_logging(verbose: u8) {
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
+        // Else it panics where standard error is on a disk that is full, and the task with it that had
+        // something to tell.
+        .log_internal_errors(false)
         .with_writer(std::io::stderr)
         .init();
 }
 
 /// Says what cannot be used.
-fn unusable(message: &str) -> ExitCode {
+fn unusable(message: &str) -> u8 {
     complain(message);
-    ExitCode::from(UNUSABLE)
+    UNUSABLE
 }
 
-#[expect(
-    clippy::print_stderr,
-    reason = "a command line's errors go to standard error"
-)]
+/// Complains, if anybody can hear it.
 fn complain(message: &str) {
-    eprintln!("lakh: {message}");
+    let _ = writeln!(std::io::stderr(), "lakh: {message}");
 }
 
 /// Says something beside the result.

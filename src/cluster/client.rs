@@ -1,6 +1,6 @@
 //! Calls to the API server, as bytes.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{StreamExt as _, stream::BoxStream};
@@ -10,7 +10,8 @@ use http_body_util::{BodyExt as _, BodyStream};
 use crate::wire::ApiError;
 
 use super::{
-    Encoding, Result,
+    Encoding, Result, Trouble,
+    standing::Standing,
     transport::{Call, Transport, TransportError},
 };
 
@@ -52,7 +53,10 @@ pub enum Patch {
 
 /// A connection to an API server; clones share it.
 #[derive(Clone)]
-pub struct Client(Transport);
+pub struct Client {
+    transport: Transport,
+    standing: Arc<Standing>,
+}
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -61,8 +65,21 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    pub(super) fn new(transport: Transport) -> Self {
-        Self(transport)
+    pub(super) fn new(transport: Transport, url: String) -> Self {
+        Self {
+            transport,
+            standing: Arc::new(Standing::new(url)),
+        }
+    }
+
+    /// Where the server is.
+    pub(super) fn url(&self) -> &str {
+        self.standing.url()
+    }
+
+    /// What is wrong between us and the server, if the last call was not answered or refused for who we are.
+    pub fn trouble(&self) -> Option<Trouble> {
+        self.standing.trouble()
     }
 
     /// GET of JSON.
@@ -156,7 +173,7 @@ impl Client {
             body: Bytes::new(),
         };
         let response = in_time(async {
-            let response = self.0.open(call).await.map_err(no_answer)?;
+            let response = self.transport.open(call).await.map_err(no_answer)?;
             if response.status().is_success() {
                 return Ok(response);
             }
@@ -164,7 +181,10 @@ impl Client {
             let body = body.collect().await.map_err(no_answer)?.to_bytes();
             Err(refusal(&Response::from_parts(head, body)))
         })
-        .await?;
+        .await;
+        let code = |response: &Response<_>| response.status().as_u16();
+        self.standing.heard(response.as_ref().map(code));
+        let response = response?;
         let encoding = Encoding::of(response.headers().get(header::CONTENT_TYPE));
         let pieces = BodyStream::new(response.into_body()).filter_map(|frame| async {
             match frame {
@@ -204,7 +224,10 @@ impl Client {
     /// Makes a call and gives whatever is answered.
     async fn exchange(&self, call: Call<'_>) -> Result<Response<Bytes>> {
         named(call.path)?;
-        in_time(async { self.0.ask(call).await.map_err(no_answer) }).await
+        let answer = in_time(async { self.transport.ask(call).await.map_err(no_answer) }).await;
+        self.standing
+            .heard(answer.as_ref().map(|answer| answer.status().as_u16()));
+        answer
     }
 }
 
@@ -237,8 +260,8 @@ fn retry_after<T>(response: &Response<T>) -> Option<Duration> {
     Some(Duration::from_secs(header.to_str().ok()?.parse().ok()?))
 }
 
-fn no_answer(error: TransportError) -> ApiError {
-    ApiError::no_answer(chain(&*error))
+fn no_answer(error: impl Into<TransportError>) -> ApiError {
+    ApiError::no_answer(chain(&*error.into()))
 }
 
 fn timed_out() -> ApiError {

@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use http::header::{self, HeaderName, HeaderValue};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 
-use super::{Client, transport::Transport};
+use super::{
+    Client,
+    transport::{Transport, TransportError},
+};
 
 /// There is no way to the cluster.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +32,7 @@ pub enum ConnectError {
         url: String,
         /// What is wrong.
         #[source]
-        source: kube::Error,
+        source: TransportError,
     },
     /// The API server does not answer, or not to us.
     #[error("API server {url}: {message}")]
@@ -47,29 +50,54 @@ pub async fn connect(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
 ) -> Result<Client, ConnectError> {
+    check(configure(kubeconfig, context).await?).await
+}
+
+/// The same, but the server need not answer yet. What is wrong with files is wrong for good, and told.
+pub async fn configure(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+) -> Result<Client, ConnectError> {
     let options = KubeConfigOptions {
         context: context.map(Into::into),
         ..Default::default()
     };
-    let config = match kubeconfig {
-        Some(path) => {
+    let (config, file) = match kubeconfig {
+        None if context.is_none() => {
+            let config = Config::infer().await.map_err(ConnectError::NoConfig)?;
+            // If there is none, the service account's files are named in the configuration.
+            (config, Kubeconfig::read().ok())
+        }
+        path => {
+            let path = path.map_or_else(|| PathBuf::from("of the environment"), Path::to_owned);
             let failed = |source| ConnectError::Kubeconfig {
-                path: path.to_owned(),
+                path: path.clone(),
                 source,
             };
-            let file = Kubeconfig::read_from(path).map_err(failed)?;
-            Config::from_custom_kubeconfig(file, &options)
-                .await
-                .map_err(failed)?
+            let file = match kubeconfig {
+                Some(path) => Kubeconfig::read_from(path),
+                None => Kubeconfig::read(),
+            };
+            let file = file.map_err(failed)?;
+            let config = Config::from_custom_kubeconfig(file.clone(), &options).await;
+            (config.map_err(failed)?, Some(file))
         }
-        None if context.is_some() => {
-            let path = PathBuf::from("of the environment");
-            let failed = |source| ConnectError::Kubeconfig { path, source };
-            Config::from_kubeconfig(&options).await.map_err(failed)?
-        }
-        None => Config::infer().await.map_err(ConnectError::NoConfig)?,
     };
-    check(config).await
+    let authority = file.and_then(|file| authority_of(&file, context));
+    client_of(config, authority)
+}
+
+/// The file with the certificates to believe, if a context's cluster names one.
+fn authority_of(file: &Kubeconfig, context: Option<&str>) -> Option<PathBuf> {
+    let name = context.or(file.current_context.as_deref())?;
+    let context = file.contexts.iter().find(|it| it.name == name)?;
+    let name = &context.context.as_ref()?.cluster;
+    let cluster = file.clusters.iter().find(|it| it.name == *name)?;
+    let cluster = cluster.cluster.as_ref()?;
+    // What the kubeconfig has itself comes first.
+    let path = cluster.certificate_authority.as_ref();
+    path.filter(|_| cluster.certificate_authority_data.is_none())
+        .map(PathBuf::from)
 }
 
 /// Connects to an API server that asks for no credentials, by its URL. Proxies are passed by.
@@ -109,23 +137,24 @@ pub async fn connect_url_as(
         config.root_cert = Some(vec![trust.authority.to_owned()]);
         config.tls_server_name = Some(trust.server_name.to_owned());
     }
-    check(config).await
+    check(client_of(config, None)?).await
 }
 
-async fn check(mut config: Config) -> Result<Client, ConnectError> {
-    // Writes are repeated by those who know what repeating means.
-    config.default_retry = false;
+fn client_of(mut config: Config, authority: Option<PathBuf>) -> Result<Client, ConnectError> {
     config.headers.extend(user_agent());
     let url = config.cluster_url.to_string();
-    let transport = Transport::new(&config).map_err(|source| ConnectError::Client {
+    let transport = Transport::new(config, authority).map_err(|source| ConnectError::Client {
         url: url.clone(),
         source,
     })?;
-    let client = Client::new(transport);
+    Ok(Client::new(transport, url))
+}
+
+async fn check(client: Client) -> Result<Client, ConnectError> {
     match client.get("/version").await {
         Ok(_) => Ok(client),
         Err(error) => Err(ConnectError::Unreachable {
-            url,
+            url: client.url().to_owned(),
             message: error.message,
         }),
     }

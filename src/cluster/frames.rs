@@ -3,8 +3,23 @@
 //! A frame is its length, as four bytes with the highest first, and so many bytes: that is how a
 //! watch in protobuf is sent.
 
+use crate::wire::ApiError;
+
 /// Bytes that tell a frame's length.
 const HEAD: usize = 4;
+
+/// How long an event of a watch may be: ten times the largest object that an API server takes, 3 MiB.
+pub(super) const EVENT_MAX: usize = 32 << 20;
+
+/// An event is longer than any can be: what comes is no watch.
+#[derive(Debug)]
+pub struct TooLong;
+
+impl From<TooLong> for ApiError {
+    fn from(_: TooLong) -> Self {
+        Self::no_answer(format!("an event of more than {EVENT_MAX} bytes"))
+    }
+}
 
 /// Keeps what has come of a frame that is not whole yet.
 #[derive(Debug, Default)]
@@ -17,19 +32,19 @@ impl Frames {
     ///
     /// # Errors
     ///
-    /// The first error of `each`; the rest of the piece is lost then.
-    pub(super) fn push<E>(
+    /// The first error of `each`, or that a frame is too long; the rest of the piece is lost then.
+    pub(super) fn push<E: From<TooLong>>(
         &mut self,
         piece: &[u8],
         mut each: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut piece = piece;
         while !self.rest.is_empty() {
-            let missing = size(&self.rest).unwrap_or(HEAD) - self.rest.len();
+            let missing = size(&self.rest)?.unwrap_or(HEAD) - self.rest.len();
             let (now, later) = piece.split_at(missing.min(piece.len()));
             self.rest.extend_from_slice(now);
             piece = later;
-            if size(&self.rest) == Some(self.rest.len()) {
+            if size(&self.rest)? == Some(self.rest.len()) {
                 let result = each(&self.rest[HEAD..]);
                 self.rest.clear();
                 result?;
@@ -37,7 +52,8 @@ impl Frames {
                 return Ok(());
             }
         }
-        while let Some((frame, later)) = size(piece).and_then(|size| piece.split_at_checked(size)) {
+        while let Some((frame, later)) = size(piece)?.and_then(|size| piece.split_at_checked(size))
+        {
             each(&frame[HEAD..])?;
             piece = later;
         }
@@ -47,15 +63,18 @@ impl Frames {
 }
 
 /// How many bytes a frame has with its length, if that has come.
-fn size(bytes: &[u8]) -> Option<usize> {
-    let length = u32::from_be_bytes(*bytes.first_chunk()?);
-    Some(HEAD + usize::try_from(length).ok()?)
+fn size(bytes: &[u8]) -> Result<Option<usize>, TooLong> {
+    let Some(head) = bytes.first_chunk() else {
+        return Ok(None);
+    };
+    match usize::try_from(u32::from_be_bytes(*head)) {
+        Ok(length) if length <= EVENT_MAX => Ok(Some(HEAD + length)),
+        _ => Err(TooLong),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
-
     use super::*;
 
     #[test]
@@ -78,16 +97,26 @@ mod tests {
             let mut frames = Frames::default();
             let mut seen: Vec<Vec<u8>> = Vec::new();
             for piece in text.chunks(size) {
-                let Ok(()) = frames.push(piece, |frame| {
+                let taken_in = frames.push(piece, |frame| {
                     seen.push(frame.to_vec());
-                    Ok::<_, Infallible>(())
+                    Ok::<_, TooLong>(())
                 });
+                taken_in.expect("they are short");
             }
             assert_eq!(
                 seen,
                 [&b"one"[..], b"", b"three", &[7; 300]],
                 "pieces of {size}"
             );
+        }
+    }
+
+    #[test]
+    fn no_frame_is_believed_to_be_longer_than_an_object_can_be() {
+        for pieces in [&[&[255; 8][..]][..], &[&[255][..], &[255; 3]]] {
+            let mut frames = Frames::default();
+            let mut push = |piece: &&[u8]| frames.push(piece, |_| Ok::<_, TooLong>(()));
+            assert!(pieces.iter().any(|piece| push(piece).is_err()));
         }
     }
 }

@@ -1,15 +1,19 @@
 //! One connection to the API server, for one call at a time.
 //!
-//! Nobody but the caller drives it: no task of its own is woken for each call, and while nobody calls,
-//! nothing happens on it.
+//! Nobody but the caller drives it: no task of its own is woken for each call. While nobody calls, whoever
+//! keeps it asks now and then whether it has ended.
 //!
 //! Must not: repeat a call, or know what is sent.
 
-use std::{future::Future, pin::pin, task::Poll};
+use std::{
+    future::Future,
+    pin::{Pin, pin},
+    task::{Context, Poll, Waker},
+};
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{
     body::Incoming,
     client::conn::http1::{Connection, SendRequest, handshake},
@@ -17,6 +21,10 @@ use hyper::{
 };
 
 use super::transport::TransportError;
+
+/// How long an answer may be that is taken in as a whole: a page of 500 objects of half a MiB each, far more
+/// than the controller has memory for.
+const ANSWER_MAX: usize = 256 << 20;
 
 /// What is sent.
 pub(super) type Body = Full<Bytes>;
@@ -41,6 +49,13 @@ impl<Io: Read + Write + Unpin> Line<Io> {
         Ok(Self { send, connection })
     }
 
+    /// Whether the server has closed it, or said what nobody asked for. To be asked while nobody calls.
+    pub(super) fn has_ended(&mut self) -> bool {
+        let mut context = Context::from_waker(Waker::noop());
+        let connection = Pin::new(&mut self.connection);
+        connection.poll(&mut context).is_ready() || self.send.is_closed()
+    }
+
     /// Makes a call, and gives the line back if it may serve for another.
     pub(super) async fn ask(
         self,
@@ -55,8 +70,8 @@ impl<Io: Read + Write + Unpin> Line<Io> {
             let answer = async {
                 let response = exchange(&mut send, request).await?;
                 let (head, body) = response.into_parts();
-                let body = body.collect().await;
-                let body = body.map_err(|error| Failure::Lost(error.into()))?;
+                let body = Limited::new(body, ANSWER_MAX).collect().await;
+                let body = body.map_err(Failure::Lost)?;
                 Ok(Response::from_parts(head, body.to_bytes()))
             };
             drive(answer, &mut connection).await?

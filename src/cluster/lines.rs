@@ -1,5 +1,7 @@
 //! Puts the lines of a stream together from the pieces in which they come.
 
+use super::frames::{EVENT_MAX, TooLong};
+
 /// Keeps what has come of a line that is not whole yet.
 #[derive(Debug, Default)]
 pub struct Lines {
@@ -11,8 +13,8 @@ impl Lines {
     ///
     /// # Errors
     ///
-    /// The first error of `each`; the rest of the piece is lost then.
-    pub fn push<E>(
+    /// The first error of `each`, or that a line is too long; the rest of the piece is lost then.
+    pub fn push<E: From<TooLong>>(
         &mut self,
         piece: &[u8],
         mut each: impl FnMut(&[u8]) -> Result<(), E>,
@@ -31,14 +33,15 @@ impl Lines {
             }
         }
         self.rest.extend_from_slice(piece);
+        if self.rest.len() > EVENT_MAX {
+            return Err(TooLong.into());
+        }
         Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
-
     use super::*;
 
     #[test]
@@ -48,12 +51,22 @@ mod tests {
             let mut lines = Lines::default();
             let mut seen: Vec<String> = Vec::new();
             for piece in text.chunks(size) {
-                let Ok(()) = lines.push(piece, |line| {
+                let taken_in = lines.push(piece, |line| {
                     seen.push(String::from_utf8_lossy(line).into_owned());
-                    Ok::<_, Infallible>(())
+                    Ok::<_, TooLong>(())
                 });
+                taken_in.expect("they are short");
             }
             assert_eq!(seen, ["one", "two", "", "three"], "pieces of {size}");
         }
+    }
+
+    #[test]
+    fn a_line_without_end_is_given_up() {
+        let mut lines = Lines::default();
+        let piece = vec![b'a'; EVENT_MAX / 4];
+        let mut push = || lines.push(&piece, |_| Ok::<_, TooLong>(()));
+        assert!((0..4).all(|_| push().is_ok()));
+        assert!(push().is_err());
     }
 }

@@ -1,22 +1,28 @@
-//! The way to an API server: kubeconfig, credentials and TLS by kube; HTTP by hyper on connections of
-//! our own, and by kube where a proxy is in between.
+//! The way to an API server: kubeconfig and TLS by kube; credentials, and HTTP by hyper on connections of
+//! our own; by kube where a proxy is in between.
 //!
-//! Must not: know what a Job is, retry a write, or keep an answer. What an answer means is told
-//! by [`ApiError`], whether to ask again is the caller's business.
+//! Must not: know what a Job is, repeat a call that may have been heard, or keep an answer. What an
+//! answer means is told by [`ApiError`], whether to ask again is the caller's business.
 
 mod client;
 mod connect;
-mod direct;
+mod credentials;
+mod dial;
+mod exec;
 mod frames;
 mod line;
 mod lines;
+mod pool;
 mod splitter;
+mod standing;
 mod transport;
 
 pub use client::{Answer, Client, Patch, Watch};
-pub use connect::{ConnectError, Trust, connect, connect_url, connect_url_as};
+pub use connect::{ConnectError, Trust, configure, connect, connect_url, connect_url_as};
+pub use frames::TooLong;
 pub use lines::Lines;
 pub use splitter::{Encoding, Splitter};
+pub use standing::Trouble;
 
 use crate::wire::ApiError;
 

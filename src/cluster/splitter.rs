@@ -2,7 +2,10 @@
 
 use http::HeaderValue;
 
-use super::{Lines, frames::Frames};
+use super::{
+    Lines,
+    frames::{Frames, TooLong},
+};
 
 /// How objects are encoded in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +50,8 @@ impl Splitter {
     ///
     /// # Errors
     ///
-    /// The first error of `each`; the rest of the piece is lost then.
-    pub fn push<E>(
+    /// The first error of `each`, or that an event is too long; the rest of the piece is lost then.
+    pub fn push<E: From<TooLong>>(
         &mut self,
         piece: &[u8],
         each: impl FnMut(&[u8]) -> Result<(), E>,

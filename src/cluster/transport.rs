@@ -1,25 +1,31 @@
-//! HTTP to an API server: directly, or through a proxy by kube's own client.
+//! HTTP to an API server: connections by hyper, TLS by kube.
 //!
-//! kube's client puts a queue with a task of its own, a span for the log and a pool for many servers
-//! around each call. A big Job is many small calls to one server, so the direct way has only what a
-//! call needs. Why it is HTTP/1.1, `docs/wire.md` tells.
+//! kube's own client puts a queue with a task of its own, a span for the log and a pool for many servers
+//! around each call. A big Job is many small calls to one server, so here is only what a call needs. Why
+//! it is HTTP/1.1, `docs/wire.md` tells.
 //!
-//! Must not: repeat a call, or know what is sent.
+//! Must not: repeat a call that may have been heard, or know what is sent. A call that was refused for who we
+//! are (401) was not: it is made once more if we are somebody else by now.
 
-use std::{error::Error, sync::Arc};
+use std::{error::Error, path::PathBuf, sync::Arc};
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Method, Request, Response, header};
-use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
-use kube::{Config, client::Body};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header,
+};
+use hyper::body::Incoming;
+use kube::{Config, client::ConfigExt as _};
+use tower::{Layer as _, ServiceExt as _, service_fn, util::BoxCloneSyncService};
 
-use super::direct::Direct;
+use super::{
+    credentials::{Credentials, Current, Why, at_once, headers_of},
+    dial::{Io, is_of_tls},
+    line::{Body, Failure, Line},
+    pool::Pool,
+};
 
 /// What went wrong below HTTP.
 pub(super) type TransportError = Box<dyn Error + Send + Sync>;
-
-/// The body of an answer, as it comes.
-pub(super) type AnswerBody = UnsyncBoxBody<Bytes, TransportError>;
 
 /// A call to be made.
 #[derive(Clone, Debug)]
@@ -34,7 +40,7 @@ pub(super) struct Call<'a> {
 
 impl Call<'_> {
     /// What of it goes into headers.
-    pub(super) fn headers(&self) -> impl Iterator<Item = (HeaderName, HeaderValue)> + use<> {
+    fn headers(&self) -> impl Iterator<Item = (HeaderName, HeaderValue)> + use<> {
         let accept = (header::ACCEPT, self.accept);
         let kind = self.content_type.map(|kind| (header::CONTENT_TYPE, kind));
         let all = [Some(accept), kind].into_iter().flatten();
@@ -42,58 +48,195 @@ impl Call<'_> {
     }
 }
 
+/// Answers with the headers that a request is to have.
+type Headers = BoxCloneSyncService<Request<Body>, Response<()>, TransportError>;
+
 /// See the module's text; clones share connections.
 #[derive(Clone)]
-pub(super) enum Transport {
-    Direct(Arc<Direct>),
-    Proxied(kube::Client),
+pub(super) struct Transport(Arc<Shared>);
+
+struct Shared {
+    server: Uri,
+    /// What stands before the path of each request.
+    prefix: String,
+    credentials: Arc<Credentials>,
+    /// What kube's own provider of credentials says, where a kubeconfig still has one.
+    provider: Option<Headers>,
+    pool: Arc<Pool>,
 }
 
 impl Transport {
-    /// The way to the server that a configuration means.
-    pub(super) fn new(config: &Config) -> kube::Result<Self> {
-        Ok(match config.proxy_url {
-            Some(_) => Self::Proxied(kube::Client::try_from(config.clone())?),
-            None => Self::Direct(Arc::new(Direct::new(config)?)),
-        })
+    /// The way to the server that a configuration means, whose certificate is signed by one in this file.
+    pub(super) fn new(config: Config, authority: Option<PathBuf>) -> Result<Self, TransportError> {
+        let server = config.cluster_url.clone();
+        let provider = match config.auth_info.auth_provider {
+            Some(_) => config.auth_layer()?,
+            None => None,
+        };
+        let provider =
+            provider.map(|layer| BoxCloneSyncService::new(layer.layer(service_fn(headers_of))));
+        let caller = config.extra_headers_layer()?.layer(service_fn(headers_of));
+        // With room for what each request adds.
+        let mut headers = HeaderMap::with_capacity(16);
+        headers.extend(at_once(caller));
+        headers.insert(header::HOST, host(&server));
+        Ok(Self(Arc::new(Shared {
+            prefix: server.path().trim_end_matches('/').to_owned(),
+            server,
+            credentials: Arc::new(Credentials::new(config, authority, headers)?),
+            provider,
+            pool: Pool::new(),
+        })))
     }
 
     /// Makes a call; the answer is all there.
     pub(super) async fn ask(&self, call: Call<'_>) -> Result<Response<Bytes>, TransportError> {
-        match self {
-            Self::Direct(direct) => direct.ask(call).await,
-            Self::Proxied(client) => {
-                let (head, body) = client.send(request(call)?).await?.into_parts();
-                let body = body.collect().await?.to_bytes();
-                Ok(Response::from_parts(head, body))
+        let shared = &*self.0;
+        let current = shared.credentials.current().await?;
+        let answer = shared.ask_as(&current, &call).await?;
+        match shared.instead_of(&current, answer.status()).await {
+            Some(other) => shared.ask_as(&other, &call).await,
+            None => Ok(answer),
+        }
+    }
+
+    /// Makes a call whose answer is read as it comes, on a connection of its own.
+    pub(super) async fn open(&self, call: Call<'_>) -> Result<Response<Incoming>, TransportError> {
+        let shared = &*self.0;
+        let current = shared.credentials.current().await?;
+        let answer = shared.open_as(&current, &call).await?;
+        match shared.instead_of(&current, answer.status()).await {
+            Some(other) => shared.open_as(&other, &call).await,
+            None => Ok(answer),
+        }
+    }
+}
+
+impl Shared {
+    /// Who to be in place of one whom the server did not want.
+    async fn instead_of(&self, used: &Current, status: StatusCode) -> Option<Arc<Current>> {
+        if status != StatusCode::UNAUTHORIZED {
+            return None;
+        }
+        self.credentials.instead_of(used, Why::Unauthorized).await
+    }
+
+    async fn ask_as(
+        &self,
+        current: &Current,
+        call: &Call<'_>,
+    ) -> Result<Response<Bytes>, TransportError> {
+        let mut request = self.request(current, call).await?;
+        loop {
+            let idle = self.pool.take(current.tls);
+            let is_new = idle.is_none();
+            let (line, tls) = match idle {
+                Some(line) => (line, current.tls),
+                None => self.connect(current).await?,
+            };
+            match line.ask(request).await {
+                Ok((answer, line)) => {
+                    if let Some(line) = line {
+                        self.pool.keep(line, tls);
+                    }
+                    return Ok(answer);
+                }
+                Err(Failure::Closed(again, _)) if !is_new => request = *again,
+                Err(Failure::Closed(_, error) | Failure::Lost(error)) => {
+                    return Err(self.lost(current, error).await);
+                }
             }
         }
     }
 
-    /// Makes a call; the answer's body is read as it comes.
-    pub(super) async fn open(
+    async fn open_as(
         &self,
-        call: Call<'_>,
-    ) -> Result<Response<AnswerBody>, TransportError> {
-        Ok(match self {
-            Self::Direct(direct) => boxed(direct.open(call).await?),
-            Self::Proxied(client) => boxed(client.send(request(call)?).await?),
-        })
+        current: &Current,
+        call: &Call<'_>,
+    ) -> Result<Response<Incoming>, TransportError> {
+        let request = self.request(current, call).await?;
+        let (line, _) = self.connect(current).await?;
+        match line.open(request).await {
+            Ok(answer) => Ok(answer),
+            Err(Failure::Closed(_, error) | Failure::Lost(error)) => {
+                Err(self.lost(current, error).await)
+            }
+        }
+    }
+
+    async fn request(
+        &self,
+        current: &Current,
+        call: &Call<'_>,
+    ) -> Result<Request<Body>, TransportError> {
+        let uri = match self.prefix.as_str() {
+            "" => Uri::try_from(call.path)?,
+            prefix => Uri::try_from(format!("{prefix}{}", call.path))?,
+        };
+        let mut request = Request::new(Body::new(call.body.clone()));
+        *request.method_mut() = call.method.clone();
+        *request.uri_mut() = uri;
+        let headers = request.headers_mut();
+        headers.clone_from(&current.headers);
+        headers.extend(call.headers());
+        if let Some(provider) = &self.provider {
+            let given = provider.clone().oneshot(Request::default()).await?;
+            headers.extend(given.into_parts().0.headers);
+        }
+        Ok(request)
+    }
+
+    /// A new connection, and with which certificates it was opened.
+    async fn connect(&self, current: &Current) -> Result<(Line<Io>, u64), TransportError> {
+        let dial = |current: &Current| current.dial.clone().oneshot(self.server.clone());
+        let error = match dial(current).await {
+            Ok(io) => return Ok((Line::new(io).await?, current.tls)),
+            Err(error) => error,
+        };
+        if !is_of_tls(&error) {
+            return Err(error);
+        }
+        match self.credentials.instead_of(current, Why::Handshake).await {
+            Some(other) => Ok((Line::new(dial(&other).await?).await?, other.tls)),
+            None => Err(error),
+        }
+    }
+
+    /// What became of a connection; if it was a matter of certificates, the next has others. A server may
+    /// refuse ours only after the handshake.
+    async fn lost(&self, used: &Current, error: TransportError) -> TransportError {
+        if is_of_tls(&error) {
+            self.credentials.instead_of(used, Why::Handshake).await;
+        }
+        error
     }
 }
 
-fn request(call: Call<'_>) -> Result<Request<Body>, http::Error> {
-    let headers = call.headers();
-    let request = Request::builder().method(call.method).uri(call.path);
-    let mut request = request.body(Body::from(call.body))?;
-    request.headers_mut().extend(headers);
-    Ok(request)
+/// A server's name for its `Host` header, without the port if it is the usual one.
+fn host(server: &Uri) -> HeaderValue {
+    let usual = match server.scheme_str() {
+        Some("https") => 443,
+        _ => 80,
+    };
+    let host = server.host().unwrap_or_default();
+    let named = match server.port_u16().filter(|port| *port != usual) {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    };
+    // What is part of a URI can be sent.
+    HeaderValue::try_from(named).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
-fn boxed<B>(response: Response<B>) -> Response<AnswerBody>
-where
-    B: hyper::body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<TransportError>,
-{
-    response.map(|body| body.map_err(Into::into).boxed_unsync())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_port_is_not_named() {
+        let host = |uri: &'static str| host(&Uri::from_static(uri));
+        assert_eq!(host("https://a.example:443/k8s"), "a.example");
+        assert_eq!(host("https://a.example:6443"), "a.example:6443");
+        assert_eq!(host("http://127.0.0.1:80"), "127.0.0.1");
+        assert_eq!(host("http://[::1]:8080"), "[::1]:8080");
+    }
 }

@@ -1,10 +1,19 @@
 //! Puts the controller together, starts it and stops it.
 
-use std::{io, iter::repeat_n, net::SocketAddr, sync::Arc, time::Duration};
+use std::{future::pending, io, iter::repeat_n, net::SocketAddr, sync::Arc, time::Duration};
 
-use tokio::{sync::watch, task::JoinSet, time::timeout};
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
 
-use crate::{clock::Clock, cluster::Client, model::Limits, ownership::Mode, wire::PodDecoder};
+use crate::{
+    clock::Clock,
+    cluster::Client,
+    model::Limits,
+    ownership::Mode,
+    wire::{ErrorKind, PodDecoder},
+};
 
 use super::{
     chores::Chores,
@@ -12,7 +21,8 @@ use super::{
     cron_jobs::{self, CronJobs},
     events::Recorder,
     gang::{GangError, GangKind, Gangs},
-    informer::Informer,
+    health::Health,
+    informer::{Informer, RETRY},
     intake::{Intake, Watched},
     lull::Lull,
     metrics::Metrics,
@@ -20,6 +30,7 @@ use super::{
     probes::Probes,
     scheduler::{Schedule, Worker},
     store::Store,
+    tasks::{Name, TaskEnded, Tasks},
     throttle::{Rate, Throttle},
     ttl::{self, Ttl},
     write_queue::WriteQueue,
@@ -102,107 +113,112 @@ pub enum StartError {
 /// A controller at work. Dropped, it stops at once; see [`Controller::stop`].
 #[derive(Debug)]
 pub struct Controller {
-    tasks: JoinSet<()>,
-    writers: JoinSet<()>,
+    tasks: Tasks,
+    writers: Tasks,
     stop: watch::Sender<bool>,
     ready: watch::Receiver<bool>,
     queue: Arc<WriteQueue>,
     recorder: Arc<Recorder>,
     metrics: Arc<Metrics>,
-    listening: Option<SocketAddr>,
+    probes: Option<Probes>,
 }
 
 impl Controller {
-    /// Starts to work on a cluster. It is at once at work, and ready once it knows all there is.
+    /// Starts to work on a cluster. It is at once at work, and ready once it knows all there is; a server
+    /// that does not answer is waited for.
     pub async fn start(client: Client, options: Options) -> Result<Self, StartError> {
-        let listener = match options.listen {
-            None => None,
-            Some(address) => {
-                let failed = |source| StartError::Listen { address, source };
-                Some(Probes::listen(address).await.map_err(failed)?)
-            }
-        };
+        let metrics = Arc::new(Metrics::new());
+        let health = Arc::new(Health::new(client.clone()));
+        let probes = options.listen.map(|address| {
+            let probes = Probes::start(address, Arc::clone(&health), Arc::clone(&metrics));
+            probes.map_err(|source| StartError::Listen { address, source })
+        });
+        let probes = probes.transpose()?;
         let gangs = match options.workload_with_job {
-            true => Some(Arc::new(Gangs::discover(&client).await?)),
+            true => Some(Arc::new(discover_gangs(&client).await?)),
             false => None,
         };
-        let metrics = Arc::new(Metrics::new());
         let parts = Parts::new(client, &options, gangs, &metrics);
         let (ready, is_ready) = watch::channel(false);
         let (stop, stopping) = watch::channel(false);
         let mut controller = Self {
-            tasks: JoinSet::new(),
-            writers: JoinSet::new(),
+            tasks: Tasks::new(health.pulses()),
+            writers: Tasks::new(health.pulses()),
             stop,
             ready: is_ready.clone(),
             queue: Arc::clone(&parts.writes),
             recorder: Arc::clone(&parts.recorder),
             metrics: Arc::clone(&metrics),
-            listening: listener
-                .as_ref()
-                .and_then(|listener| listener.local_addr().ok()),
+            probes,
         };
         let tasks = &mut controller.tasks;
-        if let Some(listener) = listener {
-            tasks.spawn(
-                Probes {
-                    metrics,
-                    ready: is_ready.clone(),
-                }
-                .serve(listener),
-            );
-        }
+        tasks.spawn_heart();
         let synced = parts.spawn_informers(&options.namespaces, tasks);
-        tasks.spawn(signal_when_synced(synced, ready));
+        health.set_caches(synced.clone());
+        tasks.spawn("filling of caches", signal_when_synced(synced, ready));
         let writer = parts.writer(stopping);
         let own_chores = Chores {
             writer: writer.clone(),
             ownership: Arc::clone(&parts.ownership),
             clock: options.clock.clone(),
         };
-        tasks.spawn(own_chores.run(is_ready.clone()));
+        tasks.spawn("chores", own_chores.run(is_ready.clone()));
         for _ in 0..options.max_in_flight.max(1) {
-            controller.writers.spawn(writer.clone().run());
+            controller.writers.spawn("writer", writer.clone().run());
         }
         if let Some(cron_jobs) = &parts.cron_jobs {
-            controller.tasks.spawn(Arc::clone(cron_jobs).resync());
+            let resync = Arc::clone(cron_jobs).resync();
+            controller.tasks.spawn("resync of CronJobs", resync);
         }
         let count = options.concurrent_cron_job_syncs.max(1);
         for cron_jobs in parts.cron_jobs.iter().flat_map(|it| repeat_n(it, count)) {
             let worker = Arc::clone(cron_jobs).run(writer.clone(), is_ready.clone());
-            controller.tasks.spawn(worker);
+            controller.tasks.spawn("worker of CronJobs", worker);
         }
         let count = options.concurrent_ttl_syncs.max(1);
         for ttl in parts.ttl.iter().flat_map(|it| repeat_n(it, count)) {
             let worker = Arc::clone(ttl).run(writer.clone(), is_ready.clone());
-            controller.tasks.spawn(worker);
+            controller.tasks.spawn("worker of TTLs", worker);
         }
         let worker = parts.worker(options.limits);
         for _ in 0..options.concurrent_job_syncs.max(1) {
             let (worker, mut ready) = (worker.clone(), is_ready.clone());
-            controller.tasks.spawn(async move {
+            controller.tasks.spawn("worker of Jobs", async move {
                 if ready.wait_for(|ready| *ready).await.is_ok() {
                     worker.run().await;
                 }
             });
         }
         let (recorder, client, throttle) = (parts.recorder, parts.client, parts.throttle);
-        controller
-            .tasks
-            .spawn(async move { recorder.run(client, throttle).await });
+        controller.tasks.spawn("recorder of Events", async move {
+            recorder.run(client, throttle).await;
+        });
+        #[cfg(test)]
+        super::poison::spawn(&mut controller.tasks);
         Ok(controller)
     }
 
     /// Waits until the caches are filled.
-    pub async fn ready(&self) {
+    pub fn ready(&self) -> impl Future<Output = ()> + use<> {
         let mut ready = self.ready.clone();
-        // It fails only when the controller is being dropped.
-        let _ = ready.wait_for(|ready| *ready).await;
+        async move {
+            // It fails only when the controller is being dropped.
+            let _ = ready.wait_for(|ready| *ready).await;
+        }
+    }
+
+    /// Waits until something of it has ended that was to run on. What is left is not worth keeping: the
+    /// process should end, and another one start.
+    pub async fn ended(&mut self) -> TaskEnded {
+        tokio::select! {
+            ended = self.tasks.ended() => ended,
+            ended = self.writers.ended() => ended,
+        }
     }
 
     /// Where probes are answered.
     pub fn listening(&self) -> Option<SocketAddr> {
-        self.listening
+        self.probes.as_ref().map(Probes::address)
     }
 
     /// Tells its metrics in the text format of OpenMetrics, whenever it is asked; also where nobody listens.
@@ -216,8 +232,10 @@ impl Controller {
     pub async fn stop(mut self) {
         self.queue.close();
         self.stop.send_replace(true);
-        let finished = async { while self.writers.join_next().await.is_some() {} };
-        if timeout(STOP_PATIENCE, finished).await.is_err() {
+        if timeout(STOP_PATIENCE, self.writers.all_ended())
+            .await
+            .is_err()
+        {
             tracing::warn!("writes under way were abandoned");
         }
         let told = async {
@@ -299,8 +317,8 @@ impl Parts {
     fn spawn_informers(
         &self,
         namespaces: &[String],
-        tasks: &mut JoinSet<()>,
-    ) -> Vec<watch::Receiver<bool>> {
+        tasks: &mut Tasks,
+    ) -> Vec<(Name, watch::Receiver<bool>)> {
         let scopes: Vec<Option<String>> = if namespaces.is_empty() {
             vec![None]
         } else {
@@ -318,7 +336,8 @@ impl Parts {
             let watched = watched.chain(of_cron_jobs).chain(of_gangs);
             for watched in watched {
                 let (sender, receiver) = watch::channel(false);
-                synced.push(receiver.clone());
+                synced.push((watched.kind().into(), receiver.clone()));
+                let name = format!("informer of {}", watched.kind());
                 let intake = Intake {
                     watched,
                     namespace: namespace.clone(),
@@ -341,7 +360,7 @@ impl Parts {
                     after: after.clone(),
                     synced: sender,
                 };
-                tasks.spawn(informer.run());
+                tasks.spawn(name, informer.run());
                 after = Some(receiver);
             }
         }
@@ -380,12 +399,29 @@ impl Parts {
     }
 }
 
-async fn signal_when_synced(synced: Vec<watch::Receiver<bool>>, ready: watch::Sender<bool>) {
-    for mut one in synced {
+async fn signal_when_synced(
+    synced: Vec<(Name, watch::Receiver<bool>)>,
+    ready: watch::Sender<bool>,
+) {
+    for (_, mut one) in synced {
         if one.wait_for(|synced| *synced).await.is_err() {
             return;
         }
     }
     tracing::info!("caches are filled");
     ready.send_replace(true);
+    pending().await
+}
+
+/// Learns what the server has for gangs, once it answers at all.
+async fn discover_gangs(client: &Client) -> Result<Gangs, GangError> {
+    let mut failures = 0;
+    while let Err(error) = client.get("/version").await
+        && (error.code == 401 || matches!(error.kind, ErrorKind::Failed | ErrorKind::Busy))
+    {
+        tracing::warn!(%error, "waiting for the API server");
+        failures += 1;
+        sleep(RETRY.delay(failures)).await;
+    }
+    Gangs::discover(client).await
 }

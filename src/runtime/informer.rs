@@ -34,7 +34,7 @@ const WATCH_SECONDS: u64 = 290;
 const SILENCE: Duration = Duration::from_secs(90);
 
 /// How long to wait before the next try when the server does not answer.
-const RETRY: Exponential = Exponential {
+pub(super) const RETRY: Exponential = Exponential {
     base: Duration::from_millis(200),
     max: Duration::from_secs(30),
 };

@@ -44,6 +44,18 @@ pub(super) enum Watched {
     Gang(GangKind, Arc<Gangs>),
 }
 
+impl Watched {
+    /// What the kind is called in a path.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Jobs => "jobs",
+            Self::Pods => "pods",
+            Self::CronJobs(_) => "cronjobs",
+            Self::Gang(kind, _) => kind.plural(),
+        }
+    }
+}
+
 /// Takes in objects of a kind, of one namespace or all.
 #[derive(Debug)]
 pub(super) struct Intake {
@@ -347,12 +359,7 @@ impl Intake {
 
     /// What they are called.
     pub(super) fn kind(&self) -> &'static str {
-        match &self.watched {
-            Watched::Jobs => "jobs",
-            Watched::Pods => "pods",
-            Watched::CronJobs(_) => "cronjobs",
-            Watched::Gang(kind, _) => kind.plural(),
-        }
+        self.watched.kind()
     }
 }
 

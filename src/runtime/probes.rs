@@ -1,15 +1,40 @@
 //! Answers those who ask how the controller is: `/livez`, `/readyz`, `/metrics`.
+//!
+//! On a thread and a runtime of its own: whoever asks is told also while the controller's thread is busy or
+//! stuck, and can keep it from nothing. Anybody in the cluster may connect here, so a connection is for one
+//! request, ends by a timeout, and there are few: the oldest goes where one too many comes. A probe is
+//! answered in a moment, so the oldest is of one who says nothing.
+//!
+//! Must not: judge how the controller is; see [`Health`].
 
-use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    convert::Infallible,
+    fmt::Write as _,
+    io,
+    net::{SocketAddr, TcpListener as StdTcpListener},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpListener;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::oneshot,
+    task::AbortHandle,
+    time::{MissedTickBehavior, interval, sleep, timeout},
+};
 
-use super::metrics::Metrics;
+use super::{
+    health::{Failed, Health},
+    metrics::Metrics,
+    tasks::BEAT,
+};
 
 /// The text format in which metrics are told.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -17,54 +42,138 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 /// How long to wait when the system cannot give a connection, for want of files or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What the answers are made of.
-#[derive(Clone, Debug)]
+/// How long a request's head may take: ten times what a kubelet waits for the whole answer, if nothing else
+/// is set.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a connection may last: more than a scrape may, which ends after 10 s if nothing else is set.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How many connections there are at most: a kubelet's probes and some scrapers, several times over.
+const CONNECTIONS_MAX: usize = 64;
+
+/// Answers as long as it is kept.
+#[derive(Debug)]
 pub(super) struct Probes {
-    pub(super) metrics: Arc<Metrics>,
-    /// Whether the caches are filled.
-    pub(super) ready: tokio::sync::watch::Receiver<bool>,
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Probes {
-    /// Opens the port.
-    pub(super) async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-        TcpListener::bind(address).await
+    /// Opens the port and answers there.
+    pub(super) fn start(
+        address: SocketAddr,
+        health: Arc<Health>,
+        metrics: Arc<Metrics>,
+    ) -> io::Result<Self> {
+        let listener = StdTcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let (stop, stopped) = oneshot::channel();
+        let listener = {
+            let _inside = runtime.enter();
+            TcpListener::from_std(listener)?
+        };
+        let answering = Answering { health, metrics };
+        let work = async move {
+            tokio::select! {
+                () = answering.clone().serve(listener) => {}
+                () = answering.look() => {}
+                // It also comes when the sender is gone.
+                _ = stopped => {}
+            }
+        };
+        let thread = thread::Builder::new()
+            .name("probes".to_owned())
+            .spawn(move || runtime.block_on(work))?;
+        Ok(Self {
+            address,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+
+    /// Where it answers.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Probes {
+    fn drop(&mut self) {
+        self.stop.take();
+        if let Some(thread) = self.thread.take() {
+            // It does nothing that takes long. If it panicked, that was told.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the answers are made of.
+#[derive(Clone, Debug)]
+struct Answering {
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
+}
+
+impl Answering {
+    /// Looks at the controller's loops, for ever.
+    async fn look(self) {
+        let mut beats = interval(BEAT);
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            beats.tick().await;
+            self.health.pulses().look();
+        }
     }
 
     /// Answers, for ever.
-    pub(super) async fn serve(self, listener: TcpListener) {
+    async fn serve(self, listener: TcpListener) {
+        let mut open: VecDeque<AbortHandle> = VecDeque::with_capacity(CONNECTIONS_MAX);
         loop {
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
                 Err(error) => {
                     tracing::warn!(%error, "probe not answered");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
             };
-            let probes = self.clone();
-            let answer = service_fn(move |request| {
-                let response = probes.answer(&request);
-                async move { Ok::<_, Infallible>(response) }
-            });
-            tokio::spawn(async move {
-                // A prober that goes away early is its own business.
-                let _ = http1::Builder::new()
-                    .serve_connection(TokioIo::new(stream), answer)
-                    .await;
-            });
+            open.retain(|connection| !connection.is_finished());
+            if open.len() >= CONNECTIONS_MAX
+                && let Some(oldest) = open.pop_front()
+            {
+                oldest.abort();
+            }
+            let connection = self.clone().answer_on(stream);
+            // A prober that goes away early, or is too late, is its own business.
+            let connection = async { drop(timeout(CONNECTION_TIMEOUT, connection).await) };
+            open.push_back(tokio::spawn(connection).abort_handle());
         }
+    }
+
+    async fn answer_on(self, stream: TcpStream) -> hyper::Result<()> {
+        let answer = service_fn(move |request| {
+            let response = self.answer(&request);
+            async move { Ok::<_, Infallible>(response) }
+        });
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_TIMEOUT)
+            .keep_alive(false)
+            .serve_connection(TokioIo::new(stream), answer)
+            .await
     }
 
     fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         let path = request.uri().path();
         let (status, body) = match path {
-            "/livez" => (StatusCode::OK, "ok".to_owned()),
-            "/readyz" if *self.ready.borrow() => (StatusCode::OK, "ok".to_owned()),
-            "/readyz" => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "the caches are not filled yet".to_owned(),
-            ),
+            "/livez" => verdict("livez", &self.health.not_alive()),
+            "/readyz" => verdict("readyz", &self.health.not_ready()),
             "/metrics" => (StatusCode::OK, self.metrics.text()),
             _ => (StatusCode::NOT_FOUND, "not found".to_owned()),
         };
@@ -79,4 +188,19 @@ impl Probes {
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
         response
     }
+}
+
+/// An answer as the API server gives it: `ok`, or a line for each check that failed.
+fn verdict(asked: &str, failed: &[Failed]) -> (StatusCode, String) {
+    if failed.is_empty() {
+        return (StatusCode::OK, "ok".to_owned());
+    }
+    let mut text = String::new();
+    for Failed { check, why } in failed {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "[-]{check} failed: {why}");
+    }
+    text.push_str(asked);
+    text.push_str(" check failed\n");
+    (StatusCode::SERVICE_UNAVAILABLE, text)
 }

@@ -39,6 +39,9 @@ const UID_CONFLICTS: [&str; 2] = [
     "the UID in the precondition",
     "Precondition failed: UID in precondition",
 ];
+/// How long a server is believed to want to be left alone. It may be an admission webhook that says so, and
+/// everything may stand still meanwhile.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 
 /// An error answer.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -50,7 +53,7 @@ pub struct ApiError {
     pub code: u16,
     /// The server's words.
     pub message: String,
-    /// When to come back.
+    /// When to come back, after 30 s at most.
     pub retry_after: Option<Duration>,
     /// The write named a UID, and the object of that name has another one.
     pub of_another: bool,
@@ -169,7 +172,7 @@ impl ApiError {
             kind,
             code,
             message,
-            retry_after,
+            retry_after: retry_after.map(|after| after.min(RETRY_AFTER_MAX)),
             of_another,
         }
     }
@@ -283,6 +286,17 @@ mod tests {
             (500, r#"{"message":"the UID in the precondition"}"#),
         ] {
             assert!(!error(code, body).is_of_no_such_object(), "{code} {body}");
+        }
+    }
+
+    #[test]
+    fn nobody_has_us_wait_for_long() {
+        let said = Some(Duration::from_secs(86_400));
+        let by_header = ApiError::from_response(429, b"", said);
+        let status = br#"{"code":429,"details":{"retryAfterSeconds":86400}}"#;
+        let by_event = ApiError::from_event(status);
+        for error in [by_header, by_event] {
+            assert_eq!(error.retry_after, Some(RETRY_AFTER_MAX));
         }
     }
 

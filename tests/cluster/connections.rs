@@ -1,8 +1,11 @@
 //! The connections of a client, as a server sees them.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use lakh::cluster::{Client, connect};
@@ -10,7 +13,11 @@ use parking_lot::Mutex;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
+    sync::{Barrier, watch},
 };
+
+/// How long something may take that takes seconds.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server that answers everything with an empty object, and remembers what it was asked.
 #[derive(Clone, Default)]
@@ -54,7 +61,12 @@ impl Server {
 async fn client(address: &str, user: &str) -> Client {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("kubeconfig");
-    let config = format!(
+    std::fs::write(&path, kubeconfig(address, user)).expect("it can be written");
+    connect(Some(&path), None).await.expect("it answers")
+}
+
+fn kubeconfig(address: &str, user: &str) -> String {
+    format!(
         "apiVersion: v1
 kind: Config
 current-context: c
@@ -62,9 +74,7 @@ contexts: [{{name: c, context: {{cluster: c, user: u}}}}]
 clusters: [{{name: c, cluster: {{server: \"http://{address}/k8s/c-1/\"}}}}]
 users: [{{name: u, user: {{{user}}}}}]
 "
-    );
-    std::fs::write(&path, config).expect("it can be written");
-    connect(Some(&path), None).await.expect("it answers")
+    )
 }
 
 #[tokio::test]
@@ -136,4 +146,105 @@ async fn each_call_says_where_it_goes_and_who_makes_it() {
             assert!(head.contains(&format!("\r\n{line}")), "{line} in {head}");
         }
     }
+}
+
+#[tokio::test]
+async fn connections_that_the_server_closes_go_while_nobody_calls() {
+    const CALLS: usize = 20;
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener
+        .local_addr()
+        .expect("it has an address")
+        .to_string();
+    let closed = Arc::new(AtomicUsize::new(0));
+    let (hang_up, hangs_up) = watch::channel(false);
+    // Answers come once all have been asked for, so that each has a connection of its own.
+    let together = Arc::new(Barrier::new(CALLS));
+    let counted = Arc::clone(&closed);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let (closed, together) = (Arc::clone(&counted), Arc::clone(&together));
+            let mut hangs_up = hangs_up.clone();
+            tokio::spawn(async move {
+                let mut piece = [0; 4096];
+                loop {
+                    let length = tokio::select! {
+                        length = stream.read(&mut piece) => length.expect("it asks"),
+                        _ = hangs_up.wait_for(|hangs_up| *hangs_up) => break,
+                    };
+                    if !piece[..length].starts_with(b"GET /k8s/c-1/version") {
+                        together.wait().await;
+                    }
+                    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
+                    stream.write_all(answer).await.expect("somebody listens");
+                }
+                stream.shutdown().await.expect("it is open");
+                // Now it is the client's turn to close.
+                let length = stream.read(&mut piece).await.expect("an end");
+                assert_eq!(length, 0);
+                closed.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+    });
+    let client = client(&address, "").await;
+    let calls = (0..CALLS).map(|_| client.get("/api"));
+    for answer in futures::future::join_all(calls).await {
+        answer.expect("an answer");
+    }
+    hang_up.send_replace(true);
+    let started = Instant::now();
+    while closed.load(Ordering::SeqCst) < CALLS {
+        let closed = closed.load(Ordering::SeqCst);
+        let waited = started.elapsed();
+        assert!(waited < PATIENCE, "{closed} of {CALLS} are closed");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_proxy_is_asked_for_a_tunnel_with_its_password() {
+    let server = Server::default();
+    let address = server.clone().start().await;
+    let proxy = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let port = proxy.local_addr().expect("it has an address").port();
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let (said, target) = (Arc::clone(&heard), address.clone());
+    tokio::spawn(async move {
+        while let Ok((mut near, _)) = proxy.accept().await {
+            let mut piece = [0; 4096];
+            let length = near.read(&mut piece).await.expect("it asks");
+            let head = String::from_utf8_lossy(&piece[..length]).into_owned();
+            said.lock().push(head);
+            let mut far = TcpStream::connect(&target).await.expect("it is there");
+            let answer = b"HTTP/1.1 200 OK\r\n\r\n";
+            near.write_all(answer).await.expect("somebody listens");
+            tokio::spawn(async move {
+                // Either end may close it.
+                let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
+            });
+        }
+    });
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("kubeconfig");
+    let config = kubeconfig(&address, "token: a").replace(
+        "server:",
+        &format!("proxy-url: \"http://user:pa%40ss@127.0.0.1:{port}\", server:"),
+    );
+    std::fs::write(&path, config).expect("it can be written");
+    let client = connect(Some(&path), None).await.expect("it answers");
+    client.get("/api").await.expect("an answer");
+    let heard = heard.lock();
+    assert_eq!(heard.len(), 1, "one connection serves both calls");
+    let head = heard[0].to_lowercase();
+    assert!(
+        head.starts_with(&format!("connect {address} http/1.1\r\n")),
+        "{head}"
+    );
+    // "user:pa@ss", in base64.
+    assert!(heard[0].contains("Basic dXNlcjpwYUBzcw=="), "{head}");
+    let asked = server.asked.lock();
+    assert!(
+        asked[1].contains("authorization: bearer a\r\n"),
+        "{asked:?}"
+    );
 }

@@ -20,6 +20,7 @@ mod capacity;
 mod concurrent_syncs;
 mod conformance;
 mod connections;
+mod credentials;
 mod cron;
 mod cron_edges;
 mod cron_jobs;

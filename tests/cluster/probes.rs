@@ -1,13 +1,28 @@
 //! What is answered to those who ask whether the controller lives and is ready.
 
-use std::time::Duration;
+use std::{
+    fs::File,
+    io::{ErrorKind, Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    path::Path,
+    process::{Child, Command},
+    thread,
+    time::{Duration, Instant},
+};
 
-use lakh::{cluster, runtime::Controller};
+use lakh::{
+    cluster,
+    embedded::{ClusterOptions, EmbeddedCluster},
+    runtime::Controller,
+};
 
 use crate::support::{
     self, http_get, listening, options,
     proxy::{Fate, Proxy},
 };
+
+/// How long an answer, or an end, may be waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_lives_before_it_is_ready() {
@@ -32,4 +47,189 @@ async fn it_lives_before_it_is_ready() {
     assert_eq!(status("/readyz"), "HTTP/1.1 200 OK");
     controller.stop().await;
     cluster.shutdown().await;
+}
+
+/// An address that was free a moment ago.
+fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("it has an address")
+}
+
+/// What is answered at a path, headers and all, if anything is in time.
+fn ask(address: SocketAddr, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: lakh\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
+}
+
+/// Asks until this holds of the answer.
+fn ask_until(address: SocketAddr, path: &str, holds: impl Fn(&str) -> bool) -> String {
+    let started = Instant::now();
+    loop {
+        let answer = ask(address, path).unwrap_or_default();
+        if holds(&answer) {
+            return answer;
+        }
+        assert!(started.elapsed() < PATIENCE, "{path}: {answer}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn is_ok(answer: &str) -> bool {
+    answer.starts_with("HTTP/1.1 200 ")
+}
+
+/// A controller as a process, which is started by a shell after these words. What it logs is lost.
+fn start(before: &str, kubeconfig: &Path, address: SocketAddr) -> Running {
+    let child = Command::new("sh")
+        .args(["-c", &format!("{before} exec \"$0\" \"$@\"")])
+        .arg(env!("CARGO_BIN_EXE_lakh"))
+        .args(["controller", "--kubeconfig"])
+        .arg(kubeconfig)
+        .args(["--listen", &address.to_string()])
+        .stderr(File::create("/dev/full").expect("this is Linux"))
+        .spawn();
+    Running(child.expect("there is a shell"))
+}
+
+/// It ends with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already; then there is nothing to end.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_say_nothing_starve_nobody() {
+    const HALF_OPEN: usize = 1100;
+    let cluster = support::cluster(Duration::from_millis(50)).await;
+    let (_folder, kubeconfig) = support::kubeconfig(&cluster);
+    let client = support::client(&cluster).await;
+    let address = free_address();
+    let _running = start("ulimit -n 512;", &kubeconfig, address);
+    tokio::task::block_in_place(|| ask_until(address, "/readyz", is_ok));
+    let silent = tokio::task::block_in_place(|| {
+        let opened = (0..HALF_OPEN).filter_map(|_| {
+            let mut stream =
+                TcpStream::connect_timeout(&address, Duration::from_millis(100)).ok()?;
+            stream.write_all(b"GET /livez HT").ok()?;
+            Some(stream)
+        });
+        let silent: Vec<TcpStream> = opened.collect();
+        let answer = ask(address, "/livez").unwrap_or_default();
+        assert!(is_ok(&answer), "{answer}");
+        silent
+    });
+    support::create(&client, &support::indexed_job("few", 20, 20)).await;
+    support::job_when(&client, "few", |job| support::is(job, "Complete")).await;
+    tokio::task::block_in_place(|| {
+        let answer = ask(address, "/livez").unwrap_or_default();
+        assert!(is_ok(&answer), "{answer}");
+        // In the end none is left.
+        for mut stream in silent {
+            stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+            match stream.read(&mut [0; 512]) {
+                Ok(0) => {}
+                Ok(_) => panic!("nobody asked for anything"),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+            }
+        }
+    });
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_limit_on_open_files_is_raised() {
+    let cluster = support::cluster(Duration::ZERO).await;
+    let (_folder, kubeconfig) = support::kubeconfig(&cluster);
+    let address = free_address();
+    let running = start("ulimit -Sn 300;", &kubeconfig, address);
+    tokio::task::block_in_place(|| ask_until(address, "/readyz", is_ok));
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", running.0.id()));
+    let limits = limits.expect("this is Linux");
+    let line = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"));
+    let words: Vec<&str> = line.expect("a limit").split_whitespace().collect();
+    assert_eq!(words[3], words[4], "soft and hard");
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_not_there_yet_is_waited_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let kubeconfig = folder.path().join("config");
+    let server = free_address();
+    let text = format!(
+        "{{apiVersion: v1, kind: Config, current-context: x,
+          clusters: [{{name: c, cluster: {{server: 'http://{server}'}}}}], users: [{{name: u, user: {{}}}}],
+          contexts: [{{name: x, context: {{cluster: c, user: u}}}}]}}"
+    );
+    std::fs::write(&kubeconfig, text).expect("it can be written");
+    let address = free_address();
+    let mut running = start("", &kubeconfig, address);
+    tokio::task::block_in_place(|| {
+        ask_until(address, "/livez", is_ok);
+        let why = format!(
+            "[-]caches failed: not filled yet of cronjobs, jobs, pods: API server http://{server}/: "
+        );
+        let answer = ask_until(address, "/readyz", |answer| answer.contains(&why));
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+        assert!(answer.contains("refused"), "{answer}");
+    });
+    let options = ClusterOptions {
+        port: server.port(),
+        ..ClusterOptions::default()
+    };
+    let cluster = EmbeddedCluster::start(options).await.expect("it is free");
+    tokio::task::block_in_place(|| ask_until(address, "/readyz", is_ok));
+    let ended = running.0.try_wait().expect("it can be waited for");
+    assert_eq!(ended, None);
+    cluster.shutdown().await;
+}
+
+/// What waiting cannot cure is told at once.
+#[test]
+fn what_is_wrong_with_files_is_not_waited_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let missing = folder.path().join("missing");
+    let missing = missing.display();
+    for (cluster, user) in [
+        ("", format!("tokenFile: {missing}")),
+        (
+            "",
+            format!("client-certificate: {missing}, client-key: {missing}"),
+        ),
+        (
+            "",
+            format!(
+                "exec: {{apiVersion: client.authentication.k8s.io/v1, command: {missing}, interactiveMode: Never}}"
+            ),
+        ),
+        (", certificate-authority: missing", String::new()),
+        ("nonsense", String::new()),
+    ] {
+        let kubeconfig = folder.path().join("config");
+        let text = format!(
+            "{{apiVersion: v1, kind: Config, current-context: x,
+              clusters: [{{name: c, cluster: {{server: 'https://127.0.0.1:1'{cluster}}}}}],
+              users: [{{name: u, user: {{{user}}}}}],
+              contexts: [{{name: x, context: {{cluster: c, user: u}}}}]}}"
+        );
+        std::fs::write(&kubeconfig, text).expect("it can be written");
+        let kubeconfig = kubeconfig.display().to_string();
+        let args = ["controller", "--kubeconfig", &kubeconfig];
+        let output = support::run(&[&args[..], &["--listen", "127.0.0.1:0"]].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(cluster == "nonsense" || said.contains("missing"), "{said}");
+    }
 }

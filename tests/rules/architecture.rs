@@ -23,7 +23,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("podgc", &["model"]),
     ("manifest", &["kubelet"]),
     ("clock", &["model"]),
-    ("cluster", &["clock", "wire"]),
+    ("cluster", &["clock", "model", "wire"]),
     (
         "runtime",
         &[

@@ -1,0 +1,452 @@
+//! Who we are to the server, and whom we believe: as of now, for files change and credentials run out.
+//!
+//! What is in files is read again every minute, what an exec plug-in gave is asked for again before it runs
+//! out, and either at once when the server does not take it (401, or a handshake that fails). Calls share
+//! what is current; whoever finds it outdated brings the next, while the others wait.
+//!
+//! Must not: make a call, or repeat one.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use futures::FutureExt as _;
+use http::{HeaderMap, HeaderValue, Request, Response, header};
+use kube::{Config, client::ConfigExt as _};
+use parking_lot::RwLock;
+use tokio::sync::{Mutex, OwnedMutexGuard};
+use tower::{Layer as _, Service, ServiceExt as _, service_fn};
+
+use crate::clock::instant;
+
+use super::{
+    dial::{Dial, dial},
+    exec::{Given, Plugin},
+    line::Body,
+    transport::TransportError,
+};
+
+/// How often files are read again: client-go's period for tokens.
+const READ_EVERY: Duration = Duration::from_secs(60);
+
+/// How long before its end something is replaced; if it does not last that long twice, half-way.
+const LEEWAY: Duration = Duration::from_secs(10);
+
+/// A plug-in that failed, and whatever the server has just refused, is not asked for again sooner: many
+/// calls may be refused at once.
+const REST: Duration = Duration::from_secs(2);
+
+/// What calls are made with.
+pub(super) struct Current {
+    /// Differs when anything does.
+    number: u64,
+    /// Differs when certificates do: a connection belongs to those that it was opened with.
+    pub(super) tls: u64,
+    /// What each request has.
+    pub(super) headers: HeaderMap,
+    pub(super) dial: Dial,
+    /// When it is to be looked at again.
+    look_at: Option<Instant>,
+}
+
+/// Why something else is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// Its time is over.
+    Due,
+    /// The server does not know us by it.
+    Unauthorized,
+    /// The two ends do not believe each other.
+    Handshake,
+}
+
+/// See the module's text.
+pub(super) struct Credentials {
+    /// Without what comes from elsewhere.
+    config: Config,
+    sources: Sources,
+    /// What each request has, whoever we are.
+    headers: HeaderMap,
+    current: RwLock<Arc<Current>>,
+    renewing: Arc<Mutex<Renewing>>,
+}
+
+/// Where to look again.
+#[derive(Default)]
+struct Sources {
+    authority: Option<PathBuf>,
+    /// Of the certificate and its key.
+    identity: Option<(PathBuf, PathBuf)>,
+    token: Option<PathBuf>,
+    plugin: Option<Plugin>,
+}
+
+/// What was found there, in PEM where it is certificates and keys.
+#[derive(Clone, Default, PartialEq, Eq)]
+struct Found {
+    authority: Option<String>,
+    identity: Option<(String, String)>,
+    token: Option<String>,
+}
+
+impl Found {
+    fn has_same_tls(&self, other: &Self) -> bool {
+        (&self.authority, &self.identity) == (&other.authority, &other.identity)
+    }
+}
+
+struct Renewing {
+    found: Found,
+    /// When the plug-in is to be asked because what it gave runs out.
+    plugin_due: Option<Instant>,
+    /// Until when nothing is asked for again because the server, or the plug-in, said no.
+    rests_until: Option<Instant>,
+    /// Why the plug-in gave nothing the last time.
+    failed: Option<String>,
+}
+
+impl Credentials {
+    /// Those that a configuration means, with a file that has the certificates to believe. Files are read at
+    /// once, a plug-in is asked when the first call is made.
+    pub(super) fn new(
+        mut config: Config,
+        authority: Option<PathBuf>,
+        headers: HeaderMap,
+    ) -> Result<Self, TransportError> {
+        let sources = Sources::taken_out_of(&mut config, authority);
+        if let Some(problem) = sources.plugin.as_ref().and_then(Plugin::problem) {
+            return Err(problem.into());
+        }
+        let mut found = Found::default();
+        sources.read(&mut found)?;
+        let mut this = Self {
+            headers: with_fixed(headers, &config)?,
+            current: RwLock::new(Arc::new(Current {
+                number: 0,
+                tls: 0,
+                headers: HeaderMap::new(),
+                dial: dial(&config)?,
+                look_at: None,
+            })),
+            config,
+            sources,
+            renewing: Arc::new(Mutex::new(Renewing {
+                found: found.clone(),
+                plugin_due: Some(instant()),
+                rests_until: None,
+                failed: None,
+            })),
+        };
+        let mut first = this.made_of(&found, None)?;
+        first.look_at = match this.sources.plugin {
+            Some(_) => Some(instant()),
+            None => this.sources.next_look(),
+        };
+        this.current = RwLock::new(Arc::new(first));
+        Ok(this)
+    }
+
+    /// What to make a call with.
+    pub(super) async fn current(self: &Arc<Self>) -> Result<Arc<Current>, TransportError> {
+        let current = Arc::clone(&self.current.read());
+        match current.look_at {
+            Some(at) if instant() >= at => self.renewed(&current, Why::Due).await,
+            _ => Ok(current),
+        }
+    }
+
+    /// What to try instead of something that was not good, if there is anything else.
+    pub(super) async fn instead_of(
+        self: &Arc<Self>,
+        used: &Current,
+        why: Why,
+    ) -> Option<Arc<Current>> {
+        if self.sources.are_none() {
+            return None;
+        }
+        let renewed = self.renewed(used, why).await.ok()?;
+        (renewed.number != used.number).then_some(renewed)
+    }
+
+    async fn renewed(
+        self: &Arc<Self>,
+        used: &Current,
+        why: Why,
+    ) -> Result<Arc<Current>, TransportError> {
+        let renewing = Arc::clone(&self.renewing).lock_owned().await;
+        let number = used.number;
+        if self.sources.plugin.is_none() {
+            return self.renew(renewing, number, why);
+        }
+        // Whoever waits may give up; then the plug-in goes on, and nobody asks it a second time meanwhile.
+        let this = Arc::clone(self);
+        tokio::task::spawn_blocking(move || this.renew(renewing, number, why)).await?
+    }
+
+    fn renew(
+        &self,
+        mut renewing: OwnedMutexGuard<Renewing>,
+        used: u64,
+        why: Why,
+    ) -> Result<Arc<Current>, TransportError> {
+        let current = Arc::clone(&self.current.read());
+        let now = instant();
+        let is_over = |at: Option<Instant>| at.is_some_and(|at| now >= at);
+        // Somebody else may have done it meanwhile.
+        if current.number != used || (why == Why::Due && !is_over(current.look_at)) {
+            return Ok(current);
+        }
+        let rests = renewing.rests_until.is_some_and(|until| now < until);
+        match &renewing.failed {
+            Some(failed) if rests && why == Why::Due => return Err(failed.clone().into()),
+            _ if rests && why != Why::Due => return Ok(current),
+            _ => {}
+        }
+        if why != Why::Due {
+            renewing.rests_until = Some(now + REST);
+        }
+        let mut found = renewing.found.clone();
+        if let Err(error) = self.sources.read(&mut found) {
+            // Some provide files for the start only, and files may be exchanged just now.
+            tracing::warn!(%error, "credentials stay as they were");
+        }
+        let asks = match why {
+            Why::Due => is_over(renewing.plugin_due),
+            Why::Unauthorized => true,
+            Why::Handshake => self.is_by_plugin(&found.identity),
+        };
+        if let Some(plugin) = self.sources.plugin.as_ref().filter(|_| asks) {
+            match plugin.ask() {
+                Ok(given) => {
+                    renewing.failed = None;
+                    renewing.plugin_due = given.lasts.map(|lasts| instant() + before_end(lasts));
+                    let Given {
+                        token, identity, ..
+                    } = given;
+                    found.token = token;
+                    found.identity = identity;
+                }
+                Err(error) => {
+                    tracing::warn!(error, "no credentials");
+                    renewing.rests_until = Some(instant() + REST);
+                    renewing.failed = Some(error.clone());
+                    let gave_once = found.token.is_some() || self.is_by_plugin(&found.identity);
+                    if !gave_once {
+                        return Err(error.into());
+                    }
+                    // It may be good for some seconds more, and the server will say when it is not.
+                    let mut same = current.again();
+                    same.look_at = renewing.rests_until;
+                    return Ok(self.set(same));
+                }
+            }
+        }
+        let mut next = if found == renewing.found {
+            current.again()
+        } else {
+            match self.made_of(&found, Some((&current, &renewing.found))) {
+                Ok(next) => {
+                    tracing::info!("credentials or certificates have changed");
+                    renewing.found = found;
+                    next
+                }
+                Err(error) => {
+                    // A certificate may be here before its key is.
+                    tracing::warn!(%error, "new credentials are of no use; the old ones stay");
+                    let mut same = current.again();
+                    same.look_at = Some(instant() + REST);
+                    return Ok(self.set(same));
+                }
+            }
+        };
+        let looks = [self.sources.next_look(), renewing.plugin_due];
+        next.look_at = looks.into_iter().flatten().min();
+        Ok(self.set(next))
+    }
+
+    /// Whether there is a certificate of ours, and a plug-in gave it.
+    fn is_by_plugin(&self, identity: &Option<(String, String)>) -> bool {
+        identity.is_some() && self.sources.identity.is_none()
+    }
+
+    fn set(&self, next: Current) -> Arc<Current> {
+        let next = Arc::new(next);
+        *self.current.write() = Arc::clone(&next);
+        next
+    }
+
+    /// What calls are made with, of what was found; of what was before, connections may be kept.
+    fn made_of(
+        &self,
+        found: &Found,
+        before: Option<(&Current, &Found)>,
+    ) -> Result<Current, TransportError> {
+        let mut headers = self.headers.clone();
+        if let Some(token) = &found.token {
+            let mut bearer = HeaderValue::try_from(format!("Bearer {token}"))
+                .map_err(|_| "the token has characters that cannot be sent")?;
+            bearer.set_sensitive(true);
+            headers.insert(header::AUTHORIZATION, bearer);
+        }
+        let (number, tls) = before.map_or((0, 0), |(current, _)| (current.number, current.tls));
+        let same = before.filter(|(_, before)| before.has_same_tls(found));
+        let (tls, dial) = match same {
+            Some((current, _)) => (current.tls, current.dial.clone()),
+            None => (tls + 1, dial(&self.with(found)?)?),
+        };
+        Ok(Current {
+            number: number + 1,
+            tls,
+            headers,
+            dial,
+            look_at: None,
+        })
+    }
+
+    /// The configuration with the certificates that were found.
+    fn with(&self, found: &Found) -> Result<Config, TransportError> {
+        let mut config = self.config.clone();
+        if let Some(text) = &found.authority {
+            let blocks = pem::parse_many(text)?.into_iter();
+            let certificates = blocks.filter(|block| block.tag() == "CERTIFICATE");
+            let certificates: Vec<Vec<u8>> = certificates.map(pem::Pem::into_contents).collect();
+            if certificates.is_empty() {
+                return Err("there is no certificate to believe".into());
+            }
+            config.root_cert = Some(certificates);
+        }
+        if let Some((certificate, key)) = &found.identity {
+            let auth = &mut config.auth_info;
+            auth.client_certificate_data = Some(BASE64_STANDARD.encode(certificate));
+            auth.client_key_data = Some(BASE64_STANDARD.encode(key).into());
+        }
+        Ok(config)
+    }
+}
+
+impl Current {
+    fn again(&self) -> Self {
+        Self {
+            headers: self.headers.clone(),
+            dial: self.dial.clone(),
+            ..*self
+        }
+    }
+}
+
+impl Sources {
+    /// What a configuration names is taken out of it.
+    fn taken_out_of(config: &mut Config, authority: Option<PathBuf>) -> Self {
+        let authority = authority.or_else(|| config.root_cert_file.clone());
+        config.root_cert_file = None;
+        let auth = &mut config.auth_info;
+        // What is in the kubeconfig itself comes before files, but for tokens, as with client-go.
+        let inline = auth.client_certificate_data.is_some() || auth.client_key_data.is_some();
+        // Where one is missing, or not in a file, kube reads the other, or complains.
+        let files = match (&auth.client_certificate, &auth.client_key) {
+            (Some(certificate), Some(key)) if !inline => {
+                let both = (certificate.into(), key.into());
+                (auth.client_certificate, auth.client_key) = (None, None);
+                Some(both)
+            }
+            _ => None,
+        };
+        let token = auth.token_file.take().map(PathBuf::from);
+        if token.is_some() {
+            auth.token = None;
+        }
+        let other = token.is_some()
+            || auth.token.is_some()
+            || auth.username.is_some()
+            || auth.auth_provider.is_some();
+        let plugin = auth.exec.take().filter(|_| !other);
+        Self {
+            authority,
+            identity: files,
+            token,
+            plugin: plugin.map(Plugin::new),
+        }
+    }
+
+    fn are_none(&self) -> bool {
+        self.plugin.is_none() && !self.are_files()
+    }
+
+    fn are_files(&self) -> bool {
+        self.authority.is_some() || self.identity.is_some() || self.token.is_some()
+    }
+
+    fn next_look(&self) -> Option<Instant> {
+        self.are_files().then(|| instant() + READ_EVERY)
+    }
+
+    /// Takes in what is in the files; what cannot be read stays as it was.
+    fn read(&self, found: &mut Found) -> Result<(), TransportError> {
+        let mut result = Ok(());
+        if let Some(path) = &self.authority {
+            keep(text_of(path), &mut result, |text| {
+                found.authority = Some(text)
+            });
+        }
+        if let Some((certificate, key)) = &self.identity {
+            let both = text_of(certificate).and_then(|it| Ok((it, text_of(key)?)));
+            keep(both, &mut result, |both| found.identity = Some(both));
+        }
+        if let Some(path) = &self.token {
+            let token = text_of(path).and_then(|text| match text.trim() {
+                "" => Err(format!("{}: it is empty", path.display()).into()),
+                token => Ok(token.to_owned()),
+            });
+            keep(token, &mut result, |token| found.token = Some(token));
+        }
+        result
+    }
+}
+
+fn keep<T>(
+    read: Result<T, TransportError>,
+    result: &mut Result<(), TransportError>,
+    set: impl FnOnce(T),
+) {
+    match read {
+        Ok(value) => set(value),
+        Err(error) => *result = Err(error),
+    }
+}
+
+fn text_of(path: &Path) -> Result<String, TransportError> {
+    fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()).into())
+}
+
+/// When something that lasts so long is to be replaced.
+fn before_end(lasts: Duration) -> Duration {
+    lasts - LEEWAY.min(lasts / 2)
+}
+
+/// Adds what says who we are and never changes: a password, or a token in the kubeconfig itself.
+fn with_fixed(mut headers: HeaderMap, config: &Config) -> Result<HeaderMap, TransportError> {
+    if config.auth_info.auth_provider.is_none()
+        && let Some(layer) = config.auth_layer()?
+    {
+        headers.extend(at_once(layer.layer(service_fn(headers_of))));
+    }
+    Ok(headers)
+}
+
+/// The headers that a service gives, if it has them at hand.
+pub(super) fn at_once(headers: impl Service<Request<Body>, Response = Response<()>>) -> HeaderMap {
+    let given = headers.oneshot(Request::default()).now_or_never();
+    let given = given.and_then(Result::ok).unwrap_or_default();
+    given.into_parts().0.headers
+}
+
+/// What kube's layers are put around, to see what they put into requests.
+pub(super) async fn headers_of(request: Request<Body>) -> Result<Response<()>, TransportError> {
+    let mut answer = Response::new(());
+    *answer.headers_mut() = request.into_parts().0.headers;
+    Ok(answer)
+}

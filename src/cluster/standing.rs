@@ -1,0 +1,118 @@
+//! How we stand with the server: whether it answers, and takes us for whom we say we are.
+//!
+//! Must not: cost a call that is answered more than a look.
+
+use std::{
+    fmt,
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+
+use crate::{clock::instant, wire::ApiError};
+
+/// The status code for credentials that are not, or no longer, good.
+pub(super) const UNAUTHORIZED: u16 = 401;
+
+/// What has been wrong with all calls of late.
+#[derive(Clone, Debug)]
+pub struct Trouble {
+    /// 401, or 0 where there is no answer.
+    pub code: u16,
+    since: Instant,
+    message: String,
+}
+
+impl Trouble {
+    /// For how long it has been so.
+    pub fn lasts(&self) -> Duration {
+        instant() - self.since
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.lasts().as_secs();
+        write!(f, "{} (for {seconds} s)", self.message)
+    }
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Standing {
+    url: String,
+    is_troubled: AtomicBool,
+    trouble: Mutex<Option<Trouble>>,
+}
+
+impl Standing {
+    pub(super) fn new(url: String) -> Self {
+        Self {
+            url,
+            is_troubled: AtomicBool::new(false),
+            trouble: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(super) fn trouble(&self) -> Option<Trouble> {
+        self.trouble.lock().clone()
+    }
+
+    /// Takes in what came of a call: the answer's status code, or why there is none.
+    pub(super) fn heard(&self, answer: Result<u16, &ApiError>) {
+        let (code, message) = match answer {
+            Ok(UNAUTHORIZED) => (UNAUTHORIZED, "it refuses the credentials"),
+            Err(error) if error.code == UNAUTHORIZED => {
+                (UNAUTHORIZED, "it refuses the credentials")
+            }
+            Err(error) if error.code == 0 => (0, error.message.as_str()),
+            Ok(_) | Err(_) => {
+                if self.is_troubled.load(Ordering::Relaxed) {
+                    let mut trouble = self.trouble.lock();
+                    *trouble = None;
+                    self.is_troubled.store(false, Ordering::Relaxed);
+                }
+                return;
+            }
+        };
+        let mut trouble = self.trouble.lock();
+        let before = trouble.as_ref().filter(|before| before.code == code);
+        let since = before.map_or_else(instant, |before| before.since);
+        *trouble = Some(Trouble {
+            code,
+            since,
+            message: format!("API server {}: {message}", self.url),
+        });
+        self.is_troubled.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trouble_lasts_until_an_answer_comes() {
+        let standing = Standing::new("http://a".to_owned());
+        assert!(standing.trouble().is_none());
+        let silence = ApiError::no_answer("refused");
+        standing.heard(Err(&silence));
+        let first = standing.trouble().expect("there is no answer");
+        assert_eq!(first.to_string(), "API server http://a: refused (for 0 s)");
+        standing.heard(Err(&silence));
+        let second = standing.trouble().expect("still none");
+        assert_eq!(first.since, second.since);
+        standing.heard(Ok(UNAUTHORIZED));
+        let refused = standing.trouble().expect("not good");
+        assert_eq!(refused.code, UNAUTHORIZED);
+        assert!(refused.since >= second.since);
+        // Any other refusal is by one who knows us.
+        standing.heard(Ok(403));
+        assert!(standing.trouble().is_none());
+    }
+}

@@ -1,0 +1,291 @@
+//! The controller's loops, each under its name: which of them has ended, and which is stuck.
+//!
+//! All of them run as long as the controller does. When one ends or panics, the others would go on, look
+//! alive and do half the work; so it is told, and whoever started the controller ends the process.
+//!
+//! Each loop has a pulse: a number that is raised when the loop is polled and when that returns. So it is odd
+//! while the loop computes, and even while it waits for something. One that is odd and does not change is
+//! stuck: it loops, or holds up its thread. One that waits is well, however long: what it waits for is not
+//! known here. Of the runtime's own pulse more is asked: it must change, for it waits for a timer only.
+//!
+//! Must not: read a clock for each poll, or decide what becomes of a loop that is stuck.
+
+use std::{
+    borrow::Cow,
+    fmt::{self, Display},
+    future::poll_fn,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use tokio::task::{Id, JoinError, JoinSet};
+
+/// How often the runtime's own pulse beats, and how often all pulses are looked at.
+pub(super) const BEAT: Duration = Duration::from_secs(1);
+
+/// A pulse that is the same in so many looks is a sign of trouble. The longest computations, those on a
+/// list of all Pods, take far less than a second. Looks are counted, not seconds: who was stopped as a whole,
+/// with those who look, is not blamed for it.
+const LOOKS: u32 = 10;
+
+/// A loop's name.
+pub(super) type Name = Cow<'static, str>;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Tasks {
+    running: JoinSet<()>,
+    names: HashMap<Id, Name>,
+    pulses: Arc<Pulses>,
+}
+
+/// A loop of the controller has come to an end, and with it the controller.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{task} {how}; the controller cannot go on without")]
+pub struct TaskEnded {
+    task: Name,
+    how: End,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum End {
+    Returned,
+    Panicked(String),
+}
+
+impl Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Returned => f.write_str("ended"),
+            Self::Panicked(message) => write!(f, "panicked: {message}"),
+        }
+    }
+}
+
+impl End {
+    fn of(result: Result<(), JoinError>) -> Self {
+        let Err(error) = result else {
+            return Self::Returned;
+        };
+        let Ok(panic) = error.try_into_panic() else {
+            return Self::Returned;
+        };
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        Self::Panicked(text.unwrap_or_default().to_owned())
+    }
+}
+
+impl Tasks {
+    /// None yet; their pulses are to be found here.
+    pub(super) fn new(pulses: &Arc<Pulses>) -> Self {
+        Self {
+            running: JoinSet::new(),
+            names: HashMap::new(),
+            pulses: Arc::clone(pulses),
+        }
+    }
+
+    /// Starts a loop.
+    pub(super) fn spawn(
+        &mut self,
+        name: impl Into<Name>,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let name = name.into();
+        let pulse = self.pulses.add(name.clone(), false);
+        let handle = self.running.spawn(with_pulse(task, pulse));
+        self.names.insert(handle.id(), name);
+    }
+
+    /// Starts what shows that the runtime has its tasks run and its timers ring.
+    pub(super) fn spawn_heart(&mut self) {
+        let name = Name::Borrowed("runtime");
+        let pulse = self.pulses.add(name.clone(), true);
+        let beats = async {
+            loop {
+                tokio::time::sleep(BEAT).await;
+            }
+        };
+        let handle = self.running.spawn(with_pulse(beats, pulse));
+        self.names.insert(handle.id(), name);
+    }
+
+    /// Waits until one ends that nobody asked to; for ever, if there is none.
+    pub(super) async fn ended(&mut self) -> TaskEnded {
+        let (id, result) = match self.running.join_next_with_id().await {
+            Some(Ok((id, ()))) => (id, Ok(())),
+            Some(Err(error)) => (error.id(), Err(error)),
+            None => std::future::pending().await,
+        };
+        TaskEnded {
+            task: self.names.remove(&id).unwrap_or_default(),
+            how: End::of(result),
+        }
+    }
+
+    /// Waits until all have ended that were asked to.
+    pub(super) async fn all_ended(&mut self) {
+        while self.running.join_next().await.is_some() {}
+    }
+
+    /// Ends all, wherever they are.
+    pub(super) async fn shutdown(&mut self) {
+        self.running.shutdown().await;
+    }
+}
+
+async fn with_pulse(task: impl Future<Output = ()>, pulse: Pulse) {
+    let mut task = pin!(task);
+    poll_fn(|context| {
+        pulse.beat();
+        let polled = task.as_mut().poll(context);
+        pulse.beat();
+        polled
+    })
+    .await;
+}
+
+/// See the module's text. Only its task changes it.
+#[derive(Clone, Debug, Default)]
+struct Pulse(Arc<AtomicU64>);
+
+impl Pulse {
+    fn beat(&self) {
+        let count = self.0.load(Ordering::Relaxed);
+        self.0.store(count.wrapping_add(1), Ordering::Relaxed);
+    }
+
+    fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The pulses of all loops, and what was seen of them.
+#[derive(Debug, Default)]
+pub(super) struct Pulses(Mutex<Vec<Watched>>);
+
+#[derive(Debug)]
+struct Watched {
+    name: Name,
+    pulse: Pulse,
+    /// Whether it must change also while nothing is computed.
+    must_beat: bool,
+    seen: u64,
+    /// In how many looks in a row it was the same.
+    same: u32,
+}
+
+impl Pulses {
+    fn add(&self, name: Name, must_beat: bool) -> Pulse {
+        let pulse = Pulse::default();
+        self.0.lock().push(Watched {
+            name,
+            pulse: pulse.clone(),
+            must_beat,
+            seen: 0,
+            same: 0,
+        });
+        pulse
+    }
+
+    /// Looks at all; to be done every [`BEAT`].
+    pub(super) fn look(&self) {
+        for watched in self.0.lock().iter_mut() {
+            let count = watched.pulse.count();
+            let is_still = watched.must_beat || count % 2 == 1;
+            if count == watched.seen && is_still {
+                watched.same = watched.same.saturating_add(1);
+            } else {
+                watched.seen = count;
+                watched.same = 0;
+            }
+        }
+    }
+
+    /// The names of those that are stuck.
+    pub(super) fn stuck(&self) -> Vec<Name> {
+        let watched = self.0.lock();
+        let stuck = watched.iter().filter(|watched| watched.same >= LOOKS);
+        let mut names: Vec<Name> = stuck.map(|watched| watched.name.clone()).collect();
+        // Many may have one name.
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    fn tasks() -> (Tasks, Arc<Pulses>) {
+        let pulses = Arc::default();
+        (Tasks::new(&pulses), pulses)
+    }
+
+    fn look_often(pulses: &Pulses) -> Vec<Name> {
+        for _ in 0..=LOOKS {
+            pulses.look();
+        }
+        pulses.stuck()
+    }
+
+    #[tokio::test]
+    async fn one_that_ends_or_panics_is_named() {
+        let (mut tasks, _pulses) = tasks();
+        tasks.spawn("one that stays", std::future::pending());
+        tasks.spawn("one that ends", async {});
+        let ended = tasks.ended().await.to_string();
+        assert!(ended.starts_with("one that ends ended;"), "{ended}");
+        tasks.spawn("one that panics", async { panic!("no {}", "more") });
+        let ended = tasks.ended().await.to_string();
+        assert!(
+            ended.starts_with("one that panics panicked: no more;"),
+            "{ended}"
+        );
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn one_that_does_not_come_back_from_a_poll_is_stuck_until_it_does() {
+        let (mut tasks, pulses) = tasks();
+        let (free, wait) = mpsc::channel::<()>();
+        let (begun, begins) = tokio::sync::oneshot::channel();
+        tasks.spawn("one that waits", std::future::pending());
+        tasks.spawn("one that is stuck", async move {
+            begun.send(()).expect("somebody waits");
+            // It ends when the sender goes.
+            let _ = wait.recv();
+            std::future::pending::<()>().await;
+        });
+        begins.await.expect("it begins");
+        assert_eq!(look_often(&pulses), ["one that is stuck"]);
+        drop(free);
+        while !look_often(&pulses).is_empty() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[test]
+    fn a_runtime_whose_timers_do_not_ring_is_stuck() {
+        let pulses = Pulses::default();
+        let pulse = pulses.add("runtime".into(), true);
+        pulse.beat();
+        pulse.beat();
+        assert_eq!(look_often(&pulses), ["runtime"]);
+        for _ in 0..2 * LOOKS {
+            pulse.beat();
+            pulse.beat();
+            pulses.look();
+            assert!(pulses.stuck().is_empty());
+        }
+    }
+}
