@@ -129,6 +129,10 @@ impl<T> Lane<T> {
     fn is_empty(&self) -> bool {
         self.urgent.is_empty() && self.usual.is_empty()
     }
+
+    fn is_idle(&self, now: Duration) -> bool {
+        self.is_empty() && self.under_way == 0 && !self.has_turn && self.paused_until <= now
+    }
 }
 
 impl<J, T> Default for Tenant<J, T> {
@@ -174,7 +178,7 @@ impl<J: Clone + Eq + Hash, T> Tenant<J, T> {
             if is_empty {
                 lane.has_turn = false;
                 if item.is_none() {
-                    self.forget_if_idle(&job);
+                    self.forget_if_idle(&job, now);
                     continue;
                 }
             } else if is_over {
@@ -194,21 +198,19 @@ impl<J: Clone + Eq + Hash, T> Tenant<J, T> {
         lane.expect("it gave a write").under_way += 1;
     }
 
-    fn end_turns(&mut self) {
+    fn end_turns(&mut self, now: Duration) {
         self.has_turn = false;
         self.given = 0;
         while let Some(job) = self.turns.pop_front() {
             if let Some(lane) = self.lanes.get_mut(&job) {
                 lane.has_turn = false;
             }
-            self.forget_if_idle(&job);
+            self.forget_if_idle(&job, now);
         }
     }
 
-    fn forget_if_idle(&mut self, job: &J) {
-        // A pause that is forgotten is one of a Job that wants nothing.
-        let is_idle = |lane: &Lane<T>| lane.is_empty() && lane.under_way == 0 && !lane.has_turn;
-        if self.lanes.get(job).is_some_and(is_idle) {
+    fn forget_if_idle(&mut self, job: &J, now: Duration) {
+        if self.lanes.get(job).is_some_and(|lane| lane.is_idle(now)) {
             self.lanes.remove(job);
         }
     }
@@ -230,6 +232,12 @@ impl<J: Clone + Eq + Hash, T> Tenant<J, T> {
             }
             (Answer::Taken | Answer::Denied(_) | Answer::Other, _) => {}
         }
+    }
+
+    /// Whether nothing is to be remembered of it.
+    fn is_idle(&self, now: Duration) -> bool {
+        let refused = self.limit.is_some() || self.paused_until > now;
+        self.lanes.is_empty() && !self.has_turn && !refused
     }
 
     /// When one of its writes may go that waits.
@@ -290,8 +298,12 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
 
     /// Takes the next write that may go now. It is under way until [`FairQueue::done`] says so.
     pub fn pop(&mut self, now: Duration) -> Option<(N, J, T)> {
+        if self.waiting == 0 {
+            self.end_turns(now);
+            return None;
+        }
         let free = self.max.saturating_sub(self.under_way);
-        if self.waiting == 0 || free == 0 || self.busy.until > now {
+        if free == 0 || self.busy.until > now {
             return None;
         }
         let next = if self.call {
@@ -320,9 +332,21 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
             let Some(tenant) = self.tenants.get_mut(&name) else {
                 continue;
             };
-            tenant.end_turns();
+            tenant.end_turns(now);
             self.forget_if_idle(&name, now);
         }
+        if self.pauses_until > Duration::ZERO && self.pauses_until <= now {
+            self.pauses_until = Duration::ZERO;
+            self.forget_pauses(now);
+        }
+    }
+
+    /// Forgets whoever was kept for a pause alone.
+    fn forget_pauses(&mut self, now: Duration) {
+        self.tenants.retain(|_, tenant| {
+            tenant.lanes.retain(|_, lane| !lane.is_idle(now));
+            !tenant.is_idle(now)
+        });
     }
 
     fn pop_called(&mut self, free: usize, now: Duration) -> Option<(N, J, T)> {
@@ -357,7 +381,7 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
             let name = self.turns.pop_front()?;
             let tenant = self.tenants.get_mut(&name).expect("each turn has a tenant");
             if tenant.waiting == 0 {
-                tenant.end_turns();
+                tenant.end_turns(now);
                 self.forget_if_idle(&name, now);
                 continue;
             }
@@ -398,7 +422,7 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
                 }
             }
             tenant.answered(answer, max, now);
-            tenant.forget_if_idle(job);
+            tenant.forget_if_idle(job, now);
         }
         match answer {
             Answer::Taken => (self.busy.last, self.busy.tenants) = (None, 0),
@@ -420,11 +444,11 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
     }
 
     fn forget_if_idle(&mut self, name: &N, now: Duration) {
-        let is_idle = |tenant: &Tenant<J, T>| {
-            let refused = tenant.limit.is_some() || tenant.paused_until > now;
-            tenant.lanes.is_empty() && !tenant.has_turn && !refused
-        };
-        if self.tenants.get(name).is_some_and(is_idle) {
+        if self
+            .tenants
+            .get(name)
+            .is_some_and(|tenant| tenant.is_idle(now))
+        {
             self.tenants.remove(name);
         }
     }

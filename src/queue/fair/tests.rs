@@ -191,6 +191,19 @@ fn what_a_webhook_denies_is_the_jobs_own_matter() {
 }
 
 #[test]
+fn a_job_that_has_nothing_to_write_is_still_not_to_come_again() {
+    let mut queue = queue(9, &[("a", 1)], 1);
+    queue.pop(NOW);
+    queue.done(&"a", &1, Answer::Denied(secs(20.0)), NOW);
+    queue.push(&"a", &1, true, 1);
+    assert!(queue.pop(NOW + secs(19.0)).is_none());
+    assert_eq!(queue.next_due(NOW), Some(NOW + secs(20.0)));
+    assert!(queue.pop(NOW + secs(20.0)).is_some());
+    queue.done(&"a", &1, Answer::Taken, NOW + secs(20.0));
+    assert!(queue.tenants.is_empty());
+}
+
+#[test]
 fn a_pause_has_an_end_whatever_is_asked_for() {
     let mut queue = queue(4, &[("a", 1)], 9);
     queue.pop(NOW);
