@@ -12,7 +12,7 @@ use super::{
     cron_jobs::{self, CronJobs},
     events::Recorder,
     gang::{GangError, GangKind, Gangs},
-    informer::Informer,
+    informer::{Informer, Synced},
     intake::{Intake, Watched},
     lull::Lull,
     metrics::Metrics,
@@ -271,7 +271,7 @@ impl Parts {
         &self,
         namespaces: &[String],
         tasks: &mut JoinSet<()>,
-    ) -> Vec<watch::Receiver<bool>> {
+    ) -> Vec<watch::Receiver<Synced>> {
         let scopes: Vec<Option<String>> = if namespaces.is_empty() {
             vec![None]
         } else {
@@ -288,7 +288,8 @@ impl Parts {
             let watched = [Watched::Jobs].into_iter().chain(of_pods);
             let watched = watched.chain(of_cron_jobs).chain(of_gangs);
             for watched in watched {
-                let (sender, receiver) = watch::channel(false);
+                let (sender, receiver) = watch::channel(None);
+                self.store.history.join();
                 synced.push(receiver.clone());
                 let intake = Intake {
                     watched,
@@ -311,6 +312,7 @@ impl Parts {
                     throttle: Arc::clone(&self.throttle),
                     after: after.clone(),
                     synced: sender,
+                    told: Default::default(),
                 };
                 tasks.spawn(informer.run());
                 after = Some(receiver);
@@ -351,9 +353,9 @@ impl Parts {
     }
 }
 
-async fn signal_when_synced(synced: Vec<watch::Receiver<bool>>, ready: watch::Sender<bool>) {
+async fn signal_when_synced(synced: Vec<watch::Receiver<Synced>>, ready: watch::Sender<bool>) {
     for mut one in synced {
-        if one.wait_for(|synced| *synced).await.is_err() {
+        if one.wait_for(Option::is_some).await.is_err() {
             return;
         }
     }

@@ -18,6 +18,7 @@ mod cron_jobs;
 mod events;
 mod gang;
 mod gang_index;
+mod history;
 mod informer;
 mod intake;
 mod job_metrics;

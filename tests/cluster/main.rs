@@ -43,6 +43,7 @@ mod policies;
 mod probes;
 mod python_client;
 mod real_cluster;
+mod restored;
 mod stages;
 mod state;
 mod stopping;
