@@ -22,7 +22,7 @@ use super::{
     events::Recorder,
     gang::{GangError, GangKind, Gangs},
     health::Health,
-    informer::{Informer, RETRY},
+    informer::{Informer, RETRY, Synced},
     intake::{Intake, Watched},
     lull::Lull,
     metrics::Metrics,
@@ -318,7 +318,7 @@ impl Parts {
         &self,
         namespaces: &[String],
         tasks: &mut Tasks,
-    ) -> Vec<(Name, watch::Receiver<bool>)> {
+    ) -> Vec<(Name, watch::Receiver<Synced>)> {
         let scopes: Vec<Option<String>> = if namespaces.is_empty() {
             vec![None]
         } else {
@@ -335,7 +335,8 @@ impl Parts {
             let watched = [Watched::Jobs].into_iter().chain(of_pods);
             let watched = watched.chain(of_cron_jobs).chain(of_gangs);
             for watched in watched {
-                let (sender, receiver) = watch::channel(false);
+                let (sender, receiver) = watch::channel(None);
+                self.store.history.join();
                 synced.push((watched.kind().into(), receiver.clone()));
                 let name = format!("informer of {}", watched.kind());
                 let intake = Intake {
@@ -359,6 +360,7 @@ impl Parts {
                     throttle: Arc::clone(&self.throttle),
                     after: after.clone(),
                     synced: sender,
+                    told: Default::default(),
                 };
                 tasks.spawn(name, informer.run());
                 after = Some(receiver);
@@ -400,11 +402,11 @@ impl Parts {
 }
 
 async fn signal_when_synced(
-    synced: Vec<(Name, watch::Receiver<bool>)>,
+    synced: Vec<(Name, watch::Receiver<Synced>)>,
     ready: watch::Sender<bool>,
 ) {
     for (_, mut one) in synced {
-        if one.wait_for(|synced| *synced).await.is_err() {
+        if one.wait_for(Option::is_some).await.is_err() {
             return;
         }
     }

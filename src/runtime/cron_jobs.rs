@@ -177,6 +177,15 @@ impl CronJobs {
         });
     }
 
+    /// Forgets all there is of a scope, Jobs included.
+    pub(super) fn forget(&self, namespace: Option<&str>) {
+        let mut known = self.known.lock();
+        let stays = |key: &JobKey| namespace.is_some_and(|namespace| key.namespace != namespace);
+        known.cron_jobs.retain(|key, _| stays(key));
+        known.children.retain(|key, _| stays(key));
+        known.parents.retain(|_, parent| stays(&parent.key));
+    }
+
     /// Takes in a version of a Job.
     pub(super) fn job(&self, decoded: &DecodedJob) {
         let uid = decoded.job.uid;

@@ -12,7 +12,10 @@ use tokio::sync::watch;
 
 use crate::cluster::{Client, Trouble};
 
-use super::tasks::{Name, Pulses};
+use super::{
+    informer::Synced,
+    tasks::{Name, Pulses},
+};
 
 /// For so long the API server may refuse the credentials before the controller is no longer ready: a token
 /// file is read again after a minute, too.
@@ -24,7 +27,7 @@ pub(super) struct Health {
     client: Client,
     pulses: Arc<Pulses>,
     /// Whether each cache is filled; there are none before there are informers.
-    caches: Mutex<Vec<(Name, watch::Receiver<bool>)>>,
+    caches: Mutex<Vec<(Name, watch::Receiver<Synced>)>>,
 }
 
 /// A check that has failed.
@@ -49,7 +52,7 @@ impl Health {
     }
 
     /// From now on it is known which caches are to be filled.
-    pub(super) fn set_caches(&self, caches: Vec<(Name, watch::Receiver<bool>)>) {
+    pub(super) fn set_caches(&self, caches: Vec<(Name, watch::Receiver<Synced>)>) {
         *self.caches.lock() = caches;
     }
 
@@ -88,7 +91,7 @@ impl Health {
 
     fn caches_missing(&self) -> Option<String> {
         let caches = self.caches.lock();
-        let empty = caches.iter().filter(|(_, filled)| !*filled.borrow());
+        let empty = caches.iter().filter(|(_, filled)| filled.borrow().is_none());
         let mut names: Vec<&str> = empty.map(|(name, _)| name.as_ref()).collect();
         // Each namespace has its own.
         names.sort_unstable();

@@ -88,6 +88,8 @@ pub(super) struct News {
 struct Seen {
     uid: Uid,
     version: u64,
+    /// Which Job it is, if it is one.
+    job: Option<Arc<JobId>>,
 }
 
 impl Seen {
@@ -95,6 +97,7 @@ impl Seen {
         Self {
             uid: pod.record.uid,
             version: pod.record.resource_version,
+            job: None,
         }
     }
 }
@@ -110,13 +113,64 @@ impl News {
 }
 
 impl Intake {
-    /// Takes in a page of a list; notes what it shows.
-    pub(super) fn page(&self, page: &ListPage<'_>, listed: &mut HashSet<Uid>) {
+    /// Takes in a page of a list as of `version`, and notes what it shows. Gives whether it tells the
+    /// history that is known: a list shows no object as older than it is known to have been by then.
+    pub(super) fn page(
+        &self,
+        page: &ListPage<'_>,
+        version: u64,
+        listed: &mut HashSet<Uid>,
+    ) -> bool {
         let mut news = News::default();
+        let mut is_same = true;
         for item in &page.items {
-            listed.extend(self.apply(*item, &mut news).map(|seen| seen.uid));
+            if let Some(seen) = self.apply(*item, &mut news) {
+                let known = self.known_version(&seen).unwrap_or(0);
+                // What is newer than the list was told by the answer to a write of ours.
+                is_same &= !(seen.version < known && known <= version);
+                listed.insert(seen.uid);
+            }
         }
         self.queue(&mut news);
+        is_same
+    }
+
+    fn known_version(&self, seen: &Seen) -> Option<u64> {
+        match &self.watched {
+            Watched::Jobs => self.store.job_version(seen.job.as_ref()?),
+            Watched::Pods => self.store.pod_version(seen.uid),
+            // Whose lists are told by their own versions.
+            Watched::CronJobs(_) | Watched::Gang(..) => None,
+        }
+    }
+
+    /// Forgets what was told in another history; Jobs with all that is theirs.
+    pub(super) fn forget(&self) {
+        let (namespace, nothing) = (self.namespace.as_deref(), HashSet::new());
+        let told = self.ownership.with(|claims| match &self.watched {
+            Watched::Jobs => claims.handle_job_list(namespace, &nothing),
+            Watched::Pods => claims.handle_pod_list(namespace, &nothing, u64::MAX),
+            Watched::CronJobs(_) | Watched::Gang(..) => Default::default(),
+        });
+        match &self.watched {
+            Watched::Jobs => {
+                self.store.forget(namespace);
+                if let Some(cron_jobs) = &self.cron_jobs {
+                    cron_jobs.forget(namespace);
+                }
+            }
+            Watched::Pods => self.store.forget_pods(namespace),
+            Watched::CronJobs(cron_jobs) => cron_jobs.retain(namespace, &nothing, u64::MAX),
+            Watched::Gang(kind, gangs) => gangs.retain(*kind, namespace, &nothing, u64::MAX),
+        }
+        self.ownership.settle(told);
+    }
+
+    /// Every Job has a turn, as none could have one before.
+    pub(super) fn queue_all(&self) {
+        for job in self.store.jobs() {
+            self.schedule.add(job);
+        }
     }
 
     /// Takes in that a list is complete, which shows these objects and no others as of `version`.
@@ -150,11 +204,12 @@ impl Intake {
         }
     }
 
-    /// Takes in an event of a watch, and how far it has come.
+    /// Takes in an event of a watch that was opened at `from`, and how far it has come.
     pub(super) fn event(
         &self,
         encoding: Encoding,
         event: &[u8],
+        from: u64,
         version: &mut u64,
         news: &mut News,
     ) -> Result<(), ApiError> {
@@ -166,7 +221,11 @@ impl Intake {
             None => self.any_event(encoding, event, news)?,
         };
         if let Some(seen) = seen {
-            *version = seen;
+            if seen < from {
+                // Then the server's data are older than they were, or it is behind.
+                return Err(ApiError::behind());
+            }
+            *version = seen.max(*version);
             self.saw(seen);
         }
         if news.jobs.len() >= QUEUE_AT_ONCE {
@@ -217,10 +276,7 @@ impl Intake {
                     cron_jobs.job(&job);
                 }
                 let ttl = self.ttl.as_ref().filter(|ttl| ttl.concerns(&job.job));
-                let seen = Seen {
-                    uid: job.job.uid,
-                    version: job.job.resource_version,
-                };
+                let (uid, version) = (job.job.uid, job.job.resource_version);
                 let told = (!external).then(|| {
                     let selector = job.selector.as_ref();
                     self.ownership
@@ -232,9 +288,10 @@ impl Intake {
                     JobNews::Changed => news.add(Some(Arc::clone(&id))),
                     JobNews::New => news.new_jobs.push(Arc::clone(&id)),
                 }
-                ttl.inspect(|ttl| ttl.heard(id));
+                ttl.inspect(|ttl| ttl.heard(Arc::clone(&id)));
                 self.ownership.settle(told.unwrap_or_default());
-                Some(seen)
+                let job = Some(id);
+                Some(Seen { uid, version, job })
             }
             Watched::Pods => {
                 let pod = self.readable(self.decoder.decode(object), object)?;
@@ -243,14 +300,22 @@ impl Intake {
             Watched::CronJobs(cron_jobs) => {
                 let (uid, version) =
                     self.readable(object.json().and_then(|json| cron_jobs.apply(json)), object)?;
-                Some(Seen { uid, version })
+                Some(Seen {
+                    uid,
+                    version,
+                    job: None,
+                })
             }
             Watched::Gang(kind, gangs) => {
                 let (uid, version) = self.readable(
                     object.json().and_then(|json| gangs.apply(*kind, json)),
                     object,
                 )?;
-                Some(Seen { uid, version })
+                Some(Seen {
+                    uid,
+                    version,
+                    job: None,
+                })
             }
         }
     }
@@ -271,6 +336,7 @@ impl Intake {
                 Some(Seen {
                     uid: job.uid,
                     version: job.resource_version,
+                    job: None,
                 })
             }
             Watched::Pods => {
@@ -282,14 +348,22 @@ impl Intake {
                     object.json().and_then(|json| cron_jobs.delete(json)),
                     object,
                 )?;
-                Some(Seen { uid, version })
+                Some(Seen {
+                    uid,
+                    version,
+                    job: None,
+                })
             }
             Watched::Gang(kind, gangs) => {
                 let (uid, version) = self.readable(
                     object.json().and_then(|json| gangs.delete(*kind, json)),
                     object,
                 )?;
-                Some(Seen { uid, version })
+                Some(Seen {
+                    uid,
+                    version,
+                    job: None,
+                })
             }
         }
     }

@@ -155,4 +155,8 @@ impl Watermark {
     pub(super) fn get(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }
+
+    pub(super) fn reset(&self) {
+        self.0.store(0, Ordering::Release);
+    }
 }

@@ -1,6 +1,6 @@
 //! The controller at work: tasks, timers and locks around the pure half.
 //!
-//! How it flows: the [`informer`] decodes Pods and Jobs into the [`store`], which marks what
+//! How it flows: the [`informer`] asks, its [`intake`] decodes Pods and Jobs into the [`store`], which marks what
 //! changed and queues the Job's key; a worker of the [`scheduler`] takes the key and gives the
 //! Job's [`actor`] its turn; the actor's writes go to the [`writer`], whose answers go back into
 //! the store as facts and outcomes. The same news of Jobs go to [`ttl`] and
@@ -22,6 +22,7 @@ mod events;
 mod gang;
 mod gang_index;
 mod health;
+mod history;
 mod informer;
 mod intake;
 mod job_metrics;

@@ -135,6 +135,10 @@ impl Worker {
     }
 
     fn turn(&self, job: &Arc<JobId>) -> Given {
+        if !self.store.history.has_turns() {
+            // All have one later.
+            return Given::default();
+        }
         let Some(cell) = self.store.cell(job) else {
             return Given::default();
         };

@@ -25,6 +25,7 @@ use crate::{
 
 use super::{
     events::Told,
+    history::History,
     job_metrics::{Seen, is_held_after_end},
     metrics::Watermark,
 };
@@ -41,9 +42,10 @@ pub(super) struct Store {
     placements: Shared<Uid, Placement>,
     scopes: Vec<Scope>,
     seen: Seen,
+    pub(super) history: History,
 }
 
-/// Where a Pod's record lies. A cell with records is never taken out of the store.
+/// Where a Pod's record lies. A cell with records is taken out of the store only when all is forgotten.
 #[derive(Clone, Debug)]
 struct Placement {
     cell: Arc<Cell>,
@@ -106,6 +108,11 @@ impl CellState {
 }
 
 impl Cell {
+    /// Whether it is no longer in the store: nothing is to be done any more that was asked for here.
+    pub(super) fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
     pub(super) fn lock(&self) -> MutexGuard<'_, CellState> {
         self.state.lock()
     }
@@ -143,6 +150,7 @@ impl Store {
             placements: Shared::default(),
             scopes,
             seen,
+            history: History::default(),
         }
     }
 
@@ -302,6 +310,43 @@ impl Store {
         gone.filter_map(|job| self.delete_job(&job)).collect()
     }
 
+    /// Forgets all there is of a scope. Turns that begin later find nothing; answers to writes that are
+    /// under way go to cells that nobody looks at any more.
+    pub(super) fn forget(&self, namespace: Option<&str>) {
+        self.forget_pods(namespace);
+        let in_scope = |job: &JobId| namespace.is_none_or(|scope| job.key.namespace == scope);
+        for job in self.jobs().into_iter().filter(|job| in_scope(job)) {
+            if let Some((_, cell)) = self.cells.remove(&job) {
+                let mut state = cell.lock();
+                state.closed = true;
+                state.machine = None;
+            }
+        }
+    }
+
+    /// Forgets the Pods of a scope, and how far its watch had come.
+    pub(super) fn forget_pods(&self, namespace: Option<&str>) {
+        self.retain_pods(namespace, &HashSet::new(), u64::MAX);
+        let mut scopes = self.scopes.iter();
+        if let Some(scope) = scopes.find(|scope| scope.namespace.as_deref() == namespace) {
+            scope.pods_seen.reset();
+        }
+    }
+
+    /// The version of a Pod that is known.
+    pub(super) fn pod_version(&self, pod: Uid) -> Option<u64> {
+        let placement = self.placements.get(&pod)?.clone();
+        let state = placement.cell.lock();
+        Some(state.pods.get(placement.slot)?.resource_version)
+    }
+
+    /// The version of a Job that is known.
+    pub(super) fn job_version(&self, job: &JobId) -> Option<u64> {
+        let cell = self.cell(job)?;
+        let state = cell.lock();
+        Some(state.job.as_ref()?.resource_version)
+    }
+
     /// Notes how far the watch of a scope's Pods has come.
     pub(super) fn pods_seen(&self, namespace: Option<&str>, version: u64) {
         if let Some(scope) = self
@@ -328,7 +373,11 @@ impl Store {
         if scope.is_some_and(|scope| scope.pods_seen.get() >= record.resource_version) {
             return;
         }
-        let slot = cell.lock().pods.insert(record);
+        let mut state = cell.lock();
+        if state.closed {
+            return;
+        }
+        let slot = state.pods.insert(record);
         entry.insert(Placement {
             cell: Arc::clone(cell),
             slot,
@@ -368,6 +417,10 @@ impl Store {
     /// Takes a cell out of the store, if nothing is left in it.
     pub(super) fn close_if_empty(&self, cell: &Cell) {
         let mut state = cell.lock();
+        if state.closed {
+            // Another one may have its place.
+            return;
+        }
         let job_gone = state.gone || state.job.is_none();
         if job_gone && state.pods.is_empty() && !state.pods.is_dirty() && state.in_flight == 0 {
             state.closed = true;

@@ -142,6 +142,8 @@ impl WriteQueue {
                 answer: Answer::Other,
             };
             match waiting {
+                // Its Job is known anew, and asks anew.
+                Waiting::Write(write) if write.cell.is_closed() => self.finished(),
                 Waiting::Write(write) => return (write, place),
                 // One that no longer waits gives it back by dropping it.
                 Waiting::Caller(caller) => drop(caller.send(place)),

@@ -414,7 +414,11 @@ impl Writer {
             }
             Err(error) => {
                 match error.kind {
-                    ErrorKind::Conflict | ErrorKind::NotFound => {
+                    ErrorKind::Conflict => {
+                        tracing::debug!(job = %write.key, %error, "status not written");
+                        self.compare_histories(write, place, version).await;
+                    }
+                    ErrorKind::NotFound => {
                         tracing::debug!(job = %write.key, %error, "status not written");
                     }
                     ErrorKind::Busy if write.comes_again(&error) => {}
@@ -428,6 +432,22 @@ impl Writer {
                 }
                 Outcome::StatusNotWritten
             }
+        }
+    }
+
+    /// The server does not have the version of a Job that it told: it has a newer one, or its data are
+    /// those of a backup.
+    async fn compare_histories(&self, write: &Write, place: &mut Place, version: u64) {
+        let history = self.store.history.number();
+        let path = paths::job(&write.key.namespace, &write.key.name);
+        let answer = self
+            .send(place, "get", "jobs", self.client.get(&path))
+            .await;
+        let found = answer.ok().and_then(|answer| wire::ack_of_write(&answer));
+        let Some((uid, found, _)) = found else { return };
+        if uid == write.cell.id.uid && found < version && !write.cell.is_closed() {
+            tracing::warn!(job = %write.key, found, version, "the API server has older data; starting anew");
+            self.store.history.ends(history);
         }
     }
 
@@ -499,6 +519,7 @@ pub(super) fn why_not_created(error: &ApiError) -> CreateError {
         ErrorKind::NotFound
         | ErrorKind::Conflict
         | ErrorKind::Expired
+        | ErrorKind::Ahead
         | ErrorKind::Busy
         | ErrorKind::TooManyRequests
         | ErrorKind::Refused => CreateError::Refused,

@@ -17,6 +17,8 @@ pub enum ErrorKind {
     Conflict,
     /// The version asked for is too old: start from a list.
     Expired,
+    /// The version asked for is newer than all that the server has.
+    Ahead,
     /// The namespace is going away.
     NamespaceTerminating,
     /// The server itself has too much to do; it said when to come back, if it did.
@@ -150,6 +152,7 @@ impl ApiError {
             // The server's own refusals are plain text (`tooManyRequests` of its filters).
             (429, "") => ErrorKind::Busy,
             (429, _) => ErrorKind::TooManyRequests,
+            (504, _) if caused_by("ResourceVersionTooLarge") => ErrorKind::Ahead,
             (500.., _) => ErrorKind::Failed,
             _ => ErrorKind::Refused,
         };
@@ -185,6 +188,14 @@ impl ApiError {
     /// Reads the object of an ERROR event on a watch.
     pub fn from_event(status: &[u8]) -> Self {
         Self::from_response(Status::read(status).code, status, None)
+    }
+
+    /// What the server tells is older than what it told before.
+    pub fn behind() -> Self {
+        Self {
+            kind: ErrorKind::Ahead,
+            ..Self::no_answer("the server tells what is older than what it told before")
+        }
     }
 
     /// It was never sent.
@@ -237,6 +248,10 @@ mod tests {
         let denied = r#"{"reason":"TooManyRequests","message":"admission webhook \"w\" denied"}"#;
         assert_eq!(kind(429, denied), ErrorKind::TooManyRequests);
         assert_eq!(kind(503, ""), ErrorKind::Failed);
+        let ahead =
+            r#"{"reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge"}]}}"#;
+        assert_eq!(kind(504, ahead), ErrorKind::Ahead);
+        assert_eq!(kind(504, r#"{"reason":"Timeout"}"#), ErrorKind::Failed);
         assert_eq!(kind(422, "{}"), ErrorKind::Refused);
     }
 

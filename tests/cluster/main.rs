@@ -45,6 +45,7 @@ mod private_files;
 mod probes;
 mod python_client;
 mod real_cluster;
+mod restored;
 mod stages;
 mod state;
 mod stopping;

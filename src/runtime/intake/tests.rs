@@ -212,7 +212,10 @@ impl World {
             30..34 => self.watch(0),
             34..52 => self.watch(1),
             52..55 => self.tell_again(),
-            55..57 => self.list(),
+            55..57 => {
+                let kind = self.below(2);
+                self.list(kind);
+            }
             57..74 => drop(self.turn()),
             74..85 => self.serve(),
             85..97 => self.answer(),
@@ -289,7 +292,8 @@ impl World {
             (9, _, Some(at)) => {
                 self.change_pod(&at, |pod| pod["metadata"]["finalizers"] = json!([]));
             }
-            (10.., _, Some(at)) => self.delete_pod(&at),
+            (10, _, Some(at)) => self.delete_pod(&at),
+            (11, ..) => self.snatch(),
             _ => {}
         }
     }
@@ -301,7 +305,7 @@ impl World {
             return;
         }
         let mode = ["Indexed", "NonIndexed"][self.below(2)];
-        let (id, size) = (self.next_uid(), 1 + self.below(3));
+        let (id, size) = (self.next_uid(), self.below(4));
         let job = json!({
             "metadata": {"name": name, "namespace": namespace, "uid": id.to_string(), "generation": 1},
             "spec": {"parallelism": size, "completions": size, "completionMode": mode, "backoffLimit": 2,
@@ -336,6 +340,27 @@ impl World {
         self.change_pod(at, |pod| {
             pod["metadata"]["deletionTimestamp"] = json!("2020-01-01T00:00:00Z");
         });
+    }
+
+    /// A Pod is gone before the answer to its creation comes; often only a list shows it.
+    fn snatch(&mut self) {
+        let created = self.answers.iter().filter_map(|(_, answer)| match answer {
+            Answer::Created(record) => Some(record.uid),
+            _ => None,
+        });
+        let created: Vec<Uid> = created.collect();
+        let pod = self.pick(created);
+        let found = self.pods.values().find(|found| Some(uid(found)) == pod);
+        if let Some(at) = found.filter(|pod| !has_ended(pod)).map(place) {
+            self.change_pod(&at, |pod| {
+                pod["metadata"]["finalizers"] = json!([]);
+                pod["metadata"]["deletionTimestamp"] = json!("2020-01-01T00:00:00Z");
+                pod["status"]["phase"] = json!("Failed");
+            });
+            if self.below(2) == 0 {
+                self.list(1);
+            }
+        }
     }
 
     /// A Pod that says of itself what its maker likes, under a name that may be another's elsewhere.
@@ -423,7 +448,7 @@ impl World {
         let line = json!({"type": event, "object": object}).to_string();
         let (mut version, mut news) = (0, News::default());
         let intake = &self.intakes[kind];
-        let taken = intake.event(Encoding::Json, line.as_bytes(), &mut version, &mut news);
+        let taken = intake.event(Encoding::Json, line.as_bytes(), 0, &mut version, &mut news);
         taken.expect("a good event");
         intake.queue(&mut news);
     }
@@ -436,8 +461,7 @@ impl World {
     }
 
     /// All there is, as lists tell it; what the watch had yet to tell is in it.
-    fn list(&mut self) {
-        let kind = self.below(2);
+    fn list(&mut self, kind: usize) {
         self.news[kind].clear();
         let all = if kind == 0 { &self.jobs } else { &self.pods };
         let objects: Vec<Value> = all.values().cloned().collect();
@@ -457,7 +481,8 @@ impl World {
             items: texts.iter().map(|text| Object::Json(text)).collect(),
         };
         let mut listed = HashSet::new();
-        self.intakes[kind].page(&page, &mut listed);
+        let is_same = self.intakes[kind].page(&page, self.version, &mut listed);
+        assert!(is_same, "the server was not restored");
         self.intakes[kind].finish_list(&listed, self.version);
     }
 

@@ -1,0 +1,124 @@
+//! The API server's data are those of an older backup all at once, under a controller that has seen what came
+//! after it.
+
+use std::{fs, path::Path, time::Duration};
+
+use lakh::{
+    cluster::{Client, Patch},
+    embedded::{ClusterOptions, EmbeddedCluster},
+    kubelet::KubeletOptions,
+};
+use serde_json::json;
+
+use crate::support::{
+    self, check_pods_of_complete_job, create, impatient_controller, indexed_job, is, job_when, pods,
+};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+/// A cluster whose Pods run until somebody ends them, with what the folder has.
+async fn start(folder: &Path, port: u16, faults: &[&str]) -> EmbeddedCluster {
+    let kubelet = KubeletOptions {
+        default_duration: Duration::from_secs(3600),
+        ..KubeletOptions::with_nodes(1)
+    };
+    EmbeddedCluster::start(ClusterOptions {
+        port,
+        kubelet,
+        state: Some(folder.to_owned()),
+        faults: faults
+            .iter()
+            .map(|text| text.parse().expect(text))
+            .collect(),
+        ..ClusterOptions::default()
+    })
+    .await
+    .expect("the cluster starts")
+}
+
+fn copy(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).expect("the state can be read") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().expect("a name");
+        fs::copy(&path, to.join(name)).expect("it can be copied");
+    }
+}
+
+/// Ends all Pods that have not ended.
+async fn end_pods(client: &Client) {
+    for pod in pods(client).await {
+        let name = pod["metadata"]["name"].as_str().expect("a name");
+        if pod["status"]["phase"] != "Succeeded" {
+            let body = json!({"status": {"phase": "Succeeded"}}).to_string();
+            let path = format!("{PODS}/{name}/status");
+            let ended = client.patch(&path, Patch::Merge, body.into_bytes()).await;
+            // One that the controller has just let go is gone.
+            ended.map_or_else(|error| assert_eq!(error.code, 404, "{error}"), drop);
+        }
+    }
+}
+
+/// A Job of four loses what happened to it since a backup. `passed`: the versions are soon beyond those
+/// that the controller has seen.
+async fn goes_on_after_a_backup(passed: bool) {
+    let [folder, backup] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+    let first = start(folder.path(), 0, &[]).await;
+    let address = first.url();
+    let port = address
+        .rsplit(':')
+        .next()
+        .and_then(|port| port.trim_matches('/').parse().ok());
+    let port = port.expect("a port");
+    let client = support::client(&first).await;
+    let controller = impatient_controller(&address).await;
+    create(&client, &indexed_job("old", 4, 2)).await;
+    job_when(&client, "old", |job| job["status"]["active"] == 2).await;
+    first.shutdown().await;
+    copy(folder.path(), backup.path());
+
+    let second = start(folder.path(), port, &[]).await;
+    let client = support::client(&second).await;
+    end_pods(&client).await;
+    job_when(&client, "old", |job| {
+        job["status"]["succeeded"] == 2 && job["status"]["active"] == 2
+    })
+    .await;
+    second.shutdown().await;
+
+    copy(backup.path(), folder.path());
+    // As a real server's watch cache, which begins with what is there at its start.
+    let begin = ["expire,verbs=watch,times=9"];
+    let third = start(folder.path(), port, &begin[..usize::from(passed)]).await;
+    let client = support::client(&third).await;
+    for number in 0..if passed { 200 } else { 0 } {
+        let map = json!({"metadata": {"name": format!("m{number}")}}).to_string();
+        let path = "/api/v1/namespaces/default/configmaps";
+        client
+            .create(path, map.into_bytes())
+            .await
+            .expect("a good map");
+    }
+    // What had succeeded has not yet.
+    let job = job_when(&client, "old", |job| job["status"]["active"] == 2).await;
+    assert_eq!(job["status"]["succeeded"], json!(null));
+    end_pods(&client).await;
+    job_when(&client, "old", |job| {
+        job["status"]["succeeded"] == 2 && job["status"]["active"] == 2
+    })
+    .await;
+    end_pods(&client).await;
+    job_when(&client, "old", |job| is(job, "Complete")).await;
+    check_pods_of_complete_job(&pods(&client).await, 4);
+    controller.stop().await;
+    third.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_goes_on_from_an_older_backup() {
+    goes_on_after_a_backup(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_goes_on_from_a_backup_whose_versions_have_passed() {
+    goes_on_after_a_backup(true).await;
+}
