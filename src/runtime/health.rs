@@ -91,7 +91,9 @@ impl Health {
 
     fn caches_missing(&self) -> Option<String> {
         let caches = self.caches.lock();
-        let empty = caches.iter().filter(|(_, filled)| filled.borrow().is_none());
+        let empty = caches
+            .iter()
+            .filter(|(_, filled)| filled.borrow().is_none());
         let mut names: Vec<&str> = empty.map(|(name, _)| name.as_ref()).collect();
         // Each namespace has its own.
         names.sort_unstable();

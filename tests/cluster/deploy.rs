@@ -264,16 +264,24 @@ fn the_table_is_that_of_the_calls_in_the_source() {
         let text = fs::read_to_string(&path).expect("it can be read");
         // What rustfmt put on lines of its own comes together.
         let text: String = text.split_whitespace().collect();
-        for call in text.split("call(\"").skip(1) {
+        let calls = text.split(".call(").skip(1);
+        for call in calls.chain(text.split(".send(").skip(1)) {
             let mut words = call.split('"');
-            let (verb, comma, resource) = (words.next(), words.next(), words.next());
-            if comma == Some(",") {
+            let (before, verb) = (words.next().unwrap_or_default(), words.next());
+            let (comma, resource) = (words.next(), words.next());
+            // Whose turn or place it is comes before the verb.
+            let is_call = !before.contains(['{', ';']) && comma == Some(",");
+            if is_call {
                 called.extend(
                     verb.zip(resource)
                         .map(|(v, r)| (v.to_owned(), r.to_owned())),
                 );
             }
         }
+    }
+    // Objects of gangs are made by one call for both kinds.
+    for kind in ["workloads", "podgroups"] {
+        called.insert(("create".to_owned(), kind.to_owned()));
     }
     // The informers list and watch whichever kind they are for.
     for kind in ["jobs", "pods", "cronjobs", "workloads", "podgroups"] {
