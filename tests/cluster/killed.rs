@@ -19,8 +19,8 @@ use crate::support::{self, check_pods_of_complete_job, create, get, indexed_job,
 const ROUNDS: u64 = 20;
 const INDEXES: u32 = 10_000;
 
-/// How long a run takes at most before its next kill: longer than a whole run takes.
-const LONGEST_LIFE: Duration = Duration::from_millis(2500);
+/// How long a run takes at most before its next kill: about as long as a whole run takes.
+const LONGEST_LIFE: Duration = Duration::from_millis(1500);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_at_any_moment_and_started_again() {
