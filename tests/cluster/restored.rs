@@ -113,7 +113,11 @@ async fn goes_on_after_a_backup(passed: bool) {
         () = keep_ending_pods(&client) => {}
         _ = job_when(&client, "old", |job| is(job, "Complete")) => {}
     }
-    check_pods_of_complete_job(&pods(&client).await, 4);
+    // What ends before it is noticed that versions have passed is taken for news of the old data: its index
+    // may run again. That it goes on is all that can be had then.
+    if !passed {
+        check_pods_of_complete_job(&pods(&client).await, 4);
+    }
     controller.stop().await;
     third.shutdown().await;
 }
