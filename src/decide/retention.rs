@@ -141,8 +141,9 @@ impl JobMachine {
         let finished = pod.finished_at();
         let wait = self.limits.pod_failure_backoff.delay(failures.total());
         let rival = self.retention.by_index.get(&index);
+        // Times come second: where a clock was set back, the last to fail may seem to be the first.
         if rival.is_some_and(|rival| {
-            failures.total() < rival.failures.total() || finished < rival.finished
+            (failures.total(), finished) < (rival.failures.total(), rival.finished)
         }) {
             return self.count_failure(slot, tracked.ruling);
         }
