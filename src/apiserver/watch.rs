@@ -47,7 +47,7 @@ pub struct WatchCursor {
 }
 
 /// What [`ApiServer::pull`] found for one watcher.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Pulled {
     initial: Vec<Arc<Stored>>,
     events: Vec<Event>,
@@ -120,12 +120,15 @@ impl ApiServer {
 
     /// Takes up to `limit` entries for a watcher and moves it on. Cheap: objects are shared.
     pub fn pull(&self, cursor: &mut WatchCursor, limit: usize) -> Pulled {
-        let mut pulled = Pulled {
-            initial: Vec::new(),
-            events: Vec::new(),
-            initial_end: false,
-            expired: cursor.failure.take(),
-        };
+        let mut pulled = Pulled::default();
+        if cursor.ended {
+            return pulled;
+        }
+        if let Some(failure) = cursor.failure.take() {
+            // Nothing else: what has happened since would look as if it followed what the watcher knows.
+            pulled.expired = Some(failure);
+            return pulled;
+        }
         if !cursor.initial.is_empty() {
             let some = limit.min(cursor.initial.len());
             pulled.initial = cursor.initial.drain(..some).collect();
@@ -142,11 +145,10 @@ impl ApiServer {
                 };
                 pulled.events = events;
             }
-            None if pulled.expired.is_none() => {
+            None => {
                 let oldest = log.dropped_version();
                 pulled.expired = Some(too_old(cursor.seen_version, oldest));
             }
-            None => {}
         }
         pulled
     }

@@ -106,6 +106,8 @@ fn metadata_watches_and_old_versions() {
         cluster.ok("PATCH", &format!("{PODS}/a"), &patch);
     }
     let mut cursor = watch(&mut cluster, "/api/v1/pods?watch=1&resourceVersion=2", "");
+    // Events that it is not told of lie before this one: it must not hear of it, either.
+    cluster.ok("POST", PODS, &pod("b"));
     assert_eq!(frames(&cluster, &mut cursor), ["ERROR Expired"]);
     assert!(cursor.ended());
 }
