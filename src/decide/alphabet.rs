@@ -36,9 +36,6 @@ pub struct NewPod {
     pub failures: Option<FailureCounts>,
     /// The end of its name.
     pub suffix: PodSuffix,
-    /// An earlier attempt with this very name had no clear answer: if the name is taken now, the
-    /// Pod that has it may be the one.
-    pub doubtful: bool,
     /// Why it is asked for, for metrics.
     pub reason: CreationReason,
 }
@@ -118,8 +115,8 @@ pub enum CreateError {
     NamespaceTerminating,
     /// The server said no.
     Refused,
-    /// A ResourceQuota has no room. It is worth a try after so long at most.
-    QuotaExceeded(Duration),
+    /// The server, or whom it asked, said no for now. It is worth a try after so long at most.
+    RefusedFor(Duration),
     /// There was no answer, or one that does not tell.
     Unknown,
 }
@@ -128,7 +125,7 @@ impl CreateError {
     /// Whether people are to be told.
     pub fn is_failure(self) -> bool {
         match self {
-            Self::Refused | Self::QuotaExceeded(_) | Self::Unknown => true,
+            Self::Refused | Self::RefusedFor(_) | Self::Unknown => true,
             Self::NameTaken | Self::NamespaceTerminating => false,
         }
     }

@@ -33,8 +33,9 @@ impl Gate {
         self.close(now, |usual| usual);
     }
 
-    /// Notes a failure after which another try is worth it after so long at most.
+    /// Notes a failure after which another try is worth it after so long at most, but not at once.
     pub(super) fn fail_until(&mut self, wait: Duration, now: Time) {
+        let wait = wait.max(self.backoff.base);
         self.close(now, |usual| usual.min(wait));
     }
 
@@ -117,6 +118,9 @@ mod tests {
             gate.opens_at(Time::from_secs(16)),
             Some(Time::from_secs(21))
         );
+        gate.fail_until(Duration::ZERO, Time::from_secs(21));
+        assert!(gate.is_closed(Time::from_secs(21)), "tried again at once");
+        assert!(!gate.is_closed(Time::from_secs(22)));
     }
 
     #[test]

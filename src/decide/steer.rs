@@ -183,7 +183,6 @@ impl JobMachine {
             index,
             failures,
             suffix,
-            doubtful: false,
             reason: self.creation_reason(),
         }));
     }
@@ -218,7 +217,6 @@ impl JobMachine {
                     index: creation.index,
                     failures: creation.failures,
                     suffix: *suffix,
-                    doubtful: true,
                     reason,
                 }));
             }
@@ -294,7 +292,7 @@ impl JobMachine {
     pub(super) fn not_created(&mut self, suffix: PodSuffix, error: CreateError, now: Time) {
         let doubted = |creation: &Creation| creation.doubted;
         let error = match error {
-            CreateError::Refused | CreateError::QuotaExceeded(_)
+            CreateError::Refused | CreateError::RefusedFor(_)
                 if self.creations.get(&suffix).is_some_and(doubted) =>
             {
                 CreateError::Unknown
@@ -313,7 +311,7 @@ impl JobMachine {
                 self.creation_refused(suffix);
                 self.create_gate.fail(now);
             }
-            CreateError::QuotaExceeded(wait) => {
+            CreateError::RefusedFor(wait) => {
                 self.creation_refused(suffix);
                 self.create_gate.fail_until(wait, now);
             }

@@ -33,13 +33,10 @@ const WAVE: Duration = Duration::from_secs(1);
 /// usual pause of a second, or there would be little but pauses.
 const CALM: Duration = Duration::from_secs(3);
 
-/// No pause is longer, whatever is asked for: a header must not stop a tenant for a day.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-
 /// When so many tenants were refused and nothing was taken in between, it is not a matter of one tenant.
 const SEVERAL: u32 = 3;
 
-/// What became of a write.
+/// What became of a write. How long anybody may ask to be left alone is for the reader of answers to bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The server took it.
@@ -406,11 +403,6 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
 
     /// A write is no longer under way.
     pub fn done(&mut self, name: &N, job: &J, answer: Answer, now: Duration) {
-        let answer = match answer {
-            Answer::Busy(pause) => Answer::Busy(pause.min(LONGEST_PAUSE)),
-            Answer::Denied(pause) => Answer::Denied(pause.min(LONGEST_PAUSE)),
-            other => other,
-        };
         self.under_way -= 1;
         let max = self.max;
         if let Some(tenant) = self.tenants.get_mut(name) {

@@ -17,7 +17,7 @@ use std::{
 use crate::{
     decide::{Effect, JobMachine, Outcome, Report},
     model::{
-        ConditionKind, FailureAction, Job, JobId, JobKey, JobSpec, JobStatus, Limits, PodGroup,
+        ConditionKind, FailureAction, Job, JobId, JobSpec, JobStatus, Limits, PodGroup,
         PodTable, Slot, Time,
     },
     ownership::Standing,
@@ -30,7 +30,7 @@ use super::{
     ownership::Ownership,
     progress::Progress,
     store::{Cell, CellState},
-    writer::{Op, Write},
+    writer::{Op, Write, WrittenPod},
 };
 
 /// How many changed Pods an actor takes in per turn, so that a giant Job's turn stays short: some
@@ -169,12 +169,12 @@ fn run(
         machine.handle_pod(slot, pod);
     }
     if turn.again {
-        // To decide now would be to decide on Pods that are gone, or to make some that are there.
+        // The machine would decide nothing.
         return;
     }
-    let key = cell.id.key.clone();
+    let key = &cell.id.key;
     if let Some(gangs) = gangs.filter(|_| machine.is_gang()) {
-        machine.handle_gang(gangs.facts(&key));
+        machine.handle_gang(gangs.facts(key));
     }
     machine.decide(&state.pods, now);
     if let Some(why) = machine.new_fallback() {
@@ -187,7 +187,7 @@ fn run(
             continue;
         }
         let group = machine.pod_group();
-        carry_out(cell, &key, &state.pods, job, group, effect, turn);
+        carry_out(cell, &state.pods, job, group, effect, turn);
     }
     turn.wake_at = machine.poll_timeout().map(|(at, _)| at);
     turn.sync = state.job.as_ref().map(|job| Sync {
@@ -292,7 +292,6 @@ fn moot(effect: &Effect, pods: &PodTable) -> Option<Outcome> {
 
 fn carry_out(
     cell: &Arc<Cell>,
-    key: &JobKey,
     pods: &PodTable,
     job: Option<(&Job, &Arc<Result<PodTemplate, String>>)>,
     group: Option<&Arc<PodGroup>>,
@@ -301,7 +300,11 @@ fn carry_out(
 ) {
     let pod = |slot: Slot| {
         let pod = pods.get(slot)?;
-        Some((pod.uid, pod.name.full(&key.name)))
+        Some(WrittenPod {
+            slot,
+            uid: pod.uid,
+            name: pod.name.full(&cell.id.key.name),
+        })
     };
     let op = match effect {
         Effect::CreatePod(pod) => {
@@ -310,16 +313,15 @@ fn carry_out(
                 template: Arc::clone(template),
                 pod,
                 group: group.map(Arc::clone),
-                why: pod.reason.word(),
             }
         }
         Effect::DeletePod(slot) => {
-            let Some((uid, name)) = pod(slot) else { return };
-            Op::Delete { slot, uid, name }
+            let Some(pod) = pod(slot) else { return };
+            Op::Delete(pod)
         }
         Effect::RemoveFinalizer(slot) => {
-            let Some((uid, name)) = pod(slot) else { return };
-            Op::RemoveFinalizer { slot, uid, name }
+            let Some(pod) = pod(slot) else { return };
+            Op::RemoveFinalizer(pod)
         }
         Effect::WriteStatus(status) => {
             let Some((job, _)) = job else { return };
@@ -341,7 +343,6 @@ fn carry_out(
     };
     turn.writes.push(Write {
         cell: Arc::clone(cell),
-        key: key.clone(),
         op,
         refusals: 0,
     });

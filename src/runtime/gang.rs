@@ -217,8 +217,8 @@ impl Writer {
     ) -> Outcome {
         let gangs = self.gangs.as_ref();
         let gangs = gangs.expect("only a machine that was told of gangs asks for one");
-        let namespace = Some(write.key.namespace.as_str());
-        let body = gang_object_body(&gangs.api, &write.key, write.cell.id.uid, object);
+        let namespace = Some(write.job().namespace.as_str());
+        let body = gang_object_body(&gangs.api, write.job(), write.cell.id.uid, object);
         let kind = match object {
             GangObject::Workload(_) => GangKind::Workload,
             GangObject::PodGroup(_) => GangKind::PodGroup,
@@ -236,7 +236,7 @@ impl Writer {
             Ok(_) => ApiError::no_answer("odd answer"),
             Err(error) => error,
         };
-        let job = &write.key;
+        let job = write.job();
         if !write.comes_again(&error) {
             tracing::warn!(%job, kind = kind.plural(), %error, "ensuring Workload and PodGroup");
         }

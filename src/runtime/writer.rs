@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use crate::{
     clock::instant,
     cluster::{Client, Patch},
-    decide::{CreateError, NewPod, Outcome, Report},
+    decide::{CreateError, CreationReason, NewPod, Outcome, Report},
     model::{
         CompactIndex, GangObject, JobKey, JobStatus, PodFlags, PodGroup, PodName, PodRecord,
         PodSuffix, Slot, Uid,
@@ -41,7 +41,6 @@ const ASKED_AGAIN: u32 = 5;
 #[derive(Debug)]
 pub(super) struct Write {
     pub(super) cell: Arc<Cell>,
-    pub(super) key: JobKey,
     pub(super) op: Op,
     /// How many times a busy server did not take it.
     pub(super) refusals: u32,
@@ -50,7 +49,12 @@ pub(super) struct Write {
 impl Write {
     /// Whose turn it waits for.
     pub(super) fn lane(&self) -> (CompactString, Uid) {
-        (self.key.namespace.clone(), self.cell.id.uid)
+        (self.job().namespace.clone(), self.cell.id.uid)
+    }
+
+    /// Which Job asked for it.
+    pub(super) fn job(&self) -> &JobKey {
+        &self.cell.id.key
     }
 
     /// Whether it goes before the Job's other writes.
@@ -73,21 +77,11 @@ pub(super) enum Op {
         pod: NewPod,
         /// The PodGroup that it is put into.
         group: Option<Arc<PodGroup>>,
-        /// The word for it in metrics.
-        why: &'static str,
     },
     /// The end of a Pod.
-    Delete {
-        slot: Slot,
-        uid: Uid,
-        name: CompactString,
-    },
+    Delete(WrittenPod),
     /// A Pod without the finalizer.
-    RemoveFinalizer {
-        slot: Slot,
-        uid: Uid,
-        name: CompactString,
-    },
+    RemoveFinalizer(WrittenPod),
     /// A new Workload or PodGroup.
     Gang(GangObject),
     /// The Job's status, on top of this version.
@@ -97,6 +91,14 @@ pub(super) enum Op {
         /// What it tells more than that version.
         progress: Progress,
     },
+}
+
+/// The Pod that is written to.
+#[derive(Debug)]
+pub(super) struct WrittenPod {
+    pub(super) slot: Slot,
+    pub(super) uid: Uid,
+    pub(super) name: CompactString,
 }
 
 /// One of those who send; as many are as writes may be under way.
@@ -133,8 +135,8 @@ impl Writer {
                 continue;
             }
             drop(place);
-            if let Op::Create { why, .. } = &write.op {
-                self.count_creation(why, &outcome);
+            if let Op::Create { pod, .. } = &write.op {
+                self.count_creation(pod.reason, &outcome);
             }
             self.queue.finished();
             {
@@ -167,16 +169,13 @@ impl Writer {
                 template,
                 pod,
                 group,
-                why: _,
             } => {
                 let group = group.as_ref().map(|group| group.name.as_str());
                 self.create(write, place, template, *pod, group).await
             }
-            Op::Delete { slot, uid, name } => self.delete(write, place, *slot, *uid, name).await,
+            Op::Delete(pod) => self.delete(write, place, pod).await,
             Op::Gang(object) => self.make_gang_object(write, place, object).await,
-            Op::RemoveFinalizer { slot, uid, name } => {
-                self.remove_finalizer(write, place, *slot, *uid, name).await
-            }
+            Op::RemoveFinalizer(pod) => self.remove_finalizer(write, place, pod).await,
             Op::Status {
                 status,
                 version,
@@ -203,10 +202,9 @@ impl Writer {
             index,
             suffix,
             failures,
-            doubtful,
             reason: _,
         } = pod;
-        let key = &write.key;
+        let key = write.job();
         let template = match template {
             Ok(template) => template,
             Err(message) => {
@@ -237,18 +235,19 @@ impl Writer {
             Err(error) => error,
         };
         let mut why = why_not_created(&error);
-        if why == CreateError::NameTaken && doubtful {
-            return self.settle_doubt(write, place, &name, index, suffix).await;
-        }
-        if why == CreateError::NameTaken && !error.message.contains(&*name) {
+        if why == CreateError::NameTaken {
+            if error.message.contains(&*name) {
+                return self.name_taken(write, place, &name, index, suffix).await;
+            }
             // Those are not the server's words: an admission webhook chose this reason.
             why = CreateError::Refused;
         }
-        if let Some(wait) = self
-            .quota_waits
-            .refused(&key.namespace, write.cell.id.uid, &error)
+        let (namespace, job) = (&key.namespace, write.cell.id.uid);
+        let wait = self.quota_waits.refused(namespace, job, &error);
+        if let Some(wait) = wait.or(error.retry_after)
+            && why == CreateError::Refused
         {
-            why = CreateError::QuotaExceeded(wait);
+            why = CreateError::RefusedFor(wait);
         }
         if why.is_failure() {
             tracing::debug!(job = %key, pod = name, %error, "Pod not created");
@@ -257,11 +256,11 @@ impl Writer {
         Outcome::PodNotCreated(suffix, why)
     }
 
-    fn count_creation(&self, why: &'static str, outcome: &Outcome) {
+    fn count_creation(&self, why: CreationReason, outcome: &Outcome) {
         let succeeded = matches!(outcome, Outcome::PodCreated(_));
         let hopeless = CreateError::NamespaceTerminating;
         if !matches!(outcome, Outcome::PodNotCreated(_, error) if *error == hopeless) {
-            self.metrics.jobs.pod_creation(why, succeeded);
+            self.metrics.jobs.pod_creation(why.word(), succeeded);
         }
     }
 
@@ -283,20 +282,21 @@ impl Writer {
             .with(PodFlags::DELETING, deleting);
         let record = PodRecord {
             uid,
-            name: PodName::new(&write.key.name, name),
+            name: PodName::new(&write.job().name, name),
             resource_version: version,
             index: index.and_then(CompactIndex::new),
             flags,
             ..PodRecord::default()
         };
         self.quota_waits
-            .created(&write.key.namespace, write.cell.id.uid);
+            .created(&write.job().namespace, write.cell.id.uid);
         self.store.pod_created(&write.cell, record);
         Outcome::PodCreated(suffix)
     }
 
-    /// The name of a Pod that may or may not have been created is taken: by that Pod?
-    async fn settle_doubt(
+    /// The name of a Pod is taken: by that Pod? It may have been created by an earlier attempt that had no
+    /// answer, or by this one, if something on the way to the server has sent it twice.
+    async fn name_taken(
         &self,
         write: &Write,
         place: &mut Place,
@@ -304,7 +304,7 @@ impl Writer {
         index: Option<u32>,
         suffix: PodSuffix,
     ) -> Outcome {
-        let path = paths::pod(&write.key.namespace, name);
+        let path = paths::pod(&write.job().namespace, name);
         let look = self.client.get(&path);
         let Ok(answer) = self.send(place, "get", "pods", look).await else {
             return Outcome::PodNotCreated(suffix, CreateError::Unknown);
@@ -329,11 +329,9 @@ impl Writer {
         &self,
         write: &Write,
         place: &mut Place,
-        slot: Slot,
-        uid: Uid,
-        name: &str,
+        &WrittenPod { slot, uid, ref name }: &WrittenPod,
     ) -> Outcome {
-        let path = paths::pod(&write.key.namespace, name);
+        let path = paths::pod(&write.job().namespace, name);
         let deletion = self.client.delete_with(&path, wire::exact_deletion(uid));
         match self.send(place, "delete", "pods", deletion).await {
             Ok(answer) => {
@@ -367,11 +365,9 @@ impl Writer {
         &self,
         write: &Write,
         place: &mut Place,
-        slot: Slot,
-        uid: Uid,
-        name: &str,
+        &WrittenPod { slot, uid, ref name }: &WrittenPod,
     ) -> Outcome {
-        let path = paths::unchecked(paths::pod(&write.key.namespace, name));
+        let path = paths::unchecked(paths::pod(&write.job().namespace, name));
         let body = wire::freeing_patch(uid, self.finalizer);
         let patch = self.client.patch(&path, Patch::Strategic, body);
         let result = self.send(place, "patch", "pods", patch).await;
@@ -379,7 +375,7 @@ impl Writer {
             Ok(answer) => wire::ack_of_write(&answer).map(|(_, version, _)| version),
             Err(error) if error.is_of_no_such_object() => None,
             Err(error) => {
-                tracing::debug!(job = %write.key, pod = name, %error, "finalizer not removed");
+                tracing::debug!(job = %write.job(), pod = %name, %error, "finalizer not removed");
                 if error.code != 0 {
                     let what = "removing the tracking finalizer of a Pod";
                     self.report_failure(write, "FailedRemoveFinalizer", what, &error);
@@ -401,7 +397,7 @@ impl Writer {
         status: &JobStatus,
         version: u64,
     ) -> Outcome {
-        let path = paths::job_status(&write.key.namespace, &write.key.name);
+        let path = paths::job_status(&write.job().namespace, &write.job().name);
         let body = wire::status_patch(status, write.cell.id.uid, version);
         let patch = self.client.patch(&path, Patch::Merge, body);
         let result = self.send(place, "patch", "jobs/status", patch).await;
@@ -415,15 +411,15 @@ impl Writer {
             Err(error) => {
                 match error.kind {
                     ErrorKind::Conflict => {
-                        tracing::debug!(job = %write.key, %error, "status not written");
+                        tracing::debug!(job = %write.job(), %error, "status not written");
                         self.compare_histories(write, place, version).await;
                     }
                     ErrorKind::NotFound => {
-                        tracing::debug!(job = %write.key, %error, "status not written");
+                        tracing::debug!(job = %write.job(), %error, "status not written");
                     }
                     ErrorKind::Busy if write.comes_again(&error) => {}
                     _ => {
-                        tracing::warn!(job = %write.key, %error, "status not written");
+                        tracing::warn!(job = %write.job(), %error, "status not written");
                         if error.code != 0 {
                             let what = "updating the Job's status";
                             self.report_failure(write, "FailedUpdateStatus", what, &error);
@@ -439,14 +435,14 @@ impl Writer {
     /// those of a backup.
     async fn compare_histories(&self, write: &Write, place: &mut Place, version: u64) {
         let history = self.store.history.number();
-        let path = paths::job(&write.key.namespace, &write.key.name);
+        let path = paths::job(&write.job().namespace, &write.job().name);
         let answer = self
             .send(place, "get", "jobs", self.client.get(&path))
             .await;
         let found = answer.ok().and_then(|answer| wire::ack_of_write(&answer));
         let Some((uid, found, _)) = found else { return };
         if uid == write.cell.id.uid && found < version && !write.cell.is_closed() {
-            tracing::warn!(job = %write.key, found, version, "the API server has older data; starting anew");
+            tracing::warn!(job = %write.job(), found, version, "the API server has older data; starting anew");
             self.store.history.ends(history);
         }
     }
@@ -460,7 +456,7 @@ impl Writer {
     }
 
     fn report_pod(&self, write: &Write, report: Report) {
-        let (cell, key) = (&write.cell, &write.key);
+        let (cell, key) = (&write.cell, write.job());
         self.recorder
             .tell(About::Pod, cell.id.uid, key, &cell.told, report);
     }

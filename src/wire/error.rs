@@ -41,8 +41,9 @@ const UID_CONFLICTS: [&str; 2] = [
     "the UID in the precondition",
     "Precondition failed: UID in precondition",
 ];
+
 /// How long a server is believed to want to be left alone. It may be an admission webhook that says so, and
-/// everything may stand still meanwhile.
+/// a header must not stop a tenant for a day.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 
 /// An error answer.

@@ -203,15 +203,6 @@ fn a_job_that_has_nothing_to_write_is_still_not_to_come_again() {
     assert!(queue.tenants.is_empty());
 }
 
-#[test]
-fn a_pause_has_an_end_whatever_is_asked_for() {
-    let mut queue = queue(4, &[("a", 1)], 9);
-    queue.pop(NOW);
-    queue.done(&"a", &1, Answer::Busy(Duration::MAX), NOW);
-    assert!(queue.pop(NOW + LONGEST_PAUSE - secs(0.1)).is_none());
-    assert!(queue.pop(NOW + LONGEST_PAUSE).is_some());
-}
-
 /// A server that takes so many writes at once, for so many seconds of ten waves each; how many it
 /// took, of those it could have taken.
 fn taken_by(limit: usize, seconds: u32) -> f64 {

@@ -143,7 +143,7 @@ fn a_pod_of_another_namespace_or_name_is_not_the_jobs() {
         let writes = turn.writes.iter().map(|write| &write.op);
         let creates = writes.filter(|op| matches!(op, Op::Create { .. })).count();
         assert_eq!((creates, turn.writes.len()), (1, 1), "slowly at first");
-        assert!(turn.writes.iter().all(|write| write.key == id().key));
+        assert!(turn.writes.iter().all(|write| *write.job() == id().key));
         // Nobody's Pods have nobody's turns.
         let strangers = store.jobs().into_iter().filter(|job| **job != id());
         let cells: Vec<_> = strangers.filter_map(|job| store.cell(&job)).collect();
@@ -182,17 +182,16 @@ fn a_write_goes_to_the_pod_that_is_meant() {
     store.apply_pod(foreign);
     let turn = give(&store.cell(&other).expect("it was made"));
     let [
-        Write {
-            op: Op::RemoveFinalizer { name, uid, .. },
-            key,
+        write @ Write {
+            op: Op::RemoveFinalizer(pod),
             ..
         },
     ] = &turn.writes[..]
     else {
         panic!("{:?}", turn.writes);
     };
-    assert_eq!((name.as_str(), *uid), ("j-70", Uid::from_u128(0x70)));
-    assert_eq!(key.namespace, "default");
+    assert_eq!((pod.name.as_str(), pod.uid), ("j-70", Uid::from_u128(0x70)));
+    assert_eq!(write.job().namespace, "default");
 }
 
 /// A Job of so many Pods, and its cell.
@@ -260,14 +259,14 @@ fn a_pod_that_vanished_among_many_is_not_deleted() {
         let mut outcomes = Vec::new();
         for write in turn.writes {
             match write.op {
-                Op::RemoveFinalizer { slot, uid, .. } => {
-                    store.pod_written(&cell, slot, uid, Some(7), |pod| {
+                Op::RemoveFinalizer(pod) => {
+                    store.pod_written(&cell, pod.slot, pod.uid, Some(7), |pod| {
                         pod.flags.set(PodFlags::FINALIZER, false);
                     });
-                    outcomes.push(Outcome::FinalizerRemoved(slot));
+                    outcomes.push(Outcome::FinalizerRemoved(pod.slot));
                 }
                 Op::Status { .. } => outcomes.push(Outcome::StatusWritten),
-                Op::Delete { slot, .. } => deletions.push(Outcome::PodDeleted(slot)),
+                Op::Delete(pod) => deletions.push(Outcome::PodDeleted(pod.slot)),
                 other => panic!("{other:?}"),
             }
         }

@@ -522,13 +522,11 @@ impl World {
 
     /// No write to an object that was not told of in that namespace under that UID, as that Job's.
     fn check_write(&self, write: &Write) {
-        let (Op::Delete { uid, name, .. } | Op::RemoveFinalizer { uid, name, .. }) = &write.op
-        else {
+        let (Op::Delete(pod) | Op::RemoveFinalizer(pod)) = &write.op else {
             return;
         };
-        assert_eq!(write.key, write.cell.id.key);
-        let place = (write.key.namespace.to_string(), name.to_string());
-        let told = (place, *uid, (*write.cell.id).clone());
+        let place = (write.job().namespace.to_string(), pod.name.to_string());
+        let told = (place, pod.uid, (*write.cell.id).clone());
         assert!(self.told.contains(&told), "nobody told of {told:?}");
     }
 
@@ -545,21 +543,19 @@ impl World {
             Op::Create { template, pod, .. } => {
                 let template = template.as_ref().as_ref().expect("a good template");
                 let (name, body) = template.pod(pod.index, pod.failures, pod.suffix, None);
-                self.create(&write.key, *pod, &name, &body)
+                self.create(write.job(), *pod, &name, &body)
             }
-            Op::Delete { uid, name, .. } => self.write_pod(&write.key, name, *uid, |pod| {
+            Op::Delete(pod) => self.write_pod(write.job(), &pod.name, pod.uid, |pod| {
                 pod["metadata"]["deletionTimestamp"] = json!("2020-01-01T00:00:00Z");
             }),
-            Op::RemoveFinalizer { uid, name, .. } => {
-                self.write_pod(&write.key, name, *uid, |pod| {
-                    pod["metadata"]["finalizers"] = json!([]);
-                })
-            }
+            Op::RemoveFinalizer(pod) => self.write_pod(write.job(), &pod.name, pod.uid, |pod| {
+                pod["metadata"]["finalizers"] = json!([]);
+            }),
             Op::Status {
                 status, version, ..
             } => {
                 let patch = wire::status_patch(status, write.cell.id.uid, *version);
-                self.write_status(&write.key, &patch)
+                self.write_status(write.job(), &patch)
             }
             Op::Gang(object) => panic!("{object:?}"),
         };
@@ -646,11 +642,9 @@ impl World {
         };
         let outcome = match (write.op, answer) {
             (Op::Create { pod, .. }, Answer::Created(record)) => {
-                let place = (
-                    write.key.namespace.to_string(),
-                    record.name.full(&write.key.name),
-                );
-                let place = (place.0, place.1.to_string());
+                let job = &cell.id.key;
+                let name = record.name.full(&job.name).to_string();
+                let place = (job.namespace.to_string(), name);
                 let (id, version) = (record.uid, record.resource_version);
                 self.told.insert((place, id, (*cell.id).clone()));
                 self.store.pod_created(cell, record.clone());
@@ -669,16 +663,16 @@ impl World {
             (Op::Create { pod, .. }, _) => {
                 Some(Outcome::PodNotCreated(pod.suffix, CreateError::Refused))
             }
-            (Op::Delete { slot, uid, .. }, Answer::Done(version)) => {
-                done(slot, uid, version, PodFlags::DELETING, true);
-                Some(Outcome::PodDeleted(slot))
+            (Op::Delete(pod), Answer::Done(version)) => {
+                done(pod.slot, pod.uid, version, PodFlags::DELETING, true);
+                Some(Outcome::PodDeleted(pod.slot))
             }
-            (Op::Delete { slot, .. }, _) => Some(Outcome::PodNotDeleted(slot)),
-            (Op::RemoveFinalizer { slot, uid, .. }, Answer::Done(version)) => {
-                done(slot, uid, version, PodFlags::FINALIZER, false);
-                Some(Outcome::FinalizerRemoved(slot))
+            (Op::Delete(pod), _) => Some(Outcome::PodNotDeleted(pod.slot)),
+            (Op::RemoveFinalizer(pod), Answer::Done(version)) => {
+                done(pod.slot, pod.uid, version, PodFlags::FINALIZER, false);
+                Some(Outcome::FinalizerRemoved(pod.slot))
             }
-            (Op::RemoveFinalizer { slot, .. }, _) => Some(Outcome::FinalizerNotRemoved(slot)),
+            (Op::RemoveFinalizer(pod), _) => Some(Outcome::FinalizerNotRemoved(pod.slot)),
             (Op::Status { status, .. }, Answer::Done(Some(version))) => {
                 Store::job_status_written(cell, *status, version);
                 Some(Outcome::StatusWritten)

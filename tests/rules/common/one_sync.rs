@@ -1,13 +1,13 @@
 //! Drives a machine through one step of a golden case, as the shell would, until nothing is left
 //! to do at that instant but what the throttle of status writes holds back.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use lakh::{
     decide::{CreateError, Effect, JobMachine, NewPod, Outcome, Severity},
     model::{
         CompactIndex, FailureFacts, JobStatus, Limits, PodFlags, PodName, PodPhase, PodRecord,
-        PodTable, Slot, Time, Uid,
+        PodSuffix, PodTable, Slot, Time, Uid,
     },
 };
 
@@ -53,6 +53,8 @@ pub(crate) struct Driver {
     slots: BTreeMap<Uid, Slot>,
     uids: HashMap<Slot, Uid>,
     labels: Labels,
+    /// The names that this controller has asked for.
+    asked: BTreeSet<PodSuffix>,
     faults: Faults,
     outcomes: VecDeque<Outcome>,
     withheld: Vec<NewPod>,
@@ -76,6 +78,7 @@ impl Driver {
             slots: BTreeMap::new(),
             uids: HashMap::new(),
             labels: Labels::default(),
+            asked: BTreeSet::new(),
             faults: Faults::default(),
             outcomes: VecDeque::new(),
             withheld: Vec::new(),
@@ -175,6 +178,7 @@ impl Driver {
         self.seen_version = self.server.job.resource_version;
         self.outcomes.clear();
         self.withheld.clear();
+        self.asked.clear();
         self.watch();
         self.table.mark_all();
     }
@@ -306,7 +310,10 @@ impl Driver {
 
     fn create(&mut self, new: &NewPod) -> (String, String) {
         let word = policies::creation(new);
-        let verb = if new.doubtful { "repeat" } else { "create" };
+        let verb = match self.asked.insert(new.suffix) {
+            true => "create",
+            false => "repeat",
+        };
         let mut answer = self.faults.creates;
         if let Some(left) = &mut self.faults.accepted {
             match left.checked_sub(1) {
@@ -337,7 +344,7 @@ impl Driver {
                 let no = Outcome::PodNotCreated(new.suffix, error);
                 self.outcomes.push_back(no);
                 match error {
-                    CreateError::Refused | CreateError::QuotaExceeded(_) => "/refused",
+                    CreateError::Refused | CreateError::RefusedFor(_) => "/refused",
                     CreateError::NameTaken => "/name taken",
                     CreateError::Unknown => "/no answer",
                     CreateError::NamespaceTerminating => "/namespace terminating",

@@ -72,12 +72,8 @@ impl Server {
         };
         let name = pod_name(&prefix, new.suffix).to_string();
         if let Some(taken) = self.pods.values().find(|pod| pod.name == name) {
-            // All Pods here are this Job's: one that was asked for without answer is the one.
-            return if new.doubtful {
-                Ok(taken.record.uid)
-            } else {
-                Err(CreateError::NameTaken)
-            };
+            // All Pods here are this Job's: it is the one that was asked for.
+            return Ok(taken.record.uid);
         }
         self.uids += 1;
         let uid = Uid::from_u128(self.uids);
