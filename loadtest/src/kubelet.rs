@@ -5,7 +5,7 @@
 //! signal ends the process: the kubelet keeps nothing that the next one would not find in the
 //! cluster, nodes included.
 //!
-//! Must not: hold rules of Pods' lives (`lakh::kubelet`). There are no heartbeats, so this is for
+//! Must not: hold rules of Pods' lives (`lakh::embedded::kubelet`). There are no heartbeats, so this is for
 //! clusters without a node lifecycle controller, which would evict the Pods of silent nodes.
 
 use std::{
@@ -14,13 +14,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use lakh::{
-    cluster::{self, Client, Patch},
-    kubelet::{Action, Kubelet, KubeletOptions, NodeCapacity, PodChange, PodWrite, node_objects},
-    manifest,
-    model::Time,
-    wire::{ApiError, ErrorKind, paths},
-};
+use lakh::{cluster::{self, Client, Patch}, embedded::{kubelet::{Action, Kubelet, KubeletOptions, NodeCapacity, PodChange, PodWrite, node_objects}, manifest}, model::Time, wire::{ApiError, ErrorKind, paths}};
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 

@@ -5,7 +5,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
-use lakh::kubelet::parse_go_duration;
+use lakh::model::parse_go_duration;
 use serde_json::{Value, json};
 
 use crate::process::Process;

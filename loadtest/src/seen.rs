@@ -12,12 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lakh::{
-    apiserver::{EventType, Kind, Stored},
-    cluster::Client,
-    serve::SharedApi,
-    wire::{COMPLETION_INDEX, paths},
-};
+use lakh::{embedded::{apiserver::{EventType, Kind, Stored}, serve::SharedApi}, cluster::Client, model::COMPLETION_INDEX, wire::paths};
 use serde::Deserialize;
 use tokio::{sync::mpsc, time::sleep};
 

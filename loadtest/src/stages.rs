@@ -1,13 +1,10 @@
 //! Stage files as objects for kwok.
 //!
-//! Responsible for: printing them. Must not: know what is in them (`lakh::kubelet::stages`).
+//! Responsible for: printing them. Must not: know what is in them (`lakh::embedded::kubelet::stages`).
 
 use std::path::PathBuf;
 
-use lakh::{
-    kubelet::stages::kwok_stages,
-    manifest::{ManifestError, load_stages, print},
-};
+use lakh::embedded::{kubelet::stages::kwok_stages, manifest::{ManifestError, load_stages, print}};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

@@ -6,10 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lakh::{
-    cluster::{self, Client},
-    serve::{self, ServeOptions},
-};
+use lakh::{cluster::{self, Client}, embedded::serve::{self, ServeOptions}};
 use serde_json::{Value, json};
 
 const NODE: &str = "/api/v1/nodes/hollow-0";

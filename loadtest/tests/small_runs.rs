@@ -9,10 +9,7 @@ use std::{
     process::{Command, Output},
 };
 
-use lakh::{
-    apiserver::Users,
-    serve::{self, ServeOptions},
-};
+use lakh::embedded::{apiserver::Users, serve::{self, ServeOptions}};
 use serde_json::Value;
 use tempfile::TempDir;
 

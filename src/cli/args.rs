@@ -2,13 +2,12 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use clap::{Args as ClapArgs, Parser, Subcommand};
 
-use crate::{
-    embedded::Rule,
-    kubelet::{NodeCapacity, parse_go_duration},
-};
+use crate::model::parse_go_duration;
 
+#[cfg(feature = "embedded")]
+use super::local::LocalArgs;
 use super::tunables::Tunables;
 
 /// A Kubernetes Job controller for Jobs of a hundred thousand Pods.
@@ -27,6 +26,7 @@ pub(super) enum Command {
     /// Run the controller against a cluster.
     Controller(ControllerArgs),
     /// Run Jobs on an embedded cluster, in this process.
+    #[cfg(feature = "embedded")]
     Local(Box<LocalArgs>),
     /// Look at schedules of CronJobs.
     #[command(subcommand)]
@@ -69,109 +69,8 @@ pub(super) struct ControllerArgs {
     pub(super) tunables: Tunables,
 }
 
-#[derive(ClapArgs, Debug)]
-pub(super) struct LocalArgs {
-    /// Manifest to run; may be given more than once, - is standard input. CronJobs in it run their
-    /// course, but only Jobs are followed to their ends; without a Job they are only checked. Without -f
-    /// the cluster serves until it is interrupted.
-    #[arg(short, long = "filename", value_name = "FILE")]
-    pub(super) filenames: Vec<PathBuf>,
-    /// Port of the API server on 127.0.0.1; 0 takes a free one.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(super) port: u16,
-    /// Where to write the kubeconfig. Default: a file of its own in the directory for temporary
-    /// files.
-    #[arg(long, value_name = "PATH")]
-    pub(super) kubeconfig_out: Option<PathBuf>,
-    /// Folder that keeps all objects. What is there is taken up again; what the API server has answered
-    /// is there, also when the process is killed. Default: they are gone with the process.
-    #[arg(long, value_name = "DIR")]
-    pub(super) state: Option<PathBuf>,
-    /// File of tokens, in Kubernetes' form: token,user,uid,"group1,group2". Who is in system:masters may
-    /// do all, everybody else may read; all over TLS. Default: no tokens, and everybody may do all.
-    #[arg(long, value_name = "FILE")]
-    pub(super) token_file: Option<PathBuf>,
-    /// Speak TLS, with a certificate made for it (docs/embedded-cluster.md). Default: plain HTTP, unless
-    /// there are tokens or a certificate.
-    #[arg(long)]
-    pub(super) tls: bool,
-    /// Certificate to show over TLS, with that of its CA, if any, after it; in PEM.
-    #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
-    pub(super) tls_cert_file: Option<PathBuf>,
-    /// Private key of the certificate, in PEM.
-    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
-    pub(super) tls_private_key_file: Option<PathBuf>,
-    /// File to which a line of JSON is appended for each call: who, what, and with which answer.
-    #[arg(long, value_name = "FILE")]
-    pub(super) audit_log: Option<PathBuf>,
-    /// How long a Pod's containers run, unless the Pod says otherwise (sim.lakh.dev/duration).
-    #[arg(long, value_name = "D", default_value = "1s", value_parser = duration)]
-    pub(super) pod_duration: Duration,
-    /// What a Pod's containers exit with, unless the Pod says otherwise (sim.lakh.dev/exit-code).
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(super) pod_exit_code: u8,
-    /// Share of Pods that fail, from 0 to 1.
-    #[arg(long, value_name = "F", default_value_t = 0.0, value_parser = share)]
-    pub(super) pod_fail_rate: f64,
-    /// Stage file: lives of Pods, by name, index and chance (docs/stages.md); may be given more than once.
-    #[arg(long, value_name = "FILE")]
-    pub(super) stages: Vec<PathBuf>,
-    /// Nodes of the cluster.
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    pub(super) nodes: usize,
-    /// What each node has room for, as in cpu=8,memory=32Gi,pods=110: Pods that find no room wait
-    /// (docs/embedded-cluster.md). Default: nobody looks at what Pods ask for.
-    #[arg(long, value_name = "RESOURCE=QUANTITY,...")]
-    pub(super) node_capacity: Option<NodeCapacity>,
-    /// How many Pods may stay after their end before the oldest are deleted; 0: all.
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 0,
-        allow_negative_numbers = true
-    )]
-    pub(super) terminated_pod_gc_threshold: i32,
-    /// Seed of all that looks random on the cluster.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(super) seed: u64,
-    /// What goes wrong with calls to the API server, such as refuse=429,verbs=create,probability=0.1
-    /// (docs/faults.md); may be given more than once.
-    #[arg(long = "fault", value_name = "SPEC")]
-    pub(super) faults: Vec<Rule>,
-    /// Seed of the chances of faults.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(super) fault_seed: u64,
-    /// How long the Jobs may take; then the exit code is 1. Without -f, how long to serve.
-    #[arg(long, value_name = "D", value_parser = duration)]
-    pub(super) timeout: Option<Duration>,
-    /// How to print the closing summary.
-    #[arg(short, long, value_enum, default_value_t = Output::Text)]
-    pub(super) output: Output,
-    /// Where the controller answers /readyz, /livez and /metrics, if anywhere.
-    #[arg(long, value_name = "ADDRESS")]
-    pub(super) listen: Option<SocketAddr>,
-    #[command(flatten)]
-    pub(super) tunables: Tunables,
-}
-
-/// Forms of the closing summary.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Output {
-    /// For people.
-    Text,
-    /// For machines.
-    Json,
-}
-
 /// Reads a duration as Kubernetes writes it: `200ms`, `1m30s`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     parse_go_duration(text)
         .ok_or_else(|| "must be a duration such as 200ms, 10s or 1m30s".to_owned())
-}
-
-fn share(text: &str) -> Result<f64, String> {
-    let value: Option<f64> = text.parse().ok();
-    value
-        .filter(|value| (0.0..=1.0).contains(value))
-        .ok_or_else(|| "must be a number from 0 to 1".to_owned())
 }

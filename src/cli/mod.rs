@@ -11,16 +11,12 @@ mod controllers;
 mod cron;
 mod finish;
 mod gates;
+#[cfg(feature = "embedded")]
 mod local;
-mod look;
 mod open_files;
-mod progress;
-mod standstill;
-mod summary;
-#[cfg(test)]
+#[cfg(all(test, feature = "embedded"))]
 mod tests;
 mod tunables;
-mod watch;
 
 use std::{io::Write as _, process::ExitCode};
 
@@ -59,6 +55,7 @@ fn run(args: Args) -> u8 {
         let requests = Requests::listen()?;
         match args.command {
             Command::Controller(args) => controller::run(args, lull, requests).await,
+            #[cfg(feature = "embedded")]
             Command::Local(args) => local::run(*args, requests).await,
             Command::Cron(command) => Ok(cron::run(command)?),
         }
@@ -76,6 +73,7 @@ fn run(args: Args) -> u8 {
 fn runtime(command: &Command, lull: &Lull) -> std::io::Result<tokio::runtime::Runtime> {
     let mut builder = match command {
         Command::Controller(_) | Command::Cron(_) => tokio::runtime::Builder::new_current_thread(),
+        #[cfg(feature = "embedded")]
         Command::Local(_) => tokio::runtime::Builder::new_multi_thread(),
     };
     if let Command::Controller(_) = command {
@@ -115,6 +113,7 @@ fn complain(message: &str) {
 }
 
 /// Says something beside the result.
+#[cfg(feature = "embedded")]
 #[expect(
     clippy::print_stderr,
     reason = "a command line's news go to standard error"

@@ -16,12 +16,7 @@ use dashmap::{DashMap, Entry};
 use hashbrown::{DefaultHashBuilder, HashSet};
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::{
-    decide::{JobMachine, Outcome},
-    model::{Job, JobId, JobStatus, PodRecord, PodTable, Slot, Uid},
-    ownership::{Passage, Standing},
-    wire::{Controller, DEFAULT_MANAGER, DecodedJob, DecodedPod, PodTemplate},
-};
+use crate::{decide::{JobMachine, Outcome}, model::{Job, JobId, JobStatus, PodRecord, PodTable, Slot, Uid, Controller, DEFAULT_MANAGER, DecodedPod}, ownership::{Passage, Standing}, wire::{DecodedJob, PodTemplate}};
 
 use super::{
     events::Told,
@@ -482,7 +477,7 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{TRACKING_FINALIZER, decode_job};
+    use crate::{model::TRACKING_FINALIZER, wire::decode_job};
 
     #[test]
     fn a_job_is_new_once() {

@@ -9,17 +9,7 @@ use bytes::Bytes;
 use compact_str::CompactString;
 use tokio::sync::watch;
 
-use crate::{
-    clock::instant,
-    cluster::{Client, Patch},
-    decide::{CreateError, CreationReason, NewPod, Outcome, Report},
-    model::{
-        CompactIndex, GangObject, JobKey, JobStatus, PodFlags, PodGroup, PodName, PodRecord,
-        PodSuffix, Slot, Uid,
-    },
-    ownership::Orphan,
-    wire::{self, ApiError, Controller, ErrorKind, PodDecoder, PodTemplate, paths},
-};
+use crate::{clock::instant, cluster::{Client, Patch}, decide::{CreateError, CreationReason, NewPod, Outcome, Report}, model::{CompactIndex, GangObject, JobKey, JobStatus, PodFlags, PodGroup, PodName, PodRecord, PodSuffix, Slot, Uid, Controller}, ownership::Orphan, wire::{self, ApiError, ErrorKind, PodDecoder, PodTemplate, paths}};
 
 use super::{
     correlate::About,

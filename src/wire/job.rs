@@ -12,7 +12,7 @@ use crate::model::{
 };
 
 use super::{
-    Selector,
+    labels::WrittenSelector,
     policy::{FailurePolicyJson, SuccessPolicyJson},
 };
 
@@ -85,7 +85,10 @@ pub fn decode_job(json: &str) -> Result<DecodedJob, serde_json::Error> {
     };
     Ok(DecodedJob {
         job,
-        selector: object.spec.selector.map(Arc::new),
+        selector: object
+            .spec
+            .selector
+            .map(|selector| Arc::new(selector.into())),
         controller: controller(meta.owner_references),
         scheduled: meta
             .annotations
@@ -261,7 +264,7 @@ struct Spec {
     backoff_limit_per_index: Option<u32>,
     max_failed_indexes: Option<u32>,
     success_policy: Option<SuccessPolicyJson>,
-    selector: Option<Selector>,
+    selector: Option<WrittenSelector>,
     template: Box<RawValue>,
 }
 

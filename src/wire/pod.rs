@@ -11,62 +11,19 @@ use compact_str::CompactString;
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
 use smallvec::SmallVec;
 
-use crate::model::{CompactIndex, JobId, JobKey, PodFlags, PodName, PodPhase, PodRecord, Uid};
+use crate::model::{
+    CompactIndex, Controller, DecodedPod, JobId, JobKey, PodFlags, PodLabels, PodName, PodPhase, PodRecord,
+    Uid,
+};
 
 use super::{
     Object,
     json::{self, Text},
     protobuf::{self as message, Fields, Malformed, Value},
-    selector::PodLabels,
+    labels::labels,
     timestamp::seconds,
 };
 use failure::failure;
-
-/// Who controls a Pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Controller {
-    /// A Job of the Pod's own namespace, if there is such a one.
-    Job(JobId),
-    /// Something that is not a Job.
-    Other,
-    /// Nobody.
-    None,
-}
-
-/// A Pod as read from an event or a list.
-#[derive(Clone, Debug)]
-pub struct DecodedPod<'a> {
-    /// Its namespace.
-    pub namespace: CompactString,
-    /// Its whole name.
-    pub name: CompactString,
-    /// Who controls it.
-    pub controller: Controller,
-    /// Its labels.
-    pub labels: PodLabels<'a>,
-    /// What is kept of it.
-    pub record: PodRecord,
-}
-
-impl DecodedPod<'_> {
-    /// The same, without what it was read from.
-    pub fn into_owned(self) -> DecodedPod<'static> {
-        let Self {
-            namespace,
-            name,
-            controller,
-            labels,
-            record,
-        } = self;
-        DecodedPod {
-            namespace,
-            name,
-            controller,
-            labels: labels.into_owned(),
-            record,
-        }
-    }
-}
 
 /// What a line of a watch tells of a Pod.
 #[derive(Clone, Debug)]
@@ -218,7 +175,7 @@ fn ack_in_protobuf(object: &[u8]) -> Result<AckMetadata<'_>, Malformed> {
 pub(super) struct Marks<'a> {
     #[serde(borrow)]
     pub(super) finalizers: SmallVec<[Text<'a>; 2]>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "labels")]
     pub(super) labels: PodLabels<'a>,
 }
 
@@ -420,7 +377,7 @@ struct Metadata<'a> {
     finalizers: SmallVec<[Text<'a>; 2]>,
     #[serde(borrow)]
     owner_references: SmallVec<[OwnerReference<'a>; 1]>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "labels")]
     labels: PodLabels<'a>,
     #[serde(borrow)]
     annotations: Annotations<'a>,

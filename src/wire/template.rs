@@ -6,12 +6,12 @@
 
 use serde_json::{Map, Value, json, value::RawValue};
 
-use crate::model::{FailureCounts, Job, PodSuffix, names};
-
-use super::{
-    COMPLETION_INDEX, CONTROLLER_UID, INDEX_FAILURES, INDEX_IGNORED_FAILURES, ownership, pod,
-    selector::Labelled as _,
+use crate::model::{
+    COMPLETION_INDEX, CONTROLLER_UID, FailureCounts, INDEX_FAILURES, INDEX_IGNORED_FAILURES, Job,
+    Labelled as _, PodSuffix, names,
 };
+
+use super::{ownership, pod};
 
 /// A Job's template cannot be made into Pods.
 #[derive(Debug, thiserror::Error)]
@@ -256,7 +256,7 @@ fn split(body: &str, mark: &dyn Fn(&str) -> String) -> Vec<(String, Option<Gap>)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{TRACKING_FINALIZER, decode_job};
+    use crate::{model::TRACKING_FINALIZER, wire::decode_job};
 
     fn pod(spec: &str, index: Option<u32>) -> Value {
         pod_after(spec, index, None)

@@ -6,7 +6,7 @@ use std::time::Duration;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::TokioIo;
-use lakh::serve::{self, ServeOptions, ServerHandle};
+use lakh::embedded::serve::{self, ServeOptions, ServerHandle};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 

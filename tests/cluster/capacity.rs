@@ -5,10 +5,7 @@ use std::{
     time::Duration,
 };
 
-use lakh::{
-    embedded::{ClusterOptions, EmbeddedCluster},
-    kubelet::KubeletOptions,
-};
+use lakh::embedded::{ClusterOptions, EmbeddedCluster, kubelet::KubeletOptions};
 use serde_json::{Value, json};
 
 use crate::support::{

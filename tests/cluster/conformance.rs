@@ -19,10 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lakh::{
-    cluster::Patch,
-    manifest::{self, Source},
-};
+use lakh::{cluster::Patch, embedded::manifest::{self, Source}};
 use serde_json::{Value, json};
 use tokio::{task::JoinSet, time::sleep};
 

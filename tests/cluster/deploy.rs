@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs, path::PathBuf, process::Command};
 
-use lakh::manifest::{self, Document, Source};
+use lakh::embedded::manifest::{self, Document, Source};
 use serde_json::{Value, json};
 
 use crate::support::{self, project};

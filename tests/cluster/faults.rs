@@ -7,11 +7,7 @@ use hyper_util::{
     client::legacy::{Client as HttpClient, connect::HttpConnector},
     rt::TokioExecutor,
 };
-use lakh::{
-    apiserver::{Kind, Reply, Request},
-    embedded::{ClusterOptions, EmbeddedCluster},
-    runtime::Controller,
-};
+use lakh::{embedded::{apiserver::{Kind, Reply, Request}, ClusterOptions, EmbeddedCluster}, runtime::Controller};
 use serde_json::{Value, json};
 
 use crate::support::{self, check_pods_of_complete_job, indexed_job, is, is_held};
@@ -352,7 +348,7 @@ async fn a_job_comes_through_all_faults_at_once() {
     assert!(matches!(created, Reply::Complete(response) if response.status == 201));
 
     // The truth is looked at where no fault is.
-    let read = |object: &lakh::apiserver::Stored| -> Value {
+    let read = |object: &lakh::embedded::apiserver::Stored| -> Value {
         serde_json::from_slice(object.bytes()).expect("JSON")
     };
     let started = Instant::now();

@@ -5,15 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use lakh::{
-    apiserver::{EventType, Kind},
-    clock::Clock,
-    cluster::{Client, Patch},
-    embedded::{ClusterOptions, EmbeddedCluster},
-    kubelet::KubeletOptions,
-    model::Time,
-    runtime::{Controller, Options},
-};
+use lakh::{embedded::{apiserver::{EventType, Kind}, ClusterOptions, EmbeddedCluster, kubelet::KubeletOptions}, clock::Clock, cluster::{Client, Patch}, model::Time, runtime::{Controller, Options}};
 use serde_json::{Value, json};
 
 use crate::support::{

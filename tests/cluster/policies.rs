@@ -2,12 +2,7 @@
 
 use std::time::Duration;
 
-use lakh::{
-    cluster::Client,
-    embedded::{ClusterOptions, EmbeddedCluster},
-    kubelet::KubeletOptions,
-    runtime::{Controller, Options},
-};
+use lakh::{cluster::Client, embedded::{ClusterOptions, EmbeddedCluster, kubelet::KubeletOptions}, runtime::{Controller, Options}};
 use serde_json::{Value, json};
 
 use crate::support::{

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use lakh::manifest::{self, Source};
+use lakh::embedded::manifest::{self, Source};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 

@@ -9,7 +9,7 @@ use kube::{
     client::Body,
     config::{KubeConfigOptions, Kubeconfig},
 };
-use lakh::serve::{self, ServeOptions, ServerHandle};
+use lakh::embedded::serve::{self, ServeOptions, ServerHandle};
 use serde_json::Value;
 
 /// A server under test.

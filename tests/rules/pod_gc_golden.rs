@@ -10,10 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use lakh::{
-    model::{Time, Uid},
-    podgc::{Call, NodeFacts, Phase, PodFacts, PodGc},
-};
+use lakh::{model::{Time, Uid}, embedded::podgc::{Call, NodeFacts, Phase, PodFacts, PodGc}};
 use serde_json::Value;
 
 use crate::common::rows;

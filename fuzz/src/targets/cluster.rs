@@ -4,10 +4,8 @@
 
 use std::time::Duration;
 
-use lakh::{
-    apiserver::{ApiServer, JSON, Limits, Reply, Request},
-    model::Time,
-};
+use lakh_core::model::Time;
+use lakh_embedded::apiserver::{ApiServer, JSON, Limits, Reply, Request};
 use serde_json::Value;
 
 /// The time of all requests.

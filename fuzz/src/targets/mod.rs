@@ -6,9 +6,9 @@
 mod cluster;
 
 use cluster::{Cluster, JOBS, NOW, PODS, Send};
-use lakh::{
+use lakh_core::cron::{Schedule, explain};
+use lakh_embedded::{
     apiserver::JSON,
-    cron::{Schedule, explain},
     manifest::{self, Source},
 };
 

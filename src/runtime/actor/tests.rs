@@ -1,12 +1,7 @@
 //! Tests of turns over a real store.
 
 use super::*;
-use crate::{
-    decide::Outcome,
-    model::{CompactIndex, PodFlags, PodName, PodPhase, PodRecord, Uid},
-    runtime::{job_metrics::Seen, store::Store},
-    wire::{Controller, DecodedPod, Object, PodDecoder, PodLabels, TRACKING_FINALIZER, decode_job},
-};
+use crate::{decide::Outcome, model::{CompactIndex, PodFlags, PodName, PodPhase, PodRecord, Uid, Controller, DecodedPod, PodLabels, TRACKING_FINALIZER}, runtime::{job_metrics::Seen, store::Store}, wire::{Object, PodDecoder, decode_job}};
 
 const JOB: &str = r#"{"metadata":{"name":"j","namespace":"default","resourceVersion":"5",
     "uid":"00000000-0000-0000-0000-000000000001","generation":1},

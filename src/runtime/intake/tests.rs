@@ -17,16 +17,7 @@ use futures::FutureExt as _;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{
-    clock::Clock,
-    decide::{CreateError, NewPod, Outcome},
-    model::{CompactIndex, JobKey, Limits, PodFlags, PodName, PodRecord, Time},
-    runtime::{
-        actor,
-        writer::{Op, Write},
-    },
-    wire::{self, TRACKING_FINALIZER},
-};
+use crate::{clock::Clock, decide::{CreateError, NewPod, Outcome}, model::{CompactIndex, JobKey, Limits, PodFlags, PodName, PodRecord, Time, TRACKING_FINALIZER}, runtime::{actor, writer::{Op, Write}}, wire::self};
 
 /// Seeds that always run.
 const FIXED: std::ops::Range<u64> = 1..9;

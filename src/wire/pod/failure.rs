@@ -71,7 +71,7 @@ fn count(text: Option<&Text<'_>>) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Object, PodDecoder, TRACKING_FINALIZER};
+    use crate::{wire::{Object, PodDecoder}, model::TRACKING_FINALIZER};
 
     fn facts(status: &str, meta: &str) -> Option<FailureFacts> {
         let json = format!(

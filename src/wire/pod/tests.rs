@@ -1,7 +1,7 @@
 //! Tests of what is read of a Pod in JSON.
 
 use super::*;
-use crate::wire::TRACKING_FINALIZER;
+use crate::model::TRACKING_FINALIZER;
 
 fn decode(status: &str, meta: &str) -> DecodedPod<'static> {
     let json = format!(

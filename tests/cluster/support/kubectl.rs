@@ -8,7 +8,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use lakh::serve::{self, ServeOptions};
+use lakh::embedded::serve::{self, ServeOptions};
 
 /// Whether there is a kubectl.
 pub fn is_installed() -> bool {

@@ -11,11 +11,7 @@ use std::{
 };
 
 use hashbrown::HashSet;
-use lakh::{
-    model::{Exponential, Job, JobId, JobKey, Limits, Time, Uid},
-    ownership::{Answer, Claims, Orphan, Round},
-    wire::{Controller, DecodedPod, Object, PodDecoder, TRACKING_FINALIZER, decode_job},
-};
+use lakh::{model::{Exponential, Job, JobId, JobKey, Limits, Time, Uid, Controller, DecodedPod, TRACKING_FINALIZER}, ownership::{Answer, Claims, Orphan, Round}, wire::{Object, PodDecoder, decode_job}};
 use serde_json::json;
 
 use super::world::Dice;

@@ -11,14 +11,17 @@ mod go_duration;
 mod ids;
 mod index_set;
 mod job;
+mod labels;
 mod limits;
 pub mod names;
+mod observed_pod;
 mod pod;
 mod pod_table;
 mod policy;
 mod quantity;
 mod report;
 mod time;
+mod well_known;
 
 pub use backoff::Exponential;
 pub use cron_job::{ActiveJob, ChildJob, ConcurrencyPolicy, CronJob, CronJobSpec, CronJobStatus};
@@ -33,8 +36,10 @@ pub use job::{
     CompletionMode, Condition, ConditionKind, Job, JobSpec, JobStatus, PodReplacement,
     RestartPolicy, Uncounted,
 };
+pub use labels::{Labelled, Labels, Operator, PodLabels, Requirement, Selector, wears_uid};
 pub use limits::Limits;
 pub use names::PodSuffix;
+pub use observed_pod::{Controller, DecodedPod};
 pub use pod::{CompactIndex, PodFlags, PodName, PodPhase, PodRecord};
 pub use pod_table::PodTable;
 pub use policy::{
@@ -44,3 +49,7 @@ pub use policy::{
 pub use quantity::{Suffix, WrittenQuantity};
 pub use report::{Report, Severity};
 pub use time::Time;
+pub use well_known::{
+    COMPLETION_INDEX, CONTROLLER_UID, DEFAULT_MANAGER, INDEX_FAILURES, INDEX_IGNORED_FAILURES,
+    OWN_TRACKING_FINALIZER, TRACKING_FINALIZER,
+};

@@ -252,8 +252,8 @@ mod tests {
 
     #[test]
     fn a_real_servers_cron_job_is_read() {
-        let body = include_bytes!("../../../tests/fixtures/cron-job.pb");
-        let json = include_bytes!("../../../tests/fixtures/cron-job.json");
+        let body = include_bytes!("../../../../tests/fixtures/cron-job.pb");
+        let json = include_bytes!("../../../../tests/fixtures/cron-job.json");
         let mut expected: Value = serde_json::from_slice(json).unwrap();
         // Left to the server, or not there to be decided by who writes.
         let metadata = expected["metadata"].as_object_mut().unwrap();
@@ -273,7 +273,7 @@ mod tests {
                 "lastTransitionTime": "2026-11-23T12:44:39Z",
             })
         };
-        let uncounted = include_bytes!("../../../tests/fixtures/job-uncounted.pb");
+        let uncounted = include_bytes!("../../../../tests/fixtures/job-uncounted.pb");
         assert_eq!(
             status(uncounted),
             json!({
@@ -284,7 +284,7 @@ mod tests {
                 "uncountedTerminatedPods": {"succeeded": ["a7ff0d38-8687-4fb2-9e70-d1019fc66081"]},
             })
         );
-        let complete = include_bytes!("../../../tests/fixtures/job-complete.pb");
+        let complete = include_bytes!("../../../../tests/fixtures/job-complete.pb");
         assert_eq!(
             status(complete),
             json!({

@@ -9,10 +9,7 @@ use std::{
 
 use compact_str::CompactString;
 
-use crate::{
-    model::{Job, JobId, Uid},
-    wire::{DecodedPod, Labels, Selector, wears_uid},
-};
+use crate::model::{Job, JobId, Uid, DecodedPod, Labels, Selector, wears_uid};
 
 use super::Claimed;
 

@@ -1,17 +1,11 @@
-//! Label selectors: which Pods a Job's selector means.
+//! Labels, and label selectors: which Pods a Job's selector means.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt, marker::PhantomData};
+use std::{borrow::Cow, collections::BTreeMap};
 
 use compact_str::CompactString;
-use serde::{
-    Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
-};
 use smallvec::SmallVec;
 
-use crate::model::Uid;
-
-use super::{CONTROLLER_UID, json::Text};
+use super::{CONTROLLER_UID, Uid};
 
 /// Something that has labels.
 pub trait Labelled {
@@ -63,7 +57,8 @@ impl<'a> PodLabels<'a> {
         PodLabels(pairs.map(|(key, value)| (own(key), own(value))).collect())
     }
 
-    pub(super) fn push(&mut self, key: &'a str, value: &'a str) {
+    /// Adds one.
+    pub fn push(&mut self, key: impl Into<Cow<'a, str>>, value: impl Into<Cow<'a, str>>) {
         self.0.push((key.into(), value.into()));
     }
 }
@@ -77,56 +72,38 @@ impl Labelled for PodLabels<'_> {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for PodLabels<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Pairs<'a>(PhantomData<&'a str>);
-
-        impl<'de: 'a, 'a> Visitor<'de> for Pairs<'a> {
-            type Value = PodLabels<'a>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("labels")
-            }
-
-            fn visit_unit<E>(self) -> Result<Self::Value, E> {
-                Ok(PodLabels::default())
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut labels = PodLabels::default();
-                while let Some((Text(key), Text(value))) = map.next_entry()? {
-                    labels.0.push((key, value));
-                }
-                Ok(labels)
-            }
-        }
-        deserializer.deserialize_any(Pairs(PhantomData))
-    }
-}
-
 /// A label selector. All that it requires must hold; requiring nothing, it matches everything.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
-    match_labels: BTreeMap<CompactString, CompactString>,
-    match_expressions: Vec<Requirement>,
+    /// Labels that must be there with these values.
+    pub match_labels: BTreeMap<CompactString, CompactString>,
+    /// What else is required.
+    pub match_expressions: Vec<Requirement>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-struct Requirement {
-    key: CompactString,
-    operator: Operator,
-    #[serde(default)]
-    values: Vec<CompactString>,
+/// What a selector requires of one label.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requirement {
+    /// The label's key.
+    pub key: CompactString,
+    /// How its value is looked at.
+    pub operator: Operator,
+    /// Values to compare it with.
+    pub values: Vec<CompactString>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-enum Operator {
+/// How a requirement looks at a label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operator {
+    /// It is there with one of the values.
     In,
+    /// It has none of the values.
     NotIn,
+    /// It is there.
     Exists,
+    /// It is not there.
     DoesNotExist,
-    #[serde(other)]
+    /// One that nobody knows here: it is not to be acted on.
     Unrecognized,
 }
 
@@ -160,41 +137,7 @@ impl Requirement {
             Operator::NotIn => !listed,
             Operator::Exists => value.is_some(),
             Operator::DoesNotExist => value.is_none(),
-            // What is not understood is not to be acted on.
             Operator::Unrecognized => false,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn matches(selector: &str, labels: &str) -> bool {
-        let selector: Selector = serde_json::from_str(selector).expect("a selector");
-        let labels: PodLabels<'_> = serde_json::from_str(labels).expect("labels");
-        let matches = selector.matches(&labels);
-        assert_eq!(selector.matches(&labels.to_labels()), matches);
-        matches
-    }
-
-    #[test]
-    fn all_requirements_must_hold() {
-        let labels = r#"{"a":"1","b":"2"}"#;
-        let expression = |key: &str, operator: &str, values: &str| {
-            format!(
-                r#"{{"matchExpressions":[{{"key":"{key}","operator":"{operator}","values":{values}}}]}}"#
-            )
-        };
-        assert!(matches("{}", labels));
-        assert!(matches(r#"{"matchLabels":{"a":"1"}}"#, labels));
-        assert!(!matches(r#"{"matchLabels":{"a":"1","c":"1"}}"#, labels));
-        assert!(matches(&expression("a", "In", r#"["0","1"]"#), labels));
-        assert!(!matches(&expression("c", "In", r#"["1"]"#), labels));
-        assert!(!matches(&expression("a", "NotIn", r#"["1"]"#), labels));
-        assert!(matches(&expression("c", "NotIn", r#"["1"]"#), labels));
-        assert!(matches(&expression("a", "Exists", "[]"), labels));
-        assert!(!matches(&expression("a", "DoesNotExist", "[]"), labels));
-        assert!(!matches(&expression("a", "Near", r#"["1"]"#), labels));
     }
 }

@@ -14,7 +14,7 @@ pub(super) fn print(following: &Following, output: Output) {
         Output::Text => text(following),
         Output::Json => format!("{:#}", json(following)),
     };
-    super::print(&text);
+    crate::cli::print(&text);
 }
 
 fn result(job: &Followed) -> &'static str {

@@ -1,5 +1,12 @@
 //! `lakh local`: an embedded cluster and the controller, in this process.
 
+mod args;
+mod look;
+mod progress;
+mod standstill;
+mod summary;
+mod watch;
+
 use std::{
     io::Read as _,
     path::{Path, PathBuf},
@@ -8,26 +15,18 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{
-    clock::instant,
-    cluster::{self, Client, Trust},
-    embedded::{Certificate, ClusterOptions, EmbeddedCluster, FileError, Users},
-    kubelet::KubeletOptions,
-    manifest::{self, DEFAULT_NAMESPACE, Document, Rejection, Source, resource_path},
-    runtime::Controller,
-};
+use crate::{clock::instant, cluster::{self, Client, Trust}, embedded::{Certificate, ClusterOptions, EmbeddedCluster, FileError, Users, kubelet::KubeletOptions, manifest::{self, DEFAULT_NAMESPACE, Document, Rejection, Source, resource_path}}, runtime::Controller};
 
 use super::{
-    FAILED, OK, Problem,
-    args::LocalArgs,
-    complain, cron,
+    FAILED, OK, Problem, complain, cron,
     finish::{self, Requests},
-    progress::Progress,
     say,
-    standstill::Rules,
-    summary,
-    watch::{Followed, Following},
 };
+use progress::Progress;
+use standstill::Rules;
+use watch::{Followed, Following};
+
+pub(super) use args::LocalArgs;
 
 /// How long it may take to find out why Jobs have failed, or not ended.
 const CONCLUSION: Duration = Duration::from_secs(5);

@@ -65,7 +65,7 @@ impl Progress {
                 }
                 let line = line(following);
                 if line != *said {
-                    super::say(&line);
+                    crate::cli::say(&line);
                     *said = line;
                     *said_at = Some(instant());
                 }

@@ -4,10 +4,7 @@ use std::collections::BTreeMap;
 
 use compact_str::CompactString;
 
-use crate::{
-    model::{JobId, Time, Uid},
-    wire::DecodedPod,
-};
+use crate::model::{JobId, Time, Uid, DecodedPod};
 
 use super::Orphan;
 

@@ -17,10 +17,7 @@ use std::{
 use compact_str::CompactString;
 use hashbrown::{HashMap, HashSet};
 
-use crate::{
-    model::{Exponential, Job, JobId, PodFlags, Time, Uid},
-    wire::{Controller, DecodedPod, Selector},
-};
+use crate::model::{Exponential, Job, JobId, PodFlags, Time, Uid, Controller, DecodedPod, Selector};
 
 use super::{
     Answer, Claimed, Orphan, Round, Told,

@@ -402,7 +402,7 @@ fn stages_that_make_no_sense_are_named_with_file_object_and_field() {
 
 #[test]
 fn the_examples_load_and_say_how_they_end() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
     let readme = fs::read_to_string(folder.join("README.md")).expect("examples have a README");
     let mut seen = 0;
     for entry in fs::read_dir(&folder).expect("there are examples") {

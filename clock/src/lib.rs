@@ -18,7 +18,7 @@ use std::{
 
 use tokio::{sync::Notify, time::sleep};
 
-use crate::model::Time;
+use lakh_core::model::Time;
 
 /// How often who sleeps looks whether the clock was set on: a minute late is not late where it was set.
 const LOOK: Duration = Duration::from_secs(60);
@@ -88,7 +88,7 @@ impl Clock {
 }
 
 /// Now, to measure how long something takes.
-pub(crate) fn instant() -> Instant {
+pub fn instant() -> Instant {
     Instant::now()
 }
 

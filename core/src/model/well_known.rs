@@ -1,0 +1,22 @@
+//! Names that Kubernetes, or lakh, has given a meaning: finalizers, labels, annotations.
+
+/// The finalizer by which a Pod is kept until it is counted.
+pub const TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";
+
+/// The finalizer that takes its place beside the built-in controller, which it is reserved for.
+pub const OWN_TRACKING_FINALIZER: &str = "lakh.dev/job-tracking";
+
+/// Annotation and label that carry a Pod's completion index.
+pub const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
+
+/// Annotation that tells a Pod how often its index failed before, and counted.
+pub const INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
+
+/// Annotation that tells a Pod how often its index failed before, and did not count.
+pub const INDEX_IGNORED_FAILURES: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
+
+/// The label by which the server tells the Pods of a Job that chose no selector of its own.
+pub const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
+
+/// The controller name that a Job's `spec.managedBy` may spell out for the default controller.
+pub const DEFAULT_MANAGER: &str = "kubernetes.io/job-controller";

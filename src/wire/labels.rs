@@ -1,0 +1,118 @@
+//! Reads labels and label selectors. What they mean, [`crate::model`] knows.
+
+use std::{collections::BTreeMap, fmt, marker::PhantomData};
+
+use compact_str::CompactString;
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor},
+};
+
+use crate::model::{Operator, PodLabels, Requirement, Selector};
+
+use super::json::Text;
+
+/// Reads a Pod's labels where they are; for `deserialize_with`.
+pub(super) fn labels<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<PodLabels<'a>, D::Error> {
+    struct Pairs<'a>(PhantomData<&'a str>);
+
+    impl<'de: 'a, 'a> Visitor<'de> for Pairs<'a> {
+        type Value = PodLabels<'a>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("labels")
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(PodLabels::default())
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut labels = PodLabels::default();
+            while let Some((Text(key), Text(value))) = map.next_entry()? {
+                labels.push(key, value);
+            }
+            Ok(labels)
+        }
+    }
+    deserializer.deserialize_any(Pairs(PhantomData))
+}
+
+/// A label selector as it is written.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct WrittenSelector {
+    match_labels: BTreeMap<CompactString, CompactString>,
+    match_expressions: Vec<WrittenRequirement>,
+}
+
+#[derive(Deserialize)]
+struct WrittenRequirement {
+    key: CompactString,
+    operator: CompactString,
+    #[serde(default)]
+    values: Vec<CompactString>,
+}
+
+impl From<WrittenSelector> for Selector {
+    fn from(written: WrittenSelector) -> Self {
+        let expressions = written.match_expressions.into_iter();
+        Self {
+            match_labels: written.match_labels,
+            match_expressions: expressions.map(Requirement::from).collect(),
+        }
+    }
+}
+
+impl From<WrittenRequirement> for Requirement {
+    fn from(written: WrittenRequirement) -> Self {
+        let operator = match written.operator.as_str() {
+            "In" => Operator::In,
+            "NotIn" => Operator::NotIn,
+            "Exists" => Operator::Exists,
+            "DoesNotExist" => Operator::DoesNotExist,
+            _ => Operator::Unrecognized,
+        };
+        Self {
+            key: written.key,
+            operator,
+            values: written.values,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(selector: &str, labels: &str) -> bool {
+        let selector: WrittenSelector = serde_json::from_str(selector).expect("a selector");
+        let selector = Selector::from(selector);
+        let labels = super::labels(&mut serde_json::Deserializer::from_str(labels)).expect("labels");
+        let matches = selector.matches(&labels);
+        assert_eq!(selector.matches(&labels.to_labels()), matches);
+        matches
+    }
+
+    #[test]
+    fn all_requirements_must_hold() {
+        let labels = r#"{"a":"1","b":"2"}"#;
+        let expression = |key: &str, operator: &str, values: &str| {
+            format!(
+                r#"{{"matchExpressions":[{{"key":"{key}","operator":"{operator}","values":{values}}}]}}"#
+            )
+        };
+        assert!(matches("{}", labels));
+        assert!(matches(r#"{"matchLabels":{"a":"1"}}"#, labels));
+        assert!(!matches(r#"{"matchLabels":{"a":"1","c":"1"}}"#, labels));
+        assert!(matches(&expression("a", "In", r#"["0","1"]"#), labels));
+        assert!(!matches(&expression("c", "In", r#"["1"]"#), labels));
+        assert!(!matches(&expression("a", "NotIn", r#"["1"]"#), labels));
+        assert!(matches(&expression("c", "NotIn", r#"["1"]"#), labels));
+        assert!(matches(&expression("a", "Exists", "[]"), labels));
+        assert!(!matches(&expression("a", "DoesNotExist", "[]"), labels));
+        assert!(!matches(&expression("a", "Near", r#"["1"]"#), labels));
+    }
+}
