@@ -43,7 +43,7 @@ pub(super) fn run(command: CronCommand) -> Result<u8, String> {
 pub(super) fn runs(spec: &Value) -> Option<String> {
     let zone = spec["timeZone"].as_str().map(Zone::load).transpose().ok()?;
     let schedule = Schedule::of_cron_job(spec["schedule"].as_str()?, zone.as_ref()).ok()?;
-    let next = match schedule.next(Clock::default().now()) {
+    let next = match schedule.next(Clock::default().now().wall) {
         _ if spec["suspend"] == true => "it is suspended".to_owned(),
         Some(time) => format!("next at {}", schedule.zone().to_rfc3339(time)),
         None => "never in the next five years".to_owned(),
@@ -53,7 +53,7 @@ pub(super) fn runs(spec: &Value) -> Option<String> {
 
 /// Prints the next times; there may be none.
 fn next(schedule: &Schedule, count: usize) -> u8 {
-    let now = Clock::default().now();
+    let now = Clock::default().now().wall;
     let times = std::iter::successors(schedule.next(now), |at| schedule.next(*at));
     let times: Vec<Time> = times.take(count).collect();
     for time in &times {

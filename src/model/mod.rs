@@ -13,6 +13,7 @@ mod index_set;
 mod job;
 mod limits;
 pub mod names;
+mod now;
 mod pod;
 mod pod_table;
 mod policy;
@@ -35,6 +36,7 @@ pub use job::{
 };
 pub use limits::Limits;
 pub use names::PodSuffix;
+pub use now::{Monotonic, Now, Timeout};
 pub use pod::{CompactIndex, PodFlags, PodName, PodPhase, PodRecord};
 pub use pod_table::PodTable;
 pub use policy::{

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     decide::Outcome,
-    model::{CompactIndex, PodFlags, PodName, PodPhase, PodRecord, Uid},
+    model::{CompactIndex, PodFlags, PodName, PodPhase, PodRecord, Time, Uid},
     runtime::{job_metrics::Seen, store::Store},
     wire::{Controller, DecodedPod, Object, PodDecoder, PodLabels, TRACKING_FINALIZER, decode_job},
 };
@@ -38,7 +38,8 @@ fn pod(number: u128, phase: PodPhase) -> DecodedPod<'static> {
 fn give(cell: &Arc<Cell>) -> Turn {
     let limits = Limits::default();
     let ownership = Ownership::new(limits.retry_backoff);
-    turn(cell, &ownership, limits, 1, None, Time::from_secs(100))
+    let now = Now::at(Time::from_secs(100));
+    turn(cell, &ownership, limits, 1, None, now)
 }
 
 #[test]

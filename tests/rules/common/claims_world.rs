@@ -12,7 +12,7 @@ use std::{
 
 use hashbrown::HashSet;
 use lakh::{
-    model::{Exponential, Job, JobId, JobKey, Limits, Time, Uid},
+    model::{Exponential, Job, JobId, JobKey, Limits, Monotonic, Uid},
     ownership::{Answer, Claims, Orphan, Round},
     wire::{Controller, DecodedPod, Object, PodDecoder, TRACKING_FINALIZER, decode_job},
 };
@@ -95,10 +95,10 @@ pub(crate) struct ClaimsWorld {
     adopted: BTreeMap<Uid, Uid>,
     version: u64,
     uids: u128,
-    now: Time,
+    now: Monotonic,
     refused: u64,
     /// When a Job's next round may go, after a refusal.
-    not_before: BTreeMap<Uid, Time>,
+    not_before: BTreeMap<Uid, Monotonic>,
 }
 
 impl ClaimsWorld {
@@ -119,7 +119,7 @@ impl ClaimsWorld {
             adopted: BTreeMap::new(),
             version: 0,
             uids: 0,
-            now: Time::from_secs(1_000_000),
+            now: Monotonic::from_secs(1_000_000),
             refused,
             not_before: BTreeMap::new(),
         }
