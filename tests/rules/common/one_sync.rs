@@ -7,7 +7,7 @@ use lakh::{
     decide::{CreateError, Effect, JobMachine, NewPod, Outcome, Severity},
     model::{
         CompactIndex, FailureFacts, JobStatus, Limits, Now, PodFlags, PodName, PodPhase, PodRecord,
-        PodTable, Slot, Timeout, Uid,
+        PodTable, Slot, Time, Timeout, Uid,
     },
 };
 
@@ -16,7 +16,7 @@ use super::{
     print::{self, Labels, some_of},
     server::{Pod, Server, seconds},
     verdict_law::unannounced,
-    words::{START, change_job, offset, plain_job, set_record, set_status},
+    words::{START, change_job, millis, offset, plain_job, set_record, set_status},
 };
 
 /// How the fake server answers.
@@ -118,6 +118,10 @@ impl Driver {
                 }
             }
             "at" => self.now = Now::at(offset(rest)),
+            "clock" => {
+                let wall = self.now.wall.as_millis() + millis(rest);
+                self.now.wall = Time::from_millis(wall);
+            }
             "restart" => self.restart(),
             "gone" => self.machine.handle_job_gone(),
             "again" => self.make_again(),
