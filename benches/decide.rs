@@ -13,8 +13,8 @@ use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, 
 use lakh::{
     decide::{Effect, JobMachine, Outcome},
     model::{
-        CompactIndex, CompletionMode, IndexSet, Limits, PodFlags, PodName, PodPhase, PodRecord,
-        PodTable, Slot, Time, Uid,
+        CompactIndex, CompletionMode, IndexSet, Limits, Now, PodFlags, PodName, PodPhase,
+        PodRecord, PodTable, Slot, Time, Uid,
     },
 };
 
@@ -28,7 +28,7 @@ struct Bench {
     machine: JobMachine,
     pods: PodTable,
     slots: Vec<Slot>,
-    now: Time,
+    now: Now,
 }
 
 impl Bench {
@@ -37,7 +37,7 @@ impl Bench {
             machine: JobMachine::new(&job(size, mode), Limits::default(), 7),
             pods: PodTable::default(),
             slots: Vec::new(),
-            now: Time::from_secs(1_000_000),
+            now: Now::at(Time::from_secs(1_000_000)),
         };
         for index in 0..size {
             let slot = bench.pods.insert(PodRecord {
@@ -68,7 +68,7 @@ impl Bench {
         let mut outcomes = Vec::new();
         loop {
             for outcome in outcomes.drain(..) {
-                self.machine.handle_outcome(outcome, self.now);
+                self.machine.handle_outcome(outcome, self.now.monotonic);
             }
             while let Some((slot, record)) = self.pods.take_dirty() {
                 self.machine.handle_pod(slot, record);

@@ -11,8 +11,8 @@ use common::job;
 use lakh::{
     decide::{Effect, JobMachine, Outcome},
     model::{
-        CompactIndex, CompletionMode, Limits, PodFlags, PodName, PodPhase, PodRecord, PodTable,
-        Slot, Time, Uid,
+        CompactIndex, CompletionMode, Limits, Now, PodFlags, PodName, PodPhase, PodRecord,
+        PodTable, Slot, Time, Uid,
     },
 };
 
@@ -52,12 +52,12 @@ fn held(size: u32, mode: CompletionMode) -> (usize, usize) {
 
 /// Turns until it is quiet; every write succeeds.
 fn turn(machine: &mut JobMachine, pods: &mut PodTable) {
-    let mut now = Time::from_secs(1_000_000);
+    let mut now = Now::at(Time::from_secs(1_000_000));
     let mut outcomes = Vec::new();
     loop {
         now = now + std::time::Duration::from_secs(2);
         for outcome in outcomes.drain(..) {
-            machine.handle_outcome(outcome, now);
+            machine.handle_outcome(outcome, now.monotonic);
         }
         while let Some((slot, record)) = pods.take_dirty() {
             machine.handle_pod(slot, record);

@@ -7,8 +7,8 @@ use std::{hint::black_box, time::Duration};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use lakh::{
     model::{
-        CompactIndex, Exponential, PodFlags, PodName, PodPhase, PodRecord, PodTable, Slot, Time,
-        Uid,
+        CompactIndex, Exponential, Now, PodFlags, PodName, PodPhase, PodRecord, PodTable, Slot,
+        Time, Uid,
     },
     queue::{Answer, FairQueue, WorkQueue},
 };
@@ -92,7 +92,9 @@ fn queues(criterion: &mut Criterion) {
         }
         group.bench_function(BenchmarkId::new("a turn at work", keys), |bencher| {
             bencher.iter(|| {
-                let key = work.take(Time::from_secs(1)).expect("each key is put back");
+                let key = work
+                    .take(Now::at(Time::from_secs(1)))
+                    .expect("each key is put back");
                 work.add(key);
                 work.done(&key)
             });

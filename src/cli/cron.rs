@@ -39,7 +39,7 @@ pub(super) fn run(command: CronCommand) -> Result<u8, String> {
 
 /// Prints the next times; there may be none.
 fn next(schedule: &Schedule, count: usize) -> u8 {
-    let now = Clock::default().now();
+    let now = Clock::default().now().wall;
     let times = std::iter::successors(schedule.next(now), |at| schedule.next(*at));
     let times: Vec<Time> = times.take(count).collect();
     for time in &times {

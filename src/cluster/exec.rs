@@ -86,7 +86,7 @@ impl Plugin {
             let said: String = said.trim().chars().take(COMPLAINT_MAX).collect();
             return Err(told(format!("{}: {said}", output.status)));
         }
-        let now = Clock::default().now();
+        let now = Clock::default().now().wall;
         let text = String::from_utf8_lossy(&output.stdout);
         read(&text, self.0.api_version.as_deref(), now).map_err(told)
     }

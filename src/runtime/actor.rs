@@ -17,8 +17,8 @@ use std::{
 use crate::{
     decide::{Effect, JobMachine, Outcome, Report},
     model::{
-        ConditionKind, FailureAction, Job, JobId, JobSpec, JobStatus, Limits, PodGroup, PodTable,
-        Slot, Time,
+        ConditionKind, FailureAction, Job, JobId, JobSpec, JobStatus, Limits, Now, PodGroup,
+        PodTable, Slot, Timeout,
     },
     ownership::Standing,
     wire::PodTemplate,
@@ -47,7 +47,7 @@ pub(super) struct Turn {
     /// What the podFailurePolicy said of failed Pods that are dealt with now.
     pub(super) handled_failures: Vec<FailureAction>,
     /// When the next turn is due though nothing happens.
-    pub(super) wake_at: Option<Time>,
+    pub(super) wake_at: Option<Timeout>,
     /// There was more to hear than one turn may.
     pub(super) again: bool,
     /// What it was, if the actor had something to do.
@@ -66,7 +66,7 @@ pub(super) fn turn(
     limits: Limits,
     seed: u64,
     gangs: Option<&Gangs>,
-    now: Time,
+    now: Now,
 ) -> Turn {
     let mut guard = cell.lock();
     if ownership.holds(&cell.id) {
@@ -108,7 +108,7 @@ fn run(
     limits: Limits,
     seed: u64,
     gangs: Option<&Gangs>,
-    now: Time,
+    now: Now,
     turn: &mut Turn,
 ) {
     if state.standing() == Standing::External {
@@ -135,7 +135,7 @@ fn run(
     };
     let failed = state.outcomes.iter().any(is_failure);
     for outcome in state.outcomes.drain(..) {
-        machine.handle_outcome(outcome, now);
+        machine.handle_outcome(outcome, now.monotonic);
     }
     if let Some(job) = &state.job
         && state.job_is_fresh
@@ -183,7 +183,7 @@ fn run(
     let job = state.job.as_ref().zip(state.template.as_ref());
     while let Some(effect) = machine.poll_effect() {
         if let Some(outcome) = moot(&effect, &state.pods) {
-            machine.handle_outcome(outcome, now);
+            machine.handle_outcome(outcome, now.monotonic);
             continue;
         }
         let group = machine.pod_group();

@@ -58,7 +58,7 @@ impl Chores {
         let mut frees = FuturesUnordered::new();
         loop {
             let due = self.ownership.take(|claims| {
-                claims.handle_timeout(self.clock.now());
+                claims.handle_timeout(self.clock.now().monotonic);
                 while let Some(round) = claims.poll_round() {
                     rounds.push(self.go_round(round));
                 }
@@ -83,7 +83,7 @@ impl Chores {
     }
 
     fn take_in(&self, tried: Option<Tried>) {
-        let now = self.clock.now();
+        let now = self.clock.now().monotonic;
         self.ownership.take(|claims| match tried {
             Some(Tried::Round(round, answers)) => claims.handle_round(&round, &answers, now),
             Some(Tried::Free(pod, freed)) => claims.handle_freed(pod, freed, now),

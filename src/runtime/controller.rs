@@ -394,7 +394,7 @@ impl Parts {
             metrics: Arc::clone(&self.metrics),
             gangs: self.gangs.clone(),
             limits,
-            seed: u64::try_from(self.clock.now().as_millis())
+            seed: u64::try_from(self.clock.now().wall.as_millis())
                 .unwrap_or(0)
                 .wrapping_mul(0x9e37_79b9),
         }

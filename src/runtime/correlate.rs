@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use crate::{
     decide::{Report, Severity},
-    model::Time,
+    model::{Monotonic, Now, Time},
 };
 
 /// Calls that a Job may cause at once.
@@ -76,7 +76,7 @@ pub(super) struct Correlator {
 #[derive(Debug, Default)]
 struct Spent {
     count: u32,
-    refilled_at: Time,
+    refilled_at: Monotonic,
 }
 
 /// Different messages with one type and reason.
@@ -85,7 +85,7 @@ struct Group {
     severity: Severity,
     reason: String,
     messages: Vec<String>,
-    last: Time,
+    last: Monotonic,
 }
 
 /// An Event that was told, or would have been.
@@ -102,10 +102,10 @@ struct Known {
 
 impl Correlator {
     /// Takes in news; gives what is to be told of them, if anything.
-    pub(super) fn hear(&mut self, about: About, mut report: Report, now: Time) -> Option<Telling> {
-        let combined = self.is_combined(&report, now);
-        let known = self.count(&report, combined, now);
-        if !self.spent[report.severity as usize].spend(about, now) {
+    pub(super) fn hear(&mut self, about: About, mut report: Report, now: Now) -> Option<Telling> {
+        let combined = self.is_combined(&report, now.monotonic);
+        let known = self.count(&report, combined, now.wall);
+        if !self.spent[report.severity as usize].spend(about, now.monotonic) {
             return None;
         }
         if combined {
@@ -116,13 +116,13 @@ impl Correlator {
             number,
             report,
             first,
-            last: now,
+            last: now.wall,
             count,
         })
     }
 
     /// Whether a message is one of too many similar ones.
-    fn is_combined(&mut self, report: &Report, now: Time) -> bool {
+    fn is_combined(&mut self, report: &Report, now: Monotonic) -> bool {
         let same =
             |group: &Group| group.severity == report.severity && group.reason == report.reason;
         let at = self.groups.iter().position(same).unwrap_or_else(|| {
@@ -181,9 +181,7 @@ impl Correlator {
 }
 
 impl Spent {
-    fn spend(&mut self, about: About, now: Time) -> bool {
-        // The clock may have been set back.
-        self.refilled_at = self.refilled_at.min(now);
+    fn spend(&mut self, about: About, now: Monotonic) -> bool {
         while self.count > 0 && now.since(self.refilled_at) >= REFILL {
             self.count -= 1;
             self.refilled_at = self.refilled_at + REFILL;
@@ -209,8 +207,8 @@ mod tests {
         Report::normal("SuccessfulCreate", &format!("Created pod: {pod}"))
     }
 
-    fn at(secs: i64) -> Time {
-        Time::from_secs(1000 + secs)
+    fn at(secs: i64) -> Now {
+        Now::at(Time::from_secs(1000 + secs))
     }
 
     #[test]
@@ -236,7 +234,7 @@ mod tests {
                 told[11].first,
                 told[11].last
             ),
-            (10, 3, at(9), at(11)),
+            (10, 3, at(9).wall, at(11).wall),
             "later ones count on"
         );
     }
@@ -273,7 +271,10 @@ mod tests {
         for count in 1..=15 {
             let told = correlator.hear(About::Job, report.clone(), at(count.into()));
             let told = told.expect("there is budget");
-            assert_eq!((told.number, told.count, told.first), (1, count, at(1)));
+            assert_eq!(
+                (told.number, told.count, told.first),
+                (1, count, at(1).wall)
+            );
             assert_eq!(told.report, report);
         }
     }

@@ -132,7 +132,7 @@ impl CronJobs {
             Some(cell) => {
                 let (old, new) = (&cell.decoded.cron_job.spec, &cron_job.spec);
                 let moved = old.schedule != new.schedule || old.time_zone != new.time_zone;
-                let due = moved.then(|| delay_after_change(cron_job, self.clock.now()));
+                let due = moved.then(|| delay_after_change(cron_job, self.clock.now().wall));
                 (Arc::clone(&cell.told), due)
             }
         };
@@ -230,8 +230,8 @@ impl CronJobs {
     /// Looks at all CronJobs again and again, for ever.
     pub(super) async fn resync(self: Arc<Self>) {
         loop {
-            let due = self.clock.now() + RESYNC;
-            self.clock.sleep_until(Some(due)).await;
+            let due = self.clock.now().monotonic + RESYNC;
+            self.clock.sleep_until(due).await;
             let known: Vec<JobKey> = self.known.lock().cron_jobs.keys().cloned().collect();
             known.into_iter().for_each(|key| self.turns.add(key));
         }
@@ -265,7 +265,7 @@ impl CronJobs {
             cell: &cell,
             writer,
         };
-        let now = self.clock.now();
+        let now = self.clock.now().wall;
         let mut sync = CronJobSync::new(cell.decoded.cron_job.clone(), children, now);
         loop {
             let answer = match sync.poll() {
@@ -393,7 +393,7 @@ impl Turn<'_> {
         {
             Ok(answer) => match wire::ack_of_write(&answer) {
                 Some((uid, resource_version, _)) => {
-                    let late = self.cron_jobs.clock.now().since(job.scheduled);
+                    let late = self.cron_jobs.clock.now().wall.since(job.scheduled);
                     self.writer
                         .metrics
                         .cron_job_skew

@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 
 use crate::{
     clock::instant,
-    model::{Exponential, Time},
+    model::{Exponential, Monotonic, Now, Timeout},
     queue::WorkQueue,
 };
 
@@ -56,12 +56,12 @@ impl<K: Clone + Debug + Eq + Hash + Ord> MeasuredQueue<K> {
         self.metrics.waiting(self.queue.len(), 1);
     }
 
-    pub(super) fn add_at(&mut self, key: K, due: Time) {
+    pub(super) fn add_at(&mut self, key: K, due: Timeout) {
         self.queue.add_at(key, due);
         self.metrics.retried();
     }
 
-    pub(super) fn add_rate_limited(&mut self, key: K, now: Time) {
+    pub(super) fn add_rate_limited(&mut self, key: K, now: Monotonic) {
         self.queue.add_rate_limited(key, now);
         self.metrics.retried();
     }
@@ -70,7 +70,7 @@ impl<K: Clone + Debug + Eq + Hash + Ord> MeasuredQueue<K> {
         self.queue.forget(key);
     }
 
-    pub(super) fn take(&mut self, now: Time) -> Option<K> {
+    pub(super) fn take(&mut self, now: Now) -> Option<K> {
         while let Some(key) = self.queue.come_due(now) {
             self.waits(key);
         }
@@ -95,7 +95,7 @@ impl<K: Clone + Debug + Eq + Hash + Ord> MeasuredQueue<K> {
         waits
     }
 
-    pub(super) fn next_due(&self) -> Option<Time> {
+    pub(super) fn next_due(&self) -> Timeout {
         self.queue.next_due()
     }
 

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use crate::{
     clock::{Clock, instant},
-    model::{JobId, Limits, Time},
+    model::{JobId, Limits, Monotonic, Timeout},
 };
 
 use super::{
@@ -50,13 +50,13 @@ impl Schedule {
     }
 
     /// A Job is to have a turn at a later time, at the latest.
-    pub(super) fn add_at(&self, job: Arc<JobId>, due: Time) {
+    pub(super) fn add_at(&self, job: Arc<JobId>, due: Timeout) {
         self.queue.lock().add_at(job, due);
         // Whoever sleeps may now sleep too long.
         self.changed.notify_one();
     }
 
-    fn add_rate_limited(&self, job: Arc<JobId>, now: Time) {
+    fn add_rate_limited(&self, job: Arc<JobId>, now: Monotonic) {
         self.queue.lock().add_rate_limited(job, now);
         self.changed.notify_one();
     }
@@ -158,7 +158,8 @@ impl Worker {
         if turn.panicked {
             self.metrics.panics.inc();
             tracing::error!(job = %job.key, "actor panicked; starting it anew");
-            self.schedule.add_rate_limited(Arc::clone(job), now);
+            self.schedule
+                .add_rate_limited(Arc::clone(job), now.monotonic);
             return Given {
                 failed: true,
                 first: false,

@@ -79,11 +79,11 @@ impl Ttl {
         let step = {
             let state = cell.lock();
             let known = state.job.as_ref().filter(|_| !state.gone);
-            Step::after_look(known, self.clock.now())
+            Step::after_look(known, self.clock.now().wall)
         };
         let step = match step {
             Step::GetFresh => match self.fresh(job, writer).await {
-                Ok(fresh) => Step::after_answer(fresh.as_ref(), self.clock.now()),
+                Ok(fresh) => Step::after_answer(fresh.as_ref(), self.clock.now().wall),
                 Err(error) => {
                     tracing::warn!(job = %job.key, %error, "no live look; not deleted yet");
                     Step::Retry
@@ -99,7 +99,7 @@ impl Ttl {
             Step::GetFresh => After::Failed,
             Step::Delete { expired } => match delete(job, writer).await {
                 Ok(()) => {
-                    let late = self.clock.now().since(expired);
+                    let late = self.clock.now().wall.since(expired);
                     writer.metrics.ttl_deletions.observe(late.as_secs_f64());
                     After::Over
                 }

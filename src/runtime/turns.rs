@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use crate::{
     clock::Clock,
-    model::{Exponential, Time},
+    model::{Exponential, Time, Timeout},
 };
 
 use super::{measured_queue::MeasuredQueue, queue_metrics::QueueMetrics};
@@ -28,7 +28,7 @@ pub(super) struct Turns<K> {
 pub(super) enum After {
     /// Not by itself.
     Over,
-    /// At this time.
+    /// At this time of day.
     At(Time),
     /// Soon; later after each failure in a row.
     Failed,
@@ -49,9 +49,9 @@ impl<K: Clone + Debug + Eq + Hash + Ord> Turns<K> {
         self.changed.notify_one();
     }
 
-    /// A key is to have a turn at a later time, at the latest.
+    /// A key is to have a turn at a later time of day, at the latest.
     pub(super) fn add_at(&self, key: K, due: Time) {
-        self.queue.lock().add_at(key, due);
+        self.queue.lock().add_at(key, due.into());
         // Whoever sleeps may now sleep too long.
         self.changed.notify_one();
     }
@@ -61,10 +61,10 @@ impl<K: Clone + Debug + Eq + Hash + Ord> Turns<K> {
         let mut queue = self.queue.lock();
         match after {
             // Whoever sleeps may now sleep too long, so all of these wake one.
-            After::Failed => queue.add_rate_limited(key.clone(), self.clock.now()),
+            After::Failed => queue.add_rate_limited(key.clone(), self.clock.now().monotonic),
             After::At(due) => {
                 queue.forget(&key);
-                queue.add_at(key.clone(), due);
+                queue.add_at(key.clone(), due.into());
             }
             After::Over => queue.forget(&key),
         }
@@ -75,7 +75,7 @@ impl<K: Clone + Debug + Eq + Hash + Ord> Turns<K> {
 
     /// When the first key is due that waits for its time.
     #[cfg(test)]
-    pub(super) fn next_due(&self) -> Option<Time> {
+    pub(super) fn next_due(&self) -> Timeout {
         self.queue.lock().next_due()
     }
 
@@ -90,7 +90,7 @@ impl<K: Clone + Debug + Eq + Hash + Ord> Turns<K> {
             };
             if let Some(key) = next {
                 // Another one may take the next, or sleep until one is due.
-                if more || due.is_some() {
+                if more || due != Timeout::default() {
                     self.changed.notify_one();
                 }
                 return key;

@@ -104,7 +104,7 @@ impl World {
                 return seen;
             }
             assert!(started.elapsed() < Duration::from_secs(60), "{seen:#}");
-            self.clock.move_on_to(self.clock.now() + PERIOD);
+            self.clock.move_on_to(self.clock.now().wall + PERIOD);
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -256,7 +256,7 @@ async fn pods_of_a_node_that_is_gone_fail_and_their_job_may_ignore_it() {
     create(client, &job("counts")).await;
     let [ignored, counted] = one_running_of(client, ["ignores", "counts"]).await;
     assert_ne!(node(&ignored), node(&counted), "nodes take turns");
-    let gone_at = world.clock.now();
+    let gone_at = world.clock.now().wall;
     for pod in [&ignored, &counted] {
         let path = format!("{NODES}/{}", node(pod));
         client.delete(&path).await.expect("it is there");

@@ -234,7 +234,9 @@ fn clocks_are_read_in_one_place() {
     let mut wrong = Vec::new();
     for file in sources().iter().filter(|file| file.path != CLOCKS) {
         for (number, line) in file.code() {
-            if line.contains("Instant::now") || line.contains("SystemTime::now") {
+            let reads = line.contains("Instant::now") || line.contains("SystemTime::now");
+            // Tests make up what clocks show, and nobody else.
+            if reads || (line.contains("Now::at(") && !is_test(file)) {
                 wrong.push(format!("{}:{number}", file.path));
             }
         }

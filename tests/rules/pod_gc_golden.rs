@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use lakh::{
     embedded::podgc::{Call, NodeFacts, Phase, PodFacts, PodGc},
-    model::{Time, Uid},
+    model::{Now, Time, Uid},
 };
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ impl<'a> Case<'a> {
         let threshold = first.and_then(|first| first.strip_prefix("threshold="));
         let threshold = threshold.map_or(0, |number| number.parse().expect("a number"));
         Self {
-            gc: PodGc::new(threshold, at("0")),
+            gc: PodGc::new(threshold, Now::at(at("0")).monotonic),
             answers: BTreeMap::new(),
             meanwhile: None,
         }
@@ -61,7 +61,7 @@ impl<'a> Case<'a> {
             _ if word.starts_with("threshold=") => {}
             _ => {
                 let time = word.strip_prefix('@').unwrap_or_else(|| panic!("{step}"));
-                return Some(format!("{word} {}", self.pass(at(time))));
+                return Some(format!("{word} {}", self.pass(Now::at(at(time)))));
             }
         }
         None
@@ -121,14 +121,15 @@ impl<'a> Case<'a> {
     }
 
     /// What is asked of the server when it is so late.
-    fn pass(&mut self, now: Time) -> String {
-        if self.gc.poll_timeout().is_some_and(|due| due > now) {
-            self.gc.handle_timeout(now);
+    fn pass(&mut self, now: Now) -> String {
+        let due = self.gc.poll_timeout();
+        if due.is_some_and(|due| due > now.monotonic) {
+            self.gc.handle_timeout(now.monotonic);
             assert_eq!(self.gc.poll_call(now), None, "no pass is due");
             return "no pass".to_owned();
         }
         let mut said = Vec::new();
-        self.gc.handle_timeout(now);
+        self.gc.handle_timeout(now.monotonic);
         while let Some(call) = self.gc.poll_call(now) {
             assert_eq!(self.gc.poll_call(now), None, "one after the other");
             let (what, why) = shown(&call);

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::model::Time;
+use crate::model::Monotonic;
 
 /// See the module's text.
 #[derive(Debug, Default)]
@@ -22,12 +22,12 @@ pub(super) struct Errands {
 struct Timed {
     /// Which of the writes it is.
     number: u64,
-    since: Time,
+    since: Monotonic,
 }
 
 impl Errands {
     /// A write was asked for.
-    pub(super) fn ask(&mut self, now: Time) {
+    pub(super) fn ask(&mut self, now: Monotonic) {
         self.asked += 1;
         self.timed.get_or_insert(Timed {
             number: self.asked,
@@ -36,7 +36,7 @@ impl Errands {
     }
 
     /// A write was answered.
-    pub(super) fn answer(&mut self, now: Time) {
+    pub(super) fn answer(&mut self, now: Monotonic) {
         self.answered += 1;
         if let Some(timed) = self.timed.take_if(|timed| timed.number <= self.answered) {
             self.took = now.since(timed.since);
@@ -46,7 +46,7 @@ impl Errands {
     /// How long the write took that was timed last, or how long the one that is timed has taken so far
     /// if that is longer: in doublings, so that what waits for a part of it is not put off by a little
     /// again and again.
-    pub(super) fn take(&self, now: Time) -> Duration {
+    pub(super) fn take(&self, now: Monotonic) -> Duration {
         let so_far = self.timed.as_ref().map_or(Duration::ZERO, |timed| {
             let seconds = now.since(timed.since).as_secs();
             Duration::from_secs(seconds.checked_ilog2().map_or(0, |log| 1 << log))
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn one_write_is_timed_at_a_time() {
-        let at = Time::from_secs;
+        let at = Monotonic::from_secs;
         let took = |errands: &Errands, now| errands.take(at(now)).as_secs();
         let mut errands = Errands::default();
         errands.ask(at(100));
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn what_has_no_answer_yet_counts_in_doublings() {
-        let at = Time::from_secs;
+        let at = Monotonic::from_secs;
         let mut errands = Errands::default();
         errands.ask(at(100));
         let so_far: Vec<_> = [0, 1, 2, 3, 4, 7, 8]

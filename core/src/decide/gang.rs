@@ -10,8 +10,8 @@ use std::{fmt, sync::Arc, time::Duration};
 use compact_str::format_compact;
 
 use crate::model::{
-    ConditionKind, GangFacts, GangObject, Job, JobKey, JobStatus, Limits, NewPodGroup, NewWorkload,
-    PodGroup, PodTable, Time, Uid, names,
+    ConditionKind, GangFacts, GangObject, Job, JobKey, JobStatus, Limits, Monotonic, NewPodGroup,
+    NewWorkload, PodGroup, PodTable, Uid, names,
 };
 
 use super::{CreateError, JobMachine, Report, gate::Gate};
@@ -66,7 +66,7 @@ pub(super) struct Gang {
     making: Option<GangObject>,
     /// How often in a row a name was taken.
     taken: u32,
-    look_again: Option<Time>,
+    look_again: Option<Monotonic>,
     gate: Gate,
     /// Everything else waits.
     waits: bool,
@@ -94,14 +94,9 @@ impl Gang {
     }
 
     /// When to look again, if it is not yet time.
-    pub(super) fn due_at(&self, now: Time) -> Option<Time> {
+    pub(super) fn due_at(&self, now: Monotonic) -> Option<Monotonic> {
         let again = self.look_again.filter(|at| *at > now);
         again.max(self.gate.opens_at(now)).filter(|_| self.waits)
-    }
-
-    /// The clock may have been set back: nothing is waited for longer than it ever is.
-    pub(super) fn heed_clock(&mut self, now: Time) {
-        self.look_again = self.look_again.map(|at| at.min(now + PAUSE));
     }
 
     fn fall_back(&mut self, why: Fallback) {
@@ -134,7 +129,7 @@ impl JobMachine {
     }
 
     /// Takes in that a Workload or PodGroup was made; it is among the facts by now.
-    pub(super) fn gang_object_made(&mut self, now: Time) {
+    pub(super) fn gang_object_made(&mut self, now: Monotonic) {
         self.gang.taken = 0;
         self.gang.gate.succeed(now);
         if let Some(GangObject::Workload(made)) = self.gang.making.take() {
@@ -144,7 +139,7 @@ impl JobMachine {
     }
 
     /// Takes in that a Workload or PodGroup was not made, or that nobody knows.
-    pub(super) fn gang_object_not_made(&mut self, error: CreateError, now: Time) {
+    pub(super) fn gang_object_not_made(&mut self, error: CreateError, now: Monotonic) {
         let gang = &mut self.gang;
         gang.making = None;
         gang.taken += 1;
@@ -157,7 +152,7 @@ impl JobMachine {
     }
 
     /// Sees to it that new Pods have their PodGroup; whether everything else may go on.
-    pub(super) fn settle_gang(&mut self, pods: &PodTable, now: Time) -> bool {
+    pub(super) fn settle_gang(&mut self, pods: &PodTable, now: Monotonic) -> bool {
         self.gang.waits = false;
         let wanted = self.spec.is_gang() && !self.deleting;
         let Some(facts) = self.gang.facts.as_ref().filter(|_| wanted) else {

@@ -1,11 +1,8 @@
 //! Holds back one kind of write after it was refused.
-//!
-//! A clock that is set back leaves the end of a wait far ahead. No gate waits longer than its backoff says:
-//! one that seems to is open.
 
 use std::time::Duration;
 
-use crate::model::{Exponential, Time};
+use crate::model::{Exponential, Monotonic};
 
 /// Closed for a while after each failure, longer each time in a row.
 #[derive(Clone, Debug)]
@@ -14,7 +11,7 @@ pub(super) struct Gate {
     failures: u32,
     /// Something happened that is a failure if it happens again before a success.
     warned: bool,
-    closed_until: Option<Time>,
+    closed_until: Option<Monotonic>,
 }
 
 impl Gate {
@@ -29,17 +26,17 @@ impl Gate {
 
     /// Notes a failure. Failures that come while the gate is closed are of the same batch and
     /// make the wait no longer.
-    pub(super) fn fail(&mut self, now: Time) {
+    pub(super) fn fail(&mut self, now: Monotonic) {
         self.close(now, |usual| usual);
     }
 
     /// Notes a failure after which another try is worth it after so long at most, but not at once.
-    pub(super) fn fail_until(&mut self, wait: Duration, now: Time) {
+    pub(super) fn fail_until(&mut self, wait: Duration, now: Monotonic) {
         let wait = wait.max(self.backoff.base);
         self.close(now, |usual| usual.min(wait));
     }
 
-    fn close(&mut self, now: Time, wait: impl FnOnce(Duration) -> Duration) {
+    fn close(&mut self, now: Monotonic, wait: impl FnOnce(Duration) -> Duration) {
         if self.is_closed(now) {
             return;
         }
@@ -48,7 +45,7 @@ impl Gate {
     }
 
     /// Notes what may happen by chance, but hardly twice in a row; whether it has become a failure.
-    pub(super) fn fail_if_again(&mut self, now: Time) -> bool {
+    pub(super) fn fail_if_again(&mut self, now: Monotonic) -> bool {
         let again = std::mem::replace(&mut self.warned, true);
         if again {
             self.fail(now);
@@ -57,7 +54,7 @@ impl Gate {
     }
 
     /// Notes a success; it ends the row of failures unless it is of the batch that failed.
-    pub(super) fn succeed(&mut self, now: Time) {
+    pub(super) fn succeed(&mut self, now: Monotonic) {
         if !self.is_closed(now) {
             self.failures = 0;
             self.warned = false;
@@ -70,15 +67,13 @@ impl Gate {
         self.closed_until = None;
     }
 
-    pub(super) fn is_closed(&self, now: Time) -> bool {
+    pub(super) fn is_closed(&self, now: Monotonic) -> bool {
         self.opens_at(now).is_some()
     }
 
     /// When it opens, if it is closed.
-    pub(super) fn opens_at(&self, now: Time) -> Option<Time> {
-        let longest = self.backoff.delay(self.failures);
-        self.closed_until
-            .filter(|until| now < *until && until.since(now) <= longest)
+    pub(super) fn opens_at(&self, now: Monotonic) -> Option<Monotonic> {
+        self.closed_until.filter(|until| now < *until)
     }
 }
 
@@ -95,32 +90,38 @@ mod tests {
             max: Duration::from_secs(60),
         };
         let mut gate = Gate::new(backoff);
-        gate.fail(Time::from_secs(0));
-        gate.fail(Time::from_secs(0));
-        gate.succeed(Time::from_secs(0));
-        assert_eq!(gate.opens_at(Time::from_secs(0)), Some(Time::from_secs(1)));
-        gate.fail(Time::from_secs(1));
-        assert_eq!(gate.opens_at(Time::from_secs(1)), Some(Time::from_secs(3)));
-        gate.succeed(Time::from_secs(3));
-        gate.fail(Time::from_secs(3));
-        assert_eq!(gate.opens_at(Time::from_secs(3)), Some(Time::from_secs(4)));
-        assert!(
-            !gate.is_closed(Time::from_secs(2)),
-            "it waits a second, not two"
+        gate.fail(Monotonic::from_secs(0));
+        gate.fail(Monotonic::from_secs(0));
+        gate.succeed(Monotonic::from_secs(0));
+        assert_eq!(
+            gate.opens_at(Monotonic::from_secs(0)),
+            Some(Monotonic::from_secs(1))
         );
-        gate.fail(Time::from_secs(2));
-        assert_eq!(gate.opens_at(Time::from_secs(2)), Some(Time::from_secs(4)));
-        gate.succeed(Time::from_secs(4));
+        gate.fail(Monotonic::from_secs(1));
+        assert_eq!(
+            gate.opens_at(Monotonic::from_secs(1)),
+            Some(Monotonic::from_secs(3))
+        );
+        gate.succeed(Monotonic::from_secs(3));
+        gate.fail(Monotonic::from_secs(3));
+        assert_eq!(
+            gate.opens_at(Monotonic::from_secs(3)),
+            Some(Monotonic::from_secs(4))
+        );
+        gate.succeed(Monotonic::from_secs(4));
         for now in [4, 5, 7, 11, 16] {
-            gate.fail_until(Duration::from_secs(5), Time::from_secs(now));
+            gate.fail_until(Duration::from_secs(5), Monotonic::from_secs(now));
         }
         assert_eq!(
-            gate.opens_at(Time::from_secs(16)),
-            Some(Time::from_secs(21))
+            gate.opens_at(Monotonic::from_secs(16)),
+            Some(Monotonic::from_secs(21))
         );
-        gate.fail_until(Duration::ZERO, Time::from_secs(21));
-        assert!(gate.is_closed(Time::from_secs(21)), "tried again at once");
-        assert!(!gate.is_closed(Time::from_secs(22)));
+        gate.fail_until(Duration::ZERO, Monotonic::from_secs(21));
+        assert!(
+            gate.is_closed(Monotonic::from_secs(21)),
+            "tried again at once"
+        );
+        assert!(!gate.is_closed(Monotonic::from_secs(22)));
     }
 
     #[test]
@@ -129,7 +130,7 @@ mod tests {
             base: Duration::from_secs(1),
             max: Duration::from_secs(60),
         });
-        let now = Time::from_secs(0);
+        let now = Monotonic::from_secs(0);
         assert!(!gate.fail_if_again(now));
         assert!(!gate.is_closed(now));
         gate.succeed(now);

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::model::{
-    CompletionMode, Job, JobKey, JobSpec, JobStatus, Limits, PerIndexLimit, PodSuffix, PodTable,
-    Slot, Time,
+    CompletionMode, Job, JobKey, JobSpec, JobStatus, Limits, Monotonic, Now, PerIndexLimit,
+    PodSuffix, PodTable, Slot, Time, Timeout,
 };
 
 use super::{
@@ -18,7 +18,7 @@ use super::{
     ramp::Ramp,
     retention::Retention,
     status::Writing,
-    steer::{Creation, CreationState, VOID_CREATION_LIFE},
+    steer::{Creation, CreationState},
     success_policy::Successes,
     tracked::{Facts, Stage, Tally, Tracked},
 };
@@ -77,7 +77,7 @@ pub struct JobMachine {
     /// Creations of unknown fate whose index is none at present: it may be one again.
     pub(super) beyond: Vec<(PodSuffix, Creation)>,
     /// Until when void and doubtful creations count.
-    pub(super) lost_until: Option<Time>,
+    pub(super) lost_until: Option<Monotonic>,
     /// How many Pods were still missing after the last `decide`.
     pub(super) missing: u32,
     pub(super) ramp: Ramp,
@@ -90,17 +90,17 @@ pub struct JobMachine {
 
     pub(super) writing: Option<Writing>,
     /// When the last status write was sent.
-    pub(super) written_at: Option<Time>,
+    pub(super) written_at: Option<Monotonic>,
     pub(super) status_is_stale: bool,
     /// When that was first noticed.
-    pub(super) stale_since: Option<Time>,
+    pub(super) stale_since: Option<Monotonic>,
     pub(super) status_gate: Gate,
 
     pub(super) gang: Gang,
 
     reported_left_alone: bool,
     pub(super) effects: VecDeque<Effect>,
-    timeout: Option<(Time, &'static str)>,
+    timeout: Option<(Timeout, &'static str)>,
 }
 
 /// Writes of one kind to Pods, a limited number of them under way.
@@ -256,7 +256,7 @@ impl JobMachine {
 
     /// Takes in how one of this machine's writes ended. What it changed in the Pods comes through
     /// [`JobMachine::handle_pod`].
-    pub fn handle_outcome(&mut self, outcome: Outcome, now: Time) {
+    pub fn handle_outcome(&mut self, outcome: Outcome, now: Monotonic) {
         if outcome.is_of_pod() {
             self.errands.answer(now);
         }
@@ -290,12 +290,11 @@ impl JobMachine {
     ///
     /// One that is outdated decides nothing: its successor will. Nor does one that has yet to hear of
     /// Pods: those that it believes to be missing, or to be there, may be just these.
-    pub fn decide(&mut self, pods: &PodTable, now: Time) {
+    pub fn decide(&mut self, pods: &PodTable, now: Now) {
         self.timeout = None;
         if self.is_outdated() || pods.is_dirty() {
             return;
         }
-        self.heed_clock(now);
         if self.is_left_alone() {
             if !self.deleting {
                 return;
@@ -307,27 +306,15 @@ impl JobMachine {
             self.handle_pod(slot, pods.get(slot));
         }
         self.failures.fold(&mut self.batch);
-        if !self.lets_go_of_everything() && self.settle_gang(pods, now) {
+        if !self.lets_go_of_everything() && self.settle_gang(pods, now.monotonic) {
             self.conduct(pods, now);
             if self.status_is_stale {
-                self.stale_since.get_or_insert(now);
+                self.stale_since.get_or_insert(now.monotonic);
             }
             self.write_status_if_due(pods, now);
         }
-        self.send_pod_writes(now);
+        self.send_pod_writes(now.monotonic);
         self.set_timeout(now);
-    }
-
-    /// The clock may have been set back. What was noted as over is not to lie ahead, and nothing is to
-    /// be waited for longer than it ever is: the machine would stand still until the clock is there again.
-    fn heed_clock(&mut self, now: Time) {
-        for noted in [&mut self.written_at, &mut self.stale_since] {
-            *noted = noted.map(|at| at.min(now));
-        }
-        self.lost_until = self
-            .lost_until
-            .map(|until| until.min(now + VOID_CREATION_LIFE));
-        self.gang.heed_clock(now);
     }
 
     /// Gives the next thing to do.
@@ -335,8 +322,8 @@ impl JobMachine {
         self.effects.pop_front()
     }
 
-    /// Gives the time at which to [`JobMachine::decide`] again, and why.
-    pub fn poll_timeout(&self) -> Option<(Time, &'static str)> {
+    /// Gives when to [`JobMachine::decide`] again, and why: what comes first, if nobody sets a clock.
+    pub fn poll_timeout(&self) -> Option<(Timeout, &'static str)> {
         self.timeout
     }
 
@@ -351,16 +338,16 @@ impl JobMachine {
     }
 
     /// One pass over the rules, in their order.
-    fn conduct(&mut self, pods: &PodTable, now: Time) {
-        self.take_back_suspension(now);
+    fn conduct(&mut self, pods: &PodTable, now: Now) {
+        self.take_back_suspension(now.wall);
         if self.start_time.is_none() && !self.spec.suspend {
-            self.start_time = Some(now.whole_secs());
+            self.start_time = Some(now.wall.whole_secs());
         }
-        self.ending = self.verdict(now);
+        self.ending = self.verdict(now.wall);
         let repeats = self.ending.is_none() && !self.deleting && !self.spec.suspend;
-        if self.forget_lost_creations(repeats, now) {
+        if self.forget_lost_creations(repeats, now.monotonic) {
             // They may have been all that was waited for.
-            self.ending = self.verdict(now);
+            self.ending = self.verdict(now.wall);
         }
         if self.deleting {
             self.release_all_retained();
@@ -372,7 +359,7 @@ impl JobMachine {
         self.missing = 0;
         if steers {
             self.steer(pods, now);
-            self.note_suspension(now);
+            self.note_suspension(now.wall);
         } else if self.ending.is_some() {
             self.follow_verdict(pods);
         }
@@ -452,7 +439,7 @@ impl JobMachine {
         }
     }
 
-    fn send_pod_writes(&mut self, now: Time) {
+    fn send_pod_writes(&mut self, now: Monotonic) {
         if self.must_announce() && !self.lets_go_of_everything() {
             // What led to the verdict stays until the server has it.
             return;
@@ -476,42 +463,59 @@ impl JobMachine {
         }
     }
 
-    fn set_timeout(&mut self, now: Time) {
+    fn set_timeout(&mut self, now: Now) {
         let waits = self.gang.waits() && !self.lets_go_of_everything();
         let runs = !self.lets_go_of_everything() && self.ending.is_none() && !waits;
         let creates = runs && !self.deleting && !self.spec.suspend;
-        let timeouts = [
+        let Now { wall, monotonic } = now;
+        let timeouts: [(Timeout, &'static str); 9] = [
             (
                 self.create_blocked_until(now)
-                    .filter(|_| creates && self.missing > 0),
+                    .filter(|_| creates && self.missing > 0)
+                    .unwrap_or_default(),
                 "pod creation backoff",
             ),
             (
                 self.retention
                     .next_due()
-                    .filter(|_| creates && self.missing > 0),
+                    .filter(|_| creates && self.missing > 0)
+                    .into(),
                 "index backoff",
             ),
             (
                 self.create_gate
-                    .opens_at(now)
-                    .filter(|_| creates && self.doubtful > 0),
+                    .opens_at(monotonic)
+                    .filter(|_| creates && self.doubtful > 0)
+                    .into(),
                 "pod creation retry",
             ),
-            (self.deletions.opens_at(now), "pod deletion retry"),
-            (self.removals.opens_at(now), "finalizer removal retry"),
             (
-                self.deadline_at().filter(|due| runs && *due > now),
+                self.deletions.opens_at(monotonic).into(),
+                "pod deletion retry",
+            ),
+            (
+                self.removals.opens_at(monotonic).into(),
+                "finalizer removal retry",
+            ),
+            (
+                self.deadline_at().filter(|due| runs && *due > wall).into(),
                 "active deadline",
             ),
-            (self.status_due_at(now).filter(|_| !waits), "status write"),
-            (self.gang.due_at(now).filter(|_| waits), "gang"),
-            (self.lost_creations_end(now), "lost creations"),
+            (
+                self.status_due_at(monotonic).filter(|_| !waits).into(),
+                "status write",
+            ),
+            (self.gang.due_at(monotonic).filter(|_| waits).into(), "gang"),
+            (self.lost_creations_end(monotonic).into(), "lost creations"),
         ];
-        self.timeout = timeouts
-            .into_iter()
-            .filter_map(|(at, why)| Some((at?, why)))
-            .min_by_key(|(at, _)| *at);
+        let first = timeouts
+            .iter()
+            .filter_map(|(at, why)| Some((at.left(now)?, *why)))
+            .min_by_key(|(left, _)| *left);
+        self.timeout = first.map(|(_, why)| {
+            let all = timeouts.iter().map(|(at, _)| *at);
+            (all.fold(Timeout::default(), Timeout::or), why)
+        });
     }
 }
 
@@ -547,14 +551,14 @@ fn has_same_rules(one: &JobSpec, other: &JobSpec) -> bool {
 }
 
 impl Lane {
-    fn next(&mut self, width: u32, now: Time) -> Option<Slot> {
+    fn next(&mut self, width: u32, now: Monotonic) -> Option<Slot> {
         if self.in_flight >= width || self.gate.is_closed(now) {
             return None;
         }
         self.waiting.pop_front()
     }
 
-    fn done(&mut self, accepted: bool, now: Time) {
+    fn done(&mut self, accepted: bool, now: Monotonic) {
         self.in_flight = self.in_flight.saturating_sub(1);
         if accepted {
             self.gate.succeed(now);
@@ -563,7 +567,7 @@ impl Lane {
         }
     }
 
-    fn opens_at(&self, now: Time) -> Option<Time> {
+    fn opens_at(&self, now: Monotonic) -> Option<Monotonic> {
         self.gate.opens_at(now).filter(|_| !self.waiting.is_empty())
     }
 }

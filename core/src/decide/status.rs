@@ -8,7 +8,8 @@
 use std::time::Duration;
 
 use crate::model::{
-    CompactIndex, Condition, ConditionKind, JobStatus, PodTable, Slot, Time, Uid, Uncounted,
+    CompactIndex, Condition, ConditionKind, JobStatus, Monotonic, Now, PodTable, Slot, Time, Uid,
+    Uncounted,
 };
 
 use super::{
@@ -52,14 +53,15 @@ struct Named {
 
 impl JobMachine {
     /// Sends a status write if one is due.
-    pub(super) fn write_status_if_due(&mut self, pods: &PodTable, now: Time) {
-        if self.status_due_at(now).is_none_or(|due| due > now) {
+    pub(super) fn write_status_if_due(&mut self, pods: &PodTable, now: Now) {
+        let due = self.status_due_at(now.monotonic);
+        if due.is_none_or(|due| due > now.monotonic) {
             return;
         }
         self.status_is_stale = false;
         self.stale_since = None;
         self.announce_verdict(pods);
-        let writing = self.compose(pods, now);
+        let writing = self.compose(pods, now.wall);
         let only_start_time = JobStatus {
             start_time: self.status.start_time,
             ..writing.status.clone()
@@ -70,11 +72,11 @@ impl JobMachine {
         self.effects
             .push_back(Effect::WriteStatus(Box::new(writing.status.clone())));
         self.writing = Some(writing);
-        self.written_at = Some(now);
+        self.written_at = Some(now.monotonic);
     }
 
     /// When the next status write is due, if there is something to write.
-    pub(super) fn status_due_at(&self, now: Time) -> Option<Time> {
+    pub(super) fn status_due_at(&self, now: Monotonic) -> Option<Monotonic> {
         if self.writing.is_some() || !self.status_is_stale || self.lets_go_of_everything() {
             return None;
         }
@@ -98,7 +100,7 @@ impl JobMachine {
     /// tell the indexes of all. Of many Jobs at once each makes little progress in a period: without
     /// patience their statuses would take the place of their Pods. So a status may wait for as long as
     /// the Job's writes to Pods do.
-    fn patience(&self, now: Time) -> Duration {
+    fn patience(&self, now: Monotonic) -> Duration {
         let period = self.limits.sync_batch_period;
         // The end of a Job is waited for.
         let ends = self.deleting || self.ending.is_some();
@@ -322,7 +324,7 @@ impl JobMachine {
     }
 
     /// The server has the status: finalizers of the Pods that it names may go.
-    pub(super) fn status_written(&mut self, now: Time) {
+    pub(super) fn status_written(&mut self, now: Monotonic) {
         self.status_gate.succeed(now);
         let Some(writing) = self.writing.take() else {
             return;
@@ -358,7 +360,7 @@ impl JobMachine {
     }
 
     /// Nobody knows whether the server has the status; the next write says it all again.
-    pub(super) fn status_not_written(&mut self, now: Time) {
+    pub(super) fn status_not_written(&mut self, now: Monotonic) {
         self.status_gate.fail(now);
         self.status_is_stale = true;
         self.indexes.end_store(false);
@@ -447,15 +449,15 @@ mod tests {
     }
 
     fn patience(machine: &JobMachine) -> u64 {
-        machine.patience(Time::from_secs(1000)).as_secs()
+        machine.patience(Monotonic::from_secs(1000)).as_secs()
     }
 
     #[test]
     fn the_longer_pod_writes_take_the_longer_a_little_progress_waits() {
         let mut small = machine(100, 100);
-        let mut took = |seconds: i64| {
-            small.errands.ask(Time::from_secs(1000 - seconds));
-            small.errands.answer(Time::from_secs(1000));
+        let mut took = |seconds: u64| {
+            small.errands.ask(Monotonic::from_secs(1000 - seconds));
+            small.errands.answer(Monotonic::from_secs(1000));
             patience(&small)
         };
         assert_eq!([0, 1, 2, 8, 60].map(&mut took), [1, 1, 2, 8, 10]);
@@ -481,6 +483,34 @@ mod tests {
         let mut suspended = machine(100_000, 100_000);
         suspended.spec.suspend = true;
         assert_eq!(seconds(suspended), 1);
+    }
+
+    #[test]
+    fn the_time_of_day_neither_holds_up_nor_hurries_a_status() {
+        let (mut machine, pods) = (machine(5, 20), PodTable::default());
+        let start = Now::at(Time::from_secs(100_000));
+        machine.decide(&pods, start);
+        while machine.poll_effect().is_some() {}
+        let soon = start + Duration::from_millis(400);
+        for wall in [soon.wall, Time::from_secs(92_800), Time::from_secs(107_200)] {
+            let now = Now { wall, ..soon };
+            machine.decide(&pods, now);
+            let (due, why) = machine.poll_timeout().expect("Pods are being made");
+            assert_eq!(why, "status write");
+            assert_eq!(due.left(now), Some(Duration::from_millis(600)), "{wall:?}");
+        }
+        assert_eq!(machine.poll_effect(), None);
+        let later = start + Duration::from_secs(1);
+        let set_back = Time::from_secs(92_800);
+        machine.decide(
+            &pods,
+            Now {
+                wall: set_back,
+                ..later
+            },
+        );
+        let status = machine.poll_effect();
+        assert!(matches!(status, Some(Effect::WriteStatus(_))), "{status:?}");
     }
 
     #[test]

@@ -7,7 +7,8 @@
 use std::time::Duration;
 
 use crate::model::{
-    CompactIndex, FailureCounts, PodRecord, PodReplacement, PodSuffix, PodTable, Slot, Time,
+    CompactIndex, FailureCounts, Monotonic, Now, PodRecord, PodReplacement, PodSuffix, PodTable,
+    Slot, Timeout,
 };
 
 use super::{
@@ -16,8 +17,8 @@ use super::{
 };
 
 /// How long a creation counts that the end of its namespace made void: upstream's expiry of
-/// expectations. No lost creation counts longer.
-pub(super) const VOID_CREATION_LIFE: Duration = Duration::from_secs(300);
+/// expectations.
+const VOID_CREATION_LIFE: Duration = Duration::from_secs(300);
 
 /// How long a creation without answer counts that nobody wants any more: an API server gives up
 /// on a request after a minute (`--request-timeout`), and the watch then tells what came of it.
@@ -60,7 +61,7 @@ impl JobMachine {
     }
 
     /// Creates or deletes Pods as the spec wants it.
-    pub(super) fn steer(&mut self, pods: &PodTable, now: Time) {
+    pub(super) fn steer(&mut self, pods: &PodTable, now: Now) {
         if self.spec.suspend {
             if self.tally.active > self.tally.condemned {
                 for slot in self.tally.active_slots.clone() {
@@ -127,15 +128,15 @@ impl JobMachine {
         }
     }
 
-    fn create_missing(&mut self, now: Time) {
-        self.retention.expire(now);
+    fn create_missing(&mut self, now: Now) {
+        self.retention.expire(now.wall);
         let active = self.tally.active + self.creations_len();
         let going = match self.spec.pod_replacement {
             PodReplacement::Failed => self.tally.terminating,
             PodReplacement::TerminatingOrFailed => 0,
         };
         self.missing = self.wanted_active(active).saturating_sub(active + going);
-        self.repeat_doubtful(now);
+        self.repeat_doubtful(now.monotonic);
         if self.missing == 0 || self.create_blocked_until(now).is_some() {
             return;
         }
@@ -151,11 +152,11 @@ impl JobMachine {
         self.ramp.sent(count);
         self.missing -= count;
         for index in chosen {
-            self.create(index, now);
+            self.create(index, now.monotonic);
         }
     }
 
-    fn create(&mut self, index: Option<u32>, now: Time) {
+    fn create(&mut self, index: Option<u32>, now: Monotonic) {
         let suffix = loop {
             let suffix = PodSuffix::nth(self.seed, self.suffixes_used);
             self.suffixes_used += 1;
@@ -200,7 +201,7 @@ impl JobMachine {
 
     /// Asks again for Pods of which nobody knows whether they exist: the name decides. They come first, and
     /// by the rounds of slow start as all others: a server that fails is not asked for more each time.
-    fn repeat_doubtful(&mut self, now: Time) {
+    fn repeat_doubtful(&mut self, now: Monotonic) {
         if self.doubtful == 0 || self.create_gate.is_closed(now) {
             return;
         }
@@ -223,13 +224,19 @@ impl JobMachine {
         }
     }
 
-    /// Until when no Pod may be created, because Pods or creations failed.
-    pub(super) fn create_blocked_until(&self, now: Time) -> Option<Time> {
+    /// Until when no Pod may be created, because Pods or creations failed. Of two waits the longer one: what
+    /// is left of the other, if somebody sets the clock, is waited for then.
+    pub(super) fn create_blocked_until(&self, now: Now) -> Option<Timeout> {
         let backoff = match self.spec.per_index {
             Some(_) => None,
-            None => self.failures.until(self.limits.pod_failure_backoff, now),
+            None => self
+                .failures
+                .until(self.limits.pod_failure_backoff, now.wall),
         };
-        backoff.max(self.create_gate.opens_at(now))
+        let gate = self.create_gate.opens_at(now.monotonic);
+        let waits = [backoff.map(Timeout::from), gate.map(Timeout::from)];
+        let waits = waits.into_iter().flatten();
+        waits.max_by_key(|wait| wait.left(now))
     }
 
     pub(super) fn creations_under_way(&self) -> u32 {
@@ -289,7 +296,7 @@ impl JobMachine {
     }
 
     /// Takes in that a Pod was not created.
-    pub(super) fn not_created(&mut self, suffix: PodSuffix, error: CreateError, now: Time) {
+    pub(super) fn not_created(&mut self, suffix: PodSuffix, error: CreateError, now: Monotonic) {
         let doubted = |creation: &Creation| creation.doubted;
         let error = match error {
             CreateError::Refused | CreateError::RefusedFor(_)
@@ -347,14 +354,14 @@ impl JobMachine {
     }
 
     /// When creations of which nothing will be heard any more stop to count.
-    pub(super) fn lost_creations_end(&self, now: Time) -> Option<Time> {
+    pub(super) fn lost_creations_end(&self, now: Monotonic) -> Option<Monotonic> {
         self.lost_until
             .filter(|until| self.void + self.doubtful > 0 && *until > now)
     }
 
     /// Forgets void creations once they have counted long enough; doubtful ones too, unless they
     /// will be `repeated` to learn their fate. Whether there were any.
-    pub(super) fn forget_lost_creations(&mut self, repeated: bool, now: Time) -> bool {
+    pub(super) fn forget_lost_creations(&mut self, repeated: bool, now: Monotonic) -> bool {
         if self.void + self.doubtful == 0 && self.beyond.is_empty() {
             self.lost_until = None;
         }

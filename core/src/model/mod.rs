@@ -14,6 +14,7 @@ mod job;
 mod labels;
 mod limits;
 pub mod names;
+mod now;
 mod observed_pod;
 mod pod;
 mod pod_table;
@@ -39,6 +40,7 @@ pub use job::{
 pub use labels::{Labelled, Labels, Operator, PodLabels, Requirement, Selector, wears_uid};
 pub use limits::Limits;
 pub use names::PodSuffix;
+pub use now::{Monotonic, Now, Timeout};
 pub use observed_pod::{Controller, DecodedPod};
 pub use pod::{CompactIndex, PodFlags, PodName, PodPhase, PodRecord};
 pub use pod_table::PodTable;

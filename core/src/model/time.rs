@@ -1,4 +1,4 @@
-//! A point in time as a value; nothing here reads a clock.
+//! A date as a value; nothing here reads a clock.
 //!
 //! Kubernetes writes times as RFC 3339 in whole seconds ([`Time::to_rfc3339`]); lakh keeps
 //! milliseconds inside, so that short delays can be scheduled.
@@ -39,13 +39,6 @@ impl Time {
     /// How long ago `earlier` was; zero if it lies ahead.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
-    }
-
-    /// The time so long before.
-    #[must_use]
-    pub fn before(self, by: Duration) -> Self {
-        let by = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
-        Self(self.0.saturating_sub(by))
     }
 
     /// Reads an RFC 3339 time such as `2026-11-21T03:20:00Z`; fractions below a millisecond are cut.

@@ -18,7 +18,7 @@ use compact_str::CompactString;
 use hashbrown::{HashMap, HashSet};
 
 use crate::model::{
-    Controller, DecodedPod, Exponential, Job, JobId, PodFlags, Selector, Time, Uid,
+    Controller, DecodedPod, Exponential, Job, JobId, Monotonic, PodFlags, Selector, Uid,
 };
 
 use super::{
@@ -50,7 +50,7 @@ pub struct Claims {
     ready: BTreeSet<JobId>,
     free_next: VecDeque<Uid>,
     resumed: VecDeque<JobId>,
-    timers: BTreeSet<(Time, Retry)>,
+    timers: BTreeSet<(Monotonic, Retry)>,
 }
 
 impl Claims {
@@ -206,7 +206,7 @@ impl Claims {
     }
 
     /// Takes in how the patches of a Job's round ended.
-    pub fn handle_round(&mut self, round: &Round, answers: &[(Uid, Answer)], now: Time) {
+    pub fn handle_round(&mut self, round: &Round, answers: &[(Uid, Answer)], now: Monotonic) {
         let job = &round.job;
         let mut failed = false;
         for (pod, answer) in answers {
@@ -269,7 +269,7 @@ impl Claims {
     }
 
     /// Takes in whether a Pod that nobody owns has lost our finalizer.
-    pub fn handle_freed(&mut self, pod: Uid, freed: bool, now: Time) {
+    pub fn handle_freed(&mut self, pod: Uid, freed: bool, now: Monotonic) {
         if freed {
             self.frees.remove(&pod);
         } else if let Some(free) = self.frees.get_mut(&pod) {
@@ -282,11 +282,9 @@ impl Claims {
     }
 
     /// Acts on a time that has come; harmless when none has.
-    pub fn handle_timeout(&mut self, now: Time) {
-        // The clock may have been set back: then what lies further ahead than any wait has come, too.
-        let longest = self.retry.max;
+    pub fn handle_timeout(&mut self, now: Monotonic) {
         while let Some((at, _)) = self.timers.first()
-            && (*at <= now || at.since(now) > longest)
+            && *at <= now
             && let Some((at, retry)) = self.timers.pop_first()
         {
             let Some(due) = self.retry_at(&retry).filter(|due| **due == Some(at)) else {
@@ -300,7 +298,7 @@ impl Claims {
         }
     }
 
-    fn retry_at(&mut self, retry: &Retry) -> Option<&mut Option<Time>> {
+    fn retry_at(&mut self, retry: &Retry) -> Option<&mut Option<Monotonic>> {
         Some(match retry {
             Retry::Round(job) => &mut self.holds.get_mut(job)?.retry_at,
             Retry::Free(pod) => &mut self.frees.get_mut(pod)?.retry_at,
@@ -373,7 +371,7 @@ impl Claims {
     }
 
     /// Gives the time at which to call [`Claims::handle_timeout`].
-    pub fn poll_timeout(&mut self) -> Option<Time> {
+    pub fn poll_timeout(&mut self) -> Option<Monotonic> {
         while let Some((at, retry)) = self.timers.first().cloned() {
             if self.retry_at(&retry).is_some_and(|due| *due == Some(at)) {
                 return Some(at);

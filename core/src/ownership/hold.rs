@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use compact_str::CompactString;
 
-use crate::model::{DecodedPod, JobId, Time, Uid};
+use crate::model::{DecodedPod, JobId, Monotonic, Uid};
 
 use super::Orphan;
 
@@ -16,7 +16,7 @@ pub(super) struct Hold {
     pub(super) unsettled: usize,
     pub(super) under_way: bool,
     pub(super) failures: u32,
-    pub(super) retry_at: Option<Time>,
+    pub(super) retry_at: Option<Monotonic>,
 }
 
 /// A Pod that is to come to a Job, or to leave it.
@@ -53,7 +53,7 @@ pub(super) struct Adopted {
 pub(super) struct Freeing {
     pub(super) orphan: Orphan,
     pub(super) failures: u32,
-    pub(super) retry_at: Option<Time>,
+    pub(super) retry_at: Option<Monotonic>,
 }
 
 /// What is to be tried again.

@@ -3,22 +3,17 @@
 //! Laws. A key waits at most once. A key that is being worked on is not given out a second time;
 //! added meanwhile, it comes again after. Keys that are new come before all others. Of two delayed
 //! adds of a key the earlier wins; an immediate add does not cancel a delayed one. A rate-limited add
-//! is delayed by an exponential backoff per key, until the key is forgotten. When the clock is set back,
-//! delays do not grow by it: all keys come earlier by as much. A key whose time of day has not come then
-//! looks once too often.
+//! is delayed by an exponential backoff per key, until the key is forgotten. A key may wait by both clocks:
+//! when one of its times has come, it waits by neither any more.
 
 use std::{
     collections::{BTreeSet, VecDeque},
     hash::Hash,
-    time::Duration,
 };
 
 use hashbrown::HashMap;
 
-use crate::model::{Exponential, Time};
-
-/// Less is no step back of the clock: of two threads that read it the second may come first.
-const CLOCK_STEP: Duration = Duration::from_secs(1);
+use crate::model::{Exponential, Monotonic, Now, Time, Timeout};
 
 /// See the module's text. A key that is idle and has not failed takes no memory.
 #[derive(Debug)]
@@ -26,10 +21,10 @@ pub struct WorkQueue<K> {
     backoff: Exponential,
     new: VecDeque<K>,
     ready: VecDeque<K>,
-    delayed: BTreeSet<(Time, K)>,
+    delayed: BTreeSet<(Monotonic, K)>,
+    /// Those that wait for a time of day.
+    dated: BTreeSet<(Time, K)>,
     states: HashMap<K, State>,
-    /// The time when it was last asked for.
-    seen: Option<Time>,
 }
 
 #[derive(Debug, Default)]
@@ -37,13 +32,13 @@ struct State {
     waiting: bool,
     working: bool,
     again: bool,
-    due: Option<Time>,
+    due: Timeout,
     failures: u32,
 }
 
 impl State {
     fn is_idle(&self) -> bool {
-        !self.waiting && !self.working && self.due.is_none() && self.failures == 0
+        !self.waiting && !self.working && self.due == Timeout::default() && self.failures == 0
     }
 }
 
@@ -55,25 +50,8 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
             new: VecDeque::new(),
             ready: VecDeque::new(),
             delayed: BTreeSet::new(),
+            dated: BTreeSet::new(),
             states: HashMap::new(),
-            seen: None,
-        }
-    }
-
-    /// Looks at the clock; if it was set back, what is to come is to come earlier by as much.
-    fn heed_clock(&mut self, now: Time) {
-        let step = self.seen.map_or(Duration::ZERO, |seen| seen.since(now));
-        if step < CLOCK_STEP {
-            self.seen = self.seen.max(Some(now));
-            return;
-        }
-        self.seen = Some(now);
-        for (due, key) in std::mem::take(&mut self.delayed) {
-            let due = due.before(step);
-            if let Some(state) = self.states.get_mut(&key) {
-                state.due = Some(due);
-            }
-            self.delayed.insert((due, key));
         }
     }
 
@@ -110,25 +88,25 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
     }
 
     /// Adds a key, to be worked on from `due` on.
-    pub fn add_at(&mut self, key: K, due: Time) {
+    pub fn add_at(&mut self, key: K, due: Timeout) {
         let state = self.states.entry(key.clone()).or_default();
-        if let Some(before) = state.due {
-            if before <= due {
-                return;
-            }
-            self.delayed.remove(&(before, key.clone()));
+        let before = state.due;
+        state.due = before.or(due);
+        let after = state.due;
+        if after.monotonic != before.monotonic {
+            put_off(&mut self.delayed, &key, before.monotonic, after.monotonic);
         }
-        state.due = Some(due);
-        self.delayed.insert((due, key));
+        if after.wall != before.wall {
+            put_off(&mut self.dated, &key, before.wall, after.wall);
+        }
     }
 
     /// Adds a key that failed, to be tried again after a delay that grows with each failure.
-    pub fn add_rate_limited(&mut self, key: K, now: Time) {
-        self.heed_clock(now);
+    pub fn add_rate_limited(&mut self, key: K, now: Monotonic) {
         let state = self.states.entry(key.clone()).or_default();
         state.failures = state.failures.saturating_add(1);
         let due = now + self.backoff.delay(state.failures);
-        self.add_at(key, due);
+        self.add_at(key, due.into());
     }
 
     /// Forgets that a key failed.
@@ -141,13 +119,13 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
 
     /// Finds the next delayed key that waits from now on, if one does: its time has come, and it neither
     /// waits nor is worked on already.
-    pub fn come_due(&mut self, now: Time) -> Option<K> {
-        self.heed_clock(now);
-        while self.next_due().is_some_and(|due| due <= now) {
-            let (_, key) = self.delayed.pop_first()?;
-            if let Some(state) = self.states.get_mut(&key) {
-                state.due = None;
-            }
+    pub fn come_due(&mut self, now: Now) -> Option<K> {
+        while let Some(key) = self.first_due(now).cloned() {
+            let state = self.states.get_mut(&key);
+            let state = state.expect("each waiting key has a state");
+            let due = std::mem::take(&mut state.due);
+            put_off(&mut self.delayed, &key, due.monotonic, None);
+            put_off(&mut self.dated, &key, due.wall, None);
             if self.add(key.clone()) {
                 return Some(key);
             }
@@ -155,8 +133,19 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
         None
     }
 
+    /// A delayed key whose time has come.
+    fn first_due(&self, now: Now) -> Option<&K> {
+        let delayed = self
+            .delayed
+            .first()
+            .filter(|(due, _)| *due <= now.monotonic);
+        let dated = self.dated.first().filter(|(due, _)| *due <= now.wall);
+        let delayed = delayed.map(|(_, key)| key);
+        delayed.or(dated.map(|(_, key)| key))
+    }
+
     /// Gives out the next key, if one is due; its user must call [`WorkQueue::done`].
-    pub fn take(&mut self, now: Time) -> Option<K> {
+    pub fn take(&mut self, now: Now) -> Option<K> {
         while self.come_due(now).is_some() {}
         let key = self.new.pop_front().or_else(|| self.ready.pop_front())?;
         let state = self
@@ -182,8 +171,11 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
     }
 
     /// When the next delayed key is due.
-    pub fn next_due(&self) -> Option<Time> {
-        self.delayed.first().map(|(due, _)| *due)
+    pub fn next_due(&self) -> Timeout {
+        Timeout {
+            monotonic: self.delayed.first().map(|(due, _)| *due),
+            wall: self.dated.first().map(|(due, _)| *due),
+        }
     }
 
     /// How many keys wait for their turn now.
@@ -203,6 +195,19 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
     }
 }
 
+/// Has a key wait for another time, if it is to wait at all.
+fn put_off<T: Copy + Ord, K: Clone + Ord>(
+    waiting: &mut BTreeSet<(T, K)>,
+    key: &K,
+    before: Option<T>,
+    after: Option<T>,
+) {
+    if let Some(before) = before {
+        waiting.remove(&(before, key.clone()));
+    }
+    waiting.extend(after.map(|after| (after, key.clone())));
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -217,8 +222,12 @@ mod tests {
         })
     }
 
-    fn at(secs: i64) -> Time {
-        Time::from_secs(secs)
+    fn at(secs: i64) -> Now {
+        Now::at(Time::from_secs(secs))
+    }
+
+    fn wait(secs: i64) -> Timeout {
+        at(secs).monotonic.into()
     }
 
     #[test]
@@ -253,33 +262,61 @@ mod tests {
     #[test]
     fn the_earlier_delay_wins_and_an_immediate_add_cancels_none() {
         let mut queue = queue();
-        queue.add_at("a", at(9));
-        queue.add_at("a", at(5));
-        queue.add_at("a", at(7));
-        assert_eq!(queue.next_due(), Some(at(5)));
+        queue.add_at("a", wait(9));
+        queue.add_at("a", wait(5));
+        queue.add_at("a", wait(7));
+        assert_eq!(queue.next_due(), wait(5));
         queue.add("a");
         assert_eq!(queue.take(at(1)), Some("a"));
         queue.done(&"a");
         assert_eq!(queue.take(at(4)), None);
         assert_eq!(queue.take(at(5)), Some("a"));
         queue.done(&"a");
-        assert_eq!(queue.next_due(), None);
+        assert_eq!(queue.next_due(), Timeout::default());
     }
 
     #[test]
     fn a_delay_does_not_grow_when_the_clock_is_set_back() {
         let mut queue = queue();
-        assert_eq!(queue.take(at(10_000)), None);
-        queue.add_at("a", at(10_005));
-        queue.add_at("b", at(10_009));
-        assert_eq!(queue.take(at(6_400)), None);
-        assert_eq!(queue.next_due(), Some(at(6_405)));
-        queue.add_at("a", at(6_403));
-        assert_eq!(queue.take(at(6_403)), Some("a"));
+        let start = at(10_000);
+        let after = |secs| start + Duration::from_secs(secs);
+        // An hour earlier from now on.
+        let set_back = |secs| Now {
+            wall: Time::from_secs(6_400) + Duration::from_secs(secs),
+            ..after(secs)
+        };
+        assert_eq!(queue.take(start), None);
+        queue.add_at("a", after(5).monotonic.into());
+        queue.add_at("b", after(9).monotonic.into());
+        queue.add_at("b", after(7).wall.into());
+        queue.add_at("c", after(7).wall.into());
+        assert_eq!(queue.take(set_back(4)), None);
+        assert_eq!(queue.take(set_back(5)), Some("a"));
         queue.done(&"a");
-        assert_eq!(queue.take(at(6_409)), Some("b"));
+        assert_eq!(queue.take(set_back(8)), None);
+        assert_eq!(queue.take(set_back(9)), Some("b"));
         queue.done(&"b");
-        assert!(queue.states.is_empty() && queue.delayed.is_empty());
+        assert_eq!(queue.next_due(), after(7).wall.into(), "its day will come");
+        assert_eq!(queue.take(set_back(3606)), None);
+        assert_eq!(queue.take(set_back(3607)), Some("c"));
+        queue.done(&"c");
+        assert!(queue.states.is_empty() && queue.delayed.is_empty() && queue.dated.is_empty());
+    }
+
+    #[test]
+    fn a_time_of_day_comes_when_the_clock_is_set_on() {
+        let mut queue = queue();
+        let start = at(1_000);
+        queue.add_at("a", wait(1_009).or(at(5_000).wall.into()));
+        queue.add_at("a", at(6_000).wall.into());
+        assert_eq!(queue.take(start), None);
+        let set_on = Now {
+            wall: at(5_000).wall,
+            ..start
+        };
+        assert_eq!(queue.take(set_on), Some("a"));
+        queue.done(&"a");
+        assert!(queue.states.is_empty() && queue.delayed.is_empty() && queue.dated.is_empty());
     }
 
     #[test]
@@ -287,14 +324,15 @@ mod tests {
         let mut queue = queue();
         let mut now = at(0);
         for delay in [1, 2, 4, 8, 16, 32, 60, 60] {
-            queue.add_rate_limited("a", now);
-            assert_eq!(queue.next_due(), Some(now + Duration::from_secs(delay)));
+            queue.add_rate_limited("a", now.monotonic);
             now = now + Duration::from_secs(delay);
+            assert_eq!(queue.next_due(), now.monotonic.into());
             assert_eq!(queue.take(now), Some("a"));
             queue.done(&"a");
         }
         queue.forget(&"a");
-        queue.add_rate_limited("a", now);
-        assert_eq!(queue.next_due(), Some(now + Duration::from_secs(1)));
+        queue.add_rate_limited("a", now.monotonic);
+        let due = now.monotonic + Duration::from_secs(1);
+        assert_eq!(queue.next_due(), due.into());
     }
 }

@@ -29,19 +29,19 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
 /// Collects Pods, for ever.
 pub(super) async fn run(api: Arc<SharedApi>, terminated_threshold: i32) {
-    let mut gc = PodGc::new(terminated_threshold, api.now());
+    let mut gc = PodGc::new(terminated_threshold, api.now().monotonic);
     let metrics = CollectorMetrics::default();
     api.with_metrics(|registry| metrics.register(registry));
     let mut pods = Follower::new(&api, Kind::Pod);
     let mut nodes = Follower::new(&api, Kind::Node);
     loop {
-        let soon = api.now() + KEEP_UP;
+        let soon = api.now().monotonic + KEEP_UP;
         let due = gc.poll_timeout().map_or(soon, |due| due.min(soon));
-        api.sleep_until(Some(due)).await;
+        api.sleep_until(due).await;
         // Pods first: a node that a Pod has is there before it.
         pods.catch_up(&api, &mut gc).await;
         nodes.catch_up(&api, &mut gc).await;
-        gc.handle_timeout(api.now());
+        gc.handle_timeout(api.now().monotonic);
         let mut made = 0;
         while let Some(call) = gc.poll_call(api.now()) {
             let code = make(&api, &call);

@@ -18,7 +18,7 @@ const WRITES_AT_ONCE: usize = 32;
 
 /// Keeps the hollow nodes alive, for ever.
 pub(super) async fn run(api: Arc<SharedApi>, options: KubeletOptions) {
-    for node in node_objects(&options, api.now()) {
+    for node in node_objects(&options, api.now().wall) {
         let body = node.to_string().into_bytes();
         send(&api, "POST", "/api/v1/nodes", "application/json", &body);
     }
@@ -41,7 +41,7 @@ pub(super) async fn run(api: Arc<SharedApi>, options: KubeletOptions) {
                 for event in &events {
                     hear(&api, &mut kubelet, event);
                 }
-                kubelet.handle_timeout(api.now());
+                kubelet.handle_timeout(api.now().wall);
                 write(&api, &mut kubelet);
                 if !events.is_empty() {
                     tokio::task::yield_now().await;
@@ -92,7 +92,7 @@ fn hear(api: &SharedApi, kubelet: &mut Kubelet, event: &Event) {
                 uid,
             };
             // Nothing is read of a Pod that is gone.
-            let _ = kubelet.handle_pod(gone, api.now());
+            let _ = kubelet.handle_pod(gone, api.now().wall);
         }
     }
 }
@@ -102,7 +102,7 @@ fn applied(api: &SharedApi, kubelet: &mut Kubelet, pod: &Stored) {
     if pod.has_ended() && pod.deletion.is_none() && kubelet.handle_end(&pod.uid) {
         return;
     }
-    if let Err(error) = kubelet.handle_pod(PodChange::Applied(pod.bytes()), api.now()) {
+    if let Err(error) = kubelet.handle_pod(PodChange::Applied(pod.bytes()), api.now().wall) {
         tracing::warn!(%error, "hollow kubelet passes over a Pod");
     }
 }
@@ -122,7 +122,7 @@ fn write(api: &SharedApi, kubelet: &mut Kubelet) {
             request(write.method, path, write.content_type, body)
         }));
         for (write, reply) in writes.iter().zip(&replies) {
-            kubelet.handle_answer(write, reply.code(), api.now());
+            kubelet.handle_answer(write, reply.code(), api.now().wall);
         }
     }
 }

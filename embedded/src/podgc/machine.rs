@@ -12,7 +12,7 @@ use std::{
 use compact_str::CompactString;
 
 use super::{Call, NodeFacts, Phase, PodFacts, known::Known};
-use crate::model::{Time, Uid};
+use crate::model::{Monotonic, Now, Uid};
 
 /// From the end of a pass to the next one.
 const PERIOD: Duration = Duration::from_secs(20);
@@ -57,9 +57,9 @@ pub struct PodGc {
     threshold: i32,
     known: Known,
     /// Nodes that were found missing, and when to look again.
-    quarantine: BTreeMap<CompactString, Time>,
+    quarantine: BTreeMap<CompactString, Monotonic>,
     /// When the next pass begins; none while one is under way.
-    due: Option<Time>,
+    due: Option<Monotonic>,
     /// What is left to do in this pass.
     steps: VecDeque<Step>,
     /// What was asked and is not answered.
@@ -89,7 +89,7 @@ impl Step {
 impl PodGc {
     /// A collector that knows nothing yet; its first pass is due at once. Of Pods that are over, as many
     /// as `threshold` may stay; all, if that is 0 or less.
-    pub fn new(threshold: i32, now: Time) -> Self {
+    pub fn new(threshold: i32, now: Monotonic) -> Self {
         Self {
             threshold,
             known: Known::new(threshold > 0),
@@ -131,12 +131,12 @@ impl PodGc {
     }
 
     /// When to call [`Self::handle_timeout`]; never while a pass is under way.
-    pub fn poll_timeout(&self) -> Option<Time> {
+    pub fn poll_timeout(&self) -> Option<Monotonic> {
         self.due
     }
 
     /// Begins a pass if one is due.
-    pub fn handle_timeout(&mut self, now: Time) {
+    pub fn handle_timeout(&mut self, now: Monotonic) {
         if self.due.is_some_and(|due| due <= now) {
             self.due = None;
             self.plan_terminated();
@@ -147,19 +147,19 @@ impl PodGc {
     }
 
     /// Gives the next call of the pass; none before the last one is answered, or when the pass is over.
-    pub fn poll_call(&mut self, now: Time) -> Option<Call> {
+    pub fn poll_call(&mut self, now: Now) -> Option<Call> {
         if self.due.is_some() || self.asked.is_some() {
             return None;
         }
         let Some(step) = self.steps.pop_front() else {
-            self.due = Some(now + PERIOD);
+            self.due = Some(now.monotonic + PERIOD);
             return None;
         };
         let call = match &step {
             Step::Fail(pod, reason) => Call::Fail {
                 pod: pod.clone(),
                 reason: *reason,
-                at: now,
+                at: now.wall,
             },
             Step::Delete(pod, reason) => Call::Delete {
                 pod: pod.clone(),
@@ -208,8 +208,8 @@ impl PodGc {
         self.steps.extend(steps);
     }
 
-    fn plan_orphaned(&mut self, now: Time) {
-        let over = |due: &Time| *due <= now;
+    fn plan_orphaned(&mut self, now: Monotonic) {
+        let over = |due: &Monotonic| *due <= now;
         let released = self.quarantine.extract_if(.., |_, due| over(due));
         let released: Vec<CompactString> = released.map(|(name, _)| name).collect();
         // Also those that are asked for now: if that fails, it is tried again after another quarantine.

@@ -24,7 +24,7 @@ use crate::{
         faults::{Asked, Course, expired_event},
     },
     clock::instant,
-    model::Time,
+    model::Monotonic,
 };
 
 /// Any response body.
@@ -82,7 +82,7 @@ struct Watching {
     changes: watch::Receiver<u64>,
     /// What was asked, for those who want it to go wrong.
     asked: Option<Asked>,
-    opened: Time,
+    opened: Monotonic,
     rules: watch::Receiver<()>,
     stopped: watch::Receiver<bool>,
     deadline: Instant,
@@ -104,7 +104,7 @@ pub(super) fn watching(
         next_bookmark: start + BOOKMARK_EVERY,
         over: false,
         asked,
-        opened: api.now(),
+        opened: api.now().monotonic,
         rules: api.faults().changes(),
         api,
         cursor,
@@ -140,7 +140,7 @@ impl Watching {
             let pulled = self.api.pull(&mut self.cursor, WATCH_BATCH);
             if !pulled.is_empty() {
                 let mut out = Vec::with_capacity(4096);
-                self.cursor.encode(pulled, self.api.now(), &mut out);
+                self.cursor.encode(pulled, self.api.now().wall, &mut out);
                 if !out.is_empty() {
                     return Some(self.sent(out).await);
                 }
@@ -169,7 +169,7 @@ impl Watching {
             Some(asked) if self.api.faults().are_any() => {
                 self.api
                     .faults()
-                    .judge_watch(asked, self.opened, self.api.now())
+                    .judge_watch(asked, self.opened, self.api.now().monotonic)
             }
             Some(_) | None => Course::On(None),
         }
@@ -180,7 +180,10 @@ impl Watching {
         let Some(asked) = self.asked.as_ref().filter(|_| self.api.faults().are_any()) else {
             return lines;
         };
-        let sending = self.api.faults().judge_events(asked, self.api.now());
+        let sending = self
+            .api
+            .faults()
+            .judge_events(asked, self.api.now().monotonic);
         if !sending.delay.is_zero() {
             tokio::select! {
                 () = tokio::time::sleep(sending.delay) => {}
@@ -193,7 +196,7 @@ impl Watching {
         }
     }
 
-    async fn wait_for_rules(&mut self, until: Option<Time>) {
+    async fn wait_for_rules(&mut self, until: Option<Monotonic>) {
         tokio::select! {
             _ = self.rules.changed() => {}
             () = self.api.sleep_until(until) => {}
@@ -202,7 +205,7 @@ impl Watching {
     }
 
     /// Waits for a change of the kind or of the rules, a deadline, a fault, or the end of the server.
-    async fn wait(&mut self, until: Instant, fault: Option<Time>) {
+    async fn wait(&mut self, until: Instant, fault: Option<Monotonic>) {
         let change = async {
             tokio::select! {
                 // Both senders outlive this stream; an error would only mean the end.

@@ -24,7 +24,7 @@ use crate::{
         Label, Reply, Response as Answer, TEXT,
         faults::{Asked, Course, Faults, Outcome, Sending, When, bad_rules},
     },
-    model::Time,
+    model::Monotonic,
 };
 
 /// Where faults are asked for.
@@ -68,11 +68,11 @@ impl SharedFaults {
         self.changed.subscribe()
     }
 
-    pub(super) fn judge_watch(&self, asked: &Asked, opened: Time, now: Time) -> Course {
+    pub(super) fn judge_watch(&self, asked: &Asked, opened: Monotonic, now: Monotonic) -> Course {
         self.faults.lock().judge_watch(asked, opened, now)
     }
 
-    pub(super) fn judge_events(&self, asked: &Asked, now: Time) -> Sending {
+    pub(super) fn judge_events(&self, asked: &Asked, now: Monotonic) -> Sending {
         self.faults.lock().judge_events(asked, now)
     }
 
@@ -106,7 +106,7 @@ pub(super) fn administer(method: &str, body: &[u8], api: &SharedApi) -> Answer {
             shared.set(cleared);
         }
         "PUT" => {
-            let read = shared.faults.lock().read(body, api.now());
+            let read = shared.faults.lock().read(body, api.now().monotonic);
             match read {
                 Ok(faults) => shared.set(faults),
                 Err(error) => return bad_rules(&error),
@@ -125,7 +125,7 @@ pub(super) async fn answer(
     stopped: &mut watch::Receiver<bool>,
 ) -> Result<Reply, Broken> {
     wait_while_held(asked, api, stopped).await;
-    let verdict = api.faults().faults.lock().judge(asked, api.now());
+    let verdict = api.faults().faults.lock().judge(asked, api.now().monotonic);
     pause(verdict.latency).await;
     match verdict.outcome {
         Outcome::Answered => Ok(call.answer(verdict.stale).await),
@@ -160,7 +160,7 @@ async fn wait_while_held(asked: &Asked, api: &SharedApi, stopped: &mut watch::Re
     let mut changes = api.faults().changes();
     loop {
         changes.mark_unchanged();
-        let held = api.faults().faults.lock().held(asked, api.now());
+        let held = api.faults().faults.lock().held(asked, api.now().monotonic);
         let Some(until) = held else { return };
         tokio::select! {
             _ = changes.changed() => {}

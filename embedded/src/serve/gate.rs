@@ -38,7 +38,7 @@ pub(super) struct Call<'a> {
 impl Gate {
     pub(super) fn new(options: &ServeOptions) -> Result<Self, FileError> {
         // Not the ids of an earlier run in the same file.
-        let seed = options.seed ^ options.clock.now().as_millis().cast_unsigned();
+        let seed = options.seed ^ options.clock.now().wall.as_millis().cast_unsigned();
         let audit = options
             .audit_log
             .as_ref()
@@ -73,7 +73,7 @@ impl Gate {
             .as_ref()
             .and_then(|users| users.find(request.authorization));
         let audit = self.audit.as_ref().map(|log| {
-            let audited = log.received(request, user.as_ref(), api.now());
+            let audited = log.received(request, user.as_ref(), api.now().wall);
             (log, audited)
         });
         let decided = match &self.users {
@@ -130,6 +130,6 @@ impl Call<'_> {
 fn note(audit: Option<(&AuditLog, Audited)>, reply: &Reply, api: &SharedApi) {
     if let Some((log, audited)) = audit {
         let stream = matches!(reply, Reply::Watch(_));
-        log.write(audited.answered(reply.code(), stream, api.now()));
+        log.write(audited.answered(reply.code(), stream, api.now().wall));
     }
 }

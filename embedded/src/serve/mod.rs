@@ -91,7 +91,7 @@ pub struct ServerHandle {
 pub async fn start(options: ServeOptions) -> io::Result<ServerHandle> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await?;
     let port = listener.local_addr()?.port();
-    let now = options.clock.now();
+    let now = options.clock.now().monotonic;
     let faults = Faults::new(options.fault_seed, options.faults.clone(), now);
     let faults = faults.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     let api = Arc::new(SharedApi::new(&options, faults)?);

@@ -22,7 +22,7 @@ use crate::{
         WatchCursor, faults::Faults, prepare,
     },
     clock::Clock,
-    model::Time,
+    model::{Now, Time, Timeout},
 };
 
 /// The last line of OpenMetrics.
@@ -132,13 +132,13 @@ impl SharedApi {
         reply
     }
 
-    /// The time as the server sees it.
-    pub fn now(&self) -> Time {
+    /// What the server's clocks show.
+    pub fn now(&self) -> Now {
         self.clock.now()
     }
 
-    /// Waits until the server sees this time; for ever, if there is none.
-    pub async fn sleep_until(&self, due: Option<Time>) {
+    /// Waits until the server's clocks show this time; for ever, if there is none.
+    pub async fn sleep_until(&self, due: impl Into<Timeout>) {
         self.clock.sleep_until(due).await;
     }
 
@@ -222,7 +222,7 @@ impl SharedApi {
         }
         let label = prepared.label();
         let mut server = self.server.lock();
-        let reply = server.handle_stale(prepared, changes, self.now());
+        let reply = server.handle_stale(prepared, changes, self.now().wall);
         drop(server);
         if let Reply::Complete(response) = &reply {
             self.count(label, response.status);
@@ -242,7 +242,7 @@ impl SharedApi {
     /// Does something with the server under its lock, and tells of what that has changed. The ticket is
     /// for that, if it is to be saved.
     fn with_server<T>(&self, act: impl FnOnce(&mut ApiServer, Time) -> T) -> (T, Option<Ticket>) {
-        let now = self.now();
+        let now = self.now().wall;
         let mut server = self.server.lock();
         let before = server.version();
         let outcome = act(&mut server, now);
@@ -287,7 +287,7 @@ impl SharedApi {
 fn begin(options: &ServeOptions) -> Result<(ApiServer, Option<Saver>), FileError> {
     let mut limits = Limits::default();
     limits.log_capacity = options.log_capacity.unwrap_or(limits.log_capacity);
-    let new = || ApiServer::new(options.seed, limits, options.clock.now());
+    let new = || ApiServer::new(options.seed, limits, options.clock.now().wall);
     let Some(folder) = &options.state else {
         return Ok((new(), None));
     };

@@ -11,7 +11,7 @@ use crate::{
 pub(super) fn in_words(spec: &Value) -> Option<String> {
     let zone = spec["timeZone"].as_str().map(Zone::load).transpose().ok()?;
     let schedule = Schedule::of_cron_job(spec["schedule"].as_str()?, zone.as_ref()).ok()?;
-    let next = match schedule.next(Clock::default().now()) {
+    let next = match schedule.next(Clock::default().now().wall) {
         _ if spec["suspend"] == true => "it is suspended".to_owned(),
         Some(time) => format!("next at {}", schedule.zone().to_rfc3339(time)),
         None => "never in the next five years".to_owned(),

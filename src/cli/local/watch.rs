@@ -168,7 +168,7 @@ impl Following {
         let still = self.jobs.iter_mut().filter(|job| job.stands_still());
         for job in still.take(MOST_ASKED) {
             if let Ok(seen) = look(client, job).await {
-                job.why = rules.why(&seen, Clock::default().now());
+                job.why = rules.why(&seen, Clock::default().now().wall);
             }
         }
     }
@@ -185,7 +185,7 @@ impl Following {
             };
             job.failures = failures(&seen.pods);
             if job.end.is_none() {
-                job.why = rules.why(&seen, Clock::default().now());
+                job.why = rules.why(&seen, Clock::default().now().wall);
             }
         }
     }

@@ -5,7 +5,7 @@ use crate::{
     decide::Outcome,
     model::{
         CompactIndex, Controller, DecodedPod, PodFlags, PodLabels, PodName, PodPhase, PodRecord,
-        TRACKING_FINALIZER, Uid,
+        TRACKING_FINALIZER, Time, Uid,
     },
     runtime::{job_metrics::Seen, store::Store},
     wire::{Object, PodDecoder, decode_job},
@@ -41,7 +41,8 @@ fn pod(number: u128, phase: PodPhase) -> DecodedPod<'static> {
 fn give(cell: &Arc<Cell>) -> Turn {
     let limits = Limits::default();
     let ownership = Ownership::new(limits.retry_backoff);
-    turn(cell, &ownership, limits, 1, None, Time::from_secs(100))
+    let now = Now::at(Time::from_secs(100));
+    turn(cell, &ownership, limits, 1, None, now)
 }
 
 #[test]

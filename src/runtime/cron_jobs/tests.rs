@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    model::{Severity, Time},
+    model::{Severity, Time, Timeout},
     runtime::metrics::Metrics,
 };
 
@@ -84,8 +84,8 @@ impl CronJobs {
 
     /// When the first alarm rings.
     fn alarm(&self) -> Option<String> {
-        let at = self.turns.next_due()?;
-        assert!(at > Clock::default().now());
+        let at = self.turns.next_due().wall?;
+        assert!(at > Clock::default().now().wall);
         assert_eq!(at.as_millis() % 1000, 100, "a tenth of a second late");
         Some(at.to_rfc3339())
     }
@@ -134,10 +134,10 @@ async fn a_later_run_does_not_put_off_the_alarm() {
     let daily = json!({"schedule": "0 0 * * *"});
     cron_jobs.heard(&cron_job("c", 1, 1, &json!({})));
     cron_jobs.heard(&cron_job("c", 1, 2, &daily));
-    let soon = cron_jobs.turns.next_due().expect("an alarm");
-    assert!(soon.since(Clock::default().now()) < Duration::from_secs(86_401));
+    let soon = cron_jobs.turns.next_due().wall.expect("an alarm");
+    assert!(soon.since(Clock::default().now().wall) < Duration::from_secs(86_401));
     cron_jobs.heard(&cron_job("c", 1, 3, &json!({})));
-    assert_eq!(cron_jobs.turns.next_due(), Some(soon));
+    assert_eq!(cron_jobs.turns.next_due(), soon.into());
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_schedule_that_cannot_be_read_is_told_of_and_has_no_turn() {
     cron_jobs.heard(&cron_job("c", 1, 1, &json!({})));
     let bad = json!({"schedule": "foo"});
     assert!(cron_jobs.heard(&cron_job("c", 1, 2, &bad)).is_empty());
-    assert_eq!(cron_jobs.turns.next_due(), None::<Time>);
+    assert_eq!(cron_jobs.turns.next_due(), Timeout::default());
     let report = cron_jobs.recorder.take_report().expect("a report");
     assert_eq!(report.severity, Severity::Warning);
     assert_eq!(report.reason, "UnParseableCronJobSchedule");

@@ -689,7 +689,7 @@ impl World {
     }
 
     fn pass(&mut self, time: Duration) {
-        self.clock.move_on_to(self.clock.now() + time);
+        self.clock.move_on_to(self.clock.now().wall + time);
     }
 
     /// What must hold at any moment of what the store has.

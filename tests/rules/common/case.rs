@@ -12,6 +12,7 @@
 //!   create 0 1
 //!   ...
 //! at      +10s                    a further step: the clock, what happens, what is expected
+//! clock   -3600s                  somebody sets the time of day, and nothing else, back or on
 //! pod     a Succeeded
 //! expect
 //! again                           the Job is deleted and made again under its name

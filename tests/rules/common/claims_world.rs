@@ -13,8 +13,8 @@ use std::{
 use hashbrown::HashSet;
 use lakh::{
     model::{
-        Controller, DecodedPod, Exponential, Job, JobId, JobKey, Limits, TRACKING_FINALIZER, Time,
-        Uid,
+        Controller, DecodedPod, Exponential, Job, JobId, JobKey, Limits, Monotonic,
+        TRACKING_FINALIZER, Uid,
     },
     ownership::{Answer, Claims, Orphan, Round},
     wire::{Object, PodDecoder, decode_job},
@@ -98,10 +98,10 @@ pub(crate) struct ClaimsWorld {
     adopted: BTreeMap<Uid, Uid>,
     version: u64,
     uids: u128,
-    now: Time,
+    now: Monotonic,
     refused: u64,
     /// When a Job's next round may go, after a refusal.
-    not_before: BTreeMap<Uid, Time>,
+    not_before: BTreeMap<Uid, Monotonic>,
 }
 
 impl ClaimsWorld {
@@ -122,7 +122,7 @@ impl ClaimsWorld {
             adopted: BTreeMap::new(),
             version: 0,
             uids: 0,
-            now: Time::from_secs(1_000_000),
+            now: Monotonic::from_secs(1_000_000),
             refused,
             not_before: BTreeMap::new(),
         }

@@ -46,7 +46,7 @@ impl CronWorld {
 
     /// A run is looked for a moment after its time, not before.
     fn is_just_due(&self) -> bool {
-        let now = self.ground.there();
+        let now = self.ground.there().wall;
         let before =
             Time::from_millis(now.as_millis() - i64::try_from(JUST.as_millis()).expect("small"));
         self.cron.as_ref().is_some_and(|cron| {
@@ -85,7 +85,7 @@ impl CronWorld {
             (ConditionKind::Complete, spec.successful_jobs),
             (ConditionKind::Failed, spec.failed_jobs),
         ] {
-            let over = |job: &&TrueJob| job.run.is_none_or(|run| run <= self.ground.there());
+            let over = |job: &&TrueJob| job.run.is_none_or(|run| run <= self.ground.there().wall);
             let kept = own().filter(|job| job.has_ended(kind) && !job.deleting);
             let kept = kept.filter(over);
             let kept = kept.count();
@@ -101,7 +101,7 @@ impl CronWorld {
         let last = status.last_schedule.map(job_name);
         let is_run = last.is_none_or(|last| made.any(|name| name == last));
         assert!(is_run, "lastScheduleTime of no run");
-        let Some(run) = due(cron, status.last_schedule, self.ground.there()) else {
+        let Some(run) = due(cron, status.last_schedule, self.ground.there().wall) else {
             return;
         };
         let forbidden = spec.concurrency == ConcurrencyPolicy::Forbid && !active.is_empty();

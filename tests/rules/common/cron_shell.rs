@@ -100,7 +100,7 @@ impl Shell {
                 match moved.then(|| delay_after_change(&new, now)) {
                     Some(Ok(Next::At(due))) => {
                         assert_eq!(due, next_look(&new, new.status.last_schedule, now));
-                        self.turns.add_at(key(), due);
+                        self.turns.add_at(key(), due.into());
                     }
                     Some(Err(report)) => panic!("{report:?}"),
                     _ => _ = self.turns.add(key()),

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use lakh::{
     cronjob::{Answer, CronJobSync, Effect, Next},
-    model::{CronJob, CronJobStatus, Time, Uid},
+    model::{CronJob, CronJobStatus, Now, Time, Uid},
 };
 
 use super::{
@@ -102,7 +102,7 @@ impl CronWorld {
             return false;
         };
         let now = self.ground.there();
-        self.shell.hear(news, now);
+        self.shell.hear(news, now.wall);
         if self.news[0].is_empty() {
             assert_eq!(self.shell.cron, self.cron, "the watch has told all");
         }
@@ -157,7 +157,7 @@ impl CronWorld {
         true
     }
 
-    pub(super) fn begin(&mut self, now: Time) -> bool {
+    pub(super) fn begin(&mut self, now: Now) -> bool {
         let Some(key) = self.shell.turns.take(now) else {
             return false;
         };
@@ -175,9 +175,9 @@ impl CronWorld {
         let jobs = children.iter().map(child).collect();
         self.passes_over &= Some(&cron.spec) != self.cron.as_ref().map(|cron| &cron.spec);
         self.shell.turn = Some(Turn {
-            sync: CronJobSync::new(cron.clone(), jobs, now),
+            sync: CronJobSync::new(cron.clone(), jobs, now.wall),
             uid: cron.uid,
-            look: Look::new(cron, children, now),
+            look: Look::new(cron, children, now.wall),
             flight: None,
         });
         true
@@ -192,10 +192,10 @@ impl CronWorld {
             Next::Nothing => turns.forget(&key),
             Next::At(due) => {
                 turns.forget(&key);
-                turns.add_at(key.clone(), due);
+                turns.add_at(key.clone(), due.into());
             }
             Next::Retry => {
-                turns.add_rate_limited(key.clone(), self.ground.there());
+                turns.add_rate_limited(key.clone(), self.ground.there().monotonic);
             }
         }
         turns.done(&key);

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use lakh::model::{Exponential, Time};
+use lakh::model::{Exponential, Now, Time};
 
 use super::world::Dice;
 
@@ -76,9 +76,12 @@ impl Ground {
         }
     }
 
-    /// The controller's time.
-    pub(crate) fn there(&self) -> Time {
-        Time::from_millis(self.now.as_millis() + self.skew)
+    /// The controller's time. Its waits go on whatever is done to its clock.
+    pub(crate) fn there(&self) -> Now {
+        Now {
+            wall: Time::from_millis(self.now.as_millis() + self.skew),
+            ..Now::at(self.now)
+        }
     }
 
     pub(crate) fn say(&mut self, what: String) {

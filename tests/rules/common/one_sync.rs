@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use lakh::{
     decide::{CreateError, Effect, JobMachine, NewPod, Outcome, Severity},
     model::{
-        CompactIndex, FailureFacts, JobStatus, Limits, PodFlags, PodName, PodPhase, PodRecord,
-        PodSuffix, PodTable, Slot, Time, Uid,
+        CompactIndex, FailureFacts, JobStatus, Limits, Now, PodFlags, PodName, PodPhase, PodRecord,
+        PodSuffix, PodTable, Slot, Time, Timeout, Uid,
     },
 };
 
@@ -16,7 +16,7 @@ use super::{
     print::{self, Labels, some_of},
     server::{Pod, Server, seconds},
     verdict_law::unannounced,
-    words::{START, change_job, offset, plain_job, set_record, set_status},
+    words::{START, change_job, millis, offset, plain_job, set_record, set_status},
 };
 
 /// How the fake server answers.
@@ -58,7 +58,7 @@ pub(crate) struct Driver {
     faults: Faults,
     outcomes: VecDeque<Outcome>,
     withheld: Vec<NewPod>,
-    now: Time,
+    now: Now,
     writes: u32,
     status_failed: bool,
     late_status: bool,
@@ -82,7 +82,7 @@ impl Driver {
             faults: Faults::default(),
             outcomes: VecDeque::new(),
             withheld: Vec::new(),
-            now: START,
+            now: Now::at(START),
             writes: 0,
             status_failed: false,
             late_status: false,
@@ -120,7 +120,11 @@ impl Driver {
                     other => panic!("limits {other}"),
                 }
             }
-            "at" => self.now = offset(rest),
+            "at" => self.now = Now::at(offset(rest)),
+            "clock" => {
+                let wall = self.now.wall.as_millis() + millis(rest);
+                self.now.wall = Time::from_millis(wall);
+            }
             "restart" => self.restart(),
             "gone" => self.machine.handle_job_gone(),
             "again" => self.make_again(),
@@ -144,10 +148,11 @@ impl Driver {
             }
             match self.machine.poll_timeout() {
                 Some((at, "status write"))
-                    if !self.status_failed && at <= self.now + self.limits.sync_batch_period =>
+                    if !self.status_failed
+                        && at.left(self.now) <= Some(self.limits.sync_batch_period) =>
                 {
-                    self.now = at;
-                    self.trace.push(print::time(Some(at), START));
+                    self.now = self.now + at.left(self.now).unwrap_or_default();
+                    self.trace.push(print::time(Some(self.now.wall), START));
                 }
                 timeout => {
                     self.print_end(timeout);
@@ -187,7 +192,7 @@ impl Driver {
     fn turn(&mut self) {
         self.watch();
         for outcome in std::mem::take(&mut self.outcomes) {
-            self.machine.handle_outcome(outcome, self.now);
+            self.machine.handle_outcome(outcome, self.now.monotonic);
         }
         if self.has_newer_job() && !self.machine.is_writing_status() {
             self.seen_version = self.server.job.resource_version;
@@ -278,7 +283,7 @@ impl Driver {
                     false => Outcome::PodDeleted(*slot),
                 });
                 if !refused {
-                    self.server.delete(uid, self.now);
+                    self.server.delete(uid, self.now.wall);
                 }
                 (kind("delete", refused), self.labels.label(uid))
             }
@@ -326,7 +331,7 @@ impl Driver {
             answer = Answer::No(CreateError::NameTaken);
         }
         let suffix = match answer {
-            Answer::Yes | Answer::Lost => match self.server.create(new, self.now) {
+            Answer::Yes | Answer::Lost => match self.server.create(new, self.now.wall) {
                 Ok(uid) => {
                     self.labels.created(uid);
                     if answer == Answer::Yes {
@@ -364,7 +369,7 @@ impl Driver {
         }
         let mut outcomes = Vec::new();
         for new in std::mem::take(&mut self.withheld) {
-            let uid = self.server.create(&new, self.now).expect("a new name");
+            let uid = self.server.create(&new, self.now.wall).expect("a new name");
             self.labels.created(uid);
             outcomes.push(Outcome::PodCreated(new.suffix));
         }
@@ -399,7 +404,7 @@ impl Driver {
         (kind(&format!("W{}", self.writes), self.status_failed), text)
     }
 
-    fn print_end(&mut self, timeout: Option<(Time, &'static str)>) {
+    fn print_end(&mut self, timeout: Option<(Timeout, &'static str)>) {
         let status = print::whole(&self.server.job.status, &self.labels, START);
         self.trace.push(format!("status {status}"));
         let held: Vec<Uid> = self
@@ -415,7 +420,8 @@ impl Driver {
             self.trace.push(format!("held {held}"));
         }
         if let Some((at, why)) = timeout {
-            let at = print::time(Some(at), START);
+            let at = at.left(self.now).map(|left| self.now.wall + left);
+            let at = print::time(at, START);
             self.trace.push(format!("wake {at} {why}"));
         }
     }
@@ -471,7 +477,7 @@ impl Driver {
 
     fn set_pod(&mut self, uid: Uid, word: &str) {
         let (word, finished) = word.split_once('@').unwrap_or((word, ""));
-        let now = self.now;
+        let now = self.now.wall;
         let at = (!finished.is_empty()).then(|| seconds(offset(finished)));
         let end = |server: &mut Server, phase| {
             server.end(uid, phase, now);

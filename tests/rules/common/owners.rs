@@ -24,7 +24,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use hashbrown::HashSet;
 use lakh::{
-    model::{Controller, DecodedPod, Job, JobId, JobKey, Limits, Time, Uid},
+    model::{Controller, DecodedPod, Job, JobId, JobKey, Limits, Now, Uid},
     ownership::{Answer, Claims, ManagerName, Mode, Passage, Round, Standing},
     queue::WorkQueue,
     wire::{Object, PodDecoder, decode_job},
@@ -58,7 +58,7 @@ pub(crate) struct Owners {
     store: BTreeMap<Uid, (Option<JobId>, DecodedPod<'static>)>,
     fake: String,
     version: u64,
-    now: Time,
+    now: Now,
     trace: Vec<String>,
 }
 
@@ -77,7 +77,7 @@ impl Owners {
             store: BTreeMap::new(),
             fake: "well".to_owned(),
             version: 1,
-            now: START,
+            now: Now::at(START),
             trace: Vec::new(),
         }
     }
@@ -113,14 +113,14 @@ impl Owners {
                     all.iter().for_each(|label| self.pod_news(label));
                 }
             }
-            "at" => self.now = START + Duration::from_millis(millis(rest) as u64),
+            "at" => self.now = Now::at(START) + Duration::from_millis(millis(rest) as u64),
             other => panic!("unknown line {other} {rest}"),
         }
     }
 
     /// Runs until quiet, and tells what happened.
     pub(crate) fn run(&mut self) -> Vec<String> {
-        self.claims.handle_timeout(self.now);
+        self.claims.handle_timeout(self.now.monotonic);
         loop {
             if let Some(job) = self.queue.take(self.now) {
                 self.turn(job.clone());
@@ -131,7 +131,8 @@ impl Owners {
                 let label = orphan.name.to_string();
                 let refused = self.fake == "frees refused";
                 self.tell("free", &label, refused);
-                self.claims.handle_freed(orphan.uid, !refused, self.now);
+                self.claims
+                    .handle_freed(orphan.uid, !refused, self.now.monotonic);
                 if !refused {
                     self.change(&label, |words| words.retain(|word| word != "fin"));
                 }
@@ -142,6 +143,7 @@ impl Owners {
             }
         }
         if let Some(at) = self.claims.poll_timeout() {
+            let at = START + at.since(Now::at(START).monotonic);
             self.trace
                 .push(format!("wake {}", print::time(Some(at), START)));
         }
@@ -223,7 +225,8 @@ impl Owners {
             }
             answers.push((pod.pod, answer));
         }
-        self.claims.handle_round(round, &answers, self.now);
+        self.claims
+            .handle_round(round, &answers, self.now.monotonic);
         if self.fake != "watch late" {
             changed.iter().for_each(|name| self.pod_news(name));
         }

@@ -248,7 +248,7 @@ impl TtlWorld {
                 self.go_on(
                     uid,
                     name.unwrap_or_default(),
-                    Step::after_look(known.as_ref(), now),
+                    Step::after_look(known.as_ref(), now.wall),
                 );
             }
             Some(Turn::Asks(uid, name)) => {
@@ -261,8 +261,8 @@ impl TtlWorld {
                 let own = |fresh: Option<Box<Job>>| fresh.filter(|job| job.uid == uid);
                 let step = match answer.map(own) {
                     Some(fresh) => {
-                        let step = Step::after_answer(fresh.as_deref(), now);
-                        self.judge(fresh.as_deref(), step, now);
+                        let step = Step::after_answer(fresh.as_deref(), now.wall);
+                        self.judge(fresh.as_deref(), step, now.wall);
                         step
                     }
                     None => Step::Retry,
@@ -295,14 +295,14 @@ impl TtlWorld {
     fn end(&mut self, uid: Uid, due: Option<Time>) {
         self.queue.forget(&uid);
         if let Some(due) = due {
-            self.queue.add_at(uid, due);
+            self.queue.add_at(uid, due.into());
         }
         self.queue.done(&uid);
     }
 
     fn fail(&mut self, uid: Uid) {
         let now = self.ground.there();
-        self.queue.add_rate_limited(uid, now);
+        self.queue.add_rate_limited(uid, now.monotonic);
         self.queue.done(&uid);
     }
 
@@ -365,14 +365,12 @@ impl TtlWorld {
     pub(crate) fn rest(&mut self) {
         self.ground.calm();
         self.settle();
-        // Whatever failed is tried again within a minute, by a clock that may have gone back.
-        self.ground.now = self.ground.now + BACKOFF.max + Duration::from_secs(200);
+        // Whatever failed is tried again within a minute, even if the time of day was set back.
+        self.ground.now = self.ground.now + BACKOFF.max;
         self.settle();
-        self.check_left(self.ground.there());
-        while let Some(due) = self.queue.next_due() {
-            // By the server's clock.
-            let due = Time::from_millis(due.as_millis() - self.ground.skew);
-            self.ground.now = self.ground.now.max(due);
+        self.check_left(self.ground.there().wall);
+        while let Some(left) = self.queue.next_due().left(self.ground.there()) {
+            self.ground.now = self.ground.now + left;
             self.settle();
         }
         self.check_left(Time::from_millis(i64::MAX));

@@ -12,8 +12,8 @@ use std::{
 use lakh::{
     decide::{CreateError, Effect, JobMachine, Outcome},
     model::{
-        FailedContainer, Job, JobSpec, Limits, PodFlags, PodPhase, PodRecord, PodTable, Slot, Time,
-        Uid,
+        FailedContainer, Job, JobSpec, Limits, Now, PodFlags, PodPhase, PodRecord, PodTable, Slot,
+        Time, Timeout, Uid,
     },
 };
 
@@ -62,13 +62,13 @@ pub(crate) struct Odds {
     pub(crate) repeated: u64,
     /// Of how many changed Pods the machine hears in a turn at most; not a chance. 0 is all.
     pub(crate) bite: u64,
-    /// The clock is set back.
+    /// The time of day is set back.
     pub(crate) clock: u64,
     pub(crate) spec: u64,
     pub(crate) gone: u64,
 }
 
-/// A step of the clock that the watch does not lag behind.
+/// The watch does not lag behind by more.
 const MOST_LAG: Duration = Duration::from_secs(10);
 
 /// A write on its way to the server and back.
@@ -91,7 +91,7 @@ pub(crate) struct World {
     pub(crate) odds: Odds,
     pub(crate) server: Server,
     pub(crate) judge: Judge,
-    pub(crate) now: Time,
+    pub(crate) now: Now,
     pub(crate) log: Vec<String>,
     job_is_gone: bool,
     machine: JobMachine,
@@ -122,7 +122,7 @@ impl World {
             server: Server::new(job),
             dice,
             odds,
-            now: Time::from_secs(1_000_000),
+            now: Now::at(Time::from_secs(1_000_000)),
             log: Vec::new(),
             job_is_gone: false,
             limits,
@@ -176,8 +176,9 @@ impl World {
             match self.machine.poll_timeout() {
                 Some((at, why)) => {
                     self.note(|| format!("wait for {why}"));
-                    assert!(at > self.now, "a timeout that has passed: {why}");
-                    self.now = at;
+                    let left = at.left(self.now).unwrap_or_default();
+                    assert!(!left.is_zero(), "a timeout that has passed: {why}");
+                    self.now = self.now + left;
                 }
                 None => return true,
             }
@@ -186,14 +187,14 @@ impl World {
     }
 
     fn note(&mut self, text: impl FnOnce() -> String) {
-        let text = format!("{} {}", self.now.as_millis() % 1_000_000_000, text());
+        let text = format!("{} {}", self.now.wall.as_millis() % 1_000_000_000, text());
         self.log.push(text);
     }
 
     fn turn(&mut self) {
         for outcome in std::mem::take(&mut self.outcomes) {
             self.note(|| format!("outcome {outcome:?}"));
-            self.machine.handle_outcome(outcome, self.now);
+            self.machine.handle_outcome(outcome, self.now.monotonic);
         }
         if self.known_job.resource_version > self.base && !self.machine.is_writing_status() {
             self.note(|| "the machine learns the job".to_owned());
@@ -228,7 +229,7 @@ impl World {
     }
 
     /// No wait is longer than it ever is, whatever the clock does, but for those that are for a time of day.
-    fn check_wait(&self, timeout: Option<(Time, &'static str)>) {
+    fn check_wait(&self, timeout: Option<(Timeout, &'static str)>) {
         let Some((at, why)) = timeout else { return };
         let most = match why {
             "status write"
@@ -239,7 +240,7 @@ impl World {
             "lost creations" => Duration::from_secs(300),
             _ => return,
         };
-        let wait = at.since(self.now);
+        let wait = at.left(self.now).unwrap_or(Duration::MAX);
         assert!(wait <= most, "{why} waits for {wait:?}");
     }
 
@@ -347,7 +348,7 @@ impl World {
                     return (Outcome::PodCreated(new.suffix), None, None);
                 }
                 let before = self.server.pods.len();
-                match self.server.create(new, self.now) {
+                match self.server.create(new, self.now.wall) {
                     Ok(uid) => {
                         if self.server.pods.len() > before {
                             self.judge.created(&self.server, new, uid, flight.ghost);
@@ -363,7 +364,7 @@ impl World {
                 let mut record = None;
                 if happens && self.server.pods.contains_key(&uid) {
                     self.judge.stopped(&self.server, uid);
-                    self.server.delete(uid, self.now);
+                    self.server.delete(uid, self.now.wall);
                     record = self.publish(uid);
                 }
                 (Outcome::PodDeleted(*slot), record, None)
@@ -559,23 +560,24 @@ impl World {
         }
         self.judge
             .ended(&self.server.job.spec, &self.server.pods[&uid], phase);
-        self.server.end(uid, phase, self.now);
+        self.server.end(uid, phase, self.now.wall);
     }
 
     fn tick(&mut self) {
-        let next = self.machine.poll_timeout().map(|(at, _)| at);
-        let some = self.now + Duration::from_millis(self.dice.below(3000));
-        let then = match next {
-            Some(at) if self.dice.percent(60) => at.max(self.now),
+        let next = self.machine.poll_timeout();
+        let next = next.and_then(|(at, _)| at.left(self.now));
+        let some = Duration::from_millis(self.dice.below(3000));
+        let passes = match next {
+            Some(left) if self.dice.percent(60) => left,
             Some(_) | None => some,
         };
         // The watch lags by seconds, never by the minute and more that a lost creation counts.
-        if then.since(self.now) > MOST_LAG {
+        if passes > MOST_LAG {
             while self.pod_events.values().any(|events| !events.is_empty()) {
                 self.watch_pod();
             }
         }
-        self.now = then;
+        self.now = self.now + passes;
     }
 
     fn trouble(&mut self) {
@@ -589,7 +591,7 @@ impl World {
         {
             self.note(|| format!("somebody deletes {uid}"));
             self.judge.deleted_by_somebody(uid);
-            self.server.delete(uid, self.now);
+            self.server.delete(uid, self.now.wall);
             let disrupts = self.dice.percent(50);
             self.server.change(uid, |pod| {
                 if disrupts && !pod.record.phase.is_terminal() {
@@ -612,7 +614,7 @@ impl World {
         if takes_more && odds.adopted > 0 && self.dice.percent(odds.adopted) {
             let index = u32::try_from(self.dice.below(14)).expect("small");
             let index = Some(index).filter(|_| self.server.job.spec.is_indexed());
-            let uid = self.server.adopt(index, self.now);
+            let uid = self.server.adopt(index, self.now.wall);
             self.note(|| format!("{uid} is adopted"));
             self.judge.adopted(uid, index);
             self.publish(uid);
@@ -621,9 +623,9 @@ impl World {
             self.change_spec();
         }
         if odds.clock > 0 && self.dice.percent(odds.clock) {
-            let step = Duration::from_secs(self.dice.below(4000));
-            self.now = self.now.before(step);
-            self.note(|| format!("the clock is set back by {step:?}"));
+            let step = i64::try_from(self.dice.below(4000)).expect("small");
+            self.now.wall = Time::from_millis(self.now.wall.as_millis() - step * 1000);
+            self.note(|| format!("the time of day is set back by {step} s"));
         }
         if self.dice.percent(odds.gone) && !self.job_is_gone {
             self.note(|| "the job is gone".to_owned());

@@ -3,7 +3,10 @@
 use super::*;
 use crate::{
     decide::{Effect, Outcome},
-    model::{CompletionMode, Condition, JobSpec, PodGroup, PodGroupTemplate, PodRecord, Workload},
+    model::{
+        CompletionMode, Condition, JobSpec, Now, PodGroup, PodGroupTemplate, PodRecord, Time,
+        Workload,
+    },
 };
 
 const JOB: Uid = Uid::from_u128(1);
@@ -166,7 +169,7 @@ fn whatever_was_done_before_makes_a_job_old() {
 struct Play {
     machine: JobMachine,
     pods: PodTable,
-    now: Time,
+    now: Now,
 }
 
 impl Play {
@@ -174,7 +177,7 @@ impl Play {
         Self {
             machine: JobMachine::new(job, Limits::default(), 1),
             pods: PodTable::default(),
-            now: Time::from_secs(100),
+            now: Now::at(Time::from_secs(100)),
         }
     }
 
@@ -198,7 +201,7 @@ impl Play {
     }
 
     fn hear(&mut self, outcome: Outcome) {
-        self.machine.handle_outcome(outcome, self.now);
+        self.machine.handle_outcome(outcome, self.now.monotonic);
     }
 
     fn refused(&mut self, error: CreateError) {
@@ -208,7 +211,7 @@ impl Play {
     fn wait(&self) -> Option<Duration> {
         let (due, why) = self.machine.poll_timeout()?;
         assert_eq!(why, "gang");
-        Some(due.since(self.now))
+        due.left(self.now)
     }
 }
 
@@ -301,7 +304,7 @@ fn a_refusal_is_waited_out_at_once() {
         play.refused(error);
         assert!(!play.asks());
         assert_eq!(play.wait(), Some(Duration::from_secs(1)));
-        play.now = Time::from_secs(101);
+        play.now = Now::at(Time::from_secs(101));
         assert!(play.asks());
     }
 }

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 pub use rule::{Kind, Rule, RuleError};
 
 use super::{Label, error::ApiError, printer, reply::Response, rng::Rng};
-use crate::model::Time;
+use crate::model::Monotonic;
 
 /// A request, or a watch, as rules see it.
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ struct Active {
     rule: Rule,
     hits: u64,
     /// When the rule ends, if it does.
-    until: Option<Time>,
+    until: Option<Monotonic>,
 }
 
 /// What is to be done with a request.
@@ -85,9 +85,9 @@ pub enum When {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Course {
     /// It goes on; it is to be asked about again at this time, if at any.
-    On(Option<Time>),
+    On(Option<Monotonic>),
     /// Nothing is sent before this time, or until the rules change.
-    Held(Option<Time>),
+    Held(Option<Monotonic>),
     /// It ends.
     Closed,
     /// It ends with an error event: the version is too old.
@@ -109,7 +109,7 @@ impl Faults {
     /// # Errors
     ///
     /// The first rule that makes no sense.
-    pub fn new(seed: u64, rules: Vec<Rule>, now: Time) -> Result<Self, RuleError> {
+    pub fn new(seed: u64, rules: Vec<Rule>, now: Monotonic) -> Result<Self, RuleError> {
         for (nth, rule) in rules.iter().enumerate() {
             rule.check().map_err(|error| error.of_rule(nth))?;
         }
@@ -130,7 +130,7 @@ impl Faults {
     /// # Errors
     ///
     /// The first field that makes no sense.
-    pub fn read(&self, json: &[u8], now: Time) -> Result<Self, RuleError> {
+    pub fn read(&self, json: &[u8], now: Monotonic) -> Result<Self, RuleError> {
         let wanted = rule::Wanted::read(json)?;
         Self::new(wanted.seed.unwrap_or(self.seed), wanted.rules, now)
     }
@@ -160,7 +160,7 @@ impl Faults {
     }
 
     /// Until when a client is cut off; `Some(None)`: until the rules change.
-    pub fn held(&self, asked: &Asked, now: Time) -> Option<Option<Time>> {
+    pub fn held(&self, asked: &Asked, now: Monotonic) -> Option<Option<Monotonic>> {
         let cuts = self.rules.iter().filter(|active| {
             active.rule.fault == Kind::Partition && active.is_on(now) && active.rule.means(asked)
         });
@@ -174,7 +174,7 @@ impl Faults {
     }
 
     /// Judges a request that is not held.
-    pub fn judge(&mut self, asked: &Asked, now: Time) -> Verdict {
+    pub fn judge(&mut self, asked: &Asked, now: Monotonic) -> Verdict {
         let mut verdict = Verdict::default();
         for active in &mut self.rules {
             let kind = active.rule.fault;
@@ -205,11 +205,11 @@ impl Faults {
     }
 
     /// Judges a watch that has been open since this time.
-    pub fn judge_watch(&mut self, asked: &Asked, opened: Time, now: Time) -> Course {
+    pub fn judge_watch(&mut self, asked: &Asked, opened: Monotonic, now: Monotonic) -> Course {
         if let Some(until) = self.held(asked, now) {
             return Course::Held(until);
         }
-        let mut next: Option<Time> = None;
+        let mut next: Option<Monotonic> = None;
         for active in &mut self.rules {
             let kind = active.rule.fault;
             if !matches!(kind, Kind::CloseWatch | Kind::Expire) || !active.rule.means(asked) {
@@ -229,7 +229,7 @@ impl Faults {
     }
 
     /// How the events that are ready for a watch are sent.
-    pub fn judge_events(&mut self, asked: &Asked, now: Time) -> Sending {
+    pub fn judge_events(&mut self, asked: &Asked, now: Monotonic) -> Sending {
         let mut sending = Sending::default();
         for active in &mut self.rules {
             let kind = active.rule.fault;
@@ -246,13 +246,13 @@ impl Faults {
 }
 
 impl Active {
-    fn is_on(&self, now: Time) -> bool {
+    fn is_on(&self, now: Monotonic) -> bool {
         self.until.is_none_or(|until| now < until)
             && self.rule.times.is_none_or(|times| self.hits < times)
     }
 
     /// Whether the rule holds of this, and its chance picks it; counts it if so.
-    fn meets(&mut self, asked: &Asked, now: Time, rng: &mut Rng) -> bool {
+    fn meets(&mut self, asked: &Asked, now: Monotonic, rng: &mut Rng) -> bool {
         let met = self.is_on(now) && self.rule.means(asked) && rng.chance(self.rule.probability);
         self.hits += u64::from(met);
         met

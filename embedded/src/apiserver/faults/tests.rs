@@ -6,6 +6,7 @@ use super::{
     super::{ApiServer, Limits, Reply, Request, prepare},
     *,
 };
+use crate::model::Time;
 
 fn rule(text: &str) -> Rule {
     text.parse().expect(text)
@@ -16,8 +17,8 @@ fn faults(rules: &[&str]) -> Faults {
     Faults::new(7, rules, at(0)).expect("good rules")
 }
 
-fn at(secs: i64) -> Time {
-    Time::from_secs(secs)
+fn at(secs: u64) -> Monotonic {
+    Monotonic::from_secs(secs)
 }
 
 fn asked(text: &str) -> Asked {
@@ -188,7 +189,7 @@ fn chances_follow_from_the_seed() {
 #[test]
 fn watches_are_closed_expired_and_held() {
     let watch = asked(&format!("GET {PODS}?watch=1"));
-    let course = |text: &str, now: i64| faults(&[text]).judge_watch(&watch, at(0), at(now));
+    let course = |text: &str, now: u64| faults(&[text]).judge_watch(&watch, at(0), at(now));
     assert_eq!(course("close-watch", 0), Course::Closed);
     assert_eq!(course("close-watch=5s", 2), Course::On(Some(at(5))));
     assert_eq!(course("close-watch=5s", 5), Course::Closed);
@@ -300,7 +301,7 @@ fn rules_are_shown_as_they_can_be_sent() {
 
 #[test]
 fn stale_reads_show_what_was() {
-    let mut server = ApiServer::new(1, Limits::default(), at(0));
+    let mut server = ApiServer::new(1, Limits::default(), Time::default());
     let maps = "/api/v1/namespaces/default/configmaps";
     let mut call = |method: &str, path: &str, body: &str, changes: Option<u64>| {
         let request = Request {
@@ -317,8 +318,8 @@ fn stale_reads_show_what_was() {
             body: body.as_bytes(),
         };
         let reply = match changes {
-            None => server.handle(request, at(0)),
-            Some(changes) => server.handle_stale(prepare(request), changes, at(0)),
+            None => server.handle(request, Time::default()),
+            Some(changes) => server.handle_stale(prepare(request), changes, Time::default()),
         };
         let Reply::Complete(response) = reply else {
             panic!("no watch was asked for");

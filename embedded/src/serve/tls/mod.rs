@@ -75,7 +75,7 @@ impl Tls {
     /// Reads the certificates, or makes them.
     pub(super) fn new(certificate: &Certificate, state: Option<&Path>) -> io::Result<Self> {
         // Not the cluster's clock, which may be moved: clients look at their own.
-        let now = Clock::default().now();
+        let now = Clock::default().now().wall;
         let (authority, given) = match (certificate, state) {
             (Certificate::Made, Some(folder)) => (Authority::keep(folder, now)?, None),
             (Certificate::Made, None) => (Authority::make(now).map_err(io::Error::other)?, None),
