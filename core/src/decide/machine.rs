@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::model::{
-    CompletionMode, Job, JobKey, JobSpec, JobStatus, Limits, PodSuffix, PodTable, Slot, Time,
+    CompletionMode, Job, JobKey, JobSpec, JobStatus, Limits, PerIndexLimit, PodSuffix, PodTable, Slot,
+    Time,
 };
 
 use super::{
@@ -515,14 +516,34 @@ impl JobMachine {
 }
 
 /// Whether two specs of a Job are alike in what a machine is built on.
+///
+/// Each field is named, so that nobody adds one to a Job without a thought of where it belongs.
 fn has_same_rules(one: &JobSpec, other: &JobSpec) -> bool {
-    let by_index = |spec: &JobSpec| spec.per_index.map(|limit| limit.backoff_limit);
-    one.completions == other.completions
-        && one.mode == other.mode
-        && one.pod_replacement == other.pod_replacement
-        && one.pod_failure == other.pod_failure
-        && one.success == other.success
-        && by_index(one) == by_index(other)
+    let JobSpec {
+        completions,
+        mode,
+        pod_replacement,
+        pod_failure,
+        success,
+        per_index,
+        // Read anew in each turn.
+        parallelism: _,
+        backoff_limit: _,
+        active_deadline: _,
+        suspend: _,
+        restart_policy: _,
+        own_scheduling_group: _,
+        // Read by others than the machine.
+        ttl_after_finished: _,
+        managed_by: _,
+    } = one;
+    let by_index = |limit: &Option<PerIndexLimit>| limit.map(|limit| limit.backoff_limit);
+    *completions == other.completions
+        && *mode == other.mode
+        && *pod_replacement == other.pod_replacement
+        && *pod_failure == other.pod_failure
+        && *success == other.success
+        && by_index(per_index) == by_index(&other.per_index)
 }
 
 impl Lane {
