@@ -20,7 +20,10 @@ use std::{
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::TokioIo;
-use lakh::embedded::{apiserver::Kind, serve::{self, ServeOptions, SharedApi}};
+use lakh::embedded::{
+    apiserver::Kind,
+    serve::{self, ServeOptions, SharedApi},
+};
 use mimalloc::MiMalloc;
 use serde_json::{Value, json};
 use tokio::{net::TcpStream, runtime::Runtime};

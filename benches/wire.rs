@@ -5,7 +5,10 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use lakh::{wire::{PodDecoder, WatchEvent, decode_list_page, decode_watch_frame}, model::TRACKING_FINALIZER};
+use lakh::{
+    model::TRACKING_FINALIZER,
+    wire::{PodDecoder, WatchEvent, decode_list_page, decode_watch_frame},
+};
 use serde_json::{Value, json};
 
 /// Items of a page, as many as the informer asks for.

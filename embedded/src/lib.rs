@@ -29,5 +29,6 @@ use lakh_core::{cron, model};
 
 #[cfg(feature = "serve")]
 pub use cluster::{
-    Certificate, ClusterOptions, EmbeddedCluster, FaultKind, FileError, Loopback, Rule, RuleError, Users,
+    Certificate, ClusterOptions, EmbeddedCluster, FaultKind, FileError, Loopback, Rule, RuleError,
+    Users,
 };

@@ -14,7 +14,17 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use lakh::{cluster::{self, Client, Patch}, embedded::{kubelet::{Action, Kubelet, KubeletOptions, NodeCapacity, PodChange, PodWrite, node_objects}, manifest}, model::Time, wire::{ApiError, ErrorKind, paths}};
+use lakh::{
+    cluster::{self, Client, Patch},
+    embedded::{
+        kubelet::{
+            Action, Kubelet, KubeletOptions, NodeCapacity, PodChange, PodWrite, node_objects,
+        },
+        manifest,
+    },
+    model::Time,
+    wire::{ApiError, ErrorKind, paths},
+};
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 

@@ -12,7 +12,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lakh::{embedded::{apiserver::{EventType, Kind, Stored}, serve::SharedApi}, cluster::Client, model::COMPLETION_INDEX, wire::paths};
+use lakh::{
+    cluster::Client,
+    embedded::{
+        apiserver::{EventType, Kind, Stored},
+        serve::SharedApi,
+    },
+    model::COMPLETION_INDEX,
+    wire::paths,
+};
 use serde::Deserialize;
 use tokio::{sync::mpsc, time::sleep};
 

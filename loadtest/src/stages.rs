@@ -4,7 +4,10 @@
 
 use std::path::PathBuf;
 
-use lakh::embedded::{kubelet::stages::kwok_stages, manifest::{ManifestError, load_stages, print}};
+use lakh::embedded::{
+    kubelet::stages::kwok_stages,
+    manifest::{ManifestError, load_stages, print},
+};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

@@ -6,7 +6,11 @@
 use std::{error::Error, path::PathBuf, sync::Arc};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use lakh::{cluster::{self, Patch}, model::{PodSuffix, TRACKING_FINALIZER}, wire::{ApiError, PodTemplate, decode_job, paths}};
+use lakh::{
+    cluster::{self, Patch},
+    model::{PodSuffix, TRACKING_FINALIZER},
+    wire::{ApiError, PodTemplate, decode_job, paths},
+};
 
 use crate::scenario::MAIN_JOB;
 

@@ -6,7 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lakh::{cluster::{self, Client}, embedded::serve::{self, ServeOptions}};
+use lakh::{
+    cluster::{self, Client},
+    embedded::serve::{self, ServeOptions},
+};
 use serde_json::{Value, json};
 
 const NODE: &str = "/api/v1/nodes/hollow-0";

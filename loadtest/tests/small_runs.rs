@@ -9,7 +9,10 @@ use std::{
     process::{Command, Output},
 };
 
-use lakh::embedded::{apiserver::Users, serve::{self, ServeOptions}};
+use lakh::embedded::{
+    apiserver::Users,
+    serve::{self, ServeOptions},
+};
 use serde_json::Value;
 use tempfile::TempDir;
 

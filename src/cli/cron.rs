@@ -1,7 +1,5 @@
 //! `lakh cron`: schedules of CronJobs, without a cluster; and what they mean, in words.
 
-use serde_json::Value;
-
 use crate::{
     clock::Clock,
     cron::{Schedule, ScheduleError, Zone, explain},
@@ -37,18 +35,6 @@ pub(super) fn run(command: CronCommand) -> Result<u8, String> {
             Ok(OK)
         }
     }
-}
-
-/// When a CronJob with this spec runs, in words, and when next; none if its schedule makes no sense.
-pub(super) fn runs(spec: &Value) -> Option<String> {
-    let zone = spec["timeZone"].as_str().map(Zone::load).transpose().ok()?;
-    let schedule = Schedule::of_cron_job(spec["schedule"].as_str()?, zone.as_ref()).ok()?;
-    let next = match schedule.next(Clock::default().now()) {
-        _ if spec["suspend"] == true => "it is suspended".to_owned(),
-        Some(time) => format!("next at {}", schedule.zone().to_rfc3339(time)),
-        None => "never in the next five years".to_owned(),
-    };
-    Some(format!("{}; {next}", explain(&schedule)))
 }
 
 /// Prints the next times; there may be none.

@@ -1,6 +1,6 @@
-//! Waits for the end that somebody outside asks for, or for the time to be up.
+//! Waits for the end that somebody outside asks for.
 
-use std::{io, time::Duration};
+use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -27,13 +27,5 @@ impl Requests {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
         }
-    }
-}
-
-/// Returns when the time is up; never, if there is no limit.
-pub(super) async fn time_is_up(limit: Option<Duration>) {
-    match limit {
-        Some(limit) => tokio::time::sleep(limit).await,
-        None => std::future::pending().await,
     }
 }

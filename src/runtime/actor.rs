@@ -17,8 +17,8 @@ use std::{
 use crate::{
     decide::{Effect, JobMachine, Outcome, Report},
     model::{
-        ConditionKind, FailureAction, Job, JobId, JobSpec, JobStatus, Limits, PodGroup,
-        PodTable, Slot, Time,
+        ConditionKind, FailureAction, Job, JobId, JobSpec, JobStatus, Limits, PodGroup, PodTable,
+        Slot, Time,
     },
     ownership::Standing,
     wire::PodTemplate,

@@ -10,7 +10,15 @@ use std::{fmt::Display, sync::Arc};
 
 use hashbrown::HashSet;
 
-use crate::{cluster::Encoding, model::{JobId, Uid, DecodedPod}, ownership::Mode, wire::{ApiError, ListPage, Object, PodDecoder, PodEvent, WatchEvent, decode_job, decode_watch_frame, decode_watch_line, paths}};
+use crate::{
+    cluster::Encoding,
+    model::{DecodedPod, JobId, Uid},
+    ownership::Mode,
+    wire::{
+        ApiError, ListPage, Object, PodDecoder, PodEvent, WatchEvent, decode_job,
+        decode_watch_frame, decode_watch_line, paths,
+    },
+};
 
 use super::{
     cron_jobs::CronJobs,

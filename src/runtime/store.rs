@@ -16,7 +16,15 @@ use dashmap::{DashMap, Entry};
 use hashbrown::{DefaultHashBuilder, HashSet};
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::{decide::{JobMachine, Outcome}, model::{Job, JobId, JobStatus, PodRecord, PodTable, Slot, Uid, Controller, DEFAULT_MANAGER, DecodedPod}, ownership::{Passage, Standing}, wire::{DecodedJob, PodTemplate}};
+use crate::{
+    decide::{JobMachine, Outcome},
+    model::{
+        Controller, DEFAULT_MANAGER, DecodedPod, Job, JobId, JobStatus, PodRecord, PodTable, Slot,
+        Uid,
+    },
+    ownership::{Passage, Standing},
+    wire::{DecodedJob, PodTemplate},
+};
 
 use super::{
     events::Told,

@@ -55,7 +55,6 @@ struct State {
 
 /// Who waits.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "nearly all are writes")]
 enum Waiting {
     /// A Job's write.
     Write(Write),

@@ -9,7 +9,17 @@ use bytes::Bytes;
 use compact_str::CompactString;
 use tokio::sync::watch;
 
-use crate::{clock::instant, cluster::{Client, Patch}, decide::{CreateError, CreationReason, NewPod, Outcome, Report}, model::{CompactIndex, GangObject, JobKey, JobStatus, PodFlags, PodGroup, PodName, PodRecord, PodSuffix, Slot, Uid, Controller}, ownership::Orphan, wire::{self, ApiError, ErrorKind, PodDecoder, PodTemplate, paths}};
+use crate::{
+    clock::instant,
+    cluster::{Client, Patch},
+    decide::{CreateError, CreationReason, NewPod, Outcome, Report},
+    model::{
+        CompactIndex, Controller, GangObject, JobKey, JobStatus, PodFlags, PodGroup, PodName,
+        PodRecord, PodSuffix, Slot, Uid,
+    },
+    ownership::Orphan,
+    wire::{self, ApiError, ErrorKind, PodDecoder, PodTemplate, paths},
+};
 
 use super::{
     correlate::About,
@@ -319,7 +329,11 @@ impl Writer {
         &self,
         write: &Write,
         place: &mut Place,
-        &WrittenPod { slot, uid, ref name }: &WrittenPod,
+        &WrittenPod {
+            slot,
+            uid,
+            ref name,
+        }: &WrittenPod,
     ) -> Outcome {
         let path = paths::pod(&write.job().namespace, name);
         let deletion = self.client.delete_with(&path, wire::exact_deletion(uid));
@@ -355,7 +369,11 @@ impl Writer {
         &self,
         write: &Write,
         place: &mut Place,
-        &WrittenPod { slot, uid, ref name }: &WrittenPod,
+        &WrittenPod {
+            slot,
+            uid,
+            ref name,
+        }: &WrittenPod,
     ) -> Outcome {
         let path = paths::unchecked(paths::pod(&write.job().namespace, name));
         let body = wire::freeing_patch(uid, self.finalizer);

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::model::{
     ChildJob, CompletionMode, Condition, ConditionKind, Job, JobKey, JobSpec, JobStatus,
-    PerIndexLimit, PodReplacement, RestartPolicy, Time, Uid, Uncounted,
+    PerIndexLimit, PodReplacement, RestartPolicy, Selector, Time, Uid, Uncounted,
 };
 
 use super::{

@@ -90,7 +90,8 @@ mod tests {
     fn matches(selector: &str, labels: &str) -> bool {
         let selector: WrittenSelector = serde_json::from_str(selector).expect("a selector");
         let selector = Selector::from(selector);
-        let labels = super::labels(&mut serde_json::Deserializer::from_str(labels)).expect("labels");
+        let labels =
+            super::labels(&mut serde_json::Deserializer::from_str(labels)).expect("labels");
         let matches = selector.matches(&labels);
         assert_eq!(selector.matches(&labels.to_labels()), matches);
         matches

@@ -12,15 +12,15 @@ use serde::{Deserialize, Deserializer, de::IgnoredAny};
 use smallvec::SmallVec;
 
 use crate::model::{
-    CompactIndex, Controller, DecodedPod, JobId, JobKey, PodFlags, PodLabels, PodName, PodPhase, PodRecord,
-    Uid,
+    CompactIndex, Controller, DecodedPod, JobId, JobKey, PodFlags, PodLabels, PodName, PodPhase,
+    PodRecord, Uid,
 };
 
 use super::{
     Object,
     json::{self, Text},
-    protobuf::{self as message, Fields, Malformed, Value},
     labels::labels,
+    protobuf::{self as message, Fields, Malformed, Value},
     timestamp::seconds,
 };
 use failure::failure;

@@ -19,7 +19,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lakh::{cluster::Patch, embedded::manifest::{self, Source}};
+use lakh::{
+    cluster::Patch,
+    embedded::manifest::{self, Source},
+};
 use serde_json::{Value, json};
 use tokio::{task::JoinSet, time::sleep};
 

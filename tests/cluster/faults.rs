@@ -7,7 +7,13 @@ use hyper_util::{
     client::legacy::{Client as HttpClient, connect::HttpConnector},
     rt::TokioExecutor,
 };
-use lakh::{embedded::{apiserver::{Kind, Reply, Request}, ClusterOptions, EmbeddedCluster}, runtime::Controller};
+use lakh::{
+    embedded::{
+        ClusterOptions, EmbeddedCluster,
+        apiserver::{Kind, Reply, Request},
+    },
+    runtime::Controller,
+};
 use serde_json::{Value, json};
 
 use crate::support::{self, check_pods_of_complete_job, indexed_job, is, is_held};

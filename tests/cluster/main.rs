@@ -5,8 +5,6 @@
 //! of its own, for others run beside it: nothing may be process-wide, and nothing may take it for granted
 //! that the machine is idle. `support` has what they share.
 
-#![cfg(feature = "runtime")]
-
 mod real;
 mod support;
 

@@ -5,7 +5,17 @@
 
 use std::time::{Duration, Instant};
 
-use lakh::{embedded::{apiserver::{EventType, Kind}, ClusterOptions, EmbeddedCluster, kubelet::KubeletOptions}, clock::Clock, cluster::{Client, Patch}, model::Time, runtime::{Controller, Options}};
+use lakh::{
+    clock::Clock,
+    cluster::{Client, Patch},
+    embedded::{
+        ClusterOptions, EmbeddedCluster,
+        apiserver::{EventType, Kind},
+        kubelet::KubeletOptions,
+    },
+    model::Time,
+    runtime::{Controller, Options},
+};
 use serde_json::{Value, json};
 
 use crate::support::{

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use lakh::{cluster::Client, embedded::{ClusterOptions, EmbeddedCluster, kubelet::KubeletOptions}, runtime::{Controller, Options}};
+use lakh::{
+    cluster::Client,
+    embedded::{ClusterOptions, EmbeddedCluster, kubelet::KubeletOptions},
+    runtime::{Controller, Options},
+};
 use serde_json::{Value, json};
 
 use crate::support::{

@@ -3,7 +3,10 @@
 
 use std::{fs, path::Path, time::Duration};
 
-use lakh::{cluster::{Client, Patch}, embedded::{ClusterOptions, EmbeddedCluster, kubelet::KubeletOptions}};
+use lakh::{
+    cluster::{Client, Patch},
+    embedded::{ClusterOptions, EmbeddedCluster, kubelet::KubeletOptions},
+};
 use serde_json::json;
 
 use crate::support::{

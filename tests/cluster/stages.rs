@@ -13,7 +13,15 @@ use std::{
     time::Duration,
 };
 
-use lakh::{embedded::{ClusterOptions, EmbeddedCluster, kubelet::{Action, Kubelet, KubeletOptions, PodChange, Stage, stages::kwok_stages}, manifest::{Source, load_stages, print, read_stages}}, model::Time, runtime::Controller};
+use lakh::{
+    embedded::{
+        ClusterOptions, EmbeddedCluster,
+        kubelet::{Action, Kubelet, KubeletOptions, PodChange, Stage, stages::kwok_stages},
+        manifest::{Source, load_stages, print, read_stages},
+    },
+    model::Time,
+    runtime::Controller,
+};
 use serde_json::{Value, json};
 
 use crate::support::{self, create, indexed_job, is, is_held, job_when, pods_when, project};

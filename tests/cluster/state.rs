@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use lakh::{cluster::{self, Client}, embedded::{ClusterOptions, EmbeddedCluster, kubelet::KubeletOptions}};
+use lakh::{
+    cluster::{self, Client},
+    embedded::{ClusterOptions, EmbeddedCluster, kubelet::KubeletOptions},
+};
 use serde_json::{Value, json};
 
 use crate::support::{self, check_pods_of_complete_job, create, get, indexed_job, is, pods};

@@ -6,7 +6,6 @@
 //! must then still answer as it did. `LAKH_CONFORMANCE_RECORD=1` writes down its answers instead.
 //! `LAKH_CONFORMANCE_ONLY=TEXT` runs only cases with that text in their file's name or title.
 //! CONTRIBUTING.md has the commands.
-#![cfg(feature = "runtime")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::print_stderr, reason = "tests report there")]
 

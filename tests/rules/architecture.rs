@@ -118,7 +118,10 @@ impl File {
 }
 
 fn sources() -> Vec<File> {
-    let files: Vec<File> = CRATES.iter().flat_map(|folder| sources_below(folder)).collect();
+    let files: Vec<File> = CRATES
+        .iter()
+        .flat_map(|folder| sources_below(folder))
+        .collect();
     assert!(files.len() > 50, "only {} sources found", files.len());
     files
 }
@@ -214,12 +217,9 @@ fn modules_use_only_what_they_may() {
 #[test]
 fn pure_modules_are_pure() {
     let mut wrong = Vec::new();
-    for file in sources()
-        .iter()
-        .filter(|file| {
-            file.folder == "core/src" || PURE.contains(&(file.folder, file.module.as_str()))
-        })
-    {
+    for file in sources().iter().filter(|file| {
+        file.folder == "core/src" || PURE.contains(&(file.folder, file.module.as_str()))
+    }) {
         for (number, line) in file.code() {
             for word in IMPURE.iter().filter(|word| line.contains(**word)) {
                 wrong.push(format!("{}:{number}: {word}", file.path));

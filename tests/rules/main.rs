@@ -9,10 +9,8 @@ mod common;
 mod architecture;
 mod citations;
 mod cron_golden;
-#[cfg(feature = "embedded")]
 mod fuzz_corpus;
 mod golden;
-#[cfg(feature = "embedded")]
 mod pod_gc_golden;
 mod properties;
 mod rows;

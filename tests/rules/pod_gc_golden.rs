@@ -10,7 +10,10 @@
 
 use std::collections::BTreeMap;
 
-use lakh::{model::{Time, Uid}, embedded::podgc::{Call, NodeFacts, Phase, PodFacts, PodGc}};
+use lakh::{
+    embedded::podgc::{Call, NodeFacts, Phase, PodFacts, PodGc},
+    model::{Time, Uid},
+};
 use serde_json::Value;
 
 use crate::common::rows;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::model::{
-    CompletionMode, Job, JobKey, JobSpec, JobStatus, Limits, PerIndexLimit, PodSuffix, PodTable, Slot,
-    Time,
+    CompletionMode, Job, JobKey, JobSpec, JobStatus, Limits, PerIndexLimit, PodSuffix, PodTable,
+    Slot, Time,
 };
 
 use super::{

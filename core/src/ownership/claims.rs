@@ -17,7 +17,9 @@ use std::{
 use compact_str::CompactString;
 use hashbrown::{HashMap, HashSet};
 
-use crate::model::{Exponential, Job, JobId, PodFlags, Time, Uid, Controller, DecodedPod, Selector};
+use crate::model::{
+    Controller, DecodedPod, Exponential, Job, JobId, PodFlags, Selector, Time, Uid,
+};
 
 use super::{
     Answer, Claimed, Orphan, Round, Told,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use compact_str::CompactString;
 
-use crate::model::{JobId, Time, Uid, DecodedPod};
+use crate::model::{DecodedPod, JobId, Time, Uid};
 
 use super::Orphan;
 

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::model::{CronJob, Job, DEFAULT_MANAGER, OWN_TRACKING_FINALIZER, TRACKING_FINALIZER};
+use crate::model::{CronJob, DEFAULT_MANAGER, Job, OWN_TRACKING_FINALIZER, TRACKING_FINALIZER};
 
 /// The longest value that the API takes for `spec.managedBy`.
 const NAME_MAX: usize = 63;

@@ -9,7 +9,7 @@ use std::{
 
 use compact_str::CompactString;
 
-use crate::model::{Job, JobId, Uid, DecodedPod, Labels, Selector, wears_uid};
+use crate::model::{DecodedPod, Job, JobId, Labels, Selector, Uid, wears_uid};
 
 use super::Claimed;
 

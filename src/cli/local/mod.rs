@@ -3,6 +3,7 @@
 mod args;
 mod look;
 mod progress;
+mod schedule;
 mod standstill;
 mod summary;
 mod watch;
@@ -15,13 +16,18 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{clock::instant, cluster::{self, Client, Trust}, embedded::{Certificate, ClusterOptions, EmbeddedCluster, FileError, Users, kubelet::KubeletOptions, manifest::{self, DEFAULT_NAMESPACE, Document, Rejection, Source, resource_path}}, runtime::Controller};
-
-use super::{
-    FAILED, OK, Problem, complain, cron,
-    finish::{self, Requests},
-    say,
+use crate::{
+    clock::instant,
+    cluster::{self, Client, Trust},
+    embedded::{
+        Certificate, ClusterOptions, EmbeddedCluster, FileError, Users,
+        kubelet::KubeletOptions,
+        manifest::{self, DEFAULT_NAMESPACE, Document, Rejection, Source, resource_path},
+    },
+    runtime::Controller,
 };
+
+use super::{FAILED, OK, Problem, complain, finish::Requests, say};
 use progress::Progress;
 use standstill::Rules;
 use watch::{Followed, Following};
@@ -248,7 +254,7 @@ fn tell_of_cron_jobs(documents: &[Document]) {
     let cron_jobs = documents.iter().filter(|it| it.kind == "CronJob");
     for document in cron_jobs.clone() {
         let namespace = document.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
-        let runs = cron::runs(&document.body["spec"]).unwrap_or_default();
+        let runs = schedule::in_words(&document.body["spec"]).unwrap_or_default();
         say(&format!("CronJob {namespace}/{}: {runs}", document.name));
     }
     if cron_jobs.count() > 0 {
@@ -304,7 +310,7 @@ async fn serve(
     say("  kubectl apply -f examples/indexed.yaml");
     tokio::select! {
         () = requests.asked_to_end() => {}
-        () = finish::time_is_up(timeout) => {}
+        () = time_is_up(timeout) => {}
     }
     OK
 }
@@ -320,7 +326,7 @@ async fn follow(args: &LocalArgs, run: &Run, requests: &mut Requests) -> u8 {
     let mut progress = Progress::new(&following);
     let ended = tokio::select! {
         ended = following.run(client, rules, |following| progress.show(following)) => ended,
-        () = finish::time_is_up(args.timeout) => Err(crate::wire::ApiError::no_answer("the time ran out")),
+        () = time_is_up(args.timeout) => Err(crate::wire::ApiError::no_answer("the time ran out")),
         () = requests.asked_to_end() => Err(crate::wire::ApiError::no_answer(INTERRUPTED)),
     };
     progress.finish();
@@ -334,5 +340,13 @@ async fn follow(args: &LocalArgs, run: &Run, requests: &mut Requests) -> u8 {
             complain(&error.message);
             FAILED
         }
+    }
+}
+
+/// Returns when the time is up; never, if there is no limit.
+async fn time_is_up(limit: Option<Duration>) {
+    match limit {
+        Some(limit) => tokio::time::sleep(limit).await,
+        None => std::future::pending().await,
     }
 }

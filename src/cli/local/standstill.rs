@@ -7,7 +7,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::{model::{Exponential, IndexSet, Time, COMPLETION_INDEX, DEFAULT_MANAGER, INDEX_FAILURES}, runtime::{Controllers, Mode, Options}};
+use crate::{
+    model::{COMPLETION_INDEX, DEFAULT_MANAGER, Exponential, INDEX_FAILURES, IndexSet, Time},
+    runtime::{Controllers, Mode, Options},
+};
 
 /// What the controller in this process was told that can keep it from a Job.
 #[derive(Clone, Debug)]

@@ -1,7 +1,15 @@
 //! Tests of turns over a real store.
 
 use super::*;
-use crate::{decide::Outcome, model::{CompactIndex, PodFlags, PodName, PodPhase, PodRecord, Uid, Controller, DecodedPod, PodLabels, TRACKING_FINALIZER}, runtime::{job_metrics::Seen, store::Store}, wire::{Object, PodDecoder, decode_job}};
+use crate::{
+    decide::Outcome,
+    model::{
+        CompactIndex, Controller, DecodedPod, PodFlags, PodLabels, PodName, PodPhase, PodRecord,
+        TRACKING_FINALIZER, Uid,
+    },
+    runtime::{job_metrics::Seen, store::Store},
+    wire::{Object, PodDecoder, decode_job},
+};
 
 const JOB: &str = r#"{"metadata":{"name":"j","namespace":"default","resourceVersion":"5",
     "uid":"00000000-0000-0000-0000-000000000001","generation":1},

@@ -17,7 +17,16 @@ use futures::FutureExt as _;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{clock::Clock, decide::{CreateError, NewPod, Outcome}, model::{CompactIndex, JobKey, Limits, PodFlags, PodName, PodRecord, Time, TRACKING_FINALIZER}, runtime::{actor, writer::{Op, Write}}, wire::self};
+use crate::{
+    clock::Clock,
+    decide::{CreateError, NewPod, Outcome},
+    model::{CompactIndex, JobKey, Limits, PodFlags, PodName, PodRecord, TRACKING_FINALIZER, Time},
+    runtime::{
+        actor,
+        writer::{Op, Write},
+    },
+    wire,
+};
 
 /// Seeds that always run.
 const FIXED: std::ops::Range<u64> = 1..9;

@@ -71,7 +71,10 @@ fn count(text: Option<&Text<'_>>) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{wire::{Object, PodDecoder}, model::TRACKING_FINALIZER};
+    use crate::{
+        model::TRACKING_FINALIZER,
+        wire::{Object, PodDecoder},
+    };
 
     fn facts(status: &str, meta: &str) -> Option<FailureFacts> {
         let json = format!(

@@ -5,7 +5,10 @@
 
 use std::borrow::Cow;
 
-use crate::{model::{COMPLETION_INDEX, INDEX_FAILURES, INDEX_IGNORED_FAILURES}, wire::protobuf::{Fields, Malformed, Value, field}};
+use crate::{
+    model::{COMPLETION_INDEX, INDEX_FAILURES, INDEX_IGNORED_FAILURES},
+    wire::protobuf::{Fields, Malformed, Value, field},
+};
 
 use super::{
     Annotations, ContainerState, ContainerStatus, InitContainer, Metadata, OwnerReference,
@@ -212,7 +215,13 @@ impl<'a> Message<'a> for Terminated {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{model::{DecodedPod, TRACKING_FINALIZER}, wire::{Object, PodDecoder, ack_of_write, protobuf::write::{bytes, number, object}}};
+    use crate::{
+        model::{DecodedPod, TRACKING_FINALIZER},
+        wire::{
+            Object, PodDecoder, ack_of_write,
+            protobuf::write::{bytes, number, object},
+        },
+    };
 
     const UID: &str = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9";
 

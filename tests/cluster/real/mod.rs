@@ -21,7 +21,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lakh::{cluster::{self, Client}, embedded::manifest::{self, Document, Source}};
+use lakh::{
+    cluster::{self, Client},
+    embedded::manifest::{self, Document, Source},
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{

@@ -14,7 +14,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lakh::{clock::Clock, cluster::{self, Client}, embedded::{ClusterOptions, EmbeddedCluster, kubelet::KubeletOptions}, model::Limits, runtime::{Controller, Options}};
+use lakh::{
+    clock::Clock,
+    cluster::{self, Client},
+    embedded::{ClusterOptions, EmbeddedCluster, kubelet::KubeletOptions},
+    model::Limits,
+    runtime::{Controller, Options},
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -11,7 +11,14 @@ use std::{
 };
 
 use hashbrown::HashSet;
-use lakh::{model::{Exponential, Job, JobId, JobKey, Limits, Time, Uid, Controller, DecodedPod, TRACKING_FINALIZER}, ownership::{Answer, Claims, Orphan, Round}, wire::{Object, PodDecoder, decode_job}};
+use lakh::{
+    model::{
+        Controller, DecodedPod, Exponential, Job, JobId, JobKey, Limits, TRACKING_FINALIZER, Time,
+        Uid,
+    },
+    ownership::{Answer, Claims, Orphan, Round},
+    wire::{Object, PodDecoder, decode_job},
+};
 use serde_json::json;
 
 use super::world::Dice;
@@ -530,7 +537,7 @@ fn id(uid: Uid) -> JobId {
     }
 }
 
-fn decoded_job(uid: Uid, job: &TrueJob) -> (Job, Option<std::sync::Arc<lakh::wire::Selector>>) {
+fn decoded_job(uid: Uid, job: &TrueJob) -> (Job, Option<std::sync::Arc<lakh::model::Selector>>) {
     let mut json = json!({
         "metadata": {
             "name": uid.to_string(), "namespace": "default", "uid": uid.to_string(),

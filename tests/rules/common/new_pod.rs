@@ -11,7 +11,10 @@
 //!   env containers/c JOB_COMPLETION_INDEX=metadata.labels['...']
 //! ```
 
-use lakh::{model::{CompletionMode, PodSuffix, TRACKING_FINALIZER}, wire::PodTemplate};
+use lakh::{
+    model::{CompletionMode, PodSuffix, TRACKING_FINALIZER},
+    wire::PodTemplate,
+};
 use serde_json::{Value, value::RawValue};
 
 use super::words::plain_job;

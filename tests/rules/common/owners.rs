@@ -23,7 +23,12 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use hashbrown::HashSet;
-use lakh::{model::{Job, JobId, JobKey, Limits, Time, Uid, Controller, DecodedPod}, ownership::{Answer, Claims, ManagerName, Mode, Passage, Round, Standing}, queue::WorkQueue, wire::{Object, PodDecoder, decode_job}};
+use lakh::{
+    model::{Controller, DecodedPod, Job, JobId, JobKey, Limits, Time, Uid},
+    ownership::{Answer, Claims, ManagerName, Mode, Passage, Round, Standing},
+    queue::WorkQueue,
+    wire::{Object, PodDecoder, decode_job},
+};
 use serde_json::{Value, json};
 
 use super::{
