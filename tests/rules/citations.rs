@@ -47,7 +47,10 @@ fn files_below(folder: &str) -> Vec<PathBuf> {
 /// A number like `2`, `2.5` or `1.2.3`, or `V7`.
 fn is_number(word: &str) -> bool {
     let is_digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    word.strip_prefix('V').unwrap_or(word).split('.').all(is_digits)
+    word.strip_prefix('V')
+        .unwrap_or(word)
+        .split('.')
+        .all(is_digits)
 }
 
 /// The numbers that a document has.
@@ -79,7 +82,10 @@ fn citations(line: &str) -> Vec<(&str, Vec<&str>)> {
         let Some((name, rest)) = rest.split_once(".md") else {
             continue;
         };
-        if !name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-') {
+        if !name
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte == b'-')
+        {
             continue;
         }
         let mut numbers = Vec::new();
@@ -151,10 +157,14 @@ fn files_that_rules_name_are_there() {
 
 #[test]
 fn citations_and_numbers_are_read() {
-    let line = "//! Source: docs/rules/jobs.md, 2.3 to 2.6 and 6.2. 10 Pods, docs/rules/x-y.md, V7, 9) 8";
+    let line =
+        "//! Source: docs/rules/jobs.md, 2.3 to 2.6 and 6.2. 10 Pods, docs/rules/x-y.md, V7, 9) 8";
     assert_eq!(
         citations(line),
-        [("jobs", vec!["2.3", "2.6", "6.2"]), ("x-y", vec!["V7", "9"])]
+        [
+            ("jobs", vec!["2.3", "2.6", "6.2"]),
+            ("x-y", vec!["V7", "9"])
+        ]
     );
     assert_eq!(citations("docs/rules/jobs.md says 2.5"), [("jobs", vec![])]);
     let text = "## 2. One\n### 2.4 Two\n1. a\n2. b\n| Rule |\n| 7.1 | c |\n| V2 | d |\n10 Pods\n";

@@ -139,11 +139,17 @@ fn every_row_of_the_table_has_a_case() {
     let missing: Vec<_> = wanted.difference(&found).collect();
     assert!(missing.is_empty(), "situations without a case: {missing:?}");
     let known: BTreeSet<u32> = wanted.iter().map(|(row, _)| *row).collect();
-    let unknown: Vec<_> = found.iter().filter(|(row, _)| !known.contains(row)).collect();
+    let unknown: Vec<_> = found
+        .iter()
+        .filter(|(row, _)| !known.contains(row))
+        .collect();
     assert!(unknown.is_empty(), "cases of no situation: {unknown:?}");
     let last = known.last().copied().unwrap_or_default();
     let gaps: Vec<u32> = (1..=last).filter(|row| !known.contains(row)).collect();
-    assert!(last > 0 && gaps.is_empty(), "rows that are not there: {gaps:?}");
+    assert!(
+        last > 0 && gaps.is_empty(),
+        "rows that are not there: {gaps:?}"
+    );
 }
 
 #[test]

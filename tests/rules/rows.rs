@@ -52,7 +52,9 @@ impl Document {
             }
             return;
         }
-        let row = line.strip_prefix("| ").and_then(|line| line.strip_suffix(" |"));
+        let row = line
+            .strip_prefix("| ")
+            .and_then(|line| line.strip_suffix(" |"));
         let cells: Vec<&str> = row.into_iter().flat_map(|row| row.split(" | ")).collect();
         let [number, .., shown] = cells[..] else {
             return;
