@@ -4,6 +4,8 @@
 //! server has it now. [`Step::after_look`] and its like take what was learned and say what to do next.
 //! Between two steps nothing is kept but the Job's place in the queue.
 //!
+//! Source: docs/rules/ttl-and-garbage.md, 1.2.
+//!
 //! Must not: read a clock, or know how anything is done.
 
 use crate::model::{ConditionKind, Job, Time};

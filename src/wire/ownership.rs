@@ -1,5 +1,7 @@
 //! The patches by which a Pod comes to a Job, and leaves it or is let go. All are strategic merge patches
 //! and name the Pod's UID, so that they never meet another Pod of the same name.
+//!
+//! Source: docs/rules/jobs.md, 3.5 and 9.
 
 use serde_json::{Value, json};
 

@@ -270,8 +270,8 @@ fn saturate(count: u32) -> u16 {
     u16::try_from(count).unwrap_or(u16::MAX)
 }
 
-/// When the Pod ended, by the first evidence there is, as upstream's `getFinishedTime`: its containers'
-/// ends, Ready turning False, its deletion, its creation.
+/// When the Pod ended, by the first evidence there is, as upstream's `getFinishedTime` (docs/rules/jobs.md, 5.2):
+/// its containers' ends, Ready turning False, its deletion, its creation.
 fn finished(pod: &PodObject<'_>) -> u32 {
     let sidecars = pod.status.init_container_statuses.iter();
     let sidecars = latest_end(sidecars.filter(|container| pod.is_sidecar(&container.name)));

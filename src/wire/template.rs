@@ -1,7 +1,7 @@
 //! Makes the bodies of a Job's new Pods.
 //!
-//! As upstream's `manageJob` makes them. The template is turned once into a body with gaps; a Pod's
-//! body is that with its name and index filled in. Every field that the server sent in the
+//! As upstream's `manageJob` makes them (docs/rules/jobs.md, 4.6). The template is turned once into a body
+//! with gaps; a Pod's body is that with its name and index filled in. Every field that the server sent in the
 //! template is kept, known to lakh or not.
 
 use serde_json::{Map, Value, json, value::RawValue};

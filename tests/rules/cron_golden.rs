@@ -1,11 +1,11 @@
 //! One look at a CronJob as text: what is known, how the server answers, what comes of it.
 //!
-//! A row of `tests/golden/cronjob.rows` has the rows of the rules that it shows, the words of the case,
-//! and what the look asked for. Behind a `~` comes another look, at what the first one left: its words
+//! A row of `tests/golden/cronjob.rows` has the rules (docs/rules/cronjobs.md) that it shows, the words of
+//! the case, and what the look asked for. Behind a `~` comes another look, at what the first one left: its words
 //! change the CronJob and the time, and say anew which Jobs there are and what fails. `changed` is no
 //! look, but the news that schedule or time zone are others now. `UPDATE_GOLDEN=1` rewrites the last
 //! column: read the difference. Times are seconds from 2016-05-19T10:00:00Z, or RFC 3339; a blank in a
-//! schedule is written `_`. That no row of the rules is left out, `rows.rs` checks.
+//! schedule is written `_`. That no rule is left out, `rows.rs` checks.
 
 use std::{fmt::Write as _, time::Duration};
 

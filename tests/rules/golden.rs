@@ -1,4 +1,4 @@
-//! The pure half against the rules' table of cases, as text (`tests/golden/*.case`).
+//! The pure half against the situations of docs/rules/jobs.md, 11, as text (`tests/golden/*.case`).
 //!
 //! Read first: `common/case.rs` for the format. `UPDATE_GOLDEN=1` rewrites the expectations; look
 //! at the difference beside the rules before it is committed.
@@ -14,8 +14,8 @@ use crate::common::{
     owners::Owners,
 };
 
-/// How many rows the rules' table of cases has (section 11).
-const ROWS: u32 = 152;
+/// The rules, with a table of situations and the files of their cases.
+const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/rules/jobs.md");
 
 type Found = Vec<(std::ops::Range<usize>, Vec<String>)>;
 
@@ -114,18 +114,41 @@ fn every_case_is_as_written() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
+/// The rows of the rules' tables of situations, with the files that are to have their cases.
+fn rows(rules: &str) -> BTreeSet<(u32, String)> {
+    let rows = rules.lines().filter_map(|line| {
+        let row = line.strip_prefix("| ")?.strip_suffix(".case |")?;
+        let (number, rest) = row.split_once(" | ")?;
+        let (_, file) = rest.rsplit_once(" | ")?;
+        Some((number.parse().expect("a number"), format!("{file}.case")))
+    });
+    rows.collect()
+}
+
 #[test]
 fn every_row_of_the_table_has_a_case() {
     let mut found = BTreeSet::new();
     for path in files() {
         let text = fs::read_to_string(&path).expect("a case file");
-        found.extend(case::parse(&text).iter().flat_map(|case| case.rows.clone()));
+        let file = path.file_name().expect("a name").to_string_lossy();
+        let cases = case::parse(&text);
+        let rows = cases.iter().flat_map(|case| &case.rows);
+        found.extend(rows.map(|row| (*row, file.to_string())));
     }
-    let missing: Vec<u32> = (1..=ROWS).filter(|row| !found.contains(row)).collect();
-    assert_eq!(
-        missing,
-        Vec::<u32>::new(),
-        "rows of section 11 without a case"
+    let wanted = rows(&fs::read_to_string(RULES).expect("the rules can be read"));
+    let missing: Vec<_> = wanted.difference(&found).collect();
+    assert!(missing.is_empty(), "situations without a case: {missing:?}");
+    let known: BTreeSet<u32> = wanted.iter().map(|(row, _)| *row).collect();
+    let unknown: Vec<_> = found
+        .iter()
+        .filter(|(row, _)| !known.contains(row))
+        .collect();
+    assert!(unknown.is_empty(), "cases of no situation: {unknown:?}");
+    let last = known.last().copied().unwrap_or_default();
+    let gaps: Vec<u32> = (1..=last).filter(|row| !known.contains(row)).collect();
+    assert!(
+        last > 0 && gaps.is_empty(),
+        "rows that are not there: {gaps:?}"
     );
 }
 

@@ -1,12 +1,13 @@
 //! Tests without a cluster: the machines against the rules, as tables of cases and as random histories,
 //! and what the source code itself must keep to.
 //!
-//! Nothing here opens a socket or waits. The tables are in `tests/golden`, the lists of all rows of the
-//! rules in `tests/rows`. All but what needs the embedded cluster's machines builds without features.
+//! Nothing here opens a socket or waits. The tables are in `tests/golden`, the rules in
+//! `docs/rules`. All but what needs the embedded cluster's machines builds without features.
 
 mod common;
 
 mod architecture;
+mod citations;
 mod cron_golden;
 mod fuzz_corpus;
 mod golden;

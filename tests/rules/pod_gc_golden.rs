@@ -1,12 +1,12 @@
 //! Which Pods the collector takes, when and how, as text.
 //!
-//! A row of `tests/golden/pod_gc.rows` has the rows of the rules that it shows, what happens, and what the
-//! collector asks of the server. `pod` and `node` tell it of an object as it is from then on, or that it
+//! A row of `tests/golden/pod_gc.rows` has the rules (docs/rules/ttl-and-garbage.md) that it shows, what happens,
+//! and what the collector asks of the server. `pod` and `node` tell it of an object as it is from then on, or that it
 //! is gone; a Pod is Running, made at 0 and on no node, a node Ready, unless something else is said. `@` is
 //! a time in seconds: what comes of it is in the last column. `answer` says with what the server answers
 //! from then on; else it takes all, and a node that is not there is not there. `meanwhile` is told after
 //! the first call of the next pass. `UPDATE_GOLDEN=1` rewrites the last column: read the difference. That
-//! no row of the rules is left out, `rows.rs` checks.
+//! no rule is left out, `rows.rs` checks.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! No row of the rules is left out: each is a golden case, or has a test that is named here.
+//! No rule is left out: each is a golden case, or has a test that is named beside it.
 //!
-//! `tests/rows/*.txt` say of each document of rules which rows it has, which tables of cases show them,
-//! and where the others are tested. Rows that lakh has no use for stand there with the reason. What a
-//! case or a test asserts is theirs to say; this one must not repeat it.
+//! The documents of rules in `docs/rules` that have a column *Shown by* say there which rule is a row of a
+//! table of cases, and where the others are tested. Rules that lakh has no use for say why. What a case or
+//! a test asserts is theirs to say; this one must not repeat it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,17 +10,26 @@ use std::{
     path::Path,
 };
 
-/// What a file of `tests/rows` says.
+/// What stands before the names of a document's tables of cases.
+const TABLES: &str = "Tables of cases: ";
+
+/// What a document says about its rules.
 #[derive(Default)]
 struct Document {
-    /// All rows that there are.
-    rows: BTreeSet<String>,
-    /// Rows that are cases of a table.
+    /// The rows that its tables of cases have.
     cases: BTreeSet<String>,
-    /// Rows with the tests that they have elsewhere: file and name.
-    tests: BTreeMap<String, Vec<(String, String)>>,
-    /// Rows that are not for lakh.
-    left_out: BTreeSet<String>,
+    /// Its rules, by their numbers.
+    rules: BTreeMap<String, Shown>,
+}
+
+/// Where a rule is shown.
+#[derive(Debug, Default, PartialEq)]
+struct Shown {
+    by_cases: bool,
+    /// Tests: file and name.
+    tests: Vec<(String, String)>,
+    /// It is not for lakh.
+    left_out: bool,
 }
 
 fn read(path: &str) -> String {
@@ -31,66 +40,67 @@ fn read(path: &str) -> String {
 impl Document {
     fn read(path: &str) -> Self {
         let mut document = Self::default();
-        let text = read(path);
-        let lines = text.lines().map(str::trim);
-        for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            document.take_in(line);
-        }
+        read(path).lines().for_each(|line| document.take_in(line));
+        assert!(!document.rules.is_empty(), "{path} has no rules");
         document
     }
 
     fn take_in(&mut self, line: &str) {
-        if let Some(table) = line.strip_prefix("table ") {
-            self.cases.extend(cases(&read(table)));
-            return;
-        }
-        if let Some((section, ranges)) = line
-            .strip_prefix('[')
-            .and_then(|line| line.split_once("] "))
-        {
-            for range in ranges.split(' ') {
-                let (first, last) = range.split_once('-').unwrap_or((range, range));
-                let number = |text: &str| -> u32 { text.parse().expect("a number") };
-                let rows = (number(first)..=number(last)).map(|row| format!("{section}{row}"));
-                self.rows.extend(rows);
+        if let Some(tables) = line.strip_prefix(TABLES) {
+            for table in tables.split(", ") {
+                self.cases.extend(cases(&read(table.trim_matches('`'))));
             }
             return;
         }
-        let (rows, what) = line
-            .split_once(" | ")
-            .unwrap_or_else(|| panic!("no section, row or table: {line}"));
-        for row in rows.split(' ') {
-            let twice = self.tests.contains_key(row) || self.left_out.contains(row);
-            assert!(!twice, "{row} is there twice");
-            if what.starts_with("not here: ") {
-                self.left_out.insert(row.to_owned());
-                continue;
-            }
-            let tests = what.split("; ").flat_map(|of_file| {
-                let (file, names) = of_file
-                    .split_once(": ")
-                    .unwrap_or_else(|| panic!("no file and test: {line}"));
-                let of_file = |name: &str| (file.to_owned(), name.to_owned());
-                names.split(", ").map(of_file).collect::<Vec<_>>()
-            });
-            self.tests.insert(row.to_owned(), tests.collect());
+        let row = line
+            .strip_prefix("| ")
+            .and_then(|line| line.strip_suffix(" |"));
+        let cells: Vec<&str> = row.into_iter().flat_map(|row| row.split(" | ")).collect();
+        let [number, .., shown] = cells[..] else {
+            return;
+        };
+        if is_number(number) {
+            let before = self.rules.insert(number.to_owned(), Shown::read(shown));
+            assert_eq!(before, None, "{number} is there twice");
         }
     }
 }
 
-/// The rows that a table's cases show: what their lines begin with.
+impl Shown {
+    fn read(text: &str) -> Self {
+        let mut shown = Self::default();
+        if text.starts_with("not here: ") {
+            shown.left_out = true;
+            return shown;
+        }
+        for part in text.split("; ") {
+            if part == "cases" {
+                shown.by_cases = true;
+                continue;
+            }
+            let (file, names) = part
+                .split_once(": ")
+                .unwrap_or_else(|| panic!("no file and test: {part}"));
+            let of_file = |name: &str| (file.to_owned(), name.to_owned());
+            shown.tests.extend(names.split(", ").map(of_file));
+        }
+        shown
+    }
+}
+
+/// Whether a word is the number of a rule.
+fn is_number(word: &str) -> bool {
+    let mut parts = word.split('.');
+    let is_digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let of_section = word.contains('.') && parts.all(is_digits);
+    of_section || word.strip_prefix('V').is_some_and(is_digits)
+}
+
+/// The rules that a table's cases show: what their lines begin with.
 fn cases(table: &str) -> BTreeSet<String> {
     let lines = table.lines().filter(|line| line.contains(" | "));
     let lines = lines.filter(|line| !line.starts_with('#'));
-    let rows = lines.flat_map(|line| {
-        let is_row = |word: &&str| {
-            let mut parts = word.split('.');
-            let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-            let of_section = word.contains('.') && parts.all(is_number);
-            of_section || word.strip_prefix('V').is_some_and(is_number)
-        };
-        line.split(' ').take_while(is_row)
-    });
+    let rows = lines.flat_map(|line| line.split(' ').take_while(|word| is_number(word)));
     rows.map(str::to_owned).collect()
 }
 
@@ -115,56 +125,53 @@ fn has_test(file: &str, name: &str) -> bool {
 fn check(path: &str) {
     let document = Document::read(path);
     let mut wrong = Vec::new();
-    for row in &document.rows {
-        let tested = document.cases.contains(row) || document.tests.contains_key(row);
-        match (tested, document.left_out.contains(row)) {
-            (false, false) => wrong.push(format!("{row} has neither case nor test")),
-            (true, true) => wrong.push(format!("{row} is tested, though it is not here")),
-            _ => {}
+    for (rule, shown) in &document.rules {
+        match (shown.by_cases, document.cases.contains(rule)) {
+            (true, false) => wrong.push(format!("{rule} has no case")),
+            (false, true) => wrong.push(format!("{rule} has a case and does not say so")),
+            (true, true) | (false, false) => {}
         }
-    }
-    let named = document.tests.keys().chain(&document.left_out);
-    for row in named.chain(&document.cases) {
-        if !document.rows.contains(row) {
-            wrong.push(format!("there is no row {row}"));
-        }
-    }
-    for (row, tests) in &document.tests {
-        for (file, name) in tests {
+        for (file, name) in &shown.tests {
             if !has_test(file, name) {
-                wrong.push(format!("{row}: {file} has no test {name}"));
+                wrong.push(format!("{rule}: {file} has no test {name}"));
             }
         }
     }
+    let unknown = document.cases.iter();
+    let unknown = unknown.filter(|case| !document.rules.contains_key(*case));
+    wrong.extend(unknown.map(|case| format!("there is no rule {case}")));
     assert!(wrong.is_empty(), "{path}\n{}", wrong.join("\n"));
 }
 
 #[test]
-fn each_row_about_cron_jobs_has_a_case_or_a_test() {
-    check("tests/rows/cronjob.txt");
+fn each_rule_about_cron_jobs_has_a_case_or_a_test() {
+    check("docs/rules/cronjobs.md");
 }
 
 #[test]
-fn each_row_about_ttl_and_garbage_has_a_case_or_a_test() {
-    check("tests/rows/ttl-and-gc.txt");
+fn each_rule_about_ttl_and_garbage_has_a_case_or_a_test() {
+    check("docs/rules/ttl-and-garbage.md");
 }
 
 #[test]
 fn what_is_missing_or_made_up_is_found() {
-    let document = |lines: &[&str]| {
-        let mut document = Document::default();
-        lines.iter().for_each(|line| document.take_in(line));
-        document
-    };
-    let all = document(&[
-        "[14.] 1-3 5",
-        "14.2 14.5 | tests/rules/rows.rs: a, b; src/x.rs: c",
-    ]);
-    assert_eq!(
-        all.rows.iter().map(String::as_str).collect::<Vec<_>>(),
-        ["14.1", "14.2", "14.3", "14.5"]
-    );
-    assert_eq!(all.tests["14.5"].len(), 3);
+    let mut document = Document::default();
+    for line in [
+        "| Rule | What holds | Shown by |",
+        "|---|---|---|",
+        "| 14.2 | It is so. | cases; tests/rules/rows.rs: a, b; src/x.rs: c |",
+        "| V3 | It is so. | not here: for a reason; or two |",
+    ] {
+        document.take_in(line);
+    }
+    let rules: Vec<&str> = document.rules.keys().map(String::as_str).collect();
+    assert_eq!(rules, ["14.2", "V3"]);
+    assert!(document.rules["14.2"].by_cases && document.rules["V3"].left_out);
+    assert_eq!(document.rules["14.2"].tests.len(), 3);
+    for shown in ["", "somewhere"] {
+        let unsaid = std::panic::catch_unwind(|| Shown::read(shown));
+        assert!(unsaid.is_err(), "{shown:?} shows nothing");
+    }
     let shown = cases("# 1.9 | no\n1.1 V2 a 1.3 | x | y\n1.4.2 10 | z\n");
     assert_eq!(
         shown.iter().map(String::as_str).collect::<Vec<_>>(),

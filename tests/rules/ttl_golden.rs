@@ -1,10 +1,10 @@
 //! What is done about a finished Job with a TTL, as text.
 //!
-//! A row of `tests/golden/ttl.rows` has the rows of the rules that it shows, the words of the case, and
-//! what came of it. Behind a `~` comes another look at the Job; each says anew how the Job is known.
+//! A row of `tests/golden/ttl.rows` has the rules (docs/rules/ttl-and-garbage.md) that it shows, the words of the
+//! case, and what came of it. Behind a `~` comes another look at the Job; each says anew how the Job is known.
 //! Behind a `/` stands how the server has it, where that differs. `news` is no look: it asks whether news
 //! of this Job are of interest. Times are seconds. `UPDATE_GOLDEN=1` rewrites the last column: read the
-//! difference. That no row of the rules is left out, `rows.rs` checks.
+//! difference. That no rule is left out, `rows.rs` checks.
 
 use std::{fmt::Write as _, time::Duration};
 

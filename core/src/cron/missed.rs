@@ -1,4 +1,5 @@
-//! Which run is due: of all that were missed the latest, and whether they were many.
+//! Which run is due: of all that were missed the latest, and whether they were many
+//! (docs/rules/cronjobs.md, 8 and 9).
 
 use std::time::Duration;
 

@@ -3,8 +3,8 @@
 //! The dialect is that of Kubernetes (robfig/cron v3, "standard"): five fields with names, ranges and
 //! steps, descriptors such as `@daily`, `@every` with a Go duration, and a time zone in front. Times
 //! and messages are upstream's, also where a plain reading of the text would say otherwise: what a
-//! clock change skips or repeats is part of the dialect. Start reading at [`Schedule`]; [`explain`]
-//! says one in words.
+//! clock change skips or repeats is part of the dialect (docs/rules/cronjobs.md, 3). Start reading
+//! at [`Schedule`]; [`explain`] says one in words.
 //!
 //! Must not: read a clock, or know what is run.
 

@@ -1,4 +1,4 @@
-//! Schedules against the tables of the rules, and against a walk over every minute of a year.
+//! Schedules against the rules (docs/rules/cronjobs.md, 3), as tables, and against a walk over every minute of a year.
 
 use super::*;
 use crate::model::Time;

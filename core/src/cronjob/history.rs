@@ -1,4 +1,4 @@
-//! Which of the Jobs that ended are more than are to be kept.
+//! Which of the Jobs that ended are more than are to be kept (docs/rules/cronjobs.md, 10).
 
 use std::collections::VecDeque;
 

@@ -4,6 +4,8 @@
 //! them one after the other and hears the answers. Between looks nothing is kept: the next one starts
 //! from what is then known. Start reading at [`CronJobSync`].
 //!
+//! Source: docs/rules/cronjobs.md, 6 to 12.
+//!
 //! Must not: read a clock, know of JSON, or do anything itself.
 
 mod alphabet;

@@ -1,4 +1,5 @@
-//! See the module's text of `cronjob`; the order of the steps is upstream's.
+//! See the module's text of `cronjob`; the order of the steps is upstream's
+//! (docs/rules/cronjobs.md, 6).
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
-//! What the status has forgotten, and names that are somebody else's by now. The rules themselves have
-//! their rows in `tests/golden/cronjob.rows`.
+//! What the status has forgotten, and names that are somebody else's by now. The rules themselves
+//! (docs/rules/cronjobs.md) have their rows in `tests/golden/cronjob.rows`.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Counts each ended Pod exactly once, by way of its finalizer.
 //!
-//! Source: job-controller rules 3. The order that makes it safe, per Pod: it ends; a status write
+//! Source: docs/rules/jobs.md, 3. The order that makes it safe, per Pod: it ends; a status write
 //! names it (its UID, or its index in `completedIndexes`); only then is its finalizer removed;
 //! only then does its UID move from the list into the counter. Whatever crashes in between, the
 //! next machine finds either the finalizer or the name.

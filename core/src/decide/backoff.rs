@@ -1,6 +1,6 @@
 //! How long a Job waits after failed Pods before it makes new ones.
 //!
-//! Source: job-controller rules 5.1-5.4. The record lives in memory only; it is part of a status
+//! Source: docs/rules/jobs.md, 5.1 to 5.4. The record lives in memory only; it is part of a status
 //! write in the sense that a write that fails leaves the record of the last one that did not.
 
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! What a Job's podFailurePolicy says of a failed Pod.
 //!
-//! Source: job-controller rules 6.1. A Pod in phase Failed is judged whenever it changes, until it is
+//! Source: docs/rules/jobs.md, 6.1. A Pod in phase Failed is judged whenever it changes, until it is
 //! counted or let go: a condition may come after the end. Any such Pod can fail the Job, counted or
 //! not; the first that does keeps its message until the Job has ended.
 

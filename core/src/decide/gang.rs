@@ -1,6 +1,6 @@
 //! Which PodGroup a Job's Pods are put into, if the scheduler is to start all of them or none.
 //!
-//! Source: job-controller rules 8. A Job that is a gang gets a Workload and a PodGroup before its
+//! Source: docs/rules/jobs.md, 8. A Job that is a gang gets a Workload and a PodGroup before its
 //! first Pod; while one of them is being made, or was refused, nothing else is done for the Job.
 //! What somebody else made is used only where it is clear that it is meant, and never changed: in
 //! doubt the Pods are scheduled one by one, as ever.

@@ -7,7 +7,8 @@
 //! Read first: [`JobMachine`], then `steer` (Pods wanted), `account` (Pods counted), `verdict`
 //! (how it ends), `status` (what is written); then the
 //! policies: `failure_policy`, `retention` (failures index by index), `success_policy`; and `gang` (all
-//! Pods at once, or none). The rules are those of Kubernetes' Job controller.
+//! Pods at once, or none). The rules are those of Kubernetes' Job controller:
+//! docs/rules/jobs.md.
 
 mod account;
 mod alphabet;

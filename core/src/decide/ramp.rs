@@ -1,6 +1,6 @@
 //! Slow start: how many creations may be under way at once.
 //!
-//! Source: job-controller rules 4.7. Rounds of 1, 2, 4, 8 ... as long as all of a round are
+//! Source: docs/rules/jobs.md, 4.7. Rounds of 1, 2, 4, 8 ... as long as all of a round are
 //! accepted; a refusal starts again at 1. Upstream starts at 1 in each sync; here a Job that has
 //! reached the full width keeps it until a refusal, and creations then follow each other without
 //! rounds.

@@ -1,6 +1,6 @@
 //! Which active Pods go first when there are too many.
 //!
-//! Source: job-controller rules 4.8. Runs only when Pods must go, over the active Pods.
+//! Source: docs/rules/jobs.md, 4.8. Runs only when Pods must go, over the active Pods.
 
 use std::{cmp::Reverse, collections::HashMap};
 

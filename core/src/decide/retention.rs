@@ -1,6 +1,6 @@
 //! The failed Pods that stay until their index has a new one, where failures count by index.
 //!
-//! Source: job-controller rules 3.7 and 5.5. Such a Pod tells how often its index failed and until
+//! Source: docs/rules/jobs.md, 3.7 and 5.5. Such a Pod tells how often its index failed and until
 //! when it waits; a restart of the controller loses neither, for the Pod keeps its finalizer.
 //!
 //! Must not: hold anything of indexes that have no failed Pod.

@@ -1,6 +1,6 @@
 //! Composes the status document, and tells when it is worth a write.
 //!
-//! Source: job-controller rules 2.7, 2.8 and 3.4. At most one write is under way; it carries all
+//! Source: docs/rules/jobs.md, 2.7, 2.8 and 3.4. At most one write is under way; it carries all
 //! that came meanwhile. A verdict is announced by the first write that is sent after it, so that
 //! no status has what led to it without it, and once every Pod is counted and gone becomes the Job's
 //! end by another.

@@ -1,7 +1,7 @@
 //! Brings the number of active Pods to what is wanted.
 //!
-//! Source: job-controller rules 2.5 and 4. Pods that are too many lose their finalizer first and
-//! are deleted then, so that they never count as failed; Pods of a Job that ends are deleted
+//! Source: docs/rules/jobs.md, 2.5 and 4. Pods that are too many lose their finalizer first and
+//! are deleted then, so that they never count as failed; Pods of a Job that fails are deleted
 //! first, because they may count.
 
 use std::time::Duration;
@@ -117,7 +117,7 @@ impl JobMachine {
         })
     }
 
-    /// How many Pods shall be active (rules 4.1).
+    /// How many Pods shall be active (docs/rules/jobs.md, 4.1).
     fn wanted_active(&self, active: u32) -> u32 {
         match self.spec.completions {
             None if self.succeeded_total() > 0 => active,

@@ -1,6 +1,6 @@
 //! Whether an Indexed Job's successPolicy is met.
 //!
-//! Source: job-controller rules 6.4. For each rule the machine keeps how many of its indexes are
+//! Source: docs/rules/jobs.md, 6.4. For each rule the machine keeps how many of its indexes are
 //! done, so that a look at the rules costs no look at the indexes.
 
 use crate::model::{IndexSet, SuccessPolicy, SuccessRule};

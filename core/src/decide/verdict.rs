@@ -1,6 +1,6 @@
 //! How a Job ends.
 //!
-//! Source: job-controller rules 2.3 to 2.6 and 6.2. The first test that holds decides; failure is
+//! Source: docs/rules/jobs.md, 2.3 to 2.6 and 6.2. The first test that holds decides; failure is
 //! tested before success. Upstream deletes the active Pods first and announces the verdict with the
 //! status that names what led to it; here that status goes first, for deletions may take long and a
 //! controller may end in between.

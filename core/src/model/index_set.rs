@@ -1,7 +1,7 @@
 //! A set of completion indexes, and its text form in a Job's status (`0-2,4,6,7`).
 //!
-//! As upstream's `parseIndexesFromString` reads it: leniently, as a controller must be that meets a
-//! status somebody else wrote; the API server's strict reading lives with the API server.
+//! As upstream's `parseIndexesFromString` reads it (docs/rules/jobs.md, 3.6): leniently, as a controller must
+//! be that meets a status somebody else wrote; the API server's strict reading lives with the API server.
 
 use std::fmt::{self, Write as _};
 

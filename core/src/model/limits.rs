@@ -1,6 +1,7 @@
 //! The numbers that an operator may tune; defaults are Kubernetes' own.
 //!
-//! They are constants in upstream's `job_controller.go`, or flags of kube-controller-manager.
+//! They are constants in upstream's `job_controller.go`, or flags of kube-controller-manager
+//! (docs/rules/jobs.md, 0).
 
 use std::time::Duration;
 

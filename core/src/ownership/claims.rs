@@ -1,6 +1,6 @@
 //! Which Pods should come to a Job, which should leave it, and which have nobody.
 //!
-//! Source: job-controller rules 1.6 and 9. Known are the selectors of the Jobs that are at work and
+//! Source: docs/rules/jobs.md, 1.6 and 9. Known are the selectors of the Jobs that are at work and
 //! the labels of Pods without owner; of Pods that have one nothing is kept, their labels are
 //! compared as they come by. What is to be done for a Job comes out as a [`Round`]: one live look
 //! at the Job, then a patch for each Pod. From the moment a claim arises until the store has what

@@ -2,8 +2,8 @@
 //!
 //! Read first: [`Claims`] (adopted, released, freed), then [`Standing`] (what becomes of the Pods
 //! of a Job that has ended, is gone, or is another's), [`Passage`] (whom a Pod's news concern) and
-//! [`Mode`] (which Jobs are ours at all). The rules are those of Kubernetes' Job controller, 1.6 and
-//! 9.
+//! [`Mode`] (which Jobs are ours at all). The rules are those of Kubernetes' Job
+//! controller: docs/rules/jobs.md, 1.6 and 9.
 //!
 //! Must not: know of HTTP, tasks, locks or the wall clock, or how a Job is doing.
 

@@ -1,7 +1,7 @@
 //! How a Job that Pods name as their controller stands to us, and what becomes of such Pods while
 //! no machine looks after them.
 //!
-//! Source: job-controller rules 1.1, 1.6 and 2.1.
+//! Source: docs/rules/jobs.md, 1.1, 1.6 and 2.1.
 
 use crate::model::{Job, PodFlags, PodRecord};
 

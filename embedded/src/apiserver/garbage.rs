@@ -3,6 +3,8 @@
 //! Responsible for: the owner-to-dependents index, the work list, and the decision for one
 //! dependent. Must not: scan all objects, or change state other than by the common write paths.
 //!
+//! Source: docs/rules/ttl-and-garbage.md, 3.
+//!
 //! Different from a real cluster: the collector acts on the server's own state, so it never
 //! works from stale caches and needs no retries. Kinds that the server does not have stay unknown to it.
 

@@ -3,6 +3,7 @@
 //! Responsible for: which Pods go at each pass and what is asked of the server for it, as a machine:
 //! Pods, nodes, time and answers in, calls out. There are four reasons to go, [`Reason`].
 //! Must not: read a clock, know how a call travels, remove a finalizer, or know who made a Pod.
+//! Source: docs/rules/ttl-and-garbage.md, 2.
 //! Read first: [`PodGc`], then `known` (what is kept of Pods and nodes), then `call` (what is asked).
 //!
 //! # Different from the real one

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! name    what the case shows
-//! rows    5 6                     the rows of the rules' table that it stands for
+//! rows    5 6                     the rows of docs/rules/jobs.md, 11, that it stands for
 //! better  what lakh does otherwise than upstream, and why
 //! job     p=2 c=5 bl=6 indexed suspend deleting ads=10 policy=Failed restart=OnFailure
 //! status  active=1 failed=1 completed=0-2 uncounted.failed=a,x start=-15s Suspended=True

@@ -1,4 +1,4 @@
-//! Makes a Pod of a template, as the shell does for each creation, and prints what rules 4.6 say of
+//! Makes a Pod of a template, as the shell does for each creation, and prints what docs/rules/jobs.md, 4.6 says of
 //! it.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! Tables of golden rows, one a line: `row of the rules | what happens | what is said`.
+//! Tables of golden rows, one a line: `rules | what happens | what is said`.
 //!
 //! A line that is empty or starts with `#` is for people. Must not: know what rows are about.
 

@@ -1,4 +1,4 @@
-//! What an API server enforces on a Job's status (job-controller rules, appendix A), written down
+//! What an API server enforces on a Job's status (docs/rules/jobs.md, 14), written down
 //! a second time and apart from the machine.
 
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! What becomes of dependents, row by row of the rules of garbage collection.
+//! What becomes of dependents, rule by rule (docs/rules/ttl-and-garbage.md, 3).
 
 use super::*;
 
