@@ -506,15 +506,11 @@ mod tests {
             assert_eq!(due.left(now), Some(Duration::from_millis(600)), "{wall:?}");
         }
         assert_eq!(machine.poll_effect(), None);
-        let later = start + Duration::from_secs(1);
-        let set_back = Time::from_secs(92_800);
-        machine.decide(
-            &pods,
-            Now {
-                wall: set_back,
-                ..later
-            },
-        );
+        let set_back = Now {
+            wall: Time::from_secs(92_800),
+            ..start + Duration::from_secs(1)
+        };
+        machine.decide(&pods, set_back);
         let status = machine.poll_effect();
         assert!(matches!(status, Some(Effect::WriteStatus(_))), "{status:?}");
     }
