@@ -10,7 +10,7 @@ use lakh::{
         CompactIndex, Exponential, Now, PodFlags, PodName, PodPhase, PodRecord, PodTable, Slot,
         Time, Uid,
     },
-    queue::{Answer, FairQueue, WorkQueue},
+    queue::{Answer, FairQueue, Rank, WorkQueue},
 };
 
 const SIZES: [u32; 3] = [100, 10_000, 100_000];
