@@ -123,9 +123,8 @@ async fn a_watch_that_is_too_far_behind_starts_with_a_list() {
     );
 }
 
-/// Runs a Job over a line that loses the answers to every third request of these, for as long as
-/// `lost` says.
-async fn run_with_lost_answers(request: &'static str, lost: u32) {
+/// Runs a Job over a line on which every third request of these fares so, as often as `most` says.
+async fn run_with_odd_requests(request: &'static str, fate: fn() -> Fate, most: u32) {
     let cluster = support::cluster(Duration::from_millis(50)).await;
     let asked = AtomicU32::new(0);
     let proxy = Proxy::start(&cluster.url(), move |piece| {
@@ -133,8 +132,8 @@ async fn run_with_lost_answers(request: &'static str, lost: u32) {
             true => asked.fetch_add(1, Ordering::SeqCst),
             false => return Fate::Passed,
         };
-        match number % 3 == 0 && number < 3 * lost {
-            true => Fate::AnswerLost,
+        match number % 3 == 0 && number < 3 * most {
+            true => fate(),
             false => Fate::Passed,
         }
     })
@@ -152,14 +151,22 @@ async fn run_with_lost_answers(request: &'static str, lost: u32) {
     cluster.shutdown().await;
 }
 
+const CREATION: &str = "POST /api/v1/namespaces/default/pods ";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn creations_whose_answers_are_lost_make_no_second_pods() {
-    run_with_lost_answers("POST /api/v1/namespaces/default/pods ", 40).await;
+    run_with_odd_requests(CREATION, || Fate::AnswerLost, 40).await;
+}
+
+/// As some balancers of load do when a server is slow to answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn creations_that_are_sent_twice_make_no_second_pods() {
+    run_with_odd_requests(CREATION, || Fate::SentTwice, 40).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn patches_whose_answers_are_lost_count_no_pod_twice() {
-    run_with_lost_answers("PATCH ", 40).await;
+    run_with_odd_requests("PATCH ", || Fate::AnswerLost, 40).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

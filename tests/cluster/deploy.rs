@@ -300,12 +300,22 @@ fn the_table_is_that_of_the_calls_in_the_source() {
 #[test]
 fn the_image_is_built_of_what_is_not_ignored() {
     let ignored = fs::read_to_string(project(".dockerignore")).expect("it is there");
-    for needed in ["Cargo.toml", "Cargo.lock", "src", "loadtest"] {
+    for needed in [
+        "Cargo.toml",
+        "Cargo.lock",
+        "clock",
+        "core",
+        "embedded",
+        "src",
+        "loadtest",
+    ] {
         assert!(!ignored.lines().any(|line| line == needed), "{needed}");
     }
     assert!(ignored.lines().any(|line| line == "target"));
     let docker = fs::read_to_string(project("deploy/Dockerfile")).expect("it is there");
-    assert!(docker.contains("RUN cargo build --release --locked --bin lakh\n"));
+    assert!(
+        docker.contains("RUN cargo build --release --locked --no-default-features --bin lakh\n")
+    );
     let manifest = fs::read_to_string(project("Cargo.toml")).expect("it is there");
     let version = docker
         .split("rust:")
