@@ -7,7 +7,7 @@
 //!
 //! Whoever waits by the monotonic clock waits as long as he wanted, whatever is done to the time of day. Whoever
 //! waits for a time of day wakes when it has come. If it comes earlier than it seemed, because the clock was
-//! set on or the machine slept, he may wake a minute late ([`LOOK`]); if it is set back, he waits longer.
+//! set on or the machine slept, he may wake a minute late (`LOOK`); if it is set back, he waits longer.
 //!
 //! Must not: go back when it is moved, or know who waits and for what.
 
@@ -94,13 +94,12 @@ impl Clock {
         loop {
             // Before the clock is read, so that no move falls in between.
             let moved = self.0.moved.notified();
-            let left = due.left(self.now()).unwrap_or_default();
-            if left.is_zero() {
+            let nap = nap(due, self.now());
+            if nap.is_zero() {
                 return;
             }
-            let look = due.wall.map_or(left, |_| left.min(LOOK));
             tokio::select! {
-                () = sleep(look) => {}
+                () = sleep(nap) => {}
                 () = moved => {}
             }
         }
@@ -112,6 +111,12 @@ impl Clock {
         let by = i64::try_from(by.as_millis()).expect("not that far");
         self.0.ahead.fetch_sub(by, Ordering::AcqRel);
     }
+}
+
+/// How long to sleep until the next look at the clocks; not at all if it is time.
+fn nap(due: Timeout, now: Now) -> Duration {
+    let left = due.left(now).unwrap_or_default();
+    due.wall.map_or(left, |_| left.min(LOOK))
 }
 
 /// Now, to measure how long something takes.
@@ -170,6 +175,19 @@ mod tests {
     fn the_usual_clock_is_the_systems() {
         let (before, clock) = (system(), Clock::default());
         assert!((before..=system()).contains(&clock.now().wall.as_millis()));
+    }
+
+    #[test]
+    fn who_waits_for_a_time_of_day_looks_whether_the_clock_was_set_on() {
+        let now = Now::at(NOON);
+        let wall = Timeout::from(NOON + DAY);
+        assert_eq!(nap(wall, now), LOOK);
+        let set_on = Now {
+            wall: NOON + DAY,
+            ..now
+        };
+        assert_eq!(nap(wall, set_on), Duration::ZERO);
+        assert_eq!(nap((now.monotonic + DAY).into(), now), DAY);
     }
 
     #[tokio::test]

@@ -21,7 +21,7 @@ use tokio::{
 use crate::{
     clock::instant,
     model::Uid,
-    queue::{Answer, FairQueue},
+    queue::{Answer, FairQueue, Rank},
     wire::{ApiError, ErrorKind},
 };
 
@@ -105,10 +105,10 @@ impl WriteQueue {
             let mut state = self.state.lock();
             for write in writes {
                 let (namespace, job) = write.lane();
-                let urgent = write.is_urgent();
+                let rank = write.rank();
                 state
                     .line
-                    .push(&namespace, &job, urgent, Waiting::Write(write));
+                    .push(&namespace, &job, rank, Waiting::Write(write));
             }
         }
         self.metrics.writes_pending.inc_by(count);
@@ -182,7 +182,9 @@ impl WriteQueue {
                 return None;
             }
             let caller = Waiting::Caller(caller);
-            state.line.push(&namespace.into(), &owner, true, caller);
+            state
+                .line
+                .push(&namespace.into(), &owner, Rank::Urgent, caller);
         }
         self.changed.notify_one();
         place.await.ok()

@@ -18,6 +18,7 @@ use crate::{
         PodRecord, PodSuffix, Slot, Uid,
     },
     ownership::Orphan,
+    queue::Rank,
     wire::{self, ApiError, ErrorKind, PodDecoder, PodTemplate, paths},
 };
 
@@ -57,9 +58,13 @@ impl Write {
         &self.cell.id.key
     }
 
-    /// Whether it goes before the Job's other writes.
-    pub(super) fn is_urgent(&self) -> bool {
-        matches!(self.op, Op::Status { .. })
+    /// In which order it goes among the Job's.
+    pub(super) fn rank(&self) -> Rank {
+        match self.op {
+            Op::Status { .. } => Rank::Urgent,
+            Op::RemoveFinalizer(_) => Rank::Ends,
+            Op::Create { .. } | Op::Delete(_) | Op::Gang(_) => Rank::Begins,
+        }
     }
 
     /// Whether it is sent again after this error, without a word to anybody.

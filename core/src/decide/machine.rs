@@ -322,7 +322,7 @@ impl JobMachine {
         self.effects.pop_front()
     }
 
-    /// Gives when to [`JobMachine::decide`] again, and why: what comes first, if nobody sets a clock.
+    /// Gives when to [`JobMachine::decide`] again, and why: for what comes first, if nobody sets a clock.
     pub fn poll_timeout(&self) -> Option<(Timeout, &'static str)> {
         self.timeout
     }

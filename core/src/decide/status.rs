@@ -18,8 +18,13 @@ use super::{
     tracked::{End, Ruling, Stage},
 };
 
-/// Progress of so many Pods is worth a status write as soon as the period is over. Less can wait.
-const WORTH_A_WRITE: u32 = 500;
+/// Progress of one Pod in so many that run is worth a status write as soon as the period is over. Less can
+/// wait. So a giant Job writes each period where a server on two cores makes 250 Pods a second, and some
+/// hundreds of statuses in its life, however long it takes.
+const WORTH_ONE_IN: u32 = 400;
+
+/// Nor is less than this worth one: of many small Jobs at once each would write each period.
+const WORTH_LEAST: u32 = 100;
 
 /// For each so many Pods that run or are to run at once, what is worth less may wait one more period.
 const CROWD: u32 = 1000;
@@ -104,10 +109,11 @@ impl JobMachine {
         let period = self.limits.sync_batch_period;
         // The end of a Job is waited for.
         let ends = self.deleting || self.ending.is_some();
-        if self.progress() >= WORTH_A_WRITE || ends {
+        let crowd = self.crowd();
+        if self.progress() >= (crowd / WORTH_ONE_IN).max(WORTH_LEAST) || ends {
             return period;
         }
-        let crowd = (self.crowd() / CROWD).max(1);
+        let crowd = (crowd / CROWD).max(1);
         let line = self.errands.take(now);
         (period * crowd).max(line).min(period * MOST_PERIODS)
     }
@@ -465,7 +471,7 @@ mod tests {
         assert_eq!(patience(&small), 1);
         small.deleting = false;
         assert_eq!(patience(&small), 10);
-        small.tally.active = WORTH_A_WRITE;
+        small.tally.active = WORTH_LEAST;
         assert_eq!(patience(&small), 1);
     }
 
@@ -500,15 +506,11 @@ mod tests {
             assert_eq!(due.left(now), Some(Duration::from_millis(600)), "{wall:?}");
         }
         assert_eq!(machine.poll_effect(), None);
-        let later = start + Duration::from_secs(1);
-        let set_back = Time::from_secs(92_800);
-        machine.decide(
-            &pods,
-            Now {
-                wall: set_back,
-                ..later
-            },
-        );
+        let set_back = Now {
+            wall: Time::from_secs(92_800),
+            ..start + Duration::from_secs(1)
+        };
+        machine.decide(&pods, set_back);
         let status = machine.poll_effect();
         assert!(matches!(status, Some(Effect::WriteStatus(_))), "{status:?}");
     }
@@ -516,12 +518,12 @@ mod tests {
     #[test]
     fn much_progress_does_not_wait() {
         let mut machine = machine(100_000, 100_000);
-        machine.tally.active = 499;
+        machine.tally.active = 249;
         assert_eq!(patience(&machine), 10);
-        machine.tally.active = 500;
+        machine.tally.active = 250;
         assert_eq!(patience(&machine), 1);
-        machine.status.active = 500;
-        machine.ended_pods.by_index = vec![Slot(0); 499];
+        machine.status.active = 250;
+        machine.ended_pods.by_index = vec![Slot(0); 249];
         assert_eq!(patience(&machine), 10);
         machine.ended_pods.by_uid.push_back(Slot(1));
         assert_eq!(patience(&machine), 1);

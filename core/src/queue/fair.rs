@@ -36,6 +36,18 @@ const CALM: Duration = Duration::from_secs(3);
 /// When so many tenants were refused and nothing was taken in between, it is not a matter of one tenant.
 const SEVERAL: u32 = 3;
 
+/// In which order a Job's writes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rank {
+    /// Before all else of the Job, which is called for it.
+    Urgent,
+    /// Ends what was begun, and so goes before what begins: else all that ends would wait behind all that
+    /// could still be begun.
+    Ends,
+    /// After these.
+    Begins,
+}
+
 /// What became of a write. How long anybody may ask to be left alone is for the reader of answers to bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
@@ -95,8 +107,8 @@ struct Tenant<J, T> {
 
 #[derive(Debug)]
 struct Lane<T> {
-    urgent: VecDeque<T>,
-    usual: VecDeque<T>,
+    /// Of each rank.
+    waiting: [VecDeque<T>; 3],
     under_way: usize,
     has_turn: bool,
     paused_until: Duration,
@@ -105,8 +117,7 @@ struct Lane<T> {
 impl<T> Default for Lane<T> {
     fn default() -> Self {
         Self {
-            urgent: VecDeque::new(),
-            usual: VecDeque::new(),
+            waiting: Default::default(),
             under_way: 0,
             has_turn: false,
             paused_until: Duration::ZERO,
@@ -120,11 +131,11 @@ impl<T> Lane<T> {
         if self.under_way >= free.saturating_mul(JOB_SHARE) || self.paused_until > now {
             return None;
         }
-        self.urgent.pop_front().or_else(|| self.usual.pop_front())
+        self.waiting.iter_mut().find_map(VecDeque::pop_front)
     }
 
     fn is_empty(&self) -> bool {
-        self.urgent.is_empty() && self.usual.is_empty()
+        self.waiting.iter().all(VecDeque::is_empty)
     }
 
     fn is_idle(&self, now: Duration) -> bool {
@@ -266,18 +277,15 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
     }
 
     /// Adds a write.
-    pub fn push(&mut self, tenant: &N, job: &J, urgent: bool, item: T) {
-        let lane = self.lane(tenant, job, urgent);
-        if urgent {
-            lane.urgent.push_back(item);
-        } else {
-            lane.usual.push_back(item);
-        }
+    pub fn push(&mut self, tenant: &N, job: &J, rank: Rank, item: T) {
+        let lane = self.lane(tenant, job, rank == Rank::Urgent);
+        lane.waiting[rank as usize].push_back(item);
     }
 
     /// Puts a write back that the server was too busy to take: it is the Job's next.
     pub fn put_back(&mut self, tenant: &N, job: &J, item: T) {
-        self.lane(tenant, job, false).urgent.push_front(item);
+        let lane = self.lane(tenant, job, false);
+        lane.waiting[Rank::Urgent as usize].push_front(item);
     }
 
     /// The lane that a write is about to be put into. A Job of which nothing waits is called for it, and
@@ -475,8 +483,7 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
         self.tenants.retain(|_, tenant| {
             tenant.waiting = 0;
             tenant.lanes.retain(|_, lane| {
-                lane.urgent.clear();
-                lane.usual.clear();
+                lane.waiting = Default::default();
                 true
             });
             true

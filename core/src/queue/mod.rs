@@ -5,5 +5,5 @@
 mod fair;
 mod work;
 
-pub use fair::{Answer, FairQueue};
+pub use fair::{Answer, FairQueue, Rank};
 pub use work::WorkQueue;

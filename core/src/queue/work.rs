@@ -304,11 +304,12 @@ mod tests {
     }
 
     #[test]
-    fn a_time_of_day_comes_when_the_clock_is_set_on() {
+    fn a_time_of_day_comes_when_the_clock_is_set_on_and_a_delay_does_not() {
         let mut queue = queue();
         let start = at(1_000);
         queue.add_at("a", wait(1_009).or(at(5_000).wall.into()));
         queue.add_at("a", at(6_000).wall.into());
+        queue.add_rate_limited("b", start.monotonic);
         assert_eq!(queue.take(start), None);
         let set_on = Now {
             wall: at(5_000).wall,
@@ -316,6 +317,10 @@ mod tests {
         };
         assert_eq!(queue.take(set_on), Some("a"));
         queue.done(&"a");
+        assert_eq!(queue.take(set_on), None);
+        assert_eq!(queue.take(set_on + Duration::from_secs(1)), Some("b"));
+        queue.done(&"b");
+        queue.forget(&"b");
         assert!(queue.states.is_empty() && queue.delayed.is_empty() && queue.dated.is_empty());
     }
 

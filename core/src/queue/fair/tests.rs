@@ -15,7 +15,7 @@ fn queue(max: usize, jobs: &[(&'static str, u32)], writes: u32) -> Queue {
     let mut queue = Queue::new(max);
     for write in 0..writes {
         for (tenant, job) in jobs {
-            queue.push(tenant, job, false, write);
+            queue.push(tenant, job, Rank::Begins, write);
         }
     }
     queue
@@ -61,7 +61,7 @@ fn a_newcomer_waits_for_one_write_of_the_others() {
         for _ in 0..7 {
             next(&mut queue);
         }
-        queue.push(&tenant, &3, false, 0);
+        queue.push(&tenant, &3, Rank::Begins, 0);
         let newcomer = Some((tenant, 3));
         assert!(next(&mut queue) == newcomer || next(&mut queue) == newcomer);
     }
@@ -73,7 +73,7 @@ fn newcomers_do_not_keep_a_giant_from_its_turn() {
     next(&mut queue);
     let mut of_giant = 0;
     for newcomer in 1..=100 {
-        queue.push(&"a", &newcomer, false, 0);
+        queue.push(&"a", &newcomer, Rank::Begins, 0);
         of_giant += usize::from(next(&mut queue) == Some(("a", 0)));
     }
     assert_eq!(of_giant, 50);
@@ -85,8 +85,8 @@ fn urgent_writes_go_first() {
     for _ in 0..4 {
         next(&mut queue);
     }
-    queue.push(&"a", &1, true, 1000);
-    queue.push(&"b", &2, true, 1000);
+    queue.push(&"a", &1, Rank::Urgent, 1000);
+    queue.push(&"b", &2, Rank::Urgent, 1000);
     let urgent = (0..4).filter(|_| {
         let (tenant, job, item) = queue.pop(NOW).expect("there are more");
         queue.done(&tenant, &job, Answer::Taken, NOW);
@@ -100,7 +100,7 @@ fn nobody_gets_all_places_and_who_comes_new_finds_one() {
     let of = |jobs: &[(&'static str, u32)]| {
         let mut queue = queue(96, jobs, 200);
         let under_way = fill(&mut queue, NOW);
-        queue.push(&"new", &100, false, 0);
+        queue.push(&"new", &100, Rank::Begins, 0);
         assert!(queue.pop(NOW).is_some(), "{under_way:?}");
         jobs.iter().map(|job| under_way[job]).collect::<Vec<_>>()
     };
@@ -191,11 +191,29 @@ fn what_a_webhook_denies_is_the_jobs_own_matter() {
 }
 
 #[test]
+fn what_ends_something_goes_before_what_begins_something() {
+    let mut queue = queue(9, &[("a", 1), ("b", 2)], 2);
+    queue.push(&"a", &1, Rank::Ends, 7);
+    queue.push(&"a", &1, Rank::Urgent, 8);
+    let given: Vec<_> = std::iter::from_fn(|| {
+        let (tenant, job, write) = queue.pop(NOW)?;
+        queue.done(&tenant, &job, Answer::Taken, NOW);
+        Some((tenant, write))
+    })
+    .collect();
+    let of = |tenant| given.iter().filter(move |(of, _)| *of == tenant);
+    let writes: Vec<_> = of("a").map(|(_, write)| *write).collect();
+    assert_eq!(writes, [8, 7, 0, 1]);
+    // It is no more than an order within the Job: others wait no longer for it.
+    assert_eq!(given[1].0, "b", "{given:?}");
+}
+
+#[test]
 fn a_job_that_has_nothing_to_write_is_still_not_to_come_again() {
     let mut queue = queue(9, &[("a", 1)], 1);
     queue.pop(NOW);
     queue.done(&"a", &1, Answer::Denied(secs(20.0)), NOW);
-    queue.push(&"a", &1, true, 1);
+    queue.push(&"a", &1, Rank::Urgent, 1);
     assert!(queue.pop(NOW + secs(19.0)).is_none());
     assert_eq!(queue.next_due(NOW), Some(NOW + secs(20.0)));
     assert!(queue.pop(NOW + secs(20.0)).is_some());
@@ -211,7 +229,7 @@ fn taken_by(limit: usize, seconds: u32) -> f64 {
     for tenth in 0..seconds * 10 {
         let now = NOW + secs(0.1) * tenth;
         while queue.len() < 96 {
-            queue.push(&"a", &1, false, 0);
+            queue.push(&"a", &1, Rank::Begins, 0);
         }
         let under_way = fill(&mut queue, now).values().sum();
         for nth in 0..under_way {
@@ -243,7 +261,7 @@ fn one_refusal_in_a_quiet_time_costs_little() {
     queue.pop(NOW);
     queue.done(&"a", &1, Answer::Busy(secs(1.0)), NOW);
     for _ in 0..200 {
-        queue.push(&"a", &1, false, 0);
+        queue.push(&"a", &1, Rank::Begins, 0);
     }
     assert_eq!(
         fill(&mut queue, NOW + secs(1.0)).values().sum::<usize>(),
@@ -286,7 +304,8 @@ fn nothing_is_lost_in_random_histories() {
                 0 if step < 400 => {
                     let tenant = ["a", "b", "c", "d"][usize::try_from(below(4)).expect("small")];
                     let job = u32::try_from(below(3)).expect("small");
-                    queue.push(&tenant, &job, below(4) == 0, pushed);
+                    let rank = [Rank::Urgent, Rank::Ends, Rank::Begins][below(3) as usize];
+                    queue.push(&tenant, &job, rank, pushed);
                     pushed += 1;
                 }
                 1 => under_way.extend(queue.pop(now)),
