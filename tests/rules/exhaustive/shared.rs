@@ -48,12 +48,12 @@ fn digest(text: &str, fields: &[&str], hasher: &mut DefaultHasher) {
         }
         let rest = &text[at..];
         if fields.iter().any(|field| begins(rest, field)) {
-            hasher.write(text[kept..at].as_bytes());
+            hasher.write(&text.as_bytes()[kept..at]);
             at += value_len(rest);
             kept = at;
         }
     }
-    hasher.write(text[kept..].as_bytes());
+    hasher.write(&text.as_bytes()[kept..]);
 }
 
 fn begins(text: &str, field: &str) -> bool {
