@@ -30,6 +30,10 @@ golden:
 random seed="":
     LAKH_SEED={{seed}} cargo test --release --test rules properties:: -- --nocapture
 
+# Every order of the counting protocol's steps for small Jobs, with the number of situations.
+exhaustive test="":
+    cargo test --release --test rules exhaustive::{{test}} -- --nocapture
+
 # Fuzz a target for so many minutes: just fuzz patch 10
 fuzz target="request" minutes="10":
     cd fuzz && cargo afl build --release

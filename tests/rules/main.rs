@@ -9,6 +9,7 @@ mod common;
 mod architecture;
 mod citations;
 mod cron_golden;
+mod exhaustive;
 mod fuzz_corpus;
 mod golden;
 mod pod_gc_golden;

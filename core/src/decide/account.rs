@@ -20,7 +20,7 @@ use super::{
 };
 
 /// The Pods that the server's status lists as ended and not yet counted.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct UncountedList {
     by_uid: BTreeMap<Uid, Listed>,
     /// How many there are, success and failure, with entries that are no UIDs.
@@ -29,7 +29,7 @@ pub(super) struct UncountedList {
     strange: [u32; 2],
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Listed {
     end: End,
     /// Where the Pod is, while its finalizer is on; without, it can be counted.
@@ -142,7 +142,7 @@ impl UncountedList {
 }
 
 /// Pods that ended and wait for the next status write.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct EndedPods {
     /// Successes of Indexed Jobs: named by their index, in any number.
     pub(super) by_index: Vec<Slot>,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::model::Monotonic;
 
 /// See the module's text.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Errands {
     asked: u64,
     answered: u64,
@@ -18,7 +18,7 @@ pub(super) struct Errands {
     took: Duration,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Timed {
     /// Which of the writes it is.
     number: u64,

@@ -5,7 +5,7 @@ use hashbrown::HashMap;
 use crate::model::IndexSet;
 
 /// A set that counts.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Holders {
     held: IndexSet,
     /// How many hold an index beyond the first that does.

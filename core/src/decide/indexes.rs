@@ -10,7 +10,7 @@ use crate::model::{IndexSet, JobStatus};
 use super::holders::Holders;
 
 /// See the module's text. For a Job without indexes all sets stay empty.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Indexes {
     completions: u32,
     /// Succeeded, whether the server knows it or not.
@@ -28,7 +28,7 @@ pub(super) struct Indexes {
 }
 
 /// A set of indexes and its text, which is made anew only when the set has changed.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct NamedSet {
     set: IndexSet,
     text: Option<Arc<str>>,

@@ -36,7 +36,7 @@ use super::{
 /// in by change (somebody else wrote the status, `completions` changed) makes
 /// [`JobMachine::is_outdated`] true; its [`JobMachine::successor`] then starts from the store, as
 /// after a restart.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct JobMachine {
     pub(super) limits: Limits,
     pub(super) key: JobKey,
@@ -104,7 +104,7 @@ pub struct JobMachine {
 }
 
 /// Writes of one kind to Pods, a limited number of them under way.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Lane {
     waiting: VecDeque<Slot>,
     in_flight: u32,

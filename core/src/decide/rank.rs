@@ -9,6 +9,7 @@ use crate::model::{PodFlags, PodPhase, PodRecord, PodTable, Slot};
 /// Orders Pods: the smaller goes first.
 type Rank = (
     bool,
+    bool,
     u8,
     bool,
     Reverse<u64>,
@@ -31,6 +32,9 @@ fn rank(slot: Slot, pod: &PodRecord) -> Rank {
         0
     };
     (
+        // One that was let go, or that never was ours to count, is of no use: whoever let it go has perhaps
+        // forgotten it, after a restart.
+        pod.has(PodFlags::FINALIZER),
         pod.has(PodFlags::ASSIGNED),
         phase,
         ready,
@@ -150,6 +154,20 @@ mod tests {
                 unassigned
             ]),
             [5, 4, 2, 1, 3, 0]
+        );
+    }
+
+    #[test]
+    fn what_was_let_go_goes_before_all_else() {
+        let counted = |phase, counted| PodRecord {
+            phase,
+            flags: running(5).flags.with(PodFlags::FINALIZER, counted),
+            ..running(5)
+        };
+        let pending = counted(PodPhase::Pending, true);
+        assert_eq!(
+            order(vec![pending, counted(PodPhase::Running, false)]),
+            [1, 0]
         );
     }
 

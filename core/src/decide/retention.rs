@@ -27,7 +27,7 @@ struct Retained {
 }
 
 /// See the module's text.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Retention {
     by_index: BTreeMap<u32, Retained>,
     /// The indexes whose wait is not known to be over, by its end.

@@ -33,7 +33,7 @@ const CROWD: u32 = 1000;
 const MOST_PERIODS: u32 = 10;
 
 /// A status write under way, and what its success means.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Writing {
     status: JobStatus,
     /// Pods that it names by their UID for the first time.

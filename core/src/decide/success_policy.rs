@@ -8,7 +8,7 @@ use crate::model::{IndexSet, SuccessPolicy, SuccessRule};
 use super::{JobMachine, Verdict};
 
 /// For each rule, how many of the indexes it names are done.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Successes {
     done: Vec<u32>,
 }

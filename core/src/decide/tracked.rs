@@ -142,7 +142,7 @@ impl Tracked {
 }
 
 /// Sums over the Pods of a Job.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Tally {
     pub(super) active: u32,
     pub(super) ready: u32,

@@ -9,7 +9,7 @@
 use super::{PodRecord, Slot};
 
 /// See the module's text.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct PodTable {
     entries: Vec<Entry>,
     free: Vec<Slot>,
@@ -17,7 +17,7 @@ pub struct PodTable {
     len: usize,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Entry {
     record: Option<PodRecord>,
     dirty: bool,

@@ -1,0 +1,465 @@
+//! The controller's shell, as thin as the real one's: the facts of one Job's cell, and its turn.
+//!
+//! Must not: decide. What it does with answers and events is what `runtime`'s store, writer and actor do.
+
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    panic::{AssertUnwindSafe, catch_unwind},
+    rc::Rc,
+    time::Duration,
+};
+
+use lakh::{
+    decide::{CreateError, Effect, JobMachine, NewPod, Outcome},
+    model::{
+        Job, JobSpec, JobStatus, Limits, Now, PodFlags, PodRecord, PodSuffix, PodTable, Slot, Time,
+        Uid,
+    },
+    ownership::Standing,
+};
+
+use super::{
+    server::{JobVersion, PodNews},
+    shared::{Pool, Shared},
+};
+
+/// What of a machine does not matter for what it does next, where nothing is ever waited for after a
+/// refusal and no period lies between two statuses: when and how often things happened, and texts that
+/// are kept ready; and what never changes.
+const IDLE: &[&str] = &[
+    "limits: ",
+    "key: ",
+    "spec: ",
+    "errands: ",
+    "text: ",
+    "written_at: ",
+    "closed_until: ",
+    "batch: ",
+    "failures: Failures ",
+    "failures_stored: ",
+    "failures: #",
+];
+
+/// A write that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Write {
+    Create(Shared<NewPod>),
+    Delete(Slot, Uid),
+    Release(Slot, Uid),
+    Status(Shared<JobStatus>, u16),
+}
+
+/// What a server answered to a write that it carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Answer {
+    /// The Pod's record as the answer tells it, unless the watch has told of its end by now.
+    Created(PodSuffix, Option<Shared<PodRecord>>),
+    /// The Pod's version, if it is still there.
+    Deleted(Slot, Uid, Option<u64>),
+    Released(Slot, Uid, Option<u64>),
+    Status(JobVersion),
+}
+
+/// One Job's cell.
+#[derive(Clone, Debug, Hash)]
+pub(super) struct Cell {
+    pub(super) job: Option<JobVersion>,
+    /// The Job is newer than what its machine has heard of.
+    job_is_fresh: bool,
+    gone: bool,
+    pub(super) pods: Shared<PodTable>,
+    outcomes: Vec<Shared<Outcome>>,
+    /// There is something to have a turn for.
+    pub(super) stirred: bool,
+    /// After how long the next turn is due though nothing happens.
+    pub(super) wake_after: Option<Duration>,
+    machine: Option<Shared<JobMachine>>,
+    /// How many controllers there were before this one.
+    pub(super) life: u8,
+}
+
+/// What the turns of a Job's actor need besides its cell.
+pub(super) struct Actor {
+    id: Job,
+    limits: Limits,
+    /// What came of turns: it follows from what went in.
+    turns: HashMap<u64, Turn>,
+    /// What came of changes of the Pods' records, likewise.
+    tables: HashMap<u64, Shared<PodTable>>,
+    known_machines: Pool<JobMachine>,
+    known_tables: Pool<PodTable>,
+    /// How many turns were really had.
+    pub(super) taken: u64,
+}
+
+/// What came of a turn.
+#[derive(Clone)]
+struct Turn {
+    pods: Shared<PodTable>,
+    machine: Option<Shared<JobMachine>>,
+    job_is_fresh: bool,
+    gone: bool,
+    wake_after: Option<Duration>,
+    /// Statuses are made on top of the version of the Job that is known.
+    writes: Rc<[Write]>,
+}
+
+impl Cell {
+    /// A controller starts, with lists of what there is.
+    pub(super) fn start(
+        life: u8,
+        job: Option<JobVersion>,
+        pods: impl Iterator<Item = Shared<PodRecord>>,
+    ) -> Self {
+        let mut table = PodTable::default();
+        for record in pods {
+            table.insert(PodRecord::clone(&record));
+        }
+        Self {
+            job_is_fresh: job.is_some(),
+            job,
+            gone: false,
+            pods: Shared::new(table),
+            outcomes: Vec::new(),
+            stirred: true,
+            wake_after: None,
+            machine: None,
+            life,
+        }
+    }
+
+    /// Whether its machine has heard of this version of the Job, and of the Job's end.
+    pub(super) fn is_up_to_date(&self) -> bool {
+        !self.job_is_fresh
+    }
+
+    fn slot(&self, uid: Uid) -> Option<(Slot, &PodRecord)> {
+        self.pods.iter().find(|(_, pod)| pod.uid == uid)
+    }
+
+    /// Changes the Pods' records, as `what` says.
+    fn change_pods(
+        &mut self,
+        actor: &mut Actor,
+        what: impl Hash,
+        change: impl FnOnce(&mut PodTable),
+    ) {
+        let mut hasher = DefaultHasher::new();
+        (&self.pods, what).hash(&mut hasher);
+        let table = actor.tables.entry(hasher.finish()).or_insert_with(|| {
+            let mut pods = PodTable::clone(&self.pods);
+            change(&mut pods);
+            actor.known_tables.kept(Shared::new(pods))
+        });
+        self.pods = table.clone();
+        self.stirred |= self.pods.is_dirty();
+    }
+
+    /// Whether the watch would tell nothing with this.
+    pub(super) fn knows_pod(&self, (uid, record): &PodNews) -> bool {
+        let Some(record) = record else { return false };
+        self.slot(*uid)
+            .is_some_and(|(_, known)| known.resource_version > record.resource_version)
+    }
+
+    pub(super) fn watch_pod(&mut self, actor: &mut Actor, (uid, record): PodNews) {
+        let place = self.slot(uid).map(|(slot, _)| slot);
+        let what = (uid, record.clone());
+        self.change_pods(actor, what, |pods| match (place, record) {
+            (Some(slot), Some(record)) => pods.replace(slot, PodRecord::clone(&record)),
+            (None, Some(record)) => {
+                pods.insert(PodRecord::clone(&record));
+            }
+            (Some(slot), None) => pods.remove(slot),
+            (None, None) => {}
+        });
+    }
+
+    /// Whether the watch would tell nothing with this.
+    pub(super) fn knows_job(&self, news: Option<&JobVersion>) -> bool {
+        let known = self.job.as_ref();
+        news.is_some_and(|news| known.is_some_and(|known| known.number >= news.number))
+    }
+
+    pub(super) fn watch_job(&mut self, news: Option<JobVersion>) {
+        match news {
+            Some(version) => {
+                self.job = Some(version);
+                self.job_is_fresh = true;
+            }
+            None => self.gone = true,
+        }
+        self.stirred = true;
+    }
+
+    /// A write was carried out.
+    pub(super) fn answered(&mut self, actor: &mut Actor, answer: Answer) {
+        let outcome = match answer {
+            Answer::Created(suffix, record) => {
+                if let Some(record) = record
+                    && self.slot(record.uid).is_none()
+                {
+                    self.change_pods(actor, &record, |pods| {
+                        pods.insert(PodRecord::clone(&record));
+                    });
+                }
+                Outcome::PodCreated(suffix)
+            }
+            Answer::Deleted(slot, uid, version) => {
+                self.written(actor, (slot, uid, version), PodFlags::DELETING, true);
+                Outcome::PodDeleted(slot)
+            }
+            Answer::Released(slot, uid, version) => {
+                self.written(actor, (slot, uid, version), PodFlags::FINALIZER, false);
+                Outcome::FinalizerRemoved(slot)
+            }
+            Answer::Status(version) => {
+                if let Some(known) = &mut self.job
+                    && known.number < version.number
+                {
+                    let status = version.job.status.clone();
+                    let job = Job {
+                        status,
+                        ..Job::clone(&known.job)
+                    };
+                    *known = JobVersion {
+                        number: version.number,
+                        job: Shared::new(job),
+                    };
+                }
+                Outcome::StatusWritten
+            }
+        };
+        self.hear(outcome);
+    }
+
+    /// A write failed, or nobody knows.
+    pub(super) fn failed(&mut self, write: &Write, refused: bool) {
+        self.hear(match write {
+            Write::Create(new) => {
+                let error = match refused {
+                    true => CreateError::Refused,
+                    false => CreateError::Unknown,
+                };
+                Outcome::PodNotCreated(new.suffix, error)
+            }
+            Write::Delete(slot, _) => Outcome::PodNotDeleted(*slot),
+            Write::Release(slot, _) => Outcome::FinalizerNotRemoved(*slot),
+            Write::Status(..) => Outcome::StatusNotWritten,
+        });
+    }
+
+    fn written(
+        &mut self,
+        actor: &mut Actor,
+        what: (Slot, Uid, Option<u64>),
+        flag: PodFlags,
+        on: bool,
+    ) {
+        let (slot, uid, version) = what;
+        if self.pods.get(slot).is_none_or(|pod| pod.uid != uid) {
+            return;
+        }
+        self.change_pods(actor, (what, on), |pods| {
+            pods.update(slot, |pod| {
+                pod.resource_version = pod.resource_version.max(version.unwrap_or(0));
+                pod.flags.set(flag, on);
+            });
+        });
+    }
+
+    fn hear(&mut self, outcome: Outcome) {
+        self.outcomes.push(Shared::new(outcome));
+        self.stirred = true;
+    }
+
+    /// The actor has a turn: what it asks for, or that it panicked.
+    pub(super) fn turn(
+        &mut self,
+        actor: &mut Actor,
+        in_flight: bool,
+        now: Time,
+    ) -> Result<Vec<Write>, String> {
+        let mut hasher = DefaultHasher::new();
+        let job = self.job.as_ref().map(|version| &version.job);
+        (job, self.job_is_fresh, self.gone, &self.pods).hash(&mut hasher);
+        (&self.outcomes, &self.machine, self.life).hash(&mut hasher);
+        (in_flight, now).hash(&mut hasher);
+        let key = hasher.finish();
+        let turn = match actor.turns.get(&key) {
+            Some(turn) => turn.clone(),
+            None => {
+                let run = || actor.turn(self, in_flight, now);
+                let turn = catch_unwind(AssertUnwindSafe(run)).map_err(|cause| {
+                    let text = cause.downcast_ref::<String>().cloned();
+                    text.unwrap_or_else(|| "the machine panicked".to_owned())
+                })?;
+                actor.taken += 1;
+                let turn = actor.kept(turn);
+                actor.turns.insert(key, turn.clone());
+                turn
+            }
+        };
+        self.stirred = false;
+        // Without a machine there are none: nothing is under way then.
+        self.outcomes.clear();
+        self.pods = turn.pods;
+        self.machine = turn.machine;
+        self.job_is_fresh = turn.job_is_fresh;
+        self.gone = turn.gone;
+        self.wake_after = turn.wake_after;
+        if self.wake_after.is_some_and(|left| left.is_zero()) {
+            return Err("a timeout that has passed".to_owned());
+        }
+        let base = self.job.as_ref().map_or(0, |version| version.number);
+        let mut writes = turn.writes.to_vec();
+        for write in &mut writes {
+            if let Write::Status(_, on) = write {
+                *on = base;
+            }
+        }
+        Ok(writes)
+    }
+
+    fn standing(&self) -> Standing {
+        let job = self.job.as_ref().map(|version| &*version.job);
+        Standing::of(job, false, self.gone)
+    }
+}
+
+impl Actor {
+    pub(super) fn new(id: Job, limits: Limits) -> Self {
+        Self {
+            id,
+            limits,
+            turns: HashMap::new(),
+            tables: HashMap::new(),
+            known_machines: Pool::default(),
+            known_tables: Pool::default(),
+            taken: 0,
+        }
+    }
+
+    fn turn(&self, cell: &Cell, in_flight: bool, now: Time) -> Turn {
+        let now = Now::at(now);
+        let mut pods = PodTable::clone(&cell.pods);
+        let mut turn = Turn {
+            pods: cell.pods.clone(),
+            machine: None,
+            job_is_fresh: cell.job_is_fresh,
+            gone: cell.gone,
+            wake_after: None,
+            writes: Rc::default(),
+        };
+        let mut is_new = false;
+        let mut outcomes = cell.outcomes.as_slice();
+        let mut machine = match &cell.machine {
+            Some(machine) => JobMachine::clone(machine),
+            None => {
+                if in_flight || !needs_machine(cell, &mut pods, &mut turn) {
+                    turn.pods = Shared::new(pods);
+                    return turn;
+                }
+                is_new = true;
+                outcomes = &[];
+                JobMachine::new(&self.job(cell), self.limits, u64::from(cell.life))
+            }
+        };
+        for outcome in outcomes {
+            machine.handle_outcome(Outcome::clone(outcome), now.monotonic);
+        }
+        if let Some(version) = &cell.job
+            && cell.job_is_fresh
+            && !machine.is_writing_status()
+        {
+            machine.handle_job(&version.job);
+            turn.job_is_fresh = false;
+            if machine.is_outdated() && !cell.gone {
+                if in_flight {
+                    turn.job_is_fresh = true;
+                    turn.machine = Some(Shared::without(machine, IDLE));
+                    return turn;
+                }
+                machine = machine.successor(&version.job);
+                is_new = true;
+            }
+        }
+        if turn.gone {
+            machine.handle_job_gone();
+        }
+        if is_new {
+            pods.mark_all();
+        }
+        while let Some((slot, pod)) = pods.take_dirty() {
+            machine.handle_pod(slot, pod);
+        }
+        machine.decide(&pods, now);
+        if !machine.is_outdated() {
+            machine.debug_check(&pods);
+        }
+        let effects = std::iter::from_fn(|| machine.poll_effect());
+        turn.writes = effects.filter_map(|effect| write(&pods, effect)).collect();
+        let timeout = machine.poll_timeout();
+        turn.wake_after = timeout.map(|(at, _)| at.left(now).unwrap_or_default());
+        let job = cell.job.as_ref();
+        let over = turn.gone || job.is_some_and(|version| version.job.status.is_finished());
+        let idle = turn.wake_after.is_none() && turn.writes.is_empty();
+        if !(over && idle && !in_flight) {
+            turn.machine = Some(Shared::without(machine, IDLE));
+        }
+        turn.pods = Shared::new(pods);
+        turn
+    }
+
+    /// The same, made of what is kept already.
+    fn kept(&mut self, turn: Turn) -> Turn {
+        Turn {
+            pods: self.known_tables.kept(turn.pods),
+            machine: turn
+                .machine
+                .map(|machine| self.known_machines.kept(machine)),
+            ..turn
+        }
+    }
+
+    /// The Job, or for Pods whose Job is no more one that says nothing.
+    fn job(&self, cell: &Cell) -> Job {
+        match &cell.job {
+            Some(version) => Job::clone(&version.job),
+            None => Job {
+                deleting: true,
+                spec: JobSpec::default(),
+                status: JobStatus::default(),
+                ..self.id.clone()
+            },
+        }
+    }
+}
+
+/// Whether there is anything to do for a Job that has no machine.
+fn needs_machine(cell: &Cell, pods: &mut PodTable, turn: &mut Turn) -> bool {
+    let standing = cell.standing();
+    if standing == Standing::AtWork {
+        return true;
+    }
+    let mut needed = false;
+    while let Some((_, pod)) = pods.take_dirty() {
+        needed |= pod.is_some_and(|pod| standing.frees(pod));
+    }
+    turn.gone |= needed && standing == Standing::Unseen;
+    needed
+}
+
+fn write(pods: &PodTable, effect: Effect) -> Option<Write> {
+    let uid = |slot| pods.get(slot).map(|pod| (slot, pod.uid));
+    let write = match effect {
+        Effect::CreatePod(new) => Write::Create(Shared::new(new)),
+        Effect::DeletePod(slot) => uid(slot).map(|(slot, uid)| Write::Delete(slot, uid))?,
+        Effect::RemoveFinalizer(slot) => uid(slot).map(|(slot, uid)| Write::Release(slot, uid))?,
+        Effect::WriteStatus(status) => Write::Status(Shared::new(*status), 0),
+        Effect::MakeGangObject(_) => unreachable!("nobody told of gangs"),
+        Effect::Report(_) | Effect::PolicyApplied(_) => return None,
+    };
+    Some(write)
+}
