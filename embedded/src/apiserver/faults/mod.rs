@@ -15,8 +15,14 @@ use serde_json::{Value, json};
 
 pub use rule::{Kind, Rule, RuleError};
 
-use super::{Label, error::ApiError, printer, reply::Response, rng::Rng};
-use crate::model::Monotonic;
+use crate::{
+    apiserver::{
+        http::request::Label,
+        object::{error::ApiError, rng::Rng},
+        print::{encode, response::Response},
+    },
+    model::Monotonic,
+};
 
 /// A request, or a watch, as rules see it.
 #[derive(Clone, Debug)]
@@ -191,7 +197,7 @@ impl Faults {
                 Kind::Latency => verdict.latency += delay,
                 Kind::Stale => verdict.stale = rule.changes,
                 Kind::Refuse => verdict.outcome = Outcome::Refused(rule.refusal()),
-                Kind::Expire => verdict.outcome = Outcome::Refused(expired().into_response()),
+                Kind::Expire => verdict.outcome = Outcome::Refused(expired().into()),
                 Kind::TimeoutBefore | Kind::TimeoutAfter => {
                     verdict.outcome = Outcome::TimedOut(kind.when(), delay, timeout());
                 }
@@ -262,13 +268,13 @@ impl Active {
 /// The error event of a watch whose version is too old.
 pub fn expired_event() -> Vec<u8> {
     let mut out = Vec::new();
-    printer::error_frame(&mut out, &expired());
+    encode::error_frame(&mut out, &expired());
     out
 }
 
 /// The answer to rules that make no sense.
 pub fn bad_rules(error: &RuleError) -> Response {
-    ApiError::bad_request(error.to_string()).into_response()
+    ApiError::bad_request(error.to_string()).into()
 }
 
 fn expired() -> ApiError {
@@ -277,5 +283,5 @@ fn expired() -> ApiError {
 
 fn timeout() -> Response {
     let message = "Timeout: request did not complete within the allotted timeout";
-    ApiError::new(504, "Timeout", message).into_response()
+    ApiError::new(504, "Timeout", message).into()
 }

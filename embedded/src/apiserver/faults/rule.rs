@@ -7,11 +7,11 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::{Value, json};
 
-use super::{
-    super::{error::ApiError, reply::Response},
-    Asked, When,
+use super::{Asked, When};
+use crate::{
+    apiserver::{object::error::ApiError, print::response::Response},
+    model::{format_go_duration, parse_go_duration},
 };
-use crate::model::{format_go_duration, parse_go_duration};
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -320,7 +320,7 @@ impl Rule {
                 .with_details(json!({"retryAfterSeconds": seconds}))
                 .with_header("Retry-After", seconds.to_string());
         }
-        error.into_response()
+        error.into()
     }
 }
 
