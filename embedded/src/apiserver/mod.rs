@@ -2,8 +2,20 @@
 //!
 //! Responsible for: the Kubernetes REST API as a value, from paths to stored objects. Must not:
 //! read a clock, know sockets or tasks, lock anything, or know any controller.
-//! Read first: [`ApiServer`], then `request` (what is asked), `write` and `delete` (how state
-//! changes), `watch` (how changes are seen). docs/embedded-cluster.md lists where this server
+//!
+//! From the bottom up, each folder using only those that are named:
+//!
+//! - `object`: what one object is. Uses none.
+//! - `kinds`: the rules of each kind. Uses `object`.
+//! - `apply`: patches, and who owns which field. Uses `kinds` and below.
+//! - `print`: forms, tables, answers. Uses `object`.
+//! - `store`: objects by key, versions, logs of changes. Uses `object`.
+//! - `http`: what a request says, and the answers that need no objects. Uses all above but `store`.
+//! - `server`: every call that needs state. Uses all above.
+//! - `faults`: what a server does that was told to treat calls badly. Uses `object`, `print` and `http`.
+//!
+//! Read first: [`ApiServer`], then `http::request` (what is asked), `server::write` and `server::delete` (how
+//! state changes), `server::watch` (how changes are seen). docs/embedded-cluster.md lists where this server
 //! differs from a real one; each file says so for its own part.
 
 mod apply;

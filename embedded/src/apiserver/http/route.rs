@@ -1,4 +1,4 @@
-//! From an HTTP request to a prepared call.
+//! From an HTTP request to a prepared call: everything that needs no state.
 //!
 //! Responsible for: routing, options and decoding, so that a shell may do them outside of its
 //! lock. Must not: look at stored objects.

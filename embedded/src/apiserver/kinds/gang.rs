@@ -1,7 +1,7 @@
 //! Workloads and PodGroups: their rules.
 //!
 //! Responsible for: what the controller's objects are checked for, and what never changes. Must not:
-//! look at other objects; that is `admission`.
+//! look at other objects; that is the server's `admission`.
 //!
 //! Different from a real server: fields behind further alpha gates (constraints, resource claims,
 //! priorities, disruption) are checked for their types only; a PodGroup has no finalizer that keeps

@@ -1,4 +1,4 @@
-//! Namespaces: their beginning, their finalizer and the emptying of those that go away.
+//! The life of namespaces: their beginning, and the emptying of those that go away.
 //!
 //! Responsible for: the life of namespaces. Must not: delete other than by the common paths.
 

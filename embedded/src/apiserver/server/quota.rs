@@ -1,7 +1,7 @@
 //! ResourceQuotas: how many objects a namespace may hold.
 //!
 //! Responsible for: what is used, who is refused, and `status.used`. Must not: count what no quota asks
-//! about.
+//! about, or check a quota itself; that is in `kinds`.
 //!
 //! Different from a real server: only counts are enforced, `pods` (those that have not ended) and
 //! `count/RESOURCE[.GROUP]`; CPU, memory and scopes are kept and not looked at. `status` follows soon

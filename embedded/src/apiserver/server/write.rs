@@ -1,7 +1,7 @@
 //! Create, update and patch: the one pipeline every write of a client goes through.
 //!
 //! Responsible for: the order of steps (defaults, names, rules, locking, storage). Must not:
-//! hold rules of single kinds; those are in `strategy`.
+//! hold rules of single kinds; those are in `kinds`.
 
 use std::{borrow::Cow, sync::Arc};
 

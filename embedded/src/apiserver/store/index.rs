@@ -15,14 +15,14 @@ use hashbrown::{HashMap, hash_map::Entry};
 
 use crate::apiserver::object::stored::Stored;
 
-/// See the module's text.
+/// Objects by key, and the order of the keys.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Objects {
+pub(super) struct Index {
     by_key: HashMap<Arc<str>, Arc<Stored>>,
     order: BTreeSet<Arc<str>>,
 }
 
-impl Objects {
+impl Index {
     /// Finds an object.
     pub(super) fn get(&self, key: &str) -> Option<&Arc<Stored>> {
         self.by_key.get(key)
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn what_is_found_by_key_is_listed_in_order() {
-        let mut objects = Objects::default();
+        let mut objects = Index::default();
         for (namespace, name) in [("b", "1"), ("a", "2"), ("a", "10"), ("a", "1"), ("aa", "1")] {
             assert!(objects.insert(pod(namespace, name, 1)).is_none());
         }

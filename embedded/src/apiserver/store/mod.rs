@@ -1,7 +1,8 @@
-//! Objects by kind and key, the global version, and the logs.
+//! Objects by kind and key, the global version, and the logs of changes.
 //!
-//! Responsible for: the one path by which state changes. Must not: judge whether a change is
-//! legal, or know what kinds mean.
+//! Responsible for: the one path by which stored objects change. Must not: judge whether a change is legal,
+//! know what kinds mean, or know requests.
+//! Read first: [`Store`]; then `log`, the source of all watches, and `index`, the objects of one kind.
 
 mod index;
 pub(crate) mod log;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use compact_str::CompactString;
 use hashbrown::HashMap;
 
-use index::Objects;
+use index::Index;
 use log::{Event, EventLog, EventType};
 
 use crate::apiserver::object::{
@@ -30,7 +31,7 @@ pub(crate) struct Store {
 /// The objects of one kind.
 #[derive(Debug)]
 struct Shelf {
-    objects: Objects,
+    objects: Index,
     log: EventLog,
     /// Objects per namespace, so that neither a page nor a quota has to count them.
     per_namespace: HashMap<CompactString, Count>,
@@ -84,7 +85,7 @@ impl Store {
     /// An empty store whose logs hold `log_capacity` events per kind.
     pub(crate) fn new(log_capacity: usize) -> Self {
         let shelf = || Shelf {
-            objects: Objects::default(),
+            objects: Index::default(),
             log: EventLog::new(log_capacity),
             per_namespace: HashMap::new(),
         };

@@ -1,7 +1,7 @@
 //! Pods: defaults and rules.
 //!
 //! Responsible for: what only Pods have. Must not: hold the deletion table, which is in
-//! `delete`, or pod-spec rules that templates share, which are in `template`.
+//! the server's `delete`, or pod-spec rules that templates share, which are in `template`.
 //!
 //! Different from a real server: priority classes, runtime classes, quotas and disruption
 //! budgets do not exist; service-account tokens are not mounted.

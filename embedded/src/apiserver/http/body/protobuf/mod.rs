@@ -4,6 +4,7 @@
 //! with content that the tables below do not name is refused, so that nothing is lost silently.
 //! Answers are never protobuf.
 
+mod message;
 mod numbers;
 mod statuses;
 
@@ -11,7 +12,8 @@ use k8s_openapi::ByteString;
 use serde_json::Value;
 
 use crate::{apiserver::object::tree::Tree, model::Time};
-use numbers::{Fields, TYPE_META, Type, table};
+use message::{Fields, Type};
+use numbers::{TYPE_META, table};
 
 /// What every protobuf body begins with.
 const MAGIC: &[u8] = b"k8s\0";

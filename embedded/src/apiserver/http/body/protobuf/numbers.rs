@@ -4,40 +4,15 @@
 //! controllers send in protobuf.
 //! Must not: read anything.
 
-/// The type of one field. Numbers and flags that the wire form writes even when they are zero
-/// are left out; those that may be absent are kept as they come.
-#[derive(Clone, Copy)]
-pub(super) enum Type {
-    Text,
-    OptionalText,
-    Int,
-    OptionalInt,
-    Flag,
-    OptionalFlag,
-    Quantity,
-    /// A time of whole seconds; one that is not set has no content.
-    Time,
-    /// The same with microseconds.
-    MicroTime,
-    IntOrText,
-    Map,
-    Quantities,
-    /// Bytes by name, which are base64 in JSON.
-    BytesMap,
-    Message(Fields),
-    /// A message whose members are the outer one's in JSON.
-    Inline(Fields),
-    /// Written by the server alone; not read.
-    Ignored,
-}
-
-/// Number, name, type, and whether it repeats.
-pub(super) type Fields = &'static [(u64, &'static str, Type, bool)];
-
-use super::statuses::{CRON_JOB_STATUS, JOB_STATUS, POD_STATUS};
-use Type::{
-    BytesMap, Flag, Ignored, Inline, Int, IntOrText, Map, Message, MicroTime, OptionalFlag,
-    OptionalInt, OptionalText, Quantities, Quantity, Text, Time,
+use super::{
+    message::{
+        Fields, REFERENCE,
+        Type::{
+            BytesMap, Flag, Ignored, Inline, Int, IntOrText, Map, Message, MicroTime, OptionalFlag,
+            OptionalInt, OptionalText, Quantities, Quantity, Text, Time,
+        },
+    },
+    statuses::{CRON_JOB_STATUS, JOB_STATUS, POD_STATUS},
 };
 
 /// The table of a kind that is sent in protobuf.
@@ -159,15 +134,6 @@ const CRON_JOB: Fields = &[
     (1, "metadata", Message(OBJECT_META), false),
     (2, "spec", Message(CRON_JOB_SPEC), false),
     (3, "status", Message(CRON_JOB_STATUS), false),
-];
-pub(super) const REFERENCE: Fields = &[
-    (1, "kind", Text, false),
-    (2, "namespace", Text, false),
-    (3, "name", Text, false),
-    (4, "uid", Text, false),
-    (5, "apiVersion", Text, false),
-    (6, "resourceVersion", Text, false),
-    (7, "fieldPath", Text, false),
 ];
 const CRON_JOB_SPEC: Fields = &[
     (1, "schedule", Text, false),

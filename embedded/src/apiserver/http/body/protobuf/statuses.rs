@@ -2,7 +2,7 @@
 //!
 //! Responsible for: the tables. Must not: read anything.
 
-use super::numbers::{
+use super::message::{
     Fields, REFERENCE,
     Type::{Int, Message, OptionalFlag, OptionalInt, OptionalText, Text, Time},
 };
