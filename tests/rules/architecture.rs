@@ -269,34 +269,44 @@ fn expand(tree: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// What of the API server a file of it names by `crate::apiserver` and `super`: paths below `apiserver`.
-/// What a folder's `mod.rs` takes from its own files it names without either.
+/// What of the API server a file of it names: paths below `apiserver`.
 fn api_uses(file: &File) -> Vec<Vec<String>> {
     let lines: Vec<&str> = file.code().map(|(_, line)| line).collect();
+    let code = lines.join("\n");
+    let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    let children: BTreeSet<&str> = code
+        .split("mod ")
+        .skip(1)
+        .filter_map(|rest| rest.split_once(';'))
+        .map(|(name, _)| name)
+        .collect();
     let mut paths = Vec::new();
     let mut rest = String::new();
-    for statement in lines.join("\n").split_inclusive(';') {
-        let code = statement.trim_end_matches(';').trim();
-        let used = code.rsplit_once("use ").filter(|(before, tree)| {
+    for statement in code.split_inclusive(';') {
+        let statement = statement.trim_end_matches(';').trim();
+        let used = statement.rsplit_once("use ").filter(|(before, tree)| {
             let is_word = before.is_empty() || before.ends_with(['\n', ' ']);
-            is_word && (tree.starts_with("super::") || tree.starts_with("crate::"))
+            is_word && tree.starts_with(char::is_alphabetic)
         });
-        rest.push_str(used.map_or(code, |(before, _)| before));
+        rest.push_str(used.map_or(statement, |(before, _)| before));
         rest.push(';');
         paths.extend(used.into_iter().flat_map(|(_, tree)| expand(tree)));
     }
-    let words = rest.split(|c: char| !c.is_alphanumeric() && c != '_' && c != ':');
-    let inline = words.filter(|word| word.starts_with("super::") || word.starts_with("crate::"));
-    paths.extend(inline.flat_map(expand));
+    let inline = rest.split(|c| !is_name(c));
+    paths.extend(inline.filter(|word| word.contains("::")).flat_map(expand));
     let module = api_module(file);
     let below = paths.into_iter().filter_map(|path| {
         let ups = path.iter().take_while(|part| *part == "super").count();
-        if ups > 0 {
-            let kept = module.len().checked_sub(ups)?;
-            return Some([&module[..kept], &path[ups..]].concat());
+        match path.first()?.as_str() {
+            "super" => {
+                let kept = module.len().checked_sub(ups)?;
+                Some([&module[..kept], &path[ups..]].concat())
+            }
+            "crate" if path.get(1)? == "apiserver" => Some(path[2..].to_vec()),
+            "self" => Some([&module, &path[1..]].concat()),
+            child if children.contains(child) => Some([module.clone(), path].concat()),
+            _ => None,
         }
-        let own = path.len() > 2 && path[0] == "crate" && path[1] == "apiserver";
-        own.then(|| path[2..].to_vec())
     });
     below.collect()
 }

@@ -4,6 +4,8 @@
 //! close anything, or look at objects; whoever serves does what a [`Verdict`] says.
 //! Read first: [`Rule`], then [`Faults`].
 
+mod asked;
+mod go_duration;
 mod rule;
 mod spec;
 #[cfg(test)]
@@ -13,29 +15,16 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-pub use rule::{Kind, Rule, RuleError};
+pub use asked::Asked;
+pub use rule::{Kind, Rule, RuleError, When};
 
 use crate::{
     apiserver::{
-        http::request::Label,
         object::{error::ApiError, rng::Rng},
         print::{encode, response::Response},
     },
     model::Monotonic,
 };
-
-/// A request, or a watch, as rules see it.
-#[derive(Clone, Debug)]
-pub struct Asked {
-    /// What it is counted as.
-    pub label: Label,
-    /// Its path.
-    pub path: String,
-    /// Its query, still encoded.
-    pub query: String,
-    /// What `User-Agent` says.
-    pub client: String,
-}
 
 /// All rules, and what has come of them.
 #[derive(Clone, Debug)]
@@ -76,15 +65,6 @@ pub enum Outcome {
     TimedOut(When, Duration, Response),
     /// It is done or not, and the connection breaks.
     Dropped(When),
-}
-
-/// On which side of a fault the work is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
-    /// The fault comes first: nothing is done.
-    Before,
-    /// All is done, and nobody hears of it.
-    After,
 }
 
 /// What is to be done with a watch.

@@ -32,12 +32,12 @@ pub(crate) fn read(request: Request<'_>, target: &Target) -> Result<PatchBody> {
     }
     match media {
         "application/json-patch+json" => PatchBody::json(request.body),
-        "application/merge-patch+json" => Ok(PatchBody::Merge(tree(
+        "application/merge-patch+json" => Ok(PatchBody::Merge(json_object(
             request.body,
             "error decoding patch: ",
         )?)),
         "application/strategic-merge-patch+json" => {
-            Ok(PatchBody::Strategic(tree(request.body, "")?))
+            Ok(PatchBody::Strategic(json_object(request.body, "")?))
         }
         "application/apply-patch+yaml" => apply(request, target),
         _ => Err(
@@ -48,7 +48,7 @@ pub(crate) fn read(request: Request<'_>, target: &Target) -> Result<PatchBody> {
 }
 
 /// Reads a patch that is an object; `start` is how errors about other values begin.
-fn tree(body: &[u8], start: &str) -> Result<Tree> {
+fn json_object(body: &[u8], start: &str) -> Result<Tree> {
     match serde_json::from_slice(body) {
         Ok(Value::Object(tree)) => Ok(tree),
         Ok(other) => Err(ApiError::bad_request(format!(

@@ -4,7 +4,10 @@
 
 use serde_json::Value;
 
-use super::{AGE, Column, NAME, age, duration, is_true, name};
+use super::{
+    cells::{AGE, Column, NAME, age, is_true, name},
+    duration,
+};
 use crate::{
     apiserver::object::tree::{self, Tree},
     model::Time,

@@ -2,6 +2,7 @@
 //!
 //! Responsible for: choosing a kind's columns and cells. Must not: encode or fetch objects.
 
+mod cells;
 mod duration;
 mod jobs;
 mod others;
@@ -10,36 +11,14 @@ mod pods;
 
 use serde_json::{Value, json};
 
+use cells::{Column, age, name};
+
+pub(crate) use cells::Row;
+
 use crate::{
-    apiserver::object::{
-        kind::Kind,
-        tree::{self, Tree},
-    },
+    apiserver::object::{kind::Kind, tree::Tree},
     model::Time,
 };
-
-/// One row: its cells and, for finished Pods, a condition.
-#[derive(Debug)]
-pub(crate) struct Row {
-    pub(crate) cells: Vec<Value>,
-    pub(crate) condition: Option<Value>,
-}
-
-/// Name, type, priority and description of one column.
-type Column = (&'static str, &'static str, i32, &'static str);
-
-const NAME: Column = (
-    "Name",
-    "string",
-    0,
-    "Name must be unique within a namespace. Is required when creating resources.",
-);
-const AGE: Column = (
-    "Age",
-    "string",
-    0,
-    "CreationTimestamp is the server time when this object was created.",
-);
 
 /// The column definitions of a kind.
 pub(crate) fn columns(kind: Kind) -> Value {
@@ -94,34 +73,5 @@ const fn plain(cells: Vec<Value>) -> Row {
     Row {
         cells,
         condition: None,
-    }
-}
-
-fn name(tree: &Tree) -> Value {
-    tree::text(tree::metadata(tree), "name").into()
-}
-
-fn age(tree: &Tree, now: Time) -> Value {
-    duration::since(tree::text(tree::metadata(tree), "creationTimestamp"), now).into()
-}
-
-/// The status of the first condition of a type.
-fn condition<'a>(tree: &'a Tree, condition_type: &str) -> Option<&'a Value> {
-    tree::items(tree::section(tree, "status"), "conditions")
-        .iter()
-        .find(|condition| condition.get("type").is_some_and(|it| it == condition_type))
-}
-
-fn is_true(tree: &Tree, condition_type: &str) -> bool {
-    condition(tree, condition_type)
-        .is_some_and(|condition| condition.get("status").is_some_and(|it| it == "True"))
-}
-
-/// Text, or `<none>`.
-fn or_none(text: &str) -> Value {
-    if text.is_empty() {
-        "<none>".into()
-    } else {
-        text.into()
     }
 }

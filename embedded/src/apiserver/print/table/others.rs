@@ -5,9 +5,9 @@
 use serde_json::Value;
 
 use super::{
-    AGE, Column, NAME, age, duration, is_true,
+    cells::{AGE, Column, NAME, age, condition, is_true, name, or_none},
+    duration,
     jobs::{CONTAINERS, IMAGES, SELECTOR, of_job_spec},
-    name, or_none,
 };
 use crate::{
     apiserver::object::tree::{self, Tree},
@@ -133,7 +133,7 @@ pub(super) fn namespace(tree: &Tree, now: Time) -> Vec<Value> {
 }
 
 pub(super) fn node(tree: &Tree, now: Time) -> Vec<Value> {
-    let mut state = if super::condition(tree, "Ready").is_none() {
+    let mut state = if condition(tree, "Ready").is_none() {
         "Unknown"
     } else if is_true(tree, "Ready") {
         "Ready"

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use super::{AGE, Column, NAME, age, condition, is_true, name, or_none};
+use super::cells::{AGE, Column, NAME, age, condition, is_true, name, or_none};
 use crate::{
     apiserver::object::tree::{self, Tree},
     model::Time,

@@ -4,7 +4,10 @@
 
 use serde_json::{Value, json};
 
-use super::{AGE, Column, NAME, Row, age, condition, duration, is_true, name, or_none};
+use super::{
+    cells::{AGE, Column, NAME, Row, age, condition, is_true, name, or_none},
+    duration,
+};
 use crate::{
     apiserver::object::tree::{self, Tree},
     model::Time,
