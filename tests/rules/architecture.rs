@@ -4,6 +4,7 @@
 //! word and a line number.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -55,6 +56,21 @@ const MAY_USE: &[(&str, &str, &[&str])] = &[
             "clock", "cluster", "cron", "embedded", "model", "runtime", "wire",
         ],
     ),
+];
+
+/// The folders of the API server, from the bottom up, and which others they may use. As in its `mod.rs`.
+const API_FOLDERS: &[(&str, &[&str])] = &[
+    ("object", &[]),
+    ("kinds", &["object"]),
+    ("apply", &["object", "kinds"]),
+    ("print", &["object"]),
+    ("store", &["object"]),
+    ("http", &["object", "kinds", "apply", "print"]),
+    (
+        "server",
+        &["object", "kinds", "apply", "print", "store", "http"],
+    ),
+    ("faults", &["object", "print", "http"]),
 ];
 
 /// Modules that are values in, values out; all of `core` is.
@@ -212,6 +228,148 @@ fn modules_use_only_what_they_may() {
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// A file of the API server: its module's path below `apiserver`.
+fn api_module(file: &File) -> Vec<String> {
+    let below = Path::new(&file.path)
+        .strip_prefix("embedded/src/apiserver")
+        .expect("a file of the API server");
+    let mut path: Vec<String> = below
+        .with_extension("")
+        .iter()
+        .map(|part| part.to_string_lossy().into_owned())
+        .collect();
+    path.pop_if(|last| last == "mod");
+    path
+}
+
+/// The paths of a `use` without its keyword: one for each name at an end of it.
+fn expand(tree: &str) -> Vec<Vec<String>> {
+    let parts = |path: &str| -> Vec<String> {
+        let parts = path.split("::").map(str::trim);
+        parts
+            .filter(|part| !part.is_empty())
+            .map(str::to_owned)
+            .collect()
+    };
+    let Some((start, rest)) = tree.split_once('{') else {
+        return Vec::from([parts(tree)]);
+    };
+    let inner = rest.rsplit_once('}').map_or(rest, |(inner, _)| inner);
+    let mut depth = 0;
+    let branches = inner.split(|c: char| {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        c == ',' && depth == 0
+    });
+    branches
+        .filter(|branch| !branch.trim().is_empty())
+        .flat_map(expand)
+        .map(|branch| [parts(start), branch].concat())
+        .collect()
+}
+
+/// What of the API server a file of it names: paths below `apiserver`.
+fn api_uses(file: &File) -> Vec<Vec<String>> {
+    let lines: Vec<&str> = file.code().map(|(_, line)| line).collect();
+    let code = lines.join("\n");
+    let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    let children: BTreeSet<&str> = code
+        .split("mod ")
+        .skip(1)
+        .filter_map(|rest| rest.split_once(';'))
+        .map(|(name, _)| name)
+        .collect();
+    let mut paths = Vec::new();
+    let mut rest = String::new();
+    for statement in code.split_inclusive(';') {
+        let statement = statement.trim_end_matches(';').trim();
+        let used = statement.rsplit_once("use ").filter(|(before, tree)| {
+            let is_word = before.is_empty() || before.ends_with(['\n', ' ']);
+            is_word && tree.starts_with(char::is_alphabetic)
+        });
+        rest.push_str(used.map_or(statement, |(before, _)| before));
+        rest.push(';');
+        paths.extend(used.into_iter().flat_map(|(_, tree)| expand(tree)));
+    }
+    let inline = rest.split(|c| !is_name(c));
+    paths.extend(inline.filter(|word| word.contains("::")).flat_map(expand));
+    let module = api_module(file);
+    let below = paths.into_iter().filter_map(|path| {
+        let ups = path.iter().take_while(|part| *part == "super").count();
+        match path.first()?.as_str() {
+            "super" => {
+                let kept = module.len().checked_sub(ups)?;
+                Some([&module[..kept], &path[ups..]].concat())
+            }
+            "crate" if path.get(1)? == "apiserver" => Some(path[2..].to_vec()),
+            "self" => Some([&module, &path[1..]].concat()),
+            child if children.contains(child) => Some([module.clone(), path].concat()),
+            _ => None,
+        }
+    });
+    below.collect()
+}
+
+fn api_sources() -> Vec<File> {
+    let mut files = sources_below("embedded/src");
+    files.retain(|file| file.module == "apiserver" && !is_test(file));
+    assert!(files.len() > 50, "only {} sources found", files.len());
+    files
+}
+
+#[test]
+fn folders_of_the_api_server_use_only_what_they_may() {
+    let mut wrong = Vec::new();
+    for file in api_sources() {
+        let module = api_module(&file);
+        // The root has no code: it names what is public.
+        let Some(own) = module.first() else { continue };
+        let Some((_, allowed)) = API_FOLDERS.iter().find(|(folder, _)| folder == own) else {
+            wrong.push(format!("{}: {own} is not in the table", file.path));
+            continue;
+        };
+        for used in api_uses(&file) {
+            let name = used.first().map_or("the root", String::as_str);
+            if name != own && !allowed.contains(&name) {
+                let used = used.join("::");
+                wrong.push(format!("{}: {own} may not use {used}", file.path));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn files_of_the_api_server_use_each_other_in_no_circle() {
+    let files = api_sources();
+    let modules: BTreeSet<Vec<String>> = files.iter().map(api_module).collect();
+    let mut uses: BTreeMap<Vec<String>, BTreeSet<Vec<String>>> = BTreeMap::new();
+    for file in &files {
+        let module = api_module(file);
+        let named = api_uses(file).into_iter().filter_map(|path| {
+            let mut lengths = (1..=path.len()).rev();
+            let length = lengths.find(|length| modules.contains(&path[..*length]))?;
+            Some(path[..length].to_vec())
+        });
+        let others = named.filter(|other| *other != module).collect();
+        uses.insert(module, others);
+    }
+    let arrows: usize = uses.values().map(BTreeSet::len).sum();
+    assert!(arrows > 150, "only {arrows} uses found");
+    // Those that use nothing that is left go, and those that nothing left uses: circles stay.
+    loop {
+        let before = uses.len();
+        let left: BTreeSet<Vec<String>> = uses.keys().cloned().collect();
+        uses.retain(|_, others| others.iter().any(|other| left.contains(other)));
+        let used: BTreeSet<Vec<String>> = uses.values().flatten().cloned().collect();
+        uses.retain(|module, _| used.contains(module));
+        if uses.len() == before {
+            break;
+        }
+    }
+    let left: Vec<String> = uses.keys().map(|module| module.join("::")).collect();
+    assert!(left.is_empty(), "in circles:\n{}", left.join("\n"));
 }
 
 #[test]

@@ -77,7 +77,7 @@ impl Gate {
             (log, audited)
         });
         let decided = match &self.users {
-            Some(users) => users.answer(user.as_ref(), request),
+            Some(users) => users.answer(user.as_ref(), request).map(Reply::Complete),
             None => stranger::refusal(&parts.headers, &parts.uri, self.is_tls)
                 .map(|why| Reply::forbidden(&why)),
         };

@@ -4,6 +4,8 @@
 //! close anything, or look at objects; whoever serves does what a [`Verdict`] says.
 //! Read first: [`Rule`], then [`Faults`].
 
+mod asked;
+mod go_duration;
 mod rule;
 mod spec;
 #[cfg(test)]
@@ -13,23 +15,16 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-pub use rule::{Kind, Rule, RuleError};
+pub use asked::Asked;
+pub use rule::{Kind, Rule, RuleError, When};
 
-use super::{Label, error::ApiError, printer, reply::Response, rng::Rng};
-use crate::model::Monotonic;
-
-/// A request, or a watch, as rules see it.
-#[derive(Clone, Debug)]
-pub struct Asked {
-    /// What it is counted as.
-    pub label: Label,
-    /// Its path.
-    pub path: String,
-    /// Its query, still encoded.
-    pub query: String,
-    /// What `User-Agent` says.
-    pub client: String,
-}
+use crate::{
+    apiserver::{
+        object::{error::ApiError, rng::Rng},
+        print::{encode, response::Response},
+    },
+    model::Monotonic,
+};
 
 /// All rules, and what has come of them.
 #[derive(Clone, Debug)]
@@ -70,15 +65,6 @@ pub enum Outcome {
     TimedOut(When, Duration, Response),
     /// It is done or not, and the connection breaks.
     Dropped(When),
-}
-
-/// On which side of a fault the work is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
-    /// The fault comes first: nothing is done.
-    Before,
-    /// All is done, and nobody hears of it.
-    After,
 }
 
 /// What is to be done with a watch.
@@ -191,7 +177,7 @@ impl Faults {
                 Kind::Latency => verdict.latency += delay,
                 Kind::Stale => verdict.stale = rule.changes,
                 Kind::Refuse => verdict.outcome = Outcome::Refused(rule.refusal()),
-                Kind::Expire => verdict.outcome = Outcome::Refused(expired().into_response()),
+                Kind::Expire => verdict.outcome = Outcome::Refused(expired().into()),
                 Kind::TimeoutBefore | Kind::TimeoutAfter => {
                     verdict.outcome = Outcome::TimedOut(kind.when(), delay, timeout());
                 }
@@ -262,13 +248,13 @@ impl Active {
 /// The error event of a watch whose version is too old.
 pub fn expired_event() -> Vec<u8> {
     let mut out = Vec::new();
-    printer::error_frame(&mut out, &expired());
+    encode::error_frame(&mut out, &expired());
     out
 }
 
 /// The answer to rules that make no sense.
 pub fn bad_rules(error: &RuleError) -> Response {
-    ApiError::bad_request(error.to_string()).into_response()
+    ApiError::bad_request(error.to_string()).into()
 }
 
 fn expired() -> ApiError {
@@ -277,5 +263,5 @@ fn expired() -> ApiError {
 
 fn timeout() -> Response {
     let message = "Timeout: request did not complete within the allotted timeout";
-    ApiError::new(504, "Timeout", message).into_response()
+    ApiError::new(504, "Timeout", message).into()
 }

@@ -4,14 +4,20 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{
-    super::{error::ApiError, reply::Response},
-    Asked, When,
-};
-use crate::model::{format_go_duration, parse_go_duration};
+use super::{asked::Asked, go_duration};
+use crate::apiserver::{object::error::ApiError, print::response::Response};
+
+/// On which side of a fault the work is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// The fault comes first: nothing is done.
+    Before,
+    /// All is done, and nobody hears of it.
+    After,
+}
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -320,7 +326,7 @@ impl Rule {
                 .with_details(json!({"retryAfterSeconds": seconds}))
                 .with_header("Retry-After", seconds.to_string());
         }
-        error.into_response()
+        error.into()
     }
 }
 
@@ -368,29 +374,4 @@ fn in_our_words(error: &serde_path_to_error::Error<serde_json::Error>) -> RuleEr
 
 fn always() -> f64 {
     1.0
-}
-
-mod go_duration {
-    //! Durations as Go writes them.
-
-    use super::*;
-
-    pub(super) fn serialize<S: Serializer>(
-        value: &Option<Duration>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        value.map(format_go_duration).serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Duration>, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let read = parse_go_duration(&text).map(Some);
-        read.ok_or_else(|| {
-            D::Error::custom(format!(
-                "{text:?} must be a duration such as 200ms or 1m30s"
-            ))
-        })
-    }
 }

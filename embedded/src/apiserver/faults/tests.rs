@@ -2,11 +2,17 @@
 
 use std::time::Duration;
 
-use super::{
-    super::{ApiServer, Limits, Reply, Request, prepare},
-    *,
+use super::*;
+use crate::{
+    apiserver::{
+        http::{request::Request, route::prepare},
+        server::{
+            reply::Reply,
+            state::{ApiServer, Limits},
+        },
+    },
+    model::Time,
 };
-use crate::model::Time;
 
 fn rule(text: &str) -> Rule {
     text.parse().expect(text)

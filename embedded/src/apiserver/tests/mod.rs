@@ -17,6 +17,7 @@ mod tables;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::model::Time;
 
 /// A server with a clock that tests move by hand.
 struct Cluster {

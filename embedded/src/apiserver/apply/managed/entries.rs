@@ -1,0 +1,194 @@
+//! `metadata.managedFields`: who owns which fields.
+//!
+//! Responsible for: its JSON form, its order, and the limit to how many there are. Must not: decide
+//! who comes to own what.
+
+use serde_json::{Value, json};
+
+use super::set::FieldSet;
+use crate::apiserver::object::tree::Tree;
+
+/// Most managers that updated and are kept apart; the oldest are taken together.
+const MAX_UPDATERS: usize = 10;
+
+/// Who stands for those that were taken together.
+const ANCIENT: &str = "ancient-changes";
+
+/// How a manager came to own fields. Those that applied come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Operation {
+    Apply,
+    Update,
+}
+
+/// Who owns fields: everything that tells one entry from another.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Owner {
+    pub(super) operation: Operation,
+    pub(super) manager: String,
+    pub(super) api_version: String,
+    pub(super) subresource: String,
+}
+
+/// What one manager owns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) owner: Owner,
+    /// When it last took fields; empty if it has changed none.
+    pub(super) time: String,
+    pub(super) fields: FieldSet,
+}
+
+/// All entries of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Entries(pub(super) Vec<Entry>);
+
+impl Entries {
+    /// Reads `managedFields`; `None` if it says what nobody understands.
+    pub(super) fn read(value: &Value) -> Option<Self> {
+        let list = value.as_array()?;
+        list.iter()
+            .map(Entry::read)
+            .collect::<Option<_>>()
+            .map(Self)
+    }
+
+    /// Whether `managedFields` as sent asks to forget all managers.
+    pub(super) fn is_reset(value: &Value) -> bool {
+        match value {
+            Value::Array(list) => match list.as_slice() {
+                [] => true,
+                [only] => only.as_object().is_some_and(Tree::is_empty),
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// The entry of an owner.
+    pub(super) fn get(&self, owner: &Owner) -> Option<&Entry> {
+        self.0.iter().find(|entry| entry.owner == *owner)
+    }
+
+    /// Puts in an entry in place of the owner's last one.
+    pub(super) fn set(&mut self, entry: Entry) {
+        self.0.retain(|known| known.owner != entry.owner);
+        self.0.push(entry);
+    }
+
+    /// Drops those who own nothing.
+    pub(super) fn drop_empty(&mut self) {
+        self.0.retain(|entry| !entry.fields.is_empty());
+    }
+
+    /// Takes the oldest of many managers together.
+    pub(super) fn cap(&mut self) {
+        let (mut updaters, mut rest): (Vec<Entry>, Vec<Entry>) = std::mem::take(&mut self.0)
+            .into_iter()
+            .partition(|entry| entry.owner.operation == Operation::Update);
+        if updaters.len() > MAX_UPDATERS {
+            updaters.sort_by(|a, b| (&a.time, &a.owner.manager).cmp(&(&b.time, &b.owner.manager)));
+            let many = updaters.len() - MAX_UPDATERS + 1;
+            let mut oldest = updaters.drain(..many);
+            if let Some(mut bucket) = oldest.next() {
+                bucket.owner.manager = ANCIENT.to_owned();
+                bucket.owner.subresource.clear();
+                for entry in oldest {
+                    bucket.fields.add(entry.fields);
+                    bucket.time = entry.time;
+                }
+                rest.push(bucket);
+            }
+        }
+        rest.append(&mut updaters);
+        self.0 = rest;
+    }
+
+    /// The entries as `managedFields`, in order.
+    pub(super) fn write(mut self) -> Value {
+        self.0.sort_by(|a, b| a.place().cmp(&b.place()));
+        Value::Array(self.0.iter().map(Entry::write).collect())
+    }
+
+    /// Whether two objects have the same owners of the same fields, whenever they got them.
+    pub(super) fn same_but_for_times(one: Option<&Value>, other: Option<&Value>) -> bool {
+        let parts = |value: Option<&Value>| {
+            let mut list = value.and_then(Value::as_array).cloned().unwrap_or_default();
+            for entry in list.iter_mut().filter_map(Value::as_object_mut) {
+                entry.remove("time");
+            }
+            list
+        };
+        one == other || parts(one) == parts(other)
+    }
+}
+
+impl Entry {
+    fn read(value: &Value) -> Option<Self> {
+        let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
+        let operation = match text("operation") {
+            "Apply" => Operation::Apply,
+            "Update" => Operation::Update,
+            _ => return None,
+        };
+        if text("fieldsType") != "FieldsV1" {
+            return None;
+        }
+        Some(Self {
+            owner: Owner {
+                operation,
+                manager: text("manager").to_owned(),
+                api_version: text("apiVersion").to_owned(),
+                subresource: text("subresource").to_owned(),
+            },
+            time: text("time").to_owned(),
+            fields: FieldSet::read(value.get("fieldsV1")?)?,
+        })
+    }
+
+    fn write(&self) -> Value {
+        let mut entry = json!({
+            "manager": self.owner.manager,
+            "operation": match self.owner.operation {
+                Operation::Apply => "Apply",
+                Operation::Update => "Update",
+            },
+            "apiVersion": self.owner.api_version,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": self.fields.write(),
+        });
+        for (name, text) in [
+            ("time", &self.time),
+            ("subresource", &self.owner.subresource),
+        ] {
+            if !text.is_empty() {
+                entry[name] = text.as_str().into();
+            }
+        }
+        entry
+    }
+
+    fn place(&self) -> (Operation, &str, &str, &str, &str) {
+        let Owner {
+            operation,
+            manager,
+            api_version,
+            subresource,
+        } = &self.owner;
+        (*operation, &self.time, manager, api_version, subresource)
+    }
+}
+
+impl Owner {
+    /// The owner as messages show it.
+    pub(super) fn shown(&self) -> String {
+        let mut text = format!("{:?}", self.manager);
+        if !self.subresource.is_empty() {
+            text.push_str(&format!(" with subresource {:?}", self.subresource));
+        }
+        if self.operation == Operation::Update {
+            text.push_str(&format!(" using {}", self.api_version));
+        }
+        text
+    }
+}

@@ -1,0 +1,495 @@
+//! Managed fields: who owns which field of an object, and server-side apply, which is made of that.
+//!
+//! Responsible for: what a write does to `metadata.managedFields`, what an applied configuration makes
+//! of an object, and the conflicts. Must not: default, validate or store.
+//! Read first: [`Writer`], then [`Writer::update`] and [`Writer::apply`].
+//!
+//! Different from a real server: Events, Leases and the Pods of controllers are not tracked until somebody
+//! applies them, because they are written by the tens of thousands a second. The first who applies such an
+//! object finds all its fields owned by `before-first-apply`, as on a real server after a reset. What the
+//! server does by itself (garbage collection, deletion) leaves the owners as they are.
+
+mod entries;
+mod schema;
+mod set;
+mod typed;
+mod walk;
+
+use serde_json::{Value, json};
+
+use crate::{
+    apiserver::{
+        kinds::strategy::Part,
+        object::{
+            error::{ApiError, Result},
+            kind::Kind,
+            tree::{self, Tree},
+        },
+    },
+    model::Time,
+};
+use entries::{Entries, Entry, Operation, Owner};
+use set::{FieldSet, shown};
+
+/// The member of `metadata` that this is about.
+pub(crate) const MANAGED_FIELDS: &str = "managedFields";
+
+/// Who owned what was there before somebody applied to an object that nobody tracked.
+const BEFORE: &str = "before-first-apply";
+
+/// Fields of `metadata` that nobody owns.
+const UNOWNED: [&str; 7] = [
+    "name",
+    "namespace",
+    "creationTimestamp",
+    "selfLink",
+    "uid",
+    "generation",
+    "resourceVersion",
+];
+
+/// The annotation in which `kubectl apply` keeps what it applied last, and who applies for kubectl.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+const KUBECTL: &str = "kubectl";
+
+/// Somebody who writes an object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Writer<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) part: Part,
+    pub(crate) manager: &'a str,
+    pub(crate) now: Time,
+}
+
+/// Takes `managedFields` out of an object.
+pub(crate) fn take(tree: &mut Tree) -> Option<Value> {
+    match tree.get_mut("metadata") {
+        Some(Value::Object(metadata)) => metadata.remove(MANAGED_FIELDS),
+        _ => None,
+    }
+}
+
+/// Puts `managedFields` into an object.
+pub(crate) fn put(tree: &mut Tree, managed: Option<Value>) {
+    let managed = managed.filter(|value| value.as_array().is_some_and(|list| !list.is_empty()));
+    if let Some(managed) = managed {
+        tree::metadata_mut(tree).insert(MANAGED_FIELDS.to_owned(), managed);
+    }
+}
+
+/// Whether nothing has changed but times at which fields were taken.
+pub(crate) fn same_but_for_times(one: Option<&Value>, other: Option<&Value>) -> bool {
+    Entries::same_but_for_times(one, other)
+}
+
+/// Checks what is to be applied against the types of the API.
+pub(crate) fn check(kind: Kind, name: &str, config: &Value) -> Result<()> {
+    let problems = typed::problems(&schema::of(kind), config);
+    let why = match problems.as_slice() {
+        [] => return Ok(()),
+        [only] => only.clone(),
+        several => format!("errors:\n  {}", several.join("\n  ")),
+    };
+    let info = kind.info();
+    let slash = if info.group.is_empty() { "/" } else { "" };
+    Err(ApiError::new(
+        500,
+        "",
+        format!(
+            "failed to create typed patch object (/{name}; {slash}{}, Kind={}): {why}",
+            info.api_version, info.name
+        ),
+    ))
+}
+
+impl Writer<'_> {
+    /// The owners of a new object; nobody owns those fields of its spec that are `unset`.
+    pub(crate) fn create(self, tree: &Tree, unset: &[&str]) -> Option<Value> {
+        let hot = match self.kind {
+            Kind::Event | Kind::Lease => true,
+            Kind::Pod => has_controller(tree),
+            _ => false,
+        };
+        if hot {
+            return None;
+        }
+        let mut entries = self.first(self.manager, tree);
+        for entry in &mut entries.0 {
+            for name in unset {
+                entry.fields.cut(&["f:spec", &format!("f:{name}")]);
+            }
+        }
+        Some(entries.write())
+    }
+
+    /// The owners after a write. `before` are those that the object had, `sent` is what the write says
+    /// of them itself; neither object has them inside.
+    pub(crate) fn update(
+        self,
+        live: &Tree,
+        new: &Tree,
+        before: Option<&Value>,
+        sent: Option<&Value>,
+    ) -> Option<Value> {
+        let sent = sent.filter(|_| self.part == Part::Main);
+        if sent.is_some_and(Entries::is_reset) {
+            return None;
+        }
+        let given = sent.and_then(Entries::read);
+        let Some(entries) = given.or_else(|| before.and_then(Entries::read)) else {
+            return before.cloned();
+        };
+        if entries.0.is_empty() {
+            return None;
+        }
+        let shape = schema::of(self.kind);
+        let difference = self.difference(&shape, live, new);
+        let entries = self.taken(entries, self.manager, difference);
+        Some(entries.write())
+    }
+
+    /// What applying makes of an object and of its owners.
+    ///
+    /// `live` is without owners, or nothing if there is no such object yet.
+    pub(crate) fn apply(
+        self,
+        live: Option<&Tree>,
+        before: Option<&Value>,
+        config: &Tree,
+        force: bool,
+    ) -> Result<(Tree, Option<Value>)> {
+        let mut entries = before.and_then(Entries::read).unwrap_or_default();
+        if let Some(live) = live.filter(|_| entries.0.is_empty()) {
+            entries = self.first(BEFORE, live);
+        }
+        let empty = Tree::new();
+        let live = live.unwrap_or(&empty);
+        let (mut tree, mut entries) = match self.try_apply(live, &entries, config, force) {
+            Ok(applied) => applied,
+            Err(conflicts) => {
+                // What kubectl applied in its own way before is kubectl's.
+                let own = self.applied_before(live);
+                let conflicts: Vec<Conflict> = conflicts
+                    .into_iter()
+                    .filter(|conflict| !own.has(&conflict.path))
+                    .collect();
+                if !conflicts.is_empty() {
+                    return Err(refused(&conflicts));
+                }
+                self.try_apply(live, &entries, config, true)
+                    .map_err(|conflicts| refused(&conflicts))?
+            }
+        };
+        if self.manager == KUBECTL && last_applied(&tree).is_some() {
+            note_last_applied(&mut tree, config);
+        }
+        if tree != *live
+            && let Some(entry) = entries
+                .0
+                .iter_mut()
+                .find(|entry| entry.owner == self.applier())
+        {
+            entry.time = self.now.to_rfc3339();
+        }
+        Ok((tree, Some(entries.write())))
+    }
+
+    fn try_apply(
+        self,
+        live: &Tree,
+        entries: &Entries,
+        config: &Tree,
+        force: bool,
+    ) -> Result<(Tree, Entries), Vec<Conflict>> {
+        let shape = schema::of(self.kind);
+        let applier = self.applier();
+        let mut entries = entries.clone();
+        let last = entries.get(&applier).cloned();
+        let (live_value, config) = (Value::Object(live.clone()), Value::Object(config.clone()));
+        let merged = walk::merge(&shape, Some(&live_value), &config);
+        let mut fields = walk::fields(&shape, &config);
+        self.ignore(&mut fields);
+        entries.set(Entry {
+            owner: applier.clone(),
+            time: last
+                .as_ref()
+                .map_or_else(String::new, |last| last.time.clone()),
+            fields: fields.clone(),
+        });
+        let merged = match &last {
+            Some(last) => prune(&shape, merged, &entries, &last.fields),
+            None => merged,
+        };
+        let mut difference = walk::compare(&shape, &live_value, &merged);
+        for set in [
+            &mut difference.added,
+            &mut difference.changed,
+            &mut difference.removed,
+        ] {
+            self.ignore(set);
+        }
+        let mut taken = difference.changed;
+        taken.add(difference.added);
+        let mut conflicts = Vec::new();
+        for entry in entries.0.iter_mut().filter(|entry| entry.owner != applier) {
+            let common = entry.fields.common(&taken);
+            let paths = common.paths().into_iter();
+            conflicts.extend(paths.map(|path| Conflict {
+                owner: entry.owner.clone(),
+                shown: shown(&path),
+                path: path.into_iter().map(str::to_owned).collect(),
+            }));
+            entry.fields.subtract(&taken);
+            entry.fields.subtract(&difference.removed);
+        }
+        if !force && !conflicts.is_empty() {
+            return Err(conflicts);
+        }
+        for entry in &mut entries.0 {
+            strip(&mut entry.fields);
+        }
+        entries.drop_empty();
+        let Value::Object(tree) = merged else {
+            return Ok((Tree::new(), entries));
+        };
+        Ok((tree, entries))
+    }
+
+    /// Gives a manager the fields that it changed, and takes them from the others.
+    fn taken(self, mut entries: Entries, manager: &str, difference: walk::Difference) -> Entries {
+        let mut taken = difference.added;
+        taken.add(difference.changed);
+        strip(&mut taken);
+        for entry in &mut entries.0 {
+            entry.fields.subtract(&taken);
+            entry.fields.subtract(&difference.removed);
+        }
+        if !taken.is_empty() {
+            let owner = self.owner(manager, Operation::Update);
+            if let Some(last) = entries.get(&owner) {
+                taken.add(last.fields.clone());
+            }
+            entries.set(Entry {
+                owner,
+                time: self.now.to_rfc3339(),
+                fields: taken,
+            });
+        }
+        entries.drop_empty();
+        entries.cap();
+        entries
+    }
+
+    /// The owners of an object whose fields are all one manager's.
+    fn first(self, manager: &str, tree: &Tree) -> Entries {
+        let shape = schema::of(self.kind);
+        let blank = blank(self.kind);
+        let difference = self.difference(&shape, &blank, tree);
+        self.taken(Entries::default(), manager, difference)
+    }
+
+    fn difference(self, shape: &schema::Shape, live: &Tree, new: &Tree) -> walk::Difference {
+        let mut all = walk::Difference::default();
+        let ignored = self.ignored();
+        // Member by member, so that neither object is copied; those that do not count are left out.
+        let names = live
+            .keys()
+            .chain(new.keys().filter(|name| !live.contains_key(*name)));
+        let counts = |name: &&String| !ignored.iter().any(|path| **path == [name.as_str()]);
+        for name in names.filter(counts) {
+            let (old, new) = (live.get(name), new.get(name));
+            if old == new {
+                continue;
+            }
+            all.member(shape, name, old, new);
+        }
+        for set in [&mut all.added, &mut all.changed, &mut all.removed] {
+            self.ignore(set);
+        }
+        all
+    }
+
+    /// Fields that a write to this part of an object cannot change.
+    fn ignored(self) -> &'static [&'static [&'static str]] {
+        let has_status = self.kind.info().subresource("status").is_some();
+        match (self.part, self.kind) {
+            (Part::Main, _) if has_status => &[&["status"]],
+            (Part::Main, _) => &[],
+            (Part::Status, Kind::Pod) => &[
+                &["spec"],
+                &["metadata", "deletionTimestamp"],
+                &["metadata", "ownerReferences"],
+            ],
+            (Part::Status, _) => &[&["spec"]],
+            (Part::Finalize, _) => &[&["status"]],
+        }
+    }
+
+    fn ignore(self, set: &mut FieldSet) {
+        for path in self.ignored() {
+            let elements: Vec<String> = path.iter().map(|name| format!("f:{name}")).collect();
+            let elements: Vec<&str> = elements.iter().map(String::as_str).collect();
+            set.cut(&elements);
+        }
+    }
+
+    fn owner(self, manager: &str, operation: Operation) -> Owner {
+        let subresource = match self.part {
+            Part::Main => "",
+            Part::Status => "status",
+            Part::Finalize => "finalize",
+        };
+        Owner {
+            operation,
+            manager: manager.to_owned(),
+            api_version: self.kind.info().api_version.to_owned(),
+            subresource: subresource.to_owned(),
+        }
+    }
+
+    fn applier(self) -> Owner {
+        self.owner(self.manager, Operation::Apply)
+    }
+
+    /// The fields that client-side apply has set last and that are still as it set them.
+    fn applied_before(self, live: &Tree) -> FieldSet {
+        let none = FieldSet::default();
+        let Some(text) = last_applied(live).filter(|_| self.manager == KUBECTL) else {
+            return none;
+        };
+        let Ok(applied) = serde_json::from_str::<Value>(text) else {
+            return none;
+        };
+        let shape = schema::of(self.kind);
+        let difference = walk::compare(&shape, &applied, &Value::Object(live.clone()));
+        walk::fields(&shape, &applied)
+            .without(&difference.changed)
+            .without(&difference.added)
+            .without(&difference.removed)
+    }
+}
+
+/// One field that somebody else owns.
+struct Conflict {
+    owner: Owner,
+    path: Vec<String>,
+    shown: String,
+}
+
+/// Takes out what the applier applied last time and does not any more, unless another one applies it.
+fn prune(shape: &schema::Shape, merged: Value, entries: &Entries, last: &FieldSet) -> Value {
+    let named = |set: &FieldSet| walk::with_named(shape, set);
+    let last = named(last);
+    let pruned = walk::remove(shape, &merged, &last);
+    let all = named(&walk::fields(shape, &merged));
+    let mut kept = named(&walk::fields(shape, &pruned));
+    for entry in &entries.0 {
+        if entry.owner.operation == Operation::Apply {
+            kept.add(named(&entry.fields));
+        }
+    }
+    let pruned = walk::remove(shape, &merged, &all.clone().without(&kept));
+    // Items that went because what they hang on went, but that the applier never had, come back.
+    let gone = all.without(&named(&walk::fields(shape, &pruned)));
+    walk::remove(shape, &merged, &gone.common(&last))
+}
+
+/// Takes out the fields that nobody owns.
+fn strip(set: &mut FieldSet) {
+    set.here = false;
+    for name in ["f:apiVersion", "f:kind"] {
+        set.cut(&[name]);
+    }
+    let Some(metadata) = set.below.get_mut("f:metadata") else {
+        return;
+    };
+    metadata.here = false;
+    for name in UNOWNED {
+        metadata.cut(&[&format!("f:{name}")]);
+    }
+    if metadata.is_empty() {
+        set.below.remove("f:metadata");
+    }
+}
+
+fn refused(conflicts: &[Conflict]) -> ApiError {
+    let message = match conflicts {
+        [only] => format!(
+            "Apply failed with 1 conflict: conflict with {}: {}",
+            only.owner.shown(),
+            only.shown
+        ),
+        several => {
+            let mut owners: Vec<&Owner> = several.iter().map(|conflict| &conflict.owner).collect();
+            owners.sort_by_key(|owner| owner.shown());
+            owners.dedup();
+            let mut lines = Vec::new();
+            for owner in owners {
+                lines.push(format!("conflicts with {}:", owner.shown()));
+                let theirs = several.iter().filter(|conflict| conflict.owner == *owner);
+                lines.extend(theirs.map(|conflict| format!("- {}", conflict.shown)));
+            }
+            let list = lines.join("\n");
+            format!("Apply failed with {} conflicts: {list}", several.len())
+        }
+    };
+    let cause = |conflict: &Conflict| {
+        json!({
+            "reason": "FieldManagerConflict",
+            "message": format!("conflict with {}", conflict.owner.shown()),
+            "field": conflict.shown,
+        })
+    };
+    let causes: Vec<Value> = conflicts.iter().map(cause).collect();
+    ApiError::new(409, "Conflict", message).with_details(json!({"causes": causes}))
+}
+
+fn last_applied(tree: &Tree) -> Option<&str> {
+    let annotations = tree::section(tree::metadata(tree), "annotations");
+    annotations.get(LAST_APPLIED).and_then(Value::as_str)
+}
+
+/// Keeps the annotation of client-side apply true, so that one may go back to it.
+fn note_last_applied(tree: &mut Tree, config: &Tree) {
+    let mut config = config.clone();
+    let metadata = tree::metadata_mut(&mut config);
+    if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
+        annotations.remove(LAST_APPLIED);
+    }
+    let text = format!("{}\n", Value::Object(config));
+    let annotations = tree::section_mut(tree::metadata_mut(tree), "annotations");
+    annotations.insert(LAST_APPLIED.to_owned(), text.into());
+}
+
+fn has_controller(tree: &Tree) -> bool {
+    tree::items(tree::metadata(tree), "ownerReferences")
+        .iter()
+        .any(|owner| owner.get("controller") == Some(&Value::Bool(true)))
+}
+
+/// An object with nothing said in it: the sections that its type always has.
+fn blank(kind: Kind) -> Tree {
+    let template = || json!({"metadata": {}, "spec": {"containers": null}});
+    let blank = match kind {
+        Kind::Pod => json!({"metadata": {}, "spec": {"containers": null}, "status": {}}),
+        Kind::Job => json!({"metadata": {}, "spec": {"template": template()}, "status": {}}),
+        Kind::CronJob => json!({
+            "metadata": {},
+            "spec": {
+                "schedule": "",
+                "jobTemplate": {"metadata": {}, "spec": {"template": template()}},
+            },
+            "status": {},
+        }),
+        Kind::Namespace | Kind::Node | Kind::PodGroup | Kind::ResourceQuota => {
+            json!({"metadata": {}, "spec": {}, "status": {}})
+        }
+        Kind::Workload | Kind::Lease => json!({"metadata": {}, "spec": {}}),
+        Kind::Event => json!({"metadata": {}, "involvedObject": {}, "source": {}}),
+        Kind::ServiceAccount | Kind::ConfigMap | Kind::Secret => json!({"metadata": {}}),
+    };
+    match blank {
+        Value::Object(tree) => tree,
+        _ => Tree::new(),
+    }
+}

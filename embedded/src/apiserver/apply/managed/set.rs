@@ -1,0 +1,229 @@
+//! Sets of fields, as managers own them.
+//!
+//! Responsible for: the algebra, and the JSON form `FieldsV1`. Must not: know shapes or managers.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::apiserver::object::tree::Tree;
+
+/// A set of paths, as a tree: a node may be in the set itself, and have members below it.
+///
+/// The elements of paths are written as in `FieldsV1`: `f:name` is a field, `k:{..}` an item of a list
+/// by its keys, `v:..` a member of a set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct FieldSet {
+    pub(super) here: bool,
+    pub(super) below: BTreeMap<String, Self>,
+}
+
+impl FieldSet {
+    /// The set of nothing but the path that leads here.
+    pub(super) const fn leaf() -> Self {
+        Self {
+            here: true,
+            below: BTreeMap::new(),
+        }
+    }
+
+    /// Whether no path is in the set.
+    pub(super) fn is_empty(&self) -> bool {
+        !self.here && self.below.is_empty()
+    }
+
+    /// Adds a path.
+    pub(super) fn insert(&mut self, path: &[String]) {
+        let mut node = self;
+        for element in path {
+            node = node.below.entry(element.clone()).or_default();
+        }
+        node.here = true;
+    }
+
+    /// Whether a path is in the set.
+    pub(super) fn has(&self, path: &[String]) -> bool {
+        let mut node = self;
+        for element in path {
+            match node.below.get(element) {
+                Some(next) => node = next,
+                None => return false,
+            }
+        }
+        node.here
+    }
+
+    /// Adds all paths of another set.
+    pub(super) fn add(&mut self, other: Self) {
+        self.here |= other.here;
+        for (element, node) in other.below {
+            self.below.entry(element).or_default().add(node);
+        }
+    }
+
+    /// Takes away all paths of another set.
+    pub(super) fn subtract(&mut self, other: &Self) {
+        self.here &= !other.here;
+        for (element, node) in &other.below {
+            if let Some(mine) = self.below.get_mut(element) {
+                mine.subtract(node);
+                if mine.is_empty() {
+                    self.below.remove(element);
+                }
+            }
+        }
+    }
+
+    /// This set without the paths of another one.
+    pub(super) fn without(mut self, other: &Self) -> Self {
+        self.subtract(other);
+        self
+    }
+
+    /// The paths that are in both sets.
+    pub(super) fn common(&self, other: &Self) -> Self {
+        let both = |(element, node): (&String, &Self)| {
+            let common = node.common(other.below.get(element)?);
+            (!common.is_empty()).then(|| (element.clone(), common))
+        };
+        Self {
+            here: self.here && other.here,
+            below: self.below.iter().filter_map(both).collect(),
+        }
+    }
+
+    /// Takes away a path and all that lies below it.
+    pub(super) fn cut(&mut self, path: &[&str]) {
+        let [first, rest @ ..] = path else { return };
+        if rest.is_empty() {
+            self.below.remove(*first);
+        } else if let Some(node) = self.below.get_mut(*first) {
+            node.cut(rest);
+            if node.is_empty() {
+                self.below.remove(*first);
+            }
+        }
+    }
+
+    /// All paths: those that end on a level before those that go on.
+    pub(super) fn paths(&self) -> Vec<Vec<&str>> {
+        let mut found = Vec::new();
+        self.collect(&mut Vec::new(), &mut found);
+        found
+    }
+
+    fn collect<'a>(&'a self, prefix: &mut Vec<&'a str>, found: &mut Vec<Vec<&'a str>>) {
+        for (element, node) in &self.below {
+            if node.here {
+                found.push(prefix.iter().copied().chain([element.as_str()]).collect());
+            }
+        }
+        for (element, node) in &self.below {
+            prefix.push(element);
+            node.collect(prefix, found);
+            prefix.pop();
+        }
+    }
+
+    /// Reads `FieldsV1`; `None` if it is something else.
+    pub(super) fn read(fields: &Value) -> Option<Self> {
+        let fields = fields.as_object()?;
+        let mut set = Self::default();
+        for (element, value) in fields {
+            if element == "." {
+                set.here = true;
+                continue;
+            }
+            if !["f:", "k:", "v:", "i:"].contains(&element.get(..2)?) {
+                return None;
+            }
+            let mut node = Self::read(value)?;
+            node.here |= node.below.is_empty();
+            set.below.insert(element.clone(), node);
+        }
+        Some(set)
+    }
+
+    /// The set as `FieldsV1`.
+    pub(super) fn write(&self) -> Value {
+        let mut tree = Tree::new();
+        if self.here && !self.below.is_empty() {
+            tree.insert(".".to_owned(), Value::Object(Tree::new()));
+        }
+        for (element, node) in &self.below {
+            tree.insert(element.clone(), node.write());
+        }
+        Value::Object(tree)
+    }
+}
+
+/// A path as messages show it: `.spec.containers[name="a"].image`.
+pub(super) fn shown(path: &[&str]) -> String {
+    let mut text = String::new();
+    for element in path {
+        match element.split_at(2) {
+            ("f:", name) => text.push_str(&format!(".{name}")),
+            ("v:", value) => text.push_str(&format!("[={value}]")),
+            ("k:", keys) => {
+                let keys: Tree = serde_json::from_str(keys).unwrap_or_default();
+                let keys: Vec<String> = keys
+                    .iter()
+                    .map(|(key, value)| format!("{key}={value}"))
+                    .collect();
+                text.push_str(&format!("[{}]", keys.join(",")));
+            }
+            (_, index) => text.push_str(&format!("[{index}]")),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn set(fields: &Value) -> FieldSet {
+        FieldSet::read(fields).unwrap()
+    }
+
+    #[test]
+    fn sets_are_added_subtracted_and_compared() {
+        let a = json!({"f:spec": {".": {}, "f:a": {}, "f:b": {"v:\"x\"": {}}}});
+        let b = json!({"f:spec": {"f:a": {}, "f:c": {}}});
+        assert_eq!(set(&a).write(), a);
+        assert_eq!(
+            set(&a).without(&set(&b)).write(),
+            json!({"f:spec": {".": {}, "f:b": {"v:\"x\"": {}}}})
+        );
+        assert_eq!(
+            set(&a).common(&set(&b)).write(),
+            json!({"f:spec": {"f:a": {}}})
+        );
+        let mut sum = set(&b);
+        sum.add(set(&json!({"f:spec": {"f:c": {"f:d": {}}}})));
+        assert_eq!(
+            sum.write(),
+            json!({"f:spec": {"f:a": {}, "f:c": {".": {}, "f:d": {}}}})
+        );
+        assert!(set(&a).without(&set(&a)).is_empty());
+        assert_eq!(FieldSet::read(&json!({"spec": {}})), None);
+        let mut cut = set(&a);
+        cut.cut(&["f:spec"]);
+        assert!(cut.is_empty());
+    }
+
+    #[test]
+    fn paths_are_shown_as_in_messages() {
+        let path = [
+            "f:spec",
+            "k:{\"containerPort\":80,\"protocol\":\"TCP\"}",
+            "v:\"x\"",
+        ];
+        assert_eq!(
+            shown(&path),
+            ".spec[containerPort=80,protocol=\"TCP\"][=\"x\"]"
+        );
+    }
+}

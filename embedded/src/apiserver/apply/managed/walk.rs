@@ -1,0 +1,304 @@
+//! Values along their shapes: which fields they hold, how two differ, what comes of merging them.
+//!
+//! Responsible for: the walks that server-side apply is made of. Must not: know who owns what.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::{
+    schema::{ListBy, Shape},
+    set::FieldSet,
+};
+use crate::apiserver::object::tree::Tree;
+
+/// How one value differs from another.
+#[derive(Debug, Default)]
+pub(super) struct Difference {
+    pub(super) added: FieldSet,
+    pub(super) changed: FieldSet,
+    pub(super) removed: FieldSet,
+}
+
+/// The fields that a value sets.
+pub(super) fn fields(shape: &Shape, value: &Value) -> FieldSet {
+    if shape.is_leaf() {
+        return FieldSet::leaf();
+    }
+    let mut set = FieldSet::default();
+    match (shape, value) {
+        (Shape::List { by, items }, Value::Array(list)) => {
+            for (element, item) in elements(by, list) {
+                let mut node = fields(items, item);
+                node.here = true;
+                set.below.entry(element).or_default().add(node);
+            }
+        }
+        (_, Value::Object(members)) => {
+            for (name, member) in members {
+                let mut node = fields(shape.member(name), member);
+                let nothing = member.is_null() || member.as_object().is_some_and(Map::is_empty);
+                node.here |= nothing || !shape.declares(name);
+                if !node.is_empty() {
+                    set.below.insert(format!("f:{name}"), node);
+                }
+            }
+        }
+        _ => {}
+    }
+    set
+}
+
+/// How `new` differs from `old`.
+pub(super) fn compare(shape: &Shape, old: &Value, new: &Value) -> Difference {
+    let mut difference = Difference::default();
+    difference.walk(shape, Some(old), Some(new), &mut Vec::new());
+    difference
+}
+
+impl Difference {
+    /// Adds how one member of an object differs.
+    pub(super) fn member(
+        &mut self,
+        shape: &Shape,
+        name: &str,
+        old: Option<&Value>,
+        new: Option<&Value>,
+    ) {
+        let mut path = vec![format!("f:{name}")];
+        self.walk(shape.member(name), old, new, &mut path);
+    }
+
+    fn walk(
+        &mut self,
+        shape: &Shape,
+        old: Option<&Value>,
+        new: Option<&Value>,
+        path: &mut Vec<String>,
+    ) {
+        if old == new {
+            return;
+        }
+        if shape.is_leaf() || (is_bare(old) && is_bare(new)) {
+            match (old, new) {
+                (None, _) => self.added.insert(path),
+                (_, None) => self.removed.insert(path),
+                _ => self.changed.insert(path),
+            }
+            return;
+        }
+        match shape {
+            Shape::List { by, items } => {
+                let (had, has) = (listed(by, old), listed(by, new));
+                for (element, item) in &had {
+                    let there = has.get(element).copied();
+                    self.step(items, Some(item), there, element.clone(), path);
+                }
+                for (element, item) in &has {
+                    if !had.contains_key(element) {
+                        self.step(items, None, Some(item), element.clone(), path);
+                    }
+                }
+            }
+            _ => {
+                let (had, has) = (members(old), members(new));
+                for (name, member) in had.into_iter().flatten() {
+                    let there = has.and_then(|has| has.get(name));
+                    let element = format!("f:{name}");
+                    self.step(shape.member(name), Some(member), there, element, path);
+                }
+                for (name, member) in has.into_iter().flatten() {
+                    if had.is_none_or(|had| !had.contains_key(name)) {
+                        let element = format!("f:{name}");
+                        self.step(shape.member(name), None, Some(member), element, path);
+                    }
+                }
+            }
+        }
+        match (old, new) {
+            (None, _) => self.added.insert(path),
+            (_, None) => self.removed.insert(path),
+            _ => {}
+        }
+    }
+
+    fn step(
+        &mut self,
+        shape: &Shape,
+        old: Option<&Value>,
+        new: Option<&Value>,
+        element: String,
+        path: &mut Vec<String>,
+    ) {
+        path.push(element);
+        self.walk(shape, old, new, path);
+        path.pop();
+    }
+}
+
+/// What `live` becomes when `config` is applied to it.
+pub(super) fn merge(shape: &Shape, live: Option<&Value>, config: &Value) -> Value {
+    let Some(live) = live.filter(|_| !shape.is_leaf()) else {
+        return config.clone();
+    };
+    match (shape, live, config) {
+        (Shape::List { by, items }, Value::Array(live), Value::Array(config)) => {
+            Value::Array(merge_list(by, items, live, config))
+        }
+        (_, Value::Object(live), Value::Object(config)) => {
+            let mut merged = live.clone();
+            for (name, member) in config {
+                let member = merge(shape.member(name), live.get(name), member);
+                merged.insert(name.clone(), member);
+            }
+            Value::Object(merged)
+        }
+        _ => config.clone(),
+    }
+}
+
+/// Applied items come in the order in which they are applied; the others stay where they are between
+/// those that both lists have.
+fn merge_list(by: &ListBy, items: &Shape, live: &[Value], config: &[Value]) -> Vec<Value> {
+    let (live, config) = (elements(by, live), elements(by, config));
+    let index = |list: &[(String, &Value)]| -> BTreeMap<String, usize> {
+        // Of several with the same element the first counts.
+        let places = list.iter().enumerate().rev();
+        places
+            .map(|(place, (element, _))| (element.clone(), place))
+            .collect()
+    };
+    let (in_live, in_config) = (index(&live), index(&config));
+    let shared = config.iter().map(|(element, _)| element);
+    let mut shared = shared
+        .filter(|element| in_live.contains_key(*element))
+        .peekable();
+    let mut merged = Vec::new();
+    let (mut old, mut new) = (0, 0);
+    while old < live.len() || new < config.len() {
+        if let Some((mine, item)) = live.get(old) {
+            let Some(place) = in_config.get(mine) else {
+                merged.push((*item).clone());
+                old += 1;
+                continue;
+            };
+            let awaited = new < config.len() && shared.peek().is_some_and(|next| *next != mine);
+            if *place < new || awaited {
+                // It has come already, or comes when its turn is in what is applied.
+                old += 1;
+                continue;
+            }
+        }
+        let Some((theirs, change)) = config.get(new) else {
+            break;
+        };
+        let there = in_live.get(theirs).map(|place| live[*place].1);
+        merged.push(merge(items, there, change));
+        new += 1;
+        shared.next_if(|next| *next == theirs);
+    }
+    merged
+}
+
+/// `value` without the fields of a set. What has nothing left is null.
+pub(super) fn remove(shape: &Shape, value: &Value, set: &FieldSet) -> Value {
+    if shape.is_leaf() {
+        return value.clone();
+    }
+    let keep = |element: &str, below: &Shape, part: &Value| match set.below.get(element) {
+        Some(node) if node.here => None,
+        Some(node) => Some(remove(below, part, node)),
+        None => Some(part.clone()),
+    };
+    match (shape, value) {
+        (Shape::List { by, items }, Value::Array(list)) => {
+            let kept: Vec<Value> = elements(by, list)
+                .into_iter()
+                .filter_map(|(element, item)| keep(&element, items, item))
+                .collect();
+            if kept.is_empty() {
+                Value::Null
+            } else {
+                Value::Array(kept)
+            }
+        }
+        (_, Value::Object(members)) => {
+            let kept: Tree = members
+                .iter()
+                .filter_map(|(name, member)| {
+                    let kept = keep(&format!("f:{name}"), shape.member(name), member)?;
+                    Some((name.clone(), kept))
+                })
+                .collect();
+            if kept.is_empty() {
+                Value::Null
+            } else {
+                Value::Object(kept)
+            }
+        }
+        _ => value.clone(),
+    }
+}
+
+/// Adds the declared fields on the way to all paths of a set.
+pub(super) fn with_named(shape: &Shape, set: &FieldSet) -> FieldSet {
+    let mut named = FieldSet {
+        here: set.here,
+        ..FieldSet::default()
+    };
+    for (element, node) in &set.below {
+        let mut node = with_named(shape.below(element), node);
+        let name = element.strip_prefix("f:");
+        node.here |= name.is_some_and(|name| shape.declares(name));
+        named.below.insert(element.clone(), node);
+    }
+    named
+}
+
+/// The items of a list with the elements by which paths name them.
+pub(super) fn elements<'a>(by: &ListBy, list: &'a [Value]) -> Vec<(String, &'a Value)> {
+    let mut place = 0..;
+    list.iter()
+        .map(|item| {
+            let element = match by {
+                ListBy::Place => format!("i:{}", place.next().unwrap_or(0)),
+                ListBy::Value => format!("v:{item}"),
+                ListBy::Keys(keys) => {
+                    let key = |(key, default): &(&str, Option<&str>)| {
+                        let given = item.get(key).cloned();
+                        let value = given.or_else(|| default.map(Value::from));
+                        ((*key).to_owned(), value.unwrap_or(Value::Null))
+                    };
+                    format!("k:{}", Value::Object(keys.iter().map(key).collect()))
+                }
+            };
+            (element, item)
+        })
+        .collect()
+}
+
+/// The items of a list by their elements; of several with the same one, the first.
+fn listed<'a>(by: &ListBy, value: Option<&'a Value>) -> BTreeMap<String, &'a Value> {
+    let mut found = BTreeMap::new();
+    let list = value
+        .and_then(Value::as_array)
+        .map_or(&[][..], Vec::as_slice);
+    for (element, item) in elements(by, list) {
+        found.entry(element).or_insert(item);
+    }
+    found
+}
+
+fn members(value: Option<&Value>) -> Option<&Tree> {
+    value.and_then(Value::as_object)
+}
+
+/// Whether there is nothing in a value.
+fn is_bare(value: Option<&Value>) -> bool {
+    match value {
+        None | Some(Value::Null) => true,
+        Some(Value::Array(items)) => items.is_empty(),
+        Some(Value::Object(members)) => members.is_empty(),
+        Some(_) => false,
+    }
+}

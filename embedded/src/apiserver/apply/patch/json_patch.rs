@@ -1,0 +1,287 @@
+//! JSON patch (RFC 6902).
+//!
+//! Responsible for: reading and carrying out operations, as the real server's library does: a
+//! negative index counts from the end, and a copy of what is not there is null. Must not: know
+//! Kubernetes.
+
+use serde_json::{Value, json};
+
+use crate::apiserver::object::{
+    error::{ApiError, Result},
+    tree::Tree,
+};
+
+/// Most operations in one patch, as the real server limits it.
+const MAX_OPERATIONS: usize = 10_000;
+
+/// Most bytes that one patch may copy, as the real server limits it: each copy could double the
+/// object.
+const MAX_COPIED: usize = 3 * 1024 * 1024;
+
+/// One operation.
+#[derive(Debug)]
+pub(crate) struct Operation {
+    op: String,
+    path: String,
+    from: String,
+    value: Option<Value>,
+}
+
+impl Operation {
+    /// Whether the operation can change the given top-level member.
+    pub(super) fn touches(&self, member: &str) -> bool {
+        [&self.path, &self.from]
+            .into_iter()
+            .any(|pointer| pointer.is_empty() || pointer.split('/').nth(1) == Some(member))
+    }
+}
+
+/// Reads the operations.
+pub(super) fn read(body: &[u8]) -> Result<Vec<Operation>> {
+    let value: Value = serde_json::from_slice(body).map_err(|error| {
+        let why = if error.is_eof() {
+            "unexpected end of JSON input".to_owned()
+        } else {
+            error.to_string()
+        };
+        ApiError::bad_request(format!("error decoding patch: {why}"))
+    })?;
+    let Value::Array(items) = value else {
+        return Err(ApiError::bad_request(
+            "error decoding patch: json: cannot unmarshal object into Go value of type \
+             []handlers.jsonPatchOp",
+        ));
+    };
+    if items.len() > MAX_OPERATIONS {
+        let message = format!(
+            "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
+            items.len()
+        );
+        return Err(ApiError::new(413, "RequestEntityTooLarge", message));
+    }
+    Ok(items.into_iter().map(operation).collect())
+}
+
+fn operation(mut item: Value) -> Operation {
+    let text = |name: &str| {
+        item.get(name)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    Operation {
+        op: text("op"),
+        path: text("path"),
+        from: text("from"),
+        value: item.as_object_mut().and_then(|item| item.remove("value")),
+    }
+}
+
+/// Carries out all operations, or none.
+pub(super) fn apply(operations: &[Operation], tree: &mut Tree) -> Result<()> {
+    let mut root = Value::Object(tree.clone());
+    let mut copied = 0;
+    for operation in operations {
+        step(&mut root, operation, &mut copied).ok_or_else(refused)?;
+    }
+    match root {
+        Value::Object(patched) => {
+            *tree = patched;
+            Ok(())
+        }
+        _ => Err(refused()),
+    }
+}
+
+fn refused() -> ApiError {
+    ApiError::new(
+        422,
+        "Invalid",
+        "the server rejected our request due to an error in our request",
+    )
+    .with_details(json!({}))
+}
+
+/// Carries out one operation; `copied` are the bytes that copies have made so far.
+fn step(root: &mut Value, operation: &Operation, copied: &mut usize) -> Option<()> {
+    let given = || operation.value.clone();
+    match operation.op.as_str() {
+        "add" => add(root, &operation.path, given()?),
+        "remove" => remove(root, &operation.path).map(drop),
+        "replace" => {
+            // A member that is not there is added.
+            match find(root, &operation.path) {
+                Some(place) => *place = given()?,
+                None => add_member(root, &operation.path, given()?)?,
+            }
+            Some(())
+        }
+        "move" => {
+            let value = remove(root, &operation.from)?;
+            add(root, &operation.path, value)
+        }
+        "copy" => {
+            let value = copy(root, &operation.from)?;
+            *copied += value.to_string().len();
+            if *copied > MAX_COPIED {
+                return None;
+            }
+            add(root, &operation.path, value)
+        }
+        "test" => {
+            let wanted = given().unwrap_or_default();
+            match find(root, &operation.path) {
+                Some(found) => *found == wanted,
+                None => wanted.is_null(),
+            }
+            .then_some(())
+        }
+        _ => None,
+    }
+}
+
+/// What a pointer points at.
+fn find<'a>(root: &'a mut Value, path: &str) -> Option<&'a mut Value> {
+    if path.is_empty() {
+        return Some(root);
+    }
+    let mut segments = path.strip_prefix('/')?.split('/');
+    segments.try_fold(root, |parent, segment| match parent {
+        Value::Object(members) => members.get_mut(&unescape(segment)),
+        Value::Array(items) => {
+            let place = index(segment, items.len())?;
+            items.get_mut(place)
+        }
+        _ => None,
+    })
+}
+
+fn copy(root: &mut Value, path: &str) -> Option<Value> {
+    let (parent, last) = path.rsplit_once('/')?;
+    match find(root, parent)? {
+        Value::Object(members) => Some(members.get(&unescape(last)).cloned().unwrap_or_default()),
+        Value::Array(items) => items.get(index(last, items.len())?).cloned(),
+        _ => None,
+    }
+}
+
+fn add_member(root: &mut Value, path: &str, value: Value) -> Option<()> {
+    let (parent, _) = path.rsplit_once('/')?;
+    find(root, parent)?.is_object().then_some(())?;
+    add(root, path, value)
+}
+
+fn add(root: &mut Value, path: &str, value: Value) -> Option<()> {
+    let Some((parent, last)) = path.rsplit_once('/') else {
+        *root = value;
+        return Some(());
+    };
+    match find(root, parent)? {
+        Value::Object(members) => {
+            members.insert(unescape(last), value);
+        }
+        Value::Array(items) if last == "-" => items.push(value),
+        Value::Array(items) => {
+            let place = index(last, items.len() + 1)?;
+            items.insert(place, value);
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+fn remove(root: &mut Value, path: &str) -> Option<Value> {
+    let (parent, last) = path.rsplit_once('/')?;
+    match find(root, parent)? {
+        Value::Object(members) => members.remove(&unescape(last)),
+        Value::Array(items) => {
+            let place = index(last, items.len())?;
+            Some(items.remove(place))
+        }
+        _ => None,
+    }
+}
+
+/// A place in an array of so many items.
+fn index(segment: &str, length: usize) -> Option<usize> {
+    let index: isize = segment.parse().ok()?;
+    let place = if index < 0 {
+        length.checked_add_signed(index)?
+    } else {
+        index.unsigned_abs()
+    };
+    (place < length).then_some(place)
+}
+
+fn unescape(segment: &str) -> String {
+    segment.replace("~1", "/").replace("~0", "~")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(patch: &Value, expected: Option<Value>) {
+        let Value::Object(mut tree) =
+            json!({"metadata": {"finalizers": ["a", "b"], "labels": {"x/y": "1"}}})
+        else {
+            unreachable!()
+        };
+        let operations = read(patch.to_string().as_bytes()).unwrap();
+        let done = apply(&operations, &mut tree);
+        assert_eq!(done.ok().map(|()| Value::Object(tree)), expected, "{patch}");
+    }
+
+    #[test]
+    fn operations() {
+        let labels = json!({"x/y": "1"});
+        check(
+            &json!([{"op": "remove", "path": "/metadata/finalizers/0"}]),
+            Some(json!({"metadata": {"finalizers": ["b"], "labels": labels}})),
+        );
+        check(
+            &json!([{"op": "add", "path": "/metadata/finalizers/-", "value": "c"}]),
+            Some(json!({"metadata": {"finalizers": ["a", "b", "c"], "labels": labels}})),
+        );
+        check(
+            &json!([{"op": "replace", "path": "/metadata/labels/x~1y", "value": "2"}]),
+            Some(json!({"metadata": {"finalizers": ["a", "b"], "labels": {"x/y": "2"}}})),
+        );
+        check(
+            &json!([{"op": "test", "path": "/metadata/finalizers/0", "value": "b"}]),
+            None,
+        );
+        check(&json!([{"op": "remove", "path": "/spec"}]), None);
+        check(
+            &json!([{"op": "remove", "path": "/metadata/finalizers/-2"}]),
+            Some(json!({"metadata": {"finalizers": ["b"], "labels": labels}})),
+        );
+        check(
+            &json!([{"op": "add", "path": "/metadata/finalizers/-1", "value": "c"}]),
+            Some(json!({"metadata": {"finalizers": ["a", "b", "c"], "labels": labels}})),
+        );
+        check(
+            &json!([{"op": "remove", "path": "/metadata/finalizers/-3"}]),
+            None,
+        );
+        check(
+            &json!([{"op": "copy", "from": "/metadata/uid", "path": "/metadata/labels"}]),
+            Some(json!({"metadata": {"finalizers": ["a", "b"], "labels": null}})),
+        );
+    }
+
+    #[test]
+    fn copies_are_limited() {
+        let double = |number| {
+            let path = format!("/metadata/labels/{number}");
+            json!({"op": "copy", "from": "/metadata", "path": path})
+        };
+        check(&(0..100).map(double).collect(), None);
+    }
+
+    #[test]
+    fn long_pointers_are_followed() {
+        let path = "/metadata".repeat(100_000);
+        check(&json!([{"op": "remove", "path": path}]), None);
+    }
+}

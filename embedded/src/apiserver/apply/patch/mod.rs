@@ -1,0 +1,63 @@
+//! Patches: four kinds of body, applied to a tree.
+//!
+//! Responsible for: computing the patched tree. Must not: read content types, know which results are
+//! legal, or store them.
+
+mod json_patch;
+mod merge;
+mod strategic;
+
+use serde_json::Value;
+
+use crate::apiserver::object::{error::Result, tree::Tree};
+
+/// A decoded patch.
+#[derive(Debug)]
+pub(crate) enum PatchBody {
+    /// RFC 6902.
+    Json(Vec<json_patch::Operation>),
+    /// RFC 7386.
+    Merge(Tree),
+    /// Kubernetes' own: lists merge by key.
+    Strategic(Tree),
+    /// Server-side apply.
+    Apply(Tree),
+}
+
+impl PatchBody {
+    /// Reads a JSON patch.
+    pub(crate) fn json(body: &[u8]) -> Result<Self> {
+        json_patch::read(body).map(Self::Json)
+    }
+
+    /// The patch itself as an error tells it, where that tells the patch and not what came of it.
+    pub(crate) fn shown(&self) -> Option<String> {
+        match self {
+            Self::Strategic(patch) => Some(strategic::go_text(&Value::Object(patch.clone()))),
+            Self::Json(_) | Self::Merge(_) | Self::Apply(_) => None,
+        }
+    }
+
+    /// Whether the patch can change the given top-level member.
+    pub(crate) fn touches(&self, member: &str) -> bool {
+        match self {
+            Self::Json(operations) => operations.iter().any(|operation| operation.touches(member)),
+            Self::Merge(patch) | Self::Strategic(patch) | Self::Apply(patch) => {
+                patch.contains_key(member)
+            }
+        }
+    }
+
+    /// Applies the patch.
+    pub(crate) fn apply(&self, tree: &mut Tree) -> Result<()> {
+        match self {
+            Self::Json(operations) => json_patch::apply(operations, tree),
+            Self::Merge(patch) => {
+                merge::apply(tree, patch);
+                Ok(())
+            }
+            Self::Strategic(patch) => strategic::apply(tree, patch),
+            Self::Apply(_) => unreachable!("what is applied is merged by who owns what"),
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! Strategic merge patch: merge patch in which lists merge by a key.
+//!
+//! Responsible for: the directives and the table of merge keys. Must not: check results.
+//!
+//! Different from a real server: merge keys hang on the name of the list alone, because the
+//! kinds served here use each name in one way.
+
+use hashbrown::{HashMap, HashSet};
+use serde_json::Value;
+
+use crate::apiserver::object::{
+    error::{ApiError, Result},
+    tree::Tree,
+};
+
+/// Lists that merge, by member name, with the key of their items.
+const MERGE_KEYS: &[(&str, &str)] = &[
+    ("ownerReferences", "uid"),
+    ("conditions", "type"),
+    ("containers", "name"),
+    ("initContainers", "name"),
+    ("ephemeralContainers", "name"),
+    ("env", "name"),
+    ("volumes", "name"),
+    ("volumeMounts", "mountPath"),
+    ("volumeDevices", "devicePath"),
+    ("ports", "containerPort"),
+    ("imagePullSecrets", "name"),
+    ("hostAliases", "ip"),
+    ("topologySpreadConstraints", "topologyKey"),
+    ("schedulingGates", "name"),
+    ("resourceClaims", "name"),
+    ("podIPs", "ip"),
+    ("hostIPs", "ip"),
+    ("addresses", "type"),
+    ("taints", "key"),
+    ("secrets", "name"),
+];
+
+/// Lists of plain values that merge as sets.
+const SETS: &[&str] = &["finalizers", "podCIDRs"];
+
+const DELETE_SET: &str = "$deleteFromPrimitiveList/";
+const SET_ORDER: &str = "$setElementOrder/";
+const RETAIN_KEYS: &str = "$retainKeys";
+
+/// Merges `patch` into `tree`.
+pub(super) fn apply(tree: &mut Tree, patch: &Tree) -> Result<()> {
+    match patch.get("$patch").and_then(Value::as_str) {
+        None | Some("merge") => {}
+        Some("replace") => tree.clear(),
+        Some("delete") => {
+            tree.clear();
+            return Ok(());
+        }
+        Some(other) => return Err(unknown_directive(other, patch)),
+    }
+    retain_keys(tree, patch);
+    for (name, change) in patch {
+        if let Some(list) = name.strip_prefix(DELETE_SET) {
+            delete_from_set(tree, list, change);
+        } else if !name.starts_with('$') {
+            let order = patch.get(&format!("{SET_ORDER}{name}"));
+            merge_member(tree, name, change, order.and_then(Value::as_array))?;
+        }
+    }
+    Ok(())
+}
+
+fn merge_member(
+    tree: &mut Tree,
+    name: &str,
+    change: &Value,
+    order: Option<&Vec<Value>>,
+) -> Result<()> {
+    match change {
+        Value::Null => {
+            tree.remove(name);
+        }
+        Value::Object(change) => {
+            let member = tree.entry(name.to_owned()).or_insert(Value::Null);
+            if !member.is_object() {
+                *member = Value::Object(Tree::new());
+            }
+            if let Value::Object(member) = member {
+                apply(member, change)?;
+            }
+        }
+        Value::Array(change) => merge_list(tree, name, change, order)?,
+        other => {
+            tree.insert(name.to_owned(), other.clone());
+        }
+    }
+    Ok(())
+}
+
+fn merge_list(
+    tree: &mut Tree,
+    name: &str,
+    change: &[Value],
+    order: Option<&Vec<Value>>,
+) -> Result<()> {
+    let Some(Value::Array(items)) = tree.get_mut(name) else {
+        let fresh = change.iter().filter(|item| item.get("$patch").is_none());
+        tree.insert(name.to_owned(), fresh.cloned().collect());
+        return Ok(());
+    };
+    let order = order.map_or(change, Vec::as_slice);
+    if SETS.contains(&name) {
+        let before = Places::of(items, None);
+        let mut known: HashSet<&Value> = HashSet::new();
+        for value in change {
+            if known.insert(value) && before.find(value).is_none() {
+                items.push(value.clone());
+            }
+        }
+        reorder(items, &before, &Places::of(order, None));
+        return Ok(());
+    }
+    let Some(key) = merge_key(name, change) else {
+        *items = change.to_vec();
+        return Ok(());
+    };
+    if change
+        .iter()
+        .any(|item| item.get("$patch").is_some_and(|it| it == "replace"))
+    {
+        let rest = change.iter().filter(|item| item.get("$patch").is_none());
+        *items = rest.cloned().collect();
+        return Ok(());
+    }
+    let before = Places::of(items, Some(key));
+    merge_items(items, before.clone(), key, change)?;
+    reorder(items, &before, &Places::of(order, Some(key)));
+    Ok(())
+}
+
+/// Where each item of a list first is, by what tells it from others: the value of its key, or itself. A
+/// patch may name as many items as there are, so that to search for each would take for ever.
+#[derive(Clone)]
+struct Places {
+    key: Option<&'static str>,
+    by_identity: HashMap<Value, usize>,
+}
+
+impl Places {
+    fn of(list: &[Value], key: Option<&'static str>) -> Self {
+        let by_identity = HashMap::with_capacity(list.len());
+        let mut places = Self { key, by_identity };
+        for (place, item) in list.iter().enumerate() {
+            if let Some(identity) = places.identity(item) {
+                places.by_identity.entry_ref(identity).or_insert(place);
+            }
+        }
+        places
+    }
+
+    fn identity<'a>(&self, item: &'a Value) -> Option<&'a Value> {
+        match self.key {
+            None => Some(item),
+            Some(key) => item.get(key),
+        }
+    }
+
+    fn find(&self, item: &Value) -> Option<usize> {
+        self.by_identity.get(self.identity(item)?).copied()
+    }
+}
+
+/// Puts a merged list in order: what the patch names comes in the patch's order, the rest in the order
+/// that it had, and of one of each that were there before, the first one stays first.
+fn reorder(items: &mut Vec<Value>, before: &Places, order: &Places) {
+    let (mut named, rest): (Vec<Value>, Vec<Value>) = std::mem::take(items)
+        .into_iter()
+        .partition(|item| order.find(item).is_some());
+    named.sort_by_cached_key(|item| order.find(item));
+    let mut named = named.into_iter().peekable();
+    for item in rest {
+        let place = before.find(&item);
+        let stays_behind = |first: &Value| match (before.find(first), place) {
+            (Some(first), Some(item)) => first < item,
+            _ => true,
+        };
+        while let Some(first) = named.next_if(stays_behind) {
+            items.push(first);
+        }
+        items.push(item);
+    }
+    items.extend(named);
+}
+
+/// Merges item by item, in the order of the patch.
+fn merge_items(
+    items: &mut Vec<Value>,
+    mut places: Places,
+    key: &str,
+    changes: &[Value],
+) -> Result<()> {
+    // Up to which place all items of an identity are deleted.
+    let mut deleted: HashMap<&Value, usize> = HashMap::new();
+    for change in changes {
+        let Some(wanted) = change.get(key) else {
+            let message =
+                format!("map: map[{key}:<nil>] does not contain declared merge key: {key}");
+            return Err(ApiError::new(500, "InternalError", message));
+        };
+        let place = places.by_identity.get(wanted).copied();
+        let directive = change.get("$patch").and_then(Value::as_str);
+        match (directive, place) {
+            (Some("delete"), Some(_)) => {
+                places.by_identity.remove(wanted);
+                deleted.insert(wanted, items.len());
+            }
+            (Some("delete"), None) => {}
+            (_, Some(place)) => {
+                if let (Value::Object(item), Value::Object(change)) = (&mut items[place], change) {
+                    apply(item, change)?;
+                }
+            }
+            (_, None) => {
+                let mut fresh = Tree::new();
+                if let Value::Object(change) = change {
+                    apply(&mut fresh, change)?;
+                }
+                places.by_identity.insert(wanted.clone(), items.len());
+                items.push(Value::Object(fresh));
+            }
+        }
+    }
+    if !deleted.is_empty() {
+        let mut place = 0;
+        items.retain(|item| {
+            let until = item.get(key).and_then(|identity| deleted.get(identity));
+            place += 1;
+            until.is_none_or(|until| place > *until)
+        });
+    }
+    Ok(())
+}
+
+/// The merge key of a list of objects; `ports` of a Service-like list has another key, so the
+/// items must carry it.
+fn merge_key(name: &str, change: &[Value]) -> Option<&'static str> {
+    let (_, key) = MERGE_KEYS.iter().find(|(list, _)| *list == name)?;
+    change.iter().all(Value::is_object).then_some(*key)
+}
+
+fn delete_from_set(tree: &mut Tree, list: &str, values: &Value) {
+    let (Some(Value::Array(items)), Value::Array(values)) = (tree.get_mut(list), values) else {
+        return;
+    };
+    let values: HashSet<&Value> = values.iter().collect();
+    items.retain(|item| !values.contains(item));
+}
+
+fn retain_keys(tree: &mut Tree, patch: &Tree) {
+    if let Some(Value::Array(keys)) = patch.get(RETAIN_KEYS) {
+        let keys: HashSet<&str> = keys.iter().filter_map(Value::as_str).collect();
+        tree.retain(|name, _| keys.contains(name.as_str()));
+    }
+}
+
+fn unknown_directive(directive: &str, patch: &Tree) -> ApiError {
+    let patch = go_text(&Value::Object(patch.clone()));
+    let message = format!("unknown patch type: {directive} in map: {patch}");
+    ApiError::new(500, "", message)
+}
+
+/// A value as Go prints it.
+pub(super) fn go_text(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(go_text).collect();
+            format!("[{}]", items.join(" "))
+        }
+        Value::Object(members) => {
+            let member = |(name, value): (&String, &Value)| format!("{name}:{}", go_text(value));
+            let members: Vec<String> = members.iter().map(member).collect();
+            format!("map[{}]", members.join(" "))
+        }
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(before: &Value, patch: &Value, expected: &Value) {
+        let mut tree = before.as_object().unwrap().clone();
+        apply(&mut tree, patch.as_object().unwrap()).unwrap();
+        assert_eq!(Value::Object(tree), *expected, "{patch}");
+    }
+
+    #[test]
+    fn an_item_may_be_deleted_and_made_anew_in_one_patch() {
+        let twice = json!([{"uid": "1", "kind": "A"}, {"uid": "2"}, {"uid": "1", "kind": "B"}]);
+        let deleted = json!({"$patch": "delete", "uid": "1"});
+        let cases = [
+            (json!([deleted]), json!([{"uid": "2"}])),
+            (
+                json!([deleted, {"uid": "1", "kind": "C"}]),
+                json!([{"uid": "1", "kind": "C"}, {"uid": "2"}]),
+            ),
+            (
+                json!([{"uid": "1", "kind": "C"}, deleted]),
+                json!([{"uid": "2"}]),
+            ),
+            (
+                json!([{"uid": "3"}, {"$patch": "delete", "uid": "3"}, {"uid": "3", "kind": "D"}]),
+                json!([{"uid": "3", "kind": "D"}, {"uid": "1", "kind": "A"}, {"uid": "2"},
+                       {"uid": "1", "kind": "B"}]),
+            ),
+        ];
+        for (patch, expected) in cases {
+            check(
+                &json!({"metadata": {"ownerReferences": twice}}),
+                &json!({"metadata": {"ownerReferences": patch}}),
+                &json!({"metadata": {"ownerReferences": expected}}),
+            );
+        }
+    }
+
+    #[test]
+    fn lists_merge_by_key() {
+        check(
+            &json!({"metadata": {"finalizers": ["a", "b"]}}),
+            &json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}}),
+            &json!({"metadata": {"finalizers": ["b"]}}),
+        );
+        check(
+            &json!({"metadata": {"finalizers": ["a"]}}),
+            &json!({"metadata": {"finalizers": ["b", "a"]}}),
+            &json!({"metadata": {"finalizers": ["b", "a"]}}),
+        );
+        check(
+            &json!({"metadata": {"ownerReferences": [{"uid": "1"}, {"uid": "2"}]}}),
+            &json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": "1"}]}}),
+            &json!({"metadata": {"ownerReferences": [{"uid": "2"}]}}),
+        );
+        check(
+            &json!({"status": {"conditions": [{"type": "A", "status": "False"}]}}),
+            &json!({"status": {"conditions": [{"type": "A", "status": "True"}, {"type": "B"}],
+                    "$setElementOrder/conditions": [{"type": "B"}, {"type": "A"}]}}),
+            &json!({"status": {"conditions": [{"type": "B"}, {"type": "A", "status": "True"}]}}),
+        );
+        check(
+            &json!({"status": {"containerStatuses": [{"name": "a"}]}}),
+            &json!({"status": {"containerStatuses": [{"name": "b"}]}}),
+            &json!({"status": {"containerStatuses": [{"name": "b"}]}}),
+        );
+        check(
+            &json!({"spec": {"strategy": {"type": "A", "old": 1}}}),
+            &json!({"spec": {"strategy": {"$retainKeys": ["type"], "type": "B"}}}),
+            &json!({"spec": {"strategy": {"type": "B"}}}),
+        );
+    }
+}

@@ -1,0 +1,186 @@
+//! What a request is about, told by its path alone: for who decides about access, and for the audit log.
+//!
+//! Responsible for: verb, resource and place. Must not: know which resources there are.
+
+use serde_json::Value;
+
+use crate::apiserver::{
+    http::{
+        query::Query,
+        request::{Request, verb_of},
+    },
+    object::tree::{self, Tree},
+};
+
+/// What a request asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attributes {
+    /// What is done: `get`, `create`, or the HTTP method where there is no resource.
+    pub verb: String,
+    /// To what.
+    pub asked: Asked,
+}
+
+/// To what something is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// A path without a resource.
+    Path(String),
+    /// A resource.
+    Resource(Place),
+}
+
+/// A resource's place; what does not apply is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// API group.
+    pub group: String,
+    /// API version.
+    pub version: String,
+    /// Plural name.
+    pub resource: String,
+    /// What of it.
+    pub subresource: String,
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+impl Attributes {
+    /// What a request asks for.
+    pub fn of(request: Request<'_>) -> Self {
+        let segments: Vec<&str> = request
+            .path
+            .split('/')
+            .filter(|it| !it.is_empty())
+            .collect();
+        let (group, version, rest) = match segments.as_slice() {
+            ["api", version, rest @ ..] if !rest.is_empty() => ("", *version, rest),
+            ["apis", group, version, rest @ ..] if !rest.is_empty() => (*group, *version, rest),
+            _ => {
+                return Self {
+                    verb: request.method.to_lowercase(),
+                    asked: Asked::Path(request.path.to_owned()),
+                };
+            }
+        };
+        let (watched, rest) = match rest {
+            ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
+            _ => (false, rest),
+        };
+        // A namespace's own parts are named like objects in it would be.
+        let (namespace, rest) = match rest {
+            ["namespaces", namespace, third, ..] if !["status", "finalize"].contains(third) => {
+                (*namespace, &rest[2..])
+            }
+            ["namespaces", namespace, ..] => (*namespace, rest),
+            _ => ("", rest),
+        };
+        let part = |place: usize| (*rest.get(place).unwrap_or(&"")).to_owned();
+        let place = Place {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            resource: part(0),
+            subresource: part(2),
+            namespace: namespace.to_owned(),
+            name: part(1),
+        };
+        let query = Query::parse(request.query);
+        let watch = watched || query.flag("watch");
+        let verb = verb_of(request.method, watch, place.name.is_empty());
+        Self {
+            verb: verb.unwrap_or_default().to_owned(),
+            asked: Asked::Resource(place),
+        }
+    }
+
+    /// What a review of access asks about.
+    pub(crate) fn reviewed(attributes: &Tree) -> Self {
+        let text = |name: &str| tree::text(attributes, name).to_owned();
+        Self {
+            verb: text("verb"),
+            asked: Asked::Resource(Place {
+                group: text("group"),
+                version: text("version"),
+                resource: text("resource"),
+                subresource: text("subresource"),
+                namespace: text("namespace"),
+                name: text("name"),
+            }),
+        }
+    }
+}
+
+impl Place {
+    /// The place as the audit log names it.
+    pub(crate) fn reference(&self) -> Value {
+        let mut reference = Tree::new();
+        for (field, text) in [
+            ("resource", &self.resource),
+            ("namespace", &self.namespace),
+            ("name", &self.name),
+            ("apiGroup", &self.group),
+            ("apiVersion", &self.version),
+            ("subresource", &self.subresource),
+        ] {
+            if !text.is_empty() {
+                reference.insert(field.to_owned(), text.as_str().into());
+            }
+        }
+        Value::Object(reference)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(method: &str, path: &str, expected: &str) {
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let attributes = Attributes::of(Request {
+            method,
+            path,
+            query,
+            ..Request::default()
+        });
+        let seen = match attributes.asked {
+            Asked::Path(path) => format!("{} {path}", attributes.verb),
+            Asked::Resource(place) => {
+                format!("{} {}", attributes.verb, place.reference())
+            }
+        };
+        assert_eq!(seen, expected, "{method} {path}");
+    }
+
+    #[test]
+    fn requests_are_about_resources_or_paths() {
+        check("POST", "/healthz", "post /healthz");
+        check("GET", "/apis/batch/v1", "get /apis/batch/v1");
+        check(
+            "GET",
+            "/api/v1/pods?watch=1",
+            r#"watch {"apiVersion":"v1","resource":"pods"}"#,
+        );
+        check(
+            "PATCH",
+            "/apis/batch/v1/namespaces/n/jobs/j/status",
+            r#"patch {"apiGroup":"batch","apiVersion":"v1","name":"j","namespace":"n","resource":"jobs","subresource":"status"}"#,
+        );
+        check(
+            "PUT",
+            "/api/v1/namespaces/x/finalize",
+            r#"update {"apiVersion":"v1","name":"x","namespace":"x","resource":"namespaces","subresource":"finalize"}"#,
+        );
+        check(
+            "DELETE",
+            "/api/v1/namespaces/x",
+            r#"delete {"apiVersion":"v1","name":"x","namespace":"x","resource":"namespaces"}"#,
+        );
+        check(
+            "POST",
+            "/api/v1/namespaces",
+            r#"create {"apiVersion":"v1","resource":"namespaces"}"#,
+        );
+    }
+}

@@ -1,0 +1,88 @@
+//! Entries of an audit log: who has asked for what, and what came of it.
+//!
+//! Responsible for: their form, `audit.k8s.io/v1` Events at level Metadata. Must not: write them
+//! anywhere.
+
+use serde_json::{Value, json};
+
+use super::{
+    attributes::{Asked, Attributes},
+    users::User,
+};
+use crate::{
+    apiserver::{http::request::Request, object::rng::Rng},
+    model::Time,
+};
+
+/// Makes entries.
+#[derive(Debug)]
+pub struct Auditor(Rng);
+
+/// A request that is being answered.
+#[derive(Clone, Debug)]
+pub struct Audited {
+    event: Value,
+}
+
+impl Auditor {
+    /// An auditor; the ids of its entries come of the seed.
+    pub const fn new(seed: u64) -> Self {
+        Self(Rng::new(seed))
+    }
+
+    /// Notes a request as it comes; `user` is none where nobody is asked who they are, or where the
+    /// token is unknown.
+    pub fn received(&mut self, request: Request<'_>, user: Option<&User>, now: Time) -> Audited {
+        let Attributes { verb, asked } = Attributes::of(request);
+        let uri = match request.query {
+            "" => request.path.to_owned(),
+            query => format!("{}?{query}", request.path),
+        };
+        let mut event = json!({
+            "kind": "Event",
+            "apiVersion": "audit.k8s.io/v1",
+            "level": "Metadata",
+            "auditID": self.0.uid(),
+            "requestURI": uri,
+            "verb": verb,
+            "user": {},
+            "sourceIPs": ["127.0.0.1"],
+            "requestReceivedTimestamp": micros(now),
+        });
+        if let Some(user) = user {
+            event["user"] = json!({"username": user.name, "groups": user.groups});
+            if !user.uid.is_empty() {
+                event["user"]["uid"] = user.uid.as_str().into();
+            }
+        }
+        if !request.user_agent.is_empty() {
+            event["userAgent"] = request.user_agent.into();
+        }
+        if let Asked::Resource(place) = asked {
+            event["objectRef"] = place.reference();
+        }
+        Audited { event }
+    }
+}
+
+impl Audited {
+    /// The line of the log once there is an answer; a stream's comes when it starts.
+    pub fn answered(mut self, code: u16, stream: bool, now: Time) -> String {
+        let stage = if stream {
+            "ResponseStarted"
+        } else {
+            "ResponseComplete"
+        };
+        self.event["stage"] = stage.into();
+        self.event["responseStatus"] = json!({"metadata": {}, "code": code});
+        self.event["stageTimestamp"] = micros(now).into();
+        self.event.to_string()
+    }
+}
+
+/// A time as audit logs write it.
+fn micros(time: Time) -> String {
+    let seconds = time.whole_secs().to_rfc3339();
+    let millis = time.as_millis().rem_euclid(1000);
+    format!("{}.{millis:03}000Z", seconds.trim_end_matches('Z'))
+}

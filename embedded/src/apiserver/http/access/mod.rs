@@ -1,0 +1,9 @@
+//! Who asks, for what, and whether they may: for whoever stands before the server.
+//!
+//! Responsible for: users, what a request is about by its path alone, and entries of an audit log. Must not:
+//! know which objects or resources there are.
+//! Read first: `attributes`, then `users`.
+
+pub(crate) mod attributes;
+pub(crate) mod audit;
+pub(crate) mod users;

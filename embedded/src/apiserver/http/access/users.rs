@@ -1,0 +1,347 @@
+//! Who may do what, where tokens are asked for.
+//!
+//! Responsible for: the users of a token file, what each of them may do, and the answers 401, 403 and to
+//! reviews of access. Must not: look at objects.
+//!
+//! Different from a real server: there are no roles to be written. Members of `system:masters` may do all;
+//! everybody else whose token is known may read, as by a role for `get`, `list` and `watch` of all. Who
+//! sends no token may ask for health and version.
+
+use serde_json::{Value, json};
+
+use super::attributes::{Asked, Attributes};
+use crate::apiserver::{
+    http::{body::decode, request::Request},
+    object::{
+        error::ApiError,
+        tree::{self, Tree},
+    },
+    print::response::Response,
+};
+
+/// Group of those who may do all.
+const MASTERS: &str = "system:masters";
+const REVIEWS: &str = "authorization.k8s.io";
+/// What this server has and others do not, faults to begin with, is not to be looked at by readers either.
+const OWN: &str = "/lakh/";
+
+/// Somebody who calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    /// Name.
+    pub name: String,
+    /// Unique id; may be empty.
+    pub uid: String,
+    /// Groups.
+    pub groups: Vec<String>,
+}
+
+/// All who may call, by their tokens.
+#[derive(Clone, Debug, Default)]
+pub struct Users(Vec<(String, User)>);
+
+impl Users {
+    /// Reads a token file in Kubernetes' form: `token,user,uid` and, if there are any,
+    /// `"group1,group2"`.
+    ///
+    /// # Errors
+    ///
+    /// The line that is wrong, and why; or that nobody in it may do all, which the cluster's own
+    /// controllers have to.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let mut users: Vec<(String, User)> = Vec::new();
+        for (line, number) in text.lines().zip(1..) {
+            if line.trim().is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let wrong = |why: &str| format!("line {number}: {why}");
+            let fields = fields(line).ok_or_else(|| wrong("a quote has no end"))?;
+            let [token, name, uid, rest @ ..] = fields.as_slice() else {
+                return Err(wrong("expected token,user,uid and perhaps \"groups\""));
+            };
+            if token.is_empty() || name.is_empty() {
+                return Err(wrong("token and user must not be empty"));
+            }
+            if users.iter().any(|(known, _)| known == token) {
+                return Err(wrong("the token is there already"));
+            }
+            let groups = rest.first().map(String::as_str).unwrap_or_default();
+            let groups = groups.split(',').map(str::trim).filter(|it| !it.is_empty());
+            let mut groups: Vec<String> = groups.map(str::to_owned).collect();
+            groups.push("system:authenticated".to_owned());
+            let user = User {
+                name: name.clone(),
+                uid: uid.clone(),
+                groups,
+            };
+            users.push((token.clone(), user));
+        }
+        let users = Self(users);
+        if users.master_token().is_none() {
+            return Err(format!("nobody in it is in the group {MASTERS}"));
+        }
+        Ok(users)
+    }
+
+    /// The token of somebody who may do all.
+    pub fn master_token(&self) -> Option<&str> {
+        let masters = self.0.iter().find(|(_, user)| user.is_master());
+        masters.map(|(token, _)| token.as_str())
+    }
+
+    /// Who makes a request; none if the token is unknown.
+    pub fn find(&self, authorization: &str) -> Option<User> {
+        let Some((scheme, token)) = authorization.trim().split_once(' ') else {
+            return authorization.trim().is_empty().then(User::anonymous);
+        };
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return Some(User::anonymous());
+        }
+        let mut users = self.0.iter();
+        let found = users.find(|(known, _)| same(known.as_bytes(), token.trim().as_bytes()));
+        found.map(|(_, user)| user.clone())
+    }
+
+    /// Answers what depends on who asks: refusals, and reviews of access. None if the request is to be
+    /// answered by the server.
+    pub fn answer(&self, user: Option<&User>, request: Request<'_>) -> Option<Response> {
+        let error = match user {
+            None => Some(ApiError::new(401, "Unauthorized", "Unauthorized")),
+            Some(user) => {
+                let asked = Attributes::of(request);
+                let allowed = user.may(&asked);
+                if allowed {
+                    return self.review(user, &asked, request);
+                }
+                Some(forbidden(user, &asked))
+            }
+        };
+        error.map(Response::from)
+    }
+
+    fn review(&self, user: &User, asked: &Attributes, request: Request<'_>) -> Option<Response> {
+        let Asked::Resource(target) = &asked.asked else {
+            return None;
+        };
+        if target.group != REVIEWS || asked.verb != "create" {
+            return None;
+        }
+        let answer = decode::json_or_yaml(request).and_then(|body| match &*target.resource {
+            "selfsubjectrulesreviews" => Ok(rules_review(user, body)),
+            "selfsubjectaccessreviews" => {
+                access_review("SelfSubjectAccessReview", Some(user), body)
+            }
+            "subjectaccessreviews" => {
+                let name = tree::text(tree::section(&body, "spec"), "user").to_owned();
+                let mut users = self.0.iter().map(|(_, user)| user);
+                let meant = users.find(|user| user.name == name);
+                access_review("SubjectAccessReview", meant, body)
+            }
+            _ => Err(ApiError::no_resource()),
+        });
+        Some(match answer {
+            Ok(review) => Response::json(201, &Value::Object(review)),
+            Err(error) => error.into(),
+        })
+    }
+}
+
+impl User {
+    fn anonymous() -> Self {
+        Self {
+            name: "system:anonymous".to_owned(),
+            uid: String::new(),
+            groups: vec!["system:unauthenticated".to_owned()],
+        }
+    }
+
+    fn is_master(&self) -> bool {
+        self.groups.iter().any(|group| group == MASTERS)
+    }
+
+    fn is_anonymous(&self) -> bool {
+        !self
+            .groups
+            .iter()
+            .any(|group| group == "system:authenticated")
+    }
+
+    fn may(&self, asked: &Attributes) -> bool {
+        if self.is_master() {
+            return true;
+        }
+        let verb = asked.verb.as_str();
+        match &asked.asked {
+            Asked::Path(path) if self.is_anonymous() => {
+                let open = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
+                verb == "get" && open.contains(&path.as_str())
+            }
+            Asked::Path(path) => verb == "get" && !path.starts_with(OWN),
+            Asked::Resource(_) if self.is_anonymous() => false,
+            Asked::Resource(target) => {
+                let about_self = ["selfsubjectaccessreviews", "selfsubjectrulesreviews"];
+                let reviews = target.group == REVIEWS
+                    && verb == "create"
+                    && about_self.contains(&target.resource.as_str());
+                reviews || ["get", "list", "watch"].contains(&verb)
+            }
+        }
+    }
+}
+
+fn forbidden(user: &User, asked: &Attributes) -> ApiError {
+    let (name, verb) = (&user.name, &asked.verb);
+    let target = match &asked.asked {
+        Asked::Path(path) => {
+            let message = format!("forbidden: User {name:?} cannot {verb} path {path:?}");
+            return ApiError::new(403, "Forbidden", message).with_details(json!({}));
+        }
+        Asked::Resource(target) => target,
+    };
+    let (group, resource) = (&target.group, &target.resource);
+    let qualified = match group.as_str() {
+        "" => resource.clone(),
+        group => format!("{resource}.{group}"),
+    };
+    let full = match target.subresource.as_str() {
+        "" => resource.clone(),
+        subresource => format!("{resource}/{subresource}"),
+    };
+    let place = match target.namespace.as_str() {
+        "" => "at the cluster scope".to_owned(),
+        namespace => format!("in the namespace {namespace:?}"),
+    };
+    let object = match target.name.as_str() {
+        "" => String::new(),
+        name => format!(" {name:?}"),
+    };
+    let message = format!(
+        "{qualified}{object} is forbidden: User {name:?} cannot {verb} resource {full:?} in API group \
+         {group:?} {place}"
+    );
+    let mut details = json!({"kind": resource});
+    for (field, text) in [("name", &target.name), ("group", group)] {
+        if !text.is_empty() {
+            details[field] = text.as_str().into();
+        }
+    }
+    ApiError::new(403, "Forbidden", message).with_details(details)
+}
+
+fn access_review(kind: &str, user: Option<&User>, mut body: Tree) -> Result<Tree, ApiError> {
+    let spec = tree::section(&body, "spec");
+    let asked = match (
+        spec.get("resourceAttributes"),
+        spec.get("nonResourceAttributes"),
+    ) {
+        (Some(Value::Object(resource)), None) => Attributes::reviewed(resource),
+        (None, Some(Value::Object(path))) => Attributes {
+            verb: tree::text(path, "verb").to_owned(),
+            asked: Asked::Path(tree::text(path, "path").to_owned()),
+        },
+        _ => return Err(neither()),
+    };
+    let allowed = user.is_some_and(|user| user.may(&asked));
+    body.insert("kind".into(), kind.into());
+    body.insert("apiVersion".into(), "authorization.k8s.io/v1".into());
+    tree::metadata_mut(&mut body);
+    body.insert("status".into(), json!({"allowed": allowed}));
+    Ok(body)
+}
+
+fn neither() -> ApiError {
+    let field = "spec.resourceAttributes";
+    let why = "Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be \
+               specified";
+    let message = format!(".{REVIEWS} \"\" is invalid: {field}: {why}");
+    ApiError::new(422, "Invalid", message).with_details(json!({
+        "group": REVIEWS,
+        "causes": [{"reason": "FieldValueInvalid", "message": why, "field": field}],
+    }))
+}
+
+fn rules_review(user: &User, mut body: Tree) -> Tree {
+    let verbs = if user.is_master() {
+        json!(["*"])
+    } else {
+        json!(["get", "list", "watch"])
+    };
+    let paths = if user.is_master() {
+        json!(["*"])
+    } else {
+        json!(["get"])
+    };
+    body.insert("kind".into(), "SelfSubjectRulesReview".into());
+    body.insert("apiVersion".into(), "authorization.k8s.io/v1".into());
+    tree::metadata_mut(&mut body);
+    body.insert("spec".into(), json!({}));
+    body.insert(
+        "status".into(),
+        json!({
+            "resourceRules": [
+                {"verbs": verbs, "apiGroups": ["*"], "resources": ["*"]},
+                {
+                    "verbs": ["create"],
+                    "apiGroups": [REVIEWS],
+                    "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
+                },
+            ],
+            "nonResourceRules": [{"verbs": paths, "nonResourceURLs": ["*"]}],
+            "incomplete": false,
+        }),
+    );
+    body
+}
+
+/// The fields of a line of CSV; none if a quote is not closed.
+fn fields(line: &str) -> Option<Vec<String>> {
+    let mut fields = vec![String::new()];
+    let mut quoted = false;
+    let mut letters = line.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let last = fields.last_mut()?;
+        match letter {
+            '"' if quoted && letters.next_if_eq(&'"').is_some() => last.push('"'),
+            '"' => quoted = !quoted,
+            ',' if !quoted => fields.push(String::new()),
+            other => last.push(other),
+        }
+    }
+    let trimmed = fields.iter().map(|field| field.trim().to_owned());
+    (!quoted).then(|| trimmed.collect())
+}
+
+/// Compares without telling by the time it takes where two tokens differ.
+fn same(one: &[u8], other: &[u8]) -> bool {
+    let differ = one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
+    one.len() == other.len() && differ == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn token_files_are_read_or_refused() {
+        let users = Users::read("# who\nt1,ann,1,\"system:masters,a\"\n\nt2,\"bob\",2\n").unwrap();
+        let bob = users.find("Bearer t2").unwrap();
+        assert_eq!((bob.name.as_str(), bob.uid.as_str()), ("bob", "2"));
+        assert_eq!(bob.groups, ["system:authenticated"]);
+        assert_eq!(users.find("Bearer t3"), None);
+        assert_eq!(users.find("").unwrap().name, "system:anonymous");
+        assert_eq!(users.master_token(), Some("t1"));
+        for (text, why) in [
+            ("t1,ann", "line 1: expected"),
+            ("\nt1,\"ann,1", "line 2: a quote"),
+            (
+                "t1,ann,1,\"system:masters\"\nt1,bob,2",
+                "line 2: the token is there",
+            ),
+            ("t1,,1", "line 1: token and user"),
+            ("t2,bob,2", "nobody in it is in the group system:masters"),
+        ] {
+            let error = Users::read(text).unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,582 @@
+//! Bodies: JSON or YAML text into trees, checked against the types of the API.
+//!
+//! Responsible for: decode errors and field validation. Must not: apply defaults or judge
+//! values.
+//!
+//! Different from a real server: duplicate fields are reported where objects come in JSON, not in YAML
+//! and patches, and Pods, Events and Leases from clients that ask for no field validation are checked for types
+//! only, without a search for unknown fields.
+
+use k8s_openapi::serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{
+    duplicates::{self, unknown_field},
+    protobuf,
+};
+use crate::apiserver::{
+    http::{
+        options::FieldValidation,
+        request::{Request, Target},
+    },
+    kinds::quota,
+    object::{
+        api_type::{self, Visitor},
+        error::{ApiError, Result},
+        kind::{KINDS, Kind, KindInfo},
+        quantity::{NOT_A_QUANTITY, Quantity},
+        tree::{self, Tree},
+    },
+};
+
+/// Reads a body that may be JSON or YAML, without looking at its type.
+pub(crate) fn json_or_yaml(request: Request<'_>) -> Result<Tree> {
+    let media = request
+        .content_type
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim();
+    let value = match media {
+        "" | "application/json" => json(request.body)?,
+        "application/yaml" => yaml(request.body)?,
+        "application/vnd.kubernetes.protobuf" => {
+            Value::Object(protobuf::read(request.body).ok_or_else(unknown_format)?)
+        }
+        _ => return Err(unknown_format()),
+    };
+    match value {
+        Value::Object(tree) => Ok(tree),
+        other => Err(ApiError::bad_request(format!(
+            "{NO_JSON}json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \
+             \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+            go_name(&other)
+        ))),
+    }
+}
+
+/// How errors about bodies begin that are no objects in JSON.
+const NO_JSON: &str = "couldn't get version/kind; json parse error: ";
+
+fn unknown_format() -> ApiError {
+    ApiError::new(
+        415,
+        "UnsupportedMediaType",
+        "the body of the request was in an unknown format - accepted media types include: \
+         application/json, application/yaml, application/vnd.kubernetes.protobuf",
+    )
+}
+
+/// Like [`json_or_yaml`], but an empty body is an empty object: DELETE may have none.
+pub(crate) fn optional(request: Request<'_>) -> Result<Tree> {
+    if request.body.iter().all(u8::is_ascii_whitespace) {
+        Ok(Tree::new())
+    } else {
+        json_or_yaml(request)
+    }
+}
+
+/// Reads an object of the target's kind; warnings about unknown fields go to the target.
+pub(crate) fn object(request: Request<'_>, target: &mut Target) -> Result<Tree> {
+    let info = target.kind.info();
+    if request.body.iter().all(u8::is_ascii_whitespace) {
+        return Err(ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): couldn't get \
+             version/kind; json parse error: unexpected end of JSON input (<empty>)",
+            info.name
+        )));
+    }
+    let mut tree = json_or_yaml(request).map_err(|error| unrecognized(error, request, info))?;
+    check_kind(&tree, info)?;
+    normalize(target.kind, &mut tree).map_err(|why| cannot_handle(info, &why))?;
+    let validation = target.options.validation;
+    let text = is_json(request).then_some(request.body);
+    let warnings = check_types(target.kind, &mut tree, validation, text)
+        .map_err(|why| cannot_handle(info, &why))?;
+    target.warnings.extend(warnings);
+    tree::drop_nulls(&mut tree);
+    check_place(&tree, target)?;
+    Ok(tree)
+}
+
+/// Tells the body, too, where it is no object in JSON: as it is if it could be one, else as hex digits.
+fn unrecognized(error: ApiError, request: Request<'_>, info: &KindInfo) -> ApiError {
+    let why = error.to_string();
+    if !why.starts_with(NO_JSON) {
+        return error;
+    }
+    let body = match request.body {
+        [b'{', ..] => String::from_utf8_lossy(request.body).into_owned(),
+        bytes => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+    };
+    ApiError::bad_request(format!(
+        "the object provided is unrecognized (must be of type {}): {why} ({body})",
+        info.name
+    ))
+}
+
+/// Checks a tree against the API type. Unknown fields are dropped and returned as warnings, or
+/// refused under strict validation; the error is the text after `cannot be handled as a X: `. So are
+/// fields that stand twice in `text`, the JSON that the tree was read from.
+pub(crate) fn check_types(
+    kind: Kind,
+    tree: &mut Tree,
+    validation: FieldValidation,
+    text: Option<&[u8]>,
+) -> Result<Vec<String>, String> {
+    let info = kind.info();
+    tree.insert("apiVersion".into(), info.api_version.into());
+    tree.insert("kind".into(), info.name.into());
+    let quick = matches!(kind, Kind::Pod | Kind::Event | Kind::Lease);
+    let value = Value::Object(std::mem::take(tree));
+    let quick = quick && validation == FieldValidation::Unset && types_fit(kind, &value);
+    let checked = if quick {
+        Ok(Vec::new())
+    } else {
+        unknown_fields(kind, &value)
+    };
+    if let Value::Object(members) = value {
+        *tree = members;
+    }
+    let unknown = checked?;
+    let told = match text {
+        Some(text) if !quick => duplicates::findings(text, &unknown),
+        _ => unknown.iter().map(|path| unknown_field(path)).collect(),
+    };
+    if validation == FieldValidation::Strict && !told.is_empty() {
+        return Err(format!("strict decoding error: {}", told.join(", ")));
+    }
+    for path in &unknown {
+        remove_path(tree, path);
+    }
+    Ok(if validation == FieldValidation::Ignore {
+        Vec::new()
+    } else {
+        told
+    })
+}
+
+fn is_json(request: Request<'_>) -> bool {
+    let media = request.content_type.split(';').next();
+    matches!(media.unwrap_or_default().trim(), "" | "application/json")
+}
+
+fn json(body: &[u8]) -> Result<Value> {
+    serde_json::from_slice(body).map_err(|error| {
+        let why = if error.is_eof() {
+            "unexpected end of JSON input".to_owned()
+        } else if let Some(letter) = bare_key(body, &error) {
+            format!("invalid character '{letter}' looking for beginning of object key string")
+        } else {
+            error.to_string()
+        };
+        ApiError::bad_request(format!("{NO_JSON}{why}"))
+    })
+}
+
+/// The letter where a key should have begun.
+fn bare_key(body: &[u8], error: &serde_json::Error) -> Option<char> {
+    if !error.to_string().starts_with("key must be a string") {
+        return None;
+    }
+    let line = body.split(|byte| *byte == b'\n').nth(error.line() - 1)?;
+    line.get(error.column().checked_sub(1)?)
+        .map(|byte| char::from(*byte))
+}
+
+fn yaml(body: &[u8]) -> Result<Value> {
+    let text = std::str::from_utf8(body)
+        .map_err(|_| ApiError::bad_request("error converting YAML to JSON: invalid UTF-8"))?;
+    serde_saphyr::from_str(text)
+        .map_err(|error| ApiError::bad_request(format!("error converting YAML to JSON: {error}")))
+}
+
+/// Reads YAML (or JSON, its subset) for apply patches.
+pub(crate) fn apply_body(body: &[u8]) -> Result<Tree> {
+    let read = yaml(body).map_err(|error| error.told_after("error decoding YAML: "));
+    match read? {
+        Value::Object(tree) => Ok(tree),
+        Value::Null => Ok(Tree::new()),
+        other => Err(ApiError::bad_request(format!(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type \
+             map[string]interface {{}}",
+            go_name(&other)
+        ))),
+    }
+}
+
+fn check_kind(tree: &Tree, info: &KindInfo) -> Result<()> {
+    let name = tree::text(tree, "kind");
+    let api_version = tree::text(tree, "apiVersion");
+    let name = if name.is_empty() { info.name } else { name };
+    let api_version = if api_version.is_empty() {
+        info.api_version
+    } else {
+        api_version
+    };
+    if name == info.name && api_version == info.api_version {
+        return Ok(());
+    }
+    let version = api_version.rsplit('/').next().unwrap_or_default();
+    let other = KINDS
+        .iter()
+        .any(|row| row.name == name && row.api_version == api_version);
+    if other {
+        let group = match info.group {
+            "" => "core",
+            group => group.split('.').next().unwrap_or(group),
+        };
+        let own = info.name;
+        return Err(ApiError::bad_request(format!(
+            "{name} in version {version:?} cannot be handled as a {own}: converting \
+             ({version}.{name}) to ({group}.{own}): unknown conversion"
+        )));
+    }
+    Err(ApiError::bad_request(format!(
+        "{name} in version {version:?} cannot be handled as a {}: no kind {name:?} is registered \
+         for version {api_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
+        info.name
+    )))
+}
+
+/// Refuses a patched object that became one of another kind.
+pub(crate) fn same_kind(kind: Kind, tree: &Tree) -> Result<(), String> {
+    let info = kind.info();
+    let text = |name: &str, own: &'static str| match tree::text(tree, name) {
+        "" => own.to_owned(),
+        text => text.to_owned(),
+    };
+    let (name, version) = (
+        text("kind", info.name),
+        text("apiVersion", info.api_version),
+    );
+    if name == info.name && version == info.api_version {
+        return Ok(());
+    }
+    Err(format!(
+        "no kind {name:?} is registered for version {version:?} in scheme \
+         \"pkg/api/legacyscheme/scheme.go:30\""
+    ))
+}
+
+fn cannot_handle(info: &KindInfo, why: &str) -> ApiError {
+    ApiError::bad_request(format!(
+        "{} in version {:?} cannot be handled as a {}: {why}",
+        info.name, info.version, info.name
+    ))
+}
+
+fn check_place(tree: &Tree, target: &Target) -> Result<()> {
+    let metadata = tree::metadata(tree);
+    let namespace = tree::text(metadata, "namespace");
+    if target.kind.info().namespaced && !namespace.is_empty() && namespace != target.namespace {
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the \
+             request",
+        ));
+    }
+    let name = tree::text(metadata, "name");
+    if !target.name.is_empty() && name != target.name {
+        if name.is_empty() {
+            return Err(ApiError::no_name(&target.name));
+        }
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            target.name
+        )));
+    }
+    Ok(())
+}
+
+fn types_fit(kind: Kind, value: &Value) -> bool {
+    struct Fits<'a>(&'a Value);
+    impl Visitor for Fits<'_> {
+        type Answer = bool;
+
+        fn visit<T: DeserializeOwned>(self) -> bool {
+            // Unlike `from_value` this borrows: the tree itself is what gets stored.
+            T::deserialize(self.0).is_ok()
+        }
+    }
+    api_type::visit(kind, Fits(value))
+}
+
+fn unknown_fields(kind: Kind, value: &Value) -> Result<Vec<String>, String> {
+    struct Find<'a>(Kind, &'a Value);
+    impl Visitor for Find<'_> {
+        type Answer = Result<Vec<String>, String>;
+
+        fn visit<T: DeserializeOwned>(self) -> Self::Answer {
+            let Self(kind, value) = self;
+            let mut unknown = Vec::new();
+            let mut track = serde_path_to_error::Track::new();
+            let tracked = serde_path_to_error::Deserializer::new(value, &mut track);
+            let result: Result<T, _> =
+                serde_ignored::deserialize(tracked, |path| unknown.push(plain_path(&path)));
+            match result {
+                Ok(_) => Ok(unknown),
+                Err(error) => {
+                    let why = error.to_string();
+                    Err(go_type_error(kind, value, &track.path(), &why))
+                }
+            }
+        }
+    }
+    api_type::visit(kind, Find(kind, value))
+}
+
+/// A field path as Kubernetes writes it: `spec.containers[0].foo`.
+fn plain_path(path: &serde_ignored::Path<'_>) -> String {
+    use serde_ignored::Path;
+    match path {
+        Path::Root => String::new(),
+        Path::Seq { parent, index } => format!("{}[{index}]", plain_path(parent)),
+        Path::Map { parent, key } => {
+            let parent = plain_path(parent);
+            if parent.is_empty() {
+                key.clone()
+            } else {
+                format!("{parent}.{key}")
+            }
+        }
+        Path::Some { parent }
+        | Path::NewtypeStruct { parent }
+        | Path::NewtypeVariant { parent } => plain_path(parent),
+    }
+}
+
+/// The text of Go's JSON decoder for a value of the wrong type.
+fn go_type_error(
+    kind: Kind,
+    value: &Value,
+    path: &serde_path_to_error::Path,
+    error: &str,
+) -> String {
+    use serde_path_to_error::Segment;
+    let mut found = Some(value);
+    let mut names: Vec<&str> = Vec::new();
+    for segment in path {
+        match segment {
+            Segment::Map { key } => {
+                names.push(key);
+                found = found.and_then(|value| value.get(key));
+            }
+            Segment::Seq { index } => found = found.and_then(|value| value.get(*index)),
+            Segment::Enum { .. } | Segment::Unknown => {}
+        }
+    }
+    let Some((target, found)) = go_target(error, &names).zip(found) else {
+        return match found.and_then(Value::as_str) {
+            Some(text) if is_time(&names) => format!(
+                "parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?} as \
+                 \"2006\""
+            ),
+            _ => error.to_owned(),
+        };
+    };
+    let shown = match found {
+        Value::Number(number) if matches!(target.as_str(), "int32" | "int64") => {
+            format!("number {number}")
+        }
+        other => go_name(other).to_owned(),
+    };
+    if target == "quantity" {
+        return NOT_A_QUANTITY.to_owned();
+    }
+    if let [
+        ..,
+        "labels" | "annotations" | "matchLabels" | "nodeSelector",
+        _,
+    ] = names.as_slice()
+    {
+        names.pop();
+    }
+    let owner = go_struct(kind, &names);
+    let path = names.join(".");
+    format!("json: cannot unmarshal {shown} into Go struct field {owner}.{path} of type {target}")
+}
+
+fn is_time(names: &[&str]) -> bool {
+    names
+        .last()
+        .is_some_and(|name| name.ends_with("Time") || name.ends_with("Timestamp"))
+}
+
+/// Go's name of the type that a field should have had.
+fn go_target(error: &str, names: &[&str]) -> Option<String> {
+    let (_, expected) = error.rsplit_once("expected ")?;
+    let last = names.last().copied().unwrap_or_default();
+    let is = |name: &str| (*name == *last).then_some(());
+    let name = if expected.starts_with("a string") {
+        let own = OWN_STRINGS.iter().find(|(field, _)| is(field).is_some());
+        own.map_or("string", |(_, name)| *name)
+    } else if expected.starts_with("a sequence") {
+        let own = LISTS.iter().find(|(field, _)| is(field).is_some());
+        own.map_or("[]string", |(_, name)| *name)
+    } else {
+        const TARGETS: [(&str, &str); 6] = [
+            ("i32", "int32"),
+            ("i64", "int64"),
+            ("f64", "float64"),
+            ("a boolean", "bool"),
+            ("a map", "map[string]string"),
+            ("Quantity", "quantity"),
+        ];
+        let plain = TARGETS
+            .iter()
+            .find(|(start, _)| expected.starts_with(start));
+        match plain {
+            Some((_, name)) => name,
+            None => {
+                let name = expected.strip_prefix("struct ").unwrap_or(expected);
+                return name
+                    .starts_with(char::is_uppercase)
+                    .then(|| format!("v1.{name}"));
+            }
+        }
+    };
+    Some(name.to_owned())
+}
+
+/// Texts with a type of their own, by field.
+const OWN_STRINGS: [(&str, &str); 9] = [
+    ("completionMode", "v1.CompletionMode"),
+    ("concurrencyPolicy", "v1.ConcurrencyPolicy"),
+    ("podReplacementPolicy", "v1.PodReplacementPolicy"),
+    ("restartPolicy", "v1.RestartPolicy"),
+    ("dnsPolicy", "v1.DNSPolicy"),
+    ("imagePullPolicy", "v1.PullPolicy"),
+    ("phase", "v1.PodPhase"),
+    ("qosClass", "v1.PodQOSClass"),
+    ("terminationMessagePolicy", "v1.TerminationMessagePolicy"),
+];
+
+/// Lists of more than texts, by field.
+const LISTS: [(&str, &str); 8] = [
+    ("containers", "[]v1.Container"),
+    ("initContainers", "[]v1.Container"),
+    ("env", "[]v1.EnvVar"),
+    ("ports", "[]v1.ContainerPort"),
+    ("volumes", "[]v1.Volume"),
+    ("volumeMounts", "[]v1.VolumeMount"),
+    ("tolerations", "[]v1.Toleration"),
+    ("ownerReferences", "[]v1.OwnerReference"),
+];
+
+/// How Go names the type of a value.
+pub(crate) const fn go_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn go_struct(kind: Kind, names: &[&str]) -> String {
+    let Some((_, parents)) = names.split_last() else {
+        return kind.info().name.to_owned();
+    };
+    let name = match parents {
+        [] => kind.info().name,
+        [.., "metadata"] => "ObjectMeta",
+        [.., "template", "spec"] => "PodSpec",
+        [.., "jobTemplate", "spec"] => "JobSpec",
+        [.., "template"] => "PodTemplateSpec",
+        [.., "containers" | "initContainers"] => "Container",
+        [.., "env"] => "EnvVar",
+        [.., "ports"] => "ContainerPort",
+        [.., "volumeMounts"] => "VolumeMount",
+        [.., "volumes"] => "Volume",
+        [.., "tolerations"] => "Toleration",
+        [.., "resources"] => "ResourceRequirements",
+        [.., "selector"] => "LabelSelector",
+        [.., "podFailurePolicy"] => "PodFailurePolicy",
+        [.., "podFailurePolicy", "rules"] => "PodFailurePolicyRule",
+        [.., "onExitCodes"] => "PodFailurePolicyOnExitCodesRequirement",
+        [.., "successPolicy"] => "SuccessPolicy",
+        [.., "successPolicy", "rules"] => "SuccessPolicyRule",
+        [.., "ownerReferences"] => "OwnerReference",
+        [.., "conditions"] => return format!("{}Condition", kind.info().name),
+        [.., "spec"] => return format!("{}Spec", kind.info().name),
+        [.., "status"] => return format!("{}Status", kind.info().name),
+        [.., "metadata", "labels" | "annotations"] => "ObjectMeta",
+        [.., last] => last,
+    };
+    name.to_owned()
+}
+
+/// Takes a member out by the path it was reported under.
+fn remove_path(tree: &mut Tree, path: &str) {
+    let (parents, last) = path.rsplit_once('.').unwrap_or(("", path));
+    let pointer: String = parents
+        .split('.')
+        .filter(|part| !part.is_empty())
+        .map(|part| format!("/{}", part.replace('[', "/").replace(']', "")))
+        .collect();
+    let mut root = Value::Object(std::mem::take(tree));
+    if let Some(Value::Object(parent)) = root.pointer_mut(&pointer) {
+        parent.remove(last);
+    }
+    if let Value::Object(members) = root {
+        *tree = members;
+    }
+}
+
+/// Brings quantities into the one text that the API stores; the error is that of [`check_types`].
+pub(crate) fn normalize(kind: Kind, tree: &mut Tree) -> Result<(), String> {
+    let spec = match kind {
+        Kind::Pod => tree.get_mut("spec"),
+        Kind::Job => tree.get_mut("spec").and_then(pod_spec),
+        Kind::CronJob => tree
+            .get_mut("spec")
+            .and_then(|spec| spec.get_mut("jobTemplate")?.get_mut("spec"))
+            .and_then(pod_spec),
+        Kind::Namespace
+        | Kind::Node
+        | Kind::Event
+        | Kind::Lease
+        | Kind::ServiceAccount
+        | Kind::ConfigMap
+        | Kind::Secret
+        | Kind::Workload
+        | Kind::PodGroup => None,
+        Kind::ResourceQuota => {
+            quota::normalize(tree);
+            return Ok(());
+        }
+    };
+    let Some(spec) = spec else { return Ok(()) };
+    for list in ["containers", "initContainers"] {
+        let Some(Value::Array(containers)) = spec.get_mut(list) else {
+            continue;
+        };
+        for container in containers {
+            for side in ["requests", "limits"] {
+                let quantities = container
+                    .get_mut("resources")
+                    .and_then(|resources| resources.get_mut(side))
+                    .and_then(Value::as_object_mut);
+                for (_, quantity) in quantities.into_iter().flatten() {
+                    let text = match &*quantity {
+                        Value::Number(number) => number.to_string(),
+                        Value::String(text) => text.clone(),
+                        // What is no text at all is a wrong type.
+                        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
+                            continue;
+                        }
+                    };
+                    let parsed = Quantity::parse(&text).ok_or(NOT_A_QUANTITY)?;
+                    *quantity = parsed.canonical().into();
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn pod_spec(job_spec: &mut Value) -> Option<&mut Value> {
+    job_spec.get_mut("template")?.get_mut("spec")
+}

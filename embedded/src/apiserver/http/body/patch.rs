@@ -1,0 +1,104 @@
+//! Bodies of patches.
+//!
+//! Responsible for: which patch a body is, by its content type, and what is wrong with it by itself. Must
+//! not: apply it.
+
+use serde_json::{Value, json};
+
+use super::decode;
+use crate::apiserver::{
+    apply::{
+        managed::{self, MANAGED_FIELDS},
+        patch::PatchBody,
+    },
+    http::request::{Request, Target},
+    object::{
+        error::{ApiError, Result},
+        tree::{self, Tree},
+    },
+};
+
+/// Reads the body by its content type.
+pub(crate) fn read(request: Request<'_>, target: &Target) -> Result<PatchBody> {
+    let media = request
+        .content_type
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim();
+    if media != "application/apply-patch+yaml" && target.options.force.is_some() {
+        let error = "Forbidden: may not be specified for non-apply patch";
+        return Err(ApiError::invalid_option("PatchOptions", "force", error));
+    }
+    match media {
+        "application/json-patch+json" => PatchBody::json(request.body),
+        "application/merge-patch+json" => Ok(PatchBody::Merge(json_object(
+            request.body,
+            "error decoding patch: ",
+        )?)),
+        "application/strategic-merge-patch+json" => {
+            Ok(PatchBody::Strategic(json_object(request.body, "")?))
+        }
+        "application/apply-patch+yaml" => apply(request, target),
+        _ => Err(
+            ApiError::new(415, "UnsupportedMediaType", "415: Unsupported Media Type")
+                .with_details(json!({})),
+        ),
+    }
+}
+
+/// Reads a patch that is an object; `start` is how errors about other values begin.
+fn json_object(body: &[u8], start: &str) -> Result<Tree> {
+    match serde_json::from_slice(body) {
+        Ok(Value::Object(tree)) => Ok(tree),
+        Ok(other) => Err(ApiError::bad_request(format!(
+            "{start}json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            decode::go_name(&other)
+        ))),
+        Err(error) if error.is_eof() => Err(ApiError::bad_request(
+            "error decoding patch: unexpected end of JSON input",
+        )),
+        Err(error) => Err(ApiError::bad_request(format!(
+            "error decoding patch: {error}"
+        ))),
+    }
+}
+
+fn apply(request: Request<'_>, target: &Target) -> Result<PatchBody> {
+    if target.options.field_manager.is_none() {
+        let error = "Required value: is required for apply patch";
+        return Err(ApiError::invalid_option(
+            "PatchOptions",
+            "fieldManager",
+            error,
+        ));
+    }
+    let mut tree = decode::apply_body(request.body)?;
+    check_type(target, &tree)?;
+    let managed = tree
+        .get("metadata")
+        .and_then(|metadata| metadata.get(MANAGED_FIELDS));
+    if managed.is_some_and(|fields| !fields.is_null()) {
+        return Err(ApiError::bad_request("metadata.managedFields must be nil"));
+    }
+    // What is no quantity is told when the whole object is checked.
+    let _ = decode::normalize(target.kind, &mut tree);
+    let mut config = Value::Object(tree);
+    managed::check(target.kind, &target.name, &config)?;
+    match &mut config {
+        Value::Object(tree) => Ok(PatchBody::Apply(std::mem::take(tree))),
+        _ => unreachable!("it was just made an object"),
+    }
+}
+
+fn check_type(target: &Target, tree: &Tree) -> Result<()> {
+    let info = target.kind.info();
+    let (api_version, kind) = (tree::text(tree, "apiVersion"), tree::text(tree, "kind"));
+    if (api_version, kind) == (info.api_version, info.name) {
+        return Ok(());
+    }
+    let slash = if api_version.contains('/') { "" } else { "/" };
+    Err(ApiError::bad_request(format!(
+        "invalid object type: {slash}{api_version}, Kind={kind}"
+    )))
+}

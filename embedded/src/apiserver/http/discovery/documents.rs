@@ -1,0 +1,284 @@
+//! Paths without objects: discovery, version, health, access reviews.
+//!
+//! Responsible for: telling clients what is served. Must not: look at stored objects.
+
+use serde_json::{Value, json};
+
+use super::{openapi, version};
+use crate::apiserver::{
+    http::negotiation::{Accepted, Transform},
+    object::{
+        error::{ApiError, Result},
+        kind::{GROUPS, KINDS, Kind, KindInfo, Subresource, VERBS},
+        tree::Tree,
+    },
+    print::response::{Response, TEXT},
+};
+
+/// Access reviews: plural, singular, kind.
+pub(crate) const REVIEWS: [[&str; 3]; 3] = [
+    [
+        "selfsubjectaccessreviews",
+        "selfsubjectaccessreview",
+        "SelfSubjectAccessReview",
+    ],
+    [
+        "selfsubjectrulesreviews",
+        "selfsubjectrulesreview",
+        "SelfSubjectRulesReview",
+    ],
+    [
+        "subjectaccessreviews",
+        "subjectaccessreview",
+        "SubjectAccessReview",
+    ],
+];
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// How a real server names the form in which it stores a kind.
+const STORAGE_HASHES: [(Kind, &str); 2] =
+    [(Kind::CronJob, "sd5LIXh4Fjs="), (Kind::Job, "mudhfqk/qZY=")];
+
+/// Answers a path outside of the resources.
+pub(crate) fn answer(path: &str, query: &str, accepted: Accepted) -> Result<Response> {
+    let aggregated = accepted.transform == Transform::Discovery;
+    if let Some(document) = openapi::answer(path, query, accepted) {
+        return document;
+    }
+    let version_of = |group: &str| {
+        let found = GROUPS.iter().find(|(name, _)| *name == group);
+        found.map(|(_, version)| *version)
+    };
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    match parts.as_slice() {
+        [] => Ok(Response::json(200, &paths())),
+        ["healthz" | "livez" | "readyz", ..] => Ok(Response::bytes(200, TEXT, b"ok".to_vec())),
+        ["version"] => Ok(Response::json(200, &version::document())),
+        ["api"] if aggregated => Ok(aggregate(&[("", "v1")])),
+        ["apis"] if aggregated => Ok(aggregate(&GROUPS)),
+        ["api"] => Ok(Response::json(200, &core_versions())),
+        ["api", "v1"] => {
+            let mut list = resource_list("", "v1");
+            // The oldest group leaves this out.
+            list.as_object_mut()
+                .and_then(|list| list.remove("apiVersion"));
+            Ok(Response::json(200, &list))
+        }
+        ["apis"] => Ok(Response::json(200, &groups())),
+        ["apis", "authorization.k8s.io", "v1"] => Ok(Response::json(200, &reviews())),
+        ["apis", group] => {
+            let version = version_of(group).ok_or_else(ApiError::no_path)?;
+            let mut answer = group_entry(group, version);
+            answer["kind"] = "APIGroup".into();
+            answer["apiVersion"] = "v1".into();
+            Ok(Response::json(200, &answer))
+        }
+        ["apis", group, version] if version_of(group) == Some(version) => Ok(Response::json(
+            200,
+            &resource_list(group, &format!("{group}/{version}")),
+        )),
+        ["apis", group, ..] if version_of(group).is_some() => Err(ApiError::no_resource()),
+        _ => Err(ApiError::no_path()),
+    }
+}
+
+/// Answers an access review: everything is allowed on loopback.
+pub(crate) fn review(kind: &str, mut body: Tree) -> Response {
+    body.insert("kind".into(), kind.into());
+    body.insert("apiVersion".into(), "authorization.k8s.io/v1".into());
+    let status = if kind == "SelfSubjectRulesReview" {
+        json!({
+            "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+            "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+            "incomplete": false,
+        })
+    } else {
+        json!({"allowed": true, "reason": "everything is allowed on loopback"})
+    };
+    body.insert("status".into(), status);
+    Response::json(201, &Value::Object(body))
+}
+
+fn paths() -> Value {
+    let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
+    for (group, version) in GROUPS {
+        paths.push(format!("/apis/{group}"));
+        paths.push(format!("/apis/{group}/{version}"));
+    }
+    for path in [
+        "/healthz",
+        "/livez",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/readyz",
+        "/version",
+    ] {
+        paths.push(path.to_owned());
+    }
+    json!({"paths": paths})
+}
+
+fn core_versions() -> Value {
+    json!({
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1"}],
+    })
+}
+
+fn groups() -> Value {
+    let entry = |(group, version): (&str, &str)| group_entry(group, version);
+    let mut groups: Vec<Value> = GROUPS.into_iter().map(entry).collect();
+    groups.push(group_entry("authorization.k8s.io", "v1"));
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+}
+
+fn group_entry(group: &str, version: &str) -> Value {
+    let version = json!({"groupVersion": format!("{group}/{version}"), "version": version});
+    json!({"name": group, "versions": [version], "preferredVersion": version})
+}
+
+fn rows(group: &str) -> impl Iterator<Item = &'static KindInfo> {
+    KINDS.iter().filter(move |row| row.group == group)
+}
+
+fn resource_list(group: &str, group_version: &str) -> Value {
+    let mut resources = Vec::new();
+    let mut sorted: Vec<&KindInfo> = rows(group).collect();
+    sorted.sort_by_key(|row| row.plural);
+    for row in sorted {
+        let mut resource = json!({
+            "name": row.plural,
+            "singularName": row.singular,
+            "namespaced": row.namespaced,
+            "kind": row.name,
+            "verbs": VERBS,
+        });
+        if !row.short_names.is_empty() {
+            resource["shortNames"] = json!(row.short_names);
+        }
+        if !row.categories.is_empty() {
+            resource["categories"] = json!(row.categories);
+        }
+        if let Some((_, hash)) = STORAGE_HASHES.iter().find(|(kind, _)| *kind == row.kind) {
+            resource["storageVersionHash"] = (*hash).into();
+        }
+        resources.push(resource);
+        for sub in row.subresources {
+            let mut resource = json!({
+                "name": format!("{}/{}", row.plural, sub.name),
+                "singularName": "",
+                "namespaced": row.namespaced,
+                "kind": sub.kind,
+                "verbs": sub.verbs,
+            });
+            if let Some((group, version)) = sub.group_version {
+                resource["group"] = group.into();
+                resource["version"] = version.into();
+            }
+            resources.push(resource);
+        }
+    }
+    json!({
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": group_version,
+        "resources": resources,
+    })
+}
+
+fn reviews() -> Value {
+    let resource = |[plural, singular, kind]: [&str; 3]| {
+        json!({
+            "name": plural,
+            "singularName": singular,
+            "namespaced": false,
+            "kind": kind,
+            "verbs": ["create"],
+        })
+    };
+    json!({
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": "authorization.k8s.io/v1",
+        "resources": REVIEWS.map(resource),
+    })
+}
+
+/// The aggregated form: all groups with all resources in one answer.
+fn aggregate(groups: &[(&str, &str)]) -> Response {
+    let entry = |(group, version): &(&str, &str)| aggregated_group(group, version);
+    let mut items: Vec<Value> = groups.iter().map(entry).collect();
+    if groups != [("", "v1")] {
+        items.push(aggregated_reviews());
+    }
+    let list = json!({
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": "apidiscovery.k8s.io/v2",
+        "metadata": {},
+        "items": items,
+    });
+    let mut response = Response::json(200, &list);
+    response.content_type = AGGREGATED;
+    response
+}
+
+fn aggregated_group(group: &str, version: &str) -> Value {
+    let resources: Vec<Value> = rows(group).map(aggregated_resource).collect();
+    let mut metadata = json!({"creationTimestamp": null});
+    if !group.is_empty() {
+        metadata["name"] = group.into();
+    }
+    json!({
+        "metadata": metadata,
+        "versions": [{"version": version, "resources": resources, "freshness": "Current"}],
+    })
+}
+
+fn aggregated_resource(row: &KindInfo) -> Value {
+    let kind = |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
+    let mut resource = json!({
+        "resource": row.plural,
+        "responseKind": kind(row.group, row.version, row.name),
+        "scope": if row.namespaced { "Namespaced" } else { "Cluster" },
+        "singularResource": row.singular,
+        "verbs": VERBS,
+    });
+    if !row.short_names.is_empty() {
+        resource["shortNames"] = json!(row.short_names);
+    }
+    if !row.categories.is_empty() {
+        resource["categories"] = json!(row.categories);
+    }
+    let sub = |sub: &Subresource| {
+        let (group, version) = sub.group_version.unwrap_or((row.group, row.version));
+        json!({
+            "subresource": sub.name,
+            "responseKind": kind(group, version, sub.kind),
+            "verbs": sub.verbs,
+        })
+    };
+    if !row.subresources.is_empty() {
+        resource["subresources"] = row.subresources.iter().map(sub).collect();
+    }
+    resource
+}
+
+fn aggregated_reviews() -> Value {
+    let (group, version) = ("authorization.k8s.io", "v1");
+    let resource = |[plural, singular, kind]: [&str; 3]| {
+        json!({
+            "resource": plural,
+            "responseKind": {"group": group, "version": version, "kind": kind},
+            "scope": "Cluster",
+            "singularResource": singular,
+            "verbs": ["create"],
+        })
+    };
+    let resources = REVIEWS.map(resource);
+    json!({
+        "metadata": {"name": group, "creationTimestamp": null},
+        "versions": [{"version": version, "freshness": "Current", "resources": resources}],
+    })
+}

@@ -1,0 +1,9 @@
+//! Documents that tell clients what is served.
+//!
+//! Responsible for: discovery, version, health, schemas and reviews of access. Must not: look at stored objects.
+//! Read first: `documents`, which has all the paths.
+
+pub(crate) mod documents;
+pub(crate) mod openapi;
+pub(crate) mod schemas;
+pub(crate) mod version;

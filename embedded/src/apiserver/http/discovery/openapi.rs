@@ -1,0 +1,185 @@
+//! OpenAPI documents, as far as kubectl needs them.
+//!
+//! Responsible for: where the schemas are, and which kinds take the `fieldValidation` parameter, so
+//! that clients leave validation to the server. Must not: describe fields; `schemas` does.
+//!
+//! Different from a real server: the old document, version 2, has open objects, and none at all in protobuf,
+//! which kubectl asks for when the new ones lack a kind: it has to learn that this one does, too. Patches are not
+//! said to be possible by strategic merge, so that kubectl uses the merge keys that it was built with.
+
+use serde_json::{Map, Value, json};
+
+use super::{schemas, version::VERSION};
+use crate::apiserver::{
+    http::{
+        negotiation::{Accepted, Transform},
+        query::Query,
+    },
+    object::{
+        error::{ApiError, Result},
+        kind::{GROUPS, KINDS, KindInfo},
+    },
+    print::response::{Body, Response, TEXT},
+};
+
+/// Stands for the documents as they are: it has to change when they do, and with nothing else.
+const HASH: &str = VERSION;
+
+/// The media type of the old document in protobuf.
+const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+
+/// Answers `/openapi/...`; `None` for other paths.
+pub(crate) fn answer(path: &str, query: &str, accepted: Accepted) -> Option<Result<Response>> {
+    match path {
+        "/openapi/v3" => Some(Ok(Response {
+            content_type: TEXT,
+            ..Response::json(200, &index())
+        })),
+        "/openapi/v2" if accepted.transform == Transform::OldOpenApi => {
+            Some(Ok(Response::bytes(200, PROTOBUF, no_definitions())))
+        }
+        "/openapi/v2" => Some(Ok(Response::json(200, &swagger()))),
+        other => Some(
+            named(other.strip_prefix("/openapi/v3/")?)
+                .map(|(group, version)| match Query::parse(query).get("hash") {
+                    None | Some("" | HASH) => document(group, version),
+                    Some(_) => moved(path),
+                })
+                .ok_or_else(ApiError::no_document),
+        ),
+    }
+}
+
+/// The group and version that a document is about.
+fn named(path: &str) -> Option<(&'static str, &'static str)> {
+    if path == "api/v1" {
+        return Some(("", "v1"));
+    }
+    let group_version = path.strip_prefix("apis/")?.split_once('/')?;
+    GROUPS.iter().copied().find(|known| *known == group_version)
+}
+
+/// Whoever asks for a document as it was is told where the one of today is.
+fn moved(path: &str) -> Response {
+    let mut response = Response::json(301, &Value::Null);
+    response
+        .headers
+        .push(("location", format!("{path}?hash={HASH}")));
+    response.body = Body::Bytes(Vec::new());
+    response
+}
+
+fn index() -> Value {
+    let mut paths = Map::new();
+    let mut add = |path: String| {
+        let url = format!("/openapi/v3/{path}?hash={HASH}");
+        paths.insert(path, json!({"serverRelativeURL": url}));
+    };
+    add("api/v1".to_owned());
+    for (group, version) in GROUPS {
+        add(format!("apis/{group}/{version}"));
+    }
+    json!({"paths": paths})
+}
+
+fn document(group: &str, version: &str) -> Response {
+    let mut paths = Map::new();
+    for row in KINDS.iter().filter(|row| row.group == group) {
+        let root = if group.is_empty() {
+            "/api/v1".into()
+        } else {
+            format!("/apis/{group}/{version}")
+        };
+        let collection = if row.namespaced {
+            format!("{root}/namespaces/{{namespace}}/{}", row.plural)
+        } else {
+            format!("{root}/{}", row.plural)
+        };
+        let write = |action: &str| operation(row, action);
+        paths.insert(
+            format!("{collection}/{{name}}"),
+            json!({
+                "get": operation(row, "get"),
+                "put": write("put"),
+                "patch": write("patch"),
+                "delete": operation(row, "delete"),
+            }),
+        );
+        paths.insert(
+            collection,
+            json!({
+                "get": operation(row, "list"),
+                "post": write("post"),
+            }),
+        );
+    }
+    let document = json!({
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": VERSION},
+        "paths": paths,
+        "components": {"schemas": schemas::of_group(group)},
+    });
+    Response::json(200, &document)
+}
+
+fn operation(row: &KindInfo, action: &str) -> Value {
+    let query = |name: &str| {
+        json!({
+            "name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true},
+        })
+    };
+    let mut parameters = vec![query("pretty")];
+    if matches!(action, "post" | "put" | "patch") {
+        parameters.extend([
+            query("dryRun"),
+            query("fieldManager"),
+            query("fieldValidation"),
+        ]);
+    }
+    json!({
+        "parameters": parameters,
+        "responses": {"200": {"description": "OK"}},
+        "x-kubernetes-action": action,
+        "x-kubernetes-group-version-kind": schemas::group_version_kind(row),
+    })
+}
+
+/// The old document in protobuf: its own version, what it is about, and paths.
+fn no_definitions() -> Vec<u8> {
+    let field = |number: u8, content: &[u8]| {
+        // Nothing here is as long as 128 bytes, so a length is one byte.
+        let head = [number << 3 | 2, content.len() as u8];
+        [&head, content].concat()
+    };
+    let info = [field(1, b"Kubernetes"), field(2, VERSION.as_bytes())].concat();
+    [field(1, b"2.0"), field(2, &info), field(8, b"")].concat()
+}
+
+fn swagger() -> Value {
+    let definitions: Map<String, Value> = KINDS
+        .iter()
+        .map(|row| (schemas::name(row), open_schema(row)))
+        .collect();
+    json!({
+        "swagger": "2.0",
+        "info": {"title": "Kubernetes", "version": VERSION},
+        "paths": {},
+        "definitions": definitions,
+    })
+}
+
+fn open_schema(row: &KindInfo) -> Value {
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({
+        "type": "object",
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": open,
+            "spec": open,
+            "status": open,
+        },
+        "x-kubernetes-group-version-kind": [schemas::group_version_kind(row)],
+        "x-kubernetes-preserve-unknown-fields": true,
+    })
+}

@@ -1,0 +1,276 @@
+//! The API's types as OpenAPI schemas.
+//!
+//! Responsible for: what `kubectl explain` tells of a field. Must not: know paths, or check
+//! anything: that is done with the types themselves.
+//!
+//! Different from a real server: what each possible value of a field means is left out.
+
+use k8s_openapi::schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
+use serde_json::{Map, Value, json};
+
+use crate::apiserver::object::{
+    api_type::{self, Visitor},
+    kind::{KINDS, KindInfo},
+};
+
+/// What the types themselves do not tell. A line is a type, or behind two blanks a field of it, with words
+/// `KEY=VALUE`; [`say`] has the keys.
+const TABLE: &str = include_str!("schemas.txt");
+
+/// Types that are a text or a number on the wire.
+const SCALARS: [(&str, [&str; 2]); 2] = [
+    (
+        "io.k8s.apimachinery.pkg.api.resource.Quantity",
+        ["string", "number"],
+    ),
+    (INT_OR_STRING, ["integer", "string"]),
+];
+
+const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
+
+/// The schemas of a group's kinds, and of all types in them, by name.
+pub(crate) fn of_group(group: &str) -> Map<String, Value> {
+    let mut generator = SchemaSettings::openapi3().into_generator();
+    for row in KINDS.iter().filter(|row| row.group == group) {
+        api_type::visit(row.kind, Add(&mut generator));
+    }
+    let mut schemas = generator.take_definitions(true);
+    complete(&mut schemas);
+    for schema in schemas.values_mut() {
+        wrap_references(schema);
+    }
+    for (name, kinds) in SCALARS {
+        if let Some(Value::Object(schema)) = schemas.get_mut(name) {
+            schema.remove("x-kubernetes-int-or-string");
+            schema.insert(
+                "oneOf".into(),
+                kinds.map(|kind| json!({"type": kind})).into(),
+            );
+        }
+    }
+    if let Some(schema) = schemas.get_mut(INT_OR_STRING) {
+        schema["format"] = "int-or-string".into();
+    }
+    for row in KINDS.iter().filter(|row| row.group == group) {
+        if let Some(schema) = schemas.get_mut(&name(row)) {
+            schema["x-kubernetes-group-version-kind"] = json!([group_version_kind(row)]);
+        }
+    }
+    schemas
+}
+
+/// The name of a kind's schema.
+pub(crate) fn name(row: &KindInfo) -> String {
+    let group = row.group.split('.').next().unwrap_or_default();
+    let group = if group.is_empty() { "core" } else { group };
+    format!("io.k8s.api.{group}.{}.{}", row.version, row.name)
+}
+
+/// How documents say which kind something is about.
+pub(crate) fn group_version_kind(row: &KindInfo) -> Value {
+    json!({"group": row.group, "version": row.version, "kind": row.name})
+}
+
+struct Add<'a>(&'a mut SchemaGenerator);
+
+impl Visitor for Add<'_> {
+    type Answer = ();
+
+    fn visit<T: JsonSchema>(self) {
+        self.0.subschema_for::<T>();
+    }
+}
+
+/// A member beside a reference counts for nothing in OpenAPI 3.0: the reference goes one deeper.
+fn wrap_references(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            if members.len() > 1
+                && let Some(reference @ Value::String(_)) = members.remove("$ref")
+            {
+                members.insert("allOf".into(), json!([{"$ref": reference}]));
+            }
+            members.values_mut().for_each(wrap_references);
+        }
+        Value::Array(items) => items.iter_mut().for_each(wrap_references),
+        _ => {}
+    }
+}
+
+/// Adds what the table says of the types that there are.
+fn complete(schemas: &mut Map<String, Value>) {
+    let mut of = None;
+    for (path, words) in lines() {
+        let schema = match path {
+            Place::Type(name) => {
+                of = Some(name);
+                schemas.get_mut(&full_name(name))
+            }
+            Place::Field(field) => of
+                .and_then(|name| schemas.get_mut(&full_name(name)))
+                .and_then(|schema| schema["properties"].get_mut(field)),
+        };
+        let Some(Value::Object(schema)) = schema else {
+            continue;
+        };
+        // Rust's types cannot leave out what Go's can.
+        schema.remove("required");
+        for (key, value) in words {
+            say(schema, key, value);
+        }
+    }
+}
+
+/// Where a line of the table belongs to.
+enum Place {
+    Type(&'static str),
+    Field(&'static str),
+}
+
+fn lines() -> impl Iterator<Item = (Place, impl Iterator<Item = (&'static str, &'static str)>)> {
+    let lines = TABLE.lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| {
+        let mut words = line.split_whitespace();
+        let name = words.next().unwrap_or_default();
+        let place = match line.starts_with(' ') {
+            true => Place::Field(name),
+            false => Place::Type(name),
+        };
+        (place, words.filter_map(|word| word.split_once('=')))
+    })
+}
+
+fn full_name(name: &str) -> String {
+    format!("io.k8s.{name}")
+}
+
+/// Adds one word of the table to a schema.
+fn say(schema: &mut Map<String, Value>, key: &str, value: &str) {
+    let list = || Value::from(value.split(',').collect::<Vec<_>>());
+    let json = || serde_json::from_str::<Value>(value).unwrap_or_default();
+    let (member, value) = match key {
+        "required" => ("required", list()),
+        "enum" => {
+            let values = value.split(',');
+            let named: String = values.map(|value| format!("\n - `\"{value}\"`")).collect();
+            let said = schema.get("description").and_then(Value::as_str);
+            let said = said.unwrap_or_default();
+            let description = format!("{said}\n\nPossible enum values:{named}");
+            schema.insert("description".into(), description.into());
+            ("enum", list())
+        }
+        "default" => ("default", json()),
+        "items" | "values" => {
+            let inside = match key {
+                "items" => "items",
+                _ => "additionalProperties",
+            };
+            if let Some(Value::Object(inside)) = schema.get_mut(inside) {
+                inside.insert("default".into(), json());
+            }
+            return;
+        }
+        "choices" => {
+            if let Some(Value::Object(items)) = schema.get_mut("items") {
+                items.insert("enum".into(), list());
+            }
+            return;
+        }
+        "list" => ("x-kubernetes-list-type", value.into()),
+        "keys" => ("x-kubernetes-list-map-keys", list()),
+        "map" => ("x-kubernetes-map-type", value.into()),
+        "merge" => ("x-kubernetes-patch-merge-key", value.into()),
+        "strategy" => ("x-kubernetes-patch-strategy", value.into()),
+        "unions" => ("x-kubernetes-unions", json()),
+        other => unreachable!("the table has no {other}"),
+    };
+    schema.insert(member.into(), value);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::apiserver::object::kind::GROUPS;
+
+    fn references(schema: &Value, found: &mut BTreeSet<String>) {
+        match schema {
+            Value::Object(members) => {
+                if let Some(Value::String(reference)) = members.get("$ref") {
+                    found.insert(reference.clone());
+                }
+                members
+                    .values()
+                    .for_each(|member| references(member, found));
+            }
+            Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_kind_and_every_reference_is_there() {
+        let groups = GROUPS.iter().map(|(group, _)| *group);
+        for group in groups.chain([""]) {
+            let schemas = of_group(group);
+            for row in KINDS.iter().filter(|row| row.group == group) {
+                let schema = &schemas[&name(row)];
+                assert!(schema["description"].is_string(), "{}", row.name);
+                assert_eq!(
+                    schema["x-kubernetes-group-version-kind"][0]["kind"],
+                    row.name
+                );
+            }
+            let mut found = BTreeSet::new();
+            schemas
+                .values()
+                .for_each(|schema| references(schema, &mut found));
+            assert!(!found.is_empty());
+            for reference in found {
+                let name = reference.strip_prefix("#/components/schemas/");
+                assert!(
+                    name.is_some_and(|name| schemas.contains_key(name)),
+                    "{reference}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_table_says_is_of_types_and_fields_that_there_are() {
+        let groups = GROUPS.iter().map(|(group, _)| *group);
+        let mut schemas = Map::new();
+        for group in groups.chain([""]) {
+            schemas.append(&mut of_group(group));
+        }
+        let mut of = &Value::Null;
+        for (place, words) in lines() {
+            let schema = match place {
+                Place::Type(name) => {
+                    of = &schemas[&full_name(name)];
+                    of
+                }
+                Place::Field(name) => &of["properties"][name],
+            };
+            for (key, value) in words {
+                let member = match key {
+                    "required" | "default" => key,
+                    "enum" => {
+                        assert_eq!(schema["type"], "string", "{value}");
+                        key
+                    }
+                    "items" | "choices" => "items",
+                    "values" => "additionalProperties",
+                    "list" => "x-kubernetes-list-type",
+                    "keys" => "x-kubernetes-list-map-keys",
+                    "map" => "x-kubernetes-map-type",
+                    "merge" => "x-kubernetes-patch-merge-key",
+                    "strategy" => "x-kubernetes-patch-strategy",
+                    _ => "x-kubernetes-unions",
+                };
+                assert!(schema.get(member).is_some(), "{key}={value}: {schema}");
+            }
+        }
+    }
+}

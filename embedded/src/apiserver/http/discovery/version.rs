@@ -1,0 +1,27 @@
+//! The Kubernetes release whose behaviour is imitated.
+//!
+//! Responsible for: its name, and the document that tells it. Must not: tell lakh's own version.
+
+use serde_json::{Value, json};
+
+/// The Kubernetes release whose behaviour is imitated.
+pub(crate) const VERSION: &str = "v1.36.2";
+
+/// The answer to `/version`.
+pub(super) fn document() -> Value {
+    json!({
+        "major": "1",
+        "minor": "36",
+        "emulationMajor": "1",
+        "emulationMinor": "36",
+        "minCompatibilityMajor": "1",
+        "minCompatibilityMinor": "35",
+        "gitVersion": VERSION,
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "2026-06-01T00:00:00Z",
+        "goVersion": "none",
+        "compiler": "rustc",
+        "platform": "linux/amd64",
+    })
+}

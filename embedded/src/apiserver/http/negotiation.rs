@@ -1,0 +1,159 @@
+//! Content negotiation.
+//!
+//! Responsible for: choosing a form from an `Accept` header. Must not: encode anything.
+//!
+//! Different from a real server: JSON is the only encoding; protobuf and YAML answers are not
+//! offered, and q-values are ignored.
+
+use crate::apiserver::{
+    object::error::{ApiError, Result},
+    print::form::{Form, IncludeObject},
+};
+
+/// The part of an `Accept` header that was taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Accepted {
+    /// Value of the `as` parameter, for groups this server transforms to.
+    pub(crate) transform: Transform,
+}
+
+/// A transformation asked for by `as=`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Transform {
+    /// None.
+    #[default]
+    None,
+    /// `Table`.
+    Table,
+    /// `PartialObjectMetadata`.
+    Metadata,
+    /// `PartialObjectMetadataList`.
+    MetadataList,
+    /// `APIGroupDiscoveryList`.
+    Discovery,
+    /// The old OpenAPI document in protobuf.
+    OldOpenApi,
+}
+
+/// What clients call the old OpenAPI document in protobuf.
+const OLD_OPENAPI: &str = "application/com.github.proto-openapi.spec.v2";
+
+/// Takes the first clause of the header that can be served.
+pub(crate) fn negotiate(header: &str) -> Result<Accepted> {
+    if header.trim().is_empty() {
+        return Ok(Accepted::default());
+    }
+    header.split(',').find_map(clause).ok_or_else(|| {
+        if header.contains("application/json") {
+            let message = "only the following media types are accepted: application/json, \
+                           application/yaml, application/vnd.kubernetes.protobuf";
+            return ApiError::new(406, "NotAcceptable", message);
+        }
+        let message = "406: Not Acceptable\n\nAvailable representations: application/json, \
+                       application/yaml, application/vnd.kubernetes.protobuf";
+        ApiError::new(406, "NotAcceptable", message).with_details(serde_json::json!({}))
+    })
+}
+
+/// The form of answers about no objects. Who accepts nothing that is there gets JSON.
+pub(crate) fn of_document(header: &str) -> Accepted {
+    negotiate(header).unwrap_or_else(|_| Accepted {
+        transform: match header.trim().starts_with(OLD_OPENAPI) {
+            true => Transform::OldOpenApi,
+            false => Transform::None,
+        },
+    })
+}
+
+fn clause(text: &str) -> Option<Accepted> {
+    let mut parts = text.split(';').map(str::trim);
+    if !matches!(parts.next()?, "application/json" | "application/*" | "*/*") {
+        return None;
+    }
+    let (mut transform, mut group, mut version) = ("", "", "");
+    for part in parts {
+        match part.split_once('=') {
+            Some(("as", value)) => transform = value,
+            Some(("g", value)) => group = value,
+            Some(("v", value)) => version = value,
+            _ => {}
+        }
+    }
+    let transform = match (transform, group, version) {
+        ("", _, _) => Transform::None,
+        ("Table", "meta.k8s.io", "v1") => Transform::Table,
+        ("PartialObjectMetadata", "meta.k8s.io", "v1") => Transform::Metadata,
+        ("PartialObjectMetadataList", "meta.k8s.io", "v1") => Transform::MetadataList,
+        ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => Transform::Discovery,
+        _ => return None,
+    };
+    Some(Accepted { transform })
+}
+
+/// The form of answers about objects; `include` is the `includeObject` parameter.
+pub(crate) fn form(
+    accepted: Accepted,
+    include: &str,
+    list: bool,
+    watch: bool,
+    type_name: &str,
+) -> Result<Form> {
+    match accepted.transform {
+        Transform::None | Transform::Discovery | Transform::OldOpenApi => Ok(Form::Plain),
+        Transform::Metadata if list && !watch => Err(ApiError::new(
+            406,
+            "NotAcceptable",
+            format!(
+                "you requested PartialObjectMetadata, but the requested object is a list \
+                 ({type_name}List)"
+            ),
+        )),
+        Transform::Metadata => Ok(Form::Metadata),
+        Transform::MetadataList if list => Ok(Form::Metadata),
+        Transform::MetadataList => Err(ApiError::new(
+            406,
+            "NotAcceptable",
+            format!(
+                "you requested PartialObjectMetadataList, but the requested object is not a list \
+                 ({type_name})"
+            ),
+        )),
+        Transform::Table => match include {
+            "" | "Metadata" => Ok(Form::Table(IncludeObject::Metadata)),
+            "Object" => Ok(Form::Table(IncludeObject::Object)),
+            "None" => Ok(Form::Table(IncludeObject::None)),
+            other => Err(ApiError::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: \
+                 {other:?}: must be 'Metadata', 'Object', 'None', or empty"
+            ))),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_clause_that_can_be_served_wins() {
+        let check = |header: &str, expected: Option<Transform>| {
+            assert_eq!(
+                negotiate(header).ok().map(|it| it.transform),
+                expected,
+                "{header}"
+            );
+        };
+        check("", Some(Transform::None));
+        check("*/*", Some(Transform::None));
+        check(
+            "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
+            Some(Transform::Table),
+        );
+        check(
+            "application/vnd.kubernetes.protobuf, application/json",
+            Some(Transform::None),
+        );
+        check("application/json;as=Table;v=v9;g=meta.k8s.io", None);
+        check("application/yaml", None);
+    }
+}

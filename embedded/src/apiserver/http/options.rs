@@ -1,0 +1,212 @@
+//! Options of writes, from the query and from `DeleteOptions` bodies.
+//!
+//! Responsible for: reading and refusing options. Must not: act on them.
+
+use serde_json::{Value, json};
+
+use super::query::Query;
+use crate::apiserver::object::{
+    error::{ApiError, Result},
+    tree::{self, Tree},
+};
+
+/// Most bytes in the name of a field manager.
+pub(crate) const MAX_MANAGER: usize = 128;
+
+/// What to do about fields nobody knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum FieldValidation {
+    /// Not said by the client: warn, but only where the decoding costs little.
+    #[default]
+    Unset,
+    Ignore,
+    Warn,
+    Strict,
+}
+
+/// Options of create, update and patch.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WriteOptions {
+    pub(crate) dry_run: bool,
+    pub(crate) validation: FieldValidation,
+    pub(crate) field_manager: Option<String>,
+    pub(crate) force: Option<bool>,
+}
+
+/// Which dependents go with an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Propagation {
+    Orphan,
+    Background,
+    Foreground,
+}
+
+/// Options of delete.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DeleteOptions {
+    pub(crate) dry_run: bool,
+    pub(crate) grace: Option<i64>,
+    pub(crate) propagation: Option<Propagation>,
+    /// `orphanDependents: false` was said in so many words; some answers are 202 then.
+    pub(crate) explicit_dependents: bool,
+    pub(crate) uid: Option<String>,
+    pub(crate) version: Option<String>,
+}
+
+/// Reads the options of a create, update or patch; `type_name` is for error texts.
+pub(crate) fn write(query: &Query, type_name: &str) -> Result<WriteOptions> {
+    let invalid = |field: &str, error: &str| ApiError::invalid_option(type_name, field, error);
+    let validation = match query.get("fieldValidation") {
+        None | Some("") => FieldValidation::Unset,
+        Some("Ignore") => FieldValidation::Ignore,
+        Some("Warn") => FieldValidation::Warn,
+        Some("Strict") => FieldValidation::Strict,
+        Some(other) => {
+            let error = format!(
+                "Unsupported value: {other:?}: supported values: \"\", \"Ignore\", \"Strict\", \
+                 \"Warn\""
+            );
+            return Err(invalid("fieldValidation", &error));
+        }
+    };
+    let field_manager = query.get("fieldManager").filter(|name| !name.is_empty());
+    if field_manager.is_some_and(|name| name.len() > MAX_MANAGER) {
+        return Err(invalid(
+            "fieldManager",
+            "Too long: may not be more than 128 bytes",
+        ));
+    }
+    let odd = |letter: &char| letter.is_control() || letter.is_whitespace() && *letter != ' ';
+    let letters = || field_manager.into_iter().flat_map(str::char_indices);
+    if let Some((at, letter)) = letters().find(|(_, letter)| odd(letter)) {
+        let name = field_manager.unwrap_or_default();
+        let error = format!(
+            "Invalid value: {name:?}: invalid character U+{:04X} (at position {at})",
+            u32::from(letter)
+        );
+        return Err(invalid("fieldManager", &error));
+    }
+    Ok(WriteOptions {
+        dry_run: dry_run(query, type_name)?,
+        validation,
+        field_manager: field_manager.map(str::to_owned),
+        force: query.get("force").map(|_| query.flag("force")),
+    })
+}
+
+/// Reads delete options from the query and from a `DeleteOptions` body, which wins.
+pub(crate) fn delete(query: &Query, body: &Tree) -> Result<DeleteOptions> {
+    check_options_kind(body)?;
+    if let Some(Value::String(_)) = body.get("gracePeriodSeconds") {
+        return Err(ApiError::bad_request(
+            "json: cannot unmarshal string into Go struct field DeleteOptions.gracePeriodSeconds of \
+             type int64",
+        ));
+    }
+    let grace = match body.get("gracePeriodSeconds").and_then(Value::as_i64) {
+        Some(grace) => Some(grace),
+        None => match query
+            .get("gracePeriodSeconds")
+            .filter(|text| !text.is_empty())
+        {
+            Some(text) => Some(parse_int(text)?),
+            None => None,
+        },
+    };
+    let policy = match body.get("propagationPolicy").and_then(Value::as_str) {
+        Some(policy) => Some(policy),
+        None => query
+            .get("propagationPolicy")
+            .filter(|text| !text.is_empty()),
+    };
+    let orphan = match body.get("orphanDependents").and_then(Value::as_bool) {
+        Some(orphan) => Some(orphan),
+        None => query
+            .get("orphanDependents")
+            .map(|_| query.flag("orphanDependents")),
+    };
+    let preconditions = tree::section(body, "preconditions");
+    let text = |name: &str| {
+        preconditions
+            .get(name)
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+    };
+    Ok(DeleteOptions {
+        dry_run: dry_run(query, "DeleteOptions")? | body_dry_run(body)?,
+        // A negative period means the shortest that is still graceful.
+        grace: grace.map(|grace| if grace < 0 { 1 } else { grace }),
+        propagation: propagation(policy, orphan)?,
+        explicit_dependents: orphan == Some(false),
+        uid: text("uid"),
+        version: text("resourceVersion"),
+    })
+}
+
+fn propagation(policy: Option<&str>, orphan: Option<bool>) -> Result<Option<Propagation>> {
+    let invalid = |error: String| {
+        Err(ApiError::invalid_option(
+            "DeleteOptions",
+            "propagationPolicy",
+            &error,
+        ))
+    };
+    if let (Some(policy), Some(_)) = (policy, orphan) {
+        return invalid(format!(
+            "Invalid value: {policy:?}: orphanDependents and deletionPropagation cannot be both \
+             set"
+        ));
+    }
+    match (policy, orphan) {
+        (None, None) => Ok(None),
+        (Some("Orphan"), _) | (None, Some(true)) => Ok(Some(Propagation::Orphan)),
+        (Some("Background"), _) | (None, Some(false)) => Ok(Some(Propagation::Background)),
+        (Some("Foreground"), _) => Ok(Some(Propagation::Foreground)),
+        (Some(other), _) => invalid(format!(
+            "Unsupported value: {other:?}: supported values: \"Foreground\", \"Background\", \
+             \"Orphan\", \"nil\""
+        )),
+    }
+}
+
+fn dry_run(query: &Query, type_name: &str) -> Result<bool> {
+    let values: Vec<&str> = query.all("dryRun").collect();
+    check_dry_run(&values, type_name)
+}
+
+fn body_dry_run(body: &Tree) -> Result<bool> {
+    let values: Vec<&str> = tree::strings(body, "dryRun").collect();
+    check_dry_run(&values, "DeleteOptions")
+}
+
+fn check_dry_run(values: &[&str], type_name: &str) -> Result<bool> {
+    if values.iter().all(|value| *value == "All") {
+        return Ok(!values.is_empty());
+    }
+    let error = format!(
+        "Unsupported value: {}: supported values: \"All\"",
+        json!(values)
+    );
+    Err(ApiError::invalid_option(type_name, "dryRun", &error))
+}
+
+fn check_options_kind(body: &Tree) -> Result<()> {
+    let name = tree::text(body, "kind");
+    let api_version = tree::text(body, "apiVersion");
+    if matches!(name, "" | "DeleteOptions") {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(format!(
+        "no kind {name:?} is registered for version {api_version:?} in scheme \
+         \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\""
+    )))
+}
+
+/// Reads an integer parameter, with the text a real server answers for bad ones.
+pub(crate) fn parse_int(text: &str) -> Result<i64> {
+    text.parse().map_err(|_| {
+        ApiError::bad_request(format!(
+            "strconv.ParseInt: parsing {text:?}: invalid syntax"
+        ))
+    })
+}

@@ -1,0 +1,283 @@
+//! From an HTTP request to a prepared call: everything that needs no state.
+//!
+//! Responsible for: routing, options and decoding, so that a shell may do them outside of its
+//! lock. Must not: look at stored objects.
+
+use compact_str::CompactString;
+use serde_json::Value;
+
+use super::{
+    body::{decode, patch},
+    discovery::documents::REVIEWS,
+    negotiation,
+    options::{self, MAX_MANAGER, WriteOptions},
+    query::{self, Query},
+    request::{BODY_LIMIT, Call, Label, Prepared, Request, Target, verb_of},
+    resource_version,
+};
+use crate::apiserver::object::{
+    error::{ApiError, Result},
+    kind::{KINDS, Kind, Subresource},
+    tree::Tree,
+};
+
+/// Routes and decodes a request. Needs no server: a shell calls this before taking its lock.
+pub fn prepare(request: Request<'_>) -> Prepared {
+    let mut label = Label {
+        verb: "other",
+        resource: "",
+        subresource: "",
+    };
+    let call = route(request, &mut label);
+    Prepared::new(call, label)
+}
+
+fn route(request: Request<'_>, label: &mut Label) -> Result<Call> {
+    let decoded = query::decode(request.path, false);
+    let mut segments: Vec<&str> = decoded.split('/').filter(|part| !part.is_empty()).collect();
+    let (group, version) = match segments.as_slice() {
+        ["api", "v1", _, ..] => {
+            segments.drain(..2);
+            ("", "v1")
+        }
+        ["apis", group, version, _, ..] => {
+            let found = (*group, *version);
+            segments.drain(..3);
+            found
+        }
+        _ => return fixed(request, &decoded),
+    };
+    if group == "authorization.k8s.io" && version == "v1" {
+        return review(request, &segments);
+    }
+    let legacy_watch = segments.first() == Some(&"watch");
+    if legacy_watch {
+        segments.remove(0);
+    }
+    let place = locate(group, version, &segments)?;
+    label.resource = place.kind.info().plural;
+    label.subresource = place.subresource.map_or("", |subresource| subresource.name);
+    if request.body.len() > BODY_LIMIT {
+        let message = format!("Request entity too large: limit is {BODY_LIMIT}");
+        return Err(ApiError::new(413, "RequestEntityTooLarge", message));
+    }
+    call(request, place, legacy_watch, &mut label.verb)
+}
+
+fn fixed(request: Request<'_>, path: &str) -> Result<Call> {
+    let accepted = negotiation::of_document(request.accept);
+    if !matches!(request.method, "GET" | "HEAD") {
+        return Err(ApiError::method_not_allowed());
+    }
+    Ok(Call::Fixed {
+        path: path.trim_end_matches('/').to_owned(),
+        query: request.query.to_owned(),
+        accepted,
+    })
+}
+
+fn review(request: Request<'_>, segments: &[&str]) -> Result<Call> {
+    let find = |plural: &str| REVIEWS.iter().find(|row| row[0] == plural);
+    match segments {
+        [resource] if let Some([_, _, kind]) = find(resource) => {
+            if request.method != "POST" {
+                return Err(ApiError::method_not_allowed());
+            }
+            // Where all may do all, the answer does not depend on the body.
+            let body = decode::json_or_yaml(request).unwrap_or_default();
+            Ok(Call::Review(kind, body))
+        }
+        _ => Err(ApiError::no_resource()),
+    }
+}
+
+/// Refuses a version of one object that is none; any other will do.
+fn check_version(text: &str) -> Result<()> {
+    match resource_version::parse(text) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(resource_version::unprefixed(&error)),
+    }
+}
+
+struct Place<'a> {
+    kind: Kind,
+    namespace: &'a str,
+    name: &'a str,
+    subresource: Option<&'static Subresource>,
+}
+
+fn locate<'a>(group: &str, version: &str, segments: &[&'a str]) -> Result<Place<'a>> {
+    let known = KINDS
+        .iter()
+        .any(|row| row.group == group && row.version == version);
+    if !known {
+        let group_is_known = KINDS.iter().any(|row| row.group == group);
+        return Err(if group_is_known {
+            ApiError::no_resource()
+        } else {
+            ApiError::no_path()
+        });
+    }
+    let is_namespace_itself =
+        |third: &str| Kind::Namespace.info().subresource(third).is_some() && group.is_empty();
+    let (namespace, rest) = match segments {
+        ["namespaces", namespace, third, rest @ ..]
+            if !(rest.is_empty() && is_namespace_itself(third)) =>
+        {
+            (*namespace, &segments[2..])
+        }
+        _ => ("", segments),
+    };
+    let (plural, name, subresource) = match rest {
+        [plural] => (*plural, "", ""),
+        [plural, name] => (*plural, *name, ""),
+        [plural, name, subresource] => (*plural, *name, *subresource),
+        _ => return Err(ApiError::no_resource()),
+    };
+    let kind = Kind::find(group, version, plural).ok_or_else(ApiError::no_resource)?;
+    let info = kind.info();
+    if info.namespaced == namespace.is_empty() && !(name.is_empty() && namespace.is_empty()) {
+        return Err(ApiError::no_resource());
+    }
+    let subresource = match subresource {
+        "" => None,
+        other => Some(info.subresource(other).ok_or_else(ApiError::no_resource)?),
+    };
+    Ok(Place {
+        kind,
+        namespace,
+        name,
+        subresource,
+    })
+}
+
+fn call(
+    request: Request<'_>,
+    place: Place<'_>,
+    legacy_watch: bool,
+    verb: &mut &'static str,
+) -> Result<Call> {
+    let mut target = target(request, place, legacy_watch)?;
+    let collection = target.name.is_empty();
+    let watch = legacy_watch || (collection && target.query.flag("watch"));
+    *verb = verb_of(request.method, watch && target.is_main(), collection)
+        .ok_or_else(ApiError::method_not_allowed)?;
+    let sub = target.subresource;
+    if sub.is_some_and(|sub| !sub.verbs.contains(verb)) {
+        return Err(ApiError::method_not_allowed());
+    }
+    match *verb {
+        "watch" => Ok(Call::Watch(target)),
+        "list" => Ok(Call::List(target)),
+        "get" if sub.is_some_and(|sub| sub.name == "log") => Ok(Call::Log(target)),
+        "get" => {
+            check_version(target.query.text("resourceVersion"))?;
+            Ok(Call::Get(target))
+        }
+        "create" => create(request, target),
+        "update" if !collection => {
+            let body = decode::object(request, &mut target)?;
+            Ok(Call::Update(target, Box::new(body)))
+        }
+        "patch" if !collection => {
+            target.options = options::write(&target.query, "PatchOptions")?;
+            let patch = patch::read(request, &target)?;
+            Ok(Call::Patch(target, Box::new(patch)))
+        }
+        "delete" => {
+            let options = options::delete(&target.query, &decode::optional(request)?)?;
+            Ok(Call::Delete(target, options))
+        }
+        "deletecollection" => {
+            if target.kind.info().namespaced && target.namespace.is_empty() {
+                return Err(ApiError::method_not_allowed());
+            }
+            let options = options::delete(&target.query, &decode::optional(request)?)?;
+            Ok(Call::DeleteCollection(target, options))
+        }
+        _ => Err(ApiError::method_not_allowed()),
+    }
+}
+
+fn create(request: Request<'_>, mut target: Target) -> Result<Call> {
+    match target.subresource.map(|sub| sub.name) {
+        None if target.name.is_empty() => {
+            if target.kind.info().namespaced && target.namespace.is_empty() {
+                return Err(ApiError::method_not_allowed());
+            }
+            let body = decode::object(request, &mut target)?;
+            Ok(Call::Create(target, Box::new(body)))
+        }
+        Some("binding") => Ok(Call::Bind(target, decode::json_or_yaml(request)?)),
+        Some("eviction") => {
+            let body = decode::json_or_yaml(request)?;
+            let delete = match body.get("deleteOptions") {
+                Some(Value::Object(options)) => options.clone(),
+                _ => Tree::new(),
+            };
+            let options = options::delete(&target.query, &delete)?;
+            Ok(Call::Evict(target, body, options))
+        }
+        _ => Err(ApiError::method_not_allowed()),
+    }
+}
+
+/// The name of a program, as its user agent begins.
+fn agent(user_agent: &str) -> CompactString {
+    let name = user_agent.split('/').next().unwrap_or_default();
+    let printable = name.chars().filter(|c| !c.is_control());
+    let name: CompactString = printable.take(MAX_MANAGER).collect();
+    if name.is_empty() {
+        return "unknown".into();
+    }
+    name
+}
+
+fn target(request: Request<'_>, place: Place<'_>, legacy_watch: bool) -> Result<Target> {
+    let mut query = Query::parse(request.query);
+    let mut name = place.name.to_owned();
+    let asked = request.method == "GET" && query.flag("watch") && name.is_empty();
+    let watch = legacy_watch || asked;
+    if watch && !name.is_empty() && place.subresource.is_none() {
+        // Watching one object is watching the collection for its name.
+        query = Query::parse(&format!(
+            "{}&fieldSelector=metadata.name={name}",
+            request.query
+        ));
+        name.clear();
+    }
+    let info = place.kind.info();
+    let list = name.is_empty() && matches!(request.method, "GET" | "DELETE");
+    let type_name = match info.group {
+        "" => format!("*core.{}", info.name),
+        group => format!(
+            "*{}.{}",
+            group.split('.').next().unwrap_or(group),
+            info.name
+        ),
+    };
+    let accepted = negotiation::negotiate(request.accept)?;
+    let form = negotiation::form(
+        accepted,
+        query.text("includeObject"),
+        list,
+        watch,
+        &type_name,
+    )?;
+    let options = match request.method {
+        "POST" => options::write(&query, "CreateOptions")?,
+        "PUT" => options::write(&query, "UpdateOptions")?,
+        _ => WriteOptions::default(),
+    };
+    Ok(Target {
+        kind: place.kind,
+        namespace: place.namespace.to_owned(),
+        name,
+        subresource: place.subresource,
+        query,
+        form,
+        options,
+        agent: agent(request.user_agent),
+        warnings: Vec::new(),
+    })
+}

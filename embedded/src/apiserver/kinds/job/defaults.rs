@@ -1,0 +1,172 @@
+//! Defaults of Jobs and what the server generates for them.
+//!
+//! Responsible for: filling in. Must not: refuse anything.
+
+use serde_json::{Value, json};
+
+use crate::apiserver::{
+    kinds::template,
+    object::{
+        names,
+        tree::{self, Tree},
+    },
+};
+
+/// Labels that the server sets on the pod template, with the field they come from.
+pub(super) const GENERATED: [(&str, &str); 4] = [
+    ("controller-uid", "uid"),
+    ("job-name", "name"),
+    ("batch.kubernetes.io/controller-uid", "uid"),
+    ("batch.kubernetes.io/job-name", "name"),
+];
+
+/// The label that the generated selector selects by.
+pub(super) const SELECTOR_LABEL: &str = "batch.kubernetes.io/controller-uid";
+
+/// Applies the defaults of a Job.
+pub(crate) fn default(tree: &mut Tree) {
+    default_spec(tree::section_mut(tree, "spec"));
+    default_labels(tree);
+}
+
+/// Applies the defaults of a CronJob.
+pub(crate) fn default_cron_job(tree: &mut Tree) {
+    let spec = tree::section_mut(tree, "spec");
+    if tree::text(spec, "concurrencyPolicy").is_empty() {
+        spec.insert("concurrencyPolicy".into(), "Allow".into());
+    }
+    tree::default(spec, "suspend", false);
+    tree::default(spec, "successfulJobsHistoryLimit", 3);
+    tree::default(spec, "failedJobsHistoryLimit", 1);
+    let job = tree::section_mut(spec, "jobTemplate");
+    tree::section_mut(job, "metadata");
+    let template = tree::section_mut(tree::section_mut(job, "spec"), "template");
+    tree::section_mut(template, "metadata");
+    template::default_spec(tree::section_mut(template, "spec"));
+}
+
+fn default_spec(spec: &mut Tree) {
+    let completions = spec.contains_key("completions");
+    match (completions, spec.contains_key("parallelism")) {
+        (false, false) => {
+            spec.insert("completions".into(), 1.into());
+            spec.insert("parallelism".into(), 1.into());
+        }
+        (true, false) => {
+            spec.insert("parallelism".into(), 1.into());
+        }
+        (_, true) => {}
+    }
+    let unlimited = spec.contains_key("backoffLimitPerIndex");
+    tree::default(spec, "backoffLimit", if unlimited { i32::MAX } else { 6 });
+    tree::default(spec, "completionMode", "NonIndexed");
+    tree::default(spec, "suspend", false);
+    tree::default(spec, "manualSelector", false);
+    let failed_only = spec.contains_key("podFailurePolicy");
+    let policy = if failed_only {
+        "Failed"
+    } else {
+        "TerminatingOrFailed"
+    };
+    tree::default(spec, "podReplacementPolicy", policy);
+    let patterns = spec
+        .get_mut("podFailurePolicy")
+        .and_then(|policy| policy.get_mut("rules")?.as_array_mut())
+        .into_iter()
+        .flatten()
+        .filter_map(|rule| rule.get_mut("onPodConditions")?.as_array_mut())
+        .flatten()
+        .filter_map(Value::as_object_mut);
+    for pattern in patterns {
+        if tree::text(pattern, "status").is_empty() {
+            pattern.insert("status".into(), "True".into());
+        }
+    }
+    template::default_spec(tree::section_mut(
+        tree::section_mut(spec, "template"),
+        "spec",
+    ));
+}
+
+/// A Job without labels of its own shows those of its template.
+fn default_labels(tree: &mut Tree) {
+    if !tree::section(tree::metadata(tree), "labels").is_empty() {
+        return;
+    }
+    let template = tree::section(tree::section(tree, "spec"), "template");
+    if let Some(labels) = tree::metadata(template).get("labels").cloned() {
+        tree::metadata_mut(tree).insert("labels".into(), labels);
+    }
+}
+
+/// Brings a written status into the form in which it is told: counters of nothing are left out, and
+/// times of conditions are null.
+pub(crate) fn prepare_status(tree: &mut Tree) {
+    let status = tree::section_mut(tree, "status");
+    for counter in ["active", "succeeded", "failed"] {
+        if tree::int(status, counter) == Some(0) {
+            status.remove(counter);
+        }
+    }
+    tree::condition_times(status);
+}
+
+/// Clears the status and generates selector and labels.
+pub(crate) fn prepare_create(tree: &mut Tree) {
+    tree.insert("status".into(), json!({}));
+    let metadata = tree::metadata(tree).clone();
+    let spec = tree::section_mut(tree, "spec");
+    if !tree::flag(spec, "manualSelector") {
+        let template = tree::section_mut(tree::section_mut(spec, "template"), "metadata");
+        let labels = tree::section_mut(template, "labels");
+        for (label, field) in GENERATED {
+            tree::default(labels, label, tree::text(&metadata, field));
+        }
+        let selector = tree::section_mut(spec, "selector");
+        let labels = tree::section_mut(selector, "matchLabels");
+        tree::default(labels, SELECTOR_LABEL, tree::text(&metadata, "uid"));
+    }
+    default_labels(tree);
+}
+
+/// A warning about a name that is no DNS label.
+pub(super) fn name_warning(tree: &Tree) -> Option<String> {
+    let name = tree::text(tree::metadata(tree), "name");
+    (!names::is_dns_label(name)).then(|| {
+        "metadata.name: this is used in Pod names and hostnames, which can result in surprising \
+         behavior; a DNS label is recommended: [must not contain dots]"
+            .to_owned()
+    })
+}
+
+/// Warnings about a Job that was created.
+pub(crate) fn warnings(tree: &Tree) -> Vec<String> {
+    let mut warnings: Vec<String> = name_warning(tree).into_iter().collect();
+    let spec = tree::section(tree, "spec");
+    let above = |field: &str, limit: i64| tree::int(spec, field).is_some_and(|have| have > limit);
+    if tree::text(spec, "completionMode") == "Indexed"
+        && above("completions", 100_000)
+        && above("parallelism", 10_000)
+    {
+        warnings.push(
+            "spec: In Indexed Jobs with a number of completions higher than 10^5 and a \
+             parallelism higher than 10^4, Kubernetes might not be able to track \
+             completedIndexes when a big number of indexes fail"
+                .to_owned(),
+        );
+    }
+    warnings.extend(template_warning("", spec));
+    warnings
+}
+
+/// A warning about the Pod template of a Job's spec, which stands under `prefix`.
+pub(super) fn template_warning(prefix: &str, spec: &Tree) -> Option<String> {
+    let pod = tree::section(tree::section(spec, "template"), "spec");
+    let seconds = tree::int(pod, "terminationGracePeriodSeconds")?;
+    (seconds < 0).then(|| {
+        format!(
+            "{prefix}spec.template.spec.terminationGracePeriodSeconds: must be >= 0; negative \
+             values are invalid and will be treated as 1"
+        )
+    })
+}

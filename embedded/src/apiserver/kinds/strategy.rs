@@ -1,0 +1,191 @@
+//! Where the kinds differ: one function per step, one arm per kind.
+//!
+//! Responsible for: calling the right kind's rules. Must not: hold rules of more than a line.
+
+use serde_json::Value;
+
+use super::{gang, job, namespace, pod, quota};
+use crate::apiserver::object::{
+    field_errors::FieldErrors,
+    kind::Kind,
+    tree::{self, Tree},
+};
+
+/// The part of an object that a write is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The main resource.
+    Main,
+    /// `/status`.
+    Status,
+    /// `/finalize` of namespaces.
+    Finalize,
+}
+
+/// Applies defaults.
+pub(crate) fn default(kind: Kind, tree: &mut Tree) {
+    match kind {
+        Kind::Pod => pod::default(tree),
+        Kind::Job => job::default(tree),
+        Kind::Namespace => namespace::default(tree),
+        Kind::CronJob => job::default_cron_job(tree),
+        Kind::Node
+        | Kind::Event
+        | Kind::Lease
+        | Kind::ServiceAccount
+        | Kind::ConfigMap
+        | Kind::Secret
+        | Kind::Workload
+        | Kind::PodGroup
+        | Kind::ResourceQuota => {}
+    }
+}
+
+/// Fields of `spec` that defaults fill in here and admission on a real server, where nobody owns them;
+/// those that the object does not have yet.
+pub(crate) fn set_by_admission(kind: Kind, tree: &Tree) -> Vec<&'static str> {
+    if kind != Kind::Pod {
+        return Vec::new();
+    }
+    let spec = tree::section(tree, "spec");
+    let mut fields = pod::SET_BY_ADMISSION.to_vec();
+    fields.retain(|name| !spec.contains_key(*name));
+    fields
+}
+
+/// Sets what the server decides on creation, the metadata being complete.
+pub(crate) fn prepare_create(kind: Kind, tree: &mut Tree) {
+    match kind {
+        Kind::Pod => pod::prepare_create(tree),
+        Kind::Job => job::prepare_create(tree),
+        Kind::Namespace => namespace::prepare_create(tree),
+        Kind::CronJob | Kind::PodGroup | Kind::ResourceQuota => {
+            tree.insert("status".into(), Value::Object(Tree::new()));
+        }
+        Kind::Node
+        | Kind::Event
+        | Kind::Lease
+        | Kind::ServiceAccount
+        | Kind::ConfigMap
+        | Kind::Secret
+        | Kind::Workload => {}
+    }
+}
+
+/// Checks an object that is to be created.
+pub(crate) fn validate_create(kind: Kind, tree: &Tree) -> FieldErrors {
+    match kind {
+        Kind::Pod => pod::validate_create(tree),
+        Kind::Job => job::validate_create(tree),
+        Kind::CronJob => job::cron_job::validate_create(tree),
+        Kind::Event => validate_event(tree),
+        Kind::Workload => gang::validate_workload(tree),
+        Kind::PodGroup => gang::validate_pod_group(tree),
+        Kind::ResourceQuota => quota::validate(tree),
+        Kind::Namespace
+        | Kind::Node
+        | Kind::Lease
+        | Kind::ServiceAccount
+        | Kind::ConfigMap
+        | Kind::Secret => FieldErrors::new(),
+    }
+}
+
+/// Warnings about an object that was created.
+pub(crate) fn warnings(kind: Kind, tree: &Tree) -> Vec<String> {
+    match kind {
+        Kind::Job => job::warnings(tree),
+        Kind::CronJob => job::cron_job::warnings(tree),
+        _ => Vec::new(),
+    }
+}
+
+/// Warnings about an object that was changed.
+pub(crate) fn update_warnings(kind: Kind, part: Part, tree: &Tree, old: &Tree) -> Vec<String> {
+    match (kind, part) {
+        (Kind::CronJob, Part::Main) => job::cron_job::update_warnings(tree, old),
+        _ => Vec::new(),
+    }
+}
+
+/// Restores what this write must not change and applies defaults.
+pub(crate) fn prepare_update(kind: Kind, part: Part, tree: &mut Tree, old: &Tree) {
+    let has_status = !kind.info().subresources.is_empty();
+    match part {
+        Part::Main if has_status => {
+            tree::restore(tree, old, "status");
+            // A Pod's patch may come without the spec, which then keeps its defaults.
+            if kind != Kind::Pod || tree.get("spec") != old.get("spec") {
+                default(kind, tree);
+            }
+            if kind == Kind::Namespace {
+                tree::restore(tree, old, "spec");
+            }
+        }
+        Part::Main => default(kind, tree),
+        Part::Status => {
+            tree::restore(tree, old, "spec");
+            match kind {
+                Kind::Pod => pod::prepare_status(tree, old),
+                Kind::Job => job::prepare_status(tree),
+                _ => {}
+            }
+        }
+        Part::Finalize => tree::restore(tree, old, "status"),
+    }
+}
+
+/// Checks a changed object against its old state.
+pub(crate) fn validate_update(kind: Kind, part: Part, tree: &Tree, old: &Tree) -> FieldErrors {
+    match (kind, part) {
+        (Kind::Job, Part::Main) => job::validate_update(tree, old),
+        (Kind::CronJob, Part::Main) => job::cron_job::validate_update(tree, old),
+        (Kind::Job, Part::Status) => job::validate_status(tree, old),
+        (Kind::Pod, Part::Main) => pod::validate_update(tree, old),
+        (Kind::Pod, Part::Status) => pod::validate_status(tree, old),
+        (Kind::Event, Part::Main) => validate_event(tree),
+        (Kind::ResourceQuota, Part::Main) => quota::validate(tree),
+        (Kind::Workload, Part::Main) => {
+            gang::validate_update(&["controllerRef", "podGroupTemplates"], tree, old)
+        }
+        (Kind::PodGroup, Part::Main) => {
+            gang::validate_update(&["podGroupTemplateRef", "schedulingPolicy"], tree, old)
+        }
+        _ => FieldErrors::new(),
+    }
+}
+
+/// Whether objects of a kind count generations.
+pub(crate) const fn has_generation(kind: Kind) -> bool {
+    matches!(kind, Kind::Pod | Kind::Job | Kind::CronJob)
+}
+
+/// Counts the generation up if the spec has changed.
+pub(crate) fn bump_generation(kind: Kind, part: Part, tree: &mut Tree, old: &Tree) {
+    if !has_generation(kind) || part != Part::Main || tree.get("spec") == old.get("spec") {
+        return;
+    }
+    let generation = tree::int(tree::metadata(old), "generation").unwrap_or_default() + 1;
+    tree::metadata_mut(tree).insert("generation".into(), generation.into());
+}
+
+/// Whether a written object is to go away: deletion was asked for and nothing holds it.
+pub(crate) fn is_finished(kind: Kind, tree: &Tree) -> bool {
+    let metadata = tree::metadata(tree);
+    metadata.contains_key("deletionTimestamp")
+        && tree::items(metadata, "finalizers").is_empty()
+        && tree::int(metadata, "deletionGracePeriodSeconds").unwrap_or_default() == 0
+        && (kind != Kind::Namespace
+            || tree::items(tree::section(tree, "spec"), "finalizers").is_empty())
+}
+
+fn validate_event(tree: &Tree) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let about = tree::text(tree::section(tree, "involvedObject"), "namespace");
+    let own = tree::text(tree::metadata(tree), "namespace");
+    if about != own && !(about.is_empty() && own == "default") {
+        let detail = "does not match event.namespace";
+        errors.invalid("involvedObject.namespace", Value::from(about), detail);
+    }
+    errors
+}

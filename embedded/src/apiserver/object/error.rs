@@ -1,0 +1,265 @@
+//! Failures as Kubernetes `Status` bodies.
+//!
+//! Responsible for: the exact shape of error answers. Must not: decide when one is due.
+
+use std::fmt;
+
+use serde_json::{Map, Value, json};
+
+use super::kind::Kind;
+
+/// The result of anything that a request may fail at.
+pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
+
+/// One failed request; turned into an answer by `print::response`.
+#[derive(Debug)]
+pub(crate) struct ApiError(Box<Failure>);
+
+#[derive(Debug)]
+struct Failure {
+    code: u16,
+    reason: &'static str,
+    message: String,
+    details: Option<Value>,
+    list_meta: Map<String, Value>,
+    headers: Vec<(&'static str, String)>,
+    plain_text: bool,
+}
+
+impl ApiError {
+    /// A failure with the given status code, reason (may be empty) and message.
+    pub(crate) fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self(Box::new(Failure {
+            code,
+            reason,
+            message: message.into(),
+            details: None,
+            list_meta: Map::new(),
+            headers: Vec::new(),
+            plain_text: false,
+        }))
+    }
+
+    /// Sets what is told before the message.
+    pub(crate) fn told_after(mut self, start: &str) -> Self {
+        self.0.message.insert_str(0, start);
+        self
+    }
+
+    /// Sets `details`.
+    pub(crate) fn with_details(mut self, details: Value) -> Self {
+        self.0.details = Some(details);
+        self
+    }
+
+    /// Adds a response header.
+    pub(crate) fn with_header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.0.headers.push((name, value.into()));
+        self
+    }
+
+    /// Sets `metadata.continue`, so that a client may go on after an expired list.
+    pub(crate) fn with_continue(mut self, token: String) -> Self {
+        self.0
+            .list_meta
+            .insert("continue".into(), Value::String(token));
+        self
+    }
+
+    /// 400 without details.
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    /// 404 for a named object.
+    pub(crate) fn not_found(kind: Kind, name: &str) -> Self {
+        Self::new(
+            404,
+            "NotFound",
+            format!("{} {name:?} not found", kind.qualified()),
+        )
+        .with_details(object_details(kind, name, kind.info().plural))
+    }
+
+    /// 404 for an unknown resource in a known group.
+    pub(crate) fn no_resource() -> Self {
+        Self::new(
+            404,
+            "NotFound",
+            "the server could not find the requested resource",
+        )
+        .with_details(json!({}))
+    }
+
+    /// An error that is no Status object.
+    pub(crate) fn text(code: u16, message: &str) -> Self {
+        let mut error = Self::new(code, "", message);
+        error.0.plain_text = true;
+        error
+    }
+
+    /// 404 for a path nobody serves; plain text as the real server answers it.
+    pub(crate) fn no_path() -> Self {
+        Self::text(404, "404 page not found\n")
+    }
+
+    /// 404 for a document that is not there; without a word, as the real server answers it.
+    pub(crate) fn no_document() -> Self {
+        let mut error = Self::no_path();
+        error.0.message.clear();
+        error
+    }
+
+    /// 400 for an object without a name where the path has one.
+    pub(crate) fn no_name(wanted: &str) -> Self {
+        Self::bad_request(format!(
+            "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
+        ))
+    }
+
+    /// 405.
+    pub(crate) fn method_not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        Self::new(405, "MethodNotAllowed", message).with_details(json!({}))
+    }
+
+    /// 409 for a name that is taken.
+    pub(crate) fn already_exists(kind: Kind, name: &str) -> Self {
+        Self::new(
+            409,
+            "AlreadyExists",
+            format!("{} {name:?} already exists", kind.qualified()),
+        )
+        .with_details(object_details(kind, name, kind.info().plural))
+    }
+
+    /// 409 with `Operation cannot be fulfilled on ...`; `shown` is the kind as details show it.
+    pub(crate) fn conflict(kind: Kind, name: &str, shown: &str, why: &str) -> Self {
+        let on = match kind.info().group {
+            "" => shown.to_owned(),
+            group => format!("{shown}.{group}"),
+        };
+        let message = format!("Operation cannot be fulfilled on {on} {name:?}: {why}");
+        Self::new(409, "Conflict", message).with_details(object_details(kind, name, shown))
+    }
+
+    /// 409 for a stale resourceVersion.
+    pub(crate) fn stale(kind: Kind, name: &str) -> Self {
+        let why = "the object has been modified; please apply your changes to the latest version \
+                   and try again";
+        Self::conflict(kind, name, kind.info().plural, why)
+    }
+
+    /// 403.
+    pub(crate) fn forbidden(kind: Kind, name: &str, why: &str) -> Self {
+        let message = format!("{} {name:?} is forbidden: {why}", kind.qualified());
+        let details = object_details(kind, name, kind.info().plural);
+        Self::new(403, "Forbidden", message).with_details(details)
+    }
+
+    /// 403 for a namespace that is going away.
+    pub(crate) fn namespace_terminating(kind: Kind, name: &str, namespace: &str) -> Self {
+        let why = format!(
+            "unable to create new content in namespace {namespace} because it is being terminated"
+        );
+        let mut details = object_details(kind, name, kind.info().plural);
+        details["causes"] = json!([{
+            "reason": "NamespaceTerminating",
+            "message": format!("namespace {namespace} is being terminated"),
+            "field": "metadata.namespace",
+        }]);
+        Self::forbidden(kind, name, &why).with_details(details)
+    }
+
+    /// 422 for query or body options of the type `options`, such as `CreateOptions`.
+    pub(crate) fn invalid_option(options: &str, field: &str, error: &str) -> Self {
+        let reason = cause_reason(error);
+        Self::new(
+            422,
+            "Invalid",
+            format!("{options}.meta.k8s.io \"\" is invalid: {field}: {error}"),
+        )
+        .with_details(json!({
+            "group": "meta.k8s.io",
+            "kind": options,
+            "causes": [{"reason": reason, "message": error, "field": field}],
+        }))
+    }
+
+    /// 410 in a list.
+    pub(crate) fn expired(message: impl Into<String>) -> Self {
+        Self::new(410, "Expired", message)
+    }
+
+    /// The `Status` object.
+    pub(crate) fn status(&self) -> Value {
+        let failure = &self.0;
+        let mut status = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": failure.list_meta,
+            "status": "Failure",
+            "message": failure.message,
+        });
+        if !failure.reason.is_empty() {
+            status["reason"] = Value::from(failure.reason);
+        }
+        if let Some(details) = &failure.details {
+            status["details"] = details.clone();
+        }
+        status["code"] = Value::from(failure.code);
+        status
+    }
+
+    /// The HTTP status code.
+    pub(crate) const fn code(&self) -> u16 {
+        self.0.code
+    }
+
+    /// The whole body, where it is no `Status` object.
+    pub(crate) fn plain_text(&self) -> Option<&str> {
+        self.0.plain_text.then_some(&*self.0.message)
+    }
+
+    /// The response headers that go with it.
+    pub(crate) fn into_headers(self) -> Vec<(&'static str, String)> {
+        self.0.headers
+    }
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+/// `details` naming an object.
+pub(crate) fn object_details(kind: Kind, name: &str, shown: &str) -> Value {
+    let mut details = Map::new();
+    if !name.is_empty() {
+        details.insert("name".into(), name.into());
+    }
+    if !kind.info().group.is_empty() {
+        details.insert("group".into(), kind.info().group.into());
+    }
+    details.insert("kind".into(), shown.into());
+    Value::Object(details)
+}
+
+/// The machine-readable reason that belongs to an error text.
+pub(crate) fn cause_reason(text: &str) -> &'static str {
+    const REASONS: [(&str, &str); 8] = [
+        ("Required value", "FieldValueRequired"),
+        ("Invalid value", "FieldValueInvalid"),
+        ("Unsupported value", "FieldValueNotSupported"),
+        ("Duplicate value", "FieldValueDuplicate"),
+        ("Forbidden", "FieldValueForbidden"),
+        ("Not found", "FieldValueNotFound"),
+        ("Too long", "FieldValueTooLong"),
+        ("Too many", "FieldValueTooMany"),
+    ];
+    REASONS
+        .iter()
+        .find(|(start, _)| text.starts_with(start))
+        .map_or("FieldValueInvalid", |(_, reason)| reason)
+}

@@ -1,0 +1,342 @@
+//! One stored object: its serialized bytes and the few facts that queries need.
+//!
+//! Responsible for: the byte layout that lets lists, watches and metadata views be cut out of
+//! the stored bytes without parsing. Must not: know which writes are legal.
+
+use std::sync::Arc;
+
+use compact_str::CompactString;
+use serde_json::Value;
+
+use super::{
+    kind::{Kind, KindInfo},
+    tree::{self, Tree},
+};
+use crate::model::Time;
+
+/// An object as stored. Never changed: a write stores a new one, which shares with the one before what is
+/// the same in both.
+///
+/// The bytes always begin `{"kind":K,"apiVersion":V,"metadata":{"resourceVersion":"N"`, so that
+/// the version can be replaced and the metadata cut out by offset alone.
+#[derive(Debug)]
+pub struct Stored {
+    /// What it is.
+    pub kind: Kind,
+    /// Namespace; empty for cluster-scoped objects.
+    pub namespace: CompactString,
+    /// Name.
+    pub name: CompactString,
+    /// Unique id.
+    pub uid: Arc<str>,
+    /// The version this state was written at.
+    pub version: u64,
+    /// When it was made.
+    pub created: Time,
+    /// Counts the changes of what is wanted; 0 for kinds that do not count them.
+    pub generation: i64,
+    /// When deletion was asked for, if it was.
+    pub deletion: Option<Time>,
+    /// Labels in key order.
+    pub labels: Arc<[(CompactString, CompactString)]>,
+    /// The owners' references, as far as garbage collection needs them.
+    pub owners: Arc<[Owner]>,
+    /// Names of the finalizers.
+    pub finalizers: Arc<[CompactString]>,
+    /// `status.phase` of Pods and Namespaces, else empty.
+    pub phase: CompactString,
+    /// `spec.nodeName` of Pods, else empty.
+    pub node: CompactString,
+    bytes: Arc<[u8]>,
+    metadata_end: u32,
+}
+
+/// One owner reference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The owner's uid.
+    pub uid: Arc<str>,
+    /// Its kind, if the server has such objects.
+    pub kind: Option<Kind>,
+    /// Its name.
+    pub name: CompactString,
+    /// Whether it keeps the owner from going away under foreground deletion.
+    pub blocks: bool,
+}
+
+impl Stored {
+    /// Encodes `tree` as the state of version `version`.
+    pub(crate) fn encode(kind: Kind, version: u64, tree: &Tree) -> Self {
+        let (bytes, metadata_end) = write_object(kind.info(), version, tree);
+        let metadata = tree::metadata(tree);
+        Self {
+            kind,
+            namespace: tree::text(metadata, "namespace").into(),
+            name: tree::text(metadata, "name").into(),
+            uid: tree::text(metadata, "uid").into(),
+            version,
+            created: time(metadata, "creationTimestamp").unwrap_or_default(),
+            generation: tree::int(metadata, "generation").unwrap_or_default(),
+            deletion: time(metadata, "deletionTimestamp"),
+            labels: labels(metadata),
+            owners: owners(metadata),
+            finalizers: tree::strings(metadata, "finalizers")
+                .map(CompactString::from)
+                .collect(),
+            phase: nested(tree, "status", "phase"),
+            node: if kind == Kind::Pod {
+                nested(tree, "spec", "nodeName")
+            } else {
+                CompactString::default()
+            },
+            bytes: bytes.into(),
+            metadata_end,
+        }
+    }
+
+    /// Takes over from the state before what is the same in this one. The log keeps many states of an
+    /// object for a while: small pieces of memory for each of them would leave holes among those that
+    /// stay, and to fill these takes the longer the more there are.
+    pub(crate) fn share(&mut self, before: &Self) {
+        fn share<T: PartialEq + ?Sized>(own: &mut Arc<T>, before: &Arc<T>) {
+            if own == before {
+                *own = Arc::clone(before);
+            }
+        }
+        share(&mut self.uid, &before.uid);
+        share(&mut self.labels, &before.labels);
+        share(&mut self.owners, &before.owners);
+        share(&mut self.finalizers, &before.finalizers);
+    }
+
+    /// The same state under another version: what a DELETED event shows.
+    pub(crate) fn at_version(&self, version: u64) -> Self {
+        let start = prefix_len(self.kind.info());
+        let old_digits = decimal_len(self.version);
+        let digits = version.to_string();
+        let mut bytes = Vec::with_capacity(self.bytes.len() + 2);
+        bytes.extend_from_slice(&self.bytes[..start]);
+        bytes.extend_from_slice(digits.as_bytes());
+        bytes.extend_from_slice(&self.bytes[start + old_digits..]);
+        let metadata_end = self.metadata_end as usize + digits.len() - old_digits;
+        Self {
+            kind: self.kind,
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            uid: self.uid.clone(),
+            version,
+            created: self.created,
+            generation: self.generation,
+            deletion: self.deletion,
+            labels: self.labels.clone(),
+            owners: self.owners.clone(),
+            finalizers: self.finalizers.clone(),
+            phase: self.phase.clone(),
+            node: self.node.clone(),
+            bytes: bytes.into(),
+            metadata_end: metadata_end as u32,
+        }
+    }
+
+    /// The whole object as JSON.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The object as it stands in a list: without `kind` and `apiVersion`, the opening brace
+    /// left to the caller.
+    pub(crate) fn list_item(&self) -> &[u8] {
+        &self.bytes[metadata_start(self.kind.info())..]
+    }
+
+    /// `"metadata":{...}`.
+    pub(crate) fn metadata(&self) -> &[u8] {
+        &self.bytes[metadata_start(self.kind.info())..self.metadata_end as usize]
+    }
+
+    /// Reads the object back into a tree.
+    pub(crate) fn tree(&self) -> Tree {
+        serde_json::from_slice(&self.bytes).expect("stored bytes were written from a tree")
+    }
+
+    /// A label's value.
+    pub(crate) fn label(&self, key: &str) -> Option<&str> {
+        self.labels
+            .binary_search_by(|(have, _)| have.as_str().cmp(key))
+            .ok()
+            .map(|at| self.labels[at].1.as_str())
+    }
+
+    /// Whether it is a Pod that has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.kind == Kind::Pod && matches!(&*self.phase, "Succeeded" | "Failed")
+    }
+
+    /// Whether the object carries a finalizer of that name.
+    pub(crate) fn has_finalizer(&self, name: &str) -> bool {
+        self.finalizers.iter().any(|have| have == name)
+    }
+
+    /// The key it is stored under.
+    pub(crate) fn key(&self) -> Box<str> {
+        key(&self.namespace, &self.name)
+    }
+}
+
+/// The storage key of an object; keys sort as a real server's storage sorts them.
+pub(crate) fn key(namespace: &str, name: &str) -> Box<str> {
+    if namespace.is_empty() {
+        return name.into();
+    }
+    let mut key = String::with_capacity(namespace.len() + name.len() + 1);
+    key.push_str(namespace);
+    key.push('/');
+    key.push_str(name);
+    key.into()
+}
+
+fn write_object(info: &KindInfo, version: u64, tree: &Tree) -> (Vec<u8>, u32) {
+    let mut out = Vec::with_capacity(2048);
+    out.extend_from_slice(b"{\"kind\":\"");
+    out.extend_from_slice(info.name.as_bytes());
+    out.extend_from_slice(b"\",\"apiVersion\":\"");
+    out.extend_from_slice(info.api_version.as_bytes());
+    out.extend_from_slice(b"\",\"metadata\":{\"resourceVersion\":\"");
+    out.extend_from_slice(version.to_string().as_bytes());
+    out.push(b'"');
+    for (name, value) in tree::metadata(tree) {
+        if name != "resourceVersion" {
+            write_member(&mut out, name, value);
+        }
+    }
+    out.push(b'}');
+    let metadata_end = u32::try_from(out.len()).expect("bodies are limited to 3 MiB");
+    for (name, value) in tree {
+        if !matches!(name.as_str(), "kind" | "apiVersion" | "metadata") {
+            write_member(&mut out, name, value);
+        }
+    }
+    out.push(b'}');
+    (out, metadata_end)
+}
+
+fn write_member(out: &mut Vec<u8>, name: &str, value: &Value) {
+    out.push(b',');
+    serde_json::to_writer(&mut *out, name).expect("writing to memory does not fail");
+    out.push(b':');
+    serde_json::to_writer(&mut *out, value).expect("writing to memory does not fail");
+}
+
+/// Where `"metadata":` begins.
+const fn metadata_start(info: &KindInfo) -> usize {
+    "{\"kind\":\"".len()
+        + info.name.len()
+        + "\",\"apiVersion\":\"".len()
+        + info.api_version.len()
+        + "\",".len()
+}
+
+/// Where the digits of the version begin.
+const fn prefix_len(info: &KindInfo) -> usize {
+    metadata_start(info) + "\"metadata\":{\"resourceVersion\":\"".len()
+}
+
+const fn decimal_len(number: u64) -> usize {
+    match number.checked_ilog10() {
+        Some(log) => log as usize + 1,
+        None => 1,
+    }
+}
+
+fn time(metadata: &Tree, name: &str) -> Option<Time> {
+    metadata
+        .get(name)
+        .and_then(Value::as_str)
+        .and_then(Time::parse_rfc3339)
+}
+
+fn labels(metadata: &Tree) -> Arc<[(CompactString, CompactString)]> {
+    let Some(Value::Object(labels)) = metadata.get("labels") else {
+        return Arc::default();
+    };
+    let pair =
+        |(key, value): (&String, &Value)| Some((key.as_str().into(), value.as_str()?.into()));
+    let mut pairs: Vec<(CompactString, CompactString)> = labels.iter().filter_map(pair).collect();
+    pairs.sort_unstable();
+    pairs.into()
+}
+
+fn owners(metadata: &Tree) -> Arc<[Owner]> {
+    let Some(Value::Array(owners)) = metadata.get("ownerReferences") else {
+        return Arc::default();
+    };
+    let read = |owner: &Value| {
+        let text = |field: &str| owner.get(field)?.as_str();
+        Some(Owner {
+            uid: text("uid")?.into(),
+            kind: Kind::named(text("apiVersion")?, text("kind")?),
+            name: text("name")?.into(),
+            blocks: owner.get("blockOwnerDeletion") == Some(&Value::Bool(true)),
+        })
+    };
+    owners.iter().filter_map(read).collect()
+}
+
+fn nested(tree: &Tree, section: &str, field: &str) -> CompactString {
+    let value = tree.get(section).and_then(|section| section.get(field));
+    value.and_then(Value::as_str).unwrap_or_default().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_version_is_replaced_without_parsing() {
+        let Value::Object(tree) = json!({
+            "kind": "Job", "apiVersion": "batch/v1",
+            "metadata": {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "3"},
+            "spec": {"note": "\"resourceVersion\":\"9\""},
+        }) else {
+            unreachable!()
+        };
+        let nine = Stored::encode(Kind::Job, 9, &tree);
+        let thousand = nine.at_version(1000);
+        assert_eq!(thousand.tree()["metadata"]["resourceVersion"], "1000");
+        assert_eq!(
+            thousand.bytes(),
+            Stored::encode(Kind::Job, 1000, &tree).bytes()
+        );
+        let item = [b"{", thousand.list_item()].concat();
+        let item: Value = serde_json::from_slice(&item).unwrap();
+        assert_eq!(item["spec"], json!({"note": "\"resourceVersion\":\"9\""}));
+        assert!(item.get("kind").is_none());
+        let metadata = [b"{", thousand.metadata(), b"}"].concat();
+        let metadata: Value = serde_json::from_slice(&metadata).unwrap();
+        assert_eq!(metadata["metadata"]["name"], "a");
+    }
+
+    #[test]
+    fn a_state_shares_with_the_one_before_what_is_the_same() {
+        let state = |version, label: &str| {
+            let Value::Object(tree) = json!({
+                "metadata": {"name": "a", "namespace": "n", "uid": "u", "labels": {"l": label},
+                             "finalizers": ["f"], "ownerReferences": [
+                    {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "o"}]},
+            }) else {
+                unreachable!()
+            };
+            Stored::encode(Kind::Pod, version, &tree)
+        };
+        let first = state(1, "one");
+        let mut second = state(2, "two");
+        second.share(&first);
+        assert!(Arc::ptr_eq(&first.uid, &second.uid));
+        assert!(Arc::ptr_eq(&first.owners, &second.owners));
+        assert!(Arc::ptr_eq(&first.finalizers, &second.finalizers));
+        assert_eq!(second.labels[0].1, "two");
+        assert_eq!(second.bytes(), state(2, "two").bytes());
+    }
+}

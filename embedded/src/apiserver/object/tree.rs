@@ -1,0 +1,163 @@
+//! Objects as trees of JSON, while a request works on them.
+//!
+//! Responsible for: reading and writing members, those of `metadata` above all. Must not: know kinds or
+//! rules.
+
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value};
+
+/// A JSON object.
+pub(crate) type Tree = Map<String, Value>;
+
+static EMPTY: LazyLock<Tree> = LazyLock::new(Tree::new);
+
+/// The object's metadata; empty if it has none.
+pub(crate) fn metadata(tree: &Tree) -> &Tree {
+    section(tree, "metadata")
+}
+
+/// The object's metadata, made if missing.
+pub(crate) fn metadata_mut(tree: &mut Tree) -> &mut Tree {
+    section_mut(tree, "metadata")
+}
+
+/// A member that is an object; empty if it is missing or of another type.
+pub(crate) fn section<'a>(tree: &'a Tree, name: &str) -> &'a Tree {
+    match tree.get(name) {
+        Some(Value::Object(section)) => section,
+        _ => &EMPTY,
+    }
+}
+
+/// A member that is an object, made if it is missing or of another type.
+pub(crate) fn section_mut<'a>(tree: &'a mut Tree, name: &str) -> &'a mut Tree {
+    if !matches!(tree.get(name), Some(Value::Object(_))) {
+        tree.insert(name.to_owned(), Value::Object(Tree::new()));
+    }
+    match tree.get_mut(name) {
+        Some(Value::Object(section)) => section,
+        _ => unreachable!("the member was just made an object"),
+    }
+}
+
+/// A string member; empty if missing.
+pub(crate) fn text<'a>(tree: &'a Tree, name: &str) -> &'a str {
+    tree.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The strings of an array member.
+pub(crate) fn strings<'a>(tree: &'a Tree, name: &str) -> impl Iterator<Item = &'a str> {
+    tree.get(name)
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+}
+
+/// The elements of an array member.
+pub(crate) fn items<'a>(tree: &'a Tree, name: &str) -> &'a [Value] {
+    tree.get(name)
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
+}
+
+/// An integer member.
+pub(crate) fn int(tree: &Tree, name: &str) -> Option<i64> {
+    tree.get(name).and_then(Value::as_i64)
+}
+
+/// A boolean member; false if missing.
+pub(crate) fn flag(tree: &Tree, name: &str) -> bool {
+    tree.get(name).and_then(Value::as_bool).unwrap_or_default()
+}
+
+/// Sets a member unless it is there and not null.
+pub(crate) fn default(tree: &mut Tree, name: &str, value: impl Into<Value>) {
+    if matches!(tree.get(name), None | Some(Value::Null)) {
+        tree.insert(name.to_owned(), value.into());
+    }
+}
+
+/// Gives the conditions of a status the times that they always have, null at first.
+pub(crate) fn condition_times(status: &mut Tree) {
+    let Some(Value::Array(conditions)) = status.get_mut("conditions") else {
+        return;
+    };
+    for condition in conditions.iter_mut().filter_map(Value::as_object_mut) {
+        for time in ["lastProbeTime", "lastTransitionTime"] {
+            if !condition.contains_key(time) {
+                condition.insert(time.to_owned(), Value::Null);
+            }
+        }
+    }
+}
+
+/// Copies a member from `from`, or removes it if `from` has none.
+pub(crate) fn restore(tree: &mut Tree, from: &Tree, name: &str) {
+    match from.get(name) {
+        Some(value) => {
+            if tree.get(name) != Some(value) {
+                tree.insert(name.to_owned(), value.clone());
+            }
+        }
+        None => {
+            tree.remove(name);
+        }
+    }
+}
+
+/// Removes a string from an array member, and the member when nothing is left.
+pub(crate) fn remove_string(tree: &mut Tree, name: &str, value: &str) {
+    let Some(Value::Array(items)) = tree.get_mut(name) else {
+        return;
+    };
+    items.retain(|item| item != value);
+    if items.is_empty() {
+        tree.remove(name);
+    }
+}
+
+/// Adds a string to an array member unless it is there.
+pub(crate) fn add_string(tree: &mut Tree, name: &str, value: &str) {
+    match tree.get_mut(name) {
+        Some(Value::Array(items)) => {
+            if !items.iter().any(|item| item == value) {
+                items.push(value.into());
+            }
+        }
+        _ => {
+            tree.insert(name.to_owned(), Value::Array(vec![value.into()]));
+        }
+    }
+}
+
+/// Removes null members at every depth and empty maps and lists of `metadata`, so that equal
+/// objects have equal trees.
+pub(crate) fn drop_nulls(tree: &mut Tree) {
+    tree.retain(|_, value| !value.is_null());
+    for (_, value) in tree.iter_mut() {
+        drop_nulls_in(value);
+    }
+    if let Some(Value::Object(metadata)) = tree.get_mut("metadata") {
+        metadata.retain(|_, value| match value {
+            Value::Object(members) => !members.is_empty(),
+            Value::Array(items) => !items.is_empty(),
+            Value::String(text) => !text.is_empty(),
+            _ => true,
+        });
+    }
+}
+
+fn drop_nulls_in(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|_, value| !value.is_null());
+            for (_, value) in members.iter_mut() {
+                drop_nulls_in(value);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls_in),
+        _ => {}
+    }
+}

@@ -1,0 +1,220 @@
+//! Encoding: lists, single objects and watch frames in each form.
+//!
+//! Responsible for: cutting answers out of stored bytes. Must not: choose what is answered, or
+//! parse objects other than for tables.
+
+use serde_json::{Value, json};
+
+use super::{
+    form::{Form, IncludeObject},
+    table,
+};
+use crate::{
+    apiserver::object::{error::ApiError, kind::Kind, stored::Stored},
+    model::Time,
+};
+
+/// Whether the column definitions of a table still have to be sent to a watcher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TableHead {
+    Due,
+    Sent,
+}
+
+/// What the metadata of a list says.
+#[derive(Debug)]
+pub(crate) struct ListMeta {
+    pub(crate) version: u64,
+    /// Where the next page begins; none on the last one.
+    pub(crate) token: Option<String>,
+    pub(crate) remaining: Option<u64>,
+}
+
+/// The JSON of a list up to and with the bracket that opens its items.
+pub(crate) fn list_head(kind: Kind, form: Form, list: &ListMeta) -> Vec<u8> {
+    let info = kind.info();
+    let mut metadata = json!({"resourceVersion": list.version.to_string()});
+    if let Some(token) = &list.token {
+        metadata["continue"] = token.as_str().into();
+    }
+    if let Some(remaining) = list.remaining {
+        metadata["remainingItemCount"] = remaining.into();
+    }
+    match form {
+        Form::Plain => format!(
+            "{{\"kind\":\"{}List\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
+            info.name, info.api_version
+        ),
+        Form::Metadata => format!(
+            "{{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/v1\",\
+             \"metadata\":{metadata},\"items\":["
+        ),
+        Form::Table(_) => format!(
+            "{{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{metadata},\
+             \"columnDefinitions\":{},\"rows\":[",
+            table::columns(kind)
+        ),
+    }
+    .into_bytes()
+}
+
+/// One item of a list.
+pub(crate) fn list_item(out: &mut Vec<u8>, object: &Stored, form: Form, now: Time) {
+    match form {
+        Form::Plain => {
+            out.push(b'{');
+            out.extend_from_slice(object.list_item());
+        }
+        Form::Metadata => metadata_object(out, object),
+        Form::Table(include) => row(out, object, include, now),
+    }
+}
+
+/// One object as a whole answer.
+pub(crate) fn single(out: &mut Vec<u8>, object: &Stored, form: Form, now: Time) {
+    match form {
+        Form::Plain => out.extend_from_slice(object.bytes()),
+        Form::Metadata => metadata_object(out, object),
+        Form::Table(include) => {
+            let columns = table::columns(object.kind);
+            one_row_table(out, object, include, &columns, now);
+        }
+    }
+}
+
+/// One watch event.
+pub(crate) fn event_frame(
+    out: &mut Vec<u8>,
+    event_type: &str,
+    object: &Stored,
+    form: Form,
+    head: &mut TableHead,
+    now: Time,
+) {
+    out.extend_from_slice(b"{\"type\":\"");
+    out.extend_from_slice(event_type.as_bytes());
+    out.extend_from_slice(b"\",\"object\":");
+    match form {
+        Form::Plain => out.extend_from_slice(object.bytes()),
+        Form::Metadata => metadata_object(out, object),
+        Form::Table(include) => {
+            let due = std::mem::replace(head, TableHead::Sent) == TableHead::Due;
+            let columns = if due {
+                table::columns(object.kind)
+            } else {
+                Value::Null
+            };
+            one_row_table(out, object, include, &columns, now);
+        }
+    }
+    out.extend_from_slice(b"}\n");
+}
+
+/// A bookmark; `initial_end` marks the end of the initial objects of a streaming list.
+pub(crate) fn bookmark(out: &mut Vec<u8>, kind: Kind, form: Form, version: u64, initial_end: bool) {
+    let info = kind.info();
+    let (name, api_version) = match form {
+        Form::Plain => (info.name, info.api_version),
+        Form::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1"),
+        Form::Table(_) => ("Table", "meta.k8s.io/v1"),
+    };
+    let mut metadata = json!({"resourceVersion": version.to_string()});
+    if initial_end {
+        metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+    }
+    let mut object = json!({"kind": name, "apiVersion": api_version});
+    if let Form::Table(_) = form {
+        let row = json!({
+            "cells": [],
+            "object": {
+                "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+                "metadata": metadata,
+            },
+        });
+        object["metadata"] = json!({"resourceVersion": version.to_string()});
+        object["columnDefinitions"] = Value::Null;
+        object["rows"] = json!([row]);
+    } else {
+        object["metadata"] = metadata;
+        zero_fields(kind, form, &mut object);
+    }
+    push_line(out, &json!({"type": "BOOKMARK", "object": object}));
+}
+
+/// An ERROR event.
+pub(crate) fn error_frame(out: &mut Vec<u8>, error: &ApiError) {
+    push_line(out, &json!({"type": "ERROR", "object": error.status()}));
+}
+
+/// Typed bookmark objects show the required members of their type.
+fn zero_fields(kind: Kind, form: Form, object: &mut Value) {
+    if form != Form::Plain {
+        return;
+    }
+    match kind {
+        Kind::Pod => {
+            object["spec"] = json!({"containers": null});
+            object["status"] = json!({});
+        }
+        Kind::Job => {
+            object["spec"] = json!({"template": {"metadata": {}, "spec": {"containers": null}}});
+            object["status"] = json!({});
+        }
+        Kind::Event => object["involvedObject"] = json!({}),
+        Kind::Namespace
+        | Kind::Node
+        | Kind::Lease
+        | Kind::CronJob
+        | Kind::ServiceAccount
+        | Kind::ConfigMap
+        | Kind::Secret
+        | Kind::Workload
+        | Kind::PodGroup
+        | Kind::ResourceQuota => {}
+    }
+}
+
+fn push_line(out: &mut Vec<u8>, value: &Value) {
+    serde_json::to_writer(&mut *out, value).expect("writing to memory does not fail");
+    out.push(b'\n');
+}
+
+fn metadata_object(out: &mut Vec<u8>, object: &Stored) {
+    out.extend_from_slice(
+        b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",",
+    );
+    out.extend_from_slice(object.metadata());
+    out.push(b'}');
+}
+
+fn one_row_table(
+    out: &mut Vec<u8>,
+    object: &Stored,
+    include: IncludeObject,
+    columns: &Value,
+    now: Time,
+) {
+    let head = format!(
+        "{{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/v1\",\
+         \"metadata\":{{\"resourceVersion\":\"{}\"}},\"columnDefinitions\":{columns},\"rows\":[",
+        object.version
+    );
+    out.extend_from_slice(head.as_bytes());
+    row(out, object, include, now);
+    out.extend_from_slice(b"]}");
+}
+
+fn row(out: &mut Vec<u8>, object: &Stored, include: IncludeObject, now: Time) {
+    let row = table::row(object.kind, &object.tree(), now);
+    out.extend_from_slice(format!("{{\"cells\":{}", Value::Array(row.cells)).as_bytes());
+    if let Some(condition) = row.condition {
+        out.extend_from_slice(format!(",\"conditions\":[{condition}]").as_bytes());
+    }
+    out.extend_from_slice(b",\"object\":");
+    match include {
+        IncludeObject::None => out.extend_from_slice(b"null"),
+        IncludeObject::Object => out.extend_from_slice(object.bytes()),
+        IncludeObject::Metadata => metadata_object(out, object),
+    }
+    out.push(b'}');
+}

@@ -1,0 +1,165 @@
+//! Answers as values.
+//!
+//! Responsible for: the shapes of answers and the lazy encoding of lists. Must not: decide what
+//! is answered.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{encode, form::Form};
+use crate::{
+    apiserver::object::{error::ApiError, stored::Stored},
+    model::Time,
+};
+
+/// Content type of JSON answers.
+pub const JSON: &str = "application/json";
+/// Content type of plain-text answers.
+pub const TEXT: &str = "text/plain; charset=utf-8";
+
+/// One answer.
+#[derive(Debug)]
+pub struct Response {
+    /// HTTP status code.
+    pub status: u16,
+    /// `Content-Type`; none if it is empty.
+    pub content_type: &'static str,
+    /// Further headers.
+    pub headers: Vec<(&'static str, String)>,
+    /// The body.
+    pub body: Body,
+}
+
+/// A body: bytes, or a list whose items are encoded piece by piece.
+#[derive(Debug)]
+pub enum Body {
+    /// Ready bytes.
+    Bytes(Vec<u8>),
+    /// One stored object as it is.
+    Object(Arc<Stored>),
+    /// A list, encoded outside of the server's lock.
+    List(Box<ListBody>),
+}
+
+/// A list that is still to be encoded; holds the objects of its moment.
+#[derive(Debug)]
+pub struct ListBody {
+    head: Vec<u8>,
+    items: Vec<Arc<Stored>>,
+    next: usize,
+    form: Form,
+    now: Time,
+    finished: bool,
+}
+
+impl Response {
+    /// An answer of ready bytes.
+    pub fn bytes(status: u16, content_type: &'static str, bytes: Vec<u8>) -> Self {
+        Self {
+            status,
+            content_type,
+            headers: Vec::new(),
+            body: Body::Bytes(bytes),
+        }
+    }
+
+    /// A JSON answer.
+    pub fn json(status: u16, value: &Value) -> Self {
+        let bytes = serde_json::to_vec(value).expect("trees always serialize");
+        Self::bytes(status, JSON, bytes)
+    }
+
+    /// One stored object, in the form the client asked for.
+    pub(crate) fn object(status: u16, object: Arc<Stored>, form: Form, now: Time) -> Self {
+        let body = match form {
+            Form::Plain => Body::Object(object),
+            Form::Table(_) | Form::Metadata => {
+                let mut out = Vec::new();
+                encode::single(&mut out, &object, form, now);
+                Body::Bytes(out)
+            }
+        };
+        Self {
+            status,
+            content_type: JSON,
+            headers: Vec::new(),
+            body,
+        }
+    }
+
+    /// Adds `Warning` headers.
+    pub(crate) fn with_warnings(mut self, warnings: Vec<String>) -> Self {
+        let header = |text: String| ("Warning", format!("299 - \"{}\"", escape(&text)));
+        self.headers.extend(warnings.into_iter().map(header));
+        self
+    }
+
+    /// The whole body at once; lists are encoded here.
+    pub fn into_bytes(self) -> Vec<u8> {
+        match self.body {
+            Body::Bytes(bytes) => bytes,
+            Body::Object(object) => object.bytes().to_vec(),
+            Body::List(mut list) => {
+                let mut out = Vec::new();
+                while list.encode_some(usize::MAX, &mut out) {}
+                out
+            }
+        }
+    }
+}
+
+impl ListBody {
+    /// A list of `items` whose JSON begins with `head` (up to and with the opening bracket).
+    pub(crate) const fn new(head: Vec<u8>, items: Vec<Arc<Stored>>, form: Form, now: Time) -> Self {
+        Self {
+            head,
+            items,
+            next: 0,
+            form,
+            now,
+            finished: false,
+        }
+    }
+
+    /// Appends about `limit` more bytes to `out`; false when the list is complete.
+    pub fn encode_some(&mut self, limit: usize, out: &mut Vec<u8>) -> bool {
+        if self.finished {
+            return false;
+        }
+        out.append(&mut self.head);
+        while let Some(object) = self.items.get(self.next) {
+            if out.len() >= limit {
+                return true;
+            }
+            if self.next > 0 {
+                out.push(b',');
+            }
+            encode::list_item(out, object, self.form, self.now);
+            self.next += 1;
+        }
+        out.extend_from_slice(b"]}");
+        self.finished = true;
+        self.items = Vec::new();
+        true
+    }
+}
+
+impl From<ApiError> for Response {
+    fn from(error: ApiError) -> Self {
+        let code = error.code();
+        let mut response = match error.plain_text() {
+            None => Self::json(code, &error.status()),
+            Some("") => Self::bytes(code, "", Vec::new()),
+            Some(text) => Self::bytes(code, TEXT, text.as_bytes().to_vec()),
+        };
+        response.headers = error.into_headers();
+        response
+    }
+}
+
+fn escape(text: &str) -> String {
+    text.replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace(['\n', '\r'], " ")
+}

@@ -1,0 +1,357 @@
+//! Deletion: grace periods, finalizers for dependents, preconditions, collections.
+//!
+//! Responsible for: what one DELETE does to one object. Must not: follow owner references;
+//! garbage collection does.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{
+    dependents::{FOREGROUND, ORPHAN, Work},
+    state::ApiServer,
+};
+use crate::{
+    apiserver::{
+        http::{
+            options::{DeleteOptions, Propagation},
+            request::Target,
+            selector::Selector,
+        },
+        kinds::namespace,
+        object::{
+            error::{ApiError, Result, object_details},
+            kind::Kind,
+            stored::Stored,
+            tree::{self, Tree},
+        },
+        print::{
+            encode::{self, ListMeta},
+            response::{Body, JSON, ListBody, Response},
+        },
+    },
+    model::Time,
+};
+
+const JOB_WARNING: &str = "child pods are preserved by default when jobs are deleted; set \
+                           propagationPolicy=Background to remove them or set \
+                           propagationPolicy=Orphan to suppress this warning";
+
+/// What a deletion did.
+#[derive(Debug)]
+pub(crate) enum Deletion {
+    /// The object is gone; its last state.
+    Gone(Arc<Stored>),
+    /// The object stays for now.
+    Stays(Arc<Stored>),
+}
+
+/// How an object reacts to a deletion; computed before anything is written.
+struct Plan {
+    /// The tree to store before the object goes or stays; `None` if it does not change.
+    tree: Option<Tree>,
+    /// Whether the object goes.
+    gone: bool,
+}
+
+impl ApiServer {
+    /// Answers a DELETE of one object.
+    pub(crate) fn delete(
+        &mut self,
+        target: &Target,
+        options: &DeleteOptions,
+        now: Time,
+    ) -> Result<Response> {
+        let warnings = job_warning(target.kind, options);
+        let with_warnings = |error: ApiError| match warnings.first() {
+            Some(text) => error.with_header("Warning", format!("299 - \"{text}\"")),
+            None => error,
+        };
+        let object = self.find(target).map_err(with_warnings)?;
+        check_preconditions(&object, options).map_err(with_warnings)?;
+        if target.kind == Kind::Namespace && namespace::PROTECTED.contains(&target.name.as_str()) {
+            let message = format!(
+                "namespaces {:?} is forbidden: this namespace may not be deleted",
+                target.name
+            );
+            return Err(
+                ApiError::new(403, "Forbidden", message).with_details(object_details(
+                    target.kind,
+                    &target.name,
+                    "namespaces",
+                )),
+            );
+        }
+        let response = match self.delete_object(&object, options, now) {
+            Deletion::Gone(last) if target.kind == Kind::Pod => {
+                let last = if options.dry_run {
+                    last
+                } else {
+                    Arc::new(last.at_version(self.store.version()))
+                };
+                Response::object(200, last, target.form, now)
+            }
+            Deletion::Gone(last) => Response::json(200, &success(&last)),
+            Deletion::Stays(object) => {
+                let status = if options.explicit_dependents {
+                    202
+                } else {
+                    200
+                };
+                Response::object(status, object, target.form, now)
+            }
+        };
+        Ok(response.with_warnings(warnings))
+    }
+
+    /// Answers a DELETE of a collection.
+    pub(crate) fn delete_collection(
+        &mut self,
+        target: &Target,
+        options: &DeleteOptions,
+        now: Time,
+    ) -> Result<Response> {
+        let selector = Selector::read(&target.query, target.kind)?;
+        let page = self.page(target, &selector)?;
+        let mut items = Vec::with_capacity(page.items.len());
+        for object in &page.items {
+            // The answer shows the objects as they were.
+            match self.delete_object(object, options, now) {
+                Deletion::Gone(_) | Deletion::Stays(_) => items.push(Arc::clone(object)),
+            }
+        }
+        let list = ListMeta {
+            version: self.store.version(),
+            ..page.list
+        };
+        let head = encode::list_head(target.kind, target.form, &list);
+        let body = ListBody::new(head, items, target.form, now);
+        let response = Response {
+            status: 200,
+            content_type: JSON,
+            headers: Vec::new(),
+            body: Body::List(Box::new(body)),
+        };
+        Ok(response.with_warnings(job_warning(target.kind, options)))
+    }
+
+    /// Deletes an object as far as its grace period and finalizers let it go.
+    pub(crate) fn delete_object(
+        &mut self,
+        object: &Arc<Stored>,
+        options: &DeleteOptions,
+        now: Time,
+    ) -> Deletion {
+        let kind = object.kind;
+        let plan = plan(object, options, now);
+        if options.dry_run {
+            let shown = match &plan.tree {
+                Some(tree) => Arc::new(Stored::encode(kind, object.version, tree)),
+                None => Arc::clone(object),
+            };
+            return if plan.gone {
+                Deletion::Gone(shown)
+            } else {
+                Deletion::Stays(shown)
+            };
+        }
+        let last = match &plan.tree {
+            Some(tree) => self.store_put(kind, tree),
+            None => Arc::clone(object),
+        };
+        if plan.gone {
+            self.store_remove(kind, &object.namespace, &object.name);
+            return Deletion::Gone(last);
+        }
+        if kind == Kind::Namespace {
+            self.garbage.push(Work::namespace(&object.name));
+        }
+        Deletion::Stays(last)
+    }
+}
+
+fn plan(object: &Stored, options: &DeleteOptions, now: Time) -> Plan {
+    let kind = object.kind;
+    let graceful = kind == Kind::Pod;
+    let mut tree = object.tree();
+    let mut changed = false;
+    let mut grace = 0;
+    if graceful {
+        match pod_grace(&tree, options) {
+            Grace::Pending => {
+                return Plan {
+                    tree: None,
+                    gone: false,
+                };
+            }
+            Grace::Expired => {}
+            Grace::Shortened { deletion, period } => {
+                let metadata = tree::metadata_mut(&mut tree);
+                metadata.insert("deletionTimestamp".into(), deletion.to_rfc3339().into());
+                metadata.insert("deletionGracePeriodSeconds".into(), period.into());
+                (changed, grace) = (true, period);
+            }
+            Grace::Starts(period) => {
+                mark(&mut tree, now, period);
+                (changed, grace) = (true, period);
+            }
+        }
+    }
+    changed |= set_dependents_finalizers(&mut tree, kind, options.propagation);
+    if grace > 0 {
+        return Plan {
+            tree: Some(tree),
+            gone: false,
+        };
+    }
+    let held = !tree::items(tree::metadata(&tree), "finalizers").is_empty()
+        || (kind == Kind::Namespace
+            && !tree::items(tree::section(&tree, "spec"), "finalizers").is_empty());
+    if held && object.deletion.is_none() && !graceful {
+        mark(&mut tree, now, 0);
+        changed = true;
+    }
+    if held && kind == Kind::Namespace {
+        let status = tree::section_mut(&mut tree, "status");
+        changed |=
+            status.insert("phase".into(), "Terminating".into()) != Some(Value::from("Terminating"));
+        let metadata = tree::metadata_mut(&mut tree);
+        metadata.remove("deletionGracePeriodSeconds");
+    }
+    Plan {
+        tree: changed.then_some(tree),
+        gone: !held,
+    }
+}
+
+/// Where a Pod stands in its grace period when a DELETE comes.
+enum Grace {
+    /// Deletion begins with this period.
+    Starts(i64),
+    /// Deletion has begun; this DELETE changes nothing.
+    Pending,
+    /// Deletion has begun and the period was 0: only finalizers hold the Pod.
+    Expired,
+    /// Deletion has begun; this DELETE makes the period shorter.
+    Shortened { deletion: Time, period: i64 },
+}
+
+fn pod_grace(tree: &Tree, options: &DeleteOptions) -> Grace {
+    let metadata = tree::metadata(tree);
+    if let Some(deletion) = metadata.get("deletionTimestamp").and_then(Value::as_str) {
+        let current = tree::int(metadata, "deletionGracePeriodSeconds").unwrap_or_default();
+        return match options.grace {
+            _ if current == 0 => Grace::Expired,
+            Some(period) if period < current => {
+                let due = Time::parse_rfc3339(deletion).unwrap_or_default().as_secs();
+                Grace::Shortened {
+                    deletion: Time::from_secs(due - current + period),
+                    period,
+                }
+            }
+            _ => Grace::Pending,
+        };
+    }
+    let spec = tree::section(tree, "spec");
+    let phase = tree::text(tree::section(tree, "status"), "phase");
+    let unscheduled = tree::text(spec, "nodeName").is_empty();
+    if unscheduled || matches!(phase, "Succeeded" | "Failed") {
+        return Grace::Starts(0);
+    }
+    let own = tree::int(spec, "terminationGracePeriodSeconds").unwrap_or(30);
+    let period = options.grace.unwrap_or(own);
+    Grace::Starts(if period < 0 { 1 } else { period })
+}
+
+fn mark(tree: &mut Tree, now: Time, grace: i64) {
+    let metadata = tree::metadata_mut(tree);
+    let due = Time::from_secs(now.as_secs() + grace);
+    metadata.insert("deletionTimestamp".into(), due.to_rfc3339().into());
+    metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
+    if let Some(generation) = tree::int(metadata, "generation") {
+        metadata.insert("generation".into(), (generation + 1).into());
+    }
+}
+
+/// Sets the finalizer that tells garbage collection what to do; true if that changed anything.
+fn set_dependents_finalizers(
+    tree: &mut Tree,
+    kind: Kind,
+    propagation: Option<Propagation>,
+) -> bool {
+    if kind == Kind::Event {
+        return false;
+    }
+    let metadata = tree::metadata_mut(tree);
+    let has = |name: &str| tree::strings(metadata, "finalizers").any(|have| have == name);
+    let (had_orphan, had_foreground) = (has(ORPHAN), has(FOREGROUND));
+    let policy = propagation.unwrap_or(match (had_orphan, had_foreground) {
+        (true, _) => Propagation::Orphan,
+        (false, true) => Propagation::Foreground,
+        (false, false) if kind == Kind::Job => Propagation::Orphan,
+        (false, false) => Propagation::Background,
+    });
+    let (orphan, foreground) = match policy {
+        Propagation::Orphan => (true, false),
+        Propagation::Foreground => (false, true),
+        Propagation::Background => (false, false),
+    };
+    for (name, had, wanted) in [
+        (ORPHAN, had_orphan, orphan),
+        (FOREGROUND, had_foreground, foreground),
+    ] {
+        if wanted && !had {
+            tree::add_string(metadata, "finalizers", name);
+        } else if had && !wanted {
+            tree::remove_string(metadata, "finalizers", name);
+        }
+    }
+    (had_orphan, had_foreground) != (orphan, foreground)
+}
+
+fn check_preconditions(object: &Stored, options: &DeleteOptions) -> Result<()> {
+    let conflict = |why: String| {
+        Err(ApiError::conflict(
+            object.kind,
+            &object.name,
+            object.kind.info().name,
+            &why,
+        ))
+    };
+    if let Some(uid) = options.uid.as_ref().filter(|uid| ***uid != *object.uid) {
+        return conflict(format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({}). The \
+             object might have been deleted and then recreated",
+            object.uid
+        ));
+    }
+    match &options.version {
+        Some(version) if version.parse() != Ok(object.version) => conflict(format!(
+            "the ResourceVersion in the precondition ({version}) does not match the \
+             ResourceVersion in record ({}). The object might have been modified",
+            object.version
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn job_warning(kind: Kind, options: &DeleteOptions) -> Vec<String> {
+    let said = options.propagation.is_some();
+    if kind == Kind::Job && !said {
+        vec![JOB_WARNING.to_owned()]
+    } else {
+        Vec::new()
+    }
+}
+
+fn success(object: &Stored) -> Value {
+    let mut details = object_details(object.kind, &object.name, object.kind.info().plural);
+    details["uid"] = Value::from(&*object.uid);
+    json!({
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": details,
+    })
+}

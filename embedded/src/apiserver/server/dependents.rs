@@ -1,0 +1,318 @@
+//! Who owns whom, and what is to be done about it.
+//!
+//! Responsible for: the owner-to-dependents index, the work list of garbage collection, and what an owner is
+//! to its dependent. Must not: change objects, or look at any but the one that it is told of.
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    ops::Bound,
+    sync::Arc,
+};
+
+use compact_str::CompactString;
+use hashbrown::HashMap;
+
+use crate::apiserver::object::{
+    kind::Kind,
+    stored::{Owner, Stored},
+};
+
+/// Finalizer of foreground deletion.
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+/// Finalizer of orphaning.
+pub(crate) const ORPHAN: &str = "orphan";
+
+/// Where an object is stored.
+pub(super) type Place = (Kind, Box<str>);
+
+/// One thing to do; long ones carry the place to go on from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// Look at one dependent.
+    Dependent(Place),
+    /// Say that a dependent names an owner that lives in another namespace.
+    Astray { dependent: Place, owner: Arc<str> },
+    /// An owner has gone or waits for its dependents: look at each of them.
+    Dependents {
+        owner: Arc<str>,
+        after: Option<Place>,
+    },
+    /// An owner is to be forgotten by its dependents, then goes.
+    Orphan {
+        owner: Arc<str>,
+        after: Option<Place>,
+    },
+    /// An owner in foreground deletion may be free to go.
+    Foreground { owner: Arc<str> },
+    /// A namespace is to be emptied.
+    Namespace {
+        name: CompactString,
+        after: Option<Place>,
+    },
+    /// What a namespace's quotas say is used is to be counted.
+    Quotas { namespace: CompactString },
+}
+
+impl Work {
+    /// Work to empty a namespace.
+    pub(crate) fn namespace(name: &str) -> Self {
+        Self::Namespace {
+            name: name.into(),
+            after: None,
+        }
+    }
+}
+
+/// Index and work list.
+#[derive(Debug, Default)]
+pub(crate) struct Garbage {
+    /// Live objects by uid.
+    places: HashMap<Arc<str>, Live>,
+    /// Dependents by the owner's uid, whether or not the owner lives.
+    dependents: HashMap<Arc<str>, Dependents>,
+    work: VecDeque<Work>,
+    /// Namespaces whose quotas are to be counted: what happens until then is counted in one go.
+    uncounted: BTreeSet<CompactString>,
+}
+
+#[derive(Debug)]
+struct Live {
+    place: Place,
+    owners: Arc<[Owner]>,
+    /// Whether it waits for its dependents to go first.
+    foreground: bool,
+    orphaning: bool,
+}
+
+/// What an owner is to its dependent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It is there.
+    Solid,
+    /// It waits for its dependents to go first.
+    Waiting,
+    /// There is no such object.
+    Absent,
+    /// Nobody can look for it: the server has no such kind, or the reference does not say in which
+    /// namespace it lives. Its dependents are left alone.
+    Unknown,
+}
+
+#[derive(Debug, Default)]
+struct Dependents {
+    places: BTreeSet<Place>,
+    blocking: usize,
+}
+
+impl Garbage {
+    /// Adds work.
+    pub(crate) fn push(&mut self, work: Work) {
+        self.work.push_back(work);
+    }
+
+    /// Whether anything is to be done.
+    pub(super) fn has_work(&self) -> bool {
+        !self.work.is_empty()
+    }
+
+    /// What is to be done next.
+    pub(super) fn take_work(&mut self) -> Option<Work> {
+        let work = self.work.pop_front()?;
+        if let Work::Quotas { namespace } = &work {
+            self.uncounted.remove(namespace);
+        }
+        Some(work)
+    }
+
+    /// Goes on with work before all other.
+    pub(super) fn put_back(&mut self, rest: Work) {
+        self.work.push_front(rest);
+    }
+
+    /// Where the object with a UID is.
+    pub(super) fn place_of(&self, uid: &str) -> Option<&Place> {
+        self.places.get(uid).map(|live| &live.place)
+    }
+
+    /// Where an owner's dependents are.
+    pub(super) fn dependents_of(&self, owner: &str) -> impl Iterator<Item = &Place> {
+        let dependents = self.dependents.get(owner);
+        dependents.into_iter().flat_map(|all| &all.places)
+    }
+
+    /// Adds the counting of a namespace's quotas, once.
+    pub(crate) fn count_quotas(&mut self, namespace: &str) {
+        if self.uncounted.insert(namespace.into()) {
+            self.push(Work::Quotas {
+                namespace: namespace.into(),
+            });
+        }
+    }
+
+    /// Notes an object that was stored.
+    pub(crate) fn stored(&mut self, object: &Stored) {
+        if object.kind == Kind::Event {
+            return;
+        }
+        let place = (object.kind, object.key());
+        let foreground = object.deletion.is_some() && object.has_finalizer(FOREGROUND);
+        let orphaning = object.deletion.is_some() && object.has_finalizer(ORPHAN);
+        let fresh = match self.places.get_mut(&object.uid) {
+            Some(live) => {
+                let (was_foreground, was_orphaning) = (live.foreground, live.orphaning);
+                live.foreground = foreground;
+                live.orphaning = orphaning;
+                if live.owners != object.owners {
+                    let before = std::mem::replace(&mut live.owners, object.owners.clone());
+                    self.unlink(&before, &place);
+                    self.link(&object.owners, &place);
+                    self.doubt(object, &before, place);
+                }
+                (foreground && !was_foreground, orphaning && !was_orphaning)
+            }
+            None => {
+                self.link(&object.owners, &place);
+                let owners = object.owners.clone();
+                let live = Live {
+                    place: place.clone(),
+                    owners,
+                    foreground,
+                    orphaning,
+                };
+                self.places.insert(object.uid.clone(), live);
+                self.doubt(object, &[], place);
+                (foreground, orphaning)
+            }
+        };
+        let owner = || object.uid.clone();
+        if fresh.0 {
+            self.push(Work::Dependents {
+                owner: owner(),
+                after: None,
+            });
+        }
+        if fresh.1 {
+            self.push(Work::Orphan {
+                owner: owner(),
+                after: None,
+            });
+        }
+    }
+
+    /// Notes an object that has gone.
+    pub(crate) fn removed(&mut self, object: &Stored) {
+        let Some(live) = self.places.remove(&object.uid) else {
+            return;
+        };
+        self.unlink(&live.owners, &live.place);
+        if self.dependents.contains_key(&object.uid) {
+            self.push(Work::Dependents {
+                owner: object.uid.clone(),
+                after: None,
+            });
+        }
+    }
+
+    /// An object with an owner that is new to it and that it should not have is looked at.
+    fn doubt(&mut self, object: &Stored, before: &[Owner], place: Place) {
+        let new = object.owners.iter().filter(|owner| !before.contains(owner));
+        let mut is_bad = false;
+        for owner in new {
+            if self.is_astray(object, owner) {
+                self.work.push_back(Work::Astray {
+                    dependent: place.clone(),
+                    owner: owner.uid.clone(),
+                });
+            }
+            is_bad |= self.standing(object, owner) != Standing::Solid;
+        }
+        if is_bad {
+            self.push(Work::Dependent(place));
+        }
+    }
+
+    /// What an owner is to an object: what the reference names must be the object that has the UID.
+    pub(super) fn standing(&self, object: &Stored, owner: &Owner) -> Standing {
+        let Some(kind) = owner.kind else {
+            return Standing::Unknown;
+        };
+        let namespaced = kind.info().namespaced;
+        if namespaced && object.namespace.is_empty() {
+            return Standing::Unknown;
+        }
+        let live = self.places.get(&owner.uid);
+        let named = live.filter(|live| {
+            let namespace = if namespaced { &*object.namespace } else { "" };
+            live.place.0 == kind && split(&live.place.1) == (namespace, &*owner.name)
+        });
+        match named {
+            None => Standing::Absent,
+            Some(live) if live.foreground => Standing::Waiting,
+            Some(_) => Standing::Solid,
+        }
+    }
+
+    /// Whether an owner lives in a namespace that is not the object's.
+    fn is_astray(&self, object: &Stored, owner: &Owner) -> bool {
+        let live = self.places.get(&owner.uid);
+        live.is_some_and(|live| {
+            let (namespace, _) = split(&live.place.1);
+            !namespace.is_empty() && namespace != object.namespace
+        })
+    }
+
+    fn link(&mut self, owners: &[Owner], place: &Place) {
+        for owner in owners {
+            let dependents = self.dependents.entry(owner.uid.clone()).or_default();
+            if dependents.places.insert(place.clone()) {
+                dependents.blocking += usize::from(owner.blocks);
+            }
+        }
+    }
+
+    fn unlink(&mut self, owners: &[Owner], place: &Place) {
+        for owner in owners {
+            let Some(dependents) = self.dependents.get_mut(&owner.uid) else {
+                continue;
+            };
+            if dependents.places.remove(place) {
+                dependents.blocking -= usize::from(owner.blocks);
+            }
+            let free = dependents.blocking == 0;
+            if dependents.places.is_empty() {
+                self.dependents.remove(&owner.uid);
+            }
+            if free
+                && self
+                    .places
+                    .get(&owner.uid)
+                    .is_some_and(|live| live.foreground)
+            {
+                self.work.push_back(Work::Foreground {
+                    owner: owner.uid.clone(),
+                });
+            }
+        }
+    }
+
+    pub(super) fn next_dependent(&self, owner: &str, after: Option<&Place>) -> Option<Place> {
+        let dependents = self.dependents.get(owner)?;
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        dependents
+            .places
+            .range((start, Bound::Unbounded))
+            .next()
+            .cloned()
+    }
+
+    pub(super) fn blocking(&self, owner: &str) -> usize {
+        self.dependents
+            .get(owner)
+            .map_or(0, |dependents| dependents.blocking)
+    }
+}
+
+/// Namespace and name of a key.
+pub(super) fn split(key: &str) -> (&str, &str) {
+    key.split_once('/').unwrap_or(("", key))
+}

@@ -1,0 +1,216 @@
+//! Owner garbage collection: what happens to dependents when their owners go.
+//!
+//! Responsible for: the steps of the collector, and the decision for one dependent. Must not: scan all
+//! objects, or change state other than by the common write paths. Who owns whom, and what is still to be
+//! done, `dependents` knows.
+//!
+//! Source: docs/rules/ttl-and-garbage.md, 3.
+//!
+//! Different from a real cluster: the collector acts on the server's own state, so it never
+//! works from stale caches and needs no retries. Kinds that the server does not have stay unknown to it.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{
+    dependents::{FOREGROUND, ORPHAN, Place, Standing, Work, split},
+    state::ApiServer,
+};
+use crate::{
+    apiserver::{
+        http::options::{DeleteOptions, Propagation},
+        kinds::strategy,
+        object::{
+            kind::Kind,
+            stored::{Owner, Stored},
+            tree::{self, Tree},
+        },
+    },
+    model::Time,
+};
+
+impl ApiServer {
+    /// Whether [`Self::collect_garbage`] has anything to do.
+    pub fn garbage_pending(&self) -> bool {
+        self.garbage.has_work()
+    }
+
+    /// Does up to `budget` steps, each about one object; true if more are left.
+    pub fn collect_garbage(&mut self, now: Time, budget: usize) -> bool {
+        for _ in 0..budget {
+            let Some(work) = self.garbage.take_work() else {
+                return false;
+            };
+            if let Some(rest) = self.do_work(work, now) {
+                self.garbage.put_back(rest);
+            }
+        }
+        self.garbage_pending()
+    }
+
+    fn do_work(&mut self, work: Work, now: Time) -> Option<Work> {
+        match work {
+            Work::Dependent(place) => {
+                self.check_dependent(&place, now);
+                None
+            }
+            Work::Quotas { namespace } => {
+                self.count_quotas(&namespace);
+                None
+            }
+            Work::Astray { dependent, owner } => {
+                if let Some(object) = self.at(dependent.0, &dependent.1) {
+                    self.tell_of_stray_owner(&object, &owner, now);
+                }
+                None
+            }
+            Work::Dependents { owner, after } => {
+                match self.garbage.next_dependent(&owner, after.as_ref()) {
+                    Some(place) => {
+                        self.check_dependent(&place, now);
+                        Some(Work::Dependents {
+                            owner,
+                            after: Some(place),
+                        })
+                    }
+                    None => Some(Work::Foreground { owner }),
+                }
+            }
+            Work::Orphan { owner, after } => {
+                match self.garbage.next_dependent(&owner, after.as_ref()) {
+                    Some(place) => {
+                        self.strip_owners(&place, &|uid| *uid == *owner);
+                        Some(Work::Orphan {
+                            owner,
+                            after: Some(place),
+                        })
+                    }
+                    None => {
+                        self.drop_finalizer(&owner, ORPHAN);
+                        None
+                    }
+                }
+            }
+            Work::Foreground { owner } => {
+                if self.garbage.blocking(&owner) == 0 {
+                    self.drop_finalizer(&owner, FOREGROUND);
+                }
+                None
+            }
+            Work::Namespace { name, after } => {
+                self.empty_namespace(&name, after, now)
+                    .map(|place| Work::Namespace {
+                        name,
+                        after: Some(place),
+                    })
+            }
+        }
+    }
+
+    /// Decides about one dependent: keep it, strip dead references, or delete it.
+    fn check_dependent(&mut self, (kind, key): &Place, now: Time) {
+        let Some(mut object) = self.at(*kind, key) else {
+            return;
+        };
+        // An object in foreground deletion itself is looked at as an owner, not here.
+        if object.deletion.is_some() || object.owners.is_empty() {
+            return;
+        }
+        let standings = object.owners.iter();
+        let standings = standings.map(|owner| (owner, self.garbage.standing(&object, owner)));
+        let standings: Vec<(&Owner, Standing)> = standings.collect();
+        let any = |what: Standing| standings.iter().any(|(_, standing)| *standing == what);
+        if any(Standing::Unknown) {
+            return;
+        }
+        if any(Standing::Solid) {
+            let dead = standings.iter();
+            let dead = dead.filter(|(_, standing)| *standing != Standing::Solid);
+            let dead: Vec<Arc<str>> = dead.map(|(owner, _)| owner.uid.clone()).collect();
+            if !dead.is_empty() {
+                self.strip_owners(&(*kind, key.clone()), &|uid| {
+                    dead.iter().any(|it| **it == *uid)
+                });
+            }
+            return;
+        }
+        let waits = any(Standing::Waiting);
+        let has_dependents = self.garbage.next_dependent(&object.uid, None).is_some();
+        let between = has_dependents && waits;
+        if between && self.has_waiting_dependent(&object.uid) {
+            // Each would wait for the other.
+            object = self.unblock_owners(&object);
+        }
+        let propagation = if object.has_finalizer(ORPHAN) {
+            Propagation::Orphan
+        } else if object.has_finalizer(FOREGROUND) || between {
+            Propagation::Foreground
+        } else {
+            Propagation::Background
+        };
+        let options = DeleteOptions {
+            propagation: Some(propagation),
+            ..DeleteOptions::default()
+        };
+        self.delete_object(&object, &options, now);
+    }
+
+    /// Whether one of an owner's dependents waits for dependents of its own.
+    fn has_waiting_dependent(&self, uid: &str) -> bool {
+        self.garbage.dependents_of(uid).any(|(kind, key)| {
+            let object = self.at(*kind, key);
+            object.is_some_and(|it| it.deletion.is_some() && it.has_finalizer(FOREGROUND))
+        })
+    }
+
+    /// Lets the owners of an object go before it.
+    fn unblock_owners(&mut self, object: &Stored) -> Arc<Stored> {
+        let mut tree = object.tree();
+        let owners = tree::metadata_mut(&mut tree).get_mut("ownerReferences");
+        let owners = owners.and_then(Value::as_array_mut);
+        for owner in owners.into_iter().flatten() {
+            owner["blockOwnerDeletion"] = false.into();
+        }
+        self.store_put(object.kind, &tree)
+    }
+
+    fn strip_owners(&mut self, (kind, key): &Place, gone: &dyn Fn(&str) -> bool) {
+        let Some(object) = self.at(*kind, key) else {
+            return;
+        };
+        let mut tree = object.tree();
+        let metadata = tree::metadata_mut(&mut tree);
+        if let Some(Value::Array(owners)) = metadata.get_mut("ownerReferences") {
+            owners.retain(|owner| !owner.get("uid").and_then(Value::as_str).is_some_and(gone));
+            if owners.is_empty() {
+                metadata.remove("ownerReferences");
+            }
+        }
+        self.store_put(*kind, &tree);
+    }
+
+    fn drop_finalizer(&mut self, uid: &str, finalizer: &str) {
+        let Some(place) = self.garbage.place_of(uid).cloned() else {
+            return;
+        };
+        let Some(object) = self.at(place.0, &place.1) else {
+            return;
+        };
+        if !object.has_finalizer(finalizer) {
+            return;
+        }
+        let mut tree: Tree = object.tree();
+        tree::remove_string(tree::metadata_mut(&mut tree), "finalizers", finalizer);
+        if strategy::is_finished(place.0, &tree) {
+            self.store_remove(place.0, &object.namespace, &object.name);
+        } else {
+            self.store_put(place.0, &tree);
+        }
+    }
+
+    fn at(&self, kind: Kind, key: &str) -> Option<Arc<Stored>> {
+        let (namespace, name) = split(key);
+        self.store.get(kind, namespace, name).cloned()
+    }
+}

@@ -1,0 +1,65 @@
+//! Requests in, replies out.
+//!
+//! Responsible for: which part of the server answers which call. Must not: do any of it.
+
+use std::sync::Arc;
+
+use super::{reply::Reply, state::ApiServer};
+use crate::{
+    apiserver::{
+        http::{
+            discovery::documents,
+            request::{Call, Prepared, Request},
+            route::prepare,
+        },
+        object::error::{ApiError, Result},
+        print::response::Response,
+    },
+    model::Time,
+};
+
+impl ApiServer {
+    /// Answers one request.
+    pub fn handle(&mut self, request: Request<'_>, now: Time) -> Reply {
+        self.handle_prepared(prepare(request), now)
+    }
+
+    /// Answers a request that was prepared elsewhere, perhaps outside of a lock.
+    pub fn handle_prepared(&mut self, prepared: Prepared, now: Time) -> Reply {
+        match prepared.call.and_then(|call| self.dispatch(call, now)) {
+            Ok(reply) => reply,
+            Err(error) => Reply::Complete(error.into()),
+        }
+    }
+
+    fn dispatch(&mut self, call: Call, now: Time) -> Result<Reply> {
+        let response = match call {
+            Call::Fixed {
+                path,
+                query,
+                accepted,
+            } => documents::answer(&path, &query, accepted)?,
+            Call::Review(kind, body) => documents::review(kind, body),
+            Call::Get(target) => {
+                let object = self
+                    .store
+                    .get(target.kind, &target.namespace, &target.name)
+                    .ok_or_else(|| ApiError::not_found(target.kind, &target.name))?;
+                Response::object(200, Arc::clone(object), target.form, now)
+            }
+            Call::Log(target) => self.pod_log(&target)?,
+            Call::List(target) => self.list(&target, now)?,
+            Call::Watch(target) => return Ok(Reply::Watch(Box::new(self.watch(&target)?))),
+            Call::Create(target, body) => self.create(target, *body, now)?,
+            Call::Update(target, body) => self.update(target, *body, now)?,
+            Call::Patch(target, patch) => self.patch(target, &patch, now)?,
+            Call::Delete(target, options) => self.delete(&target, &options, now)?,
+            Call::DeleteCollection(target, options) => {
+                self.delete_collection(&target, &options, now)?
+            }
+            Call::Bind(target, body) => self.bind(&target, &body, now)?,
+            Call::Evict(target, body, options) => self.evict(&target, &body, &options, now)?,
+        };
+        Ok(Reply::Complete(response))
+    }
+}

@@ -1,0 +1,228 @@
+//! Lists: pages, versions and selectors.
+//!
+//! Responsible for: which objects a list holds and what its metadata says. Must not: encode
+//! items; [`crate::apiserver::print::response::ListBody`] does that later.
+//!
+//! Different from a real server: there are no snapshots of the past. A later page shows objects
+//! as they are now under the version of the first page; a watch from that version brings the
+//! reader up to date.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::state::ApiServer;
+use crate::{
+    apiserver::{
+        http::{
+            continue_token::ContinueToken, options::parse_int, query::Query, request::Target,
+            resource_version, selector::Selector,
+        },
+        object::{
+            error::{ApiError, Result},
+            kind::Kind,
+            stored::Stored,
+        },
+        print::{
+            encode::{self, ListMeta},
+            response::{Body, JSON, ListBody, Response},
+        },
+    },
+    model::Time,
+};
+
+/// Objects of one page and the list metadata that goes with them.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) items: Vec<Arc<Stored>>,
+    pub(crate) list: ListMeta,
+}
+
+impl ApiServer {
+    /// Answers a list.
+    pub(crate) fn list(&self, target: &Target, now: Time) -> Result<Response> {
+        let selector = Selector::read(&target.query, target.kind)?;
+        check_versions(&target.query, self.store.version())?;
+        let page = self.page(target, &selector)?;
+        let head = encode::list_head(target.kind, target.form, &page.list);
+        let list = ListBody::new(head, page.items, target.form, now);
+        Ok(Response {
+            status: 200,
+            content_type: JSON,
+            headers: Vec::new(),
+            body: Body::List(Box::new(list)),
+        })
+    }
+
+    /// Collects the objects of one page.
+    pub(crate) fn page(&self, target: &Target, selector: &Selector) -> Result<Page> {
+        let query = &target.query;
+        let limit = match query.text("limit") {
+            "" => 0,
+            text => usize::try_from(parse_int(text)?).unwrap_or(0),
+        };
+        let from_cache = query.text("resourceVersion") == "0";
+        let limit = if limit == 0 || from_cache {
+            usize::MAX
+        } else {
+            limit
+        };
+        let token = self.continue_from(query)?;
+        let (version, after, seen) = match &token {
+            Some(token) => (
+                u64::try_from(token.version).unwrap_or(self.store.version()),
+                Some(token.after.as_str()),
+                token.seen,
+            ),
+            None => (self.store.version(), None, 0),
+        };
+        if let Some(name) = selector
+            .single_name()
+            .filter(|_| !target.namespace.is_empty())
+        {
+            let found = self
+                .store
+                .get(target.kind, &target.namespace, name)
+                .cloned();
+            let items = found
+                .into_iter()
+                .filter(|object| selector.matches(object))
+                .collect();
+            return Ok(Page {
+                items,
+                list: ListMeta {
+                    version,
+                    token: None,
+                    remaining: None,
+                },
+            });
+        }
+        let mut objects = self
+            .store
+            .range(target.kind, &target.namespace, after)
+            .filter(|object| selector.is_empty() || selector.matches(object));
+        let items: Vec<_> = objects.by_ref().take(limit).cloned().collect();
+        let more = limit != usize::MAX && objects.next().is_some();
+        let Some(last) = items.last().filter(|_| more) else {
+            return Ok(Page {
+                items,
+                list: ListMeta {
+                    version,
+                    token: None,
+                    remaining: None,
+                },
+            });
+        };
+        // The token comes from the client, who may have made it up.
+        let seen = seen.saturating_add(items.len() as u64);
+        let next = ContinueToken {
+            version: version.cast_signed(),
+            after: last.key().into(),
+            seen,
+        };
+        let total = self.store.count(target.kind, &target.namespace) as u64;
+        let remaining = selector
+            .is_empty()
+            .then(|| total.saturating_sub(seen).max(1));
+        Ok(Page {
+            items,
+            list: ListMeta {
+                version,
+                token: Some(next.encode()),
+                remaining,
+            },
+        })
+    }
+
+    fn continue_from(&self, query: &Query) -> Result<Option<ContinueToken>> {
+        let text = query.text("continue");
+        if text.is_empty() {
+            return Ok(None);
+        }
+        if !matches!(query.text("resourceVersion"), "" | "0") {
+            let why = "specifying resource version is not allowed when using continue";
+            return Err(ApiError::bad_request(why));
+        }
+        let token = ContinueToken::decode(text).ok_or_else(|| {
+            ApiError::bad_request(
+                "invalid continue token: continue key is not valid: illegal base64 data or \
+                 unexpected content",
+            )
+        })?;
+        let oldest = Kind::all()
+            .map(|kind| self.store.log(kind).dropped_version())
+            .max()
+            .unwrap_or_default();
+        if token.version >= 0 && token.version.cast_unsigned() < oldest {
+            let rest = ContinueToken {
+                version: -1,
+                ..token
+            };
+            return Err(ApiError::expired(EXPIRED_TOKEN).with_continue(rest.encode()));
+        }
+        Ok(Some(token))
+    }
+}
+
+const EXPIRED_TOKEN: &str = "The provided continue parameter is too old to display a consistent list result. You can \
+     start a new list without the continue parameter, or use the continue token in this response \
+     to retrieve the remainder of the results. Continuing with the provided token results in an \
+     inconsistent list - objects that were created, modified, or deleted between the time the \
+     first chunk was returned and now may show up in the list.";
+
+/// Checks `resourceVersion` and `resourceVersionMatch` of a list.
+fn check_versions(query: &Query, current: u64) -> Result<()> {
+    let text = query.text("resourceVersion");
+    let matching = query.text("resourceVersionMatch");
+    let invalid =
+        |field: &str, error: &str| Err(ApiError::invalid_option("ListOptions", field, error));
+    if query.flag("sendInitialEvents") {
+        return invalid(
+            "sendInitialEvents",
+            "Forbidden: sendInitialEvents is forbidden for list",
+        );
+    }
+    if !matches!(matching, "" | "Exact" | "NotOlderThan") {
+        let error = format!(
+            "Unsupported value: {matching:?}: supported values: \"Exact\", \"NotOlderThan\", \"\""
+        );
+        return invalid("resourceVersionMatch", &error);
+    }
+    if !matching.is_empty() && text.is_empty() {
+        return invalid(
+            "resourceVersionMatch",
+            "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+        );
+    }
+    if matching == "Exact" && text == "0" {
+        return invalid(
+            "resourceVersionMatch",
+            "Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+        );
+    }
+    let version = resource_version::parse(text)?;
+    if version > current {
+        return Err(too_large(version, current));
+    }
+    let exact = matching == "Exact" || (matching.is_empty() && query.text("limit") > "0");
+    if exact && version != 0 && version < current && matching == "Exact" {
+        // Only the present is kept; a client asks again without a version.
+        return Err(ApiError::expired(
+            "The resourceVersion for the provided list is too old.",
+        ));
+    }
+    Ok(())
+}
+
+fn too_large(version: u64, current: u64) -> ApiError {
+    let message = format!("Timeout: Too large resource version: {version}, current: {current}");
+    ApiError::new(504, "Timeout", message)
+        .with_details(json!({
+            "causes": [{
+                "reason": "ResourceVersionTooLarge",
+                "message": "Too large resource version",
+            }],
+            "retryAfterSeconds": 1,
+        }))
+        .with_header("Retry-After", "1")
+}

@@ -1,0 +1,93 @@
+//! The life of namespaces: their beginning, and the emptying of those that go away.
+//!
+//! Responsible for: the life of namespaces. Must not: delete other than by the common paths.
+
+use serde_json::Value;
+
+use super::state::ApiServer;
+use crate::{
+    apiserver::{
+        http::options::{DeleteOptions, Propagation},
+        kinds::{namespace::prepare_create, strategy},
+        object::{
+            kind::Kind,
+            tree::{self, Tree},
+        },
+    },
+    model::Time,
+};
+
+impl ApiServer {
+    /// Stores a namespace without a request.
+    pub(crate) fn create_namespace(&mut self, name: &str, now: Time) {
+        let uid = self.rng.uid();
+        let mut tree = Tree::new();
+        let metadata = tree::metadata_mut(&mut tree);
+        metadata.insert("name".into(), name.into());
+        metadata.insert("uid".into(), uid.into());
+        metadata.insert("creationTimestamp".into(), now.to_rfc3339().into());
+        prepare_create(&mut tree);
+        self.store_put(Kind::Namespace, &tree);
+    }
+
+    /// One step of emptying a terminating namespace: deletes the next object after `after`.
+    /// Gives the place to go on from, or `None` when every object has been visited.
+    pub(crate) fn empty_namespace(
+        &mut self,
+        namespace: &str,
+        after: Option<(Kind, Box<str>)>,
+        now: Time,
+    ) -> Option<(Kind, Box<str>)> {
+        let terminating = self
+            .store
+            .get(Kind::Namespace, "", namespace)
+            .is_some_and(|object| object.deletion.is_some());
+        if !terminating {
+            return None;
+        }
+        if self.is_namespace_empty(namespace) {
+            self.finish_namespace(namespace);
+            return None;
+        }
+        let (start, mut key) = match after {
+            Some((kind, key)) => (kind, Some(key)),
+            None => (Kind::Pod, None),
+        };
+        for kind in Kind::all().filter(|kind| *kind >= start && kind.info().namespaced) {
+            let next = self
+                .store
+                .range(kind, namespace, key.as_deref())
+                .next()
+                .cloned();
+            key = None;
+            if let Some(object) = next {
+                if object.deletion.is_none() {
+                    let options = DeleteOptions {
+                        propagation: Some(Propagation::Background),
+                        ..DeleteOptions::default()
+                    };
+                    self.delete_object(&object, &options, now);
+                }
+                return Some((kind, object.key()));
+            }
+        }
+        None
+    }
+
+    /// Takes the server's own finalizer off an empty namespace; the namespace then goes, unless
+    /// somebody else still holds it.
+    fn finish_namespace(&mut self, name: &str) {
+        let Some(object) = self.store.get(Kind::Namespace, "", name) else {
+            return;
+        };
+        let mut tree = object.tree();
+        if let Some(Value::Object(spec)) = tree.get_mut("spec") {
+            tree::remove_string(spec, "finalizers", "kubernetes");
+        }
+        if strategy::is_finished(Kind::Namespace, &tree) {
+            self.store_remove(Kind::Namespace, "", name);
+        } else {
+            self.store_put(Kind::Namespace, &tree);
+        }
+    }
+}

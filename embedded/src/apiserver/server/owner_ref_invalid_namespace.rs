@@ -1,0 +1,93 @@
+//! Tells people of owners in other namespaces, by an Event on the dependent, as the real collector does.
+//!
+//! Must not: decide what becomes of the dependent.
+
+use serde_json::{Value, json};
+
+use super::state::ApiServer;
+use crate::{
+    apiserver::object::{
+        kind::Kind,
+        stored::Stored,
+        tree::{self, Tree},
+    },
+    model::Time,
+};
+
+/// Who says so.
+const COMPONENT: &str = "garbage-collector-controller";
+
+impl ApiServer {
+    /// Says that an object names the owner with this UID, which does not live in its namespace.
+    pub(crate) fn tell_of_stray_owner(&mut self, object: &Stored, owner: &str, now: Time) {
+        let tree = object.tree();
+        let owners = tree::items(tree::metadata(&tree), "ownerReferences");
+        let Some(owner) = owners.iter().find(|it| it["uid"] == owner) else {
+            return;
+        };
+        // Of what lives in no namespace is told in the default one.
+        let namespace = match &*object.namespace {
+            "" => "default",
+            namespace => namespace,
+        };
+        let home = self.store.get(Kind::Namespace, "", namespace);
+        if home.is_none_or(|home| home.deletion.is_some()) {
+            return;
+        }
+        let name = format!("{}.{:016x}", object.name, self.rng.next());
+        let event = event(object, (namespace, &name), self.rng.uid(), owner, now);
+        self.store_put(Kind::Event, &event);
+    }
+}
+
+fn event(
+    object: &Stored,
+    (namespace, name): (&str, &str),
+    uid: String,
+    owner: &Value,
+    now: Time,
+) -> Tree {
+    let info = object.kind.info();
+    let text = |field: &str| owner[field].as_str().unwrap_or_default();
+    let message = format!(
+        "ownerRef [{}/{}, namespace: {}, name: {}, uid: {}] does not exist in namespace {:?}",
+        text("apiVersion"),
+        text("kind"),
+        object.namespace,
+        text("name"),
+        text("uid"),
+        object.namespace
+    );
+    let now = now.to_rfc3339();
+    let mut involved = json!({
+        "apiVersion": info.api_version,
+        "kind": info.name,
+        "name": object.name.as_str(),
+        "uid": &*object.uid,
+    });
+    if !object.namespace.is_empty() {
+        involved["namespace"] = object.namespace.as_str().into();
+    }
+    let event = json!({
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "uid": uid,
+            "creationTimestamp": now,
+        },
+        "involvedObject": involved,
+        "type": "Warning",
+        "reason": "OwnerRefInvalidNamespace",
+        "message": message,
+        "source": {"component": COMPONENT},
+        "reportingComponent": COMPONENT,
+        "reportingInstance": "",
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    });
+    match event {
+        Value::Object(tree) => tree,
+        _ => Tree::new(),
+    }
+}

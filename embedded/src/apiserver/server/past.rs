@@ -1,0 +1,26 @@
+//! Reads of what was.
+//!
+//! Responsible for: answering a read as it would have been answered some changes ago. Must not: change
+//! anything.
+
+use super::{dependents::Garbage, reply::Reply, state::ApiServer};
+use crate::{
+    apiserver::{http::request::Prepared, object::rng::Rng},
+    model::Time,
+};
+
+impl ApiServer {
+    /// Answers a read as of so many changes of its kind ago, as far back as events are kept; all else
+    /// is answered as ever. What is read so is listed under the version of then.
+    pub fn handle_stale(&mut self, prepared: Prepared, changes: u64, now: Time) -> Reply {
+        let Some(kind) = prepared.kind_read() else {
+            return self.handle_prepared(prepared, now);
+        };
+        let mut past = Self {
+            store: self.store.as_of(kind, changes),
+            garbage: Garbage::default(),
+            rng: Rng::new(0),
+        };
+        past.handle_prepared(prepared, now)
+    }
+}

@@ -1,0 +1,194 @@
+//! `binding`, `eviction` and `log` of Pods.
+//!
+//! Responsible for: these three. Must not: schedule, or hold disruption budgets.
+
+use serde_json::{Value, json};
+
+use super::{delete::Deletion, state::ApiServer};
+use crate::{
+    apiserver::{
+        http::{options::DeleteOptions, request::Target},
+        object::{
+            error::{ApiError, Result},
+            kind::Kind,
+            tree::{self, Tree},
+        },
+        print::response::{Response, TEXT},
+    },
+    model::Time,
+};
+
+const TOPOLOGY_LABELS: [&str; 2] = [
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+];
+
+impl ApiServer {
+    /// Binds a Pod to a node.
+    pub(crate) fn bind(&mut self, target: &Target, body: &Tree, now: Time) -> Result<Response> {
+        let named = tree::text(tree::metadata(body), "name");
+        if named != target.name {
+            return Err(ApiError::bad_request(
+                "name in URL does not match name in Binding object",
+            ));
+        }
+        let to = tree::section(body, "target");
+        let kind = tree::text(to, "kind");
+        if !matches!(kind, "" | "Node") {
+            let why = format!(
+                "target.kind: Unsupported value: {kind:?}: supported values: \"Node\", \"<empty>\""
+            );
+            return Err(ApiError::new(500, "", why));
+        }
+        if tree::text(to, "name").is_empty() {
+            return Err(ApiError::new(500, "", "target.name: Required value"));
+        }
+        let pod = self.find(target)?;
+        let mut tree = pod.tree();
+        let name = &target.name;
+        let refuse = |why: String| Err(binding_conflict(name, &why));
+        if pod.deletion.is_some() {
+            return refuse(format!(
+                "pod {name} is being deleted, cannot be assigned to a host"
+            ));
+        }
+        if !pod.node.is_empty() {
+            return refuse(format!(
+                "pod {name} is already assigned to node {:?}",
+                pod.node
+            ));
+        }
+        if !tree::items(tree::section(&tree, "spec"), "schedulingGates").is_empty() {
+            return refuse(format!("pod {name} has non-empty .spec.schedulingGates"));
+        }
+        let node = tree::text(tree::section(body, "target"), "name").to_owned();
+        let metadata = tree::metadata_mut(&mut tree);
+        for map in ["labels", "annotations"] {
+            let given = tree::section(tree::metadata(body), map);
+            if !given.is_empty() {
+                tree::section_mut(metadata, map).extend(
+                    given
+                        .iter()
+                        .map(|(key, value)| (key.clone(), value.clone())),
+                );
+            }
+        }
+        if let Some(node) = self.store.get(Kind::Node, "", &node) {
+            for label in TOPOLOGY_LABELS {
+                if let Some(value) = node.label(label) {
+                    tree::section_mut(metadata, "labels").insert(label.into(), value.into());
+                }
+            }
+        }
+        tree::section_mut(&mut tree, "spec").insert("nodeName".into(), node.into());
+        set_condition(
+            &mut tree,
+            json!({"type": "PodScheduled", "status": "True"}),
+            now,
+        );
+        if !target.options.dry_run {
+            self.store_put(Kind::Pod, &tree);
+        }
+        Ok(success())
+    }
+
+    /// Evicts a Pod: marks it as disrupted and deletes it.
+    pub(crate) fn evict(
+        &mut self,
+        target: &Target,
+        body: &Tree,
+        options: &DeleteOptions,
+        now: Time,
+    ) -> Result<Response> {
+        let named = tree::text(tree::metadata(body), "name");
+        if !named.is_empty() && named != target.name {
+            return Err(ApiError::bad_request(
+                "name in URL does not match name in Eviction object",
+            ));
+        }
+        let mut pod = self.find(target)?;
+        let live = pod.deletion.is_none() && !matches!(pod.phase.as_str(), "Succeeded" | "Failed");
+        if live && !options.dry_run && !pod.node.is_empty() {
+            let mut tree = pod.tree();
+            let condition = json!({
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "EvictionByEvictionAPI",
+                "message": "Eviction API: evicting",
+            });
+            set_condition(&mut tree, condition, now);
+            pod = self.store_put(Kind::Pod, &tree);
+        }
+        match self.delete_object(&pod, options, now) {
+            Deletion::Gone(_) | Deletion::Stays(_) => Ok(success()),
+        }
+    }
+
+    /// The log of a container: it is hollow, so a line says so. Without a node there is no answer.
+    pub(crate) fn pod_log(&self, target: &Target) -> Result<Response> {
+        let pod = self.find(target)?;
+        check_container(&pod.tree(), &target.name, target.query.text("container"))?;
+        if pod.node.is_empty() {
+            return Ok(Response::bytes(204, TEXT, Vec::new()));
+        }
+        let line = format!(
+            "{}/{} ran on {}, a hollow node without output\n",
+            pod.namespace, pod.name, pod.node
+        );
+        let line = match target.query.get("tailLines") {
+            Some("0") => String::new(),
+            _ => line,
+        };
+        Ok(Response::bytes(200, TEXT, line.into_bytes()))
+    }
+}
+
+/// A container must be named where there are several, and be one of the Pod's.
+fn check_container(pod: &Tree, name: &str, container: &str) -> Result<()> {
+    let spec = tree::section(pod, "spec");
+    let lists = ["initContainers", "containers", "ephemeralContainers"];
+    let all = lists.iter().flat_map(|list| tree::items(spec, list));
+    let names: Vec<&str> = all
+        .filter_map(|container| container.get("name")?.as_str())
+        .collect();
+    if container.is_empty() && names.len() > 1 {
+        let list = names.join(" ");
+        return Err(ApiError::bad_request(format!(
+            "a container name must be specified for pod {name}, choose one of: [{list}]"
+        )));
+    }
+    if !container.is_empty() && !names.contains(&container) {
+        return Err(ApiError::bad_request(format!(
+            "container {container} is not valid for pod {name}"
+        )));
+    }
+    Ok(())
+}
+
+/// Sets a condition by type, with the time of its transition.
+fn set_condition(tree: &mut Tree, mut condition: Value, now: Time) {
+    condition["lastTransitionTime"] = now.to_rfc3339().into();
+    let status = tree::section_mut(tree, "status");
+    let list = status.entry("conditions").or_insert_with(|| json!([]));
+    let Value::Array(list) = list else { return };
+    match list
+        .iter_mut()
+        .find(|have| have.get("type") == condition.get("type"))
+    {
+        Some(have) => *have = condition,
+        None => list.push(condition),
+    }
+}
+
+fn binding_conflict(name: &str, why: &str) -> ApiError {
+    let message = format!("Operation cannot be fulfilled on pods/binding {name:?}: {why}");
+    ApiError::new(409, "Conflict", message)
+        .with_details(json!({"name": name, "kind": "pods/binding"}))
+}
+
+fn success() -> Response {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201,
+    });
+    Response::json(201, &status)
+}

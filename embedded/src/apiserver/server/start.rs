@@ -1,0 +1,92 @@
+//! How a server begins: anew, or from the objects of an earlier one.
+//!
+//! Responsible for: what is there from the start, and taking objects in as they were saved. Must not: know
+//! where they were kept.
+
+use serde_json::Value;
+
+use super::{
+    dependents::{Garbage, Work},
+    state::{ApiServer, Limits},
+};
+use crate::{
+    apiserver::{
+        kinds::namespace,
+        object::{kind::Kind, rng::Rng, stored::Stored, tree},
+        store::Store,
+    },
+    model::Time,
+};
+
+/// How far versions jump. Watchers may have seen changes that were not saved any more; no version of
+/// theirs comes again, unless they were more than this.
+const VERSIONS_LEFT_OUT: u64 = 1_000_000;
+
+impl ApiServer {
+    /// A server with the four namespaces every cluster has.
+    pub fn new(seed: u64, limits: Limits, now: Time) -> Self {
+        let mut server = Self {
+            store: Store::new(limits.log_capacity),
+            garbage: Garbage::default(),
+            rng: Rng::new(seed),
+        };
+        for name in namespace::INITIAL {
+            server.create_namespace(name, now);
+        }
+        server
+    }
+
+    /// A server with these objects, as [`Stored::bytes`] gave them, and all versions above `version`.
+    /// Watches from earlier versions get 410.
+    ///
+    /// # Errors
+    ///
+    /// The first object that cannot be read, and why.
+    pub fn restore(
+        seed: u64,
+        limits: Limits,
+        version: u64,
+        objects: impl IntoIterator<Item = (Kind, Vec<u8>)>,
+    ) -> Result<Self, String> {
+        let version = version + VERSIONS_LEFT_OUT;
+        let mut server = Self {
+            store: Store::new(limits.log_capacity),
+            garbage: Garbage::default(),
+            // Other identities than those given out already.
+            rng: Rng::new(seed ^ version.rotate_left(32)),
+        };
+        for (kind, bytes) in objects {
+            let object = read(kind, &bytes)?;
+            let object = server.store.load(object);
+            server.garbage.stored(&object);
+            if kind == Kind::Namespace && object.deletion.is_some() {
+                server.garbage.push(Work::namespace(&object.name));
+            }
+        }
+        server.store.resume(version);
+        Ok(server)
+    }
+}
+
+fn read(kind: Kind, bytes: &[u8]) -> Result<Stored, String> {
+    let broken = |why: &dyn std::fmt::Display| {
+        let start = String::from_utf8_lossy(&bytes[..bytes.len().min(120)]).into_owned();
+        format!(
+            "cannot read one of the {}: {why}: {start}",
+            kind.qualified()
+        )
+    };
+    let tree = match serde_json::from_slice(bytes) {
+        Ok(Value::Object(tree)) => tree,
+        Ok(_) => return Err(broken(&"not an object")),
+        Err(error) => return Err(broken(&error)),
+    };
+    let metadata = tree::metadata(&tree);
+    let version = tree::text(metadata, "resourceVersion").parse();
+    let version = version.map_err(|_| broken(&"metadata.resourceVersion is not a number"))?;
+    let object = Stored::encode(kind, version, &tree);
+    if object.name.is_empty() || object.uid.is_empty() {
+        return Err(broken(&"metadata.name or metadata.uid is missing"));
+    }
+    Ok(object)
+}

@@ -1,0 +1,280 @@
+//! Watches: a cursor into a kind's event log, and the frames a client sees.
+//!
+//! Responsible for: what one watcher is shown, in which order. Must not: wait, or know sockets.
+//!
+//! The caller pulls entries under the server's lock ([`ApiServer::pull`]), then encodes them
+//! without it ([`WatchCursor::encode`]); stored bytes are shared, never encoded per watcher.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use super::state::ApiServer;
+use crate::{
+    apiserver::{
+        http::{request::Target, resource_version, selector::Selector},
+        object::{
+            error::{ApiError, Result},
+            kind::Kind,
+            stored::Stored,
+        },
+        print::{
+            encode::{self, TableHead},
+            form::Form,
+        },
+        store::log::{Event, EventType},
+    },
+    model::Time,
+};
+
+/// One watcher's place in the log and its wishes.
+#[derive(Debug)]
+pub struct WatchCursor {
+    kind: Kind,
+    namespace: String,
+    selector: Selector,
+    form: Form,
+    /// Objects that existed at the start and are still to be shown as ADDED.
+    initial: VecDeque<Arc<Stored>>,
+    /// Whether the end of the initial objects is to be announced by a bookmark.
+    announce_initial_end: bool,
+    /// Version of the initial objects.
+    initial_version: u64,
+    position: u64,
+    /// Version up to which this watcher has seen everything.
+    seen_version: u64,
+    /// Version in the last bookmark.
+    bookmarked_version: u64,
+    bookmarks: bool,
+    timeout: Option<Duration>,
+    head: TableHead,
+    /// An error to be sent as the only, or last, event.
+    failure: Option<ApiError>,
+    ended: bool,
+}
+
+/// What [`ApiServer::pull`] found for one watcher.
+#[derive(Debug, Default)]
+pub struct Pulled {
+    initial: Vec<Arc<Stored>>,
+    events: Vec<Event>,
+    initial_end: bool,
+    expired: Option<ApiError>,
+}
+
+impl Pulled {
+    /// Whether nothing was found; the watcher then waits for the next change.
+    pub const fn is_empty(&self) -> bool {
+        self.initial.is_empty()
+            && self.events.is_empty()
+            && !self.initial_end
+            && self.expired.is_none()
+    }
+}
+
+impl ApiServer {
+    /// Opens a watch.
+    pub(crate) fn watch(&self, target: &Target) -> Result<WatchCursor> {
+        let query = &target.query;
+        let selector = Selector::read(query, target.kind)?;
+        let streaming = check_initial_events(target)?;
+        let text = query.text("resourceVersion");
+        let version =
+            resource_version::parse(text).map_err(|error| resource_version::unprefixed(&error))?;
+        let wants_objects = streaming.unwrap_or(version == 0);
+        let log = self.store.log(target.kind);
+        let mut cursor = WatchCursor {
+            kind: target.kind,
+            namespace: target.namespace.clone(),
+            form: target.form,
+            initial: VecDeque::new(),
+            announce_initial_end: false,
+            initial_version: self.store.version(),
+            position: log.end(),
+            seen_version: version.max(if wants_objects {
+                self.store.version()
+            } else {
+                0
+            }),
+            bookmarked_version: version,
+            bookmarks: query.flag("allowWatchBookmarks"),
+            timeout: query
+                .text("timeoutSeconds")
+                .parse()
+                .ok()
+                .map(Duration::from_secs),
+            head: TableHead::Due,
+            failure: None,
+            ended: false,
+            selector,
+        };
+        if wants_objects {
+            cursor.announce_initial_end = streaming == Some(true) && cursor.bookmarks;
+            let objects = self
+                .store
+                .range(target.kind, &target.namespace, None)
+                .cloned();
+            cursor.initial = objects
+                .filter(|object| cursor.selector.matches(object))
+                .collect();
+        } else if version != 0 {
+            match log.after_version(version) {
+                Ok(position) => cursor.position = position,
+                Err(oldest) => cursor.failure = Some(too_old(version, oldest)),
+            }
+        }
+        Ok(cursor)
+    }
+
+    /// Takes up to `limit` entries for a watcher and moves it on. Cheap: objects are shared.
+    pub fn pull(&self, cursor: &mut WatchCursor, limit: usize) -> Pulled {
+        let mut pulled = Pulled::default();
+        if cursor.ended {
+            return pulled;
+        }
+        if let Some(failure) = cursor.failure.take() {
+            // Nothing else: what has happened since would look as if it followed what the watcher knows.
+            pulled.expired = Some(failure);
+            return pulled;
+        }
+        if !cursor.initial.is_empty() {
+            let some = limit.min(cursor.initial.len());
+            pulled.initial = cursor.initial.drain(..some).collect();
+            return pulled;
+        }
+        pulled.initial_end = std::mem::take(&mut cursor.announce_initial_end);
+        let log = self.store.log(cursor.kind);
+        match log.read(cursor.position, limit) {
+            Some(events) => {
+                cursor.position += events.len() as u64;
+                cursor.seen_version = match events.last() {
+                    Some(event) if cursor.position < log.end() => event.object.version,
+                    _ => cursor.seen_version.max(self.store.version()),
+                };
+                pulled.events = events;
+            }
+            None => {
+                let oldest = log.dropped_version();
+                pulled.expired = Some(too_old(cursor.seen_version, oldest));
+            }
+        }
+        pulled
+    }
+}
+
+impl WatchCursor {
+    /// The kind that is watched.
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// How long the client wants to watch, if it said so.
+    pub const fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    /// Whether the stream is over after what was last encoded.
+    pub const fn ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Appends the frames for what was pulled.
+    pub fn encode(&mut self, pulled: Pulled, now: Time, out: &mut Vec<u8>) {
+        for object in &pulled.initial {
+            self.frame(out, "ADDED", object, now);
+        }
+        if pulled.initial_end {
+            encode::bookmark(out, self.kind, self.form, self.initial_version, true);
+            self.bookmarked_version = self.initial_version;
+        }
+        for event in &pulled.events {
+            if let Some((kind, object)) = self.seen_as(event) {
+                self.frame(out, kind, &object, now);
+            }
+        }
+        if let Some(error) = pulled.expired {
+            encode::error_frame(out, &error);
+            self.ended = true;
+        }
+    }
+
+    /// Appends a bookmark if the client wants them and the version has moved.
+    pub fn encode_bookmark(&mut self, out: &mut Vec<u8>) {
+        let due = self.bookmarks && self.initial.is_empty() && !self.announce_initial_end;
+        if due && self.seen_version > self.bookmarked_version {
+            encode::bookmark(out, self.kind, self.form, self.seen_version, false);
+            self.bookmarked_version = self.seen_version;
+        }
+    }
+
+    fn frame(&mut self, out: &mut Vec<u8>, event_type: &str, object: &Stored, now: Time) {
+        encode::event_frame(out, event_type, object, self.form, &mut self.head, now);
+    }
+
+    /// How this watcher sees an event: objects enter and leave its selection.
+    fn seen_as(&self, event: &Event) -> Option<(&'static str, Arc<Stored>)> {
+        let object = &event.object;
+        if !self.namespace.is_empty() && object.namespace != self.namespace {
+            return None;
+        }
+        let same = || Arc::clone(object);
+        if self.selector.is_empty() {
+            return Some((event_name(event.event_type), same()));
+        }
+        let before = event
+            .previous
+            .as_ref()
+            .filter(|previous| self.selector.matches(previous));
+        let now_selected = event.event_type != EventType::Deleted && self.selector.matches(object);
+        match (before, now_selected) {
+            (None, false) => None,
+            (None, true) => Some(("ADDED", same())),
+            (Some(_), true) => Some(("MODIFIED", same())),
+            (Some(_), false) if event.event_type == EventType::Deleted => Some(("DELETED", same())),
+            (Some(previous), false) => {
+                Some(("DELETED", Arc::new(previous.at_version(object.version))))
+            }
+        }
+    }
+}
+
+const fn event_name(event_type: EventType) -> &'static str {
+    match event_type {
+        EventType::Added => "ADDED",
+        EventType::Modified => "MODIFIED",
+        EventType::Deleted => "DELETED",
+    }
+}
+
+fn too_old(version: u64, oldest: u64) -> ApiError {
+    ApiError::expired(format!("too old resource version: {version} ({oldest})"))
+}
+
+/// Reads `sendInitialEvents`; `None` if it was not given.
+fn check_initial_events(target: &Target) -> Result<Option<bool>> {
+    let query = &target.query;
+    let invalid = |error: &str| {
+        Err(ApiError::invalid_option(
+            "ListOptions",
+            "resourceVersionMatch",
+            error,
+        ))
+    };
+    let matching = query.text("resourceVersionMatch");
+    let Some(_) = query
+        .get("sendInitialEvents")
+        .filter(|text| !text.is_empty())
+    else {
+        if matching.is_empty() {
+            return Ok(None);
+        }
+        return invalid(
+            "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is \
+             provided",
+        );
+    };
+    if matching != "NotOlderThan" {
+        return invalid(
+            "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        );
+    }
+    Ok(Some(query.flag("sendInitialEvents")))
+}

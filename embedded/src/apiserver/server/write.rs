@@ -1,0 +1,489 @@
+//! Create, update and patch: the one pipeline every write of a client goes through.
+//!
+//! Responsible for: the order of steps (defaults, names, rules, locking, storage). Must not:
+//! hold rules of single kinds; those are in `kinds`.
+
+use std::{borrow::Cow, sync::Arc};
+
+use serde_json::{Value, json};
+
+use super::state::ApiServer;
+use crate::{
+    apiserver::{
+        apply::{
+            managed::{self, Writer},
+            patch::PatchBody,
+        },
+        http::{body::decode, options::FieldValidation, request::Target},
+        kinds::{
+            metadata, pod,
+            strategy::{self, Part},
+        },
+        object::{
+            error::{ApiError, Result, object_details},
+            kind::Kind,
+            stored::Stored,
+            tree::{self, Tree},
+        },
+        print::response::Response,
+    },
+    model::Time,
+};
+
+/// Longest `generateName` that is kept, so that the suffix fits into a label.
+const GENERATED_BASE: usize = 58;
+/// How often a new suffix is tried, as the real server does.
+const NAME_ATTEMPTS: usize = 8;
+
+impl ApiServer {
+    /// Creates an object.
+    pub(crate) fn create(&mut self, target: Target, tree: Tree, now: Time) -> Result<Response> {
+        self.create_owned(target, tree, None, now)
+    }
+
+    /// Creates an object whose fields have these owners; without, who creates it owns them.
+    fn create_owned(
+        &mut self,
+        mut target: Target,
+        mut tree: Tree,
+        mut managed: Option<Value>,
+        now: Time,
+    ) -> Result<Response> {
+        let kind = target.kind;
+        let metadata = tree::metadata(&tree);
+        if !tree::text(metadata, "resourceVersion").is_empty() {
+            let why = "resourceVersion should not be set on objects to be created";
+            return Err(ApiError::new(500, "", why));
+        }
+        self.check_namespace(&target, metadata)?;
+        let unset = strategy::set_by_admission(kind, &tree);
+        strategy::default(kind, &mut tree);
+        if managed.is_none() {
+            managed = writer(&target, now).create(&tree, &unset);
+        }
+        let generated = self.fill_metadata(&target, &mut tree, now);
+        strategy::prepare_create(kind, &mut tree);
+        managed::put(&mut tree, managed);
+        let name = tree::text(tree::metadata(&tree), "name").to_owned();
+        let mut errors = metadata::check_create(kind, &tree);
+        errors.append(strategy::validate_create(kind, &tree));
+        errors.check(kind, &name)?;
+        self.admit_create(kind, &target.namespace, &tree)?;
+        self.check_free(kind, &target.namespace, &name, generated)?;
+        target.warnings.append(&mut strategy::warnings(kind, &tree));
+        if target.options.dry_run {
+            // What is not stored has no version, so it cannot take the form of a stored object.
+            return Ok(Response::json(201, &Value::Object(tree)).with_warnings(target.warnings));
+        }
+        let object = self.store_put(kind, &tree);
+        Ok(Response::object(201, object, target.form, now).with_warnings(target.warnings))
+    }
+
+    /// Replaces an object (or its status).
+    pub(crate) fn update(&mut self, target: Target, mut tree: Tree, now: Time) -> Result<Response> {
+        let old = self.find(&target)?;
+        let uid = tree::text(tree::metadata(&tree), "uid");
+        if !uid.is_empty() && *uid != *old.uid {
+            let info = target.kind.info();
+            let why = format!(
+                "StorageError: invalid object, Code: 4, Key: /registry/{}/{}, ResourceVersion: 0, \
+                 AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in \
+                 object meta: {}",
+                info.plural,
+                old.key(),
+                old.uid
+            );
+            return Err(ApiError::conflict(
+                target.kind,
+                &target.name,
+                info.plural,
+                &why,
+            ));
+        }
+        let mut old_tree = old.tree();
+        let owners = Owners::Written {
+            before: managed::take(&mut old_tree),
+            sent: managed::take(&mut tree),
+        };
+        let write = Write {
+            aside: Tree::new(),
+            owners,
+            now,
+        };
+        self.replace(target, &old, old_tree, tree, write)
+    }
+
+    /// Patches an object (or its status).
+    pub(crate) fn patch(
+        &mut self,
+        mut target: Target,
+        patch: &PatchBody,
+        now: Time,
+    ) -> Result<Response> {
+        let found = self
+            .store
+            .get(target.kind, &target.namespace, &target.name)
+            .cloned();
+        let Some(old) = found else {
+            return match patch {
+                PatchBody::Apply(config) if target.is_main() => {
+                    self.create_by_apply(target, config, now)
+                }
+                _ => Err(ApiError::not_found(target.kind, &target.name)),
+            };
+        };
+        let mut old_tree = old.tree();
+        let before = managed::take(&mut old_tree);
+        let (mut tree, aside, owners);
+        if let PatchBody::Apply(config) = patch {
+            let force = target.options.force == Some(true);
+            let (applied, after) =
+                writer(&target, now).apply(Some(&old_tree), before.as_ref(), config, force)?;
+            (tree, aside) = (applied, Tree::new());
+            owners = Owners::Applied { before, after };
+        } else {
+            aside = set_aside(&target, patch, &mut old_tree);
+            tree = old_tree.clone();
+            let sent = patch_with_owners(patch, &mut tree, before.as_ref())?;
+            owners = Owners::Written { before, sent };
+        }
+        check_same_name(&target, &tree)?;
+        check_patched(&mut target, patch, &mut tree)?;
+        tree::drop_nulls(&mut tree);
+        let write = Write { aside, owners, now };
+        self.replace(target, &old, old_tree, tree, write)
+    }
+
+    fn create_by_apply(
+        &mut self,
+        mut target: Target,
+        config: &Tree,
+        now: Time,
+    ) -> Result<Response> {
+        let (mut tree, managed) = writer(&target, now).apply(None, None, config, false)?;
+        let metadata = tree::metadata_mut(&mut tree);
+        metadata.remove("resourceVersion");
+        if tree::text(metadata, "name").is_empty() {
+            return Err(ApiError::no_name(&target.name));
+        }
+        check_same_name(&target, &tree)?;
+        let uid = tree::text(tree::metadata(&tree), "uid");
+        if !uid.is_empty() {
+            let why = format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object was \
+                 found"
+            );
+            let (kind, plural) = (target.kind, target.kind.info().plural);
+            return Err(ApiError::conflict(kind, &target.name, plural, &why));
+        }
+        check_types(&mut target, None, &mut tree)?;
+        tree::drop_nulls(&mut tree);
+        self.create_owned(target, tree, managed, now)
+    }
+
+    /// The second half of update and patch: rules, then storage. The old tree is without its owners.
+    fn replace(
+        &mut self,
+        mut target: Target,
+        old: &Arc<Stored>,
+        old_tree: Tree,
+        mut tree: Tree,
+        write: Write,
+    ) -> Result<Response> {
+        let kind = target.kind;
+        let Write { aside, owners, now } = write;
+        let version = tree::text(tree::metadata(&tree), "resourceVersion");
+        if !version.is_empty() {
+            let asked: u64 = version.parse().map_err(|_| {
+                let why = format!("strconv.ParseUint: parsing {version:?}: invalid syntax");
+                ApiError::new(500, "", why)
+            })?;
+            if asked != old.version {
+                return Err(ApiError::stale(kind, &target.name));
+            }
+        }
+        let part = part_of(&target);
+        let mut errors = metadata::restore(&mut tree, &old_tree);
+        strategy::prepare_update(kind, part, &mut tree, &old_tree);
+        let (before, after) = match owners {
+            Owners::Applied { before, after } => (before, after),
+            Owners::Written {
+                before: None,
+                sent: None,
+            } => (None, None),
+            Owners::Written { before, sent } => {
+                let writer = writer(&target, now);
+                let live = defaulted(kind, part, &old_tree);
+                let after = writer.update(&live, &tree, before.as_ref(), sent.as_ref());
+                (before, after)
+            }
+        };
+        errors.append(metadata::check_update(kind, &tree, &old_tree));
+        errors.append(strategy::validate_update(kind, part, &tree, &old_tree));
+        errors.check(kind, &target.name)?;
+        if target.is_main() {
+            self.admit_update(kind, &target.namespace, &tree, &old_tree)?;
+        }
+        let mut warnings = std::mem::take(&mut target.warnings);
+        warnings.append(&mut strategy::update_warnings(kind, part, &tree, &old_tree));
+        let reply = |object: Arc<Stored>| {
+            Response::object(200, object, target.form, now).with_warnings(warnings)
+        };
+        if tree == old_tree && managed::same_but_for_times(before.as_ref(), after.as_ref()) {
+            return Ok(reply(Arc::clone(old)));
+        }
+        strategy::bump_generation(kind, part, &mut tree, &old_tree);
+        managed::put(&mut tree, after);
+        tree.extend(aside);
+        if strategy::is_finished(kind, &tree) {
+            // The last finalizer is gone: the object goes in the same write, and the answer
+            // shows it under the version it had.
+            let object = Arc::new(Stored::encode(kind, old.version, &tree));
+            if !target.options.dry_run {
+                self.store_remove(kind, &old.namespace, &old.name);
+            }
+            return Ok(reply(object));
+        }
+        if target.options.dry_run {
+            return Ok(reply(Arc::new(Stored::encode(kind, old.version, &tree))));
+        }
+        Ok(reply(self.store_put(kind, &tree)))
+    }
+
+    /// Fills what the server decides; true if the name was generated.
+    fn fill_metadata(&mut self, target: &Target, tree: &mut Tree, now: Time) -> bool {
+        let uid = self.rng.uid();
+        let metadata = tree::metadata_mut(tree);
+        for field in metadata::SERVER_OWNED {
+            metadata.remove(*field);
+        }
+        if target.kind.info().namespaced {
+            metadata.insert("namespace".into(), target.namespace.clone().into());
+        } else {
+            metadata.remove("namespace");
+        }
+        metadata.insert("uid".into(), uid.into());
+        metadata.insert("creationTimestamp".into(), now.to_rfc3339().into());
+        if strategy::has_generation(target.kind) {
+            metadata.insert("generation".into(), 1.into());
+        }
+        let base = tree::text(metadata, "generateName");
+        if !tree::text(metadata, "name").is_empty() || base.is_empty() {
+            return false;
+        }
+        let base = truncated(base, GENERATED_BASE).to_owned();
+        let mut name = String::new();
+        for _ in 0..NAME_ATTEMPTS {
+            name = format!("{base}{}", self.rng.name_suffix());
+            if self
+                .store
+                .get(target.kind, &target.namespace, &name)
+                .is_none()
+            {
+                break;
+            }
+        }
+        tree::metadata_mut(tree).insert("name".into(), name.into());
+        true
+    }
+
+    fn check_namespace(&self, target: &Target, metadata: &Tree) -> Result<()> {
+        if !target.kind.info().namespaced {
+            return Ok(());
+        }
+        let namespace = self
+            .store
+            .get(Kind::Namespace, "", &target.namespace)
+            .ok_or_else(|| ApiError::not_found(Kind::Namespace, &target.namespace))?;
+        if namespace.deletion.is_none() {
+            return Ok(());
+        }
+        let name = match tree::text(metadata, "name") {
+            "" => tree::text(metadata, "generateName"),
+            name => name,
+        };
+        Err(ApiError::namespace_terminating(
+            target.kind,
+            name,
+            &target.namespace,
+        ))
+    }
+
+    fn check_free(&self, kind: Kind, namespace: &str, name: &str, generated: bool) -> Result<()> {
+        let Some(existing) = self.store.get(kind, namespace, name) else {
+            return Ok(());
+        };
+        let error = ApiError::already_exists(kind, name);
+        let details = object_details(kind, name, kind.info().plural);
+        if generated {
+            let message = format!(
+                "{error}, the server was not able to generate a unique name for the object"
+            );
+            let mut details = details;
+            details["retryAfterSeconds"] = 1.into();
+            return Err(ApiError::new(409, "AlreadyExists", message)
+                .with_details(details)
+                .with_header("Retry-After", "1"));
+        }
+        if existing.deletion.is_some() {
+            let message = format!("object is being deleted: {error}");
+            return Err(ApiError::new(409, "AlreadyExists", message).with_details(details));
+        }
+        Err(error)
+    }
+}
+
+/// Takes those members out of a Pod that a patch does not touch, so that they need not be copied
+/// and compared. Most writes of a busy cluster are such patches.
+fn set_aside(target: &Target, patch: &PatchBody, tree: &mut Tree) -> Tree {
+    let mut aside = Tree::new();
+    if target.kind != Kind::Pod {
+        return aside;
+    }
+    for member in ["spec", "status"] {
+        // A write to the status mirrors and checks it even if the patch leaves it alone.
+        let unused = member == "spec" || target.is_main();
+        if unused
+            && !patch.touches(member)
+            && let Some(value) = tree.remove(member)
+        {
+            aside.insert(member.to_owned(), value);
+        }
+    }
+    // The rules of the status depend on this part of the spec.
+    if let Some(Value::Object(spec)) = aside.get("spec") {
+        tree.insert("spec".into(), Value::Object(pod::restart_policies(spec)));
+    }
+    aside
+}
+
+/// What comes with a changed object.
+struct Write {
+    /// Members that the write cannot change and that both trees go without.
+    aside: Tree,
+    owners: Owners,
+    now: Time,
+}
+
+/// Who owns the fields of a changed object.
+enum Owners {
+    /// Those that did before, or that the write itself names; and the writer owns what it changes.
+    Written {
+        before: Option<Value>,
+        sent: Option<Value>,
+    },
+    /// Those that came of applying a configuration.
+    Applied {
+        before: Option<Value>,
+        after: Option<Value>,
+    },
+}
+
+fn writer(target: &Target, now: Time) -> Writer<'_> {
+    Writer {
+        kind: target.kind,
+        part: part_of(target),
+        manager: target.manager(),
+        now,
+    }
+}
+
+/// Patches an object and gives the owners that the patch names, if it does.
+fn patch_with_owners(
+    patch: &PatchBody,
+    tree: &mut Tree,
+    before: Option<&Value>,
+) -> Result<Option<Value>> {
+    if patch.touches("metadata") {
+        managed::put(tree, before.cloned());
+    }
+    patch.apply(tree)?;
+    Ok(managed::take(tree).filter(|sent| Some(sent) != before))
+}
+
+/// The object as a client is shown it, where defaults depend on what was generated at its creation: the
+/// labels of a Job are filled in when it is read, and nobody comes to own them by that.
+fn defaulted(kind: Kind, part: Part, tree: &Tree) -> Cow<'_, Tree> {
+    if kind != Kind::Job || part != Part::Main || tree::metadata(tree).contains_key("labels") {
+        return Cow::Borrowed(tree);
+    }
+    let mut tree = tree.clone();
+    strategy::default(kind, &mut tree);
+    Cow::Owned(tree)
+}
+
+fn part_of(target: &Target) -> Part {
+    match target.subresource.map(|sub| sub.name) {
+        None => Part::Main,
+        Some("status") => Part::Status,
+        Some(_) => Part::Finalize,
+    }
+}
+
+fn truncated(text: &str, most: usize) -> &str {
+    let mut end = text.len().min(most);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+fn check_same_name(target: &Target, tree: &Tree) -> Result<()> {
+    let metadata = tree::metadata(tree);
+    let name = tree::text(metadata, "name");
+    if name != target.name {
+        let url = &target.name;
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({url})"
+        )));
+    }
+    let namespace = tree::text(metadata, "namespace");
+    if !namespace.is_empty() && namespace != target.namespace && target.is_main() {
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the \
+             request",
+        ));
+    }
+    Ok(())
+}
+
+/// Checks the types of a patched object; Pods whose spec was not touched are spared.
+fn check_patched(target: &mut Target, patch: &PatchBody, tree: &mut Tree) -> Result<()> {
+    let kind = target.kind;
+    let unset = target.options.validation == FieldValidation::Unset;
+    if kind == Kind::Pod && unset && !patch.touches("spec") && sections_are_objects(tree) {
+        return Ok(());
+    }
+    check_types(target, Some(patch), tree)
+}
+
+/// Checks the types of what came of a patch.
+fn check_types(target: &mut Target, patch: Option<&PatchBody>, tree: &mut Tree) -> Result<()> {
+    let kind = target.kind;
+    let checked = decode::same_kind(kind, tree)
+        .and_then(|()| decode::normalize(kind, tree))
+        .and_then(|()| decode::check_types(kind, tree, target.options.validation, None));
+    match checked {
+        Ok(warnings) => {
+            target.warnings.extend(warnings);
+            Ok(())
+        }
+        Err(why) => {
+            let shown = patch
+                .and_then(PatchBody::shown)
+                .unwrap_or_else(|| Value::Object(tree.clone()).to_string());
+            let whole = Value::String(shown);
+            let message = format!("Invalid value: {whole}: {why}");
+            let text = format!(" \"\" is invalid: patch: {message}");
+            let cause =
+                json!({"reason": "FieldValueInvalid", "message": message, "field": "patch"});
+            Err(ApiError::new(422, "Invalid", text).with_details(json!({"causes": [cause]})))
+        }
+    }
+}
+
+fn sections_are_objects(tree: &Tree) -> bool {
+    ["metadata", "status"]
+        .iter()
+        .all(|name| tree.get(*name).is_none_or(Value::is_object))
+}

@@ -1,0 +1,117 @@
+//! The bounded log of what happened to one kind: the source of all watches.
+//!
+//! Responsible for: keeping the newest events and finding a place by version. Must not: filter
+//! or encode.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use crate::apiserver::object::stored::Stored;
+
+/// What happened to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventType {
+    /// It came to be.
+    Added,
+    /// It was changed.
+    Modified,
+    /// It is gone; the object is its last state under the version of the deletion.
+    Deleted,
+}
+
+/// One entry of the log.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// What happened.
+    pub event_type: EventType,
+    /// The object after it.
+    pub object: Arc<Stored>,
+    /// The object before it; selectors need it to see objects leave.
+    pub previous: Option<Arc<Stored>>,
+}
+
+/// Events in version order; old ones fall out.
+#[derive(Debug)]
+pub(crate) struct EventLog {
+    events: VecDeque<Event>,
+    /// Position of the front entry; positions count up from 0 and are never reused.
+    first: u64,
+    /// Version of the newest entry that fell out.
+    dropped_version: u64,
+    capacity: usize,
+}
+
+impl EventLog {
+    /// An empty log of at most `capacity` entries.
+    pub(crate) const fn new(capacity: usize) -> Self {
+        Self {
+            events: VecDeque::new(),
+            first: 0,
+            dropped_version: 0,
+            capacity,
+        }
+    }
+
+    /// Appends; the oldest entry goes when the log is full.
+    pub(crate) fn push(&mut self, event: Event) {
+        if self.events.len() >= self.capacity
+            && let Some(oldest) = self.events.pop_front()
+        {
+            self.first += 1;
+            self.dropped_version = oldest.object.version;
+        }
+        self.events.push_back(event);
+    }
+
+    /// Forgets all events: every reader is too far behind then, also one that has read them all.
+    pub(crate) fn forget(&mut self) {
+        if let Some(newest) = self.events.back() {
+            self.dropped_version = newest.object.version;
+        }
+        self.first = self.end() + 1;
+        self.events.clear();
+    }
+
+    /// Makes the log one of events after `version` alone.
+    pub(crate) const fn start_after(&mut self, version: u64) {
+        self.dropped_version = version;
+    }
+
+    /// The position after the newest entry.
+    pub(crate) fn end(&self) -> u64 {
+        self.first + self.events.len() as u64
+    }
+
+    /// The position of the first event after `version`, or the oldest version that would do.
+    pub(crate) fn after_version(&self, version: u64) -> Result<u64, u64> {
+        if version < self.dropped_version {
+            return Err(self.dropped_version);
+        }
+        let index = self
+            .events
+            .partition_point(|event| event.object.version <= version);
+        Ok(self.first + index as u64)
+    }
+
+    /// Up to `limit` events from `position` on; `None` if that place has fallen out.
+    pub(crate) fn read(&self, position: u64, limit: usize) -> Option<Vec<Event>> {
+        let start = usize::try_from(position.checked_sub(self.first)?).ok()?;
+        Some(
+            self.events
+                .iter()
+                .skip(start)
+                .take(limit)
+                .cloned()
+                .collect(),
+        )
+    }
+
+    /// The newest events, up to so many, newest first.
+    pub(crate) fn newest(&self, count: usize) -> impl Iterator<Item = &Event> {
+        self.events.iter().rev().take(count)
+    }
+
+    /// The version up to which events have fallen out.
+    pub(crate) const fn dropped_version(&self) -> u64 {
+        self.dropped_version
+    }
+}
