@@ -55,7 +55,7 @@ fn creation(world: &World, index: Option<u32>) -> Judgement {
     let Some(index) = index else { return Ok(()) };
     // One that was let go before it ended does not count, nor one that failed by being deleted.
     let counts = |pod: &PodRecord| {
-        let truth = world.server.pod(pod.uid).map(|pod| pod.truth);
+        let truth = world.server.truth(pod.uid);
         let deleted = truth.is_some_and(|truth| truth.deleted);
         has_finalizer(pod) && !deleted && !world.is_being_released(pod.uid)
     };
@@ -84,17 +84,18 @@ fn release(world: &World, spec: &JobSpec, uid: Uid) -> Judgement {
     let Some(job) = &world.server.job else {
         return Ok(());
     };
+    let on_server = world.server.pod(uid);
+    if !on_server.is_some_and(Pod::has_finalizer) {
+        // It went before, and the controller has not heard of that or not believed it.
+        return Ok(());
+    }
     let status = &job.job.status;
     let Some(view) = known(world, uid) else {
         return Err(format!(
             "the finalizer of {uid}, of which nothing is known, goes"
         ));
     };
-    let truth = world
-        .server
-        .pod(uid)
-        .map(|pod| pod.truth)
-        .unwrap_or_default();
+    let truth = world.server.truth(uid).unwrap_or_default();
     let by_index = index_of(view)
         .filter(|_| succeeded(view))
         .is_some_and(|index| is_named_index(status, index));
@@ -319,7 +320,13 @@ pub(super) fn end(world: &World, spec: &JobSpec) -> Judgement {
     })?;
     // Also one that was let go uncounted.
     let fatal = spec.pod_failure.is_some() && server.pods.iter().any(|pod| pod.truth.fatal);
-    let cause = fatal || status.failed > spec.backoff_limit;
+    // A verdict stands once a status was sent with it. One that was deleted was a failure then, though the
+    // server may never have heard of that and the Pod have succeeded in the end.
+    let failures = server.pods.iter().filter(|pod| {
+        let truth = pod.truth;
+        truth.ended == Some(false) || truth.deleted
+    });
+    let cause = fatal || failures.count() > spec.backoff_limit as usize;
     demand(complete || cause, || {
         "in the end the Job is Failed without cause".to_owned()
     })

@@ -108,6 +108,12 @@ impl Server {
         self.pods.iter().find(|pod| pod.uid == uid && !pod.gone)
     }
 
+    /// What happened to a Pod, also if it is gone.
+    pub(super) fn truth(&self, uid: Uid) -> Option<Truth> {
+        let mut pods = self.pods.iter();
+        Some(pods.find(|pod| pod.uid == uid)?.truth)
+    }
+
     pub(super) fn status(&self) -> Option<&JobStatus> {
         Some(&self.job.as_ref()?.job.status)
     }
