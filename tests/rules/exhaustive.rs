@@ -6,7 +6,7 @@
 //! deletes, the controller dies. `exhaustive/judge.rs` says what must hold. What is found is printed with the
 //! shortest way to it.
 
-#![allow(clippy::print_stdout, reason = "the number of situations is told")]
+#![expect(clippy::print_stdout, reason = "the number of situations is told")]
 
 mod judge;
 mod search;

@@ -4,7 +4,7 @@
 //! steps, descriptors such as `@daily`, `@every` with a Go duration, and a time zone in front. Times
 //! and messages are upstream's, also where a plain reading of the text would say otherwise: what a
 //! clock change skips or repeats is part of the dialect (docs/rules/cronjobs.md, 3). Start reading
-//! at [`Schedule`]; [`explain`] says one in words.
+//! at [`Schedule`]; [`explain()`] says one in words.
 //!
 //! Must not: read a clock, or know what is run.
 
