@@ -152,7 +152,7 @@ pub(super) struct EndedPods {
 
 impl JobMachine {
     /// Takes in what is known of the Pod in a slot: its record, or that it is gone.
-    pub fn handle_pod(&mut self, slot: Slot, pod: Option<&PodRecord>) {
+    pub(super) fn hear_pod(&mut self, slot: Slot, pod: Option<&PodRecord>) {
         if self.tracked.len() <= slot.at() {
             self.tracked.resize(slot.at() + 1, Tracked::default());
         }

@@ -99,6 +99,21 @@ impl Gang {
         again.max(self.gate.opens_at(now)).filter(|_| self.waits)
     }
 
+    /// Takes in which Workloads and PodGroups there are.
+    pub(super) fn hear(&mut self, facts: GangFacts) {
+        self.facts = Some(facts);
+    }
+
+    /// The PodGroup that new Pods are put into.
+    pub(super) fn group(&self) -> Option<&Arc<PodGroup>> {
+        self.group.as_ref()
+    }
+
+    /// Why Pods are scheduled one by one, once each time that it is news.
+    pub(super) fn take_news(&mut self) -> Option<Fallback> {
+        self.news.take()
+    }
+
     fn fall_back(&mut self, why: Fallback) {
         self.group = None;
         if self.fallback.replace(why) != Some(why) {
@@ -108,26 +123,6 @@ impl Gang {
 }
 
 impl JobMachine {
-    /// Whether it is to be told of Workloads and PodGroups before each [`JobMachine::decide`].
-    pub fn is_gang(&self) -> bool {
-        self.spec.is_gang()
-    }
-
-    /// Takes in which Workloads and PodGroups there are.
-    pub fn handle_gang(&mut self, facts: GangFacts) {
-        self.gang.facts = Some(facts);
-    }
-
-    /// The PodGroup that new Pods are put into.
-    pub fn pod_group(&self) -> Option<&Arc<PodGroup>> {
-        self.gang.group.as_ref()
-    }
-
-    /// Why the Job's Pods are scheduled one by one, once each time that it is news.
-    pub fn new_fallback(&mut self) -> Option<Fallback> {
-        self.gang.news.take()
-    }
-
     /// Takes in that a Workload or PodGroup was made; it is among the facts by now.
     pub(super) fn gang_object_made(&mut self, now: Monotonic) {
         self.gang.taken = 0;

@@ -1,10 +1,15 @@
-//! The Job machine: dispatch only.
+//! The Job machine: all that others may call, and the pass over the rules in their order.
+//!
+//! What has no file of its own is here, too: suspension, and completion modes that nobody knows.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
 
 use crate::model::{
-    CompletionMode, Job, JobKey, JobSpec, JobStatus, Limits, Monotonic, Now, PerIndexLimit,
-    PodSuffix, PodTable, Slot, Time, Timeout,
+    CompletionMode, GangFacts, Job, JobKey, JobSpec, JobStatus, Limits, Monotonic, Now,
+    PerIndexLimit, PodGroup, PodRecord, PodSuffix, PodTable, Slot, Time, Timeout,
 };
 
 use super::{
@@ -12,9 +17,10 @@ use super::{
     account::{EndedPods, UncountedList},
     backoff::{EndedBatch, Failures},
     errands::Errands,
-    gang::Gang,
+    gang::{Fallback, Gang},
     gate::Gate,
     indexes::Indexes,
+    lane::Lane,
     ramp::Ramp,
     retention::Retention,
     status::Writing,
@@ -25,8 +31,8 @@ use super::{
 
 /// The decision state of one Job.
 ///
-/// Four kinds of method. `handle_*` take input: the Job, Pods by slot, outcomes of own writes,
-/// Workloads and PodGroups.
+/// Four kinds of method. `handle_*` take input: the Job, Pods by slot, outcomes of own writes, and of
+/// a gang ([`JobMachine::is_gang`]) Workloads and PodGroups.
 /// [`JobMachine::decide`] draws the conclusions, once after any number of `handle_*`, when no mark is
 /// left in the table.
 /// [`JobMachine::poll_effect`] then gives what to do until it is empty, and
@@ -101,28 +107,6 @@ pub struct JobMachine {
     reported_left_alone: bool,
     pub(super) effects: VecDeque<Effect>,
     timeout: Option<(Timeout, &'static str)>,
-}
-
-/// Writes of one kind to Pods, a limited number of them under way.
-#[derive(Clone, Debug)]
-pub(super) struct Lane {
-    waiting: VecDeque<Slot>,
-    in_flight: u32,
-    gate: Gate,
-}
-
-impl Lane {
-    fn new(limits: &Limits) -> Self {
-        Self {
-            waiting: VecDeque::new(),
-            in_flight: 0,
-            gate: Gate::new(limits.retry_backoff),
-        }
-    }
-
-    pub(super) fn queue(&mut self, slot: Slot) {
-        self.waiting.push_back(slot);
-    }
 }
 
 impl JobMachine {
@@ -254,6 +238,31 @@ impl JobMachine {
         }
     }
 
+    /// Takes in what is known of the Pod in a slot: its record, or that it is gone.
+    pub fn handle_pod(&mut self, slot: Slot, pod: Option<&PodRecord>) {
+        self.hear_pod(slot, pod);
+    }
+
+    /// Whether it is to be told of Workloads and PodGroups before each [`JobMachine::decide`].
+    pub fn is_gang(&self) -> bool {
+        self.spec.is_gang()
+    }
+
+    /// Takes in which Workloads and PodGroups there are.
+    pub fn handle_gang(&mut self, facts: GangFacts) {
+        self.gang.hear(facts);
+    }
+
+    /// The PodGroup that new Pods are put into.
+    pub fn pod_group(&self) -> Option<&Arc<PodGroup>> {
+        self.gang.group()
+    }
+
+    /// Why the Job's Pods are scheduled one by one, once each time that it is news.
+    pub fn new_fallback(&mut self) -> Option<Fallback> {
+        self.gang.take_news()
+    }
+
     /// Takes in how one of this machine's writes ended. What it changed in the Pods comes through
     /// [`JobMachine::handle_pod`].
     pub fn handle_outcome(&mut self, outcome: Outcome, now: Monotonic) {
@@ -303,7 +312,7 @@ impl JobMachine {
             self.handle_job_gone();
         }
         for slot in std::mem::take(&mut self.revisit) {
-            self.handle_pod(slot, pods.get(slot));
+            self.hear_pod(slot, pods.get(slot));
         }
         self.failures.fold(&mut self.batch);
         if !self.lets_go_of_everything() && self.settle_gang(pods, now.monotonic) {
@@ -447,7 +456,7 @@ impl JobMachine {
         let width = self.limits.max_pod_writes;
         while let Some(slot) = self.deletions.next(width, now) {
             if self.tracked[slot.at()].has(Facts::DELETION) {
-                self.deletions.in_flight += 1;
+                self.deletions.sent();
                 self.errands.ask(now);
                 self.effects.push_back(Effect::DeletePod(slot));
             }
@@ -456,7 +465,7 @@ impl JobMachine {
             let tracked = &mut self.tracked[slot.at()];
             if tracked.has(Facts::REMOVAL) && !tracked.has(Facts::REMOVAL_SENT) {
                 tracked.facts.set(Facts::REMOVAL_SENT, true);
-                self.removals.in_flight += 1;
+                self.removals.sent();
                 self.errands.ask(now);
                 self.effects.push_back(Effect::RemoveFinalizer(slot));
             }
@@ -548,26 +557,4 @@ fn has_same_rules(one: &JobSpec, other: &JobSpec) -> bool {
         && *pod_failure == other.pod_failure
         && *success == other.success
         && by_index(per_index) == by_index(&other.per_index)
-}
-
-impl Lane {
-    fn next(&mut self, width: u32, now: Monotonic) -> Option<Slot> {
-        if self.in_flight >= width || self.gate.is_closed(now) {
-            return None;
-        }
-        self.waiting.pop_front()
-    }
-
-    fn done(&mut self, accepted: bool, now: Monotonic) {
-        self.in_flight = self.in_flight.saturating_sub(1);
-        if accepted {
-            self.gate.succeed(now);
-        } else {
-            self.gate.fail(now);
-        }
-    }
-
-    fn opens_at(&self, now: Monotonic) -> Option<Monotonic> {
-        self.gate.opens_at(now).filter(|_| !self.waiting.is_empty())
-    }
 }

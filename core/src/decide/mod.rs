@@ -20,6 +20,7 @@ mod gang;
 mod gate;
 mod holders;
 mod indexes;
+mod lane;
 mod machine;
 mod ramp;
 mod rank;

@@ -1,0 +1,59 @@
+//! Writes of one kind to a Job's Pods: which of them wait, and how many are under way.
+//!
+//! Must not: know what is written.
+
+use std::collections::VecDeque;
+
+use crate::model::{Limits, Monotonic, Slot};
+
+use super::gate::Gate;
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+pub(super) struct Lane {
+    waiting: VecDeque<Slot>,
+    in_flight: u32,
+    gate: Gate,
+}
+
+impl Lane {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            in_flight: 0,
+            gate: Gate::new(limits.retry_backoff),
+        }
+    }
+
+    pub(super) fn queue(&mut self, slot: Slot) {
+        self.waiting.push_back(slot);
+    }
+
+    /// Takes the next Pod, if one more may be written to.
+    pub(super) fn next(&mut self, width: u32, now: Monotonic) -> Option<Slot> {
+        if self.in_flight >= width || self.gate.is_closed(now) {
+            return None;
+        }
+        self.waiting.pop_front()
+    }
+
+    /// A write to the Pod that was taken last is under way.
+    pub(super) fn sent(&mut self) {
+        self.in_flight += 1;
+    }
+
+    /// A write is no longer under way.
+    pub(super) fn done(&mut self, accepted: bool, now: Monotonic) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        if accepted {
+            self.gate.succeed(now);
+        } else {
+            self.gate.fail(now);
+        }
+    }
+
+    /// When the next may go that waits for no more than for time to pass.
+    pub(super) fn opens_at(&self, now: Monotonic) -> Option<Monotonic> {
+        self.gate.opens_at(now).filter(|_| !self.waiting.is_empty())
+    }
+}
