@@ -11,7 +11,8 @@ use lakh::{
 use serde_json::{Value, json};
 
 use crate::support::{
-    FINALIZER, client, cluster, controller, create, get, indexed_job, is, is_held, job_when, listed,
+    FINALIZER, client, cluster, controller, create, get, indexed_job, is, is_held, job_when,
+    listed, pods_when,
 };
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -182,7 +183,7 @@ async fn another_pod_of_the_same_name_is_neither_deleted_nor_freed() {
     assert_eq!(same["metadata"]["deletionTimestamp"], Value::Null);
     delete(uid).await.expect("it is the one");
     free(uid).await.expect("it is the one");
-    let gone = client.get(&path).await.expect_err("nothing holds it");
-    assert!(gone.is_of_no_such_object(), "{gone:?}");
+    // Nothing holds it, but a kubelet on whose node it may have come to run meanwhile.
+    pods_when(&client, <[Value]>::is_empty).await;
     cluster.shutdown().await;
 }
