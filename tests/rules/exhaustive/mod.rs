@@ -1,9 +1,9 @@
 //! The counting protocol, exhaustively: every order in which its steps can happen, for a few small Jobs.
 //!
 //! The machine is the real one; server, watch and shell are as small as they can be
-//! (`exhaustive/{server,shell,world}.rs`). Steps are single events: the watch tells the next of a kind, the
+//! (`server.rs`, `shell.rs`, `world.rs`). Steps are single events: the watch tells the next of a kind, the
 //! controller has a turn, a write takes effect, its answer comes, is late or is lost, a Pod moves on, a user
-//! deletes, the controller dies. `exhaustive/judge.rs` says what must hold. What is found is printed with the
+//! deletes, the controller dies. `judge.rs` says what must hold. What is found is printed with the
 //! shortest way to it.
 
 #![expect(clippy::print_stdout, reason = "the number of situations is told")]
