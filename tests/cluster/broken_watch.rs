@@ -124,8 +124,15 @@ async fn a_watch_that_is_too_far_behind_starts_with_a_list() {
 }
 
 /// Runs a Job over a line on which every third request of these fares so, as often as `most` says.
+///
+/// The watch is late, so that it is not the one to tell that a Pod is there.
 async fn run_with_odd_requests(request: &'static str, fate: fn() -> Fate, most: u32) {
-    let cluster = support::cluster(Duration::from_millis(50)).await;
+    let late = "delay-events=300ms,verbs=watch,resources=pods";
+    let cluster = EmbeddedCluster::start(ClusterOptions {
+        faults: vec![late.parse().expect("a good rule")],
+        ..ClusterOptions::default()
+    });
+    let cluster = cluster.await.expect("a free port");
     let asked = AtomicU32::new(0);
     let proxy = Proxy::start(&cluster.url(), move |piece| {
         let number = match piece.starts_with(request) {
