@@ -101,13 +101,13 @@ fn queues(criterion: &mut Criterion) {
         });
         let mut fair: FairQueue<u32, u32, u64> = FairQueue::new(96);
         for key in 0..keys {
-            fair.push(&(key % 8), &key, Rank::Begins, 0);
+            fair.push(&(key % 8), &key, Rank::Usual, 0);
         }
         let mut next = 0;
         group.bench_function(BenchmarkId::new("a write in turn", keys), |bencher| {
             bencher.iter(|| {
                 next = (next + 1) % keys;
-                fair.push(&(next % 8), &next, Rank::Begins, 1);
+                fair.push(&(next % 8), &next, Rank::Usual, 1);
                 let (tenant, job, item) = fair.pop(Duration::ZERO).expect("one waits");
                 fair.done(&tenant, &job, Answer::Taken, Duration::ZERO);
                 black_box(item)

@@ -63,7 +63,7 @@ impl Write {
         match self.op {
             Op::Status { .. } => Rank::Urgent,
             Op::RemoveFinalizer(_) => Rank::Ends,
-            Op::Create { .. } | Op::Delete(_) | Op::Gang(_) => Rank::Begins,
+            Op::Create { .. } | Op::Delete(_) | Op::Gang(_) => Rank::Usual,
         }
     }
 

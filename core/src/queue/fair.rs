@@ -44,8 +44,8 @@ pub enum Rank {
     /// Ends what was begun, and so goes before what begins: else all that ends would wait behind all that
     /// could still be begun.
     Ends,
-    /// After these.
-    Begins,
+    /// All else, what begins something among it.
+    Usual,
 }
 
 /// What became of a write. How long anybody may ask to be left alone is for the reader of answers to bound.

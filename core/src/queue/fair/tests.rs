@@ -15,7 +15,7 @@ fn queue(max: usize, jobs: &[(&'static str, u32)], writes: u32) -> Queue {
     let mut queue = Queue::new(max);
     for write in 0..writes {
         for (tenant, job) in jobs {
-            queue.push(tenant, job, Rank::Begins, write);
+            queue.push(tenant, job, Rank::Usual, write);
         }
     }
     queue
@@ -61,7 +61,7 @@ fn a_newcomer_waits_for_one_write_of_the_others() {
         for _ in 0..7 {
             next(&mut queue);
         }
-        queue.push(&tenant, &3, Rank::Begins, 0);
+        queue.push(&tenant, &3, Rank::Usual, 0);
         let newcomer = Some((tenant, 3));
         assert!(next(&mut queue) == newcomer || next(&mut queue) == newcomer);
     }
@@ -73,7 +73,7 @@ fn newcomers_do_not_keep_a_giant_from_its_turn() {
     next(&mut queue);
     let mut of_giant = 0;
     for newcomer in 1..=100 {
-        queue.push(&"a", &newcomer, Rank::Begins, 0);
+        queue.push(&"a", &newcomer, Rank::Usual, 0);
         of_giant += usize::from(next(&mut queue) == Some(("a", 0)));
     }
     assert_eq!(of_giant, 50);
@@ -100,7 +100,7 @@ fn nobody_gets_all_places_and_who_comes_new_finds_one() {
     let of = |jobs: &[(&'static str, u32)]| {
         let mut queue = queue(96, jobs, 200);
         let under_way = fill(&mut queue, NOW);
-        queue.push(&"new", &100, Rank::Begins, 0);
+        queue.push(&"new", &100, Rank::Usual, 0);
         assert!(queue.pop(NOW).is_some(), "{under_way:?}");
         jobs.iter().map(|job| under_way[job]).collect::<Vec<_>>()
     };
@@ -229,7 +229,7 @@ fn taken_by(limit: usize, seconds: u32) -> f64 {
     for tenth in 0..seconds * 10 {
         let now = NOW + secs(0.1) * tenth;
         while queue.len() < 96 {
-            queue.push(&"a", &1, Rank::Begins, 0);
+            queue.push(&"a", &1, Rank::Usual, 0);
         }
         let under_way = fill(&mut queue, now).values().sum();
         for nth in 0..under_way {
@@ -261,7 +261,7 @@ fn one_refusal_in_a_quiet_time_costs_little() {
     queue.pop(NOW);
     queue.done(&"a", &1, Answer::Busy(secs(1.0)), NOW);
     for _ in 0..200 {
-        queue.push(&"a", &1, Rank::Begins, 0);
+        queue.push(&"a", &1, Rank::Usual, 0);
     }
     assert_eq!(
         fill(&mut queue, NOW + secs(1.0)).values().sum::<usize>(),
@@ -304,7 +304,7 @@ fn nothing_is_lost_in_random_histories() {
                 0 if step < 400 => {
                     let tenant = ["a", "b", "c", "d"][usize::try_from(below(4)).expect("small")];
                     let job = u32::try_from(below(3)).expect("small");
-                    let rank = [Rank::Urgent, Rank::Ends, Rank::Begins][below(3) as usize];
+                    let rank = [Rank::Urgent, Rank::Ends, Rank::Usual][below(3) as usize];
                     queue.push(&tenant, &job, rank, pushed);
                     pushed += 1;
                 }
