@@ -5,14 +5,22 @@
 //!
 //! - `wire`: Kubernetes' JSON and protobuf: bytes to records, values to bodies and paths.
 //! - `cluster`: the way to an API server: kubeconfig and TLS by kube, HTTP by hyper.
-//! - `runtime`: the controller at work: tasks, timers and locks around the core.
+//! - `machine`: the shape of everything that talks to an API server.
+//! - `informer`, `shard`, `controller`: the whole controller as values; with `flow` and `metrics`.
+//! - `runtime`: the controller at work: loops, threads and sockets around those values.
 //! - `cli`: the command line.
 //!
 //! With the feature `embedded`, which is on by default, the command line has `lakh local`.
 
 pub mod cli;
 pub mod cluster;
+pub mod controller;
+pub mod flow;
+pub mod informer;
+pub mod machine;
+pub mod metrics;
 pub mod runtime;
+pub mod shard;
 pub mod wire;
 
 pub use lakh_clock as clock;

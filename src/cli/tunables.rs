@@ -67,10 +67,9 @@ pub(super) struct Tunables {
     /// Writes to the API server that may be under way at once.
     #[arg(long, value_name = "N", default_value_t = defaults().max_in_flight as u32, value_parser = at_least_one())]
     max_in_flight: u32,
-    /// Jobs that may be worked on at once. A Job's turn is computation only, never waiting: more
-    /// than there are threads gains nothing, and `lakh controller` has one.
-    #[arg(long, value_name = "N", default_value_t = defaults().concurrent_job_syncs as u32, value_parser = at_least_one())]
-    concurrent_job_syncs: u32,
+    /// Threads that Jobs are shared out to, by their namespaces; one is enough for most clusters.
+    #[arg(long, value_name = "N", default_value_t = defaults().shards as u32, value_parser = at_least_one())]
+    shards: u32,
     /// CronJobs that may be worked on at once. A CronJob's turn waits for each of its calls.
     #[arg(long, value_name = "N", default_value_t = defaults().concurrent_cron_job_syncs as u32, value_parser = at_least_one())]
     concurrent_cron_job_syncs: u32,
@@ -144,7 +143,7 @@ impl Tunables {
                 burst: self.burst,
             },
             max_in_flight: self.max_in_flight as usize,
-            concurrent_job_syncs: self.concurrent_job_syncs as usize,
+            shards: self.shards as usize,
             concurrent_cron_job_syncs: self.concurrent_cron_job_syncs as usize,
             concurrent_ttl_syncs: self.concurrent_ttl_after_finished_syncs as usize,
             namespaces: self.namespaces,

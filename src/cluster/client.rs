@@ -4,32 +4,19 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{StreamExt as _, stream::BoxStream};
-use http::{Method, Response, header};
+use http::{Response, header};
 use http_body_util::{BodyExt as _, BodyStream};
 
-use crate::wire::ApiError;
+use crate::wire::{ApiError, Call, Encoding, Patch};
 
 use super::{
-    Encoding, Result, Trouble,
+    Result, Trouble,
     standing::Standing,
-    transport::{Call, Transport, TransportError},
+    transport::{Transport, TransportError},
 };
 
 /// How long a call may take; the API server itself gives up after as long.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Asks for an object's metadata only, which is all that is read of an answer to a write, and for
-/// the shortest form of it; a server that cannot do that sends the object. The server reads this text
-/// several times for each call, so it names no more than that.
-const METADATA_ONLY: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
-
-/// What the content type of an answer in protobuf starts with.
-pub(super) const PROTOBUF: &[u8] = b"application/vnd.kubernetes.protobuf";
-
-const JSON: &str = "application/json";
-
-/// Protobuf where the server has it, which is for its own types.
-const PROTOBUF_OR_JSON: &str = "application/vnd.kubernetes.protobuf,application/json";
 
 /// The body of a successful answer.
 pub type Answer = Bytes;
@@ -40,15 +27,6 @@ pub struct Watch {
     pub encoding: Encoding,
     /// What comes, as it comes.
     pub pieces: BoxStream<'static, Result<Bytes>>,
-}
-
-/// The kinds of patch that are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patch {
-    /// RFC 7386.
-    Merge,
-    /// Kubernetes' own, which knows how lists are merged.
-    Strategic,
 }
 
 /// A connection to an API server; clones share it.
@@ -72,6 +50,15 @@ impl Client {
         }
     }
 
+    /// The same server, by connections that this one does not share.
+    #[must_use]
+    pub fn with_own_connections(&self) -> Self {
+        Self {
+            transport: self.transport.with_own_connections(),
+            standing: Arc::clone(&self.standing),
+        }
+    }
+
     /// Where the server is.
     pub(super) fn url(&self) -> &str {
         self.standing.url()
@@ -82,96 +69,65 @@ impl Client {
         self.standing.trouble()
     }
 
-    /// GET of JSON.
-    pub async fn get(&self, path: &str) -> Result<Answer> {
-        self.call(Method::GET, path, None, JSON, Bytes::new()).await
+    /// Makes a call; an answer that is no success becomes an error.
+    pub async fn send(&self, call: &Call) -> Result<Answer> {
+        let response = self.exchange(call).await?;
+        if response.status().is_success() {
+            return Ok(response.into_body());
+        }
+        Err(refusal(&response))
     }
 
-    /// GET of protobuf, or of JSON where the server has nothing else.
-    pub async fn get_compact(&self, path: &str) -> Result<Answer> {
-        self.call(Method::GET, path, None, PROTOBUF_OR_JSON, Bytes::new())
-            .await
+    /// GET of JSON.
+    pub async fn get(&self, path: &str) -> Result<Answer> {
+        self.send(&Call::get(path)).await
     }
 
     /// POST of a JSON object.
     pub async fn create(&self, path: &str, body: impl Into<Bytes>) -> Result<Answer> {
-        self.call(Method::POST, path, Some(JSON), METADATA_ONLY, body.into())
-            .await
+        self.send(&Call::create(path, body)).await
     }
 
     /// POST of a JSON object of which more is wanted than what it is called: the answer is all of it.
     pub async fn create_whole(&self, path: &str, body: impl Into<Bytes>) -> Result<Answer> {
-        self.call(Method::POST, path, Some(JSON), JSON, body.into())
-            .await
+        self.send(&Call::create_whole(path, body)).await
     }
 
     /// POST of a JSON object; the answer is the whole object, or whatever the server said instead
     /// with its status code.
     pub async fn post(&self, path: &str, body: impl Into<Bytes>) -> Result<(u16, Answer)> {
-        let call = Call {
-            method: Method::POST,
-            path,
-            content_type: Some(JSON),
-            accept: JSON,
-            body: body.into(),
-        };
-        let response = self.exchange(call).await?;
+        let response = self.exchange(&Call::create_whole(path, body)).await?;
         Ok((response.status().as_u16(), response.into_body()))
     }
 
     /// PATCH.
     pub async fn patch(&self, path: &str, patch: Patch, body: impl Into<Bytes>) -> Result<Answer> {
-        let kind = match patch {
-            Patch::Merge => "application/merge-patch+json",
-            Patch::Strategic => "application/strategic-merge-patch+json",
-        };
-        self.call(Method::PATCH, path, Some(kind), METADATA_ONLY, body.into())
-            .await
+        self.send(&Call::patch(path, patch, body)).await
     }
 
     /// DELETE with default options.
     pub async fn delete(&self, path: &str) -> Result<Answer> {
-        self.call(Method::DELETE, path, None, METADATA_ONLY, Bytes::new())
-            .await
+        self.send(&Call::delete(path)).await
     }
 
     /// DELETE with these options, as JSON.
     pub async fn delete_with(&self, path: &str, options: impl Into<Bytes>) -> Result<Answer> {
-        self.call(
-            Method::DELETE,
-            path,
-            Some(JSON),
-            METADATA_ONLY,
-            options.into(),
-        )
-        .await
+        self.send(&Call::delete_with(path, options)).await
     }
 
-    /// DELETE of all that a list shows, with these options, as JSON. A server does not answer with the
-    /// metadata of so many.
+    /// DELETE of all that a list shows, with these options, as JSON.
     pub async fn delete_collection(&self, path: &str, options: impl Into<Bytes>) -> Result<Answer> {
-        self.call(Method::DELETE, path, Some(JSON), JSON, options.into())
-            .await
+        self.send(&Call::delete_collection(path, options)).await
     }
 
     /// GET of a watch in JSON: pieces of its lines, as they come.
     pub async fn watch(&self, path: &str) -> Result<BoxStream<'static, Result<Bytes>>> {
-        Ok(self.watch_in(path, JSON).await?.pieces)
+        Ok(self.open(&Call::get(path)).await?.pieces)
     }
 
-    /// GET of a watch in protobuf, or in JSON where the server has nothing else.
-    pub async fn watch_compact(&self, path: &str) -> Result<Watch> {
-        self.watch_in(path, PROTOBUF_OR_JSON).await
-    }
-
-    async fn watch_in(&self, path: &str, accept: &'static str) -> Result<Watch> {
-        let call = Call {
-            method: Method::GET,
-            path,
-            content_type: None,
-            accept,
-            body: Bytes::new(),
-        };
+    /// Makes a call whose answer comes piece by piece.
+    pub async fn open(&self, call: &Call) -> Result<Watch> {
+        named(&call.path)?;
         let response = in_time(async {
             let response = self.transport.open(call).await.map_err(no_answer)?;
             if response.status().is_success() {
@@ -198,32 +154,9 @@ impl Client {
         })
     }
 
-    /// Makes a call; an answer that is no success becomes an error.
-    async fn call(
-        &self,
-        method: Method,
-        path: &str,
-        content_type: Option<&'static str>,
-        accept: &'static str,
-        body: Bytes,
-    ) -> Result<Answer> {
-        let call = Call {
-            method,
-            path,
-            content_type,
-            accept,
-            body,
-        };
-        let response = self.exchange(call).await?;
-        if response.status().is_success() {
-            return Ok(response.into_body());
-        }
-        Err(refusal(&response))
-    }
-
     /// Makes a call and gives whatever is answered.
-    async fn exchange(&self, call: Call<'_>) -> Result<Response<Bytes>> {
-        named(call.path)?;
+    async fn exchange(&self, call: &Call) -> Result<Response<Bytes>> {
+        named(&call.path)?;
         let answer = in_time(async { self.transport.ask(call).await.map_err(no_answer) }).await;
         self.standing
             .heard(answer.as_ref().map(|answer| answer.status().as_u16()));

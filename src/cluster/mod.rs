@@ -9,20 +9,16 @@ mod connect;
 mod credentials;
 mod dial;
 mod exec;
-mod frames;
 mod line;
-mod lines;
 mod pool;
-mod splitter;
 mod standing;
 mod transport;
 
-pub use client::{Answer, Client, Patch, Watch};
+pub use client::{Answer, Client, Watch};
 pub use connect::{ConnectError, Trust, configure, connect, connect_url, connect_url_as};
-pub use frames::TooLong;
-pub use lines::Lines;
-pub use splitter::{Encoding, Splitter};
 pub use standing::Trouble;
+
+pub use crate::wire::{Encoding, Lines, Patch};
 
 use crate::wire::ApiError;
 

@@ -10,12 +10,12 @@
 use std::{error::Error, path::PathBuf, sync::Arc};
 
 use bytes::Bytes;
-use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header,
-};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Uri, header};
 use hyper::body::Incoming;
 use kube::{Config, client::ConfigExt as _};
 use tower::{Layer as _, ServiceExt as _, service_fn, util::BoxCloneSyncService};
+
+use crate::wire::Call;
 
 use super::{
     credentials::{Credentials, Current, Why, at_once, headers_of},
@@ -27,25 +27,12 @@ use super::{
 /// What went wrong below HTTP.
 pub(super) type TransportError = Box<dyn Error + Send + Sync>;
 
-/// A call to be made.
-#[derive(Clone, Debug)]
-pub(super) struct Call<'a> {
-    pub(super) method: Method,
-    /// With query, without the server.
-    pub(super) path: &'a str,
-    pub(super) content_type: Option<&'static str>,
-    pub(super) accept: &'static str,
-    pub(super) body: Bytes,
-}
-
-impl Call<'_> {
-    /// What of it goes into headers.
-    fn headers(&self) -> impl Iterator<Item = (HeaderName, HeaderValue)> + use<> {
-        let accept = (header::ACCEPT, self.accept);
-        let kind = self.content_type.map(|kind| (header::CONTENT_TYPE, kind));
-        let all = [Some(accept), kind].into_iter().flatten();
-        all.map(|(name, value)| (name, HeaderValue::from_static(value)))
-    }
+/// What of a call goes into headers.
+fn headers_of_call(call: &Call) -> impl Iterator<Item = (HeaderName, HeaderValue)> + use<> {
+    let accept = (header::ACCEPT, call.accept);
+    let kind = call.content_type.map(|kind| (header::CONTENT_TYPE, kind));
+    let all = [Some(accept), kind].into_iter().flatten();
+    all.map(|(name, value)| (name, HeaderValue::from_static(value)))
 }
 
 /// Answers with the headers that a request is to have.
@@ -89,24 +76,36 @@ impl Transport {
         })))
     }
 
+    /// The same, with connections of its own.
+    pub(super) fn with_own_connections(&self) -> Self {
+        let shared = &*self.0;
+        Self(Arc::new(Shared {
+            server: shared.server.clone(),
+            prefix: shared.prefix.clone(),
+            credentials: Arc::clone(&shared.credentials),
+            provider: shared.provider.clone(),
+            pool: Pool::new(),
+        }))
+    }
+
     /// Makes a call; the answer is all there.
-    pub(super) async fn ask(&self, call: Call<'_>) -> Result<Response<Bytes>, TransportError> {
+    pub(super) async fn ask(&self, call: &Call) -> Result<Response<Bytes>, TransportError> {
         let shared = &*self.0;
         let current = shared.credentials.current().await?;
-        let answer = shared.ask_as(&current, &call).await?;
+        let answer = shared.ask_as(&current, call).await?;
         match shared.instead_of(&current, answer.status()).await {
-            Some(other) => shared.ask_as(&other, &call).await,
+            Some(other) => shared.ask_as(&other, call).await,
             None => Ok(answer),
         }
     }
 
     /// Makes a call whose answer is read as it comes, on a connection of its own.
-    pub(super) async fn open(&self, call: Call<'_>) -> Result<Response<Incoming>, TransportError> {
+    pub(super) async fn open(&self, call: &Call) -> Result<Response<Incoming>, TransportError> {
         let shared = &*self.0;
         let current = shared.credentials.current().await?;
-        let answer = shared.open_as(&current, &call).await?;
+        let answer = shared.open_as(&current, call).await?;
         match shared.instead_of(&current, answer.status()).await {
-            Some(other) => shared.open_as(&other, &call).await,
+            Some(other) => shared.open_as(&other, call).await,
             None => Ok(answer),
         }
     }
@@ -124,7 +123,7 @@ impl Shared {
     async fn ask_as(
         &self,
         current: &Current,
-        call: &Call<'_>,
+        call: &Call,
     ) -> Result<Response<Bytes>, TransportError> {
         let mut request = self.request(current, call).await?;
         loop {
@@ -152,7 +151,7 @@ impl Shared {
     async fn open_as(
         &self,
         current: &Current,
-        call: &Call<'_>,
+        call: &Call,
     ) -> Result<Response<Incoming>, TransportError> {
         let request = self.request(current, call).await?;
         let (line, _) = self.connect(current).await?;
@@ -167,10 +166,10 @@ impl Shared {
     async fn request(
         &self,
         current: &Current,
-        call: &Call<'_>,
+        call: &Call,
     ) -> Result<Request<Body>, TransportError> {
         let uri = match self.prefix.as_str() {
-            "" => Uri::try_from(call.path)?,
+            "" => Uri::try_from(call.path.as_str())?,
             prefix => Uri::try_from(format!("{prefix}{}", call.path))?,
         };
         let mut request = Request::new(Body::new(call.body.clone()));
@@ -178,7 +177,7 @@ impl Shared {
         *request.uri_mut() = uri;
         let headers = request.headers_mut();
         headers.clone_from(&current.headers);
-        headers.extend(call.headers());
+        headers.extend(headers_of_call(call));
         if let Some(provider) = &self.provider {
             let given = provider.clone().oneshot(Request::default()).await?;
             headers.extend(given.into_parts().0.headers);

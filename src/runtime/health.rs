@@ -12,10 +12,7 @@ use tokio::sync::watch;
 
 use crate::cluster::{Client, Trouble};
 
-use super::{
-    informer::Synced,
-    tasks::{Name, Pulses},
-};
+use super::tasks::Pulses;
 
 /// For so long the API server may refuse the credentials before the controller is no longer ready: a token
 /// file is read again after a minute, too.
@@ -26,8 +23,8 @@ const UNAUTHORIZED_FOR: Duration = Duration::from_secs(60);
 pub(super) struct Health {
     client: Client,
     pulses: Arc<Pulses>,
-    /// Whether each cache is filled; there are none before there are informers.
-    caches: Mutex<Vec<(Name, watch::Receiver<Synced>)>>,
+    /// Which caches are not filled; nobody knows before there are informers.
+    missing: Mutex<Option<watch::Receiver<Option<Vec<&'static str>>>>>,
 }
 
 /// A check that has failed.
@@ -42,7 +39,7 @@ impl Health {
         Self {
             client,
             pulses: Arc::default(),
-            caches: Mutex::default(),
+            missing: Mutex::default(),
         }
     }
 
@@ -51,9 +48,9 @@ impl Health {
         &self.pulses
     }
 
-    /// From now on it is known which caches are to be filled.
-    pub(super) fn set_caches(&self, caches: Vec<(Name, watch::Receiver<Synced>)>) {
-        *self.caches.lock() = caches;
+    /// From now on it is known which caches are not filled.
+    pub(super) fn set_caches(&self, missing: watch::Receiver<Option<Vec<&'static str>>>) {
+        *self.missing.lock() = Some(missing);
     }
 
     /// What speaks against its being alive.
@@ -90,18 +87,12 @@ impl Health {
     }
 
     fn caches_missing(&self) -> Option<String> {
-        let caches = self.caches.lock();
-        let empty = caches
-            .iter()
-            .filter(|(_, filled)| filled.borrow().is_none());
-        let mut names: Vec<&str> = empty.map(|(name, _)| name.as_ref()).collect();
-        // Each namespace has its own.
-        names.sort_unstable();
-        names.dedup();
-        match names[..] {
-            [] if caches.is_empty() => Some("not filled yet".to_owned()),
-            [] => None,
-            _ => Some(format!("not filled yet of {}", names.join(", "))),
+        let missing = self.missing.lock();
+        let missing = missing.as_ref().and_then(|told| told.borrow().clone());
+        match missing.as_deref() {
+            None => Some("not filled yet".to_owned()),
+            Some([]) => None,
+            Some(names) => Some(format!("not filled yet of {}", names.join(", "))),
         }
     }
 }

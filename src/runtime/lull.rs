@@ -5,7 +5,7 @@
 //! a short rest delays nothing that matters, and several are taken in at once, as network cards do with
 //! packets.
 //!
-//! Must not: be used with more than one thread; it would put to sleep who has work.
+//! Must not: be used by more than one thread, it would put to sleep who has work; or know how long is good.
 
 use std::{
     sync::{
@@ -14,15 +14,6 @@ use std::{
     },
     time::Duration,
 };
-
-/// No rest is longer: whoever waits for this thread, another tenant's Job, a probe, a timer, waits so long.
-const LONGEST: Duration = Duration::from_millis(10);
-
-/// A rest is this part of the time that an answer takes.
-const PART: u32 = 8;
-
-/// With fewer writes under way there is no rest: hardly two answers would come in one.
-const MANY: usize = 16;
 
 /// See the module's text; clones share it.
 #[derive(Clone, Debug, Default)]
@@ -37,12 +28,8 @@ impl Lull {
         }
     }
 
-    /// From now on answers take so long, and so many are waited for.
-    pub(super) fn adapt(&self, took: Duration, under_way: usize) {
-        let rest = match under_way < MANY {
-            true => Duration::ZERO,
-            false => (took / PART).min(LONGEST),
-        };
+    /// From now on it is to rest so long.
+    pub(super) fn set(&self, rest: Duration) {
         let micros = u64::try_from(rest.as_micros()).unwrap_or(u64::MAX);
         self.0.store(micros, Ordering::Relaxed);
     }

@@ -1,55 +1,28 @@
-//! The controller at work: tasks, timers and locks around the pure half.
+//! The controller at work: loops, threads, timers and sockets around the machines.
 //!
-//! How it flows: the [`informer`] asks, its [`intake`] decodes Pods and Jobs into the [`store`], which marks what
-//! changed and queues the Job's key; a worker of the [`scheduler`] takes the key and gives the
-//! Job's [`actor`] its turn; the actor's writes go to the [`writer`], whose answers go back into
-//! the store as facts and outcomes. The same news of Jobs go to [`ttl`] and
-//! [`cron_jobs`]. Where gangs are asked for, [`gang`] knows their objects. Before the store, [`ownership`]
-//! hears of each Pod, and [`chores`] does what it asks for. How many turns and writes there are at once,
-//! [`breath`], [`write_queue`], [`throttle`] and [`lull`] say. What people are told goes through [`events`] and
-//! [`metrics`]. All of them are loops in [`tasks`], which tell when one has ended; [`health`] says how they are.
+//! [`Controller`] puts it together. One loop, the [`shell`], runs a machine: informers and shard in one, or with
+//! several shards the informers here and each shard on a thread of its own ([`shards`]). All loops are in
+//! [`tasks`], which tell when one has ended; [`health`] says how they are, and [`probes`] tell who asks.
 //!
-//! Must not: decide anything about Jobs, or read JSON. It writes some: Events and its smallest patches.
+//! Must not: decide anything, or read what calls carry.
 
-mod actor;
-mod breath;
-mod chores;
 mod controller;
-mod controllers;
-mod correlate;
-mod cron_jobs;
-mod events;
-mod gang;
-mod gang_index;
+mod discover_gangs;
 mod health;
-mod history;
-mod informer;
-mod intake;
-mod job_metrics;
 mod lull;
-mod measured_queue;
-mod metrics;
-mod ownership;
 #[cfg(test)]
 pub(crate) mod poison;
 mod probes;
-mod progress;
-mod queue_metrics;
-mod quota;
-mod scheduler;
-mod store;
+mod shards;
+mod shell;
 mod tasks;
-mod throttle;
-mod ttl;
-mod turns;
-mod write_queue;
-mod writer;
 
 pub use controller::{Controller, Options, StartError};
-pub use controllers::Controllers;
-pub use gang::GangError;
+pub use discover_gangs::GangError;
 pub use lull::Lull;
 pub use tasks::TaskEnded;
-pub use throttle::Rate;
 
-pub use crate::ownership::{BadManagerName, ManagerName, Mode};
+pub use crate::{
+    ownership::{BadManagerName, ManagerName, Mode},
+    shard::{Controllers, Rate},
+};

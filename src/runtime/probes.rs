@@ -30,9 +30,10 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep, timeout},
 };
 
+use crate::metrics::Metrics;
+
 use super::{
     health::{Failed, Health},
-    metrics::Metrics,
     tasks::BEAT,
 };
 

@@ -104,6 +104,11 @@ impl Tasks {
         self.names.insert(handle.id(), name);
     }
 
+    /// The pulse of a loop that runs elsewhere, and of which a task here tells when it has ended.
+    pub(super) fn pulse(&self, name: impl Into<Name>) -> Pulse {
+        self.pulses.add(name.into(), false)
+    }
+
     /// Starts what shows that the runtime has its tasks run and its timers ring.
     pub(super) fn spawn_heart(&mut self) {
         let name = Name::Borrowed("runtime");
@@ -154,9 +159,14 @@ async fn with_pulse(task: impl Future<Output = ()>, pulse: Pulse) {
 
 /// See the module's text. Only its task changes it.
 #[derive(Clone, Debug, Default)]
-struct Pulse(Arc<AtomicU64>);
+pub(super) struct Pulse(Arc<AtomicU64>);
 
 impl Pulse {
+    /// A task with this pulse.
+    pub(super) async fn of(self, task: impl Future<Output = ()>) {
+        with_pulse(task, self).await;
+    }
+
     fn beat(&self) {
         let count = self.0.load(Ordering::Relaxed);
         self.0.store(count.wrapping_add(1), Ordering::Relaxed);

@@ -3,6 +3,7 @@
 //! Responsible for: bytes to small records, values to request bodies and paths.
 //! Must not: send anything, decide anything, or keep an object whole.
 
+mod call;
 mod cron_job;
 mod delete;
 mod error;
@@ -17,10 +18,12 @@ mod policy;
 mod protobuf;
 mod scheduling_api;
 mod status;
+mod stream;
 mod template;
 mod timestamp;
 mod watch;
 
+pub use call::{Call, Patch};
 pub use cron_job::{DecodedCronJob, cron_job_status_patch, decode_cron_job, job_of_cron_job};
 pub use delete::{background_deletion, exact_deletion, foreground_deletion};
 pub use error::{ApiError, ErrorKind};
@@ -31,6 +34,7 @@ pub use pod::{OddPod, PodDecoder, PodEvent, ack_of_write};
 pub use protobuf::Malformed;
 pub use scheduling_api::SchedulingApi;
 pub use status::status_patch;
+pub use stream::{Encoding, Lines, Splitter, TooLong};
 pub use template::{PodTemplate, TemplateError};
 pub use watch::{
     ListPage, Object, OddAnswer, WatchEvent, decode_list_page, decode_watch_frame,

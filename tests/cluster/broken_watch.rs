@@ -31,7 +31,9 @@ async fn run_over_a_bad_line(kept: Option<usize>) -> u64 {
     create_bystander(&client).await;
     create(&client, &indexed_job("main", 10_000, 1000)).await;
     for _ in 0..CUTS {
-        tokio::time::sleep(Duration::from_millis(150)).await;
+        // After a long cut the watch is opened again some seconds later.
+        let pause = if kept.is_some() { 600 } else { 150 };
+        tokio::time::sleep(Duration::from_millis(pause)).await;
         match kept {
             None => proxy.cut(Duration::from_millis(100)).await,
             Some(kept) => proxy.cut_while(change_bystander(&client, kept + 1)).await,

@@ -44,6 +44,7 @@ mod probes;
 mod python_client;
 mod real_cluster;
 mod restored;
+mod shards;
 mod stages;
 mod state;
 mod stopping;

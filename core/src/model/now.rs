@@ -23,6 +23,11 @@ impl Monotonic {
         Self(secs.saturating_mul(1000))
     }
 
+    /// How long ago the clock's start was.
+    pub const fn since_start(self) -> Duration {
+        Duration::from_millis(self.0)
+    }
+
     /// How long ago `earlier` was; zero if it lies ahead.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))

@@ -1,4 +1,4 @@
-//! What stands around the CronJob machine in random histories, as in `runtime/cron_jobs.rs`: what the
+//! What stands around the CronJob machine in random histories, as in `shard/cron_jobs.rs`: what the
 //! controller knows, whose turn it is, and the look under way.
 //!
 //! Must not: know the server's truth.

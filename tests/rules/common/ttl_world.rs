@@ -4,7 +4,7 @@
 //! answers are refusals, are lost, or come of what is done much later; the controller starts anew; minutes
 //! and days pass, on two clocks that disagree. Each deletion is judged by what the server last said of the
 //! Job, and in the end by who is left. Read first: [`TtlWorld::step`]. What stands around the machine is as
-//! in `runtime/ttl.rs`.
+//! in `shard/ttl.rs`.
 
 use std::{
     collections::{BTreeMap, VecDeque},

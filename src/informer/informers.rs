@@ -1,0 +1,213 @@
+//! All lists and watches of a controller, and the order in which they begin.
+//!
+//! A Pod is compared with its Job's selector as it comes, so Jobs are listed before Pods: within a namespace
+//! each kind waits for the first list of the one before.
+//!
+//! Must not: know shards, or what becomes of the news.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use crate::{
+    flow::{Allowance, Limiter},
+    machine::{CallId, Input, Request},
+    metrics::Metrics,
+    model::{Now, Timeout},
+    wire::{PodDecoder, SchedulingApi, paths},
+};
+
+use super::{
+    history::History,
+    news::{Extent, Kind, News, Notice},
+    reflector::{Outside, Reflector},
+};
+
+/// By this bit the requests of informers are told from those of shards.
+const OWN: CallId = 1 << 63;
+
+/// Whether a request is one of the informers'.
+pub fn is_informers(id: CallId) -> bool {
+    id & OWN != 0
+}
+
+/// What is listed and watched.
+#[derive(Clone, Debug)]
+pub struct Watched {
+    /// The kinds, in the order in which they are listed.
+    pub kinds: Vec<Kind>,
+    /// The namespaces; none for all.
+    pub namespaces: Vec<String>,
+    /// By which Pods are known to be held.
+    pub finalizer: &'static str,
+    /// Where the objects of gangs are, where those are asked for.
+    pub api: Option<SchedulingApi>,
+}
+
+impl Watched {
+    fn path(&self, extent: &Extent) -> String {
+        let namespace = extent.namespace.as_deref();
+        let api = self.api.as_ref();
+        match extent.kind {
+            Kind::Job => paths::jobs(namespace),
+            Kind::Pod => paths::pods(namespace),
+            Kind::CronJob => paths::cron_jobs(namespace),
+            Kind::Workload => api.map_or_else(String::new, |api| api.workloads(namespace)),
+            Kind::PodGroup => api.map_or_else(String::new, |api| api.pod_groups(namespace)),
+        }
+    }
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Informers {
+    reflectors: Vec<Reflector>,
+    /// How many kinds there are; so many reflectors in a row are of one namespace.
+    kinds: usize,
+    history: History,
+    /// What was told of the history last.
+    told: Option<(u64, bool)>,
+    limiter: Allowance,
+    metrics: Arc<Metrics>,
+    notices: VecDeque<Notice>,
+    abandoned: VecDeque<CallId>,
+    next_id: CallId,
+    /// Until when the limit on calls a second holds everything up.
+    limited_until: Timeout,
+}
+
+impl Informers {
+    /// Nothing is known yet.
+    pub fn new(watched: &Watched, limiter: &Arc<Limiter>, metrics: Arc<Metrics>) -> Self {
+        let namespaces: Vec<Option<Arc<str>>> = match watched.namespaces.as_slice() {
+            [] => vec![None],
+            some => some.iter().map(|name| Some(name.as_str().into())).collect(),
+        };
+        let decoder = PodDecoder {
+            finalizer: watched.finalizer,
+        };
+        let mut reflectors = Vec::new();
+        for namespace in namespaces {
+            for kind in &watched.kinds {
+                let extent = Extent {
+                    kind: *kind,
+                    namespace: namespace.clone(),
+                };
+                let path = watched.path(&extent);
+                reflectors.push(Reflector::new(extent, path, decoder.clone()));
+            }
+        }
+        Self {
+            history: History::new(reflectors.len()),
+            reflectors,
+            kinds: watched.kinds.len(),
+            told: None,
+            limiter: Allowance::of(limiter),
+            metrics,
+            notices: VecDeque::new(),
+            abandoned: VecDeque::new(),
+            next_id: OWN,
+            limited_until: Timeout::default(),
+        }
+    }
+
+    /// Takes in what became of a request; tells each object that it shows.
+    pub fn handle(&mut self, input: Input, now: Now, tell: &mut dyn FnMut(News<'_>)) {
+        let id = input.id();
+        let mut waiting = self.reflectors.iter_mut();
+        let Some(reflector) = waiting.find(|reflector| reflector.waits_for(id)) else {
+            return;
+        };
+        let mut outside = Outside {
+            history: &mut self.history,
+            notices: &mut self.notices,
+            metrics: &self.metrics,
+            now: now.monotonic,
+        };
+        let abandoned = reflector.handle(input, &mut outside, tell);
+        self.abandoned.extend(abandoned);
+        self.tell_history();
+    }
+
+    /// The server tells another history than this one: a shard has found out.
+    pub fn history_ends(&mut self, number: u64) {
+        self.history.ends(number);
+        self.tell_history();
+    }
+
+    fn tell_history(&mut self) {
+        let now = (self.history.number(), self.history.is_whole());
+        if self.told != Some(now) {
+            self.told = Some(now);
+            let (number, is_whole) = now;
+            self.notices.push_back(Notice::History { number, is_whole });
+        }
+    }
+
+    /// Gives the next request.
+    pub fn poll_request(&mut self, now: Now) -> Option<Request> {
+        self.limited_until = Timeout::default();
+        for at in 0..self.reflectors.len() {
+            let before = (at % self.kinds).checked_sub(1);
+            let waited_for = before.map(|_| self.reflectors[at - 1].synced);
+            let mut outside = Outside {
+                history: &mut self.history,
+                notices: &mut self.notices,
+                metrics: &self.metrics,
+                now: now.monotonic,
+            };
+            let number = outside.history.number();
+            let reflector = &mut self.reflectors[at];
+            if reflector.begins() && waited_for.is_some_and(|synced| synced < Some(number)) {
+                continue;
+            }
+            let abandoned = reflector.follow(&mut outside);
+            self.abandoned.extend(abandoned);
+            let abandoned = reflector.give_up_silent(&mut outside);
+            self.abandoned.extend(abandoned);
+            if !reflector.is_due(now.monotonic) {
+                continue;
+            }
+            if let Some(due) = self.limiter.due_at(now.monotonic) {
+                self.limited_until = due.into();
+                break;
+            }
+            self.limiter.spend();
+            self.next_id += 1;
+            let (call, is_watch) = reflector.request(self.next_id, &outside);
+            return Some(Request {
+                id: self.next_id,
+                call,
+                is_watch,
+            });
+        }
+        self.tell_history();
+        None
+    }
+
+    /// Gives when to ask for requests again though nothing was heard.
+    pub fn poll_timeout(&self) -> Timeout {
+        if self.limited_until != Timeout::default() {
+            return self.limited_until;
+        }
+        let due = self.reflectors.iter().filter_map(Reflector::due_at);
+        due.min().into()
+    }
+
+    /// Gives a stream that nobody waits for any more.
+    pub fn poll_abandoned(&mut self) -> Option<CallId> {
+        self.abandoned.pop_front()
+    }
+
+    /// Gives what is to be told to all shards, after the news that came before.
+    pub fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+
+    /// The kinds of which some namespace was never listed in full.
+    pub fn missing(&self) -> Vec<&'static str> {
+        let missing = self.reflectors.iter().filter(|one| one.synced.is_none());
+        let mut kinds: Vec<_> = missing.map(|one| one.extent.kind.plural()).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        kinds
+    }
+}

@@ -1,0 +1,16 @@
+//! Informers: what the cluster has of each kind, listed and watched, told to the shards.
+//!
+//! One [`Reflector`](reflector) for each kind and namespace lists and watches; all together are [`Informers`], which
+//! know in which order kinds are listed and whether the server still tells the same history. Objects are
+//! decoded once, straight into records ([`News`]), and told as they come.
+//!
+//! Must not: keep objects, know what is done with them, read a clock or wait.
+
+mod history;
+mod informers;
+mod news;
+mod reflector;
+
+pub use informers::{Informers, Watched, is_informers};
+pub use news::{Change, Extent, Kind, News, Notice};
+pub(crate) use reflector::RETRY;

@@ -1,0 +1,541 @@
+//! Lists a kind and watches it, for ever: what the cluster has is told as it comes.
+//!
+//! A list comes in pages; once it is complete, whatever it did not show is gone. A watch goes on from the
+//! version it was last told of, also after a broken connection; when that version is too old (410), a new
+//! list starts. Nothing is missed and, as objects carry versions, nothing has to be taken in twice.
+//!
+//! Must not: keep objects, or decide in which order kinds are listed.
+
+use std::{collections::VecDeque, fmt::Display, time::Duration};
+
+use bytes::Bytes;
+
+use crate::{
+    machine::{CallId, Input},
+    metrics::Metrics,
+    model::{DecodedPod, Exponential, Monotonic},
+    wire::{
+        ApiError, Call, Encoding, ErrorKind, Object, PodDecoder, PodEvent, Splitter, WatchEvent,
+        decode_cron_job, decode_job, decode_list_page, decode_pod_group, decode_watch_frame,
+        decode_watch_line, decode_workload,
+    },
+};
+
+use super::{
+    history::History,
+    news::{Change, Extent, Kind, News, Notice},
+};
+
+/// Objects per page of a list: what the standard client asks for.
+const PAGE_SIZE: u32 = 500;
+
+/// How long the server keeps a watch open.
+const WATCH_SECONDS: u64 = 290;
+
+/// How long a watch may be silent before it is taken for dead: a server sends a bookmark about once
+/// a minute. To watch again from where one is costs little.
+const SILENCE: Duration = Duration::from_secs(90);
+
+/// How long lists must be older than what was told before, to be believed: a server that is only behind
+/// catches up by then, as it waits 3 s itself to become as new as it is asked to be.
+const OLDER_FOR: Duration = Duration::from_secs(5);
+
+/// How long to wait before the next try when the server does not answer.
+pub(crate) const RETRY: Exponential = Exponential {
+    base: Duration::from_millis(200),
+    max: Duration::from_secs(30),
+};
+
+/// What a reflector tells through, and whom it asks.
+pub(super) struct Outside<'a> {
+    pub(super) history: &'a mut History,
+    pub(super) notices: &'a mut VecDeque<Notice>,
+    pub(super) metrics: &'a Metrics,
+    pub(super) now: Monotonic,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Reflector {
+    pub(super) extent: Extent,
+    path: String,
+    decoder: PodDecoder,
+    step: Step,
+    /// Not before then.
+    pause: Option<Monotonic>,
+    /// How far the server has told.
+    told: Told,
+    /// The history in which all was listed last.
+    pub(super) synced: Option<u64>,
+    /// How many lists failed in a row.
+    failures: u32,
+    /// How many watches did.
+    watch_failures: u32,
+}
+
+/// How far the server has told of a kind.
+#[derive(Debug, Default)]
+struct Told {
+    /// In which history.
+    history: u64,
+    /// The newest version of it.
+    newest: u64,
+    /// The version of the last list.
+    listed: u64,
+    /// How far the watch has come since.
+    version: u64,
+    /// Since when lists are older.
+    older_since: Option<Monotonic>,
+}
+
+/// What is done, or to be done once the pause is over.
+#[derive(Debug)]
+enum Step {
+    /// To ask for a list's next page; from its start, if the token is empty.
+    List(String),
+    Listing(CallId),
+    Watch,
+    Watching {
+        call: CallId,
+        /// Once the stream has begun.
+        splitter: Option<(Encoding, Splitter)>,
+        /// The version it was opened at.
+        from: u64,
+        heard: Monotonic,
+    },
+    /// To ask whether the server, after it could not be heard, has come as far as it had. A watch from a
+    /// version that is still to come would be open, and tell nothing.
+    Compare,
+    Comparing(CallId),
+}
+
+/// A page of a list that was taken in.
+enum Page {
+    More(String),
+    Last(u64),
+    /// It is older than what was told before.
+    Older,
+}
+
+impl Reflector {
+    pub(super) fn new(extent: Extent, path: String, decoder: PodDecoder) -> Self {
+        Self {
+            extent,
+            path,
+            decoder,
+            step: Step::List(String::new()),
+            pause: None,
+            told: Told::default(),
+            synced: None,
+            failures: 0,
+            watch_failures: 0,
+        }
+    }
+
+    /// Begins with the history that is told now, if it is another; gives the stream that is not wanted any more.
+    pub(super) fn follow(&mut self, outside: &mut Outside<'_>) -> Option<CallId> {
+        let history = outside.history.number();
+        if history == self.told.history {
+            return None;
+        }
+        self.told = Told {
+            history,
+            ..Told::default()
+        };
+        outside
+            .notices
+            .push_back(Notice::Forget(self.extent.clone()));
+        self.pause = None;
+        match std::mem::replace(&mut self.step, Step::List(String::new())) {
+            Step::Watching { call, .. } => Some(call),
+            _ => None,
+        }
+    }
+
+    /// Whether it has something to ask for now.
+    pub(super) fn is_due(&self, now: Monotonic) -> bool {
+        let asks = matches!(self.step, Step::List(_) | Step::Watch | Step::Compare);
+        asks && self.pause.is_none_or(|until| until <= now)
+    }
+
+    /// When it has, if only time must pass.
+    pub(super) fn due_at(&self) -> Option<Monotonic> {
+        match &self.step {
+            Step::List(_) | Step::Watch | Step::Compare => self.pause,
+            Step::Watching { heard, .. } => Some(*heard + SILENCE),
+            Step::Listing(_) | Step::Comparing(_) => None,
+        }
+    }
+
+    /// Whether it begins with a list: who comes after another waits for that.
+    pub(super) fn begins(&self) -> bool {
+        matches!(&self.step, Step::List(token) if token.is_empty())
+    }
+
+    /// Gives what to ask for, and whether it is a stream; only if it is due.
+    pub(super) fn request(&mut self, id: CallId, outside: &Outside<'_>) -> (Call, bool) {
+        self.pause = None;
+        match std::mem::replace(&mut self.step, Step::Listing(id)) {
+            Step::List(token) => {
+                let path = format!("{}?limit={PAGE_SIZE}&continue={token}", self.path);
+                return match self.extent.kind {
+                    Kind::Pod => (Call::get_compact(path), false),
+                    _ => (Call::get(path), false),
+                };
+            }
+            Step::Compare => {
+                self.step = Step::Comparing(id);
+                return (Call::get(format!("{}?limit=1", self.path)), false);
+            }
+            Step::Watch | Step::Watching { .. } | Step::Listing(_) | Step::Comparing(_) => {}
+        }
+        outside.metrics.watch_opened(self.label());
+        let from = self.told.version;
+        self.step = Step::Watching {
+            call: id,
+            splitter: None,
+            from,
+            heard: outside.now,
+        };
+        let path = format!(
+            "{}?watch=true&allowWatchBookmarks=true&resourceVersion={from}&timeoutSeconds={WATCH_SECONDS}",
+            self.path
+        );
+        // Pods make nearly all the traffic: only they are worth a second encoding.
+        match self.extent.kind {
+            Kind::Pod => (Call::get_compact(path), true),
+            _ => (Call::get(path), true),
+        }
+    }
+
+    /// Whether it waits for this request.
+    pub(super) fn waits_for(&self, id: CallId) -> bool {
+        match &self.step {
+            Step::Listing(call) | Step::Comparing(call) | Step::Watching { call, .. } => {
+                *call == id
+            }
+            Step::List(_) | Step::Watch | Step::Compare => false,
+        }
+    }
+
+    /// Gives up a watch that says nothing any more; gives its stream.
+    pub(super) fn give_up_silent(&mut self, outside: &mut Outside<'_>) -> Option<CallId> {
+        let Step::Watching { call, heard, .. } = &self.step else {
+            return None;
+        };
+        let call = *call;
+        if *heard + SILENCE > outside.now {
+            return None;
+        }
+        self.watch_failed(ApiError::no_answer("the watch went silent"), outside);
+        Some(call)
+    }
+
+    /// Takes in what came of the request it waits for; gives the stream that it does not want any more.
+    pub(super) fn handle(
+        &mut self,
+        input: Input,
+        outside: &mut Outside<'_>,
+        tell: &mut dyn FnMut(News<'_>),
+    ) -> Option<CallId> {
+        let id = input.id();
+        match input {
+            Input::Answer(_, answer) => match self.step {
+                Step::Comparing(_) => self.compared(&answer, outside),
+                _ => self.listed(answer, outside, tell),
+            },
+            Input::Opened(_, encoding) => {
+                if let Step::Watching {
+                    splitter, heard, ..
+                } = &mut self.step
+                {
+                    *splitter = Some((encoding, Splitter::new(encoding)));
+                    *heard = outside.now;
+                }
+            }
+            Input::Piece(_, piece) => {
+                if let Err(error) = self.piece(&piece, outside, tell) {
+                    self.watch_failed(error, outside);
+                    return Some(id);
+                }
+            }
+            Input::Ended(_, None) => {
+                self.watch_failures = 0;
+                self.step = Step::Watch;
+            }
+            Input::Ended(_, Some(error)) => self.watch_failed(error, outside),
+        }
+        None
+    }
+
+    fn listed(
+        &mut self,
+        answer: Result<Bytes, ApiError>,
+        outside: &mut Outside<'_>,
+        tell: &mut dyn FnMut(News<'_>),
+    ) {
+        let code = answer.as_ref().map_or_else(|error| error.code, |_| 200);
+        outside.metrics.call("list", self.label(), code);
+        let page = answer.and_then(|body| self.page(&body, outside, tell));
+        match page {
+            Ok(Page::More(token)) => self.step = Step::List(token),
+            Ok(Page::Last(version)) => self.complete(version, outside),
+            Ok(Page::Older) => {
+                self.told_older(outside);
+                self.list_anew(&ApiError::behind(), outside);
+            }
+            Err(error) => {
+                tracing::warn!(kind = self.label(), %error, "list failed");
+                self.list_anew(&error, outside);
+            }
+        }
+    }
+
+    fn page(
+        &mut self,
+        body: &[u8],
+        outside: &Outside<'_>,
+        tell: &mut dyn FnMut(News<'_>),
+    ) -> Result<Page, ApiError> {
+        let page = decode_list_page(body)
+            .map_err(|error| ApiError::no_answer(format!("odd list: {error}")))?;
+        let version = page.resource_version.parse().unwrap_or(0);
+        if version < self.told.newest {
+            return Ok(Page::Older);
+        }
+        for item in &page.items {
+            self.object(*item, Change::Listed(version), outside, tell);
+        }
+        Ok(match page.continue_token {
+            token if token.is_empty() => Page::Last(version),
+            token => Page::More(token),
+        })
+    }
+
+    fn complete(&mut self, version: u64, outside: &mut Outside<'_>) {
+        let notice = Notice::Complete(self.extent.clone(), version);
+        outside.notices.push_back(notice);
+        let number = self.told.history;
+        (self.told.newest, self.told.listed, self.told.version) = (version, version, version);
+        if self.told.older_since.take().is_some() {
+            outside.history.trusted(number);
+        }
+        if self.synced.replace(number) != Some(number) {
+            outside.history.listed(number);
+        }
+        self.watch_failures = 0;
+        self.step = Step::Watch;
+    }
+
+    /// A list was older than what was told before.
+    fn told_older(&mut self, outside: &mut Outside<'_>) {
+        let number = self.told.history;
+        let since = *self.told.older_since.get_or_insert_with(|| {
+            outside.history.doubted(number);
+            outside.now
+        });
+        if outside.now.since(since) >= OLDER_FOR {
+            tracing::warn!(
+                kind = self.label(),
+                "the API server has older data than it had, as if restored from a backup; starting anew"
+            );
+            outside.history.ends(number);
+        }
+    }
+
+    fn list_anew(&mut self, error: &ApiError, outside: &Outside<'_>) {
+        self.failures += 1;
+        let delay = error.retry_after.unwrap_or(RETRY.delay(self.failures));
+        self.pause = Some(outside.now + delay);
+        self.step = Step::List(String::new());
+    }
+
+    fn watch_failed(&mut self, error: ApiError, outside: &mut Outside<'_>) {
+        let is_over = matches!(
+            error.kind,
+            ErrorKind::Expired | ErrorKind::Refused | ErrorKind::Ahead
+        );
+        self.told.newest = self.told.newest.max(self.told.version);
+        if is_over {
+            tracing::debug!(kind = self.label(), %error, "listing anew");
+            if self.told.version > self.told.listed {
+                self.failures = 0;
+                self.pause = None;
+                self.step = Step::List(String::new());
+            } else {
+                self.list_anew(&error, outside);
+            }
+            return;
+        }
+        tracing::debug!(kind = self.label(), %error, "watch broke");
+        let moved = matches!(&self.step, Step::Watching { from, .. } if self.told.version > *from);
+        self.watch_failures = if moved { 1 } else { self.watch_failures + 1 };
+        let delay = error
+            .retry_after
+            .unwrap_or(RETRY.delay(self.watch_failures));
+        self.pause = Some(outside.now + delay);
+        self.step = match error.code {
+            0 => Step::Compare,
+            _ => Step::Watch,
+        };
+    }
+
+    fn compared(&mut self, answer: &Result<Bytes, ApiError>, outside: &mut Outside<'_>) {
+        let code = answer.as_ref().map_or_else(|error| error.code, |_| 200);
+        outside.metrics.call("list", self.label(), code);
+        let page = answer.as_ref().ok();
+        let page = page.and_then(|body| decode_list_page(body).ok());
+        let at = page.and_then(|page| page.resource_version.parse::<u64>().ok());
+        self.step = Step::Watch;
+        if at.is_some_and(|at| at < self.told.version) {
+            self.watch_failed(ApiError::behind(), outside);
+        }
+    }
+
+    fn piece(
+        &mut self,
+        piece: &[u8],
+        outside: &mut Outside<'_>,
+        tell: &mut dyn FnMut(News<'_>),
+    ) -> Result<(), ApiError> {
+        let Step::Watching {
+            splitter,
+            from,
+            heard,
+            ..
+        } = &mut self.step
+        else {
+            return Ok(());
+        };
+        *heard = outside.now;
+        let from = *from;
+        let Some((encoding, mut splitter)) = splitter.take() else {
+            return Ok(());
+        };
+        let before = self.told.version;
+        let taken_in = splitter.push(piece, |event| {
+            let Some(seen) = self.event(encoding, event, outside, tell)? else {
+                return Ok(());
+            };
+            if seen < from {
+                // Then the server's data are older than they were, or it is behind.
+                return Err(ApiError::behind());
+            }
+            self.told.version = self.told.version.max(seen);
+            Ok(())
+        });
+        if let Step::Watching { splitter: back, .. } = &mut self.step {
+            *back = Some((encoding, splitter));
+        }
+        if self.told.version > before {
+            let notice = Notice::Seen(self.extent.clone(), self.told.version);
+            outside.notices.push_back(notice);
+        }
+        taken_in
+    }
+
+    /// Takes in an event; gives the version that it shows.
+    fn event(
+        &self,
+        encoding: Encoding,
+        event: &[u8],
+        outside: &Outside<'_>,
+        tell: &mut dyn FnMut(News<'_>),
+    ) -> Result<Option<u64>, ApiError> {
+        if event.is_empty() {
+            return Ok(None);
+        }
+        // Where there is no protobuf, lines of Pods are nearly all that is ever heard: they are read once.
+        if (encoding, self.extent.kind) == (Encoding::Json, Kind::Pod)
+            && let Some(read) = self.decoder.decode_line(event)
+        {
+            let (change, pod) = match read {
+                PodEvent::Applied(pod) => (Change::Applied, pod),
+                PodEvent::Deleted(pod) => (Change::Deleted, pod),
+            };
+            return Ok(Some(tell_pod(change, pod, tell)));
+        }
+        let event = match encoding {
+            Encoding::Json => decode_watch_line(event).map_err(odd_event),
+            Encoding::Protobuf => decode_watch_frame(event).map_err(odd_event),
+        };
+        Ok(match event? {
+            WatchEvent::Applied(object) => self.object(object, Change::Applied, outside, tell),
+            WatchEvent::Deleted(object) => self.object(object, Change::Deleted, outside, tell),
+            WatchEvent::Bookmark(seen) => seen.parse().ok(),
+            WatchEvent::Error(error) => return Err(error),
+        })
+    }
+
+    /// Tells of an object; gives its version. One that cannot be read is passed over: it must not stop
+    /// the others.
+    fn object(
+        &self,
+        object: Object<'_>,
+        change: Change,
+        outside: &Outside<'_>,
+        tell: &mut dyn FnMut(News<'_>),
+    ) -> Option<u64> {
+        let (news, version) = match self.extent.kind {
+            Kind::Pod => {
+                let pod = self.readable(self.decoder.decode(object), object, outside)?;
+                return Some(tell_pod(change, pod, tell));
+            }
+            Kind::Job => {
+                let read = object.json().and_then(decode_job);
+                let read = Box::new(self.readable(read, object, outside)?);
+                let version = read.job.resource_version;
+                (News::Job(change, read), version)
+            }
+            Kind::CronJob => {
+                let read = object.json().and_then(decode_cron_job);
+                let read = Box::new(self.readable(read, object, outside)?);
+                let version = read.cron_job.resource_version;
+                (News::CronJob(change, read), version)
+            }
+            Kind::Workload => {
+                let read = object.json().and_then(decode_workload);
+                let read = Box::new(self.readable(read, object, outside)?);
+                let version = read.resource_version;
+                (News::Workload(change, read), version)
+            }
+            Kind::PodGroup => {
+                let read = object.json().and_then(decode_pod_group);
+                let read = Box::new(self.readable(read, object, outside)?);
+                let version = read.resource_version;
+                (News::PodGroup(change, read), version)
+            }
+        };
+        tell(news);
+        Some(version)
+    }
+
+    fn readable<T, E: Display>(
+        &self,
+        decoded: Result<T, E>,
+        object: Object<'_>,
+        outside: &Outside<'_>,
+    ) -> Option<T> {
+        decoded
+            .map_err(|error| {
+                let (kind, start) = (self.label(), object.start());
+                tracing::error!(kind, %error, object = start, "object passed over");
+                outside.metrics.unreadable_object(kind);
+            })
+            .ok()
+    }
+
+    fn label(&self) -> &'static str {
+        self.extent.kind.plural()
+    }
+}
+
+fn tell_pod(change: Change, pod: DecodedPod<'_>, tell: &mut dyn FnMut(News<'_>)) -> u64 {
+    let version = pod.record.resource_version;
+    tell(News::Pod(change, pod));
+    version
+}
+
+fn odd_event(error: impl Display) -> ApiError {
+    ApiError::no_answer(format!("odd event: {error}"))
+}

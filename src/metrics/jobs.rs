@@ -1,0 +1,256 @@
+//! The metrics of Kubernetes' Job controller, by its names, labels and buckets, so that dashboards
+//! and alerts made for it go on working. docs/metrics.md says what each counts here.
+//!
+//! Must not: decide what happened; it is told.
+
+use std::{borrow::Cow, time::Duration};
+
+use prometheus_client::{
+    metrics::{
+        counter::Counter,
+        family::Family,
+        histogram::{Histogram, exponential_buckets},
+    },
+    registry::Registry,
+};
+
+use crate::model::{CompletionMode, FailureAction, PodFlags, PodRecord};
+
+use super::progress::Progress;
+
+type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
+type Counters<const N: usize> = Family<Labels<N>, Counter>;
+
+/// A turn of a Job's actor, as its metrics tell it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sync {
+    pub(crate) mode: CompletionMode,
+    /// A write that ended since the last turn did not succeed, or the turn itself panicked.
+    pub(crate) failed: bool,
+    pub(crate) action: Action,
+}
+
+/// What a turn did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// It brought the Job nearer to its end, or there were no Pods to manage.
+    Reconciling,
+    /// It managed Pods; there was none to create or to delete.
+    Tracking,
+    /// It asked for new Pods.
+    PodsCreated,
+    /// It asked for Pods to be deleted.
+    PodsDeleted,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct JobMetrics {
+    sync_duration: Family<Labels<3>, Histogram>,
+    syncs: Counters<3>,
+    jobs_finished: Counters<3>,
+    pods_finished: Counters<2>,
+    failures_by_policy: Counters<1>,
+    creations: Counters<2>,
+    finished_indexes: Counters<2>,
+    stale_skips: Counters<2>,
+    /// What the store counts.
+    pub(crate) seen: Seen,
+}
+
+/// What is counted of objects as they are seen.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    terminated_pods: Counters<1>,
+    external: Counters<1>,
+}
+
+impl Default for JobMetrics {
+    fn default() -> Self {
+        Self {
+            sync_duration: Family::new_with_constructor(|| {
+                Histogram::new(exponential_buckets(0.004, 2.0, 15))
+            }),
+            syncs: Family::default(),
+            jobs_finished: Family::default(),
+            pods_finished: Family::default(),
+            failures_by_policy: Family::default(),
+            creations: Family::default(),
+            finished_indexes: Family::default(),
+            stale_skips: Family::default(),
+            seen: Seen::default(),
+        }
+    }
+}
+
+impl JobMetrics {
+    /// Registers all of them. The registry's encoder adds `_total` to the names of counters.
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        let own = registry.sub_registry_with_prefix("job_controller");
+        own.register(
+            "job_sync_duration_seconds",
+            "Time that turns of Jobs' actors took",
+            self.sync_duration.clone(),
+        );
+        let mut counter = |name: &str, help: &str, counter: &dyn Registered| {
+            counter.register_at(own, name, help);
+        };
+        counter("job_syncs", "Turns of Jobs' actors", &self.syncs);
+        counter("jobs_finished", "Jobs that ended", &self.jobs_finished);
+        counter(
+            "job_pods_finished",
+            "Pods (or indexes) counted in a status",
+            &self.pods_finished,
+        );
+        counter(
+            "pod_failures_handled_by_failure_policy",
+            "Failed Pods that a rule of spec.podFailurePolicy matched",
+            &self.failures_by_policy,
+        );
+        counter(
+            "terminated_pods_tracking_finalizer",
+            "Pods that came to be ended with the finalizer on (add), or no longer were (delete)",
+            &self.seen.terminated_pods,
+        );
+        counter(
+            "job_finished_indexes",
+            "Indexes that ended for good",
+            &self.finished_indexes,
+        );
+        counter("job_pods_creation", "Creations of Pods", &self.creations);
+        counter(
+            "jobs_by_external_controller",
+            "Jobs seen that another controller manages",
+            &self.seen.external,
+        );
+        counter(
+            "stale_sync_skips",
+            "Always 0: no turn waits for a cache",
+            &self.stale_skips,
+        );
+    }
+
+    /// A turn of a Job's actor took so long.
+    pub(crate) fn sync(&self, sync: Sync, took: Duration) {
+        let labels = [
+            ("completion_mode", mode(sync.mode)),
+            (
+                "result",
+                if sync.failed { "error" } else { "success" }.into(),
+            ),
+            ("action", sync.action.word().into()),
+        ];
+        self.sync_duration
+            .get_or_create(&labels)
+            .observe(took.as_secs_f64());
+        self.syncs.get_or_create(&labels).inc();
+    }
+
+    /// A Pod was created or was not. `why` is a word of [`CreationReason`](crate::decide::CreationReason).
+    pub(crate) fn pod_creation(&self, why: &'static str, succeeded: bool) {
+        let status = if succeeded { "succeeded" } else { "failed" };
+        let labels = [("reason", why.into()), ("status", status.into())];
+        self.creations.get_or_create(&labels).inc();
+    }
+
+    /// A rule of a podFailurePolicy has decided on a failed Pod.
+    pub(crate) fn failure_handled(&self, action: FailureAction) {
+        let word = match action {
+            FailureAction::Ignore => "Ignore",
+            FailureAction::Count => "Count",
+            FailureAction::FailIndex => "FailIndex",
+            FailureAction::FailJob => "FailJob",
+            // No rule of that kind is ever followed.
+            FailureAction::Unrecognized => return,
+        };
+        self.failures_by_policy
+            .get_or_create(&[("action", word.into())])
+            .inc();
+    }
+
+    /// A status was written that tells this much more than the one before.
+    pub(crate) fn progress(&self, progress: &Progress) {
+        let mode = mode(progress.mode);
+        for (result, more) in [
+            ("succeeded", progress.succeeded),
+            ("failed", progress.failed),
+        ] {
+            let labels = [("completion_mode", mode.clone()), ("result", result.into())];
+            self.pods_finished
+                .get_or_create(&labels)
+                .inc_by(more.into());
+        }
+        for (status, limit, more) in progress.indexes.iter().flatten() {
+            let labels = [
+                ("status", (*status).into()),
+                ("backoffLimit", (*limit).into()),
+            ];
+            self.finished_indexes
+                .get_or_create(&labels)
+                .inc_by(u64::from(*more));
+        }
+        if let Some((result, reason)) = &progress.end {
+            let labels = [
+                ("completion_mode", mode),
+                ("result", (*result).into()),
+                ("reason", reason.clone().into()),
+            ];
+            self.jobs_finished.get_or_create(&labels).inc();
+        }
+    }
+}
+
+impl Seen {
+    /// A Pod's record changed. `before` and `after` are of [`is_held_after_end`].
+    pub(crate) fn pod(&self, before: bool, after: bool) {
+        let event = match (before, after) {
+            (false, true) => "add",
+            (true, false) => "delete",
+            (true, true) | (false, false) => return,
+        };
+        self.terminated_pods
+            .get_or_create(&[("event", event.into())])
+            .inc();
+    }
+
+    /// A Job came into sight that another controller manages.
+    pub(crate) fn external_job(&self, manager: &str) {
+        let labels = [("controller_name", manager.to_owned().into())];
+        self.external.get_or_create(&labels).inc();
+    }
+}
+
+/// Whether a Pod has ended and still carries the finalizer.
+pub(crate) fn is_held_after_end(pod: Option<&PodRecord>) -> bool {
+    pod.is_some_and(|pod| pod.phase.is_terminal() && pod.has(PodFlags::FINALIZER))
+}
+
+impl Action {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Reconciling => "reconciling",
+            Self::Tracking => "tracking",
+            Self::PodsCreated => "pods_created",
+            Self::PodsDeleted => "pods_deleted",
+        }
+    }
+}
+
+fn mode(mode: CompletionMode) -> Cow<'static, str> {
+    match mode {
+        CompletionMode::Indexed => "Indexed",
+        CompletionMode::NonIndexed | CompletionMode::Unrecognized => "NonIndexed",
+    }
+    .into()
+}
+
+/// Counters with any number of labels.
+trait Registered {
+    fn register_at(&self, registry: &mut Registry, name: &str, help: &str);
+}
+
+impl<const N: usize> Registered for Counters<N> {
+    fn register_at(&self, registry: &mut Registry, name: &str, help: &str) {
+        registry.register(name, help, self.clone());
+    }
+}

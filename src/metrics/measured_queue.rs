@@ -1,0 +1,104 @@
+//! A work queue that is measured: how many keys wait, how long they do, and how long turns take.
+//!
+//! Must not: wait, or know what the keys are.
+
+use std::{fmt::Debug, hash::Hash, time::Instant};
+
+use hashbrown::HashMap;
+
+use crate::{
+    clock::instant,
+    model::{Exponential, Monotonic, Now, Timeout},
+    queue::WorkQueue,
+};
+
+use super::queues::QueueMetrics;
+
+/// See the module's text; what its methods do, [`WorkQueue`] says.
+#[derive(Debug)]
+pub(crate) struct MeasuredQueue<K> {
+    queue: WorkQueue<K>,
+    metrics: QueueMetrics,
+    /// Since when, of the keys whose turn it is.
+    waiting: HashMap<K, Instant>,
+    /// Since when, of the keys that have their turn: few.
+    working: Vec<(K, Instant)>,
+}
+
+impl<K: Clone + Debug + Eq + Hash + Ord> MeasuredQueue<K> {
+    pub(crate) fn new(backoff: Exponential, metrics: QueueMetrics) -> Self {
+        Self {
+            queue: WorkQueue::new(backoff),
+            metrics,
+            waiting: HashMap::new(),
+            working: Vec::new(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, key: K) -> bool {
+        let waits = self.queue.add(key.clone());
+        if waits {
+            self.waits(key);
+        }
+        waits
+    }
+
+    pub(crate) fn add_new(&mut self, key: K) -> bool {
+        let waits = self.queue.add_new(key.clone());
+        if waits {
+            self.waits(key);
+        }
+        waits
+    }
+
+    fn waits(&mut self, key: K) {
+        self.waiting.insert(key, instant());
+        self.metrics.added();
+    }
+
+    pub(crate) fn add_at(&mut self, key: K, due: Timeout) {
+        self.queue.add_at(key, due);
+        self.metrics.retried();
+    }
+
+    pub(crate) fn add_rate_limited(&mut self, key: K, now: Monotonic) {
+        self.queue.add_rate_limited(key, now);
+        self.metrics.retried();
+    }
+
+    pub(crate) fn forget(&mut self, key: &K) {
+        self.queue.forget(key);
+    }
+
+    pub(crate) fn take(&mut self, now: Now) -> Option<K> {
+        while let Some(key) = self.queue.come_due(now) {
+            self.waits(key);
+        }
+        let key = self.queue.take(now)?;
+        let now = instant();
+        let since = self.waiting.remove(&key).unwrap_or(now);
+        self.metrics.begun(now, now - since);
+        self.working.push((key.clone(), now));
+        Some(key)
+    }
+
+    pub(crate) fn done(&mut self, key: &K) -> bool {
+        if let Some(place) = self.working.iter().position(|(other, _)| other == key) {
+            let (_, begun) = self.working.swap_remove(place);
+            self.metrics.ended(begun, instant());
+        }
+        let waits = self.queue.done(key);
+        if waits {
+            self.waits(key.clone());
+        }
+        waits
+    }
+
+    pub(crate) fn next_due(&self) -> Timeout {
+        self.queue.next_due()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+}

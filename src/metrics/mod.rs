@@ -1,0 +1,180 @@
+//! What the controller counts, for `/metrics`: of itself here, of Jobs and of queues beside.
+
+use std::{
+    sync::atomic::AtomicU64,
+    time::{Duration, Instant},
+};
+
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{
+        counter::Counter,
+        family::Family,
+        gauge::Gauge,
+        histogram::{Histogram, exponential_buckets},
+    },
+    registry::Registry,
+};
+
+pub(crate) mod jobs;
+pub(crate) mod measured_queue;
+pub(crate) mod progress;
+pub(crate) mod queues;
+
+use crate::clock::instant;
+use jobs::JobMetrics;
+use queues::QueueFamilies;
+
+/// All metrics.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    /// Those of Kubernetes' Job controller.
+    pub(crate) jobs: JobMetrics,
+    /// Those of work queues.
+    pub(crate) queues: QueueFamilies,
+    /// Turns of Jobs' actors.
+    pub(crate) turns: Counter,
+    /// Actors that panicked and were built anew.
+    pub(crate) panics: Counter,
+    /// Calls to the API server.
+    pub(crate) calls: Family<Call, Counter>,
+    /// Objects that could not be read.
+    pub(crate) unreadable: Family<Kind, Counter>,
+    /// Watches that were opened.
+    pub(crate) watches: Family<Kind, Counter>,
+    /// Writes that wait for their turn or are under way.
+    pub(crate) writes_pending: Gauge<i64>,
+    /// How long after their time Jobs of CronJobs were created.
+    pub(crate) cron_job_skew: Histogram,
+    /// How long after their time finished Jobs were deleted.
+    pub(crate) ttl_deletions: Histogram,
+    /// How long Events waited until the server had them.
+    pub(crate) event_delay: Histogram,
+    /// Events that were dropped because too many waited.
+    pub(crate) events_dropped: Counter<u64, AtomicU64>,
+}
+
+/// A call, by what it did.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct Call {
+    pub(crate) verb: &'static str,
+    pub(crate) resource: &'static str,
+    pub(crate) code: u16,
+}
+
+/// A kind of object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct Kind {
+    pub(crate) kind: &'static str,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut metrics = Self {
+            registry: Registry::default(),
+            jobs: JobMetrics::default(),
+            queues: QueueFamilies::default(),
+            turns: Counter::default(),
+            panics: Counter::default(),
+            calls: Family::default(),
+            unreadable: Family::default(),
+            watches: Family::default(),
+            writes_pending: Gauge::default(),
+            cron_job_skew: Histogram::new(exponential_buckets(1.0, 2.0, 10)),
+            ttl_deletions: Histogram::new(exponential_buckets(0.1, 2.0, 14)),
+            event_delay: Histogram::new(exponential_buckets(0.01, 2.0, 14)),
+            events_dropped: Counter::default(),
+        };
+        metrics.jobs.register(&mut metrics.registry);
+        metrics.queues.register(&mut metrics.registry);
+        let skew = metrics.cron_job_skew.clone();
+        metrics.registry.register(
+            "cronjob_controller_job_creation_skew_duration_seconds",
+            "How long after their time Jobs of CronJobs were created",
+            skew,
+        );
+        let late = metrics.ttl_deletions.clone();
+        metrics.registry.register(
+            "ttl_after_finished_controller_job_deletion_duration_seconds",
+            "How long after their time finished Jobs were deleted",
+            late,
+        );
+        let registry = metrics.registry.sub_registry_with_prefix("lakh");
+        registry.register("turns", "Turns of Jobs' actors", metrics.turns.clone());
+        registry.register(
+            "actor_panics",
+            "Actors built anew after a panic",
+            metrics.panics.clone(),
+        );
+        registry.register(
+            "api_calls",
+            "Calls to the API server",
+            metrics.calls.clone(),
+        );
+        let unreadable = metrics.unreadable.clone();
+        registry.register(
+            "unreadable_objects",
+            "Objects that could not be read",
+            unreadable,
+        );
+        registry.register("watches", "Watches opened", metrics.watches.clone());
+        let pending = metrics.writes_pending.clone();
+        registry.register("writes_pending", "Writes waiting or under way", pending);
+        registry.register(
+            "event_delay_seconds",
+            "How long Events waited until the server had them",
+            metrics.event_delay.clone(),
+        );
+        let dropped = metrics.events_dropped.clone();
+        registry.register("events_dropped", "Events dropped", dropped);
+        metrics
+    }
+}
+
+impl Metrics {
+    /// Counts a call.
+    pub(crate) fn call(&self, verb: &'static str, resource: &'static str, code: u16) {
+        self.calls
+            .get_or_create(&Call {
+                verb,
+                resource,
+                code,
+            })
+            .inc();
+    }
+
+    /// Counts an object that could not be read.
+    pub(crate) fn unreadable_object(&self, kind: &'static str) {
+        self.unreadable.get_or_create(&Kind { kind }).inc();
+    }
+
+    /// Counts a watch that is opened.
+    pub(crate) fn watch_opened(&self, kind: &'static str) {
+        self.watches.get_or_create(&Kind { kind }).inc();
+    }
+
+    /// Begins to measure how long something takes that is told of here.
+    pub(crate) fn stopwatch(&self) -> Stopwatch {
+        Stopwatch(instant())
+    }
+
+    /// All metrics, in the text format of OpenMetrics.
+    pub(crate) fn text(&self) -> String {
+        self.queues.look(instant());
+        let mut text = String::new();
+        // Writing to a string fails only if a metric's own encoder does; then what there is, is sent.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}
+
+/// Measures how long something takes; nothing is decided by it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stopwatch(Instant);
+
+impl Stopwatch {
+    pub(crate) fn elapsed(self) -> Duration {
+        self.0.elapsed()
+    }
+}

@@ -1,0 +1,115 @@
+//! What a status tells more than the one before it, for metrics.
+
+use crate::model::{CompletionMode, ConditionKind, IndexSet, Job, JobStatus};
+
+/// What a status tells more than the one before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Progress {
+    pub(crate) mode: CompletionMode,
+    pub(crate) succeeded: u32,
+    pub(crate) failed: u32,
+    /// Of an Indexed Job: how its indexes ended, which backoff limit it has, how many.
+    pub(crate) indexes: [Option<(&'static str, &'static str, u32)>; 2],
+    /// How the Job ended and why, if that is new.
+    pub(crate) end: Option<(&'static str, String)>,
+}
+
+impl Progress {
+    /// Compares a Job's status with the next one.
+    pub(crate) fn between(job: &Job, next: &JobStatus) -> Self {
+        let before = &job.status;
+        let succeeded = next.succeeded.saturating_sub(before.succeeded);
+        let failed_indexes = next.failed_indexes.as_deref();
+        let per_index = if failed_indexes.is_some() {
+            "perIndex"
+        } else {
+            "global"
+        };
+        let count = |text: Option<&str>| IndexSet::parse(text.unwrap_or(""), u32::MAX).len();
+        let failed = failed_indexes
+            .map(|text| count(Some(text)).saturating_sub(count(before.failed_indexes.as_deref())))
+            .map(|more| ("failed", per_index, more));
+        let indexed = job.spec.mode == CompletionMode::Indexed;
+        Self {
+            mode: job.spec.mode,
+            succeeded,
+            failed: next.failed.saturating_sub(before.failed),
+            indexes: match indexed {
+                true => [Some(("succeeded", per_index, succeeded)), failed],
+                false => [None, None],
+            },
+            end: end_of(next).filter(|_| !before.is_finished()),
+        }
+    }
+}
+
+fn end_of(status: &JobStatus) -> Option<(&'static str, String)> {
+    let ends = [
+        (ConditionKind::Complete, "succeeded"),
+        (ConditionKind::Failed, "failed"),
+    ];
+    ends.into_iter().find_map(|(kind, result)| {
+        let condition = status.true_condition(kind)?;
+        Some((result, condition.reason.to_string()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Condition, JobKey, JobSpec, Time, Uid};
+
+    fn indexed() -> Job {
+        Job {
+            key: JobKey::default(),
+            uid: Uid::from_u128(1),
+            resource_version: 1,
+            generation: 1,
+            deleting: false,
+            spec: JobSpec {
+                mode: CompletionMode::Indexed,
+                completions: Some(9),
+                ..JobSpec::default()
+            },
+            status: JobStatus {
+                succeeded: 2,
+                failed: 1,
+                failed_indexes: Some("7".into()),
+                ..JobStatus::default()
+            },
+        }
+    }
+
+    #[test]
+    fn only_what_is_new_counts() {
+        let job = indexed();
+        let mut next = JobStatus {
+            succeeded: 5,
+            failed: 4,
+            failed_indexes: Some("1,6,7".into()),
+            ..JobStatus::default()
+        };
+        let end = Condition::new_true(
+            ConditionKind::Failed,
+            "FailedIndexes",
+            "",
+            Time::from_secs(1),
+        );
+        next.conditions.push(end);
+        let progress = Progress::between(&job, &next);
+        assert_eq!((progress.succeeded, progress.failed), (3, 3));
+        assert_eq!(
+            progress.indexes,
+            [
+                Some(("succeeded", "perIndex", 3)),
+                Some(("failed", "perIndex", 2))
+            ]
+        );
+        assert_eq!(progress.end, Some(("failed", "FailedIndexes".to_owned())));
+        let after = Job {
+            status: next.clone(),
+            ..job
+        };
+        assert_eq!(Progress::between(&after, &next).end, None, "it ends once");
+    }
+}

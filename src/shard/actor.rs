@@ -1,0 +1,393 @@
+//! One Job's actor: its machine, and the turn in which the machine hears and is heard.
+//!
+//! Between turns an actor is only memory: no task, no timer of its own. Its mailbox is the marks
+//! in its Pods' table, which coalesce, and the outcomes of its writes, which are never more than it has
+//! in flight.
+//!
+//! Must not: decide. If a machine panics, that actor alone starts anew from the store.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use crate::{
+    decide::{Effect, JobMachine, Outcome, Report},
+    metrics::{
+        jobs::{Action, Sync},
+        progress::Progress,
+    },
+    model::{
+        ConditionKind, FailureAction, Job, JobId, JobSpec, JobStatus, Limits, Now, PodGroup,
+        PodTable, Slot, Timeout,
+    },
+    ownership::Standing,
+    wire::PodTemplate,
+};
+
+use super::{
+    correlate::Correlator,
+    gangs::Gangs,
+    writes::{Op, WrittenPod},
+};
+
+/// How many changed Pods an actor takes in per turn, so that a giant Job's turn stays short: some
+/// milliseconds. Until it has taken in all of them it decides nothing.
+const PODS_PER_TURN: usize = 4096;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Actor {
+    /// The Job's, also when the Job itself was never seen.
+    pub(super) id: Arc<JobId>,
+    /// What people were told of the Job.
+    pub(super) told: Correlator,
+    pub(super) job: Option<Job>,
+    /// The Job's template, ready to make Pods of, or why it is not.
+    pub(super) template: Option<Arc<Result<PodTemplate, String>>>,
+    /// The Job is newer than what its machine has heard of.
+    pub(super) job_is_fresh: bool,
+    /// The Job was deleted; or, while it was never seen, its Pods look as if it had been.
+    pub(super) gone: bool,
+    /// Another controller manages the Job.
+    pub(super) external: bool,
+    pub(super) pods: PodTable,
+    /// How own writes ended; never more than are in flight.
+    pub(super) outcomes: Vec<Outcome>,
+    pub(super) in_flight: u32,
+    pub(super) machine: Option<JobMachine>,
+    #[cfg(test)]
+    pub(super) panic_next_turn: bool,
+}
+
+/// What came of a turn.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    /// Writes to be made.
+    pub(super) writes: Vec<Op>,
+    /// Something to tell people.
+    pub(super) reports: Vec<Report>,
+    /// What the podFailurePolicy said of failed Pods that are dealt with now.
+    pub(super) handled_failures: Vec<FailureAction>,
+    /// When the next turn is due though nothing happens.
+    pub(super) wake_at: Option<Timeout>,
+    /// There was more to hear than one turn may.
+    pub(super) again: bool,
+    /// What it was, if the actor had something to do.
+    pub(super) sync: Option<Sync>,
+    /// The actor had no machine before.
+    pub(super) first: bool,
+    /// The machine panicked.
+    pub(super) panicked: bool,
+}
+
+/// What all turns go by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules<'a> {
+    pub(super) limits: Limits,
+    /// Differs from start to start, so that the names of new Pods do.
+    pub(super) seed: u64,
+    /// The gangs, if they are asked for.
+    pub(super) gangs: Option<&'a Gangs>,
+}
+
+impl Actor {
+    pub(super) fn new(id: Arc<JobId>) -> Self {
+        Self {
+            id,
+            told: Correlator::default(),
+            job: None,
+            template: None,
+            job_is_fresh: false,
+            gone: false,
+            external: false,
+            pods: PodTable::default(),
+            outcomes: Vec::new(),
+            in_flight: 0,
+            machine: None,
+            #[cfg(test)]
+            panic_next_turn: false,
+        }
+    }
+
+    /// How the Job stands to us.
+    fn standing(&self) -> Standing {
+        Standing::of(self.job.as_ref(), self.external, self.gone)
+    }
+
+    /// Gives the actor its turn.
+    pub(super) fn turn(&mut self, rules: Rules<'_>, now: Now) -> Turn {
+        let mut turn = Turn::default();
+        let finished = catch_unwind(AssertUnwindSafe(|| {
+            #[cfg(test)]
+            assert!(
+                !std::mem::take(&mut self.panic_next_turn),
+                "a panic on purpose"
+            );
+            self.run(rules, now, &mut turn);
+        }));
+        if finished.is_err() {
+            // What it asked for in this turn is lost with it, and so is what it had heard: the next one
+            // hears it and asks again.
+            self.machine = None;
+            self.pods.mark_all();
+            turn = Turn {
+                panicked: true,
+                sync: self.job.as_ref().map(|job| Sync {
+                    mode: job.spec.mode,
+                    failed: true,
+                    action: Action::Reconciling,
+                }),
+                ..Turn::default()
+            };
+        }
+        let sent = turn.writes.len();
+        self.in_flight += u32::try_from(sent).expect("a turn's writes are limited");
+        turn
+    }
+
+    fn run(&mut self, rules: Rules<'_>, now: Now, turn: &mut Turn) {
+        if self.standing() == Standing::External {
+            return;
+        }
+        let mut is_new = false;
+        if self.machine.is_none() {
+            // In this order: the second takes the marks.
+            if self.in_flight > 0 || !self.needs_machine() {
+                return;
+            }
+            // They are of a machine that is no more.
+            self.outcomes.clear();
+            let seed = rules.seed ^ (self.id.uid.as_u128() as u64);
+            self.machine = Some(JobMachine::new(
+                &self.job_or_orphanage(),
+                rules.limits,
+                seed,
+            ));
+            is_new = true;
+            turn.first = true;
+        }
+        let Some(machine) = &mut self.machine else {
+            return;
+        };
+        let failed = self.outcomes.iter().any(is_failure);
+        for outcome in self.outcomes.drain(..) {
+            machine.handle_outcome(outcome, now.monotonic);
+        }
+        if let Some(job) = &self.job
+            && self.job_is_fresh
+            && !machine.is_writing_status()
+        {
+            machine.handle_job(job);
+            self.job_is_fresh = false;
+            if machine.is_outdated() && !self.gone {
+                if self.in_flight > 0 {
+                    self.job_is_fresh = true;
+                    return;
+                }
+                *machine = machine.successor(job);
+                is_new = true;
+            }
+        }
+        if self.gone {
+            machine.handle_job_gone();
+        }
+        if is_new {
+            self.pods.mark_all();
+        }
+        for heard in 0.. {
+            if heard == PODS_PER_TURN && !is_new {
+                turn.again = true;
+                break;
+            }
+            let Some((slot, pod)) = self.pods.take_dirty() else {
+                break;
+            };
+            machine.handle_pod(slot, pod);
+        }
+        if turn.again {
+            // The machine would decide nothing.
+            return;
+        }
+        self.decide(rules.gangs, now, failed, turn);
+    }
+
+    fn decide(&mut self, gangs: Option<&Gangs>, now: Now, failed: bool, turn: &mut Turn) {
+        let Some(machine) = &mut self.machine else {
+            return;
+        };
+        let key = &self.id.key;
+        if let Some(gangs) = gangs.filter(|_| machine.is_gang()) {
+            machine.handle_gang(gangs.facts(key));
+        }
+        machine.decide(&self.pods, now);
+        if let Some(why) = machine.new_fallback() {
+            tracing::info!(job = %key, %why, "Pods are scheduled one by one");
+        }
+        let job = self.job.as_ref().zip(self.template.as_ref());
+        while let Some(effect) = machine.poll_effect() {
+            if let Some(outcome) = moot(&effect, &self.pods) {
+                machine.handle_outcome(outcome, now.monotonic);
+                continue;
+            }
+            let group = machine.pod_group();
+            carry_out(&self.id, &self.pods, job, group, effect, turn);
+        }
+        turn.wake_at = machine.poll_timeout().map(|(at, _)| at);
+        turn.sync = self.job.as_ref().map(|job| Sync {
+            mode: job.spec.mode,
+            failed,
+            action: action(job, &turn.writes),
+        });
+        let finished = self
+            .job
+            .as_ref()
+            .is_some_and(|job| job.status.is_finished());
+        let over = self.gone || finished;
+        let idle = turn.writes.is_empty() && !turn.again && turn.wake_at.is_none();
+        if over && self.in_flight == 0 && idle {
+            // Nothing is left to do, nor to be tried again: the machine goes, its Job's facts stay as long
+            // as the Job does.
+            self.machine = None;
+            turn.wake_at = None;
+        }
+    }
+
+    /// Whether there is anything to do for a Job that has no machine.
+    fn needs_machine(&mut self) -> bool {
+        let standing = self.standing();
+        if standing == Standing::AtWork {
+            return true;
+        }
+        let mut needed = false;
+        while let Some((_, pod)) = self.pods.take_dirty() {
+            needed |= pod.is_some_and(|pod| standing.frees(pod));
+        }
+        self.gone |= needed && standing == Standing::Unseen;
+        needed
+    }
+
+    /// The Job, or for Pods whose Job is no more one that says nothing.
+    fn job_or_orphanage(&self) -> Job {
+        self.job.clone().unwrap_or_else(|| Job {
+            key: self.id.key.clone(),
+            uid: self.id.uid,
+            resource_version: 0,
+            generation: 0,
+            deleting: true,
+            spec: JobSpec::default(),
+            status: JobStatus::default(),
+        })
+    }
+}
+
+/// What a turn did, as metrics tell it.
+fn action(job: &Job, writes: &[Op]) -> Action {
+    let any = |kind: fn(&Op) -> bool| writes.iter().any(kind);
+    let ends = job.deleting || job.status.is_finished() || any(is_end);
+    if ends {
+        Action::Reconciling
+    } else if any(|op| matches!(op, Op::Create { .. })) {
+        Action::PodsCreated
+    } else if job.spec.suspend || any(|op| matches!(op, Op::Delete { .. })) {
+        Action::PodsDeleted
+    } else {
+        Action::Tracking
+    }
+}
+
+/// Whether a write announces a Job's end, or is it.
+fn is_end(op: &Op) -> bool {
+    let announced = |status: &JobStatus| {
+        let ends = [
+            ConditionKind::SuccessCriteriaMet,
+            ConditionKind::FailureTarget,
+        ];
+        ends.iter()
+            .any(|kind| status.true_condition(*kind).is_some())
+    };
+    matches!(op, Op::Status { status, .. } if announced(status))
+}
+
+fn is_failure(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::PodNotCreated(..)
+        | Outcome::PodNotDeleted(_)
+        | Outcome::FinalizerNotRemoved(_)
+        | Outcome::StatusNotWritten
+        | Outcome::GangObjectNotMade(_) => true,
+        Outcome::PodCreated(_)
+        | Outcome::PodDeleted(_)
+        | Outcome::FinalizerRemoved(_)
+        | Outcome::StatusWritten
+        | Outcome::GangObjectMade => false,
+    }
+}
+
+/// How a write to a Pod ends that is no longer known: there is nothing left to write to.
+fn moot(effect: &Effect, pods: &PodTable) -> Option<Outcome> {
+    match *effect {
+        Effect::DeletePod(slot) if pods.get(slot).is_none() => Some(Outcome::PodDeleted(slot)),
+        Effect::RemoveFinalizer(slot) if pods.get(slot).is_none() => {
+            Some(Outcome::FinalizerRemoved(slot))
+        }
+        _ => None,
+    }
+}
+
+fn carry_out(
+    id: &JobId,
+    pods: &PodTable,
+    job: Option<(&Job, &Arc<Result<PodTemplate, String>>)>,
+    group: Option<&Arc<PodGroup>>,
+    effect: Effect,
+    turn: &mut Turn,
+) {
+    let pod = |slot: Slot| {
+        let pod = pods.get(slot)?;
+        Some(WrittenPod {
+            slot,
+            uid: pod.uid,
+            name: pod.name.full(&id.key.name),
+        })
+    };
+    let op = match effect {
+        Effect::CreatePod(pod) => {
+            let Some((_, template)) = job else { return };
+            Op::Create {
+                template: Arc::clone(template),
+                pod,
+                group: group.map(Arc::clone),
+            }
+        }
+        Effect::DeletePod(slot) => {
+            let Some(pod) = pod(slot) else { return };
+            Op::Delete(pod)
+        }
+        Effect::RemoveFinalizer(slot) => {
+            let Some(pod) = pod(slot) else { return };
+            Op::RemoveFinalizer(pod)
+        }
+        Effect::WriteStatus(status) => {
+            let Some((job, _)) = job else { return };
+            Op::Status {
+                progress: Progress::between(job, &status),
+                status,
+                version: job.resource_version,
+            }
+        }
+        Effect::MakeGangObject(object) => Op::Gang(object),
+        Effect::Report(report) => {
+            turn.reports.push(report);
+            return;
+        }
+        Effect::PolicyApplied(action) => {
+            turn.handled_failures.push(action);
+            return;
+        }
+    };
+    turn.writes.push(op);
+}

@@ -1,0 +1,500 @@
+//! Gives CronJobs their turns: what is known of them and of their Jobs, and the calls that a turn
+//! makes.
+//!
+//! Fed with the news of CronJobs and of Jobs. A turn makes its calls one after the other; turns of different
+//! CronJobs do not wait for each other, but there are only so many at once.
+//!
+//! Must not: decide, that is [`CronJobSync`]; or wait, or read a clock.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use hashbrown::{HashMap, HashSet};
+
+use crate::{
+    cronjob::{Answer, CronJobSync, Effect, NewJob, Next, NotCreated, delay_after_change},
+    metrics::{Metrics, measured_queue::MeasuredQueue, queues::QueueMetrics},
+    model::{
+        ChildJob, CronJob, CronJobStatus, Exponential, JobKey, Monotonic, Now, Report, Time,
+        Timeout, Uid,
+    },
+    ownership::Mode,
+    wire::{
+        self, ApiError, Call, DecodedCronJob, DecodedJob, ErrorKind, Patch, decode_cron_job,
+        decode_job, paths,
+    },
+};
+
+use super::{
+    correlate::{About, Correlator},
+    outbox::{Caller, Named, Outbox},
+};
+
+#[cfg(test)]
+mod tests;
+
+/// The work queue's name.
+pub(super) const QUEUE: &str = "cronjob";
+
+/// How often all CronJobs are looked at, whether or not there is news of them. What is wrong with one is
+/// told again, then; the Events of the time before are forgotten by the server within the hour.
+const RESYNC: Duration = Duration::from_secs(12 * 3600);
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct CronJobs {
+    queue: MeasuredQueue<JobKey>,
+    mode: Mode,
+    known: Known,
+    under_way: HashMap<JobKey, UnderWay>,
+    /// How many turns there may be at once.
+    concurrent: usize,
+    /// When all are looked at again; none before the first turn.
+    resync_at: Option<Monotonic>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    cron_jobs: BTreeMap<JobKey, Cell>,
+    /// The Jobs that name a CronJob as their controller, by its name: it may be another one by now.
+    children: BTreeMap<JobKey, BTreeMap<Uid, ChildJob>>,
+    /// Whose each of them is.
+    parents: HashMap<Uid, Parent>,
+}
+
+/// A CronJob.
+#[derive(Debug)]
+struct Cell {
+    decoded: Arc<DecodedCronJob>,
+    told: Correlator,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Parent {
+    key: JobKey,
+    uid: Uid,
+}
+
+/// A turn that waits for an answer.
+#[derive(Debug)]
+struct UnderWay {
+    turn: Turn,
+    asked: Asked,
+}
+
+#[derive(Debug)]
+struct Turn {
+    sync: CronJobSync,
+    /// The CronJob as it was known when the turn began.
+    decoded: Arc<DecodedCronJob>,
+}
+
+/// What an answer is about.
+#[derive(Debug)]
+enum Asked {
+    CronJob,
+    Job,
+    Deletion,
+    /// A Job that was due then.
+    Creation(Time),
+    /// A status on top of this version.
+    Status(CronJobStatus, u64),
+}
+
+impl Known {
+    /// Whether a Job's CronJob is there, and still the same one.
+    fn has(&self, parent: &Parent) -> bool {
+        let cell = self.cron_jobs.get(&parent.key);
+        cell.is_some_and(|cell| cell.decoded.cron_job.uid == parent.uid)
+    }
+
+    fn remove_job(&mut self, job: Uid) -> Option<Parent> {
+        let parent = self.parents.remove(&job)?;
+        if let Some(children) = self.children.get_mut(&parent.key) {
+            children.remove(&job);
+            if children.is_empty() {
+                self.children.remove(&parent.key);
+            }
+        }
+        Some(parent)
+    }
+}
+
+impl CronJobs {
+    /// Nothing is known yet.
+    pub(super) fn new(
+        mode: Mode,
+        backoff: Exponential,
+        concurrent: usize,
+        metrics: QueueMetrics,
+    ) -> Self {
+        Self {
+            queue: MeasuredQueue::new(backoff, metrics),
+            mode,
+            known: Known::default(),
+            under_way: HashMap::new(),
+            concurrent,
+            resync_at: None,
+        }
+    }
+
+    /// Takes in a version of a CronJob.
+    pub(super) fn apply(&mut self, decoded: DecodedCronJob, outbox: &mut Outbox, now: Now) {
+        let cron_job = &decoded.cron_job;
+        let (key, uid) = (cron_job.key.clone(), cron_job.uid);
+        if !self.mode.manages_jobs_of(cron_job) {
+            self.known.cron_jobs.remove(&key);
+            return;
+        }
+        let mut due = None;
+        match self.known.cron_jobs.get_mut(&key) {
+            Some(cell) if cell.decoded.cron_job.uid == uid => {
+                let before = &cell.decoded.cron_job;
+                if before.resource_version >= cron_job.resource_version {
+                    return;
+                }
+                let (old, new) = (&before.spec, &cron_job.spec);
+                let moved = old.schedule != new.schedule || old.time_zone != new.time_zone;
+                due = moved.then(|| delay_after_change(cron_job, now.wall));
+                cell.decoded = Arc::new(decoded);
+            }
+            _ => {
+                let cell = Cell {
+                    decoded: Arc::new(decoded),
+                    told: Correlator::default(),
+                };
+                self.known.cron_jobs.insert(key.clone(), cell);
+            }
+        }
+        match due {
+            None | Some(Ok(Next::Nothing | Next::Retry)) => {
+                self.queue.add(key);
+            }
+            Some(Ok(Next::At(due))) => self.queue.add_at(key, due.into()),
+            // It has no turn until there are other news of it.
+            Some(Err(report)) => self.tell((&key, uid), report, outbox, now),
+        }
+    }
+
+    /// Takes in that a CronJob is gone.
+    pub(super) fn delete(&mut self, cron_job: &CronJob) {
+        let cell = self.known.cron_jobs.get(&cron_job.key);
+        if cell.is_some_and(|cell| cell.decoded.cron_job.uid == cron_job.uid) {
+            self.known.cron_jobs.remove(&cron_job.key);
+        }
+    }
+
+    /// Takes in that a list showed these CronJobs and no others as of `version`.
+    pub(super) fn retain(&mut self, namespace: Option<&str>, listed: &HashSet<Uid>, version: u64) {
+        self.known.cron_jobs.retain(|key, cell| {
+            let cron_job = &cell.decoded.cron_job;
+            let covered = namespace.is_none_or(|namespace| key.namespace == namespace);
+            let newer = cron_job.resource_version > version;
+            !covered || newer || listed.contains(&cron_job.uid)
+        });
+    }
+
+    /// Forgets all there is of a scope, Jobs included. A turn that is under way goes on with what it began
+    /// with.
+    pub(super) fn forget(&mut self, namespace: Option<&str>) {
+        let stays = |key: &JobKey| namespace.is_some_and(|namespace| key.namespace != namespace);
+        self.known.cron_jobs.retain(|key, _| stays(key));
+        self.known.children.retain(|key, _| stays(key));
+        self.known.parents.retain(|_, parent| stays(&parent.key));
+    }
+
+    /// Takes in a version of a Job.
+    pub(super) fn job(&mut self, decoded: &DecodedJob) {
+        let uid = decoded.job.uid;
+        let parent = decoded
+            .controller
+            .as_ref()
+            .filter(|owner| owner.kind == "CronJob");
+        let parent = parent.map(|owner| Parent {
+            key: JobKey {
+                namespace: decoded.job.key.namespace.clone(),
+                name: owner.name.clone(),
+            },
+            uid: owner.uid,
+        });
+        if self.known.parents.get(&uid) != parent.as_ref() {
+            self.job_gone(uid);
+        }
+        let Some(parent) = parent else { return };
+        let children = self.known.children.entry(parent.key.clone()).or_default();
+        children.insert(uid, wire::child_job(decoded));
+        self.known.parents.insert(uid, parent.clone());
+        if self.known.has(&parent) {
+            self.queue.add(parent.key);
+        }
+    }
+
+    /// Takes in that a Job is gone.
+    pub(super) fn job_gone(&mut self, job: Uid) {
+        if let Some(parent) = self.known.remove_job(job)
+            && self.known.has(&parent)
+        {
+            self.queue.add(parent.key);
+        }
+    }
+
+    /// Gives the next CronJob its turn; false if there is none that may have one. To be called only when
+    /// all is known.
+    pub(super) fn work(&mut self, outbox: &mut Outbox, now: Now) -> bool {
+        self.resync(now.monotonic);
+        if !self.may_begin() {
+            return false;
+        }
+        let Some(key) = self.queue.take(now) else {
+            return false;
+        };
+        let Some(cell) = self.known.cron_jobs.get(&key) else {
+            self.over(&key, Next::Nothing, now);
+            return true;
+        };
+        let decoded = Arc::clone(&cell.decoded);
+        let children = self.known.children.get(&key).into_iter();
+        let children = children.flat_map(BTreeMap::values).cloned().collect();
+        let sync = CronJobSync::new(decoded.cron_job.clone(), children, now.wall);
+        self.go_on(key, Turn { sync, decoded }, outbox, now);
+        true
+    }
+
+    /// Looks at all CronJobs if it is time.
+    fn resync(&mut self, now: Monotonic) {
+        let due = *self.resync_at.get_or_insert(now + RESYNC);
+        if due <= now {
+            self.resync_at = Some(now + RESYNC);
+            let known = self.known.cron_jobs.keys();
+            for key in known {
+                self.queue.add(key.clone());
+            }
+        }
+    }
+
+    fn may_begin(&self) -> bool {
+        self.under_way.len() < self.concurrent
+    }
+
+    /// Takes in what came of a turn's call, and goes on with the turn.
+    pub(super) fn answer(
+        &mut self,
+        key: &JobKey,
+        result: Result<Bytes, ApiError>,
+        outbox: &mut Outbox,
+        now: Now,
+    ) {
+        let Some(UnderWay { mut turn, asked }) = self.under_way.remove(key) else {
+            return;
+        };
+        let answer = match asked {
+            Asked::CronJob => cron_job(result),
+            Asked::Job => job(result),
+            Asked::Deletion => result.map_or_else(|error| refusal(&error), |_| Answer::Deleted),
+            Asked::Creation(scheduled) => created(result, scheduled, &outbox.metrics, now),
+            Asked::Status(status, on) => {
+                let uid = turn.decoded.cron_job.uid;
+                self.status_answered((key, uid), status, on, result)
+            }
+        };
+        turn.sync.handle(answer);
+        self.go_on(key.clone(), turn, outbox, now);
+    }
+
+    /// Goes on with a turn until it has something to ask, or is over.
+    fn go_on(&mut self, key: JobKey, mut turn: Turn, outbox: &mut Outbox, now: Now) {
+        let uid = turn.decoded.cron_job.uid;
+        let (named, asked) = loop {
+            break match turn.sync.poll() {
+                Effect::Over(next) => return self.over(&key, next, now),
+                Effect::Report(report) => {
+                    self.tell((&key, uid), report, outbox, now);
+                    continue;
+                }
+                Effect::GetCronJob => (get_cron_job(&key), Asked::CronJob),
+                Effect::GetJob(name) => (get_job(&key, &name), Asked::Job),
+                Effect::DeleteJob(job, name) => (delete_job(&key, job, &name), Asked::Deletion),
+                Effect::CreateJob(job) => match create_job(&key, &turn.decoded, &job) {
+                    Ok(named) => (named, Asked::Creation(job.scheduled)),
+                    Err(error) => {
+                        let why = NotCreated::Other(error.to_string());
+                        turn.sync.handle(Answer::NotCreated(why));
+                        continue;
+                    }
+                },
+                Effect::WriteStatus(status, on) => {
+                    let named = write_status((&key, uid), &status, on);
+                    (named, Asked::Status(status, on))
+                }
+            };
+        };
+        let caller = Caller::CronJob(key.clone());
+        outbox.ask((&key.namespace, uid), named, caller);
+        self.under_way.insert(key, UnderWay { turn, asked });
+    }
+
+    /// A turn is over.
+    fn over(&mut self, key: &JobKey, next: Next, now: Now) {
+        match next {
+            Next::Nothing => self.queue.forget(key),
+            Next::At(due) => {
+                self.queue.forget(key);
+                self.queue.add_at(key.clone(), due.into());
+            }
+            Next::Retry => self.queue.add_rate_limited(key.clone(), now.monotonic),
+        }
+        self.queue.done(key);
+    }
+
+    /// Tells people of a CronJob. Of one that is known no more, nobody knows what was told before.
+    fn tell(&mut self, (key, uid): (&JobKey, Uid), report: Report, outbox: &mut Outbox, now: Now) {
+        let mut none = Correlator::default();
+        let cell = self.known.cron_jobs.get_mut(key);
+        let told = match cell.filter(|cell| cell.decoded.cron_job.uid == uid) {
+            Some(cell) => &mut cell.told,
+            None => &mut none,
+        };
+        let events = &mut outbox.events;
+        events.tell(About::CronJob, uid, key, told, report, now);
+    }
+
+    fn status_answered(
+        &mut self,
+        (key, uid): (&JobKey, Uid),
+        status: CronJobStatus,
+        on: u64,
+        result: Result<Bytes, ApiError>,
+    ) -> Answer {
+        match result {
+            Ok(answer) => {
+                if let Some((_, version, _)) = wire::ack_of_write(&answer) {
+                    self.status_written((key, uid), status, (on, version));
+                }
+                Answer::StatusWritten
+            }
+            Err(error) => {
+                tracing::debug!(cronjob = %key, %error, "status not written");
+                refusal(&error)
+            }
+        }
+    }
+
+    /// Takes in that the server has a status, as `version`, on top of another one: the watch may tell
+    /// later. If what is known is another one still, its spec may be old, and the watch must tell.
+    fn status_written(
+        &mut self,
+        (key, uid): (&JobKey, Uid),
+        status: CronJobStatus,
+        (on, version): (u64, u64),
+    ) {
+        if let Some(cell) = self.known.cron_jobs.get_mut(key)
+            && cell.decoded.cron_job.uid == uid
+            && cell.decoded.cron_job.resource_version == on
+        {
+            let decoded = Arc::make_mut(&mut cell.decoded);
+            decoded.cron_job.status = status;
+            decoded.cron_job.resource_version = version;
+        }
+    }
+
+    /// When to call [`CronJobs::work`] though nothing was heard.
+    pub(super) fn poll_timeout(&self) -> Timeout {
+        let turns = match self.may_begin() {
+            true => self.queue.next_due(),
+            false => Timeout::default(),
+        };
+        turns.or(self.resync_at.into())
+    }
+}
+
+fn get_cron_job(key: &JobKey) -> Named {
+    let path = paths::cron_job(&key.namespace, &key.name);
+    Named::new("get", "cronjobs", Call::get(path))
+}
+
+fn get_job(key: &JobKey, name: &str) -> Named {
+    let path = paths::job(&key.namespace, name);
+    Named::new("get", "jobs", Call::get(path))
+}
+
+fn delete_job(key: &JobKey, uid: Uid, name: &str) -> Named {
+    let path = paths::job(&key.namespace, name);
+    let options = wire::background_deletion(uid);
+    Named::new("delete", "jobs", Call::delete_with(path, options))
+}
+
+fn create_job(
+    key: &JobKey,
+    decoded: &DecodedCronJob,
+    job: &NewJob,
+) -> Result<Named, serde_json::Error> {
+    let body = wire::job_of_cron_job(decoded, &job.name, &job.timestamp)?;
+    let path = paths::jobs(Some(&key.namespace));
+    Ok(Named::new("create", "jobs", Call::create(path, body)))
+}
+
+fn write_status((key, uid): (&JobKey, Uid), status: &CronJobStatus, on: u64) -> Named {
+    let path = paths::cron_job_status(&key.namespace, &key.name);
+    let body = wire::cron_job_status_patch(key, uid, on, status);
+    let patch = Call::patch(path, Patch::Merge, body);
+    Named::new("patch", "cronjobs/status", patch)
+}
+
+fn cron_job(result: Result<Bytes, ApiError>) -> Answer {
+    match result {
+        Ok(answer) => match decode_cron_job(&String::from_utf8_lossy(&answer)) {
+            Ok(decoded) => Answer::CronJob(Box::new(decoded.cron_job)),
+            Err(error) => Answer::Failed(error.to_string()),
+        },
+        Err(error) => refusal(&error),
+    }
+}
+
+fn job(result: Result<Bytes, ApiError>) -> Answer {
+    match result {
+        Ok(answer) => match decode_job(&String::from_utf8_lossy(&answer)) {
+            Ok(decoded) => Answer::Job {
+                uid: decoded.job.uid,
+                resource_version: decoded.job.resource_version,
+                controller: decoded.controller.map(|owner| owner.uid),
+            },
+            Err(error) => Answer::Failed(error.to_string()),
+        },
+        Err(error) => refusal(&error),
+    }
+}
+
+/// What came of the creation of a Job that was due at `scheduled`.
+fn created(
+    result: Result<Bytes, ApiError>,
+    scheduled: Time,
+    metrics: &Metrics,
+    now: Now,
+) -> Answer {
+    match result {
+        Ok(answer) => match wire::ack_of_write(&answer) {
+            Some((uid, resource_version, _)) => {
+                let late = now.wall.since(scheduled);
+                metrics.cron_job_skew.observe(late.as_secs_f64());
+                Answer::Created {
+                    uid,
+                    resource_version,
+                }
+            }
+            // It is there, nobody knows as whom: the next look finds its name taken.
+            None => Answer::NotCreated(NotCreated::NameTaken),
+        },
+        Err(error) => Answer::NotCreated(match error.kind {
+            ErrorKind::AlreadyExists => NotCreated::NameTaken,
+            ErrorKind::NamespaceTerminating => NotCreated::NamespaceTerminating,
+            _ => NotCreated::Other(error.to_string()),
+        }),
+    }
+}
+
+fn refusal(error: &ApiError) -> Answer {
+    match error.kind {
+        ErrorKind::NotFound => Answer::NotFound(error.to_string()),
+        _ => Answer::Failed(error.to_string()),
+    }
+}

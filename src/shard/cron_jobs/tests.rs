@@ -1,0 +1,382 @@
+//! Which news give a CronJob a turn, and when.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    flow::{Limiter, Rate},
+    machine::CallId,
+    model::Severity,
+    shard::{events::Recorder, outbox::Answered},
+};
+
+/// A morning in June.
+const NOW: Now = Now::at(Time::from_secs(1_780_300_000));
+
+/// CronJobs, and where their calls and Events go.
+struct Part {
+    cron_jobs: CronJobs,
+    outbox: Outbox,
+}
+
+/// In which so many turns are under way at once.
+fn part_with(concurrent: usize) -> Part {
+    let backoff = Exponential {
+        base: Duration::from_secs(1),
+        max: Duration::from_secs(60),
+    };
+    let metrics = Arc::new(Metrics::default());
+    let queue = metrics.queues.of(QUEUE);
+    let recorder = Recorder::new(&Mode::Replace, Arc::clone(&metrics));
+    let limiter = Arc::new(Limiter::new(Rate { qps: 0, burst: 0 }));
+    Part {
+        cron_jobs: CronJobs::new(Mode::Replace, backoff, concurrent, queue),
+        outbox: Outbox::new(8, &limiter, recorder, metrics),
+    }
+}
+
+fn part() -> Part {
+    part_with(8)
+}
+
+fn key(name: &str) -> JobKey {
+    JobKey {
+        namespace: "d".into(),
+        name: name.into(),
+    }
+}
+
+fn uid(number: u32) -> String {
+    format!("00000000-0000-0000-0000-{number:012}")
+}
+
+/// A CronJob that runs at the beginning of each year, in a version of it.
+fn cron_job(name: &str, number: u32, version: u64, spec: &Value) -> String {
+    let mut object = json!({
+        "metadata": {
+            "name": name,
+            "namespace": "d",
+            "uid": uid(number),
+            "resourceVersion": version.to_string(),
+            "creationTimestamp": "2020-06-01T00:00:00Z",
+        },
+        "spec": {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": {}}},
+    });
+    for (field, value) in spec.as_object().expect("members") {
+        object["spec"][field] = value.clone();
+    }
+    object.to_string()
+}
+
+/// A Job that has this owner.
+fn job(number: u32, metadata: &Value, owner: &Value) -> DecodedJob {
+    let mut object = json!({
+        "metadata": {
+            "name": format!("j{number}"),
+            "namespace": "d",
+            "uid": uid(number),
+            "resourceVersion": "1",
+            "ownerReferences": [owner],
+        },
+        "spec": {"template": {"spec": {}}},
+    });
+    for (field, value) in metadata.as_object().expect("members") {
+        object["metadata"][field] = value.clone();
+    }
+    decode_job(&object.to_string()).expect("a good Job")
+}
+
+fn owner(kind: &str, name: &str, number: u32) -> Value {
+    json!({"apiVersion": "batch/v1", "kind": kind, "name": name, "uid": uid(number), "controller": true})
+}
+
+impl Part {
+    fn apply(&mut self, json: &str) {
+        let decoded = decode_cron_job(json).expect("a good CronJob");
+        self.cron_jobs.apply(decoded, &mut self.outbox, NOW);
+    }
+
+    fn delete(&mut self, json: &str) {
+        let decoded = decode_cron_job(json).expect("a good CronJob");
+        self.cron_jobs.delete(&decoded.cron_job);
+    }
+
+    fn heard(&mut self, json: &str) -> Vec<String> {
+        self.apply(json);
+        self.have_turns()
+    }
+
+    /// Whose turn it is; it is over at once.
+    fn have_turns(&mut self) -> Vec<String> {
+        let mut names = Vec::new();
+        while let Some(key) = self.cron_jobs.queue.take(NOW) {
+            names.push(key.name.to_string());
+            self.cron_jobs.over(&key, Next::Nothing, NOW);
+        }
+        names
+    }
+
+    fn work(&mut self, now: Now) -> bool {
+        self.cron_jobs.work(&mut self.outbox, now)
+    }
+
+    /// The next call, but for Events: its number, and what it does.
+    fn sent(&mut self) -> Option<(CallId, String)> {
+        let now = NOW.monotonic;
+        loop {
+            let unsent = &mut Vec::new();
+            let request = self.outbox.poll_request(now, &mut |_| None, unsent)?;
+            let (method, path) = (request.call.method, request.call.path);
+            if !path.contains("/events") {
+                return Some((request.id, format!("{method} {path}")));
+            }
+        }
+    }
+
+    /// The next call is this one, and the object has this UID and version after it.
+    fn answers(&mut self, expected: &str, number: u32, version: u64) {
+        let (id, call) = self.sent().expect("a call");
+        assert_eq!(call, expected);
+        let metadata = json!({"uid": uid(number), "resourceVersion": version.to_string()});
+        let body = Bytes::from(json!({"metadata": metadata}).to_string());
+        let answered = self.outbox.answered(id, Ok(body), NOW.monotonic);
+        let Some(Answered::Call(Caller::CronJob(key), result)) = answered else {
+            panic!("the answer is for the CronJob");
+        };
+        let outbox = &mut self.outbox;
+        self.cron_jobs.answer(&key, result, outbox, NOW);
+    }
+
+    /// When the first alarm rings.
+    fn alarm(&self) -> Option<String> {
+        let at = self.cron_jobs.queue.next_due().wall?;
+        assert!(at > NOW.wall);
+        assert_eq!(at.as_millis() % 1000, 100, "a tenth of a second late");
+        Some(at.to_rfc3339())
+    }
+
+    fn children_of(&self, name: &str) -> usize {
+        let children = &self.cron_jobs.known.children;
+        children.get(&key(name)).map_or(0, BTreeMap::len)
+    }
+
+    /// What is known of a CronJob.
+    fn known(&self, name: &str) -> &CronJob {
+        &self.cron_jobs.known.cron_jobs[&key(name)].decoded.cron_job
+    }
+}
+
+#[test]
+fn a_changed_schedule_or_zone_sets_an_alarm_for_the_next_run_and_no_more() {
+    let changes = [
+        (json!({"schedule": "30 7 1 3 *"}), "-03-01T07:30:00Z"),
+        (json!({"timeZone": "Asia/Tokyo"}), "-12-31T15:00:00Z"),
+        (
+            json!({"schedule": "30 7 1 3 *", "startingDeadlineSeconds": 1}),
+            "-03-01T07:30:00Z",
+        ),
+    ];
+    for (change, due) in changes {
+        let mut part = part();
+        assert_eq!(part.heard(&cron_job("c", 1, 1, &json!({}))), ["c"]);
+        assert_eq!(part.alarm(), None);
+        assert!(part.heard(&cron_job("c", 1, 2, &change)).is_empty());
+        let alarm = part.alarm().expect("an alarm");
+        assert!(alarm.ends_with(due), "{alarm}");
+        // Other news are looked at, and leave the alarm.
+        let mut and_more = change.clone();
+        and_more["suspend"] = true.into();
+        assert_eq!(part.heard(&cron_job("c", 1, 3, &and_more)), ["c"]);
+        assert_eq!(part.alarm(), Some(alarm));
+    }
+}
+
+#[test]
+fn a_later_run_does_not_put_off_the_alarm() {
+    let mut part = part();
+    let daily = json!({"schedule": "0 0 * * *"});
+    part.heard(&cron_job("c", 1, 1, &json!({})));
+    part.heard(&cron_job("c", 1, 2, &daily));
+    let soon = part.cron_jobs.queue.next_due().wall.expect("an alarm");
+    assert!(soon.since(NOW.wall) < Duration::from_secs(86_401));
+    part.heard(&cron_job("c", 1, 3, &json!({})));
+    assert_eq!(part.cron_jobs.queue.next_due(), soon.into());
+}
+
+#[test]
+fn a_schedule_that_cannot_be_read_is_told_of_and_has_no_turn() {
+    let mut part = part();
+    part.heard(&cron_job("c", 1, 1, &json!({})));
+    let bad = json!({"schedule": "foo"});
+    assert!(part.heard(&cron_job("c", 1, 2, &bad)).is_empty());
+    assert_eq!(part.cron_jobs.queue.next_due(), Timeout::default());
+    let report = part.outbox.events.take_report().expect("a report");
+    assert_eq!(report.severity, Severity::Warning);
+    assert_eq!(report.reason, "UnParseableCronJobSchedule");
+    assert_eq!(report.message, "unparseable schedule for cronjob: foo");
+    assert!(part.outbox.events.is_empty());
+    // Anything else that happens is a look, which tells of it, too.
+    let bad = json!({"schedule": "foo", "suspend": false});
+    assert_eq!(part.heard(&cron_job("c", 1, 3, &bad)), ["c"]);
+}
+
+#[test]
+fn each_version_of_a_cron_job_is_looked_at_once() {
+    let mut part = part();
+    assert_eq!(part.heard(&cron_job("c", 1, 1, &json!({}))), ["c"]);
+    assert!(part.heard(&cron_job("c", 1, 1, &json!({}))).is_empty());
+    let suspended = cron_job("c", 1, 2, &json!({"suspend": true}));
+    assert_eq!(part.heard(&suspended), ["c"]);
+    assert!(part.heard(&cron_job("c", 1, 1, &json!({}))).is_empty());
+    // A status that was written here is known before the watch tells of it.
+    let own = Uid::parse(&uid(1)).expect("a UID");
+    let status = CronJobStatus {
+        last_schedule: Some(Time::from_secs(7)),
+        ..CronJobStatus::default()
+    };
+    part.cron_jobs
+        .status_written((&key("c"), own), status.clone(), (2, 3));
+    let written = cron_job("c", 1, 3, &json!({"suspend": true}));
+    assert!(part.heard(&written).is_empty());
+    assert_eq!(part.known("c").status, status);
+    // Another CronJob of the name is news, whatever its schedule was.
+    let other = cron_job("c", 2, 9, &json!({"schedule": "5 * * * *"}));
+    assert_eq!(part.heard(&other), ["c"]);
+    // News of the one that was do not take it away.
+    part.delete(&written);
+    assert_eq!(part.known("c").resource_version, 9);
+    part.delete(&other);
+    assert!(part.cron_jobs.known.cron_jobs.is_empty());
+}
+
+#[test]
+fn a_cron_job_has_a_turn_for_news_of_its_jobs() {
+    let mut part = part();
+    part.heard(&cron_job("c", 1, 1, &json!({})));
+    part.heard(&cron_job("e", 2, 1, &json!({})));
+    let none = json!({});
+    let of_c = owner("CronJob", "c", 1);
+    part.cron_jobs.job(&job(10, &none, &of_c));
+    assert_eq!(part.have_turns(), ["c"]);
+    // It is there until it is gone.
+    let going = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+    part.cron_jobs.job(&job(10, &going, &of_c));
+    assert_eq!(part.have_turns(), ["c"]);
+    assert_eq!(part.children_of("c"), 1);
+    // From one CronJob to another: both have news.
+    part.cron_jobs
+        .job(&job(10, &none, &owner("CronJob", "e", 2)));
+    assert_eq!(part.have_turns(), ["c", "e"]);
+    assert_eq!((part.children_of("c"), part.children_of("e")), (0, 1));
+    part.cron_jobs
+        .job_gone(Uid::parse(&uid(10)).expect("a UID"));
+    assert_eq!(part.have_turns(), ["e"]);
+    assert_eq!(part.children_of("e"), 0);
+}
+
+#[test]
+fn jobs_of_others_are_no_news() {
+    let mut part = part();
+    part.heard(&cron_job("c", 1, 1, &json!({})));
+    let none = json!({});
+    part.cron_jobs
+        .job(&job(10, &none, &owner("Workflow", "c", 1)));
+    part.cron_jobs
+        .job(&job(11, &none, &owner("CronJob", "other", 3)));
+    let mut not_controller = owner("CronJob", "c", 1);
+    not_controller["controller"] = false.into();
+    part.cron_jobs.job(&job(12, &none, &not_controller));
+    assert!(part.have_turns().is_empty());
+    assert_eq!(part.children_of("c"), 0);
+    // A Job of the CronJob that had the name before: seen when there is a look, but no reason for one.
+    part.cron_jobs
+        .job(&job(13, &none, &owner("CronJob", "c", 7)));
+    assert!(part.have_turns().is_empty());
+    assert_eq!(part.children_of("c"), 1);
+    part.cron_jobs
+        .job_gone(Uid::parse(&uid(13)).expect("a UID"));
+    assert!(part.have_turns().is_empty());
+}
+
+#[test]
+fn a_status_that_was_written_on_top_of_what_is_not_known_does_not_hide_it() {
+    let mut part = part();
+    let own = Uid::parse(&uid(1)).expect("a UID");
+    let wrote = |part: &mut Part, on, version| {
+        let (key, status) = (key("c"), CronJobStatus::default());
+        part.cron_jobs
+            .status_written((&key, own), status, (on, version));
+    };
+    let known = |part: &Part| {
+        let cron_job = part.known("c");
+        (cron_job.resource_version, cron_job.spec.suspend)
+    };
+    part.heard(&cron_job("c", 1, 5, &json!({})));
+    wrote(&mut part, 5, 6);
+    assert_eq!(known(&part), (6, false));
+    // A live look has shown version 7, which suspends it; the watch has not told of that yet.
+    wrote(&mut part, 7, 8);
+    part.heard(&cron_job("c", 1, 7, &json!({"suspend": true})));
+    assert_eq!(known(&part), (7, true));
+}
+
+const CREATE: &str = "POST /apis/batch/v1/namespaces/d/jobs";
+const WRITE_STATUS: &str = "PATCH /apis/batch/v1/namespaces/d/cronjobs/c/status";
+
+#[test]
+fn a_turn_makes_its_calls_one_after_the_other() {
+    let mut part = part();
+    part.apply(&cron_job("c", 1, 1, &json!({"schedule": "* * * * *"})));
+    assert!(part.work(NOW) && !part.work(NOW));
+    part.answers(CREATE, 10, 2);
+    part.answers(WRITE_STATUS, 1, 3);
+    assert_eq!(part.sent(), None);
+    assert!(part.cron_jobs.under_way.is_empty());
+    // What was written is known, and the next run has its alarm.
+    let known = part.known("c");
+    assert_eq!((known.resource_version, known.status.active.len()), (3, 1));
+    assert!(part.alarm().is_some());
+    assert!(part.have_turns().is_empty());
+}
+
+#[test]
+fn a_turn_that_ends_after_all_was_forgotten_changes_nothing_of_who_came_after() {
+    let mut part = part();
+    part.apply(&cron_job("c", 1, 1, &json!({"schedule": "* * * * *"})));
+    assert!(part.work(NOW));
+    part.cron_jobs.forget(None);
+    part.apply(&cron_job("c", 2, 9, &json!({})));
+    assert!(!part.work(NOW), "its name is still at work");
+    part.answers(CREATE, 10, 2);
+    part.answers(WRITE_STATUS, 1, 10);
+    let known = part.known("c");
+    assert_eq!((known.resource_version, known.status.active.len()), (9, 0));
+    assert_eq!(part.have_turns(), ["c"]);
+}
+
+#[test]
+fn no_more_turns_are_under_way_than_may_be() {
+    let mut part = part_with(1);
+    let minutely = json!({"schedule": "* * * * *"});
+    part.apply(&cron_job("c", 1, 1, &minutely));
+    part.apply(&cron_job("e", 2, 1, &minutely));
+    assert!(part.work(NOW) && !part.work(NOW));
+    part.answers(CREATE, 10, 2);
+    assert!(!part.work(NOW));
+    part.answers(WRITE_STATUS, 1, 3);
+    assert!(part.work(NOW) && !part.work(NOW));
+    assert_eq!(part.cron_jobs.poll_timeout().wall, None);
+}
+
+#[test]
+fn all_are_looked_at_twice_a_day() {
+    let mut part = part();
+    part.heard(&cron_job("c", 1, 1, &json!({})));
+    assert!(!part.work(NOW));
+    let later = NOW + RESYNC;
+    let due = part.cron_jobs.poll_timeout();
+    assert_eq!(due, later.monotonic.into());
+    assert!(part.work(later) && !part.work(later));
+}

@@ -1,0 +1,270 @@
+//! Takes in what informers tell: into the store, the claims, and whatever else is told of it; and queues the
+//! Jobs that have something new to look at.
+//!
+//! Must not: decode, or ask the server anything.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use hashbrown::{HashMap, HashSet};
+
+use crate::{
+    informer::{Change, Extent, Kind, News, Notice},
+    model::{DecodedPod, Now, Uid},
+    ownership::Told,
+    wire::DecodedJob,
+};
+
+use super::{
+    Shard,
+    store::{ActorKey, JobNews},
+};
+
+/// What lists that are not complete yet have shown.
+#[derive(Debug, Default)]
+pub(super) struct Listed(HashMap<(Kind, Option<Arc<str>>), HashSet<Uid>>);
+
+impl Shard {
+    /// Takes in news of an object.
+    pub fn hear(&mut self, news: News<'_>, now: Now) {
+        let (kind, uid, change) = match &news {
+            News::Job(change, job) => (Kind::Job, job.job.uid, *change),
+            News::Pod(change, pod) => (Kind::Pod, pod.record.uid, *change),
+            News::CronJob(change, read) => (Kind::CronJob, read.cron_job.uid, *change),
+            News::Workload(change, read) => (Kind::Workload, read.uid, *change),
+            News::PodGroup(change, read) => (Kind::PodGroup, read.uid, *change),
+        };
+        if let Change::Listed(version) = change {
+            self.compare(&news, version);
+            let scope = self.scope_of(news.namespace());
+            self.listed.0.entry((kind, scope)).or_default().insert(uid);
+        }
+        let is_gone = change == Change::Deleted;
+        match news {
+            News::Pod(_, pod) if is_gone => self.delete_pod(&pod),
+            News::Pod(_, pod) => self.apply_pod(pod),
+            News::Job(_, job) if is_gone => self.delete_job(&job),
+            News::Job(_, job) => self.apply_job(*job),
+            News::CronJob(_, read) => {
+                if let Some(cron_jobs) = &mut self.cron_jobs {
+                    match is_gone {
+                        true => cron_jobs.delete(&read.cron_job),
+                        false => cron_jobs.apply(*read, &mut self.outbox, now),
+                    }
+                }
+            }
+            News::Workload(_, read) => {
+                if let Some(gangs) = &mut self.gangs {
+                    match is_gone {
+                        true => gangs.remove(kind, uid),
+                        false => gangs.apply_workload(*read),
+                    }
+                }
+            }
+            News::PodGroup(_, read) => {
+                if let Some(gangs) = &mut self.gangs {
+                    match is_gone {
+                        true => gangs.remove(kind, uid),
+                        false => gangs.apply_group(*read),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes in what concerns all that is known of a kind.
+    pub fn notice(&mut self, notice: &Notice) {
+        match notice {
+            Notice::Complete(extent, version) => self.complete(extent, *version),
+            Notice::Seen(extent, version) => self.seen(extent, *version),
+            Notice::Forget(extent) => self.forget(extent),
+            Notice::History { number, is_whole } => {
+                // Else it may be old: sent before anybody knew what this shard found out.
+                self.history_ended &= *number == self.history;
+                self.history = *number;
+                let had_turns = std::mem::replace(&mut self.has_turns, *is_whole);
+                if *is_whole && !had_turns {
+                    // As none could have one before.
+                    for actor in self.store.actors() {
+                        self.queue.add(actor);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A list shows no object as older than it is known to have been by then, unless the server tells another
+    /// history. What is newer than the list was told by the answer to a write of ours.
+    fn compare(&mut self, news: &News<'_>, version: u64) {
+        let (seen, known) = match news {
+            News::Job(_, job) => (
+                job.job.resource_version,
+                self.store.job_version(&job.job.id()),
+            ),
+            News::Pod(_, pod) => (
+                pod.record.resource_version,
+                self.store.pod_version(pod.record.uid),
+            ),
+            // Whose lists are told by their own versions.
+            News::CronJob(..) | News::Workload(..) | News::PodGroup(..) => return,
+        };
+        if known.is_some_and(|known| seen < known && known <= version) {
+            self.end_history();
+        }
+    }
+
+    /// What covers objects of this namespace.
+    fn scope_of(&self, namespace: &str) -> Option<Arc<str>> {
+        let mut covered = self.namespaces.iter();
+        covered
+            .find(|covered| covered.as_ref() == namespace)
+            .cloned()
+    }
+
+    fn apply_job(&mut self, job: DecodedJob) {
+        let external = !(self.settings.controllers.job && self.settings.mode.manages(&job.job));
+        if let Some(cron_jobs) = &mut self.cron_jobs {
+            cron_jobs.job(&job);
+        }
+        let ttl = self.ttl.as_ref();
+        let is_ttl = ttl.is_some_and(|ttl| ttl.concerns(&job.job));
+        let told = (!external).then(|| {
+            let selector = job.selector.as_ref();
+            self.rounds.claims.handle_job(&job.job, selector)
+        });
+        let (actor, brought) = self.store.apply_job(job, external);
+        match brought {
+            JobNews::Stale => {}
+            JobNews::Changed => self.add(actor),
+            JobNews::New => drop(self.queue.add_new(actor)),
+        }
+        if let (true, Some(ttl), Some(actor)) = (is_ttl, &mut self.ttl, self.store.get(actor)) {
+            ttl.heard(Arc::clone(&actor.id));
+        }
+        self.settle(told.unwrap_or_default());
+    }
+
+    fn delete_job(&mut self, job: &DecodedJob) {
+        let id = job.job.id();
+        let told = self.rounds.claims.handle_job_gone(&id);
+        if let Some(actor) = self.store.delete_job(&id) {
+            self.add(actor);
+        }
+        if let Some(cron_jobs) = &mut self.cron_jobs {
+            cron_jobs.job_gone(id.uid);
+        }
+        self.settle(told);
+    }
+
+    fn apply_pod(&mut self, pod: DecodedPod<'_>) {
+        // Before the store: a Job that may get the Pod back must not replace it.
+        let told = self.rounds.claims.handle_pod(&pod);
+        for actor in self.store.apply_pod(pod).concerned().into_iter().flatten() {
+            self.add(actor);
+        }
+        self.settle(told);
+    }
+
+    fn delete_pod(&mut self, pod: &DecodedPod<'_>) {
+        let uid = pod.record.uid;
+        let told = self.rounds.claims.handle_pod_gone(uid, &pod.namespace);
+        if let Some(actor) = self.store.delete_pod(uid) {
+            self.add(actor);
+        }
+        self.settle(told);
+    }
+
+    fn settle(&mut self, told: Told) {
+        if !told.is_empty() {
+            self.rounds.claims.settle(told);
+        }
+    }
+
+    fn add(&mut self, actor: ActorKey) {
+        self.queue.add(actor);
+    }
+
+    /// A list is complete, which shows these objects and no others as of `version`.
+    fn complete(&mut self, extent: &Extent, version: u64) {
+        // First: from here on a late answer to a creation tells of no Pod that the list would show.
+        self.seen(extent, version);
+        let key = (extent.kind, extent.namespace.clone());
+        let listed = self.listed.0.remove(&key).unwrap_or_default();
+        let namespace = extent.namespace.as_deref();
+        let claims = &mut self.rounds.claims;
+        match extent.kind {
+            Kind::Job => {
+                let told = claims.handle_job_list(namespace, &listed);
+                for actor in self.store.retain_jobs(namespace, &listed, version) {
+                    if let (Some(cron_jobs), Some(gone)) =
+                        (&mut self.cron_jobs, self.store.get(actor))
+                    {
+                        cron_jobs.job_gone(gone.id.uid);
+                    }
+                    self.add(actor);
+                }
+                self.settle(told);
+            }
+            Kind::Pod => {
+                let told = claims.handle_pod_list(namespace, &listed, version);
+                for actor in self.store.retain_pods(namespace, &listed, version) {
+                    self.add(actor);
+                }
+                self.settle(told);
+            }
+            Kind::CronJob | Kind::Workload | Kind::PodGroup => {
+                self.retain_others(extent, &listed, version);
+            }
+        }
+    }
+
+    fn retain_others(&mut self, extent: &Extent, listed: &HashSet<Uid>, version: u64) {
+        let namespace = extent.namespace.as_deref();
+        match (extent.kind, &mut self.cron_jobs, &mut self.gangs) {
+            (Kind::CronJob, Some(cron_jobs), _) => cron_jobs.retain(namespace, listed, version),
+            (Kind::Workload | Kind::PodGroup, _, Some(gangs)) => {
+                gangs.retain(extent.kind, namespace, listed, version);
+            }
+            _ => {}
+        }
+    }
+
+    fn seen(&mut self, extent: &Extent, version: u64) {
+        let namespace = extent.namespace.as_deref();
+        match (extent.kind, &mut self.gangs) {
+            (Kind::Pod, _) => self.store.pods_seen(namespace, version),
+            (Kind::Workload | Kind::PodGroup, Some(gangs)) => {
+                gangs.seen(extent.kind, namespace, version);
+            }
+            _ => {}
+        }
+    }
+
+    /// Forgets what was told in another history; Jobs with all that is theirs.
+    fn forget(&mut self, extent: &Extent) {
+        let (namespace, nothing) = (extent.namespace.as_deref(), HashSet::new());
+        let key = (extent.kind, extent.namespace.clone());
+        self.listed.0.remove(&key);
+        let claims = &mut self.rounds.claims;
+        match extent.kind {
+            Kind::Job => {
+                let told = claims.handle_job_list(namespace, &nothing);
+                self.store.forget(namespace);
+                if let Some(cron_jobs) = &mut self.cron_jobs {
+                    cron_jobs.forget(namespace);
+                }
+                self.settle(told);
+            }
+            Kind::Pod => {
+                let told = claims.handle_pod_list(namespace, &nothing, u64::MAX);
+                self.store.forget_pods(namespace);
+                self.settle(told);
+            }
+            Kind::CronJob | Kind::Workload | Kind::PodGroup => {
+                self.retain_others(extent, &nothing, u64::MAX);
+            }
+        }
+    }
+}

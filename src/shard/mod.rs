@@ -1,0 +1,429 @@
+//! A shard: the whole controller of some namespaces, as one value.
+//!
+//! Into it go news of objects ([`Shard::hear`], [`Shard::notice`]) and answers ([`Machine::handle`]); out of it
+//! come calls ([`Machine::poll_request`]). It has the Jobs' actors and what is known of their Pods
+//! ([`store`]), the claims on Pods ([`rounds`]), CronJobs, TTLs, gangs, and all calls that wait or are under way
+//! ([`outbox`]). A Job and its Pods belong to a shard by their namespace, so nothing in one shard reaches into
+//! another.
+//!
+//! Read first: this file, then [`intake`] (what is heard), [`actor`] (a Job's turn), [`writes`] (what it asks for).
+//!
+//! Must not: read a clock (but for metrics), wait, lock, send, or know sockets, tasks and threads.
+
+mod actor;
+mod controllers;
+mod correlate;
+mod cron_jobs;
+mod events;
+mod gang_index;
+mod gangs;
+mod intake;
+mod outbox;
+mod rounds;
+mod store;
+mod ttl;
+mod writes;
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+
+use crate::{
+    decide::Outcome,
+    flow::{QuotaWaits, TurnRate},
+    machine::{CallId, Input, Machine, Request},
+    metrics::{Metrics, measured_queue::MeasuredQueue},
+    model::{JobId, Limits, Now, Timeout},
+    ownership::Mode,
+    wire::{ApiError, SchedulingApi},
+};
+
+pub use crate::flow::{Limiter, Rate};
+pub use controllers::Controllers;
+
+use actor::Rules;
+use correlate::About;
+use cron_jobs::CronJobs;
+use events::Recorder;
+use gangs::Gangs;
+use intake::Listed;
+use outbox::{Answered, Caller, Outbox, Place};
+use rounds::Rounds;
+use store::{ActorKey, Store};
+use ttl::Ttl;
+use writes::{Answers, Next, Op, Write};
+
+/// So many turns are given between two looks at what has come meanwhile.
+const TURNS_AT_ONCE: u32 = 64;
+
+/// No rest is longer: whoever waits for this thread, another tenant's Job, a timer, waits so long.
+const LONGEST_REST: Duration = Duration::from_millis(10);
+
+/// A rest is this part of the time that an answer takes.
+const REST_PART: u32 = 8;
+
+/// With fewer writes under way there is no rest: hardly two answers would come in one.
+const MANY_UNDER_WAY: usize = 16;
+
+/// What a shard goes by.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Which controllers are at work.
+    pub controllers: Controllers,
+    /// Which Jobs to work on.
+    pub mode: Mode,
+    /// The numbers of the Job rules.
+    pub limits: Limits,
+    /// The namespaces that informers watch; none for all.
+    pub namespaces: Vec<String>,
+    /// How many writes may be under way at once.
+    pub max_in_flight: usize,
+    /// How many CronJobs may be synced at once.
+    pub concurrent_cron_job_syncs: usize,
+    /// How many finished Jobs may be looked at at once, to be deleted.
+    pub concurrent_ttl_syncs: usize,
+    /// Where gangs are, if they are asked for.
+    pub scheduling_api: Option<SchedulingApi>,
+    /// Differs from start to start, so that the names of new Pods do.
+    pub seed: u64,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Shard {
+    settings: Settings,
+    namespaces: Vec<Arc<str>>,
+    metrics: Arc<Metrics>,
+    store: Store,
+    rounds: Rounds,
+    queue: MeasuredQueue<ActorKey>,
+    turn_rate: TurnRate,
+    cron_jobs: Option<CronJobs>,
+    ttl: Option<Ttl>,
+    gangs: Option<Gangs>,
+    quota: QuotaWaits,
+    outbox: Outbox,
+    listed: Listed,
+    /// Which history of the cluster is told.
+    history: u64,
+    /// It has ended, as this shard found out, and the informers may not know.
+    history_ended: bool,
+    report: Option<u64>,
+    /// All kinds are known in this history, and nobody doubts it.
+    has_turns: bool,
+    /// There was more to do than one look may.
+    is_pressed: bool,
+    now: Now,
+}
+
+impl Shard {
+    /// One that knows nothing yet.
+    pub fn new(settings: Settings, limiter: &Arc<Limiter>, metrics: Arc<Metrics>) -> Self {
+        let retry = settings.limits.retry_backoff;
+        let (mode, controllers) = (&settings.mode, settings.controllers);
+        let events = Recorder::new(mode, Arc::clone(&metrics));
+        let max = settings.max_in_flight;
+        let outbox = Outbox::new(max, limiter, events, Arc::clone(&metrics));
+        let store = Store::new(
+            mode.finalizer(),
+            &settings.namespaces,
+            metrics.jobs.seen.clone(),
+        );
+        let namespaces = settings.namespaces.iter();
+        Self {
+            namespaces: namespaces.map(|name| name.as_str().into()).collect(),
+            store,
+            rounds: Rounds::new(retry, mode.finalizer()),
+            queue: MeasuredQueue::new(retry, metrics.queues.of("job")),
+            turn_rate: TurnRate::new(),
+            cron_jobs: controllers.cronjob.then(|| {
+                let queue = metrics.queues.of(cron_jobs::QUEUE);
+                let concurrent = settings.concurrent_cron_job_syncs;
+                CronJobs::new(mode.clone(), retry, concurrent, queue)
+            }),
+            ttl: controllers.ttl.then(|| {
+                let queue = metrics.queues.of(ttl::QUEUE);
+                Ttl::new(mode.clone(), retry, settings.concurrent_ttl_syncs, queue)
+            }),
+            gangs: settings.scheduling_api.clone().map(Gangs::new),
+            quota: QuotaWaits::default(),
+            outbox,
+            listed: Listed::default(),
+            history: 0,
+            history_ended: false,
+            report: None,
+            has_turns: false,
+            is_pressed: false,
+            now: Now::at(crate::model::Time::from_secs(0)),
+            metrics,
+            settings,
+        }
+    }
+
+    /// Gives a history that has ended, as this shard found out.
+    pub fn poll_report(&mut self) -> Option<u64> {
+        self.report.take()
+    }
+
+    /// Stops: what waits is forgotten, calls under way finish.
+    pub fn close(&mut self, now: Now) {
+        self.outbox.close(now.monotonic);
+    }
+
+    /// Whether no call is under way, but for Events.
+    pub fn is_idle(&self) -> bool {
+        self.outbox.load().0 == 0
+    }
+
+    /// Whether Events wait or are under way.
+    pub fn has_events(&self) -> bool {
+        !self.outbox.events.is_empty()
+    }
+
+    /// How long the thread may rest before it looks for more, so that more has come when it wakes.
+    pub fn rest(&self) -> Duration {
+        match self.outbox.load() {
+            (under_way, took) if under_way >= MANY_UNDER_WAY => {
+                (took / REST_PART).min(LONGEST_REST)
+            }
+            _ => Duration::ZERO,
+        }
+    }
+
+    fn end_history(&mut self) {
+        self.history_ended = true;
+        self.report = Some(self.history);
+    }
+
+    /// Does the next thing that is to be done, if there is one.
+    fn work(&mut self, now: Now) -> bool {
+        if !self.has_turns || self.history_ended || self.outbox.is_closed() {
+            return false;
+        }
+        let mut resumed = Vec::new();
+        let mut worked = self.rounds.work(&mut self.outbox, now, &mut resumed);
+        for job in resumed {
+            if let Some(actor) = self.store.find(&job) {
+                self.queue.add(actor);
+            }
+        }
+        if let Some(cron_jobs) = &mut self.cron_jobs {
+            worked |= cron_jobs.work(&mut self.outbox, now);
+        }
+        if let Some(ttl) = &mut self.ttl {
+            let store = &self.store;
+            worked |= ttl.work(|job| known_job(store, job), &mut self.outbox, now);
+        }
+        self.give_turn(now) || worked
+    }
+
+    /// Gives the next Job its turn.
+    fn give_turn(&mut self, now: Now) -> bool {
+        if self.turn_rate.due_at(now.monotonic).is_some() {
+            return false;
+        }
+        let Some(key) = self.queue.take(now) else {
+            return false;
+        };
+        let failed = self.turn(key, now);
+        if !failed {
+            self.queue.forget(&key);
+        }
+        self.queue.done(&key);
+        true
+    }
+
+    /// Gives an actor its turn; whether it failed.
+    fn turn(&mut self, key: ActorKey, now: Now) -> bool {
+        let Some(actor) = self.store.get_mut(key) else {
+            return false;
+        };
+        if self.rounds.claims.holds(&actor.id) {
+            return false;
+        }
+        let rules = Rules {
+            limits: self.settings.limits,
+            seed: self.settings.seed,
+            gangs: self.gangs.as_ref(),
+        };
+        let watch = self.metrics.stopwatch();
+        let turn = actor.turn(rules, now);
+        let job = Arc::clone(&actor.id);
+        self.metrics.turns.inc();
+        for action in &turn.handled_failures {
+            self.metrics.jobs.failure_handled(*action);
+        }
+        if let Some(sync) = turn.sync {
+            self.metrics.jobs.sync(sync, watch.elapsed());
+        }
+        if turn.panicked {
+            self.metrics.panics.inc();
+            tracing::error!(job = %job.key, "actor panicked; starting it anew");
+            self.queue.add_rate_limited(key, now.monotonic);
+            return true;
+        }
+        for report in turn.reports {
+            let (events, told) = (&mut self.outbox.events, &mut actor.told);
+            events.tell(About::Job, job.uid, &job.key, told, report, now);
+        }
+        let is_idle = turn.writes.is_empty();
+        for op in turn.writes {
+            let rank = op.rank();
+            self.outbox.push(&job, rank, Write::new(key, &job, op));
+        }
+        if turn.again {
+            self.queue.add(key);
+        }
+        if let Some(at) = turn.wake_at {
+            self.queue.add_at(key, at);
+        } else if is_idle {
+            self.store.close_if_empty(key);
+        }
+        // First turns are free: many new Jobs at once are no reason to let them wait.
+        if !turn.first {
+            self.turn_rate.spend(now.monotonic);
+        }
+        false
+    }
+
+    fn written(
+        &mut self,
+        mut write: Write,
+        place: Place,
+        result: Result<Bytes, ApiError>,
+        now: Now,
+    ) {
+        let mut history_ends = false;
+        let mut answers = Answers {
+            store: &mut self.store,
+            quota: &mut self.quota,
+            gangs: self.gangs.as_mut(),
+            metrics: &self.metrics,
+            finalizer: self.settings.mode.finalizer(),
+            is_closed: self.outbox.is_closed(),
+            events: &mut self.outbox.events,
+            history_ends: &mut history_ends,
+            now,
+        };
+        match answers.take(&mut write, result) {
+            Next::Call(named) => self.outbox.go_on(write, place, named, now.monotonic),
+            Next::Over(outcome) => {
+                self.outbox.over(place, now.monotonic);
+                self.over(&write, outcome);
+            }
+        }
+        if history_ends {
+            self.end_history();
+        }
+    }
+
+    /// A write is over: its Job hears of it.
+    fn over(&mut self, write: &Write, outcome: Outcome) {
+        if let Op::Create { pod, .. } = &write.op {
+            writes::count_creation(&self.metrics, pod.reason, &outcome);
+        }
+        if let Some(actor) = self.store.get_mut(write.actor) {
+            actor.in_flight -= 1;
+            actor.outcomes.push(outcome);
+            self.queue.add(write.actor);
+        }
+    }
+
+    fn answered(&mut self, caller: Caller, result: Result<Bytes, ApiError>, now: Now) {
+        match caller {
+            Caller::Chore(chore) => self.rounds.answer(&chore, result, &mut self.outbox, now),
+            Caller::CronJob(key) => {
+                if let Some(cron_jobs) = &mut self.cron_jobs {
+                    cron_jobs.answer(&key, result, &mut self.outbox, now);
+                }
+            }
+            Caller::Ttl(job) => {
+                if let Some(ttl) = &mut self.ttl {
+                    ttl.answer(&job, result, &mut self.outbox, now);
+                }
+            }
+        }
+    }
+
+    /// Gives the next call that may go.
+    fn next_call(&mut self, now: Now) -> Option<Request> {
+        let Self {
+            outbox,
+            gangs,
+            settings,
+            ..
+        } = self;
+        let (gangs, finalizer) = (gangs.as_ref(), settings.mode.finalizer());
+        let mut unsent = Vec::new();
+        let mut make = |write: &mut Write| write.call(gangs, finalizer);
+        let request = outbox.poll_request(now.monotonic, &mut make, &mut unsent);
+        for write in unsent {
+            let outcome = write.unsent();
+            self.over(&write, outcome);
+        }
+        request
+    }
+}
+
+/// The Job as it is known, unless it is gone.
+fn known_job(store: &Store, job: &JobId) -> Option<crate::model::Job> {
+    let actor = store.get(store.find(job)?)?;
+    actor.job.clone().filter(|_| !actor.gone)
+}
+
+impl Machine for Shard {
+    fn handle(&mut self, input: Input, now: Now) {
+        let Input::Answer(id, result) = input else {
+            return;
+        };
+        self.answer(id, result, now);
+    }
+
+    fn poll_request(&mut self, now: Now) -> Option<Request> {
+        self.now = now;
+        self.is_pressed = false;
+        for _ in 0..TURNS_AT_ONCE {
+            if let Some(request) = self.next_call(now) {
+                return Some(request);
+            }
+            if !self.work(now) {
+                return self.next_call(now);
+            }
+        }
+        self.is_pressed = true;
+        None
+    }
+
+    fn poll_timeout(&self) -> Timeout {
+        let now = self.now.monotonic;
+        if self.is_pressed {
+            return now.into();
+        }
+        let calls = self.outbox.poll_timeout(now);
+        if !self.has_turns || self.history_ended || self.outbox.is_closed() {
+            return calls;
+        }
+        let turns = match (self.queue.is_empty(), self.turn_rate.due_at(now)) {
+            (true, _) => self.queue.next_due(),
+            // What waits has its turn when the rest is over.
+            (false, rest) => rest.unwrap_or(now).into(),
+        };
+        let cron_jobs = self.cron_jobs.as_ref().map(CronJobs::poll_timeout);
+        let ttl = self.ttl.as_ref().map(Ttl::poll_timeout);
+        let others = cron_jobs.into_iter().chain(ttl);
+        let others = others.fold(self.rounds.poll_timeout(), Timeout::or);
+        calls.or(turns).or(others)
+    }
+}
+
+impl Shard {
+    fn answer(&mut self, id: CallId, result: Result<Bytes, ApiError>, now: Now) {
+        match self.outbox.answered(id, result, now.monotonic) {
+            Some(Answered::Write(write, place, result)) => {
+                self.written(*write, place, result, now);
+            }
+            Some(Answered::Call(caller, result)) => self.answered(caller, result, now),
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! All calls of a shard: those that wait for their turn, and those that are under way.
+//!
+//! A Job's writes and the calls of everybody else wait in one fair queue, which decides as late as it can. A call
+//! that a busy server did not take is put back, a few times; any other answer is for whoever asked. Events
+//! wait in queues of their own.
+//!
+//! Must not: know what becomes of an answer.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use compact_str::CompactString;
+use hashbrown::HashMap;
+
+use crate::{
+    flow::{Allowance, Limiter},
+    machine::{CallId, Request},
+    metrics::Metrics,
+    model::{JobId, JobKey, Monotonic, Timeout, Uid},
+    queue::{Answer, FairQueue, Rank},
+    wire::{ApiError, Call, ErrorKind},
+};
+
+use super::{
+    events::{Recorder, Sending},
+    rounds::Chore,
+    writes::Write,
+};
+
+/// How long to wait when a busy server did not say: what kube-apiserver says.
+const BUSY_PAUSE: Duration = Duration::from_secs(1);
+
+/// So many times in a row a busy server is asked again; then it is a failure that people are told of. The
+/// standard client asks ten times, and holds up all else of the Job meanwhile.
+const ASKED_AGAIN: u32 = 5;
+
+/// A call, as metrics tell of it.
+#[derive(Clone, Debug)]
+pub(super) struct Named {
+    pub(super) verb: &'static str,
+    pub(super) resource: &'static str,
+    pub(super) call: Call,
+}
+
+impl Named {
+    pub(super) fn new(verb: &'static str, resource: &'static str, call: Call) -> Self {
+        Self {
+            verb,
+            resource,
+            call,
+        }
+    }
+}
+
+/// Who asked for a call, besides Jobs for their writes.
+#[derive(Clone, Debug)]
+pub(super) enum Caller {
+    /// The claims on Pods.
+    Chore(Chore),
+    /// A CronJob's sync.
+    CronJob(JobKey),
+    /// A finished Job that may be deleted.
+    Ttl(Arc<JobId>),
+}
+
+/// What waits for its turn.
+#[derive(Debug)]
+enum Waiting {
+    /// A Job's write.
+    Write(Write),
+    /// Any other call.
+    Call(Box<(Named, Caller)>),
+    /// Who asked has the answer.
+    Gone,
+}
+
+#[derive(Debug)]
+struct Queued {
+    waiting: Waiting,
+    /// How many times a busy server did not take it.
+    refusals: u32,
+}
+
+/// A call that has its place.
+#[derive(Debug)]
+struct Placed {
+    namespace: CompactString,
+    owner: Uid,
+    queued: Queued,
+    sent: Monotonic,
+    verb: &'static str,
+    resource: &'static str,
+    answer: Answer,
+}
+
+#[derive(Debug)]
+enum UnderWay {
+    Placed(Box<Placed>),
+    Event(Sending, &'static str),
+}
+
+/// What an answer belongs to.
+#[derive(Debug)]
+pub(super) enum Answered {
+    /// A write of a Job, with the place that it keeps until it is [`Outbox::over`] or goes on.
+    Write(Box<Write>, Place, Result<Bytes, ApiError>),
+    /// Another call.
+    Call(Caller, Result<Bytes, ApiError>),
+}
+
+/// The place of a write that may go on with another call.
+#[derive(Debug)]
+#[must_use = "a place that is not given back is lost"]
+pub(super) struct Place(Box<Placed>);
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    line: FairQueue<CompactString, Uid, Queued>,
+    limiter: Allowance,
+    /// Until when the limit on calls a second holds everything up.
+    limited_until: Option<Monotonic>,
+    under_way: HashMap<CallId, UnderWay>,
+    /// Calls that go at once, as they have their place.
+    going_on: Vec<(CallId, Call)>,
+    next_id: CallId,
+    /// How long answers took of late.
+    took: Duration,
+    closed: bool,
+    pub(super) events: Recorder,
+    pub(super) metrics: Arc<Metrics>,
+}
+
+impl Outbox {
+    /// One in which at most so many calls are under way at once, but for Events.
+    pub(super) fn new(
+        max_in_flight: usize,
+        limiter: &Arc<Limiter>,
+        events: Recorder,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self {
+            line: FairQueue::new(max_in_flight),
+            limiter: Allowance::of(limiter),
+            limited_until: None,
+            under_way: HashMap::new(),
+            going_on: Vec::new(),
+            next_id: 0,
+            took: Duration::ZERO,
+            closed: false,
+            events,
+            metrics,
+        }
+    }
+
+    /// Has a Job's write wait for its turn.
+    pub(super) fn push(&mut self, job: &JobId, rank: Rank, write: Write) {
+        if self.closed {
+            return;
+        }
+        let queued = Queued {
+            waiting: Waiting::Write(write),
+            refusals: 0,
+        };
+        self.line.push(&job.key.namespace, &job.uid, rank, queued);
+        self.metrics.writes_pending.inc();
+    }
+
+    /// Has a call about an object in a namespace that has this UID, or whose owner has, wait for its turn.
+    pub(super) fn ask(
+        &mut self,
+        (namespace, owner): (&CompactString, Uid),
+        named: Named,
+        caller: Caller,
+    ) {
+        if self.closed {
+            return;
+        }
+        let queued = Queued {
+            waiting: Waiting::Call(Box::new((named, caller))),
+            refusals: 0,
+        };
+        self.line.push(namespace, &owner, Rank::Urgent, queued);
+    }
+
+    /// Gives the next call that may go. `write` makes the call of a Job's write; where it makes none, the
+    /// write is over and goes to `unsent`.
+    pub(super) fn poll_request(
+        &mut self,
+        now: Monotonic,
+        make: &mut dyn FnMut(&mut Write) -> Option<Named>,
+        unsent: &mut Vec<Write>,
+    ) -> Option<Request> {
+        if let Some((id, call)) = self.going_on.pop() {
+            return Some(request(id, call));
+        }
+        while !self.is_limited(now) {
+            let Some((namespace, owner, mut queued)) = self.line.pop(now.since_start()) else {
+                break;
+            };
+            let named = match &mut queued.waiting {
+                Waiting::Write(write) => make(write),
+                Waiting::Call(call) => Some(call.0.clone()),
+                Waiting::Gone => None,
+            };
+            let Some(Named {
+                verb,
+                resource,
+                call,
+            }) = named
+            else {
+                self.line
+                    .done(&namespace, &owner, Answer::Other, now.since_start());
+                self.metrics.writes_pending.dec();
+                if let Waiting::Write(write) = queued.waiting {
+                    unsent.push(write);
+                }
+                continue;
+            };
+            self.limiter.spend();
+            let placed = Placed {
+                namespace,
+                owner,
+                queued,
+                sent: now,
+                verb,
+                resource,
+                answer: Answer::Other,
+            };
+            let id = self.begin(UnderWay::Placed(Box::new(placed)));
+            return Some(request(id, call));
+        }
+        self.poll_event(now)
+    }
+
+    fn poll_event(&mut self, now: Monotonic) -> Option<Request> {
+        if !self.events.has_something() || self.is_limited(now) {
+            return None;
+        }
+        let (sending, named) = self.events.poll()?;
+        self.limiter.spend();
+        let id = self.begin(UnderWay::Event(sending, named.verb));
+        Some(request(id, named.call))
+    }
+
+    fn is_limited(&mut self, now: Monotonic) -> bool {
+        self.limited_until = self.limiter.due_at(now);
+        self.limited_until.is_some()
+    }
+
+    fn begin(&mut self, under_way: UnderWay) -> CallId {
+        self.next_id += 1;
+        self.under_way.insert(self.next_id, under_way);
+        self.next_id
+    }
+
+    /// Takes in an answer; gives it to whoever asked, unless the call is made again.
+    pub(super) fn answered(
+        &mut self,
+        id: CallId,
+        result: Result<Bytes, ApiError>,
+        now: Monotonic,
+    ) -> Option<Answered> {
+        let mut placed = match self.under_way.remove(&id)? {
+            UnderWay::Placed(placed) => placed,
+            UnderWay::Event(sending, verb) => {
+                self.event_answered(sending, verb, &result, now);
+                return None;
+            }
+        };
+        let code = result.as_ref().map_or_else(|error| error.code, |_| 200);
+        self.metrics.call(placed.verb, placed.resource, code);
+        self.took = (self.took * 7 + now.since(placed.sent)) / 8;
+        placed.answer = match &result {
+            Ok(_) => Answer::Taken,
+            Err(error) if error.kind == ErrorKind::Busy => {
+                Answer::Busy(error.retry_after.unwrap_or(BUSY_PAUSE))
+            }
+            Err(error) => error.retry_after.map_or(Answer::Other, Answer::Denied),
+        };
+        if matches!(placed.answer, Answer::Busy(_))
+            && placed.queued.refusals < ASKED_AGAIN
+            && !self.closed
+        {
+            self.put_back(*placed, now);
+            return None;
+        }
+        match std::mem::replace(&mut placed.queued.waiting, Waiting::Gone) {
+            Waiting::Write(write) => Some(Answered::Write(Box::new(write), Place(placed), result)),
+            Waiting::Call(call) => {
+                self.leave(&placed, now);
+                Some(Answered::Call(call.1, result))
+            }
+            Waiting::Gone => None,
+        }
+    }
+
+    /// A write goes on with another call, in its place.
+    pub(super) fn go_on(&mut self, write: Write, place: Place, named: Named, now: Monotonic) {
+        let mut placed = *place.0;
+        placed.queued.waiting = Waiting::Write(write);
+        (placed.verb, placed.resource) = (named.verb, named.resource);
+        placed.sent = now;
+        let id = self.begin(UnderWay::Placed(Box::new(placed)));
+        self.going_on.push((id, named.call));
+    }
+
+    /// A write is over, and its place is free.
+    pub(super) fn over(&mut self, place: Place, now: Monotonic) {
+        self.metrics.writes_pending.dec();
+        self.leave(&place.0, now);
+    }
+
+    fn leave(&mut self, placed: &Placed, now: Monotonic) {
+        let now = now.since_start();
+        self.line
+            .done(&placed.namespace, &placed.owner, placed.answer, now);
+    }
+
+    /// Before the place is free, or another of the Job's writes would have it.
+    fn put_back(&mut self, placed: Placed, now: Monotonic) {
+        let Placed {
+            namespace,
+            owner,
+            mut queued,
+            answer,
+            ..
+        } = placed;
+        queued.refusals += 1;
+        self.line.put_back(&namespace, &owner, queued);
+        self.line
+            .done(&namespace, &owner, answer, now.since_start());
+    }
+
+    fn event_answered(
+        &mut self,
+        sending: Sending,
+        verb: &'static str,
+        result: &Result<Bytes, ApiError>,
+        now: Monotonic,
+    ) {
+        let code = result.as_ref().map_or_else(|error| error.code, |_| 200);
+        self.metrics.call(verb, "events", code);
+        if let Some(late) = self.events.answered(sending, result, now) {
+            self.metrics.event_delay.observe(late.as_secs_f64());
+        }
+    }
+
+    /// When a call may go that waits for no more than for time to pass.
+    pub(super) fn poll_timeout(&self, now: Monotonic) -> Timeout {
+        let busy = self.line.next_due(now.since_start());
+        let busy = busy.map(|due| Monotonic::default() + due);
+        let limited = self
+            .limited_until
+            .filter(|_| !self.line.is_empty() || self.events.has_something());
+        Timeout::from(busy).or(limited.into())
+    }
+
+    /// How many calls are under way, but for Events, and how long answers took of late.
+    pub(super) fn load(&self) -> (usize, Duration) {
+        (self.line.under_way(), self.took)
+    }
+
+    /// Forgets what waits: the Jobs ask again when the controller is back.
+    pub(super) fn close(&mut self, now: Monotonic) {
+        self.closed = true;
+        self.line.clear(now.since_start());
+    }
+
+    /// Whether nothing new is asked for any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
+    }
+}
+
+fn request(id: CallId, call: Call) -> Request {
+    Request {
+        id,
+        call,
+        is_watch: false,
+    }
+}

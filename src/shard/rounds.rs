@@ -1,0 +1,273 @@
+//! Does what is to be done to Pods outside of any Job's turn: frees, adopts, releases them.
+//!
+//! A Job's round is one live look at the Job, if there is a Pod to adopt, then the patches. Rounds
+//! of different Jobs do not wait for each other: what the server refuses to one holds up no other.
+//!
+//! Must not: decide what is to be done, or when it is tried again, that is [`Claims`]; or wait, or read a
+//! clock.
+
+use bytes::Bytes;
+use hashbrown::HashMap;
+
+use crate::{
+    model::{Exponential, JobId, Monotonic, Now, Timeout, Uid},
+    ownership::{Answer, Claimed, Claims, Orphan, Round},
+    wire::{self, ApiError, Call, Patch, decode_job, paths},
+};
+
+use super::outbox::{Caller, Named, Outbox};
+
+/// How many patches of one round, and how many of Pods that are freed, may be under way at once.
+const PATCHES_AT_ONCE: usize = 16;
+
+/// What an answer is about. Rounds have numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Chore {
+    /// A round's live look at its Job.
+    Look(u64),
+    /// A Pod comes to the round's Job.
+    Adopt(u64, Uid),
+    /// A Pod leaves it.
+    Release(u64, Uid),
+    /// A Pod that nobody owns loses our finalizer.
+    Free(Uid),
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Rounds {
+    /// What is to be done. Whoever brings news to them has [`Rounds::work`] called after.
+    pub(super) claims: Claims,
+    finalizer: &'static str,
+    under_way: HashMap<u64, UnderWay>,
+    frees: HashMap<Uid, Orphan>,
+    /// The number of the round that began last.
+    last: u64,
+    /// When something is to be tried again, as of the last look at the claims.
+    due: Option<Monotonic>,
+}
+
+/// A round under way.
+#[derive(Debug)]
+struct UnderWay {
+    round: Round,
+    /// How many of the Pods to adopt, from the first on, are not patched yet.
+    to_adopt: usize,
+    /// The same of those to release.
+    to_release: usize,
+    /// The Pods that are being patched: few.
+    patching: Vec<Claimed>,
+    answers: Vec<(Uid, Answer)>,
+}
+
+/// What a round does to a Pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Errand {
+    /// The Job was seen to be there and to stay.
+    Adopt,
+    Release,
+}
+
+impl Rounds {
+    /// Nothing is known yet. `retry` is the wait after a patch that failed.
+    pub(super) fn new(retry: Exponential, finalizer: &'static str) -> Self {
+        Self {
+            claims: Claims::new(retry),
+            finalizer,
+            under_way: HashMap::new(),
+            frees: HashMap::new(),
+            last: 0,
+            due: None,
+        }
+    }
+
+    /// Begins whatever may begin; false if that was nothing. Jobs that are held no longer come into
+    /// `resumed`. To be called only when all is known.
+    pub(super) fn work(&mut self, outbox: &mut Outbox, now: Now, resumed: &mut Vec<JobId>) -> bool {
+        self.claims.handle_timeout(now.monotonic);
+        let mut has_begun = false;
+        while let Some(round) = self.claims.poll_round() {
+            self.begin(round, outbox, now.monotonic);
+            has_begun = true;
+        }
+        while self.frees.len() < PATCHES_AT_ONCE
+            && let Some(orphan) = self.claims.poll_free()
+        {
+            self.free(orphan, outbox);
+            has_begun = true;
+        }
+        while let Some(job) = self.claims.poll_resumed() {
+            resumed.push(job);
+            has_begun = true;
+        }
+        self.due = self.claims.poll_timeout();
+        has_begun
+    }
+
+    fn begin(&mut self, round: Round, outbox: &mut Outbox, now: Monotonic) {
+        self.last += 1;
+        let number = self.last;
+        let job = round.job.clone();
+        let under_way = UnderWay {
+            to_adopt: round.adopt.len(),
+            to_release: round.release.len(),
+            round,
+            patching: Vec::new(),
+            answers: Vec::new(),
+        };
+        if under_way.to_adopt == 0 {
+            return self.go_on(number, under_way, outbox, now);
+        }
+        self.under_way.insert(number, under_way);
+        let path = paths::job(&job.key.namespace, &job.key.name);
+        let look = Named::new("get", "jobs", Call::get(path));
+        let caller = Caller::Chore(Chore::Look(number));
+        outbox.ask((&job.key.namespace, job.uid), look, caller);
+    }
+
+    fn free(&mut self, orphan: Orphan, outbox: &mut Outbox) {
+        let path = paths::pod(&orphan.namespace, &orphan.name);
+        let body = wire::freeing_patch(orphan.uid, self.finalizer);
+        let patch = Named::new("patch", "pods", Call::patch(path, Patch::Strategic, body));
+        let caller = Caller::Chore(Chore::Free(orphan.uid));
+        outbox.ask((&orphan.namespace, orphan.uid), patch, caller);
+        self.frees.insert(orphan.uid, orphan);
+    }
+
+    /// Takes in what came of a call. [`Rounds::work`] is to be called after.
+    pub(super) fn answer(
+        &mut self,
+        chore: &Chore,
+        result: Result<Bytes, ApiError>,
+        outbox: &mut Outbox,
+        now: Now,
+    ) {
+        let now = now.monotonic;
+        let number = match chore {
+            Chore::Look(number) | Chore::Adopt(number, _) | Chore::Release(number, _) => *number,
+            Chore::Free(pod) => return self.freed(*pod, result, now),
+        };
+        let Some(mut under_way) = self.under_way.remove(&number) else {
+            return;
+        };
+        match chore {
+            Chore::Look(_) => {
+                if !job_stays(&under_way.round.job, result) {
+                    under_way.adopt_none();
+                }
+            }
+            Chore::Adopt(_, pod) => under_way.patched(*pod, Errand::Adopt, result),
+            Chore::Release(_, pod) => under_way.patched(*pod, Errand::Release, result),
+            Chore::Free(_) => {}
+        }
+        self.go_on(number, under_way, outbox, now);
+    }
+
+    /// Whether a Pod is freed. There is nothing to free of one that is gone.
+    fn freed(&mut self, pod: Uid, result: Result<Bytes, ApiError>, now: Monotonic) {
+        let Some(orphan) = self.frees.remove(&pod) else {
+            return;
+        };
+        let error = result.err().filter(|error| !error.is_of_no_such_object());
+        if let Some(error) = &error {
+            tracing::warn!(?orphan, %error, "not freed; to be tried again");
+        }
+        self.claims.handle_freed(pod, error.is_none(), now);
+    }
+
+    /// Patches as many Pods as may be; the round is over when there are no more.
+    fn go_on(&mut self, number: u64, mut under_way: UnderWay, outbox: &mut Outbox, now: Monotonic) {
+        while under_way.patching.len() < PATCHES_AT_ONCE
+            && let Some((pod, errand)) = under_way.next()
+        {
+            let job = &under_way.round.job;
+            let (body, chore) = match errand {
+                Errand::Adopt => (
+                    wire::adoption_patch(pod.pod, job, self.finalizer),
+                    Chore::Adopt(number, pod.pod),
+                ),
+                Errand::Release => (
+                    wire::release_patch(pod.pod, job.uid, self.finalizer),
+                    Chore::Release(number, pod.pod),
+                ),
+            };
+            let path = paths::pod(&job.key.namespace, &pod.name);
+            let patch = Named::new("patch", "pods", Call::patch(path, Patch::Strategic, body));
+            outbox.ask((&job.key.namespace, job.uid), patch, Caller::Chore(chore));
+            under_way.patching.push(pod);
+        }
+        if under_way.patching.is_empty() {
+            let UnderWay { round, answers, .. } = &under_way;
+            self.claims.handle_round(round, answers, now);
+        } else {
+            self.under_way.insert(number, under_way);
+        }
+    }
+
+    /// When to call [`Rounds::work`] though nothing was heard. It is as of the last call.
+    pub(super) fn poll_timeout(&self) -> Timeout {
+        self.due.into()
+    }
+}
+
+impl UnderWay {
+    /// The next Pod to be patched.
+    fn next(&mut self) -> Option<(Claimed, Errand)> {
+        let (left, pods, errand) = match self.to_release {
+            0 => (&mut self.to_adopt, &self.round.adopt, Errand::Adopt),
+            _ => (&mut self.to_release, &self.round.release, Errand::Release),
+        };
+        *left = left.checked_sub(1)?;
+        Some((pods[*left].clone(), errand))
+    }
+
+    /// The Job goes, or nobody knows.
+    fn adopt_none(&mut self) {
+        self.to_adopt = 0;
+        let pods = self.round.adopt.iter();
+        let failed = pods.map(|pod| (pod.pod, Answer::Failed));
+        self.answers.extend(failed);
+    }
+
+    /// Takes in what came of a patch.
+    fn patched(&mut self, pod: Uid, errand: Errand, result: Result<Bytes, ApiError>) {
+        let mut patching = self.patching.iter();
+        let Some(at) = patching.position(|patching| patching.pod == pod) else {
+            return;
+        };
+        let pod = self.patching.swap_remove(at);
+        let answer = match result {
+            // Without a version any news of the Pod will do.
+            Ok(answer) => Answer::Done(wire::ack_of_write(&answer).map_or(0, |(_, at, _)| at)),
+            Err(error) if errand.is_void(&error) => Answer::Ignored,
+            Err(error) => {
+                let job = &self.round.job.key;
+                tracing::warn!(%job, pod = %pod.name, %error, "to be tried again");
+                Answer::Failed
+            }
+        };
+        self.answers.push((pod.pod, answer));
+    }
+}
+
+impl Errand {
+    /// Whether an error says that there is nothing to be done: the Pod is gone, or another has its name
+    /// by now; or it cannot be released as it is.
+    fn is_void(self, error: &ApiError) -> bool {
+        error.is_of_no_such_object() || (self == Self::Release && error.code == 422)
+    }
+}
+
+/// Whether the Job is there and stays: the server was asked, for what is known here may be late.
+fn job_stays(job: &JobId, result: Result<Bytes, ApiError>) -> bool {
+    let answer = match result {
+        Ok(answer) => answer,
+        Err(error) => {
+            tracing::warn!(job = %job.key, %error, "no live look; nothing is adopted");
+            return false;
+        }
+    };
+    let found = std::str::from_utf8(&answer).ok();
+    let found = found.and_then(|json| decode_job(json).ok());
+    found.is_some_and(|found| found.job.uid == job.uid && !found.job.deleting)
+}

@@ -1,0 +1,429 @@
+//! What is known of the cluster: the actors of all Jobs, and where each Pod's record lies.
+//!
+//! An actor is found by namespace, name and UID together ([`JobId`]): a Pod that names the UID of a Job of
+//! another namespace, or that calls it by another name, has an actor of its own, with no Job in it.
+//!
+//! Facts carry versions: an older one never replaces a newer one, so it does not matter whether the watch or
+//! the answer to a write comes first.
+//!
+//! Must not: decide anything, or queue anybody.
+
+use std::sync::Arc;
+
+use hashbrown::{HashMap, HashSet, hash_map::Entry};
+use slotmap::SlotMap;
+
+use crate::{
+    metrics::jobs::{Seen, is_held_after_end},
+    model::{Controller, DEFAULT_MANAGER, DecodedPod, JobId, JobStatus, PodRecord, Slot, Uid},
+    ownership::Passage,
+    wire::{DecodedJob, PodTemplate},
+};
+
+use super::actor::Actor;
+
+slotmap::new_key_type! {
+    /// Which actor is meant. One that is gone is never taken for another.
+    pub(super) struct ActorKey;
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Store {
+    finalizer: &'static str,
+    actors: SlotMap<ActorKey, Actor>,
+    by_job: HashMap<Arc<JobId>, ActorKey>,
+    /// By the Pods' own UIDs, which the server makes.
+    placements: HashMap<Uid, Placement>,
+    scopes: Vec<Scope>,
+    seen: Seen,
+}
+
+/// Where a Pod's record lies. An actor with records is taken out of the store only when all is forgotten.
+#[derive(Clone, Copy, Debug)]
+struct Placement {
+    actor: ActorKey,
+    slot: Slot,
+}
+
+/// What one watch of Pods covers, and how far it has come.
+#[derive(Debug)]
+struct Scope {
+    namespace: Option<String>,
+    pods_seen: u64,
+}
+
+/// What a version of a Job brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum JobNews {
+    /// Nothing: one that is no older is known.
+    Stale,
+    /// A newer version of a Job that is known.
+    Changed,
+    /// A Job that was not known.
+    New,
+}
+
+impl Store {
+    /// An empty store for Pods of these namespaces (none: of all).
+    pub(super) fn new(finalizer: &'static str, namespaces: &[String], seen: Seen) -> Self {
+        let scope = |namespace| Scope {
+            namespace,
+            pods_seen: 0,
+        };
+        let scopes = match namespaces {
+            [] => vec![scope(None)],
+            some => some.iter().map(|name| scope(Some(name.clone()))).collect(),
+        };
+        Self {
+            finalizer,
+            actors: SlotMap::with_key(),
+            by_job: HashMap::new(),
+            placements: HashMap::new(),
+            scopes,
+            seen,
+        }
+    }
+
+    /// The actor of a Job, if there is one.
+    pub(super) fn find(&self, job: &JobId) -> Option<ActorKey> {
+        self.by_job.get(job).copied()
+    }
+
+    pub(super) fn get(&self, key: ActorKey) -> Option<&Actor> {
+        self.actors.get(key)
+    }
+
+    pub(super) fn get_mut(&mut self, key: ActorKey) -> Option<&mut Actor> {
+        self.actors.get_mut(key)
+    }
+
+    /// All actors, in the order of their Jobs.
+    pub(super) fn actors(&self) -> Vec<ActorKey> {
+        let mut all: Vec<_> = self.by_job.iter().collect();
+        all.sort_unstable();
+        all.into_iter().map(|(_, key)| *key).collect()
+    }
+
+    /// Takes in a version of a Job; whose it is, and what it brings.
+    pub(super) fn apply_job(&mut self, decoded: DecodedJob, external: bool) -> (ActorKey, JobNews) {
+        let key = self.of(decoded.job.id());
+        let actor = &mut self.actors[key];
+        let known = actor.job.as_ref();
+        if known.is_some_and(|known| known.resource_version >= decoded.job.resource_version) {
+            return (key, JobNews::Stale);
+        }
+        let news = match known {
+            Some(_) => JobNews::Changed,
+            None => JobNews::New,
+        };
+        if external && known.is_none() {
+            let manager = decoded.job.spec.managed_by.as_deref();
+            self.seen.external_job(manager.unwrap_or(DEFAULT_MANAGER));
+        }
+        if actor.gone && known.is_none() {
+            // It was only late: what was guessed from its Pods is no longer true.
+            actor.gone = false;
+            actor.machine = None;
+            actor.pods.mark_all();
+        }
+        let known = actor.job.as_ref();
+        let same_spec = known.is_some_and(|known| known.generation == decoded.job.generation);
+        if !same_spec || actor.template.is_none() {
+            let template = PodTemplate::new(&decoded.job, &decoded.template, self.finalizer);
+            actor.template = Some(Arc::new(template.map_err(|error| error.to_string())));
+        }
+        actor.external = external;
+        actor.job = Some(decoded.job);
+        actor.job_is_fresh = true;
+        (key, news)
+    }
+
+    /// Takes in that a Job is gone.
+    pub(super) fn delete_job(&mut self, job: &JobId) -> Option<ActorKey> {
+        let key = self.find(job)?;
+        self.actors[key].gone = true;
+        Some(key)
+    }
+
+    /// Takes in a version of a Pod; from whose to whose it goes.
+    pub(super) fn apply_pod(&mut self, pod: DecodedPod<'_>) -> Passage<ActorKey> {
+        let record = pod.record;
+        let owner = match pod.controller {
+            Controller::Job(job) => Some(job),
+            Controller::Other | Controller::None => None,
+        };
+        let uid = record.uid;
+        let Some(known) = self.placements.get(&uid).copied() else {
+            let Some(job) = owner else {
+                return Passage::Foreign;
+            };
+            let placement = self.insert_into(job, record);
+            self.placements.insert(uid, placement);
+            return Passage::Comes(placement.actor);
+        };
+        let actor = &self.actors[known.actor];
+        if owner.as_ref() == Some(&*actor.id) {
+            self.replace(known, record);
+            return Passage::Stays(known.actor);
+        }
+        let newest = actor.pods.get(known.slot);
+        // An older fact does not tell whose the Pod is, either.
+        if newest.is_some_and(|newest| newest.resource_version > record.resource_version) {
+            return Passage::Stays(known.actor);
+        }
+        let Some(job) = owner else {
+            self.placements.remove(&uid);
+            self.remove_from(known);
+            return Passage::Leaves(known.actor);
+        };
+        let to = self.insert_into(job, record);
+        self.placements.insert(uid, to);
+        self.remove_from(known);
+        Passage::Moves {
+            from: known.actor,
+            to: to.actor,
+        }
+    }
+
+    /// Takes in that a Pod is gone.
+    pub(super) fn delete_pod(&mut self, uid: Uid) -> Option<ActorKey> {
+        let placement = self.placements.remove(&uid)?;
+        self.remove_from(placement);
+        Some(placement.actor)
+    }
+
+    /// Takes in that a list of a scope's Pods showed these and no others as of `version`. Pods
+    /// that were created later, as answers to own writes have told, stay.
+    pub(super) fn retain_pods(
+        &mut self,
+        namespace: Option<&str>,
+        listed: &HashSet<Uid>,
+        version: u64,
+    ) -> Vec<ActorKey> {
+        let is_gone = |(uid, placement): &(&Uid, &Placement)| {
+            let actor = &self.actors[placement.actor];
+            let in_scope = namespace.is_none_or(|scope| actor.id.key.namespace == scope);
+            let pod = actor.pods.get(placement.slot);
+            in_scope
+                && !listed.contains(*uid)
+                && pod.is_none_or(|pod| pod.resource_version <= version)
+        };
+        let gone = self.placements.iter().filter(is_gone);
+        let mut gone: Vec<Uid> = gone.map(|(uid, _)| *uid).collect();
+        gone.sort_unstable();
+        let gone = gone.into_iter();
+        gone.filter_map(|uid| self.delete_pod(uid)).collect()
+    }
+
+    /// Takes in that a list of a scope's Jobs showed these and no others.
+    pub(super) fn retain_jobs(
+        &mut self,
+        namespace: Option<&str>,
+        listed: &HashSet<Uid>,
+        version: u64,
+    ) -> Vec<ActorKey> {
+        let mut gone = Vec::new();
+        for key in self.in_scope(namespace) {
+            let actor = &mut self.actors[key];
+            let known = actor.job.as_ref();
+            let is_old = known.is_some_and(|known| known.resource_version <= version);
+            if is_old && !listed.contains(&actor.id.uid) {
+                actor.gone = true;
+                gone.push(key);
+            }
+        }
+        gone
+    }
+
+    fn in_scope(&self, namespace: Option<&str>) -> Vec<ActorKey> {
+        let mut all = self.actors();
+        all.retain(|key| {
+            let job = &self.actors[*key].id.key;
+            namespace.is_none_or(|scope| job.namespace == scope)
+        });
+        all
+    }
+
+    /// Forgets all there is of a scope. Turns that begin later find nothing; answers to writes that are
+    /// under way are of actors that are no more.
+    pub(super) fn forget(&mut self, namespace: Option<&str>) {
+        self.forget_pods(namespace);
+        for key in self.in_scope(namespace) {
+            if let Some(actor) = self.actors.remove(key) {
+                self.by_job.remove(&actor.id);
+            }
+        }
+    }
+
+    /// Forgets the Pods of a scope, and how far its watch had come.
+    pub(super) fn forget_pods(&mut self, namespace: Option<&str>) {
+        self.retain_pods(namespace, &HashSet::new(), u64::MAX);
+        let mut scopes = self.scopes.iter_mut();
+        if let Some(scope) = scopes.find(|scope| scope.namespace.as_deref() == namespace) {
+            scope.pods_seen = 0;
+        }
+    }
+
+    /// The version of a Pod that is known.
+    pub(super) fn pod_version(&self, pod: Uid) -> Option<u64> {
+        let placement = self.placements.get(&pod)?;
+        let pods = &self.actors[placement.actor].pods;
+        Some(pods.get(placement.slot)?.resource_version)
+    }
+
+    /// The version of a Job that is known.
+    pub(super) fn job_version(&self, job: &JobId) -> Option<u64> {
+        let actor = &self.actors[self.find(job)?];
+        Some(actor.job.as_ref()?.resource_version)
+    }
+
+    /// Notes how far the watch of the Pods of a scope has come.
+    pub(super) fn pods_seen(&mut self, namespace: Option<&str>, version: u64) {
+        let mut scopes = self.scopes.iter_mut();
+        if let Some(scope) = scopes.find(|scope| scope.namespace.as_deref() == namespace) {
+            scope.pods_seen = scope.pods_seen.max(version);
+        }
+    }
+
+    fn scope_of(&self, namespace: &str) -> Option<&Scope> {
+        let covers = |scope: &&Scope| {
+            let covered = scope.namespace.as_deref();
+            covered.is_none_or(|covered| covered == namespace)
+        };
+        self.scopes.iter().find(covers)
+    }
+
+    /// Takes in the answer to the creation of a Pod: the watch may not have told of it yet, or
+    /// may already have told that it is gone again.
+    pub(super) fn pod_created(&mut self, key: ActorKey, record: PodRecord) {
+        let Some(actor) = self.actors.get(key) else {
+            return;
+        };
+        let scope = self.scope_of(&actor.id.key.namespace);
+        if scope.is_some_and(|scope| scope.pods_seen >= record.resource_version) {
+            return;
+        }
+        let Entry::Vacant(entry) = self.placements.entry(record.uid) else {
+            return;
+        };
+        let slot = self.actors[key].pods.insert(record);
+        entry.insert(Placement { actor: key, slot });
+    }
+
+    /// Takes in what an own write changed in a Pod.
+    pub(super) fn pod_written(
+        &mut self,
+        key: ActorKey,
+        (slot, uid): (Slot, Uid),
+        version: Option<u64>,
+        change: impl FnOnce(&mut PodRecord),
+    ) {
+        let Some(actor) = self.actors.get_mut(key) else {
+            return;
+        };
+        let pods = &mut actor.pods;
+        if pods.get(slot).is_some_and(|pod| pod.uid == uid) {
+            pods.update(slot, |pod| {
+                pod.resource_version = pod.resource_version.max(version.unwrap_or(0));
+                let held = is_held_after_end(Some(pod));
+                change(pod);
+                self.seen.pod(held, is_held_after_end(Some(pod)));
+            });
+        }
+    }
+
+    /// Takes in that the server has a Job's status.
+    pub(super) fn job_status_written(&mut self, key: ActorKey, status: JobStatus, version: u64) {
+        if let Some(actor) = self.actors.get_mut(key)
+            && let Some(job) = &mut actor.job
+            && job.resource_version < version
+        {
+            job.resource_version = version;
+            job.status = status;
+        }
+    }
+
+    /// Takes an actor out of the store, if nothing is left of it.
+    pub(super) fn close_if_empty(&mut self, key: ActorKey) {
+        let Some(actor) = self.actors.get(key) else {
+            return;
+        };
+        let job_gone = actor.gone || actor.job.is_none();
+        let is_empty = actor.pods.is_empty() && !actor.pods.is_dirty() && actor.in_flight == 0;
+        if job_gone
+            && is_empty
+            && let Some(actor) = self.actors.remove(key)
+        {
+            self.by_job.remove(&actor.id);
+        }
+    }
+
+    /// The actor of a Job, made if there is none.
+    fn of(&mut self, job: JobId) -> ActorKey {
+        if let Some(known) = self.by_job.get(&job) {
+            return *known;
+        }
+        let job = Arc::new(job);
+        let key = self.actors.insert(Actor::new(Arc::clone(&job)));
+        self.by_job.insert(job, key);
+        key
+    }
+
+    fn insert_into(&mut self, job: JobId, record: PodRecord) -> Placement {
+        let actor = self.of(job);
+        self.seen.pod(false, is_held_after_end(Some(&record)));
+        let slot = self.actors[actor].pods.insert(record);
+        Placement { actor, slot }
+    }
+
+    fn replace(&mut self, Placement { actor, slot }: Placement, mut record: PodRecord) {
+        let pods = &mut self.actors[actor].pods;
+        let Some(known) = pods.get(slot) else {
+            return;
+        };
+        if known.resource_version > record.resource_version {
+            return;
+        }
+        // A Pod keeps the index it was first seen with, whatever is done to its annotation.
+        record.index = known.index.or(record.index);
+        let held = is_held_after_end(Some(known));
+        self.seen.pod(held, is_held_after_end(Some(&record)));
+        pods.replace(slot, record);
+    }
+
+    fn remove_from(&mut self, Placement { actor, slot }: Placement) {
+        let pods = &mut self.actors[actor].pods;
+        let held = is_held_after_end(pods.get(slot));
+        self.seen.pod(held, false);
+        pods.remove(slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{model::TRACKING_FINALIZER, wire::decode_job};
+
+    #[test]
+    fn a_job_is_new_once() {
+        let mut store = Store::new(TRACKING_FINALIZER, &[], Seen::default());
+        let mut apply = |version| {
+            let job = format!(
+                r#"{{"metadata":{{"name":"j","namespace":"default","resourceVersion":"{version}",
+                "uid":"00000000-0000-0000-0000-000000000001"}},"spec":{{"template":{{"spec":{{}}}}}}}}"#
+            );
+            store
+                .apply_job(decode_job(&job).expect("a good Job"), false)
+                .1
+        };
+        let brought = [5, 5, 4, 6].map(&mut apply);
+        let expected = [
+            JobNews::New,
+            JobNews::Stale,
+            JobNews::Stale,
+            JobNews::Changed,
+        ];
+        assert_eq!(brought, expected);
+    }
+}

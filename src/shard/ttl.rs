@@ -1,0 +1,186 @@
+//! Deletes finished Jobs when their time has come.
+//!
+//! Fed with the news of Jobs; a Job that waits costs its place in the queue, nothing else, and
+//! nobody goes through all of them.
+//!
+//! Must not: decide which Job goes when, that is [`Step`]; or wait, or read a clock.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hashbrown::HashMap;
+
+use crate::{
+    metrics::{measured_queue::MeasuredQueue, queues::QueueMetrics},
+    model::{Exponential, Job, JobId, Now, Time, Timeout},
+    ownership::Mode,
+    ttl::{Step, concerns},
+    wire::{self, ApiError, Call, ErrorKind, decode_job, paths},
+};
+
+use super::outbox::{Caller, Named, Outbox};
+
+/// The work queue's name.
+pub(super) const QUEUE: &str = "ttl_jobs_to_delete";
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Ttl {
+    queue: MeasuredQueue<Arc<JobId>>,
+    mode: Mode,
+    /// The Jobs whose turns wait for an answer.
+    under_way: HashMap<Arc<JobId>, Asked>,
+    /// How many turns there may be at once.
+    concurrent: usize,
+}
+
+/// What an answer is about.
+#[derive(Debug)]
+enum Asked {
+    /// The Job as it is now.
+    Look,
+    /// Its deletion.
+    Deletion {
+        /// When its time came.
+        expired: Time,
+    },
+}
+
+impl Ttl {
+    /// No Job is known yet.
+    pub(super) fn new(
+        mode: Mode,
+        backoff: Exponential,
+        concurrent: usize,
+        metrics: QueueMetrics,
+    ) -> Self {
+        Self {
+            queue: MeasuredQueue::new(backoff, metrics),
+            mode,
+            under_way: HashMap::new(),
+            concurrent,
+        }
+    }
+
+    /// Whether a Job's news are of interest. Instead of the built-in controllers any Job is cleaned
+    /// up, whoever manages it; beside them only our own.
+    pub(super) fn concerns(&self, job: &Job) -> bool {
+        let ours = self.mode == Mode::Replace || self.mode.manages(job);
+        ours && concerns(job)
+    }
+
+    /// The store has news of a Job that are of interest.
+    pub(super) fn heard(&mut self, job: Arc<JobId>) {
+        self.queue.add(job);
+    }
+
+    /// Gives the next Job its turn; false if there is none that may have one. `known` gives the Job as the
+    /// store has it, unless it is gone. To be called only when all is known.
+    pub(super) fn work(
+        &mut self,
+        known: impl FnOnce(&JobId) -> Option<Job>,
+        outbox: &mut Outbox,
+        now: Now,
+    ) -> bool {
+        if !self.may_begin() {
+            return false;
+        }
+        let Some(job) = self.queue.take(now) else {
+            return false;
+        };
+        let step = Step::after_look(known(&job).as_ref(), now.wall);
+        self.go_on(&job, step, outbox, now);
+        true
+    }
+
+    fn may_begin(&self) -> bool {
+        self.under_way.len() < self.concurrent
+    }
+
+    /// Takes in what came of a turn's call, and goes on with the turn.
+    pub(super) fn answer(
+        &mut self,
+        job: &Arc<JobId>,
+        result: Result<Bytes, ApiError>,
+        outbox: &mut Outbox,
+        now: Now,
+    ) {
+        let Some(asked) = self.under_way.remove(job) else {
+            return;
+        };
+        let step = match asked {
+            Asked::Look => match fresh(job, result) {
+                Ok(fresh) => Step::after_answer(fresh.as_ref(), now.wall),
+                Err(error) => {
+                    tracing::warn!(job = %job.key, %error, "no live look; not deleted yet");
+                    Step::Retry
+                }
+            },
+            Asked::Deletion { expired } => match result {
+                Ok(_) => {
+                    let late = now.wall.since(expired);
+                    outbox.metrics.ttl_deletions.observe(late.as_secs_f64());
+                    Step::Leave
+                }
+                Err(error) => {
+                    tracing::warn!(job = %job.key, %error, "not deleted; to be tried again");
+                    Step::Retry
+                }
+            },
+        };
+        self.go_on(job, step, outbox, now);
+    }
+
+    /// Does the next step of a turn, which may be the last.
+    fn go_on(&mut self, job: &Arc<JobId>, step: Step, outbox: &mut Outbox, now: Now) {
+        match step {
+            Step::GetFresh => return self.ask(job, look(job), Asked::Look, outbox),
+            Step::Delete { expired } => {
+                return self.ask(job, deletion(job), Asked::Deletion { expired }, outbox);
+            }
+            Step::Leave => self.queue.forget(job),
+            Step::LookAt(at) => {
+                self.queue.forget(job);
+                self.queue.add_at(Arc::clone(job), at.into());
+            }
+            Step::Retry => self.queue.add_rate_limited(Arc::clone(job), now.monotonic),
+        }
+        self.queue.done(job);
+    }
+
+    fn ask(&mut self, job: &Arc<JobId>, named: Named, asked: Asked, outbox: &mut Outbox) {
+        let caller = Caller::Ttl(Arc::clone(job));
+        outbox.ask((&job.key.namespace, job.uid), named, caller);
+        self.under_way.insert(Arc::clone(job), asked);
+    }
+
+    /// When to call [`Ttl::work`] though nothing was heard.
+    pub(super) fn poll_timeout(&self) -> Timeout {
+        match self.may_begin() {
+            true => self.queue.next_due(),
+            false => Timeout::default(),
+        }
+    }
+}
+
+fn look(job: &JobId) -> Named {
+    let path = paths::job(&job.key.namespace, &job.key.name);
+    Named::new("get", "jobs", Call::get(path))
+}
+
+fn deletion(job: &JobId) -> Named {
+    let path = paths::job(&job.key.namespace, &job.key.name);
+    let options = wire::foreground_deletion(job.uid);
+    Named::new("delete", "jobs", Call::delete_with(path, options))
+}
+
+/// The Job as the server has it. Another one under its name has turns of its own.
+fn fresh(job: &JobId, result: Result<Bytes, ApiError>) -> Result<Option<Job>, ApiError> {
+    let answer = match result {
+        Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),
+        answer => answer?,
+    };
+    let decoded = decode_job(&String::from_utf8_lossy(&answer));
+    let decoded = decoded.map_err(|error| ApiError::no_answer(format!("odd answer: {error}")))?;
+    Ok(Some(decoded.job).filter(|found| found.uid == job.uid))
+}

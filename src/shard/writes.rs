@@ -1,0 +1,481 @@
+//! The writes that Jobs ask for: the calls that they are, and what their answers mean.
+//!
+//! An answer goes back into the store as a fact and to the Job as an outcome. Only a write that a
+//! busy server did not take is repeated by the [`Outbox`](super::outbox::Outbox); any other failure is the
+//! Job's to judge.
+//!
+//! Must not: decide when a write goes, or whether it is asked for again.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use compact_str::CompactString;
+
+use crate::{
+    decide::{CreateError, CreationReason, NewPod, Outcome, Report},
+    flow::QuotaWaits,
+    metrics::{Metrics, progress::Progress},
+    model::{
+        CompactIndex, Controller, GangObject, JobId, JobStatus, Now, PodFlags, PodGroup, PodName,
+        PodRecord, Slot, Uid,
+    },
+    queue::Rank,
+    wire::{self, ApiError, Call, ErrorKind, Patch, PodDecoder, PodTemplate, paths},
+};
+
+use super::{
+    correlate::About,
+    events::Recorder,
+    gangs::Gangs,
+    outbox::Named,
+    store::{ActorKey, Store},
+};
+
+/// A write that a Job asked for.
+#[derive(Debug)]
+pub(super) struct Write {
+    pub(super) actor: ActorKey,
+    pub(super) job: Arc<JobId>,
+    pub(super) op: Op,
+    step: Step,
+}
+
+/// How far a write has come.
+#[derive(Debug, Default)]
+enum Step {
+    /// It waits.
+    #[default]
+    Asked,
+    /// It is under way.
+    Sent,
+    /// The Pod of this name is being made.
+    Creating(String),
+    /// The name is taken, and it is looked by whom.
+    Looking(String),
+    /// The server has another version of the Job, and it is looked which.
+    Comparing,
+}
+
+/// What is to be written.
+#[derive(Debug)]
+pub(super) enum Op {
+    /// A new Pod.
+    Create {
+        template: Arc<Result<PodTemplate, String>>,
+        pod: NewPod,
+        /// The PodGroup that it is put into.
+        group: Option<Arc<PodGroup>>,
+    },
+    /// The end of a Pod.
+    Delete(WrittenPod),
+    /// A Pod without the finalizer.
+    RemoveFinalizer(WrittenPod),
+    /// A new Workload or PodGroup.
+    Gang(GangObject),
+    /// The Job's status, on top of this version.
+    Status {
+        status: Box<JobStatus>,
+        version: u64,
+        /// What it tells more than that version.
+        progress: Progress,
+    },
+}
+
+impl Op {
+    /// In which order it goes among the Job's.
+    pub(super) fn rank(&self) -> Rank {
+        match self {
+            Self::Status { .. } => Rank::Urgent,
+            Self::RemoveFinalizer(_) => Rank::Ends,
+            Self::Create { .. } | Self::Delete(_) | Self::Gang(_) => Rank::Usual,
+        }
+    }
+}
+
+/// The Pod that is written to.
+#[derive(Clone, Debug)]
+pub(super) struct WrittenPod {
+    pub(super) slot: Slot,
+    pub(super) uid: Uid,
+    pub(super) name: CompactString,
+}
+
+/// What follows from an answer.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// The write is over.
+    Over(Outcome),
+    /// It takes one more call.
+    Call(Named),
+}
+
+impl Write {
+    pub(super) fn new(actor: ActorKey, job: &Arc<JobId>, op: Op) -> Self {
+        Self {
+            actor,
+            job: Arc::clone(job),
+            op,
+            step: Step::Asked,
+        }
+    }
+
+    /// Makes its call; none, if it cannot be made.
+    pub(super) fn call(&mut self, gangs: Option<&Gangs>, finalizer: &str) -> Option<Named> {
+        let key = &self.job.key;
+        self.step = Step::Sent;
+        Some(match &self.op {
+            Op::Create {
+                template,
+                pod,
+                group,
+            } => {
+                let Ok(template) = &**template else {
+                    return None;
+                };
+                let group = group.as_ref().map(|group| group.name.as_str());
+                let (name, body) = template.pod(pod.index, pod.failures, pod.suffix, group);
+                self.step = Step::Creating(name);
+                let call = Call::create(paths::pods(Some(&key.namespace)), body);
+                Named::new("create", "pods", call)
+            }
+            Op::Delete(pod) => {
+                let path = paths::pod(&key.namespace, &pod.name);
+                let call = Call::delete_with(path, wire::exact_deletion(pod.uid));
+                Named::new("delete", "pods", call)
+            }
+            Op::RemoveFinalizer(pod) => {
+                let path = paths::unchecked(paths::pod(&key.namespace, &pod.name));
+                let body = wire::freeing_patch(pod.uid, finalizer);
+                Named::new("patch", "pods", Call::patch(path, Patch::Strategic, body))
+            }
+            Op::Gang(object) => gangs?.creation(key, self.job.uid, object),
+            Op::Status {
+                status, version, ..
+            } => {
+                let path = paths::job_status(&key.namespace, &key.name);
+                let body = wire::status_patch(status, self.job.uid, *version);
+                Named::new(
+                    "patch",
+                    "jobs/status",
+                    Call::patch(path, Patch::Merge, body),
+                )
+            }
+        })
+    }
+
+    /// How a write ends of which no call could be made.
+    pub(super) fn unsent(&self) -> Outcome {
+        match &self.op {
+            Op::Create { template, pod, .. } => {
+                if let Err(message) = &**template {
+                    tracing::warn!(job = %self.job.key, message, "template makes no Pods");
+                }
+                Outcome::PodNotCreated(pod.suffix, CreateError::Refused)
+            }
+            Op::Delete(pod) => Outcome::PodNotDeleted(pod.slot),
+            Op::RemoveFinalizer(pod) => Outcome::FinalizerNotRemoved(pod.slot),
+            Op::Gang(_) => Outcome::GangObjectNotMade(CreateError::Refused),
+            Op::Status { .. } => Outcome::StatusNotWritten,
+        }
+    }
+}
+
+/// What answers change, and whom they tell.
+#[derive(Debug)]
+pub(super) struct Answers<'a> {
+    pub(super) store: &'a mut Store,
+    pub(super) events: &'a mut Recorder,
+    pub(super) quota: &'a mut QuotaWaits,
+    pub(super) gangs: Option<&'a mut Gangs>,
+    pub(super) metrics: &'a Metrics,
+    pub(super) finalizer: &'static str,
+    /// Whether it was us who gave up.
+    pub(super) is_closed: bool,
+    /// The server tells another history.
+    pub(super) history_ends: &'a mut bool,
+    pub(super) now: Now,
+}
+
+impl Answers<'_> {
+    /// Takes in the answer to a write's call.
+    pub(super) fn take(&mut self, write: &mut Write, result: Result<Bytes, ApiError>) -> Next {
+        match std::mem::take(&mut write.step) {
+            Step::Looking(name) => return Next::Over(self.looked(write, &name, result)),
+            Step::Comparing => {
+                self.compared(write, result);
+                return Next::Over(Outcome::StatusNotWritten);
+            }
+            step => write.step = step,
+        }
+        match &write.op {
+            Op::Create { .. } => self.create(write, result),
+            Op::Status { .. } => self.status(write, result),
+            Op::Delete(pod) => Next::Over(self.delete(write, pod, result)),
+            Op::RemoveFinalizer(pod) => Next::Over(self.remove_finalizer(write, pod, result)),
+            Op::Gang(object) => Next::Over(self.gang(write, object, result)),
+        }
+    }
+
+    fn create(&mut self, write: &mut Write, result: Result<Bytes, ApiError>) -> Next {
+        let Step::Creating(name) = std::mem::take(&mut write.step) else {
+            return Next::Over(write.unsent());
+        };
+        let Op::Create { template, pod, .. } = &write.op else {
+            return Next::Over(write.unsent());
+        };
+        let pod = *pod;
+        let error = match result {
+            Ok(answer) => {
+                let created = Report::normal("SuccessfulCreate", &format!("Created pod: {name}"));
+                self.report(write, created);
+                let template = template.as_ref().as_ref().ok();
+                if let Some(what) = template.and_then(|template| template.lacks(&answer)) {
+                    // The watch will tell of it. To make the next at once would make such Pods without end.
+                    let message = format!(
+                        "Error creating: pod {name:?} was changed on its way in and lacks its {what}"
+                    );
+                    self.report(write, Report::warning("FailedCreate", &message));
+                    let refused = Outcome::PodNotCreated(pod.suffix, CreateError::Refused);
+                    return Next::Over(refused);
+                }
+                return Next::Over(self.created(write, &answer, &name, pod));
+            }
+            Err(error) => error,
+        };
+        let mut why = why_not_created(&error);
+        if why == CreateError::NameTaken {
+            if error.message.contains(&*name) {
+                let path = paths::pod(&write.job.key.namespace, &name);
+                write.step = Step::Looking(name);
+                return Next::Call(Named::new("get", "pods", Call::get(path)));
+            }
+            // Those are not the server's words: an admission webhook chose this reason.
+            why = CreateError::Refused;
+        }
+        let (namespace, job) = (&write.job.key.namespace, write.job.uid);
+        let wait = self
+            .quota
+            .refused(namespace, job, &error, self.now.monotonic);
+        if let Some(wait) = wait.or(error.retry_after)
+            && why == CreateError::Refused
+        {
+            why = CreateError::RefusedFor(wait);
+        }
+        if why.is_failure() {
+            tracing::debug!(job = %write.job.key, pod = name, %error, "Pod not created");
+            self.report_failure(write, "FailedCreate", "creating", &error);
+        }
+        Next::Over(Outcome::PodNotCreated(pod.suffix, why))
+    }
+
+    /// The name of a Pod is taken: by that Pod? It may have been created by an earlier attempt that had no
+    /// answer, or by this one, if something on the way to the server has sent it twice.
+    fn looked(&mut self, write: &Write, name: &str, result: Result<Bytes, ApiError>) -> Outcome {
+        let Op::Create { pod, .. } = write.op else {
+            return write.unsent();
+        };
+        let unknown = Outcome::PodNotCreated(pod.suffix, CreateError::Unknown);
+        let Ok(answer) = result else {
+            return unknown;
+        };
+        let decoder = PodDecoder {
+            finalizer: self.finalizer,
+        };
+        let json = std::str::from_utf8(&answer).ok();
+        let found = json.and_then(|json| decoder.decode(wire::Object::Json(json)).ok());
+        match found.map(|found| found.controller) {
+            Some(Controller::Job(job)) if job == *write.job => {
+                self.created(write, &answer, name, pod)
+            }
+            Some(_) => Outcome::PodNotCreated(pod.suffix, CreateError::NameTaken),
+            None => unknown,
+        }
+    }
+
+    /// Takes in the answer to a creation.
+    fn created(&mut self, write: &Write, answer: &[u8], name: &str, pod: NewPod) -> Outcome {
+        let Some((uid, version, deleting)) = wire::ack_of_write(answer) else {
+            // The watch will tell.
+            return Outcome::PodNotCreated(pod.suffix, CreateError::Unknown);
+        };
+        let flags = PodFlags::default()
+            .with(PodFlags::FINALIZER, true)
+            .with(PodFlags::DELETING, deleting);
+        let record = PodRecord {
+            uid,
+            name: PodName::new(&write.job.key.name, name),
+            resource_version: version,
+            index: pod.index.and_then(CompactIndex::new),
+            flags,
+            ..PodRecord::default()
+        };
+        self.quota.created(&write.job.key.namespace, write.job.uid);
+        self.store.pod_created(write.actor, record);
+        Outcome::PodCreated(pod.suffix)
+    }
+
+    fn delete(
+        &mut self,
+        write: &Write,
+        pod: &WrittenPod,
+        result: Result<Bytes, ApiError>,
+    ) -> Outcome {
+        let version = match result {
+            Ok(answer) => {
+                let message = format!("Deleted pod: {}", pod.name);
+                self.report(write, Report::normal("SuccessfulDelete", &message));
+                wire::ack_of_write(&answer).map(|(_, version, _)| version)
+            }
+            Err(error) if error.is_of_no_such_object() => None,
+            Err(error) => {
+                self.report_failure(write, "FailedDelete", "deleting", &error);
+                return Outcome::PodNotDeleted(pod.slot);
+            }
+        };
+        let which = (pod.slot, pod.uid);
+        self.store.pod_written(write.actor, which, version, |pod| {
+            pod.flags.set(PodFlags::DELETING, true);
+        });
+        Outcome::PodDeleted(pod.slot)
+    }
+
+    fn remove_finalizer(
+        &mut self,
+        write: &Write,
+        pod: &WrittenPod,
+        result: Result<Bytes, ApiError>,
+    ) -> Outcome {
+        let version = match result {
+            Ok(answer) => wire::ack_of_write(&answer).map(|(_, version, _)| version),
+            Err(error) if error.is_of_no_such_object() => None,
+            Err(error) => {
+                let job = &write.job.key;
+                tracing::debug!(%job, pod = %pod.name, %error, "finalizer not removed");
+                if error.code != 0 {
+                    let what = "removing the tracking finalizer of a Pod";
+                    self.report_failure(write, "FailedRemoveFinalizer", what, &error);
+                }
+                return Outcome::FinalizerNotRemoved(pod.slot);
+            }
+        };
+        let which = (pod.slot, pod.uid);
+        self.store.pod_written(write.actor, which, version, |pod| {
+            pod.flags.set(PodFlags::FINALIZER, false);
+        });
+        Outcome::FinalizerRemoved(pod.slot)
+    }
+
+    fn status(&mut self, write: &mut Write, result: Result<Bytes, ApiError>) -> Next {
+        let Op::Status {
+            status, progress, ..
+        } = &write.op
+        else {
+            return Next::Over(write.unsent());
+        };
+        let error = match result {
+            Ok(answer) => {
+                if let Some((_, version, _)) = wire::ack_of_write(&answer) {
+                    let status = (**status).clone();
+                    self.store.job_status_written(write.actor, status, version);
+                }
+                self.metrics.jobs.progress(progress);
+                return Next::Over(Outcome::StatusWritten);
+            }
+            Err(error) => error,
+        };
+        let job = &write.job.key;
+        match error.kind {
+            ErrorKind::Conflict => {
+                tracing::debug!(%job, %error, "status not written");
+                let path = paths::job(&job.namespace, &job.name);
+                write.step = Step::Comparing;
+                return Next::Call(Named::new("get", "jobs", Call::get(path)));
+            }
+            ErrorKind::NotFound => tracing::debug!(%job, %error, "status not written"),
+            _ => {
+                tracing::warn!(%job, %error, "status not written");
+                if error.code != 0 {
+                    let what = "updating the Job's status";
+                    self.report_failure(write, "FailedUpdateStatus", what, &error);
+                }
+            }
+        }
+        Next::Over(Outcome::StatusNotWritten)
+    }
+
+    /// The server does not have the version of a Job that it told: it has a newer one, or its data are
+    /// those of a backup.
+    fn compared(&mut self, write: &Write, result: Result<Bytes, ApiError>) {
+        let Op::Status { version, .. } = write.op else {
+            return;
+        };
+        let found = result.ok().and_then(|answer| wire::ack_of_write(&answer));
+        let Some((uid, found, _)) = found else { return };
+        let is_known = self.store.get(write.actor).is_some();
+        if uid == write.job.uid && found < version && is_known {
+            tracing::warn!(job = %write.job.key, found, version, "the API server has older data; starting anew");
+            *self.history_ends = true;
+        }
+    }
+
+    fn gang(
+        &mut self,
+        write: &Write,
+        object: &GangObject,
+        result: Result<Bytes, ApiError>,
+    ) -> Outcome {
+        let gangs = self.gangs.as_deref_mut();
+        let read = |answer: &[u8]| gangs.is_some_and(|gangs| gangs.made(object, answer));
+        let error = match result {
+            // One that cannot be read the watch will tell of.
+            Ok(answer) if read(&answer) => return Outcome::GangObjectMade,
+            Ok(_) => ApiError::no_answer("odd answer"),
+            Err(error) => error,
+        };
+        let job = &write.job.key;
+        tracing::warn!(%job, %error, "ensuring Workload and PodGroup");
+        Outcome::GangObjectNotMade(why_not_created(&error))
+    }
+
+    /// Tells of a write that failed, unless it was us who gave up.
+    fn report_failure(&mut self, write: &Write, reason: &str, what: &str, error: &ApiError) {
+        if !self.is_closed {
+            let message = format!("Error {what}: {error}");
+            self.report(write, Report::warning(reason, &message));
+        }
+    }
+
+    fn report(&mut self, write: &Write, report: Report) {
+        let Some(actor) = self.store.get_mut(write.actor) else {
+            return;
+        };
+        let (uid, key) = (write.job.uid, &write.job.key);
+        self.events
+            .tell(About::Pod, uid, key, &mut actor.told, report, self.now);
+    }
+}
+
+/// Counts a creation, unless it is one of a namespace that goes away.
+pub(super) fn count_creation(metrics: &Metrics, why: CreationReason, outcome: &Outcome) {
+    let succeeded = matches!(outcome, Outcome::PodCreated(_));
+    let hopeless = CreateError::NamespaceTerminating;
+    if !matches!(outcome, Outcome::PodNotCreated(_, error) if *error == hopeless) {
+        metrics.jobs.pod_creation(why.word(), succeeded);
+    }
+}
+
+/// What an error means for a creation.
+fn why_not_created(error: &ApiError) -> CreateError {
+    match error.kind {
+        ErrorKind::AlreadyExists => CreateError::NameTaken,
+        ErrorKind::NamespaceTerminating => CreateError::NamespaceTerminating,
+        ErrorKind::Failed => CreateError::Unknown,
+        ErrorKind::NotFound
+        | ErrorKind::Conflict
+        | ErrorKind::Expired
+        | ErrorKind::Ahead
+        | ErrorKind::Busy
+        | ErrorKind::TooManyRequests
+        | ErrorKind::Refused => CreateError::Refused,
+    }
+}

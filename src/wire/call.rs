@@ -1,0 +1,109 @@
+//! A call to the API server, ready to be sent: method, path, body, and the form that the answer is to have.
+//!
+//! Must not: send anything, or know why it is called.
+
+use bytes::Bytes;
+use http::Method;
+
+/// Asks for an object's metadata only, which is all that is read of an answer to a write, and for
+/// the shortest form of it; a server that cannot do that sends the object. The server reads this text
+/// several times for each call, so it names no more than that.
+const METADATA_ONLY: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+
+const JSON: &str = "application/json";
+
+/// Protobuf where the server has it, which is for its own types.
+const PROTOBUF_OR_JSON: &str = "application/vnd.kubernetes.protobuf,application/json";
+
+/// The kinds of patch that are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patch {
+    /// RFC 7386.
+    Merge,
+    /// Kubernetes' own, which knows how lists are merged.
+    Strategic,
+}
+
+impl Patch {
+    fn content_type(self) -> &'static str {
+        match self {
+            Self::Merge => "application/merge-patch+json",
+            Self::Strategic => "application/strategic-merge-patch+json",
+        }
+    }
+}
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The HTTP method.
+    pub method: Method,
+    /// With query, without the server.
+    pub path: String,
+    /// What the body is.
+    pub content_type: Option<&'static str>,
+    /// In which forms the answer may come.
+    pub accept: &'static str,
+    /// The body.
+    pub body: Bytes,
+}
+
+impl Call {
+    /// GET of JSON.
+    pub fn get(path: impl Into<String>) -> Self {
+        Self::new(Method::GET, path, None, JSON, Bytes::new())
+    }
+
+    /// GET of protobuf, or of JSON where the server has nothing else.
+    pub fn get_compact(path: impl Into<String>) -> Self {
+        Self::new(Method::GET, path, None, PROTOBUF_OR_JSON, Bytes::new())
+    }
+
+    /// POST of a JSON object.
+    pub fn create(path: impl Into<String>, body: impl Into<Bytes>) -> Self {
+        Self::new(Method::POST, path, Some(JSON), METADATA_ONLY, body)
+    }
+
+    /// POST of a JSON object of which more is wanted than what it is called: the answer is all of it.
+    pub fn create_whole(path: impl Into<String>, body: impl Into<Bytes>) -> Self {
+        Self::new(Method::POST, path, Some(JSON), JSON, body)
+    }
+
+    /// PATCH.
+    pub fn patch(path: impl Into<String>, patch: Patch, body: impl Into<Bytes>) -> Self {
+        let kind = Some(patch.content_type());
+        Self::new(Method::PATCH, path, kind, METADATA_ONLY, body)
+    }
+
+    /// DELETE with default options.
+    pub fn delete(path: impl Into<String>) -> Self {
+        Self::new(Method::DELETE, path, None, METADATA_ONLY, Bytes::new())
+    }
+
+    /// DELETE with these options, as JSON.
+    pub fn delete_with(path: impl Into<String>, options: impl Into<Bytes>) -> Self {
+        Self::new(Method::DELETE, path, Some(JSON), METADATA_ONLY, options)
+    }
+
+    /// DELETE of all that a list shows, with these options, as JSON. A server does not answer with the
+    /// metadata of so many.
+    pub fn delete_collection(path: impl Into<String>, options: impl Into<Bytes>) -> Self {
+        Self::new(Method::DELETE, path, Some(JSON), JSON, options)
+    }
+
+    fn new(
+        method: Method,
+        path: impl Into<String>,
+        content_type: Option<&'static str>,
+        accept: &'static str,
+        body: impl Into<Bytes>,
+    ) -> Self {
+        Self {
+            method,
+            path: path.into(),
+            content_type,
+            accept,
+            body: body.into(),
+        }
+    }
+}
