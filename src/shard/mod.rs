@@ -33,7 +33,7 @@ use crate::{
     flow::{QuotaWaits, TurnRate},
     machine::{CallId, Input, Machine, Request},
     metrics::{Metrics, measured_queue::MeasuredQueue},
-    model::{JobId, Limits, Now, Timeout},
+    model::{JobId, Limits, Monotonic, Now, Timeout},
     ownership::Mode,
     wire::{ApiError, SchedulingApi},
 };
@@ -113,7 +113,8 @@ pub struct Shard {
     has_turns: bool,
     /// There was more to do than one look may.
     is_pressed: bool,
-    now: Now,
+    /// When calls were asked for last.
+    now: Monotonic,
 }
 
 impl Shard {
@@ -154,7 +155,7 @@ impl Shard {
             report: None,
             has_turns: false,
             is_pressed: false,
-            now: Now::at(crate::model::Time::from_secs(0)),
+            now: Monotonic::default(),
             metrics,
             settings,
         }
@@ -380,7 +381,7 @@ impl Machine for Shard {
     }
 
     fn poll_request(&mut self, now: Now) -> Option<Request> {
-        self.now = now;
+        self.now = now.monotonic;
         self.is_pressed = false;
         for _ in 0..TURNS_AT_ONCE {
             if let Some(request) = self.next_call(now) {
@@ -395,7 +396,7 @@ impl Machine for Shard {
     }
 
     fn poll_timeout(&self) -> Timeout {
-        let now = self.now.monotonic;
+        let now = self.now;
         if self.is_pressed {
             return now.into();
         }
