@@ -94,7 +94,7 @@ impl Judges {
             wrong.clear();
         }
         if let Some(job) = self.jobs.get_mut(uid)
-            && is_ghost
+            && (is_ghost || is_in_doubt)
         {
             job.is_haunted = true;
         }
