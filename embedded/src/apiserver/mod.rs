@@ -29,7 +29,7 @@ mod store;
 
 pub use http::{
     access::{
-        attributes::{Asked, Attributes, Place},
+        attributes::{Attributes, RequestTarget, ResourceAttributes},
         audit::{Audited, Auditor},
         users::{User, Users},
     },
@@ -38,7 +38,7 @@ pub use http::{
 };
 pub use object::{
     kind::{KINDS, Kind, KindInfo, Subresource},
-    stored::{Owner, Stored},
+    stored::{OwnerReference, Stored},
 };
 pub use print::{
     form::{Form, IncludeObject},

@@ -33,7 +33,7 @@ mod tests;
 mod yaml;
 
 pub use document::{Document, ObjectName, load};
-pub use error::{ManifestError, Place};
+pub use error::{ManifestError, SourceLocation};
 pub use reject::Rejection;
 pub use resource::{DEFAULT_NAMESPACE, ResourcePath, SUPPORTED_KINDS, resource_path};
 pub use source::Source;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{
-    dependents::{FOREGROUND, ORPHAN, Place, Standing, Work, split},
+    dependents::{FOREGROUND, ORPHAN, ObjectKey, Standing, Work, split},
     state::ApiServer,
 };
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
         kinds::strategy,
         object::{
             kind::Kind,
-            stored::{Owner, Stored},
+            stored::{OwnerReference, Stored},
             tree::{self, Tree},
         },
     },
@@ -109,7 +109,7 @@ impl ApiServer {
     }
 
     /// Decides about one dependent: keep it, strip dead references, or delete it.
-    fn check_dependent(&mut self, (kind, key): &Place, now: Time) {
+    fn check_dependent(&mut self, (kind, key): &ObjectKey, now: Time) {
         let Some(mut object) = self.at(*kind, key) else {
             return;
         };
@@ -119,7 +119,7 @@ impl ApiServer {
         }
         let standings = object.owners.iter();
         let standings = standings.map(|owner| (owner, self.garbage.standing(&object, owner)));
-        let standings: Vec<(&Owner, Standing)> = standings.collect();
+        let standings: Vec<(&OwnerReference, Standing)> = standings.collect();
         let any = |what: Standing| standings.iter().any(|(_, standing)| *standing == what);
         if any(Standing::Unknown) {
             return;
@@ -175,7 +175,7 @@ impl ApiServer {
         self.store_put(object.kind, &tree)
     }
 
-    fn strip_owners(&mut self, (kind, key): &Place, gone: &dyn Fn(&str) -> bool) {
+    fn strip_owners(&mut self, (kind, key): &ObjectKey, gone: &dyn Fn(&str) -> bool) {
         let Some(object) = self.at(*kind, key) else {
             return;
         };
@@ -191,7 +191,7 @@ impl ApiServer {
     }
 
     fn drop_finalizer(&mut self, uid: &str, finalizer: &str) {
-        let Some(place) = self.garbage.place_of(uid).cloned() else {
+        let Some(place) = self.garbage.key_of(uid).cloned() else {
             return;
         };
         let Some(object) = self.at(place.0, &place.1) else {

@@ -8,6 +8,7 @@ use super::state::ApiServer;
 use crate::{
     apiserver::object::{
         kind::Kind,
+        names,
         stored::Stored,
         tree::{self, Tree},
     },
@@ -35,7 +36,13 @@ impl ApiServer {
             return;
         }
         let name = format!("{}.{:016x}", object.name, self.rng.next());
-        let event = event(object, (namespace, &name), self.rng.uid(), owner, now);
+        let event = event(
+            object,
+            (namespace, &name),
+            names::new_uid(&mut self.rng),
+            owner,
+            now,
+        );
         self.store_put(Kind::Event, &event);
     }
 }

@@ -4,10 +4,7 @@
 //! anything.
 
 use super::{dependents::Garbage, reply::Reply, state::ApiServer};
-use crate::{
-    apiserver::{http::request::Prepared, object::rng::Rng},
-    model::Time,
-};
+use crate::{apiserver::http::request::Prepared, model::Time, rng::Rng};
 
 impl ApiServer {
     /// Answers a read as of so many changes of its kind ago, as far back as events are kept; all else

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     ExitReason, InitEnd, Stage, init_templates as t,
-    kwok::{DELETED, Object, Renderer},
+    kwok::{DELETED, KwokStageBuilder, Renderer},
 };
 
 impl Renderer<'_> {
@@ -72,7 +72,7 @@ impl InitEnd {
 
 /// After the back-off that the kubelet has.
 pub(super) fn init_restarted() -> Value {
-    let mut restarted = Object::new("lakh-pod-init-restarted");
+    let mut restarted = KwokStageBuilder::new("lakh-pod-init-restarted");
     restarted.expect(DELETED, "DoesNotExist", &[]);
     restarted.expect(".status.phase", "In", &["Pending"]);
     restarted.expect(INIT_WAITING, "In", &["CrashLoopBackOff"]);

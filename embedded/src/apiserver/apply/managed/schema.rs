@@ -13,7 +13,7 @@ use crate::apiserver::object::kind::Kind;
 
 /// What a value looks like.
 #[derive(Debug)]
-pub(super) enum Shape {
+pub(super) enum TypeDef {
     Text,
     Number,
     Flag,
@@ -46,10 +46,10 @@ pub(super) enum ListBy {
 #[derive(Debug)]
 pub(super) struct Struct {
     pub(super) atomic: bool,
-    pub(super) fields: BTreeMap<&'static str, Shape>,
+    pub(super) fields: BTreeMap<&'static str, TypeDef>,
 }
 
-static ANY: Shape = Shape::Any;
+static ANY: TypeDef = TypeDef::Any;
 static TABLE: LazyLock<Table> = LazyLock::new(|| Table::read(include_str!("schema.txt")));
 
 struct Table {
@@ -58,8 +58,8 @@ struct Table {
 }
 
 /// The shape of a kind's objects.
-pub(super) fn of(kind: Kind) -> Shape {
-    Shape::Struct(TABLE.place(kind.info().name))
+pub(super) fn of(kind: Kind) -> TypeDef {
+    TypeDef::Struct(TABLE.place(kind.info().name))
 }
 
 /// The type behind [`Shape::Struct`].
@@ -67,7 +67,7 @@ pub(super) fn type_at(place: usize) -> &'static Struct {
     &TABLE.types[place]
 }
 
-impl Shape {
+impl TypeDef {
     /// Whether values of this shape are taken as a whole.
     pub(super) fn is_leaf(&self) -> bool {
         match self {
@@ -135,27 +135,27 @@ impl Table {
         found.unwrap_or_else(|_| panic!("the table of types has {name}, in order"))
     }
 
-    fn shape(&self, text: &'static str) -> Shape {
+    fn shape(&self, text: &'static str) -> TypeDef {
         if let Some(rest) = text.strip_prefix('[') {
             let (by, items) = rest.split_once(']').expect("a list has an end");
-            return Shape::List {
+            return TypeDef::List {
                 by: ListBy::read(by),
                 items: Box::new(self.shape(items)),
             };
         }
         if let Some(rest) = text.strip_prefix('{') {
             let (mark, values) = rest.split_once('}').expect("a map has an end");
-            return Shape::Map {
+            return TypeDef::Map {
                 atomic: mark == "!",
                 values: Box::new(self.shape(values)),
             };
         }
         match text {
-            "str" => Shape::Text,
-            "num" => Shape::Number,
-            "bool" => Shape::Flag,
-            "any" => Shape::Any,
-            name => Shape::Struct(self.place(name)),
+            "str" => TypeDef::Text,
+            "num" => TypeDef::Number,
+            "bool" => TypeDef::Flag,
+            "any" => TypeDef::Any,
+            name => TypeDef::Struct(self.place(name)),
         }
     }
 }
@@ -192,7 +192,7 @@ mod tests {
         assert!(names.is_sorted(), "types stand in order");
         let port = of(Kind::Pod);
         let container = port.member("spec").member("containers").below("k:{}");
-        let Shape::List {
+        let TypeDef::List {
             by: ListBy::Keys(keys),
             ..
         } = container.member("ports")

@@ -15,7 +15,7 @@ use crate::apiserver::object::{error::Result, tree::Tree};
 #[derive(Debug)]
 pub(crate) enum PatchBody {
     /// RFC 6902.
-    Json(Vec<json_patch::Operation>),
+    Json(Vec<json_patch::PatchOperation>),
     /// RFC 7386.
     Merge(Tree),
     /// Kubernetes' own: lists merge by key.
