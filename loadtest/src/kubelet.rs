@@ -38,7 +38,7 @@ const NODES: &str = "/api/v1/nodes";
 const BOUND: &str = "spec.nodeName!%3D";
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct KubeletArgs {
     /// Kubeconfig of the cluster. Default: $KUBECONFIG, ~/.kube/config, or the Pod's own service
     /// account.
     #[arg(long, value_name = "PATH")]
@@ -74,7 +74,7 @@ pub(crate) struct Args {
 }
 
 /// Keeps the hollow nodes alive, for ever.
-pub(crate) async fn run(args: Args) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(args: KubeletArgs) -> Result<(), Box<dyn Error>> {
     let client = cluster::connect(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
     let options = KubeletOptions {
         default_duration: args.pod_duration,

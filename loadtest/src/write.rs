@@ -15,7 +15,7 @@ use lakh::{
 use crate::scenario::MAIN_JOB;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct WriteArgs {
     /// Kubeconfig of the cluster.
     #[arg(long, value_name = "PATH")]
     kubeconfig: PathBuf,
@@ -34,7 +34,7 @@ pub(crate) struct Args {
 pub(crate) const DONE: &str = "done";
 
 /// Writes all Pods.
-pub(crate) async fn run(args: Args) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(args: WriteArgs) -> Result<(), Box<dyn Error>> {
     let client = cluster::connect(Some(&args.kubeconfig), None).await?;
     let namespace = args.namespace.as_str();
     let job = client.get(&paths::job(namespace, MAIN_JOB)).await?;

@@ -24,9 +24,9 @@ use tower::{Layer as _, Service, ServiceExt as _, service_fn};
 use crate::clock::instant;
 
 use super::{
+    connection::Body,
     dial::{Dial, dial},
-    exec::{Given, Plugin},
-    line::Body,
+    exec::{ExecCredential, Plugin},
     transport::TransportError,
 };
 
@@ -224,7 +224,7 @@ impl Credentials {
                 Ok(given) => {
                     renewing.failed = None;
                     renewing.plugin_due = given.lasts.map(|lasts| instant() + before_end(lasts));
-                    let Given {
+                    let ExecCredential {
                         token, identity, ..
                     } = given;
                     found.token = token;

@@ -64,28 +64,28 @@ pub struct ApiError {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Status {
+struct RawStatus {
     message: String,
     reason: String,
-    details: Option<Details>,
+    details: Option<RawStatusDetails>,
     code: u16,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Details {
-    causes: Vec<Cause>,
+struct RawStatusDetails {
+    causes: Vec<RawStatusCause>,
     retry_after_seconds: Option<u64>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Cause {
+struct RawStatusCause {
     reason: String,
     field: String,
 }
 
-impl Status {
+impl RawStatus {
     fn read(body: &[u8]) -> Self {
         if protobuf::is_object(body) {
             let status = protobuf::object(body).and_then(Self::read_protobuf);
@@ -102,7 +102,7 @@ impl Status {
             match number {
                 3 => status.message = value.text()?.to_owned(),
                 4 => status.reason = value.text()?.to_owned(),
-                5 => status.details = Some(Details::read_protobuf(value.bytes()?)?),
+                5 => status.details = Some(RawStatusDetails::read_protobuf(value.bytes()?)?),
                 6 => status.code = u16::try_from(value.number()?).map_err(|_| Malformed)?,
                 _ => {}
             }
@@ -111,7 +111,7 @@ impl Status {
     }
 }
 
-impl Details {
+impl RawStatusDetails {
     fn read_protobuf(message: &[u8]) -> Result<Self, Malformed> {
         let mut details = Self::default();
         let mut fields = Fields::of(message);
@@ -124,7 +124,7 @@ impl Details {
                         found.map_or(Ok(""), Value::text).map(str::to_owned)
                     };
                     let (reason, field) = (text(1)?, text(3)?);
-                    details.causes.push(Cause { reason, field });
+                    details.causes.push(RawStatusCause { reason, field });
                 }
                 // It is always there; 0 says nothing.
                 5 => {
@@ -141,7 +141,7 @@ impl Details {
 impl ApiError {
     /// Reads an error answer. A body that is no Status object is taken as its message.
     pub fn from_response(code: u16, body: &[u8], retry_after: Option<Duration>) -> Self {
-        let status = Status::read(body);
+        let status = RawStatus::read(body);
         let details = status.details.unwrap_or_default();
         let caused_by = |reason: &str| details.causes.iter().any(|cause| cause.reason == reason);
         let kind = match (code, status.reason.as_str()) {
@@ -188,7 +188,7 @@ impl ApiError {
 
     /// Reads the object of an ERROR event on a watch.
     pub fn from_event(status: &[u8]) -> Self {
-        Self::from_response(Status::read(status).code, status, None)
+        Self::from_response(RawStatus::read(status).code, status, None)
     }
 
     /// What the server tells is older than what it told before.

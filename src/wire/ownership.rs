@@ -1,13 +1,26 @@
-//! The patches by which a Pod comes to a Job, and leaves it or is let go. All are strategic merge patches
-//! and name the Pod's UID, so that they never meet another Pod of the same name.
+//! Owner references, and the patches by which a Job adopts a Pod, releases it, or removes its finalizer. All are
+//! strategic merge patches and name the Pod's UID, so that they never change another Pod of the same name.
 //!
 //! Source: docs/rules/jobs.md, 3.5 and 9.
 
+use compact_str::CompactString;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::model::{JobId, JobKey, Uid};
 
-/// What an object of a Job names as its controller.
+/// One of an object's owner references.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct RawOwnerReference {
+    pub(super) kind: CompactString,
+    pub(super) name: CompactString,
+    pub(super) uid: String,
+    pub(super) controller: bool,
+}
+
+/// The controller reference that an object of a Job has.
+#[doc(alias = "NewControllerRef")]
 pub(super) fn controller(job: &JobKey, uid: Uid) -> Value {
     json!({
         "apiVersion": "batch/v1",
@@ -19,7 +32,8 @@ pub(super) fn controller(job: &JobKey, uid: Uid) -> Value {
     })
 }
 
-/// Makes a Job the Pod's controller, and puts our finalizer on.
+/// Makes a Job the Pod's controller, and adds the finalizer.
+#[doc(alias = "AdoptPod")]
 pub fn adoption_patch(pod: Uid, job: &JobId, finalizer: &str) -> Vec<u8> {
     let body = json!({"metadata": {
         "ownerReferences": [controller(&job.key, job.uid)],

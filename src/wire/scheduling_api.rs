@@ -26,22 +26,22 @@ pub struct SchedulingApi {
 }
 
 #[derive(Deserialize)]
-struct Group {
-    versions: Vec<GroupVersion>,
+struct RawApiGroup {
+    versions: Vec<RawGroupVersion>,
 }
 
 #[derive(Deserialize)]
-struct GroupVersion {
+struct RawGroupVersion {
     version: String,
 }
 
 #[derive(Deserialize)]
-struct Resources {
-    resources: Vec<Resource>,
+struct RawApiResourceList {
+    resources: Vec<RawApiResource>,
 }
 
 #[derive(Deserialize)]
-struct Resource {
+struct RawApiResource {
     name: String,
 }
 
@@ -53,7 +53,7 @@ impl SchedulingApi {
 
     /// Reads the answer to that: the versions that may have both kinds, the newest first.
     pub fn offered(body: &[u8]) -> Result<Vec<Self>, serde_json::Error> {
-        let group: Group = serde_json::from_slice(body)?;
+        let group: RawApiGroup = serde_json::from_slice(body)?;
         let versions = group.versions.into_iter().map(|found| found.version);
         let mut offered: Vec<Self> = versions.filter_map(Self::new).collect();
         offered.sort_by_key(|api| std::cmp::Reverse(api.rank));
@@ -72,7 +72,7 @@ impl SchedulingApi {
 
     /// Reads the answer to that: whether both kinds are among them.
     pub fn serves_gangs(body: &[u8]) -> Result<bool, serde_json::Error> {
-        let found: Resources = serde_json::from_slice(body)?;
+        let found: RawApiResourceList = serde_json::from_slice(body)?;
         let serves = |name: &str| found.resources.iter().any(|resource| resource.name == name);
         Ok(NEEDED.into_iter().all(serves))
     }

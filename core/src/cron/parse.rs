@@ -126,7 +126,9 @@ impl Fields {
             );
             let kinds = [&MINUTE, &HOUR, &DAY_OF_MONTH, &MONTH, &DAY_OF_WEEK];
             // The first that is missing, or what is too much.
-            let part = kinds.get(fields.len()).map_or("schedule", |kind| kind.name);
+            let part = kinds
+                .get(fields.len())
+                .map_or("schedule", |bounds| bounds.name);
             let at = fields
                 .get(kinds.len())
                 .copied()

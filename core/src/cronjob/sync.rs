@@ -24,7 +24,7 @@ pub struct CronJobSync {
     cron: CronJob,
     now: Time,
     listed: Vec<Uid>,
-    stage: Stage,
+    phase: SyncPhase,
     /// What the answer that is waited for is about.
     asked: Asked,
     reports: VecDeque<Report>,
@@ -43,7 +43,7 @@ pub struct CronJobSync {
 
 /// How far a look has come.
 #[derive(Debug)]
-enum Stage {
+enum SyncPhase {
     /// Jobs that are more than are to be kept go.
     History {
         surplus: VecDeque<ChildJob>,
@@ -108,7 +108,7 @@ impl CronJobSync {
         let again = surplus.len() < count;
         Self {
             listed: jobs.iter().map(|job| job.uid).collect(),
-            stage: Stage::History {
+            phase: SyncPhase::History {
                 jobs: jobs.into(),
                 surplus,
             },
@@ -139,8 +139,8 @@ impl CronJobSync {
 
     /// Goes on by one step; gives what must be answered before the next one.
     fn step(&mut self) -> Option<Effect> {
-        match &mut self.stage {
-            Stage::History { surplus, jobs } => match surplus.pop_front() {
+        match &mut self.phase {
+            SyncPhase::History { surplus, jobs } => match surplus.pop_front() {
                 Some(job) => {
                     let (uid, name) = (job.uid, job.name.clone());
                     self.asked = Asked::Surplus(job);
@@ -148,11 +148,11 @@ impl CronJobSync {
                 }
                 None => {
                     let jobs = std::mem::take(jobs);
-                    self.stage = Stage::Jobs { jobs, stray: None };
+                    self.phase = SyncPhase::Jobs { jobs, stray: None };
                     None
                 }
             },
-            Stage::Jobs { jobs, stray } => match (stray.take(), jobs.pop_front()) {
+            SyncPhase::Jobs { jobs, stray } => match (stray.take(), jobs.pop_front()) {
                 (Some(job), next) => {
                     next.into_iter().for_each(|next| jobs.push_front(next));
                     let name = job.name.clone();
@@ -164,22 +164,22 @@ impl CronJobSync {
                     let listed = &self.listed;
                     let active = self.cron.status.active.iter();
                     let unlisted = active.filter(|job| !listed.contains(&job.uid));
-                    self.stage = Stage::Missing(unlisted.cloned().collect());
+                    self.phase = SyncPhase::Missing(unlisted.cloned().collect());
                     None
                 }
             },
-            Stage::Missing(unlisted) => match unlisted.pop_front() {
+            SyncPhase::Missing(unlisted) => match unlisted.pop_front() {
                 Some(job) => Some(self.ask_for(job, Asked::Missing)),
                 None => {
-                    self.stage = Stage::Decide;
+                    self.phase = SyncPhase::Decide;
                     None
                 }
             },
-            Stage::Decide => {
-                self.stage = self.decide();
+            SyncPhase::Decide => {
+                self.phase = self.decide();
                 None
             }
-            Stage::Replace { active, found, run } => match (found.take(), active.pop_front()) {
+            SyncPhase::Replace { active, found, run } => match (found.take(), active.pop_front()) {
                 (Some(job), next) => {
                     next.into_iter().for_each(|next| active.push_front(next));
                     let (uid, name) = (job.uid, job.name.clone());
@@ -188,29 +188,29 @@ impl CronJobSync {
                 }
                 (None, Some(job)) => Some(self.ask_for(job, Asked::IsThere)),
                 (None, None) => {
-                    self.stage = Stage::Create(run.clone());
+                    self.phase = SyncPhase::Create(run.clone());
                     None
                 }
             },
-            Stage::Create(run) => {
+            SyncPhase::Create(run) => {
                 let run = run.clone();
                 let job = self.new_job(run.at);
                 self.asked = Asked::Created(run);
                 Some(Effect::CreateJob(job))
             }
-            Stage::Taken(name, run) => {
+            SyncPhase::Taken(name, run) => {
                 let (name, run) = (name.clone(), run.clone());
                 self.asked = Asked::Taken(run);
                 Some(Effect::GetJob(name))
             }
-            Stage::Finish => {
-                self.stage = Stage::Over;
+            SyncPhase::Finish => {
+                self.phase = SyncPhase::Over;
                 self.dirty.then(|| {
                     self.asked = Asked::Status;
                     Effect::WriteStatus(self.cron.status.clone(), self.cron.resource_version)
                 })
             }
-            Stage::Over => Some(Effect::Over(self.next)),
+            SyncPhase::Over => Some(Effect::Over(self.next)),
         }
     }
 
@@ -248,7 +248,7 @@ impl CronJobSync {
                 let what = "Saw a job that the controller did not create or forgot";
                 self.warn("UnexpectedJob", &format!("{what}: {}", job.name));
                 if run_of(&self.cron, &job).is_some()
-                    && let Stage::Jobs { stray, .. } = &mut self.stage
+                    && let SyncPhase::Jobs { stray, .. } = &mut self.phase
                 {
                     *stray = Some(job);
                 }
@@ -274,7 +274,7 @@ impl CronJobSync {
                 self.went_missing(&job);
             }
             (Asked::IsThere(job), Answer::Job { .. }) => {
-                if let Stage::Replace { found, .. } = &mut self.stage {
+                if let SyncPhase::Replace { found, .. } = &mut self.phase {
                     *found = Some(job);
                 }
             }
@@ -355,10 +355,10 @@ impl CronJobSync {
     }
 
     /// Finds out what is due, and which way to go on.
-    fn decide(&mut self) -> Stage {
+    fn decide(&mut self) -> SyncPhase {
         let spec = &self.cron.spec;
         if self.cron.deleting {
-            return Stage::Finish;
+            return SyncPhase::Finish;
         }
         let zone = match spec.time_zone.as_deref().map(Zone::load).transpose() {
             Ok(zone) => zone,
@@ -366,11 +366,11 @@ impl CronJobSync {
                 let name = spec.time_zone.as_deref().unwrap_or_default();
                 let why = format!("invalid timeZone: {name:?}: {error}");
                 self.warn("UnknownTimeZone", &why);
-                return Stage::Finish;
+                return SyncPhase::Finish;
             }
         };
         if spec.suspend {
-            return Stage::Finish;
+            return SyncPhase::Finish;
         }
         let text = spec.schedule.clone();
         if names_zone(&text) {
@@ -384,7 +384,7 @@ impl CronJobSync {
             Err(error) => {
                 let why = format!("unparseable schedule: {text:?} : {error}");
                 self.warn("UnparseableSchedule", &why);
-                return Stage::Finish;
+                return SyncPhase::Finish;
             }
         };
         let base = base(&self.cron);
@@ -401,7 +401,7 @@ impl CronJobSync {
             Err(error) => {
                 let why = format!("invalid schedule: {text} : {error}");
                 self.warn("InvalidSchedule", &why);
-                return Stage::Finish;
+                return SyncPhase::Finish;
             }
         };
         if missed == Missed::Many {
@@ -423,12 +423,12 @@ impl CronJobSync {
                     .push_back(Report::normal("JobAlreadyActive", ALREADY_ACTIVE));
                 self.finish_stage(&run.schedule)
             }
-            ConcurrencyPolicy::Replace => Stage::Replace {
+            ConcurrencyPolicy::Replace => SyncPhase::Replace {
                 active: status.active.clone().into(),
                 found: None,
                 run,
             },
-            ConcurrencyPolicy::Allow | ConcurrencyPolicy::Forbid => Stage::Create(run),
+            ConcurrencyPolicy::Allow | ConcurrencyPolicy::Forbid => SyncPhase::Create(run),
         }
     }
 
@@ -456,7 +456,7 @@ impl CronJobSync {
                 self.finish_after(&run.schedule);
             }
             Answer::NotCreated(NotCreated::NameTaken) => {
-                self.stage = Stage::Taken(name, run);
+                self.phase = SyncPhase::Taken(name, run);
             }
             Answer::NotCreated(NotCreated::NamespaceTerminating) => self.fail(),
             Answer::NotCreated(NotCreated::Other(why)) | Answer::Failed(why) => {
@@ -549,18 +549,18 @@ impl CronJobSync {
     /// Ends the look with an error: what was changed so far is still written.
     fn fail(&mut self) {
         self.next = Next::Retry;
-        self.stage = Stage::Finish;
+        self.phase = SyncPhase::Finish;
     }
 
     /// Ends the look, to come again when the next run is due.
     fn finish_after(&mut self, schedule: &Schedule) {
-        self.stage = self.finish_stage(schedule);
+        self.phase = self.finish_stage(schedule);
     }
 
-    fn finish_stage(&mut self, schedule: &Schedule) -> Stage {
+    fn finish_stage(&mut self, schedule: &Schedule) -> SyncPhase {
         let delay = schedule.next_delay(base(&self.cron), self.now);
         self.next = delay.map_or(Next::Nothing, |delay| Next::At(self.now + delay));
-        Stage::Finish
+        SyncPhase::Finish
     }
 }
 

@@ -23,7 +23,7 @@ use crate::model::{
 
 use super::{
     Answer, Claimed, Orphan, Round, Told,
-    hold::{Adopted, Claim, Freeing, Hold, Kind, Patching, Retry, State},
+    hold::{Adopted, Claim, ClaimKind, ClaimState, Freeing, Hold, Patching, Retry},
     namespace::{Namespace, Ownerless},
 };
 
@@ -85,7 +85,7 @@ impl Claims {
         }
         namespace.add_job(job, selector);
         for (pod, version) in namespace.ownerless_meant_by(selector) {
-            self.open(&id, pod, version, Kind::Adopt);
+            self.open(&id, pod, version, ClaimKind::Adopt);
         }
         Told::default()
     }
@@ -136,12 +136,12 @@ impl Claims {
                 self.forget_ownerless(uid, &pod.namespace);
                 let strays = self.strays(pod, job);
                 let told = self.keep_claims(uid, |claimant, kind| {
-                    strays && claimant == job && kind == Kind::Release
+                    strays && claimant == job && kind == ClaimKind::Release
                 });
                 if strays {
                     let version = pod.record.resource_version;
                     let pod = Claimed::new(uid, &pod.name);
-                    self.open(job, pod, version, Kind::Release);
+                    self.open(job, pod, version, ClaimKind::Release);
                 }
                 told
             }
@@ -211,7 +211,7 @@ impl Claims {
         let mut failed = false;
         for (pod, answer) in answers {
             let patching = self.busy.remove(pod);
-            let adopts = patching.filter(|patching| patching.kind == Some(Kind::Adopt));
+            let adopts = patching.filter(|patching| patching.kind == Some(ClaimKind::Adopt));
             if let (Answer::Done(version), Some(patching)) = (answer, adopts)
                 && patching.seen < *version
             {
@@ -221,11 +221,11 @@ impl Claims {
             let claim = claim.and_then(|hold| hold.claims.get_mut(pod));
             failed |= claim.is_some() && *answer == Answer::Failed;
             // A claim that was renewed meanwhile is still to be met.
-            if let Some(claim) = claim.filter(|claim| claim.state == State::Sent) {
+            if let Some(claim) = claim.filter(|claim| claim.state == ClaimState::Sent) {
                 match answer {
-                    Answer::Done(version) => claim.state = State::Done(*version),
+                    Answer::Done(version) => claim.state = ClaimState::Done(*version),
                     Answer::Ignored => self.drop_claim(job, *pod),
-                    Answer::Failed => claim.state = State::Wanted,
+                    Answer::Failed => claim.state = ClaimState::Wanted,
                 }
             }
             self.no_longer_busy(*pod);
@@ -259,12 +259,12 @@ impl Claims {
         let found = self.namespaces.get(&round.job.key.namespace);
         let at_work = found.is_some_and(|found| found.has_job(&round.job));
         if let Some(claimed) = claimed.filter(|_| at_work) {
-            self.open(&round.job, claimed.clone(), version, Kind::Adopt);
+            self.open(&round.job, claimed.clone(), version, ClaimKind::Adopt);
             let hold = self.holds.get_mut(&round.job);
             let claim = hold.and_then(|hold| hold.claims.get_mut(&pod));
             claim
                 .into_iter()
-                .for_each(|claim| claim.state = State::Done(version));
+                .for_each(|claim| claim.state = ClaimState::Done(version));
         }
     }
 
@@ -331,14 +331,14 @@ impl Claims {
                 release: Vec::new(),
             };
             for (pod, claim) in &mut hold.claims {
-                if claim.state != State::Wanted || self.busy.contains_key(pod) {
+                if claim.state != ClaimState::Wanted || self.busy.contains_key(pod) {
                     continue;
                 }
                 self.busy.insert(*pod, Patching::of(Some(claim.kind)));
-                claim.state = State::Sent;
+                claim.state = ClaimState::Sent;
                 let pods = match claim.kind {
-                    Kind::Adopt => &mut round.adopt,
-                    Kind::Release => &mut round.release,
+                    ClaimKind::Adopt => &mut round.adopt,
+                    ClaimKind::Release => &mut round.release,
                 };
                 pods.push(Claimed::new(*pod, &claim.name));
             }
@@ -429,11 +429,11 @@ impl Claims {
             self.tidy(&pod.namespace);
         }
         let told = self.keep_claims(uid, |job, kind| {
-            kind == Kind::Adopt && meaning.contains(job)
+            kind == ClaimKind::Adopt && meaning.contains(job)
         });
         for job in &meaning {
             let claimed = Claimed::new(uid, &pod.name);
-            self.open(job, claimed, record.resource_version, Kind::Adopt);
+            self.open(job, claimed, record.resource_version, ClaimKind::Adopt);
         }
         match self.frees.entry(uid) {
             Entry::Occupied(known) if !record.has(PodFlags::FINALIZER) => drop(known.remove()),
@@ -453,15 +453,15 @@ impl Claims {
     }
 
     /// A claim arises from a version of a Pod, or that version shows that what was done is undone.
-    fn open(&mut self, job: &JobId, pod: Claimed, version: u64, kind: Kind) {
+    fn open(&mut self, job: &JobId, pod: Claimed, version: u64, kind: ClaimKind) {
         let hold = self.holds.entry(job.clone()).or_default();
         let claim = hold.claims.entry(pod.pod).or_insert_with(|| Claim {
             kind,
             name: pod.name,
-            state: State::Wanted,
+            state: ClaimState::Wanted,
         });
-        if matches!(claim.state, State::Done(at) if at <= version) {
-            claim.state = State::Wanted;
+        if matches!(claim.state, ClaimState::Done(at) if at <= version) {
+            claim.state = ClaimState::Wanted;
         }
         let claimants = self.claimants.entry(pod.pod).or_default();
         claimants.insert(job.clone());
@@ -469,7 +469,7 @@ impl Claims {
     }
 
     /// Ends the claims on a Pod but those of which this holds.
-    fn keep_claims(&mut self, pod: Uid, keep: impl Fn(&JobId, Kind) -> bool) -> Told {
+    fn keep_claims(&mut self, pod: Uid, keep: impl Fn(&JobId, ClaimKind) -> bool) -> Told {
         let mut told = Told::default();
         let jobs = self.claimants.get(&pod).into_iter().flatten();
         let ended = jobs.filter(|job| {

@@ -14,7 +14,7 @@ use crate::{
 
 use super::{
     look::look,
-    standstill::{Rules, failures},
+    standstill::{ControllerSettings, failures},
 };
 
 /// One of the Jobs that were given.
@@ -134,7 +134,7 @@ impl Following {
     pub(super) async fn run(
         &mut self,
         client: &Client,
-        rules: &Rules,
+        settings: &ControllerSettings,
         mut tell: impl FnMut(&Self),
     ) -> Result<(), ApiError> {
         let mut next_look = instant() + QUIET;
@@ -153,7 +153,7 @@ impl Following {
                 }
                 let now = instant();
                 if now >= next_look {
-                    self.find_reasons(client, rules).await;
+                    self.find_reasons(client, settings).await;
                     // However long it takes, it is a small part of the time.
                     next_look = instant() + QUIET.max(now.elapsed() * 20);
                 }
@@ -164,28 +164,28 @@ impl Following {
     }
 
     /// Asks why Jobs stand still. Without an answer nothing is known, which is no reason to end.
-    async fn find_reasons(&mut self, client: &Client, rules: &Rules) {
+    async fn find_reasons(&mut self, client: &Client, settings: &ControllerSettings) {
         let still = self.jobs.iter_mut().filter(|job| job.stands_still());
         for job in still.take(MOST_ASKED) {
-            if let Ok(seen) = look(client, job).await {
-                job.why = rules.why(&seen, Clock::default().now().wall);
+            if let Ok(objects) = look(client, job).await {
+                job.why = settings.why(&objects, Clock::default().now().wall);
             }
         }
     }
 
     /// Asks once more, when nobody waits any longer: why Jobs have not ended, and what failed.
-    pub(super) async fn conclude(&mut self, client: &Client, rules: &Rules) {
+    pub(super) async fn conclude(&mut self, client: &Client, settings: &ControllerSettings) {
         let odd = |job: &&mut Followed| {
             let complete = matches!(job.end, Some((_, true)));
             !complete || job.count("failed") > 0
         };
         for job in self.jobs.iter_mut().filter(odd).take(MOST_ASKED) {
-            let Ok(seen) = look(client, job).await else {
+            let Ok(objects) = look(client, job).await else {
                 continue;
             };
-            job.failures = failures(&seen.pods);
+            job.failures = failures(&objects.pods);
             if job.end.is_none() {
-                job.why = rules.why(&seen, Clock::default().now().wall);
+                job.why = settings.why(&objects, Clock::default().now().wall);
             }
         }
     }
