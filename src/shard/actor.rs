@@ -113,6 +113,13 @@ impl Actor {
         }
     }
 
+    /// Whether a write that waits is still wanted: no Pod is made once the Job wants none any more.
+    pub(super) fn wants(&self, op: &Op) -> bool {
+        let machine = self.machine.as_ref();
+        let is_creation = matches!(op, Op::Create { .. });
+        !(is_creation && machine.is_some_and(JobMachine::wants_no_pods))
+    }
+
     /// How the Job stands to us.
     fn standing(&self) -> Standing {
         Standing::of(self.job.as_ref(), self.external, self.gone)

@@ -352,11 +352,16 @@ impl Shard {
             outbox,
             gangs,
             settings,
+            store,
             ..
         } = self;
         let (gangs, finalizer) = (gangs.as_ref(), settings.mode.finalizer());
         let mut unsent = Vec::new();
-        let mut make = |write: &mut Write| write.call(gangs, finalizer);
+        let mut make = |write: &mut Write| {
+            let actor = store.get(write.actor);
+            let is_wanted = actor.is_none_or(|actor| actor.wants(&write.op));
+            is_wanted.then(|| write.call(gangs, finalizer)).flatten()
+        };
         let request = outbox.poll_request(now.monotonic, &mut make, &mut unsent);
         for write in unsent {
             let outcome = write.unsent();

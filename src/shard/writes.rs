@@ -163,9 +163,12 @@ impl Write {
         })
     }
 
-    /// How a write ends of which no call could be made.
+    /// How a write ends of which no call could be made, or none was wanted any more.
     pub(super) fn unsent(&self) -> Outcome {
         match &self.op {
+            Op::Create { pod, .. } if matches!(self.step, Step::Asked) => {
+                Outcome::PodNotCreated(pod.suffix, CreateError::NotSent)
+            }
             Op::Create { template, pod, .. } => {
                 if let Err(message) = &**template {
                     tracing::warn!(job = %self.job.key, message, "template makes no Pods");
@@ -320,22 +323,19 @@ impl Answers<'_> {
         pod: &WrittenPod,
         result: Result<Bytes, ApiError>,
     ) -> Outcome {
-        let version = match result {
-            Ok(answer) => {
+        match result {
+            // That it is deleted the watch tells, and with it how far the Pod had come: one that had ended
+            // before counts by its end.
+            Ok(_) => {
                 let message = format!("Deleted pod: {}", pod.name);
                 self.report(write, Report::normal("SuccessfulDelete", &message));
-                wire::ack_of_write(&answer).map(|(_, version, _)| version)
             }
-            Err(error) if error.is_of_no_such_object() => None,
+            Err(error) if error.is_of_no_such_object() => {}
             Err(error) => {
                 self.report_failure(write, "FailedDelete", "deleting", &error);
                 return Outcome::PodNotDeleted(pod.slot);
             }
-        };
-        let which = (pod.slot, pod.uid);
-        self.store.pod_written(write.actor, which, version, |pod| {
-            pod.flags.set(PodFlags::DELETING, true);
-        });
+        }
         Outcome::PodDeleted(pod.slot)
     }
 
@@ -455,11 +455,11 @@ impl Answers<'_> {
     }
 }
 
-/// Counts a creation, unless it is one of a namespace that goes away.
+/// Counts a creation, unless it was not sent or is one of a namespace that goes away.
 pub(super) fn count_creation(metrics: &Metrics, why: CreationReason, outcome: &Outcome) {
     let succeeded = matches!(outcome, Outcome::PodCreated(_));
-    let hopeless = CreateError::NamespaceTerminating;
-    if !matches!(outcome, Outcome::PodNotCreated(_, error) if *error == hopeless) {
+    let no_try = [CreateError::NamespaceTerminating, CreateError::NotSent];
+    if !matches!(outcome, Outcome::PodNotCreated(_, error) if no_try.contains(error)) {
         metrics.jobs.pod_creation(why.word(), succeeded);
     }
 }

@@ -119,6 +119,8 @@ pub enum CreateError {
     RefusedFor(Duration),
     /// There was no answer, or one that does not tell.
     Unknown,
+    /// It was not sent, as the Job wants no Pods any more.
+    NotSent,
 }
 
 impl CreateError {
@@ -126,7 +128,7 @@ impl CreateError {
     pub fn is_failure(self) -> bool {
         match self {
             Self::Refused | Self::RefusedFor(_) | Self::Unknown => true,
-            Self::NameTaken | Self::NamespaceTerminating => false,
+            Self::NameTaken | Self::NamespaceTerminating | Self::NotSent => false,
         }
     }
 }

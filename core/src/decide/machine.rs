@@ -253,6 +253,12 @@ impl JobMachine {
         self.gang.hear(facts);
     }
 
+    /// Whether the Job wants no new Pods, whatever it asked for before: it ends, or is suspended. A creation
+    /// that waits to be sent need not be.
+    pub fn wants_no_pods(&self) -> bool {
+        self.ending.is_some() || self.spec.suspend || self.deleting || self.gone
+    }
+
     /// The PodGroup that new Pods are put into.
     pub fn pod_group(&self) -> Option<&Arc<PodGroup>> {
         self.gang.group()

@@ -353,6 +353,7 @@ impl Driver {
                     CreateError::NameTaken => "/name taken",
                     CreateError::Unknown => "/no answer",
                     CreateError::NamespaceTerminating => "/namespace terminating",
+                    CreateError::NotSent => "/not sent",
                 }
             }
             Answer::Withheld => {

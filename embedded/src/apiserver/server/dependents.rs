@@ -67,7 +67,7 @@ impl Work {
 }
 
 /// Index and work list.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Garbage {
     /// Live objects by uid.
     keys: HashMap<Arc<str>, Live>,
@@ -78,7 +78,7 @@ pub(crate) struct Garbage {
     uncounted: BTreeSet<CompactString>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Live {
     key: ObjectKey,
     owners: Arc<[OwnerReference]>,
@@ -101,7 +101,7 @@ pub(super) enum Standing {
     Unknown,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Dependents {
     keys: BTreeSet<ObjectKey>,
     blocking: usize,
