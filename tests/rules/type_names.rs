@@ -40,8 +40,6 @@ const STILL_SHARED: &[(&str, &str)] = &[
     ("src", "Object"),
     // informer/reflector, shard/writes
     ("src", "Step"),
-    // runtime/shards, informer/reflector
-    ("src", "Told"),
     // shard/cron_jobs, shard/actor
     ("src", "Turn"),
     // shard/cron_jobs, shard/rounds, shard/outbox

@@ -18,7 +18,7 @@ use super::{
 
 /// A message that is read into a value field by field; a message that comes in pieces is the sum of
 /// its pieces.
-pub(super) trait Message<'a>: Default {
+pub(super) trait ProtobufMessage<'a>: Default {
     fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed>;
 
     fn merge(&mut self, value: Value<'a>) -> Result<(), Malformed> {
@@ -68,7 +68,7 @@ fn entry(value: Value<'_>) -> Result<(&str, &str), Malformed> {
     Ok((key, content))
 }
 
-impl<'a> Message<'a> for RawPod<'a> {
+impl<'a> ProtobufMessage<'a> for RawPod<'a> {
     fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
         match number {
             1 => self.metadata.merge(value),
@@ -79,7 +79,7 @@ impl<'a> Message<'a> for RawPod<'a> {
     }
 }
 
-impl<'a> Message<'a> for RawPodMetadata<'a> {
+impl<'a> ProtobufMessage<'a> for RawPodMetadata<'a> {
     fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
         match number {
             1 => self.name = text(value)?,
@@ -119,7 +119,7 @@ impl<'a> RawPodAnnotations<'a> {
     }
 }
 
-impl<'a> Message<'a> for RawPodOwnerReference<'a> {
+impl<'a> ProtobufMessage<'a> for RawPodOwnerReference<'a> {
     fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
         match number {
             1 => self.kind = text(value)?,
@@ -133,7 +133,7 @@ impl<'a> Message<'a> for RawPodOwnerReference<'a> {
     }
 }
 
-impl<'a> Message<'a> for RawPodSpec<'a> {
+impl<'a> ProtobufMessage<'a> for RawPodSpec<'a> {
     fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
         match number {
             10 => self.node_name = text(value)?,
@@ -144,7 +144,7 @@ impl<'a> Message<'a> for RawPodSpec<'a> {
     }
 }
 
-impl<'a> Message<'a> for RawInitContainer<'a> {
+impl<'a> ProtobufMessage<'a> for RawInitContainer<'a> {
     fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
         match number {
             1 => self.name = text(value)?,
@@ -155,7 +155,7 @@ impl<'a> Message<'a> for RawInitContainer<'a> {
     }
 }
 
-impl<'a> Message<'a> for RawPodStatus<'a> {
+impl<'a> ProtobufMessage<'a> for RawPodStatus<'a> {
     fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
         match number {
             1 => self.phase = text(value)?,
@@ -173,7 +173,7 @@ impl<'a> Message<'a> for RawPodStatus<'a> {
     }
 }
 
-impl<'a> Message<'a> for RawPodCondition<'a> {
+impl<'a> ProtobufMessage<'a> for RawPodCondition<'a> {
     fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
         match number {
             1 => self.kind = text(value)?,
@@ -185,7 +185,7 @@ impl<'a> Message<'a> for RawPodCondition<'a> {
     }
 }
 
-impl<'a> Message<'a> for RawContainerStatus<'a> {
+impl<'a> ProtobufMessage<'a> for RawContainerStatus<'a> {
     fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
         match number {
             1 => self.name = text(value)?,
@@ -197,7 +197,7 @@ impl<'a> Message<'a> for RawContainerStatus<'a> {
     }
 }
 
-impl<'a> Message<'a> for RawContainerState {
+impl<'a> ProtobufMessage<'a> for RawContainerState {
     fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
         match number {
             3 => self.terminated.get_or_insert_default().merge(value),
@@ -206,7 +206,7 @@ impl<'a> Message<'a> for RawContainerState {
     }
 }
 
-impl<'a> Message<'a> for RawTerminated {
+impl<'a> ProtobufMessage<'a> for RawTerminated {
     fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
         match number {
             1 => self.exit_code = whole_number(value)?,
