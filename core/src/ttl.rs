@@ -56,12 +56,14 @@ impl Expiry {
 }
 
 /// Whether there is anything to do about a Job, now or later.
+#[doc(alias = "needsCleanup")]
 pub fn concerns(job: &Job) -> bool {
     !matches!(Expiry::of(job), Expiry::Unconcerned)
 }
 
 impl Step {
     /// After a look at the Job as it is known here; none if it is gone.
+    #[doc(alias = "processTTL")]
     pub fn after_look(known: Option<&Job>, now: Time) -> Self {
         match known.map(Expiry::of) {
             None | Some(Expiry::Unconcerned) => Self::Leave,

@@ -1,7 +1,6 @@
-//! The programs of a run as processes of their own: `lakh controller`, another controller, the bare
-//! writer; a hollow node.
+//! The programs of a run as child processes: `lakh controller`, another controller, the bare writer, hollow nodes.
 //!
-//! Must not: outlive this program's wish; a dropped child is killed.
+//! Must not: let a child survive its handle; a dropped child is killed.
 
 use std::{
     error::Error,

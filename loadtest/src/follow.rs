@@ -1,9 +1,9 @@
-//! Follows a kind of any API server over HTTP: lists it and watches it, for as long as somebody
-//! listens.
+//! Lists and watches a kind on any API server over HTTP, for as long as somebody listens.
 //!
-//! A watch that ends goes on from where it was: a busy server ends those that do not keep up, and a list
-//! of all Pods would keep it busier than what is measured. Only where that is too far back, a new list
-//! follows. Must not: read more of the objects than their version.
+//! A watch that ends is resumed at its last version: a busy server ends watches that lag behind, and a new list of all
+//! Pods would load it more than the test does. A list follows only if the version is too old.
+//!
+//! Must not: read more of the objects than their version.
 
 use std::{fmt::Display, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Latencies: kept one by one, told as percentiles.
+//! Latencies: kept one by one, reported as percentiles.
 
 use std::time::Duration;
 

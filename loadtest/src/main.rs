@@ -2,7 +2,7 @@
 //! nodes to any cluster.
 //!
 //! Read first: `scenario` (what can be run), `run` (how), `seen` (what is measured and where),
-//! `report` (what is told).
+//! `report` (what is written down).
 
 mod child;
 mod drive;

@@ -1,4 +1,4 @@
-//! Reads what others count of themselves: metrics in Prometheus' text format, over plain HTTP.
+//! Reads metrics of other programs: Prometheus' text format, over plain HTTP.
 
 use std::{collections::BTreeMap, io, net::SocketAddr};
 

@@ -1,6 +1,6 @@
-//! The time series: how everything is, some times a second.
+//! The time series: samples of everything, several times a second.
 //!
-//! Must not: wait for anybody. What cannot be had in a moment is left out of its sample.
+//! Must not: wait; a value that is not there in a moment is left out of its sample.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

@@ -1,6 +1,4 @@
-//! The scenarios: what they are called, what can be set, which Jobs they are made of.
-//!
-//! What happens to the Jobs while they run is told in `drive`.
+//! The scenarios: their names, parameters and Jobs. `drive` has what happens to the Jobs while they run.
 
 use std::{path::PathBuf, time::Duration};
 

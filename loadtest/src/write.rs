@@ -1,7 +1,7 @@
-//! The bare writer: creates the Pods of a Job and takes the finalizer off each at once.
+//! The bare writer: creates the Pods of a Job and at once removes the finalizer of each.
 //!
-//! The calls that a controller cannot do without, and nothing else: no watch, no status, no
-//! decision. What it does on a cluster is the most that a controller could do there.
+//! It makes the calls that no controller can do without, and nothing else: no watch, no status, no decision. Its
+//! throughput on a cluster is the most that a controller could reach there.
 
 use std::{error::Error, path::PathBuf, sync::Arc};
 

@@ -1,9 +1,9 @@
-//! The command line: what was typed in, an exit code out.
+//! The command line: arguments in, an exit code out.
 //!
-//! Exit codes: 0 all went well; 1 a Job failed, the time ran out or a part of the controller broke; 2 what
-//! was given cannot be used, and nothing was done.
+//! Exit codes: 0, success; 1, a Job failed, the time ran out, or a part of the controller broke; 2, invalid
+//! arguments or files, and nothing was done.
 //!
-//! Must not: hold anything that a library user would miss.
+//! Must not: hold anything that a user of the library needs.
 
 mod args;
 mod controller;
@@ -107,7 +107,7 @@ fn unusable(message: &str) -> u8 {
     UNUSABLE
 }
 
-/// Complains, if anybody can hear it.
+/// Writes an error to standard error, if it is open.
 fn complain(message: &str) {
     let _ = writeln!(std::io::stderr(), "lakh: {message}");
 }

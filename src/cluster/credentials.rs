@@ -65,6 +65,7 @@ pub(super) enum Why {
 }
 
 /// See the module's text.
+#[doc(alias = "cachingTokenSource")]
 pub(super) struct Credentials {
     /// Without what comes from elsewhere.
     config: Config,

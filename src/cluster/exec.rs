@@ -16,11 +16,12 @@ use serde_json::json;
 
 use crate::{clock::Clock, model::Time};
 
-/// How much of what a plug-in complains of is told.
+/// How many characters of a plug-in's error output are reported.
 const COMPLAINT_MAX: usize = 500;
 
 /// A credential plug-in of a kubeconfig.
 #[derive(Clone, Debug)]
+#[doc(alias = "Authenticator")]
 pub(super) struct Plugin(ExecConfig);
 
 /// The credential that a plug-in returned.
@@ -35,6 +36,7 @@ pub(super) struct ExecCredential {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[doc(alias = "ExecCredential")]
 struct RawExecCredential {
     api_version: String,
     status: Option<RawExecCredentialStatus>,

@@ -1,4 +1,4 @@
-//! What the controller counts, for `/metrics`: of itself here, of Jobs and of queues beside.
+//! The controller's metrics, for `/metrics`; those of Jobs and of queues have files of their own.
 
 use std::{
     sync::atomic::AtomicU64,
@@ -154,7 +154,7 @@ impl Metrics {
         self.watches.get_or_create(&KindLabel { kind }).inc();
     }
 
-    /// Begins to measure how long something takes that is told of here.
+    /// Starts a measurement for one of these metrics.
     pub(crate) fn stopwatch(&self) -> Stopwatch {
         Stopwatch(instant())
     }

@@ -1,4 +1,4 @@
-//! The metrics of work queues, by the standard client's names and buckets.
+//! The metrics of work queues, with client-go's names and buckets.
 
 use std::{
     sync::{Arc, atomic::AtomicU64},

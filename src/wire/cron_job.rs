@@ -1,4 +1,4 @@
-//! Reads CronJobs, and writes what is made for them: their Jobs and their status.
+//! Reads CronJobs, and writes their Jobs and their status.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::model::{
     ActiveJob, ConcurrencyPolicy, CronJob, CronJobSpec, CronJobStatus, JobKey, Time, Uid,
 };
 
-/// The annotation that tells a Job for when it was due.
+/// The annotation with the time that a Job was scheduled for.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
 /// A CronJob and the JSON of its Job template, untouched.

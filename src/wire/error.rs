@@ -1,4 +1,4 @@
-//! The errors of an API server, as its Status objects tell them.
+//! The errors of an API server, read from its Status objects.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub enum ErrorKind {
     /// The server itself has too much to do; it said when to come back, if it did.
     Busy,
     /// Somebody whom the server asked about this object, such as an admission webhook, has had too many
-    /// requests. It tells nothing of others.
+    /// requests. It says nothing about others.
     TooManyRequests,
     /// The server will not do it, however often it is asked.
     Refused,
@@ -35,7 +35,7 @@ pub enum ErrorKind {
 /// What a patch that names another UID than the object's is said to get wrong.
 const UID_FIELD: &str = "metadata.uid";
 
-/// How a conflict is told that is about UIDs. Source: `preconditions` of `k8s.io/apiserver`, by way of
+/// The message of a conflict of UIDs. Source: `preconditions` of `k8s.io/apiserver`, by way of
 /// the store of a kind and of etcd.
 const UID_CONFLICTS: [&str; 2] = [
     "the UID in the precondition",
@@ -49,6 +49,7 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 /// An error answer.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
+#[doc(alias = "StatusError")]
 pub struct ApiError {
     /// What to make of it.
     pub kind: ErrorKind,
@@ -168,7 +169,7 @@ impl ApiError {
         let of_another = match code {
             // A patch with a UID would change it.
             422 => details.causes.iter().any(|cause| cause.field == UID_FIELD),
-            // A deletion, and an update on top of a version, tell it in words alone.
+            // For a deletion, and an update of a given version, only the message says it.
             409 => UID_CONFLICTS.iter().any(|words| message.contains(words)),
             _ => false,
         };
@@ -191,7 +192,7 @@ impl ApiError {
         Self::from_response(RawStatus::read(status).code, status, None)
     }
 
-    /// What the server tells is older than what it told before.
+    /// The server shows an older state than before.
     pub fn behind() -> Self {
         Self {
             kind: ErrorKind::Ahead,

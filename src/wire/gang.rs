@@ -1,4 +1,4 @@
-//! Workloads and PodGroups: what is read of them, and the bodies of new ones.
+//! Reads Workloads and PodGroups, and writes the bodies of new ones.
 
 use compact_str::CompactString;
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! Reads labels and label selectors. What they mean, [`crate::model`] knows.
+//! Reads labels and label selectors; [`crate::model`] knows what they match.
 
 use std::{collections::BTreeMap, fmt, marker::PhantomData};
 

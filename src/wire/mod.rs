@@ -1,4 +1,4 @@
-//! Kubernetes' objects as bytes: what lakh reads of them, and the bodies it writes.
+//! Kubernetes' objects in JSON and protobuf: what lakh reads of them, and the bodies it writes.
 //!
 //! Responsible for: bytes to small records, values to request bodies and paths.
 //! Must not: send anything, decide anything, or keep an object whole.

@@ -43,7 +43,8 @@ pub fn adoption_patch(pod: Uid, job: &JobId, finalizer: &str) -> Vec<u8> {
     body.to_string().into_bytes()
 }
 
-/// Takes our finalizer off a Pod. There are as many of them as Pods: it is written at one go.
+/// Removes the finalizer from a Pod. Every Pod needs one, so it is formatted in one pass.
+#[doc(alias = "removeTrackingFinalizerPatch")]
 pub fn freeing_patch(pod: Uid, finalizer: &str) -> Vec<u8> {
     format!(
         r#"{{"metadata":{{"uid":"{pod}","$deleteFromPrimitiveList/finalizers":["{finalizer}"]}}}}"#
@@ -51,7 +52,8 @@ pub fn freeing_patch(pod: Uid, finalizer: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Takes a Job from the Pod's owners, and our finalizer off.
+/// Removes a Job from the Pod's owners, and the finalizer.
+#[doc(alias = "ReleasePod")]
 pub fn release_patch(pod: Uid, job: Uid, finalizer: &str) -> Vec<u8> {
     let body = json!({"metadata": {
         "uid": pod.to_string(),

@@ -1,4 +1,4 @@
-//! Reads a Pod straight into its record; whatever decisions do not need is skipped unread.
+//! Reads a Pod straight into its record, and skips everything that decisions do not need.
 
 mod failure;
 mod protobuf;
@@ -25,7 +25,7 @@ use super::{
 };
 use failure::failure;
 
-/// What a line of a watch tells of a Pod.
+/// A watch event of a Pod.
 #[derive(Clone, Debug)]
 pub enum PodEvent<'a> {
     /// There is a new version of it, or it is new.
@@ -65,7 +65,7 @@ impl PodDecoder {
         self.keep(pod).ok_or(OddPod::Identity)
     }
 
-    /// Reads a line of a watch that tells of a Pod, in one go. Any other line, and one that is odd,
+    /// Reads a line of a watch with a Pod, in one pass. Any other line, and one that is odd,
     /// gives nothing: it is for [`decode_watch_line`](super::decode_watch_line).
     pub fn decode_line<'a>(&self, line: &'a [u8]) -> Option<PodEvent<'a>> {
         let RawPodEvent { kind, object } = json::read(line).ok()?;

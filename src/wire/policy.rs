@@ -1,7 +1,7 @@
 //! Reads the policies of a Job's spec.
 //!
-//! Lenient where the API server is strict: a rule that cannot be understood is kept in its place
-//! and never matches, for messages count places.
+//! More lenient than the API server: an unknown rule keeps its place and never matches, because messages name
+//! rules by their position.
 
 use compact_str::CompactString;
 use serde::Deserialize;

@@ -1,7 +1,7 @@
 //! `scheduling.k8s.io`: which versions a server serves, and what differs between them.
 //!
-//! Workload and PodGroup are young: each release may serve them under another version only. What
-//! is asked for is the newest that has both.
+//! Workload and PodGroup are young: each release may serve them in another version only. lakh uses the newest
+//! version that has both.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ struct RawApiResource {
 }
 
 impl SchedulingApi {
-    /// The path of the group: a GET tells its versions.
+    /// The path of the group; a GET lists its versions.
     pub fn group_path() -> String {
         format!("/apis/{GROUP}")
     }
@@ -65,7 +65,7 @@ impl SchedulingApi {
         Some(Self { version, rank })
     }
 
-    /// The path of the version: a GET tells its kinds.
+    /// The path of the version; a GET lists its kinds.
     pub fn path(&self) -> String {
         format!("/apis/{}", self.api_version())
     }

@@ -1,7 +1,6 @@
 //! Lists and watches: pages of objects, lines of events.
 //!
-//! The kinds that are watched differ in what is kept of an object; how a list and a watch
-//! work does not.
+//! Kinds differ in what is kept of an object, not in how a list and a watch work.
 
 use serde::{Deserialize, de::Error as _};
 use serde_json::value::RawValue;
@@ -132,6 +131,7 @@ pub enum WatchEvent<'a> {
 }
 
 #[derive(Deserialize)]
+#[doc(alias = "WatchEvent")]
 struct RawWatchEvent<'a> {
     #[serde(rename = "type")]
     kind: &'a str,

@@ -1,7 +1,7 @@
 //! One field of a schedule: text in, a set of numbers out.
 //!
-//! The set is a `u64` with a bit per number. A field also remembers its *star*: whether it says
-//! "all" in so many words, which decides how the two day fields go together.
+//! The set is a `u64` with a bit per number. A field also has its *star*: whether it is written as `*` or `?`, which
+//! decides how the two day fields combine.
 
 use super::error::ScheduleError;
 

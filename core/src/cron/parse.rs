@@ -41,6 +41,7 @@ const EVERY: &str = "@every ";
 
 impl Schedule {
     /// Reads a schedule; `TZ=NAME` or `CRON_TZ=NAME` may stand in front.
+    #[doc(alias = "ParseStandard")]
     pub fn parse(text: &str) -> Result<Self, ScheduleError> {
         let wrong = |part, at: &str, why| Err(ScheduleError::new(part, text, at, why));
         if text.is_empty() {

@@ -1,5 +1,6 @@
-//! See the module's text of `cronjob`; the order of the steps is upstream's
-//! (docs/rules/cronjobs.md, 6).
+//! One sync of a CronJob, step by step, in upstream's order (docs/rules/cronjobs.md, 6).
+//!
+//! Must not: keep anything for the next one.
 
 use std::collections::VecDeque;
 
@@ -16,11 +17,12 @@ use super::{
     runs::{base, job_name, run_of, untold_run},
 };
 
-/// One look at a CronJob. Call [`CronJobSync::poll`] for what to do and [`CronJobSync::handle`] with
-/// what came of it, in turns, until it is over.
+/// One sync of a CronJob. Call [`CronJobSync::poll`] for what to do and [`CronJobSync::handle`] with the outcome, by
+/// turns, until it is over.
 #[derive(Debug)]
+#[doc(alias = "syncCronJob")]
 pub struct CronJobSync {
-    /// What was known when the look began, changed by what happened since.
+    /// What was known when the sync began, changed by what happened since.
     cron: CronJob,
     now: Time,
     listed: Vec<Uid>,
@@ -41,7 +43,7 @@ pub struct CronJobSync {
     next: Next,
 }
 
-/// How far a look has come.
+/// How far a sync has come.
 #[derive(Debug)]
 enum SyncPhase {
     /// Jobs that are more than are to be kept go.
@@ -99,11 +101,11 @@ struct Run {
 }
 
 impl CronJobSync {
-    /// A look at a CronJob and at the Jobs that name it as their controller.
+    /// A sync of a CronJob, with the Jobs that name it as their controller.
     pub fn new(cron: CronJob, jobs: Vec<ChildJob>, now: Time) -> Self {
         let mut surplus = history::surplus(&cron.spec, &jobs);
         let count = surplus.len();
-        // The Job of a run stays until the server's status tells of it, or the run could start again.
+        // The Job of a run stays until the server's status lists it, or the run could start again.
         surplus.retain(|job| untold_run(&cron, job).is_none());
         let again = surplus.len() < count;
         Self {
@@ -499,7 +501,7 @@ impl CronJobSync {
         self.found.push((job, resource_version));
     }
 
-    /// A run of which there is a Job is not to start again, also when the status does not tell of it: the
+    /// A run of which there is a Job is not to start again, even if the status does not list it: the
     /// Job that has its name may be gone the next moment.
     fn remember_run_of(&mut self, job: &ChildJob) {
         // The clock may have gone back, or people have given the name.
@@ -564,7 +566,8 @@ impl CronJobSync {
     }
 }
 
-/// When to look at a CronJob whose schedule or time zone has changed; or what to tell people.
+/// When to look at a CronJob whose schedule or time zone has changed; or the Event to record.
+#[doc(alias = "updateCronJob")]
 pub fn delay_after_change(cron: &CronJob, now: Time) -> Result<Next, Report> {
     let text = &cron.spec.schedule;
     let zone = cron.spec.time_zone.as_deref().map(Zone::load);

@@ -1,11 +1,10 @@
-//! Which Pods should come to a Job, which should leave it, and which have nobody.
+//! Which Pods a Job should adopt, which it should release, and which have no owner.
 //!
-//! Source: docs/rules/jobs.md, 1.6 and 9. Known are the selectors of the Jobs that are at work and
-//! the labels of Pods without owner; of Pods that have one nothing is kept, their labels are
-//! compared as they come by. What is to be done for a Job comes out as a [`Round`]: one live look
-//! at the Job, then a patch for each Pod. From the moment a claim arises until the store has what
-//! came of it the Job is held: it does not know yet which Pods it has. One patch that fails holds
-//! it until a later round does better; other Jobs go on.
+//! Source: docs/rules/jobs.md, 1.6 and 9. The claims keep the selectors of active Jobs and the labels of Pods
+//! without an owner. They keep nothing of owned Pods, and compare their labels as events come in. The work for a
+//! Job is a [`Round`]: one live read of the Job, then a patch for each Pod. From the moment a claim arises until
+//! the store has its outcome the Job is held, because it does not know yet which Pods it has. A failed patch holds
+//! it until a later round succeeds; other Jobs go on.
 //!
 //! Must not: send anything.
 
@@ -27,26 +26,27 @@ use super::{
     namespace::{Namespace, Ownerless},
 };
 
-/// See the module's text.
+/// The claims of all Jobs on Pods.
 ///
-/// `handle_*` take input; those that take news give back what to [`Claims::settle`] once the store
-/// has the same news. [`Claims::poll_round`], [`Claims::poll_free`] and [`Claims::poll_resumed`]
+/// `handle_*` take input. Those that take watch events return what to [`Claims::settle`] once the store has
+/// the same event. [`Claims::poll_round`], [`Claims::poll_free`] and [`Claims::poll_resumed`]
 /// then give what to do until they are empty, [`Claims::poll_timeout`] when to call
 /// [`Claims::handle_timeout`].
 #[derive(Debug)]
+#[doc(alias = "PodControllerRefManager")]
 pub struct Claims {
     retry: Exponential,
     namespaces: BTreeMap<CompactString, Namespace>,
     holds: BTreeMap<JobId, Hold>,
-    /// The Jobs that claim a Pod, or let it go.
+    /// The Jobs that claim or release a Pod.
     claimants: BTreeMap<Uid, BTreeSet<JobId>>,
     frees: BTreeMap<Uid, Freeing>,
-    /// Pods to which a patch is under way: of a claim, or the one that frees them.
+    /// Pods with a patch in flight: of a claim, or one that removes the finalizer.
     busy: HashMap<Uid, Patching>,
-    /// Pods that were adopted by this version, until the watch tells of it: what it tells of them
-    /// before is no longer true.
+    /// Pods that were adopted by this version, until the watch shows it: older events of them are no longer
+    /// true.
     adopted: BTreeMap<Uid, Adopted>,
-    /// Jobs that may have a round to go, Pods that may be freed.
+    /// Jobs that may have a round due.
     ready: BTreeSet<JobId>,
     free_next: VecDeque<Uid>,
     resumed: VecDeque<JobId>,

@@ -37,11 +37,11 @@ pub(super) enum ClaimKind {
 pub(super) enum ClaimState {
     Wanted,
     Sent,
-    /// What is told of the Pod before this version is no longer true.
+    /// Events of the Pod before this version are no longer true.
     Done(u64),
 }
 
-/// A Pod that was adopted, and the watch has not told so yet.
+/// A Pod that was adopted, before the watch shows it.
 #[derive(Debug)]
 pub(super) struct Adopted {
     pub(super) version: u64,
@@ -96,7 +96,7 @@ impl Hold {
 pub(super) struct Patching {
     /// What it does for a Job; none if it frees the Pod.
     pub(super) kind: Option<ClaimKind>,
-    /// The newest version of the Pod that the watch has told since.
+    /// The newest version of the Pod that the watch has shown since.
     pub(super) seen: u64,
 }
 

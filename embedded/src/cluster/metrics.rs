@@ -11,7 +11,7 @@ use crate::podgc::{Call, PodFacts, Reason};
 
 type Counters = Family<[(&'static str, String); 2], Counter>;
 
-/// See the module's text.
+/// The metrics of the embedded cluster.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CollectorMetrics {
     tried: Counters,

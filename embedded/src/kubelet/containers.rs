@@ -1,7 +1,7 @@
 //! The container statuses of a Pod.
 //!
-//! Responsible for: what each container says at each point of a Pod's life.
-//! Must not: invent history; it draws the exits that `life` recorded.
+//! Responsible for: the status of each container at each point of a Pod's life.
+//! Must not: invent history; it renders the exits that `life` recorded.
 
 use serde::Serialize;
 

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::model::Time;
 
-/// See the module's text.
+/// The init containers of a Pod, and how far they have come.
 #[derive(Debug)]
 pub(super) struct Inits {
     /// Whose turn it is: all before have done their part.

@@ -6,7 +6,7 @@
 use super::stages::{By, Chance, Disruption, ExitReason, Stage};
 use crate::model::Time;
 
-/// See the module's text.
+/// The plan of one try.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Plan {
     /// When the containers are ready, if they are not from the start.

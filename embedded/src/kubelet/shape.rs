@@ -1,4 +1,4 @@
-//! What the Pods of one template have in common.
+//! The part of a Pod's spec that all Pods of a template share.
 //!
 //! Responsible for: the owned, checked form of a Pod's spec, shared between equal Pods.
 //! Must not: hold anything that differs from Pod to Pod, or the sharing is lost.

@@ -1,6 +1,6 @@
-//! The status of a Pod, as the patch that tells it to the API server.
+//! The status of a Pod, as a patch for the API server.
 //!
-//! Responsible for: the patch as a whole, and its phase. Must not: decide anything; it draws what
+//! Responsible for: the patch as a whole, and its phase. Must not: decide anything; it renders what
 //! `life` says. Conditions and containers have files of their own.
 
 use std::borrow::Cow;

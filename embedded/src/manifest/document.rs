@@ -1,4 +1,4 @@
-//! Manifests as objects with their place in the file.
+//! Manifests as objects with their location in the file.
 //!
 //! Responsible for: the fields that every object needs, and lists of objects.
 //! Must not: know kinds, other than `List`.

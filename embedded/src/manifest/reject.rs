@@ -1,6 +1,6 @@
-//! What the API server has against an object, in words for the person who wrote it.
+//! Why the API server refuses an object, in words for its author.
 //!
-//! Responsible for: joining the server's complaints with the object's place in the file.
+//! Responsible for: joining the server's errors with the object's location in the file.
 //! Must not: decide whether to try again.
 
 use std::fmt;

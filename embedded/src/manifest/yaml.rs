@@ -1,6 +1,6 @@
 //! One YAML document as a JSON value, and values as YAML.
 //!
-//! Responsible for: the parser's settings and limits, and its errors in our words and lines.
+//! Responsible for: the parser's settings and limits, and its errors with this loader's words and lines.
 //! Must not: know what the value is for.
 
 use std::borrow::Cow;

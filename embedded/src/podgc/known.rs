@@ -1,7 +1,7 @@
-//! What the collector knows of Pods and nodes, in the order in which it asks.
+//! What the collector knows of Pods and nodes, indexed by its questions.
 //!
-//! Responsible for: sets that are kept by change, so that a pass looks only at Pods that may have to go.
-//! Must not: decide which of them do.
+//! Responsible for: sets that are updated by each change, so that a pass looks only at candidates. Must not: decide
+//! which of them are removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 

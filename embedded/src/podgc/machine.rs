@@ -25,12 +25,16 @@ const QUARANTINE: Duration = Duration::from_secs(40);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// It is over, and there are more of its kind than may stay.
+    #[doc(alias = "gcTerminated")]
     Terminated,
     /// It is being deleted, and its node will never get round to it.
+    #[doc(alias = "gcTerminating")]
     OutOfService,
     /// Its node does not exist.
+    #[doc(alias = "gcOrphaned")]
     Orphaned,
     /// It is being deleted, and no node has it.
+    #[doc(alias = "gcUnscheduledTerminating")]
     Unscheduled,
 }
 
@@ -52,6 +56,7 @@ impl fmt::Display for Reason {
 /// once [`Self::handle_answer`] has said what came of the last. What a pass does follows from what was
 /// known when it began; what fails is tried again by a later pass, because it is still there to be seen.
 #[derive(Debug)]
+#[doc(alias = "PodGCController")]
 pub struct PodGc {
     /// How many Pods that are over may stay; 0 or less: all.
     threshold: i32,

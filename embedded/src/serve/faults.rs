@@ -1,8 +1,8 @@
-//! Faults at work: waits, answers nobody gave, broken connections; and the way to ask for them.
+//! Carries out faults: waits, made-up answers, broken connections; and serves `/lakh/faults`.
 //!
-//! Responsible for: doing what [`Faults`] decides, and `/lakh/faults`. Must not: decide anything.
+//! Responsible for: doing what [`Faults`] decides. Must not: decide anything.
 //!
-//! Without rules all that a request costs is one look at a flag.
+//! Without rules a request costs one check of a flag.
 
 use std::{
     error::Error,

@@ -1,6 +1,6 @@
-//! The server's state behind one lock, and the wake-ups of those who wait for changes.
+//! The server's state behind one lock, and wake-ups for those that wait for changes.
 //!
-//! Responsible for: who holds the lock how long, and waking after commits. Must not: know HTTP.
+//! Responsible for: holding the lock briefly, and waking after commits. Must not: know HTTP.
 
 use std::{fmt, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! What is told of a run: as figures for machines, as a page for people, as a line for history.
+//! The report of a run: as JSON, as a page for people, and as a line of a history.
 //!
 //! Read first: [`Report`]. The page is made in `page`, two reports side by side in `compare`.
 //!

@@ -1,7 +1,6 @@
 //! The page: one file that needs nothing else, for one report or two.
 //!
-//! Style and script are files of their own beside this one; the script draws what the reports, as
-//! JSON in the page, say.
+//! Style and script are files beside this one; the script draws the reports, which are in the page as JSON.
 
 use serde_json::{Value, json};
 

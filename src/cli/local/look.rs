@@ -33,7 +33,7 @@ pub(super) async fn look(client: &Client, job: &Followed) -> Result<JobObjects, 
     let pods = paths::pods(Some(&job.namespace));
     for phase in ["Pending", "Running", "Failed", "Succeeded"] {
         if phase == "Succeeded" && objects.job["status"]["active"].as_u64() > Some(0) {
-            // They tell only when nothing runs: whether failures before them still count.
+            // They matter only when nothing runs: do failures before them still count?
             objects.all_pods = false;
             continue;
         }

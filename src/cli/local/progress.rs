@@ -18,7 +18,7 @@ const BARS_MAX: usize = 16;
 /// Plain lines come at most this often.
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
-/// See the module's text. What it shows goes to standard error.
+/// What is shown while Jobs run, on standard error.
 #[derive(Debug)]
 pub(super) enum ProgressDisplay {
     Bars {

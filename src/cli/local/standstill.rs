@@ -1,4 +1,4 @@
-//! Why a Job stands still, as far as the cluster and what the controller was told say.
+//! Why a Job makes no progress, by its objects and the controller's settings.
 //!
 //! Responsible for: finding the reason and wording it, and what failed Pods ended with. Must not: ask the
 //! cluster, or decide anything.
@@ -12,7 +12,7 @@ use crate::{
     runtime::{Controllers, Mode, Options},
 };
 
-/// What the controller in this process was told that can keep it from a Job.
+/// The settings of the controller in this process that can keep it from a Job.
 #[derive(Clone, Debug)]
 pub(super) struct ControllerSettings {
     controllers: Controllers,
@@ -21,7 +21,7 @@ pub(super) struct ControllerSettings {
     backoff: Exponential,
 }
 
-/// What there is of a Job.
+/// A Job, its Pods and its Events.
 #[derive(Debug, Default)]
 pub(super) struct JobObjects {
     pub(super) job: Value,

@@ -74,7 +74,7 @@ impl Followed {
 
     /// Whether nothing has become of it for a while.
     fn stands_still(&self) -> bool {
-        // A status under way is told rarely, and what runs may run long.
+        // A status is written rarely while Pods run, and they may run long.
         let patience = if self.count("active") > 0 { 3 } else { 1 };
         self.end.is_none() && self.changed.elapsed() >= QUIET * patience
     }
@@ -213,5 +213,5 @@ const QUIET: Duration = Duration::from_secs(1);
 /// Most Jobs that are asked for: more reasons than these nobody reads.
 const MOST_ASKED: usize = 16;
 
-/// How often there is something to tell, though nothing happened.
+/// How often progress is shown, though nothing happened.
 const TICK: Duration = Duration::from_millis(200);

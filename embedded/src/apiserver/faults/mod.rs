@@ -1,7 +1,7 @@
-//! Faults on demand: what a server does to requests and watches that it was told to treat badly.
+//! Faults on demand: how the server mistreats requests and watches.
 //!
-//! Responsible for: which rule meets what, how often and how long, drawn from a seed. Must not: wait,
-//! close anything, or look at objects; whoever serves does what a [`Verdict`] says.
+//! Responsible for: which rule applies to what, how often and how long, drawn from a seed. Must not: wait,
+//! close anything, or look at objects; the HTTP server carries out a [`Verdict`].
 //! Read first: [`Rule`], then [`Faults`].
 
 mod go_duration;

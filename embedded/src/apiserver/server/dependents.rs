@@ -68,6 +68,7 @@ impl Work {
 
 /// Index and work list.
 #[derive(Clone, Debug, Default)]
+#[doc(alias = "GraphBuilder")]
 pub(crate) struct Garbage {
     /// Live objects by uid.
     keys: HashMap<Arc<str>, Live>,
@@ -87,17 +88,18 @@ struct Live {
     orphaning: bool,
 }
 
-/// What an owner is to its dependent.
+/// What an owner reference refers to.
+#[doc(alias = "classifyReferences")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// It is there.
+pub(super) enum OwnerReferenceState {
+    /// An object that stays.
     Solid,
-    /// It waits for its dependents to go first.
-    Waiting,
-    /// There is no such object.
-    Absent,
-    /// Nobody can look for it: the server has no such kind, or the reference does not say in which
-    /// namespace it lives. Its dependents are left alone.
+    /// An object that waits for its dependents to be deleted first.
+    WaitingForDependents,
+    /// No object.
+    Dangling,
+    /// Nobody can say: the server has no such kind, or the reference does not name the namespace. Dependents
+    /// are left alone.
     Unknown,
 }
 
@@ -227,7 +229,7 @@ impl Garbage {
                     owner: owner.uid.clone(),
                 });
             }
-            is_bad |= self.standing(object, owner) != Standing::Solid;
+            is_bad |= self.classify(object, owner) != OwnerReferenceState::Solid;
         }
         if is_bad {
             self.push(Work::Dependent(key));
@@ -235,13 +237,13 @@ impl Garbage {
     }
 
     /// What an owner is to an object: what the reference names must be the object that has the UID.
-    pub(super) fn standing(&self, object: &Stored, owner: &OwnerReference) -> Standing {
+    pub(super) fn classify(&self, object: &Stored, owner: &OwnerReference) -> OwnerReferenceState {
         let Some(kind) = owner.kind else {
-            return Standing::Unknown;
+            return OwnerReferenceState::Unknown;
         };
         let namespaced = kind.info().namespaced;
         if namespaced && object.namespace.is_empty() {
-            return Standing::Unknown;
+            return OwnerReferenceState::Unknown;
         }
         let live = self.keys.get(&owner.uid);
         let named = live.filter(|live| {
@@ -249,9 +251,9 @@ impl Garbage {
             live.key.0 == kind && split(&live.key.1) == (namespace, &*owner.name)
         });
         match named {
-            None => Standing::Absent,
-            Some(live) if live.foreground => Standing::Waiting,
-            Some(_) => Standing::Solid,
+            None => OwnerReferenceState::Dangling,
+            Some(live) if live.foreground => OwnerReferenceState::WaitingForDependents,
+            Some(_) => OwnerReferenceState::Solid,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Lives as data: which Pods, after which delay, end how.
+//! Lives as data: which Pods end, after which delay, and how.
 //!
 //! Responsible for: stages as values, and which of them a Pod lives by. Must not: open files, or
 //! know where a Pod is in its life; `life` plays what is chosen here.

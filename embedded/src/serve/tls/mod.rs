@@ -1,9 +1,9 @@
 //! TLS in front of the server.
 //!
-//! Responsible for: who is shown which certificate, what clients have to know to believe it, handshakes.
-//! Must not: know HTTP, but for the line that tells somebody who comes without TLS.
+//! Responsible for: which client gets which certificate, what clients need to trust it, and handshakes.
+//! Must not: know HTTP, except for the one line that answers a client without TLS.
 //!
-//! Clients of HTTP/1.1 only: `docs/embedded-cluster.md` says why.
+//! HTTP/1.1 only: `docs/embedded-cluster.md` says why.
 
 mod authority;
 mod certificates;

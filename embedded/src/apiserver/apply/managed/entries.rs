@@ -16,6 +16,7 @@ const ANCIENT: &str = "ancient-changes";
 
 /// How a manager came to own fields. Those that applied come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[doc(alias = "ManagedFieldsOperationType")]
 pub(super) enum ManagerOperation {
     Apply,
     Update,
@@ -23,6 +24,7 @@ pub(super) enum ManagerOperation {
 
 /// Who owns fields: everything that tells one entry from another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[doc(alias = "managerIdentifier")]
 pub(super) struct FieldManager {
     pub(super) operation: ManagerOperation,
     pub(super) manager: String,

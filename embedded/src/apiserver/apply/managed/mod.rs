@@ -1,7 +1,7 @@
-//! Managed fields: who owns which field of an object, and server-side apply, which is made of that.
+//! Managed fields: who owns which field of an object; and server-side apply, which builds on them.
 //!
-//! Responsible for: what a write does to `metadata.managedFields`, what an applied configuration makes
-//! of an object, and the conflicts. Must not: default, validate or store.
+//! Responsible for: what a write does to `metadata.managedFields`, what an applied configuration does to an object,
+//! and the conflicts. Must not: default, validate or store.
 //! Read first: [`Writer`], then [`Writer::update`] and [`Writer::apply`].
 //!
 //! Different from a real server: Events, Leases and the Pods of controllers are not tracked until somebody

@@ -1,6 +1,6 @@
-//! The shapes of all types: which fields there are, and what merges by what.
+//! The definitions of all types: which fields there are, and how they merge.
 //!
-//! Responsible for: reading `schema.txt` once and finding shapes. Must not: look at values.
+//! Responsible for: reading `schema.txt` once and finding types. Must not: look at values.
 //!
 //! A line of the table is a type with its fields. `str`, `num`, `bool` and `any` are single values;
 //! `[]T` is a list that is one value, `[=]T` a set, `[a,b=c]T` a list whose items are known by the

@@ -1,4 +1,4 @@
-//! Whether what is to be applied fits its shape.
+//! Whether an applied configuration fits its type.
 //!
 //! Responsible for: the errors and their words. Must not: look at what is stored.
 

@@ -1,4 +1,4 @@
-//! Values along their shapes: which fields they hold, how two differ, what comes of merging them.
+//! Values along their types: which fields they have, how two differ, and how they merge.
 //!
 //! Responsible for: the walks that server-side apply is made of. Must not: know who owns what.
 

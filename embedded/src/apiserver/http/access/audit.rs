@@ -1,4 +1,4 @@
-//! Entries of an audit log: who has asked for what, and what came of it.
+//! Entries of an audit log: who asked for what, and the outcome.
 //!
 //! Responsible for: their form, `audit.k8s.io/v1` Events at level Metadata. Must not: write them
 //! anywhere.

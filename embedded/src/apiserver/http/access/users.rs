@@ -1,11 +1,11 @@
-//! Who may do what, where tokens are asked for.
+//! Who may do what, where tokens are required.
 //!
 //! Responsible for: the users of a token file, what each of them may do, and the answers 401, 403 and to
 //! reviews of access. Must not: look at objects.
 //!
-//! Different from a real server: there are no roles to be written. Members of `system:masters` may do all;
-//! everybody else whose token is known may read, as by a role for `get`, `list` and `watch` of all. Who
-//! sends no token may ask for health and version.
+//! Different from a real server: there are no roles. Members of `system:masters` may do everything; everybody else
+//! with a known token may read, as by a role for `get`, `list` and `watch` of everything. Without a token, only
+//! health and version are served.
 
 use serde_json::{Value, json};
 

@@ -30,6 +30,7 @@ use crate::apiserver::{
 };
 
 /// Reads a body that may be JSON or YAML, without looking at its type.
+#[doc(alias = "NewYAMLOrJSONDecoder")]
 pub(crate) fn json_or_yaml(request: Request<'_>) -> Result<Tree> {
     let media = request
         .content_type
@@ -193,7 +194,7 @@ fn yaml(body: &[u8]) -> Result<Value> {
 
 /// Reads YAML (or JSON, its subset) for apply patches.
 pub(crate) fn apply_body(body: &[u8]) -> Result<Tree> {
-    let read = yaml(body).map_err(|error| error.told_after("error decoding YAML: "));
+    let read = yaml(body).map_err(|error| error.with_prefix("error decoding YAML: "));
     match read? {
         Value::Object(tree) => Ok(tree),
         Value::Null => Ok(Tree::new()),

@@ -1,6 +1,6 @@
 //! The API's types as OpenAPI schemas.
 //!
-//! Responsible for: what `kubectl explain` tells of a field. Must not: know paths, or check
+//! Responsible for: what `kubectl explain` shows of a field. Must not: know paths, or check
 //! anything: that is done with the types themselves.
 //!
 //! Different from a real server: what each possible value of a field means is left out.

@@ -30,6 +30,7 @@ pub(crate) fn default(tree: &mut Tree) {
 }
 
 /// Applies the defaults of a CronJob.
+#[doc(alias = "SetDefaults_CronJob")]
 pub(crate) fn default_cron_job(tree: &mut Tree) {
     let spec = tree::section_mut(tree, "spec");
     if tree::text(spec, "concurrencyPolicy").is_empty() {

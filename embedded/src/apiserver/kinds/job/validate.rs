@@ -30,6 +30,7 @@ const PATH_MARKS: &str = "/-._~%!$&'()*+,;=:";
 const MAX_MANAGED_BY: usize = 63;
 
 /// Checks a new Job.
+#[doc(alias = "ValidateJob")]
 pub(crate) fn validate_create(tree: &Tree) -> FieldErrors {
     let spec = tree::section(tree, "spec");
     let mut errors = check_generated(tree, spec);

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::apiserver::object::tree::{self, Tree};
 
 /// Applies the defaults of a pod spec.
+#[doc(alias = "SetDefaults_PodSpec")]
 pub(crate) fn default_spec(spec: &mut Tree) {
     tree::default(spec, "restartPolicy", "Always");
     tree::default(spec, "terminationGracePeriodSeconds", 30);
