@@ -324,6 +324,7 @@ fn is_failure(outcome: &Outcome) -> bool {
         Outcome::PodNotCreated(..)
         | Outcome::PodNotDeleted(_)
         | Outcome::FinalizerNotRemoved(_)
+        | Outcome::PodChanged(_)
         | Outcome::StatusNotWritten
         | Outcome::GangObjectNotMade(_) => true,
         Outcome::PodCreated(_)
@@ -338,7 +339,9 @@ fn is_failure(outcome: &Outcome) -> bool {
 fn moot(effect: &Effect, pods: &PodTable) -> Option<Outcome> {
     match *effect {
         Effect::DeletePod(slot) if pods.get(slot).is_none() => Some(Outcome::PodDeleted(slot)),
-        Effect::RemoveFinalizer(slot) if pods.get(slot).is_none() => {
+        Effect::RemoveFinalizer(slot) | Effect::RemoveFinalizerIfUnchanged(slot)
+            if pods.get(slot).is_none() =>
+        {
             Some(Outcome::FinalizerRemoved(slot))
         }
         _ => None,
@@ -376,7 +379,12 @@ fn carry_out(
         }
         Effect::RemoveFinalizer(slot) => {
             let Some(pod) = pod(slot) else { return };
-            Op::RemoveFinalizer(pod)
+            Op::RemoveFinalizer(pod, None)
+        }
+        Effect::RemoveFinalizerIfUnchanged(slot) => {
+            let Some(pod) = pod(slot) else { return };
+            let version = pods.get(slot).map(|pod| pod.resource_version);
+            Op::RemoveFinalizer(pod, version)
         }
         Effect::WriteStatus(status) => {
             let Some((job, _)) = job else { return };

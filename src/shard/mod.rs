@@ -22,6 +22,7 @@ mod outbox;
 mod rounds;
 mod store;
 mod ttl;
+mod unconfirmed;
 mod writes;
 
 use std::{sync::Arc, time::Duration};
@@ -51,6 +52,7 @@ use outbox::{Answered, Caller, Outbox, Place};
 use rounds::Rounds;
 use store::{ActorKey, Store};
 use ttl::Ttl;
+use unconfirmed::Unconfirmed;
 use writes::{Answers, Next, Op, Write};
 
 /// So many turns are given between two looks at what has come meanwhile.
@@ -104,6 +106,7 @@ pub struct Shard {
     quota: QuotaWaits,
     outbox: Outbox,
     listed: Listed,
+    unconfirmed: Unconfirmed,
     /// Which history of the cluster is told.
     history: u64,
     /// It has ended, as this shard found out, and the informers may not know.
@@ -150,6 +153,7 @@ impl Shard {
             quota: QuotaWaits::default(),
             outbox,
             listed: Listed::default(),
+            unconfirmed: Unconfirmed::default(),
             history: 0,
             history_ended: false,
             report: None,

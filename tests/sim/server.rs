@@ -17,8 +17,14 @@ use serde_json::{Value, json};
 const LOG: usize = 400;
 
 /// The kinds whose changes judges and nodes hear of.
-pub(crate) const JOURNALED: [Kind; 5] =
-    [Kind::Job, Kind::Pod, Kind::CronJob, Kind::Event, Kind::Node];
+pub(crate) const JOURNALED: [Kind; 6] = [
+    Kind::Job,
+    Kind::Pod,
+    Kind::CronJob,
+    Kind::Event,
+    Kind::Node,
+    Kind::PodGroup,
+];
 
 /// An object was made, changed or deleted.
 #[derive(Clone, Debug)]

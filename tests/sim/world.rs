@@ -18,7 +18,7 @@ use super::{
     casting::Scenario,
     deeds::{Deed, Trouble},
     dice::Dice,
-    judges::{Called, Judges},
+    judges::{Called, Judges, Written},
     nodes::Nodes,
     replica::{Options, Process, date},
     server::{Answer, Server, refusal},
@@ -511,7 +511,8 @@ impl World {
                 .expect("a string");
             }
         }
-        self.changed(By::Controller(flight.who), flight.sent);
+        let is_unwanted = flight.answer == Fate::IsUnwanted;
+        self.changed_by_call(By::Controller(flight.who), flight.sent, is_unwanted);
         match answer {
             Answer::Watch(cursor) => self.open(&flight, *cursor),
             Answer::Whole(code, body) => self.answer(&flight, code, body),
@@ -694,6 +695,10 @@ impl World {
 
     /// The server has done something: whoever has to know of it does.
     pub(crate) fn changed(&mut self, by: By, sent: u64) {
+        self.changed_by_call(by, sent, false);
+    }
+
+    fn changed_by_call(&mut self, by: By, sent: u64, is_unwanted: bool) {
         let changes = self.server.changes();
         for change in &changes {
             self.nodes.hear(change, self.at);
@@ -701,7 +706,14 @@ impl World {
                 By::Controller(who) => self.is_alive(who),
                 _ => true,
             };
-            self.judges.changed(change, by, is_current, (sent, self.at));
+            let written = Written {
+                by,
+                is_current,
+                is_unwanted,
+                sent,
+                at: self.at,
+            };
+            self.judges.changed(change, written);
             if self.log.is_some() {
                 let (what, new) = (change.what, change.new.clone());
                 self.say(|| {

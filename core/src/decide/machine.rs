@@ -294,6 +294,10 @@ impl JobMachine {
                 self.removals.done(false, now);
                 self.finalizer_not_removed(slot);
             }
+            Outcome::PodChanged(slot) => {
+                self.removals.done(true, now);
+                self.finalizer_not_removed(slot);
+            }
             Outcome::StatusWritten => self.status_written(now),
             Outcome::StatusNotWritten => self.status_not_written(now),
             Outcome::GangObjectMade => self.gang_object_made(now),
@@ -460,6 +464,8 @@ impl JobMachine {
             return;
         }
         let width = self.limits.max_pod_writes;
+        let counts_success =
+            self.ending.is_none() && !self.deleting && !self.lets_go_of_everything();
         while let Some(slot) = self.deletions.next(width, now) {
             if self.tracked[slot.at()].has(Facts::DELETION) {
                 self.deletions.sent();
@@ -473,7 +479,11 @@ impl JobMachine {
                 tracked.facts.set(Facts::REMOVAL_SENT, true);
                 self.removals.sent();
                 self.errands.ask(now);
-                self.effects.push_back(Effect::RemoveFinalizer(slot));
+                let is_shed = tracked.stage == Stage::Shed;
+                self.effects.push_back(match is_shed && counts_success {
+                    true => Effect::RemoveFinalizerIfUnchanged(slot),
+                    false => Effect::RemoveFinalizer(slot),
+                });
             }
         }
     }

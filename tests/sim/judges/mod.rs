@@ -16,7 +16,7 @@ mod pods;
 mod views;
 mod writes;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lakh::embedded::apiserver::{EventType, Kind, Stored};
 
@@ -47,12 +47,14 @@ pub(crate) struct Called<'a> {
 
 /// Something was written, by whom and when.
 #[derive(Clone, Copy, Debug)]
-struct Written {
-    by: By,
+pub(crate) struct Written {
+    pub(crate) by: By,
     /// Whether the controller that wrote it still lives.
-    is_current: bool,
-    sent: u64,
-    at: u64,
+    pub(crate) is_current: bool,
+    /// Whether nobody waited for it any more.
+    pub(crate) is_unwanted: bool,
+    pub(crate) sent: u64,
+    pub(crate) at: u64,
 }
 
 /// See the module's text.
@@ -60,6 +62,8 @@ struct Written {
 pub(crate) struct Judges {
     jobs: BTreeMap<String, Job>,
     pods: BTreeMap<String, Pod>,
+    /// Namespace and name of each PodGroup.
+    pod_groups: BTreeSet<(String, String)>,
     writes: writes::Writes,
     events: events::Events,
     /// When a controller was started or killed last, or the server restored.
@@ -76,6 +80,7 @@ impl Judges {
         Self {
             jobs: BTreeMap::new(),
             pods: BTreeMap::new(),
+            pod_groups: BTreeSet::new(),
             writes: writes::Writes::default(),
             events: events::Events::default(),
             unsettled_at: 0,
@@ -144,16 +149,18 @@ impl Judges {
     }
 
     /// The server has changed something.
-    pub(crate) fn changed(&mut self, change: &Change, by: By, is_current: bool, when: (u64, u64)) {
-        let written = Written {
-            by,
-            is_current,
-            sent: when.0,
-            at: when.1,
-        };
+    pub(crate) fn changed(&mut self, change: &Change, written: Written) {
         match change.new.kind {
             Kind::Job => self.job_changed(change, written),
             Kind::Pod => self.pod_changed(change, written),
+            Kind::PodGroup => {
+                let group = &change.new;
+                let key = (group.namespace.to_string(), group.name.to_string());
+                match change.what {
+                    EventType::Deleted => self.pod_groups.remove(&key),
+                    _ => self.pod_groups.insert(key),
+                };
+            }
             Kind::Event if change.what != EventType::Deleted => {
                 self.judge_event(&change.new);
             }

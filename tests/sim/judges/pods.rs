@@ -32,7 +32,13 @@ impl Judges {
             return;
         }
         // What a controller that is no more had sent may come late; its successor cannot know of it.
-        let is_haunted = job.is_haunted || !written.is_current;
+        // So may a request that was given up long ago, after the Pod that its repetition made has gone.
+        let mut pods = self.pods.values();
+        let is_repeated = pods.any(|other| {
+            other.is_gone && other.name == *pod.name && other.namespace == *pod.namespace
+        });
+        let is_ghost = !written.is_current || (written.is_unwanted && is_repeated);
+        let is_haunted = job.is_haunted || is_ghost;
         let is_shared = self.is_shared;
         let mut wrong = Vec::new();
         let others = self.pods.values();
@@ -61,6 +67,14 @@ impl Judges {
                 wrong.push(format!("{name} was made, and its index has failed"));
             }
         }
+        if let Some(group) = &view.pod_group {
+            let key = (pod.namespace.to_string(), group.clone());
+            if !self.pod_groups.contains(&key) {
+                wrong.push(format!(
+                    "{name} was made for PodGroup {group}, which is not there"
+                ));
+            }
+        }
         let waits = job.view.spec.pod_replacement_policy == "Failed";
         let busy = others.iter().filter(|other| {
             let is_going = !other.is_gone && other.view.is_deleting && !other.view.has_ended();
@@ -79,9 +93,8 @@ impl Judges {
         if is_haunted || is_shared || is_in_doubt || job.is_meddled_with {
             wrong.clear();
         }
-        let is_current = written.is_current;
         if let Some(job) = self.jobs.get_mut(uid)
-            && !is_current
+            && is_ghost
         {
             job.is_haunted = true;
         }

@@ -162,12 +162,15 @@ pub(super) struct PodView {
     pub(super) is_held: bool,
     /// With which its first container ended, if it has.
     pub(super) exit_code: Option<i64>,
+    /// The PodGroup that it is scheduled with.
+    pub(super) pod_group: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct RawPod {
     metadata: RawMetadata,
+    spec: serde_json::Value,
     status: serde_json::Value,
 }
 
@@ -204,6 +207,9 @@ impl PodView {
             is_held: pod.finalizers.iter().any(|name| name == FINALIZER),
             exit_code: raw.status["containerStatuses"][0]["state"]["terminated"]["exitCode"]
                 .as_i64(),
+            pod_group: raw.spec["schedulingGroup"]["podGroupName"]
+                .as_str()
+                .map(str::to_owned),
         }
     }
 
