@@ -33,7 +33,7 @@ const KUBECONFIG: &str = "{kubeconfig}";
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,
-    /// Where it tells its metrics, if it does.
+    /// Where it serves its metrics, if it does.
     pub(crate) metrics: Option<SocketAddr>,
 }
 
@@ -173,7 +173,7 @@ fn beside_this_program(name: &str) -> std::io::Result<PathBuf> {
     Ok(std::env::current_exe()?.with_file_name(name))
 }
 
-/// A port that was free a moment ago: the child has to be told before it can tell.
+/// A port that was free a moment ago; the child needs to know it when it starts.
 fn free_port() -> std::io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }

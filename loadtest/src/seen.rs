@@ -370,14 +370,14 @@ pub(crate) fn follow_embedded(api: &Arc<SharedApi>, seen: &Arc<Seen>) {
 }
 
 async fn read_log(api: Arc<SharedApi>, kind: Kind, seen: Arc<Seen>) {
-    let hear = |object: &Stored, is_gone: bool| match kind {
+    let record = |object: &Stored, is_gone: bool| match kind {
         Kind::Pod => seen.pod_stored(object, is_gone),
         _ => seen.job(object.bytes(), is_gone),
     };
     let list = || {
         let (objects, position) = api.objects(kind);
         for object in objects {
-            hear(&object, false);
+            record(&object, false);
         }
         position
     };
@@ -396,7 +396,7 @@ async fn read_log(api: Arc<SharedApi>, kind: Kind, seen: Arc<Seen>) {
             Some(events) => {
                 position += events.len() as u64;
                 for event in &events {
-                    hear(&event.object, event.event_type == EventType::Deleted);
+                    record(&event.object, event.event_type == EventType::Deleted);
                 }
                 tokio::task::yield_now().await;
             }

@@ -258,7 +258,7 @@ mod tests {
              apiserver_request_total{code=\"200\",resource=\"pods\",subresource=\"\",verb=\"LIST\"} 9\n",
         );
         let calls = difference(&before, &after, 10.0);
-        let told: Vec<_> = calls
+        let counts: Vec<_> = calls
             .iter()
             .map(|call| {
                 let what = format!("{} {}", call.verb, call.resource);
@@ -266,7 +266,7 @@ mod tests {
             })
             .collect();
         assert_eq!(
-            told,
+            counts,
             [
                 ("create pods".to_owned(), false, 10, 1.0),
                 ("create pods".to_owned(), true, 2, 0.2),

@@ -94,14 +94,13 @@ fn start_logging(verbose: u8) {
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        // Else it panics where standard error is on a disk that is full, and the task with it that had
-        // something to tell.
+        // Else it panics if standard error is on a full disk, together with the task that logs.
         .log_internal_errors(false)
         .with_writer(std::io::stderr)
         .init();
 }
 
-/// Says what cannot be used.
+/// Reports invalid arguments or files.
 fn unusable(message: &str) -> u8 {
     complain(message);
     UNUSABLE
@@ -112,7 +111,7 @@ fn complain(message: &str) {
     let _ = writeln!(std::io::stderr(), "lakh: {message}");
 }
 
-/// Says something beside the result.
+/// Writes progress, which is not part of the result, to standard error.
 #[cfg(feature = "embedded")]
 #[expect(
     clippy::print_stderr,

@@ -1,6 +1,6 @@
 //! The metrics of the collector of Pods, by upstream's names and labels.
 //!
-//! Must not: decide what becomes of Pods; it is told.
+//! Must not: decide what happens to Pods.
 
 use prometheus_client::{
     metrics::{counter::Counter, family::Family},

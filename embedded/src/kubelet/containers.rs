@@ -65,7 +65,7 @@ struct History {
     restarts: u32,
     latest: Option<Exit>,
     before: Option<Exit>,
-    /// A number that tells the containers of a Pod apart.
+    /// A number that differs between the containers of a Pod.
     salt: u64,
 }
 
@@ -193,7 +193,7 @@ pub(super) fn unready_names(pod: &Pod) -> Vec<&str> {
         .collect()
 }
 
-/// Draws a container; `leads` tells whether the Pod's life is its own.
+/// Renders a container; `leads` says whether the Pod's life is its own.
 fn draw<'a>(pod: &Pod, container: &'a Named, history: History, leads: bool) -> ContainerStatus<'a> {
     let id = |restart: u32| container_id(pod, history.salt, restart);
     let restart = history.restarts;

@@ -7,7 +7,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::Deserialize;
 
-/// What happened to a Pod, as a watch tells it.
+/// What happened to a Pod, from a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodChange<'a> {
     /// The Pod is now like this: its JSON as the API server sends it.

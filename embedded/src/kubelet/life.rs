@@ -113,13 +113,13 @@ pub(super) struct Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Exit {
     pub(super) code: i32,
-    /// Why, if that is more than the code tells.
+    /// Why, if the code does not say it.
     pub(super) reason: Option<ExitReason>,
     pub(super) started_at: Time,
     pub(super) finished_at: Time,
 }
 
-/// The containers have been told to stop.
+/// The containers have been asked to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Termination {
     at: Time,
@@ -338,7 +338,7 @@ impl Pod {
         };
     }
 
-    /// What was told to stop has stopped.
+    /// The containers that were asked to stop have stopped.
     fn halt(&mut self, at: Time) {
         let Some(stop) = self.stop else { return };
         match self.life {

@@ -55,7 +55,7 @@ pub struct Kubelet {
     ready: VecDeque<PodId>,
     /// Pods for which there was no node; where room is limited, the scheduler knows who waits.
     unplaced: BTreeSet<PodId>,
-    /// The latest time that was told.
+    /// The latest time that was passed in.
     now: Time,
 }
 

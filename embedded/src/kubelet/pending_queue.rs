@@ -129,7 +129,7 @@ impl PendingQueue {
         self.set_fit_error(demand, fit_error);
     }
 
-    /// Pods of the class that do not know yet why they wait are to be told.
+    /// Sets why a class must wait; its Pods that have not been told yet will be.
     pub(super) fn set_fit_error(&mut self, demand: &Arc<Demand>, fit_error: FitError) {
         let Some(class) = self.classes.get_mut(demand) else {
             return;

@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 
 use crate::model::{Time, Uid};
 
-/// How far a Pod is, as the collector tells Pods apart.
+/// The phase of a Pod, as far as the collector distinguishes phases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Pending, Running or Unknown: it may still get somewhere.

@@ -51,7 +51,7 @@ impl fmt::Display for Reason {
 
 /// The collector of Pods.
 ///
-/// It hears of changes (`handle_pod` and the like), and of time ([`Self::handle_timeout`]), which begins
+/// It takes changes (`handle_pod` and the like) and time ([`Self::handle_timeout`]), which begins
 /// a pass when one is due. A pass is one call after the other: [`Self::poll_call`] gives the next one
 /// once [`Self::handle_answer`] has said what came of the last. What a pass does follows from what was
 /// known when it began; what fails is tried again by a later pass, because it is still there to be seen.
@@ -125,12 +125,12 @@ impl PodGc {
         self.known.remove_node(name);
     }
 
-    /// All Pods there are will be told anew.
+    /// All Pods will be listed anew.
     pub fn forget_pods(&mut self) {
         self.known.forget_pods();
     }
 
-    /// All nodes there are will be told anew. How long one was missing stays known.
+    /// All nodes will be listed anew. How long one was missing stays known.
     pub fn forget_nodes(&mut self) {
         self.known.forget_nodes();
     }

@@ -118,7 +118,7 @@ impl FilteredCall<'_> {
         reply
     }
 
-    /// An answer instead of the server's, which never hears of the call.
+    /// An answer in place of the server's, which never sees the call.
     pub(super) fn answer_instead(self, response: Response) -> Reply {
         let label = self.label();
         let reply = Reply::Complete(response);

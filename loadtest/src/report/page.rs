@@ -13,7 +13,7 @@ pub(super) fn page(reports: &[(&str, &Report)]) -> Result<String, serde_json::Er
         let figures = report.figures().into_iter();
         let figures: Vec<Value> = figures
             .map(
-                |figure| json!({"name": figure.name, "told": figure.told(), "value": figure.value}),
+                |figure| json!({"name": figure.name, "told": figure.shown(), "value": figure.value}),
             )
             .collect();
         runs.push(json!({

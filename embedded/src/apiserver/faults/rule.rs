@@ -15,7 +15,7 @@ use crate::apiserver::{object::error::ApiError, print::response::Response};
 pub enum When {
     /// The fault comes first: nothing is done.
     Before,
-    /// All is done, and nobody hears of it.
+    /// The work is done, and its answer is lost.
     After,
 }
 

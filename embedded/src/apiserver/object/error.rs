@@ -41,7 +41,7 @@ impl ApiError {
         }))
     }
 
-    /// Sets what is told before the message.
+    /// Puts a text before the message.
     pub(crate) fn with_prefix(mut self, start: &str) -> Self {
         self.0.message.insert_str(0, start);
         self

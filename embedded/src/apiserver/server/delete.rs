@@ -273,7 +273,7 @@ fn mark(tree: &mut Tree, now: Time, grace: i64) {
     }
 }
 
-/// Sets the finalizer that tells garbage collection what to do; true if that changed anything.
+/// Sets the finalizer for garbage collection; true if that changed anything.
 fn set_dependents_finalizers(
     tree: &mut Tree,
     kind: Kind,

@@ -1,7 +1,7 @@
 //! Who owns whom, and what is to be done about it.
 //!
-//! Responsible for: the owner-to-dependents index, the work list of garbage collection, and what an owner is
-//! to its dependent. Must not: change objects, or look at any but the one that it is told of.
+//! Responsible for: the owner-to-dependents index, the work list of garbage collection, and what an owner
+//! reference refers to. Must not: change objects, or look at any but the one that changed.
 
 use std::{
     collections::{BTreeSet, VecDeque},

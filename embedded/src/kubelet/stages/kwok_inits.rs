@@ -3,7 +3,7 @@
 //! Responsible for: the `Stage` objects from the start of the first init container to the end of the
 //! last. Must not: write statuses; `init_templates` has those.
 //!
-//! A Pod is Pending all the while, and its statuses tell whose turn it is.
+//! A Pod is Pending all the while, and its statuses show whose turn it is.
 
 use serde_json::Value;
 

@@ -91,7 +91,7 @@ pub(super) struct InitEnd {
     pub(super) failures: Option<u32>,
 }
 
-/// What the containers do when they are told to stop.
+/// What the containers do when they are asked to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stop {
     pub(super) after: Wait,
@@ -118,7 +118,7 @@ impl ExitReason {
 }
 
 impl Stage {
-    /// The name by which messages and draws tell it from others.
+    /// The name, which messages and random draws use.
     pub fn name(&self) -> &str {
         &self.name
     }

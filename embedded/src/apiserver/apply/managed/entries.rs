@@ -22,7 +22,7 @@ pub(super) enum ManagerOperation {
     Update,
 }
 
-/// Who owns fields: everything that tells one entry from another.
+/// The owner of fields: everything that identifies an entry.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[doc(alias = "managerIdentifier")]
 pub(super) struct FieldManager {

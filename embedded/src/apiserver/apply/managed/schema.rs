@@ -19,7 +19,7 @@ pub(super) enum TypeDef {
     Flag,
     /// Anything; never looked into.
     Any,
-    /// An object with fields; the place of its type in the table.
+    /// An object with fields; the index of its type in the table.
     Struct(usize),
     Map {
         atomic: bool,
@@ -31,7 +31,7 @@ pub(super) enum TypeDef {
     },
 }
 
-/// What tells the items of a list apart.
+/// What identifies the items of a list.
 #[derive(Debug)]
 pub(super) enum ListBy {
     /// Nothing: the list is one value.

@@ -311,7 +311,7 @@ fn fields(line: &str) -> Option<Vec<String>> {
     (!quoted).then(|| trimmed.collect())
 }
 
-/// Compares without telling by the time it takes where two tokens differ.
+/// Compares two tokens in constant time.
 fn same(one: &[u8], other: &[u8]) -> bool {
     let differ = one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
     one.len() == other.len() && differ == 0

@@ -140,12 +140,12 @@ pub(crate) fn check_types(
         *tree = members;
     }
     let unknown = checked?;
-    let told = match text {
+    let found = match text {
         Some(text) if !quick => duplicates::findings(text, &unknown),
         _ => unknown.iter().map(|path| unknown_field(path)).collect(),
     };
-    if validation == FieldValidation::Strict && !told.is_empty() {
-        return Err(format!("strict decoding error: {}", told.join(", ")));
+    if validation == FieldValidation::Strict && !found.is_empty() {
+        return Err(format!("strict decoding error: {}", found.join(", ")));
     }
     for path in &unknown {
         remove_path(tree, path);
@@ -153,7 +153,7 @@ pub(crate) fn check_types(
     Ok(if validation == FieldValidation::Ignore {
         Vec::new()
     } else {
-        told
+        found
     })
 }
 

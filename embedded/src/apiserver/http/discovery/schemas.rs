@@ -13,7 +13,7 @@ use crate::apiserver::object::{
     kind::{KINDS, KindInfo},
 };
 
-/// What the types themselves do not tell. A line is a type, or behind two blanks a field of it, with words
+/// What the types themselves do not say. A line is a type, or behind two blanks a field of it, with words
 /// `KEY=VALUE`; [`say`] has the keys.
 const TABLE: &str = include_str!("schemas.txt");
 

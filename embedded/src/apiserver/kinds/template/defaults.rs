@@ -95,7 +95,7 @@ fn default_volumes(spec: &mut Tree) {
     }
 }
 
-/// Fields that a volume tells have a version, too.
+/// Field references of volumes have a version, too.
 fn default_fields(source: Option<&mut Value>) {
     let items = source.and_then(|source| source.get_mut("items")?.as_array_mut());
     for item in items.into_iter().flatten() {
