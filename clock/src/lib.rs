@@ -1,15 +1,15 @@
 //! What time it is: the only file that reads a clock.
 //!
-//! [`Clock`] is the time of day and the monotonic clock, which the shells read, hand on to the machines, and
-//! wait by. Usually they are the system's. A cluster and a controller in one process can be given one that
-//! they share, that begins where somebody likes and can be moved on: whoever waits by it wakes as if the time
-//! had passed. How long calls, watches and pauses take is measured by [`instant`], which nobody moves.
+//! [`Clock`] is the time of day and the monotonic clock. The shells read both, hand them to the machines, and wait by
+//! them. Usually they are the system's. A cluster and a controller in one process can share a clock that starts
+//! anywhere and can be advanced: waits on it end as if the time had passed. [`instant`], which nobody can move,
+//! measures how long calls, watches and pauses take.
 //!
-//! Whoever waits by the monotonic clock waits as long as he wanted, whatever is done to the time of day. Whoever
-//! waits for a time of day wakes when it has come. If it comes earlier than it seemed, because the clock was
-//! set on or the machine slept, he may wake a minute late (`LOOK`); if it is set back, he waits longer.
+//! A wait on the monotonic clock takes its full length, whatever happens to the time of day. A wait for a time of day
+//! ends when that has come. If the clock was set forward, or the machine slept, it may end a minute late (`LOOK`); if
+//! the clock was set back, it takes longer.
 //!
-//! Must not: go back when it is moved, or know who waits and for what.
+//! Must not: go back, or know who waits and for what.
 
 use std::{
     future,

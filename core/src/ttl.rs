@@ -29,17 +29,17 @@ pub enum Step {
     Retry,
 }
 
-/// How a Job stands to its TTL.
-enum Standing {
-    /// It has none, has not finished, or goes already.
+/// When a Job expires.
+enum Expiry {
+    /// Never: it has no TTL, has not finished, or is being deleted.
     Unconcerned,
-    /// Its time comes, or came, then.
+    /// At this time.
     Expires(Time),
-    /// It has finished, nobody knows when.
+    /// It has finished, but its condition has no time.
     NoFinishTime,
 }
 
-impl Standing {
+impl Expiry {
     fn of(job: &Job) -> Self {
         let finished = job.status.conditions.iter().find(|condition| {
             let ends = condition.is(ConditionKind::Complete) || condition.is(ConditionKind::Failed);
@@ -56,29 +56,31 @@ impl Standing {
 }
 
 /// Whether there is anything to do about a Job, now or later.
+#[doc(alias = "needsCleanup")]
 pub fn concerns(job: &Job) -> bool {
-    !matches!(Standing::of(job), Standing::Unconcerned)
+    !matches!(Expiry::of(job), Expiry::Unconcerned)
 }
 
 impl Step {
     /// After a look at the Job as it is known here; none if it is gone.
+    #[doc(alias = "processTTL")]
     pub fn after_look(known: Option<&Job>, now: Time) -> Self {
-        match known.map(Standing::of) {
-            None | Some(Standing::Unconcerned) => Self::Leave,
-            Some(Standing::Expires(at)) if at > now => Self::LookAt(at),
-            Some(Standing::Expires(_)) => Self::GetFresh,
-            Some(Standing::NoFinishTime) => Self::Retry,
+        match known.map(Expiry::of) {
+            None | Some(Expiry::Unconcerned) => Self::Leave,
+            Some(Expiry::Expires(at)) if at > now => Self::LookAt(at),
+            Some(Expiry::Expires(_)) => Self::GetFresh,
+            Some(Expiry::NoFinishTime) => Self::Retry,
         }
     }
 
     /// After the server's answer: the Job, or that there is none. It may be another object under the
     /// same name; that one is judged by itself.
     pub fn after_answer(fresh: Option<&Job>, now: Time) -> Self {
-        match fresh.map(Standing::of) {
-            None | Some(Standing::Unconcerned) => Self::Leave,
-            Some(Standing::Expires(at)) if at > now => Self::LookAt(at),
-            Some(Standing::Expires(expired)) => Self::Delete { expired },
-            Some(Standing::NoFinishTime) => Self::Retry,
+        match fresh.map(Expiry::of) {
+            None | Some(Expiry::Unconcerned) => Self::Leave,
+            Some(Expiry::Expires(at)) if at > now => Self::LookAt(at),
+            Some(Expiry::Expires(expired)) => Self::Delete { expired },
+            Some(Expiry::NoFinishTime) => Self::Retry,
         }
     }
 }

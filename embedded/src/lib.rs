@@ -3,6 +3,7 @@
 //! For the first run, the tests, the simulation and the load tests; a controller for production is built
 //! without it. From the inside out:
 //!
+//! - `rng`: random numbers that follow from a seed.
 //! - `apiserver`: the API server as a machine: requests and time in, replies out.
 //! - `kubelet`: the hollow kubelet as a machine: Pods and time in, API writes out.
 //! - `podgc`: the collector of Pods as a machine: Pods, nodes and time in, calls out.
@@ -10,7 +11,7 @@
 //! - `serve`: HTTP in front of the API server, on loopback.
 //! - `cluster`: all of it in one piece, with a kubeconfig.
 //!
-//! Without the feature `serve` only the first four are there: they need neither tasks nor sockets.
+//! Without the feature `serve` only the first five are there: they need neither tasks nor sockets.
 //!
 //! Must not: know the controller.
 
@@ -20,6 +21,7 @@ mod cluster;
 pub mod kubelet;
 pub mod manifest;
 pub mod podgc;
+mod rng;
 #[cfg(feature = "serve")]
 pub mod serve;
 

@@ -1,7 +1,6 @@
-//! The programs of a run as processes of their own: `lakh controller`, another controller, the bare
-//! writer; a hollow node.
+//! The programs of a run as child processes: `lakh controller`, another controller, the bare writer, hollow nodes.
 //!
-//! Must not: outlive this program's wish; a dropped child is killed.
+//! Must not: let a child survive its handle; a dropped child is killed.
 
 use std::{
     error::Error,
@@ -34,7 +33,7 @@ const KUBECONFIG: &str = "{kubeconfig}";
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,
-    /// Where it tells its metrics, if it does.
+    /// Where it serves its metrics, if it does.
     pub(crate) metrics: Option<SocketAddr>,
 }
 
@@ -174,7 +173,7 @@ fn beside_this_program(name: &str) -> std::io::Result<PathBuf> {
     Ok(std::env::current_exe()?.with_file_name(name))
 }
 
-/// A port that was free a moment ago: the child has to be told before it can tell.
+/// A port that was free a moment ago; the child needs to know it when it starts.
 fn free_port() -> std::io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }

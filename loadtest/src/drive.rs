@@ -1,6 +1,6 @@
-//! What happens in each scenario: Jobs created, and what is done to them while they run.
+//! What each scenario does: it creates Jobs, and changes or deletes them while they run.
 //!
-//! Must not: measure. What came of it is seen elsewhere, in `seen`.
+//! Must not: measure; `seen` does.
 
 use std::{error::Error, time::Duration};
 

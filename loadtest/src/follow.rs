@@ -1,9 +1,9 @@
-//! Follows a kind of any API server over HTTP: lists it and watches it, for as long as somebody
-//! listens.
+//! Lists and watches a kind on any API server over HTTP, for as long as somebody listens.
 //!
-//! A watch that ends goes on from where it was: a busy server ends those that do not keep up, and a list
-//! of all Pods would keep it busier than what is measured. Only where that is too far back, a new list
-//! follows. Must not: read more of the objects than their version.
+//! A watch that ends is resumed at its last version: a busy server ends watches that lag behind, and a new list of all
+//! Pods would load it more than the test does. A list follows only if the version is too old.
+//!
+//! Must not: read more of the objects than their version.
 
 use std::{fmt::Display, time::Duration};
 
@@ -54,7 +54,7 @@ impl Followed {
     }
 }
 
-/// Lists and watches. An object that went between a watch and the next list is not told of.
+/// Lists and watches. An object that was deleted between a watch and the next list goes unnoticed.
 pub(crate) async fn follow(client: Client, followed: Followed, news: mpsc::Sender<Vec<News>>) {
     while !news.is_closed() {
         let mut listed = list(&client, &followed, &news).await;
@@ -90,7 +90,7 @@ async fn list(
         let body = client.get(&page).await?;
         let page = decode_list_page(&body).map_err(odd)?;
         let objects = page.items.iter();
-        tell(
+        send_news(
             news,
             objects
                 .map(|object| object.json().map(|json| News::Applied(json.to_owned())))
@@ -122,10 +122,10 @@ async fn watch(
         let Some(piece) = piece.map_err(|_| ApiError::no_answer("the watch went silent"))? else {
             return Ok(());
         };
-        let mut heard = Vec::new();
+        let mut batch = Vec::new();
         let mut bookmark = None;
         lines.push(&piece?, |line| {
-            let (told, object): (fn(String) -> News, _) =
+            let (as_news, object): (fn(String) -> News, _) =
                 match decode_watch_line(line).map_err(odd)? {
                     WatchEvent::Applied(object) => (News::Applied, object),
                     WatchEvent::Deleted(object) => (News::Deleted, object),
@@ -135,16 +135,16 @@ async fn watch(
                     }
                     WatchEvent::Error(error) => return Err(error),
                 };
-            heard.push(told(object.json().map_err(odd)?.to_owned()));
+            batch.push(as_news(object.json().map_err(odd)?.to_owned()));
             bookmark = None;
             Ok(())
         })?;
         if let Some(seen) = bookmark {
             *version = seen;
-        } else if let Some(last) = heard.last() {
+        } else if let Some(last) = batch.last() {
             *version = last.version()?;
         }
-        tell(news, heard).await;
+        send_news(news, batch).await;
     }
 }
 
@@ -167,8 +167,8 @@ impl News {
 }
 
 /// Hands news over. That nobody listens any more is seen where the next list would start.
-async fn tell(news: &mpsc::Sender<Vec<News>>, heard: Vec<News>) {
-    let _ = news.send(heard).await;
+async fn send_news(news: &mpsc::Sender<Vec<News>>, batch: Vec<News>) {
+    let _ = news.send(batch).await;
 }
 
 fn odd(error: impl Display) -> ApiError {

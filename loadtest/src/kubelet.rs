@@ -38,7 +38,7 @@ const NODES: &str = "/api/v1/nodes";
 const BOUND: &str = "spec.nodeName!%3D";
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct KubeletArgs {
     /// Kubeconfig of the cluster. Default: $KUBECONFIG, ~/.kube/config, or the Pod's own service
     /// account.
     #[arg(long, value_name = "PATH")]
@@ -49,7 +49,7 @@ pub(crate) struct Args {
     /// How long a Pod's containers run, unless the Pod says otherwise (sim.lakh.dev/duration).
     #[arg(long, value_name = "D", default_value = "1s", value_parser = duration)]
     pod_duration: Duration,
-    /// How long a Pod takes to start. One that then runs for 0s has only its end told, in one write.
+    /// How long a Pod takes to start. If it then runs for 0s, only its end is written, in one write.
     #[arg(long, value_name = "D", default_value = "0s", value_parser = duration)]
     startup_latency: Duration,
     /// Stage file: lives of Pods, by name, index and chance (docs/stages.md); may be given more than once.
@@ -74,7 +74,7 @@ pub(crate) struct Args {
 }
 
 /// Keeps the hollow nodes alive, for ever.
-pub(crate) async fn run(args: Args) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(args: KubeletArgs) -> Result<(), Box<dyn Error>> {
     let client = cluster::connect(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
     let options = KubeletOptions {
         default_duration: args.pod_duration,
@@ -107,7 +107,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Box<dyn Error>> {
         tokio::select! {
             Some(news) = news.recv() => {
                 for news in news {
-                    hear(&mut kubelet, &news, clock.now());
+                    apply_news(&mut kubelet, &news, clock.now());
                 }
             }
             Some(answered) = in_flight.join_next() => {
@@ -148,7 +148,7 @@ fn resized(node: &Value) -> Value {
     json!({"status": {"capacity": room, "allocatable": room}})
 }
 
-fn hear(kubelet: &mut Kubelet, news: &News, now: Time) {
+fn apply_news(kubelet: &mut Kubelet, news: &News, now: Time) {
     let taken_in = match news {
         News::Applied(pod) => kubelet.handle_pod(PodChange::Applied(pod.as_bytes()), now),
         News::Deleted(pod) => {

@@ -1,4 +1,4 @@
-//! Latencies: kept one by one, told as percentiles.
+//! Latencies: kept one by one, reported as percentiles.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub(crate) struct Latencies {
     millis: Vec<f32>,
 }
 
-/// What is told of latencies; all in milliseconds.
+/// A summary of latencies, in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Distribution {
@@ -50,7 +50,7 @@ impl Latencies {
         self.millis.len()
     }
 
-    /// What there is to tell of those from the `first` on.
+    /// A summary of those from the `first` on.
     pub(crate) fn since(&self, first: usize) -> Distribution {
         let mut sorted = self.millis[first.min(self.millis.len())..].to_vec();
         sorted.sort_unstable_by(f32::total_cmp);

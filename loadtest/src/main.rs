@@ -2,7 +2,7 @@
 //! nodes to any cluster.
 //!
 //! Read first: `scenario` (what can be run), `run` (how), `seen` (what is measured and where),
-//! `report` (what is told).
+//! `report` (what is written down).
 
 mod child;
 mod drive;
@@ -47,12 +47,12 @@ enum Command {
     /// Put two reports side by side, with ratios.
     Compare(report::CompareArgs),
     /// Give the Pods of a cluster their lives, on nodes that run nothing; until interrupted.
-    Kubelet(kubelet::Args),
+    Kubelet(kubelet::KubeletArgs),
     /// Print stage files as Stage objects for kwok, those of nodes and of Pods without a stage included.
-    Stages(stages::Args),
+    Stages(stages::StagesArgs),
     /// The process behind the scenario `writer`.
     #[command(hide = true)]
-    Write(write::Args),
+    Write(write::WriteArgs),
 }
 
 fn main() -> ExitCode {

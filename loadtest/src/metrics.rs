@@ -1,4 +1,4 @@
-//! Reads what others count of themselves: metrics in Prometheus' text format, over plain HTTP.
+//! Reads metrics of other programs: Prometheus' text format, over plain HTTP.
 
 use std::{collections::BTreeMap, io, net::SocketAddr};
 
@@ -9,7 +9,7 @@ use tokio::{
 
 /// One sample of a metric.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Sample<'a> {
+pub(crate) struct MetricSample<'a> {
     /// Its labels.
     pub(crate) labels: BTreeMap<&'a str, &'a str>,
     /// Its value.
@@ -17,7 +17,7 @@ pub(crate) struct Sample<'a> {
 }
 
 /// The samples of a metric in a text.
-pub(crate) fn samples<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = Sample<'a>> {
+pub(crate) fn samples<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = MetricSample<'a>> {
     text.lines().filter_map(move |line| {
         let rest = line.strip_prefix(name)?;
         let (labels, value) = match rest.strip_prefix('{') {
@@ -26,7 +26,7 @@ pub(crate) fn samples<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = 
             None if !rest.starts_with(' ') => return None,
             None => ("", rest),
         };
-        Some(Sample {
+        Some(MetricSample {
             labels: read_labels(labels),
             value: value.split_whitespace().next()?.parse().ok()?,
         })

@@ -1,4 +1,4 @@
-//! What processes have taken of the machine, as Linux tells it.
+//! CPU and memory of processes, from Linux' `/proc`.
 
 use std::{fs, io};
 

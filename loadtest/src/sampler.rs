@@ -1,6 +1,6 @@
-//! The time series: how everything is, some times a second.
+//! The time series: samples of everything, several times a second.
 //!
-//! Must not: wait for anybody. What cannot be had in a moment is left out of its sample.
+//! Must not: wait; a value that is not there in a moment is left out of its sample.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -19,45 +19,45 @@ use crate::{
 /// What lakh calls its writes that wait or are under way.
 const PENDING: &str = "lakh_writes_pending";
 
-/// How long lakh may take to tell its metrics.
+/// How long lakh may take to answer with its metrics.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// What is sampled, and how often.
 pub(crate) struct Sampler {
     pub(crate) seen: Arc<Seen>,
     pub(crate) processes: Vec<Process>,
-    /// Where lakh tells its metrics.
+    /// Where lakh serves its metrics.
     pub(crate) metrics: Option<std::net::SocketAddr>,
     pub(crate) period: Duration,
 }
 
 impl Sampler {
-    /// Samples until it is told to stop; then once more.
+    /// Samples until it is stopped; then once more.
     pub(crate) async fn run(self, mut stop: watch::Receiver<bool>) -> Vec<Sample> {
         let mut ticks = interval(self.period.max(Duration::from_millis(10)));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut samples = Vec::new();
-        let mut told = 0;
+        let mut reported = 0;
         loop {
             // A sender that is gone means the end, too.
             let over = tokio::select! {
                 _ = ticks.tick() => false,
                 _ = stop.wait_for(|stop| *stop) => true,
             };
-            samples.push(self.sample(&mut told).await);
+            samples.push(self.sample(&mut reported).await);
             if over {
                 return samples;
             }
         }
     }
 
-    async fn sample(&self, told: &mut usize) -> Sample {
+    async fn sample(&self, reported: &mut usize) -> Sample {
         let writes_pending = self.writes_pending().await;
         let seconds = self.seen.started().elapsed().as_secs_f64();
         let (counts, latencies) = {
             let state = self.seen.lock();
-            let latencies = state.finished_to_counted.since(*told);
-            *told = state.finished_to_counted.len();
+            let latencies = state.finished_to_counted.since(*reported);
+            *reported = state.finished_to_counted.len();
             (state.counts, latencies)
         };
         let some = (latencies.count > 0).then_some(());

@@ -1,6 +1,4 @@
-//! The scenarios: what they are called, what can be set, which Jobs they are made of.
-//!
-//! What happens to the Jobs while they run is told in `drive`.
+//! The scenarios: their names, parameters and Jobs. `drive` has what happens to the Jobs while they run.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -57,7 +55,7 @@ pub(crate) struct Neighbours {
 /// How much of it, where, and with which controller.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Load {
-    /// How many Pods there shall be, all told.
+    /// The total number of Pods.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub(crate) size: u32,
     /// How many Jobs share the Pods, each as many of them. Not for scenarios about one Job.
@@ -156,7 +154,7 @@ pub(crate) const BESIDE: &str = "beside";
 /// The node that is there for one run.
 pub(crate) const HOLLOW_NODE: &str = "hollow-0";
 
-/// The annotation that tells hollow nodes how long a Pod runs.
+/// The annotation with the time that a Pod runs on hollow nodes.
 pub(crate) const DURATION: &str = "sim.lakh.dev/duration";
 
 /// The latency of `slow-server`, unless it is said.

@@ -1,7 +1,7 @@
 //! What the cluster shows of the Jobs and Pods under test, and when.
 //!
-//! Whatever controller is at work, everything is timed here, by the server's own streams of
-//! events: so all are measured by the same rules. A Pod is *finished* when its phase is Succeeded
+//! Everything is timed here, by the server's own events, whatever controller runs: so all are measured by the same
+//! rules. A Pod is *finished* when its phase is Succeeded
 //! or Failed, and *counted* when it then no longer carries a finalizer of Job tracking.
 //!
 //! Must not: write anything.
@@ -47,7 +47,7 @@ const GATHER: Duration = Duration::from_millis(1);
 /// How often a wait looks whether it is over.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// See the module's text.
+/// The observations of one run.
 #[derive(Debug)]
 pub(crate) struct Seen {
     started: Instant,
@@ -370,14 +370,14 @@ pub(crate) fn follow_embedded(api: &Arc<SharedApi>, seen: &Arc<Seen>) {
 }
 
 async fn read_log(api: Arc<SharedApi>, kind: Kind, seen: Arc<Seen>) {
-    let hear = |object: &Stored, is_gone: bool| match kind {
+    let record = |object: &Stored, is_gone: bool| match kind {
         Kind::Pod => seen.pod_stored(object, is_gone),
         _ => seen.job(object.bytes(), is_gone),
     };
     let list = || {
         let (objects, position) = api.objects(kind);
         for object in objects {
-            hear(&object, false);
+            record(&object, false);
         }
         position
     };
@@ -396,7 +396,7 @@ async fn read_log(api: Arc<SharedApi>, kind: Kind, seen: Arc<Seen>) {
             Some(events) => {
                 position += events.len() as u64;
                 for event in &events {
-                    hear(&event.object, event.event_type == EventType::Deleted);
+                    record(&event.object, event.event_type == EventType::Deleted);
                 }
                 tokio::task::yield_now().await;
             }

@@ -10,7 +10,7 @@ use lakh::embedded::{
 };
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct StagesArgs {
     /// Stage files, in order.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
@@ -20,6 +20,6 @@ pub(crate) struct Args {
 }
 
 /// The objects as YAML.
-pub(crate) fn render(args: &Args) -> Result<String, ManifestError> {
+pub(crate) fn render(args: &StagesArgs) -> Result<String, ManifestError> {
     Ok(print(&kwok_stages(&load_stages(&args.files)?, args.seed)))
 }

@@ -1,7 +1,7 @@
 //! The cluster that a scenario runs on: an embedded one, or somebody's.
 //!
-//! Responsible for: the way there, a namespace for each who has Jobs in the run, what the server counts of its calls,
-//! and leaving nothing behind. Must not: know scenarios.
+//! Responsible for: the connection, a namespace for each tenant of the run, the server's counts of calls, and leaving
+//! nothing behind. Must not: know scenarios.
 
 use std::{
     collections::BTreeMap,
@@ -27,7 +27,7 @@ use crate::{
 /// How often calls of a kind were made so far: by verb, resource and whether they were refused.
 pub(crate) type CallCounts = BTreeMap<(String, String, bool), u64>;
 
-/// See the module's text.
+/// The cluster that a load test runs on.
 pub(crate) struct Target {
     pub(crate) client: Client,
     pub(crate) kubeconfig: PathBuf,
@@ -258,7 +258,7 @@ mod tests {
              apiserver_request_total{code=\"200\",resource=\"pods\",subresource=\"\",verb=\"LIST\"} 9\n",
         );
         let calls = difference(&before, &after, 10.0);
-        let told: Vec<_> = calls
+        let counts: Vec<_> = calls
             .iter()
             .map(|call| {
                 let what = format!("{} {}", call.verb, call.resource);
@@ -266,7 +266,7 @@ mod tests {
             })
             .collect();
         assert_eq!(
-            told,
+            counts,
             [
                 ("create pods".to_owned(), false, 10, 1.0),
                 ("create pods".to_owned(), true, 2, 0.2),

@@ -1,7 +1,7 @@
-//! The bare writer: creates the Pods of a Job and takes the finalizer off each at once.
+//! The bare writer: creates the Pods of a Job and at once removes the finalizer of each.
 //!
-//! The calls that a controller cannot do without, and nothing else: no watch, no status, no
-//! decision. What it does on a cluster is the most that a controller could do there.
+//! It makes the calls that no controller can do without, and nothing else: no watch, no status, no decision. Its
+//! throughput on a cluster is the most that a controller could reach there.
 
 use std::{error::Error, path::PathBuf, sync::Arc};
 
@@ -15,7 +15,7 @@ use lakh::{
 use crate::scenario::MAIN_JOB;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct WriteArgs {
     /// Kubeconfig of the cluster.
     #[arg(long, value_name = "PATH")]
     kubeconfig: PathBuf,
@@ -34,7 +34,7 @@ pub(crate) struct Args {
 pub(crate) const DONE: &str = "done";
 
 /// Writes all Pods.
-pub(crate) async fn run(args: Args) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(args: WriteArgs) -> Result<(), Box<dyn Error>> {
     let client = cluster::connect(Some(&args.kubeconfig), None).await?;
     let namespace = args.namespace.as_str();
     let job = client.get(&paths::job(namespace, MAIN_JOB)).await?;

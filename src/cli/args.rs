@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The arguments of `lakh`.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 

@@ -1,7 +1,6 @@
-//! `--controllers`: which controllers are at work, as kube-controller-manager takes them.
+//! `--controllers`: which controllers run, in kube-controller-manager's notation.
 //!
-//! `*` is all of them, a name that one, a name after `-` not that one. Without `*`, those that are
-//! not named are off.
+//! `*` turns all of them on, `NAME` one on, `-NAME` one off. Without `*`, controllers that are not named are off.
 
 use crate::runtime::Controllers;
 

@@ -1,4 +1,4 @@
-//! Waits for the end that somebody outside asks for.
+//! Waits for a signal to stop.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! `--feature-gates`, as Kubernetes' components have it: what is young is off until it is asked for.
+//! `--feature-gates`, as in Kubernetes' components: young features are off by default.
 
 /// The gate of gang scheduling.
 const WORKLOAD_WITH_JOB: &str = "WorkloadWithJob";

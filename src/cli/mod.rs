@@ -1,9 +1,9 @@
-//! The command line: what was typed in, an exit code out.
+//! The command line: arguments in, an exit code out.
 //!
-//! Exit codes: 0 all went well; 1 a Job failed, the time ran out or a part of the controller broke; 2 what
-//! was given cannot be used, and nothing was done.
+//! Exit codes: 0, success; 1, a Job failed, the time ran out, or a part of the controller broke; 2, invalid
+//! arguments or files, and nothing was done.
 //!
-//! Must not: hold anything that a library user would miss.
+//! Must not: hold anything that a user of the library needs.
 
 mod args;
 mod controller;
@@ -94,25 +94,24 @@ fn start_logging(verbose: u8) {
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        // Else it panics where standard error is on a disk that is full, and the task with it that had
-        // something to tell.
+        // Else it panics if standard error is on a full disk, together with the task that logs.
         .log_internal_errors(false)
         .with_writer(std::io::stderr)
         .init();
 }
 
-/// Says what cannot be used.
+/// Reports invalid arguments or files.
 fn unusable(message: &str) -> u8 {
     complain(message);
     UNUSABLE
 }
 
-/// Complains, if anybody can hear it.
+/// Writes an error to standard error, if it is open.
 fn complain(message: &str) {
     let _ = writeln!(std::io::stderr(), "lakh: {message}");
 }
 
-/// Says something beside the result.
+/// Writes progress, which is not part of the result, to standard error.
 #[cfg(feature = "embedded")]
 #[expect(
     clippy::print_stderr,

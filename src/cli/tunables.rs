@@ -1,4 +1,4 @@
-//! The numbers that an operator may tune, as flags.
+//! The numbers that you may tune, as flags.
 
 use std::{fmt, str::FromStr, time::Duration};
 

@@ -11,7 +11,7 @@ use crate::wire::{ApiError, Call, Encoding, Patch};
 
 use super::{
     Result, Trouble,
-    standing::Standing,
+    server_status::ServerStatus,
     transport::{Transport, TransportError},
 };
 
@@ -33,7 +33,7 @@ pub struct Watch {
 #[derive(Clone)]
 pub struct Client {
     transport: Transport,
-    standing: Arc<Standing>,
+    server_status: Arc<ServerStatus>,
 }
 
 impl std::fmt::Debug for Client {
@@ -46,7 +46,7 @@ impl Client {
     pub(super) fn new(transport: Transport, url: String) -> Self {
         Self {
             transport,
-            standing: Arc::new(Standing::new(url)),
+            server_status: Arc::new(ServerStatus::new(url)),
         }
     }
 
@@ -55,18 +55,18 @@ impl Client {
     pub fn with_own_connections(&self) -> Self {
         Self {
             transport: self.transport.with_own_connections(),
-            standing: Arc::clone(&self.standing),
+            server_status: Arc::clone(&self.server_status),
         }
     }
 
     /// Where the server is.
     pub(super) fn url(&self) -> &str {
-        self.standing.url()
+        self.server_status.url()
     }
 
-    /// What is wrong between us and the server, if the last call was not answered or refused for who we are.
+    /// What is wrong with the server, if the last call was not answered, or refused for its credentials.
     pub fn trouble(&self) -> Option<Trouble> {
-        self.standing.trouble()
+        self.server_status.trouble()
     }
 
     /// Makes a call; an answer that is no success becomes an error.
@@ -139,7 +139,7 @@ impl Client {
         })
         .await;
         let code = |response: &Response<_>| response.status().as_u16();
-        self.standing.heard(response.as_ref().map(code));
+        self.server_status.record(response.as_ref().map(code));
         let response = response?;
         let encoding = Encoding::of(response.headers().get(header::CONTENT_TYPE));
         let pieces = BodyStream::new(response.into_body()).filter_map(|frame| async {
@@ -157,9 +157,9 @@ impl Client {
     /// Makes a call and gives whatever is answered.
     async fn exchange(&self, call: &Call) -> Result<Response<Bytes>> {
         named(&call.path)?;
-        let answer = in_time(async { self.transport.ask(call).await.map_err(no_answer) }).await;
-        self.standing
-            .heard(answer.as_ref().map(|answer| answer.status().as_u16()));
+        let answer = in_time(async { self.transport.send(call).await.map_err(no_answer) }).await;
+        self.server_status
+            .record(answer.as_ref().map(|answer| answer.status().as_u16()));
         answer
     }
 }

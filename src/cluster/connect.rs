@@ -53,7 +53,7 @@ pub async fn connect(
     check(configure(kubeconfig, context).await?).await
 }
 
-/// The same, but the server need not answer yet. What is wrong with files is wrong for good, and told.
+/// The same, but the server need not answer yet. Errors in files are permanent, and returned.
 pub async fn configure(
     kubeconfig: Option<&Path>,
     context: Option<&str>,

@@ -1,8 +1,8 @@
-//! Who we are to the server, and whom we believe: as of now, for files change and credentials run out.
+//! The current credentials and trusted certificates: files change, and credentials expire.
 //!
-//! What is in files is read again every minute, what an exec plug-in gave is asked for again before it runs
-//! out, and either at once when the server does not take it (401, or a handshake that fails). Calls share
-//! what is current; whoever finds it outdated brings the next, while the others wait.
+//! Files are read again every minute, an exec plug-in is run again before its credential expires, and both at once
+//! if the server refuses what there is (401, or a failed handshake). Calls share the current credentials; the first
+//! call that finds them outdated renews them, while the others wait.
 //!
 //! Must not: make a call, or repeat one.
 
@@ -24,58 +24,58 @@ use tower::{Layer as _, Service, ServiceExt as _, service_fn};
 use crate::clock::instant;
 
 use super::{
+    connection::Body,
     dial::{Dial, dial},
-    exec::{Given, Plugin},
-    line::Body,
+    exec::{ExecCredential, Plugin},
     transport::TransportError,
 };
 
 /// How often files are read again: client-go's period for tokens.
 const READ_EVERY: Duration = Duration::from_secs(60);
 
-/// How long before its end something is replaced; if it does not last that long twice, half-way.
+/// How long before it expires a credential is replaced; one that lasts less than twice that, half-way.
 const LEEWAY: Duration = Duration::from_secs(10);
 
-/// A plug-in that failed, and whatever the server has just refused, is not asked for again sooner: many
-/// calls may be refused at once.
+/// The least time between renewals after a plug-in failed or the server refused: many calls may be refused at once.
 const REST: Duration = Duration::from_secs(2);
 
-/// What calls are made with.
+/// What calls are made with: headers and TLS.
 pub(super) struct Current {
-    /// Differs when anything does.
+    /// Changes with any of the others.
     number: u64,
-    /// Differs when certificates do: a connection belongs to those that it was opened with.
+    /// Changes with the certificates: a connection belongs to those that it was opened with.
     pub(super) tls: u64,
-    /// What each request has.
+    /// The headers of each request.
     pub(super) headers: HeaderMap,
     pub(super) dial: Dial,
-    /// When it is to be looked at again.
+    /// When to look again.
     look_at: Option<Instant>,
 }
 
-/// Why something else is needed.
+/// Why credentials are renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
-    /// Its time is over.
+    /// They expire, or files may have changed.
     Due,
-    /// The server does not know us by it.
+    /// The server refused them.
     Unauthorized,
-    /// The two ends do not believe each other.
+    /// A TLS handshake failed.
     Handshake,
 }
 
-/// See the module's text.
+/// The credentials of one kubeconfig.
+#[doc(alias = "cachingTokenSource")]
 pub(super) struct Credentials {
-    /// Without what comes from elsewhere.
+    /// Without what `sources` provides.
     config: Config,
     sources: Sources,
-    /// What each request has, whoever we are.
+    /// The headers that each request has with any credentials.
     headers: HeaderMap,
     current: RwLock<Arc<Current>>,
     renewing: Arc<Mutex<Renewing>>,
 }
 
-/// Where to look again.
+/// Where credentials and certificates come from.
 #[derive(Default)]
 struct Sources {
     authority: Option<PathBuf>,
@@ -85,7 +85,7 @@ struct Sources {
     plugin: Option<Plugin>,
 }
 
-/// What was found there, in PEM where it is certificates and keys.
+/// What was found there; certificates and keys in PEM.
 #[derive(Clone, Default, PartialEq, Eq)]
 struct Found {
     authority: Option<String>,
@@ -101,17 +101,17 @@ impl Found {
 
 struct Renewing {
     found: Found,
-    /// When the plug-in is to be asked because what it gave runs out.
+    /// When to run the plug-in because its credential expires.
     plugin_due: Option<Instant>,
-    /// Until when nothing is asked for again because the server, or the plug-in, said no.
+    /// No renewal before this time, after the server refused or the plug-in failed.
     rests_until: Option<Instant>,
-    /// Why the plug-in gave nothing the last time.
+    /// Why the plug-in failed the last time.
     failed: Option<String>,
 }
 
 impl Credentials {
-    /// Those that a configuration means, with a file that has the certificates to believe. Files are read at
-    /// once, a plug-in is asked when the first call is made.
+    /// The credentials of a configuration; `authority` is a file with trusted certificates. Files are read at once,
+    /// a plug-in is run with the first call.
     pub(super) fn new(
         mut config: Config,
         authority: Option<PathBuf>,
@@ -150,7 +150,7 @@ impl Credentials {
         Ok(this)
     }
 
-    /// What to make a call with.
+    /// What to make a call with, renewed if it is due.
     pub(super) async fn current(self: &Arc<Self>) -> Result<Arc<Current>, TransportError> {
         let current = Arc::clone(&self.current.read());
         match current.look_at {
@@ -159,7 +159,7 @@ impl Credentials {
         }
     }
 
-    /// What to try instead of something that was not good, if there is anything else.
+    /// Other credentials in place of refused ones, if there are any.
     pub(super) async fn instead_of(
         self: &Arc<Self>,
         used: &Current,
@@ -182,7 +182,7 @@ impl Credentials {
         if self.sources.plugin.is_none() {
             return self.renew(renewing, number, why);
         }
-        // Whoever waits may give up; then the plug-in goes on, and nobody asks it a second time meanwhile.
+        // A caller that gives up leaves the plug-in running, and nobody runs it a second time meanwhile.
         let this = Arc::clone(self);
         tokio::task::spawn_blocking(move || this.renew(renewing, number, why)).await?
     }
@@ -224,7 +224,7 @@ impl Credentials {
                 Ok(given) => {
                     renewing.failed = None;
                     renewing.plugin_due = given.lasts.map(|lasts| instant() + before_end(lasts));
-                    let Given {
+                    let ExecCredential {
                         token, identity, ..
                     } = given;
                     found.token = token;
@@ -268,7 +268,7 @@ impl Credentials {
         Ok(self.set(next))
     }
 
-    /// Whether there is a certificate of ours, and a plug-in gave it.
+    /// Whether a plug-in provided the client certificate.
     fn is_by_plugin(&self, identity: &Option<(String, String)>) -> bool {
         identity.is_some() && self.sources.identity.is_none()
     }
@@ -279,7 +279,7 @@ impl Credentials {
         next
     }
 
-    /// What calls are made with, of what was found; of what was before, connections may be kept.
+    /// Builds headers and TLS; keeps the TLS settings of `before` if its certificates are the same.
     fn made_of(
         &self,
         found: &Found,

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_tls_are_told_from_those_of_the_line() {
+    fn errors_of_tls_differ_from_those_of_the_connection() {
         let alert = rustls::Error::AlertReceived(rustls::AlertDescription::CertificateExpired);
         let wrapped = std::io::Error::other(std::io::Error::other(alert));
         assert!(is_of_tls(&TransportError::from(wrapped)));

@@ -16,33 +16,35 @@ use serde_json::json;
 
 use crate::{clock::Clock, model::Time};
 
-/// How much of what a plug-in complains of is told.
+/// How many characters of a plug-in's error output are reported.
 const COMPLAINT_MAX: usize = 500;
 
-/// See the module's text.
+/// A credential plug-in of a kubeconfig.
 #[derive(Clone, Debug)]
+#[doc(alias = "Authenticator")]
 pub(super) struct Plugin(ExecConfig);
 
-/// What a plug-in gave.
+/// The credential that a plug-in returned.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Given {
+pub(super) struct ExecCredential {
     pub(super) token: Option<String>,
     /// Certificate and key, in PEM.
     pub(super) identity: Option<(String, String)>,
-    /// For how long it is good, if that was said.
+    /// How long it is valid, if the plug-in says so.
     pub(super) lasts: Option<Duration>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer {
+#[doc(alias = "ExecCredential")]
+struct RawExecCredential {
     api_version: String,
-    status: Option<Status>,
+    status: Option<RawExecCredentialStatus>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Status {
+struct RawExecCredentialStatus {
     expiration_timestamp: Option<String>,
     token: Option<String>,
     client_certificate_data: Option<String>,
@@ -77,18 +79,18 @@ impl Plugin {
     }
 
     /// Asks it, and waits for the answer on this thread.
-    pub(super) fn ask(&self) -> Result<Given, String> {
-        let told = |why: String| format!("exec plug-in {:?}: {why}", self.command());
+    pub(super) fn ask(&self) -> Result<ExecCredential, String> {
+        let failed = |why: String| format!("exec plug-in {:?}: {why}", self.command());
         let output = self.prepared().and_then(|mut command| command.output());
-        let output = output.map_err(|error| told(error.to_string()))?;
+        let output = output.map_err(|error| failed(error.to_string()))?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
             let said: String = said.trim().chars().take(COMPLAINT_MAX).collect();
-            return Err(told(format!("{}: {said}", output.status)));
+            return Err(failed(format!("{}: {said}", output.status)));
         }
         let now = Clock::default().now().wall;
         let text = String::from_utf8_lossy(&output.stdout);
-        read(&text, self.0.api_version.as_deref(), now).map_err(told)
+        read(&text, self.0.api_version.as_deref(), now).map_err(failed)
     }
 
     fn prepared(&self) -> io::Result<Command> {
@@ -129,9 +131,9 @@ impl Plugin {
 }
 
 /// Reads an answer, in JSON or, as some give it, in YAML.
-fn read(text: &str, version: Option<&str>, now: Time) -> Result<Given, String> {
+fn read(text: &str, version: Option<&str>, now: Time) -> Result<ExecCredential, String> {
     let odd = |error: &dyn std::fmt::Display| format!("it said what cannot be read: {error}");
-    let answer: Answer = serde_saphyr::from_str(text).map_err(|error| odd(&error))?;
+    let answer: RawExecCredential = serde_saphyr::from_str(text).map_err(|error| odd(&error))?;
     if version.is_some_and(|version| version != answer.api_version) {
         let expected = version.unwrap_or_default();
         return Err(format!(
@@ -157,7 +159,7 @@ fn read(text: &str, version: Option<&str>, now: Time) -> Result<Given, String> {
             Some(end.since(now))
         }
     };
-    Ok(Given {
+    Ok(ExecCredential {
         token,
         identity,
         lasts,
@@ -170,14 +172,14 @@ mod tests {
 
     const V1: &str = "client.authentication.k8s.io/v1";
 
-    fn answer(status: &str) -> Result<Given, String> {
+    fn answer(status: &str) -> Result<ExecCredential, String> {
         let text = format!(r#"{{"kind":"ExecCredential","apiVersion":"{V1}","status":{status}}}"#);
         read(&text, Some(V1), Time::from_secs(1_000_000_000))
     }
 
     #[test]
     fn a_token_and_a_certificate_are_taken_with_their_end() {
-        let given = answer(
+        let credential = answer(
             r#"{"token":"a\n","clientCertificateData":"b","clientKeyData":"c",
                 "expirationTimestamp":"2001-09-09T01:47:40Z"}"#,
         );
@@ -185,8 +187,8 @@ mod tests {
         let lasts = Some(Duration::from_secs(60));
         let token = Some("a".to_owned());
         assert_eq!(
-            given,
-            Ok(Given {
+            credential,
+            Ok(ExecCredential {
                 token,
                 identity,
                 lasts

@@ -1,22 +1,22 @@
-//! The way to an API server: kubeconfig and TLS by kube; credentials, and HTTP by hyper on connections of
-//! our own; by kube where a proxy is in between.
+//! The client of an API server: kubeconfig and TLS by kube, credentials, and HTTP by hyper on pooled
+//! connections.
 //!
-//! Must not: know what a Job is, repeat a call that may have been heard, or keep an answer. What an
-//! answer means is told by [`ApiError`], whether to ask again is the caller's business.
+//! Must not: know what a Job is, repeat a call that may have taken effect, or keep an answer. [`ApiError`] says
+//! what an answer means; whether to try again is up to the caller.
 
 mod client;
 mod connect;
+mod connection;
 mod credentials;
 mod dial;
 mod exec;
-mod line;
 mod pool;
-mod standing;
+mod server_status;
 mod transport;
 
 pub use client::{Answer, Client, Watch};
 pub use connect::{ConnectError, Trust, configure, connect, connect_url, connect_url_as};
-pub use standing::Trouble;
+pub use server_status::Trouble;
 
 pub use crate::wire::{Encoding, Lines, Patch};
 

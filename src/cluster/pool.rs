@@ -1,8 +1,8 @@
-//! Connections that nobody uses at the moment.
+//! Idle connections.
 //!
-//! The one that was used last is used first: the others may grow old enough to be closed. Nobody reads from
-//! them, so all are looked at now and then: one that the server has closed, or that was not used for long,
-//! goes. To be woken for each end would cost each call more than the look costs all.
+//! The one that was used last is used first, so that the others may time out. Nothing reads from them, so a sweep
+//! looks at all of them now and then and drops those that the server has closed or that were idle for long.
+//! Waking a task for each end would cost every call more than the sweep costs all.
 //!
 //! Must not: open a connection, or know what is sent.
 
@@ -17,27 +17,26 @@ use tokio::{task::coop::unconstrained, time::sleep};
 
 use crate::clock::instant;
 
-use super::{dial::Io, line::Line};
+use super::{connection::Connection, dial::Io};
 
-/// A connection that nobody has used for so long is closed: servers, and what stands between, do so
-/// after longer.
+/// How long a connection may be idle. Servers, and proxies between, close theirs after longer.
 const IDLE: Duration = Duration::from_secs(50);
 
-/// How often they are looked at.
+/// How often they are swept.
 const SWEEP: Duration = Duration::from_secs(2);
 
-/// See the module's text.
+/// The idle connections to one server.
 pub(super) struct Pool(Mutex<Idle>);
 
 #[derive(Default)]
 struct Idle {
     /// With which certificates these connections were opened.
     tls: u64,
-    lines: VecDeque<(Line<Io>, Instant)>,
+    connections: VecDeque<(Connection<Io>, Instant)>,
 }
 
 impl Pool {
-    /// An empty one, which is swept as long as it is there.
+    /// An empty pool, swept for as long as it exists.
     pub(super) fn new() -> Arc<Self> {
         let pool = Arc::new(Self(Mutex::default()));
         tokio::spawn(sweep_often(Arc::downgrade(&pool)));
@@ -45,29 +44,32 @@ impl Pool {
     }
 
     /// Takes a connection that was opened with these certificates; those opened with others are closed.
-    pub(super) fn take(&self, tls: u64) -> Option<Line<Io>> {
+    pub(super) fn take(&self, tls: u64) -> Option<Connection<Io>> {
         let mut idle = self.0.lock();
         if idle.tls != tls {
             idle.tls = tls;
-            idle.lines.clear();
+            idle.connections.clear();
         }
-        idle.lines.pop_back().map(|(line, _)| line)
+        idle.connections
+            .pop_back()
+            .map(|(connection, _)| connection)
     }
 
     /// Keeps a connection that was opened with these certificates, if they still are in use.
-    pub(super) fn keep(&self, line: Line<Io>, tls: u64) {
+    pub(super) fn keep(&self, connection: Connection<Io>, tls: u64) {
         let now = instant();
         let mut idle = self.0.lock();
         if idle.tls == tls {
-            idle.lines.push_back((line, now));
+            idle.connections.push_back((connection, now));
         }
     }
 
     fn sweep(&self) {
         let now = instant();
         let mut idle = self.0.lock();
-        idle.lines
-            .retain_mut(|(line, since)| now.duration_since(*since) < IDLE && !line.has_ended());
+        idle.connections.retain_mut(|(connection, since)| {
+            now.duration_since(*since) < IDLE && !connection.has_ended()
+        });
     }
 }
 
@@ -88,36 +90,39 @@ mod tests {
     use super::*;
 
     /// A connection, and its other end.
-    async fn line() -> (Line<Io>, DuplexStream) {
+    async fn connection() -> (Connection<Io>, DuplexStream) {
         let (near, far) = duplex(64);
         let io: Io = Box::new(TokioIo::new(near));
-        let line = Line::new(io).await;
-        (line.unwrap_or_else(|error| panic!("{error}")), far)
+        let connection = Connection::new(io).await;
+        (connection.unwrap_or_else(|error| panic!("{error}")), far)
     }
 
     #[tokio::test]
     async fn what_has_ended_or_was_not_used_for_long_goes() {
         let pool = Pool::new();
-        let (good, _far) = line().await;
-        let (old, _other) = line().await;
-        let (ended, gone) = line().await;
+        let (good, _far) = connection().await;
+        let (old, _other) = connection().await;
+        let (ended, gone) = connection().await;
         drop(gone);
         pool.keep(good, 0);
         pool.keep(ended, 0);
         let long_ago = instant() - IDLE;
-        pool.0.lock().lines.push_front((old, long_ago));
+        pool.0.lock().connections.push_front((old, long_ago));
         pool.sweep();
-        assert_eq!(pool.0.lock().lines.len(), 1);
-        assert!(pool.take(0).is_some_and(|mut line| !line.has_ended()));
+        assert_eq!(pool.0.lock().connections.len(), 1);
+        assert!(
+            pool.take(0)
+                .is_some_and(|mut connection| !connection.has_ended())
+        );
     }
 
     #[tokio::test]
     async fn none_is_used_with_other_certificates_than_its_own() {
         let pool = Pool::new();
-        let ((one, _far), (late, _other)) = (line().await, line().await);
+        let ((one, _far), (late, _other)) = (connection().await, connection().await);
         pool.keep(one, 0);
         assert!(pool.take(1).is_none());
         pool.keep(late, 0);
-        assert!(pool.0.lock().lines.is_empty());
+        assert!(pool.0.lock().connections.is_empty());
     }
 }

@@ -1,11 +1,11 @@
 //! HTTP to an API server: connections by hyper, TLS by kube.
 //!
 //! kube's own client puts a queue with a task of its own, a span for the log and a pool for many servers
-//! around each call. A big Job is many small calls to one server, so here is only what a call needs. Why
-//! it is HTTP/1.1, `docs/wire.md` tells.
+//! around each call. A big Job is many small calls to one server, so this does only what a call needs.
+//! `docs/wire.md` says why it is HTTP/1.1.
 //!
-//! Must not: repeat a call that may have been heard, or know what is sent. A call that was refused for who we
-//! are (401) was not: it is made once more if we are somebody else by now.
+//! Must not: repeat a call that may have taken effect, or know what is sent. A call that was refused for its
+//! credentials (401) has not taken effect: it is made once more if there are other credentials by now.
 
 use std::{error::Error, path::PathBuf, sync::Arc};
 
@@ -18,16 +18,16 @@ use tower::{Layer as _, ServiceExt as _, service_fn, util::BoxCloneSyncService};
 use crate::wire::Call;
 
 use super::{
+    connection::{Body, Connection, Failure},
     credentials::{Credentials, Current, Why, at_once, headers_of},
     dial::{Io, is_of_tls},
-    line::{Body, Failure, Line},
     pool::Pool,
 };
 
 /// What went wrong below HTTP.
 pub(super) type TransportError = Box<dyn Error + Send + Sync>;
 
-/// What of a call goes into headers.
+/// The headers that a call brings.
 fn headers_of_call(call: &Call) -> impl Iterator<Item = (HeaderName, HeaderValue)> + use<> {
     let accept = (header::ACCEPT, call.accept);
     let kind = call.content_type.map(|kind| (header::CONTENT_TYPE, kind));
@@ -35,25 +35,25 @@ fn headers_of_call(call: &Call) -> impl Iterator<Item = (HeaderName, HeaderValue
     all.map(|(name, value)| (name, HeaderValue::from_static(value)))
 }
 
-/// Answers with the headers that a request is to have.
+/// A service that answers with the headers for a request.
 type Headers = BoxCloneSyncService<Request<Body>, Response<()>, TransportError>;
 
-/// See the module's text; clones share connections.
+/// The connections to one server, with credentials; clones share them.
 #[derive(Clone)]
 pub(super) struct Transport(Arc<Shared>);
 
 struct Shared {
     server: Uri,
-    /// What stands before the path of each request.
+    /// The server's own path, in front of the path of each request.
     prefix: String,
     credentials: Arc<Credentials>,
-    /// What kube's own provider of credentials says, where a kubeconfig still has one.
+    /// Headers of kube's auth provider, where a kubeconfig still has one.
     provider: Option<Headers>,
     pool: Arc<Pool>,
 }
 
 impl Transport {
-    /// The way to the server that a configuration means, whose certificate is signed by one in this file.
+    /// A transport to the server of a configuration, whose certificate is signed by an authority in this file.
     pub(super) fn new(config: Config, authority: Option<PathBuf>) -> Result<Self, TransportError> {
         let server = config.cluster_url.clone();
         let provider = match config.auth_info.auth_provider {
@@ -88,13 +88,13 @@ impl Transport {
         }))
     }
 
-    /// Makes a call; the answer is all there.
-    pub(super) async fn ask(&self, call: &Call) -> Result<Response<Bytes>, TransportError> {
+    /// Makes a call and reads the whole answer.
+    pub(super) async fn send(&self, call: &Call) -> Result<Response<Bytes>, TransportError> {
         let shared = &*self.0;
         let current = shared.credentials.current().await?;
-        let answer = shared.ask_as(&current, call).await?;
+        let answer = shared.send_as(&current, call).await?;
         match shared.instead_of(&current, answer.status()).await {
-            Some(other) => shared.ask_as(&other, call).await,
+            Some(other) => shared.send_as(&other, call).await,
             None => Ok(answer),
         }
     }
@@ -112,7 +112,7 @@ impl Transport {
 }
 
 impl Shared {
-    /// Who to be in place of one whom the server did not want.
+    /// Other credentials, if the server refused these.
     async fn instead_of(&self, used: &Current, status: StatusCode) -> Option<Arc<Current>> {
         if status != StatusCode::UNAUTHORIZED {
             return None;
@@ -120,7 +120,7 @@ impl Shared {
         self.credentials.instead_of(used, Why::Unauthorized).await
     }
 
-    async fn ask_as(
+    async fn send_as(
         &self,
         current: &Current,
         call: &Call,
@@ -129,14 +129,14 @@ impl Shared {
         loop {
             let idle = self.pool.take(current.tls);
             let is_new = idle.is_none();
-            let (line, tls) = match idle {
-                Some(line) => (line, current.tls),
+            let (connection, tls) = match idle {
+                Some(connection) => (connection, current.tls),
                 None => self.connect(current).await?,
             };
-            match line.ask(request).await {
-                Ok((answer, line)) => {
-                    if let Some(line) = line {
-                        self.pool.keep(line, tls);
+            match connection.send(request).await {
+                Ok((answer, connection)) => {
+                    if let Some(connection) = connection {
+                        self.pool.keep(connection, tls);
                     }
                     return Ok(answer);
                 }
@@ -154,8 +154,8 @@ impl Shared {
         call: &Call,
     ) -> Result<Response<Incoming>, TransportError> {
         let request = self.request(current, call).await?;
-        let (line, _) = self.connect(current).await?;
-        match line.open(request).await {
+        let (connection, _) = self.connect(current).await?;
+        match connection.open(request).await {
             Ok(answer) => Ok(answer),
             Err(Failure::Closed(_, error) | Failure::Lost(error)) => {
                 Err(self.lost(current, error).await)
@@ -186,23 +186,23 @@ impl Shared {
     }
 
     /// A new connection, and with which certificates it was opened.
-    async fn connect(&self, current: &Current) -> Result<(Line<Io>, u64), TransportError> {
+    async fn connect(&self, current: &Current) -> Result<(Connection<Io>, u64), TransportError> {
         let dial = |current: &Current| current.dial.clone().oneshot(self.server.clone());
         let error = match dial(current).await {
-            Ok(io) => return Ok((Line::new(io).await?, current.tls)),
+            Ok(io) => return Ok((Connection::new(io).await?, current.tls)),
             Err(error) => error,
         };
         if !is_of_tls(&error) {
             return Err(error);
         }
         match self.credentials.instead_of(current, Why::Handshake).await {
-            Some(other) => Ok((Line::new(dial(&other).await?).await?, other.tls)),
+            Some(other) => Ok((Connection::new(dial(&other).await?).await?, other.tls)),
             None => Err(error),
         }
     }
 
-    /// What became of a connection; if it was a matter of certificates, the next has others. A server may
-    /// refuse ours only after the handshake.
+    /// A connection was lost. If certificates were the reason, new ones are loaded; a server may refuse a
+    /// client's only after the handshake.
     async fn lost(&self, used: &Current, error: TransportError) -> TransportError {
         if is_of_tls(&error) {
             self.credentials.instead_of(used, Why::Handshake).await;
@@ -211,7 +211,7 @@ impl Shared {
     }
 }
 
-/// A server's name for its `Host` header, without the port if it is the usual one.
+/// The value of the `Host` header, without the port if it is the default one.
 fn host(server: &Uri) -> HeaderValue {
     let usual = match server.scheme_str() {
         Some("https") => 443,

@@ -1,7 +1,7 @@
-//! The metrics of Kubernetes' Job controller, by its names, labels and buckets, so that dashboards
-//! and alerts made for it go on working. docs/metrics.md says what each counts here.
+//! The metrics of Kubernetes' Job controller, with its names, labels and buckets, so that dashboards
+//! and alerts made for it keep working. docs/metrics.md says what each counts here.
 //!
-//! Must not: decide what happened; it is told.
+//! Must not: decide what happened.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -21,7 +21,7 @@ use super::progress::Progress;
 type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
 type Counters<const N: usize> = Family<Labels<N>, Counter>;
 
-/// A turn of a Job's actor, as its metrics tell it.
+/// A turn of a Job's actor, as its metrics show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sync {
     pub(crate) mode: CompletionMode,
@@ -43,7 +43,7 @@ pub(crate) enum Action {
     PodsDeleted,
 }
 
-/// See the module's text.
+/// The metrics of the Job controller.
 #[derive(Debug)]
 pub(crate) struct JobMetrics {
     sync_duration: Family<Labels<3>, Histogram>,
@@ -168,7 +168,7 @@ impl JobMetrics {
             .inc();
     }
 
-    /// A status was written that tells this much more than the one before.
+    /// A status was written that has this much more than the one before.
     pub(crate) fn progress(&self, progress: &Progress) {
         let mode = mode(progress.mode);
         for (result, more) in [

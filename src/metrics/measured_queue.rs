@@ -1,4 +1,4 @@
-//! A work queue that is measured: how many keys wait, how long they do, and how long turns take.
+//! A work queue with metrics: how many keys wait, for how long, and how long turns take.
 //!
 //! Must not: wait, or know what the keys are.
 
@@ -14,7 +14,7 @@ use crate::{
 
 use super::queues::QueueMetrics;
 
-/// See the module's text; what its methods do, [`WorkQueue`] says.
+/// A [`WorkQueue`] that is measured; its methods are documented there.
 #[derive(Debug)]
 pub(crate) struct MeasuredQueue<K> {
     queue: WorkQueue<K>,

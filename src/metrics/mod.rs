@@ -1,4 +1,4 @@
-//! What the controller counts, for `/metrics`: of itself here, of Jobs and of queues beside.
+//! The controller's metrics, for `/metrics`; those of Jobs and of queues have files of their own.
 
 use std::{
     sync::atomic::AtomicU64,
@@ -38,11 +38,11 @@ pub struct Metrics {
     /// Actors that panicked and were built anew.
     pub(crate) panics: Counter,
     /// Calls to the API server.
-    pub(crate) calls: Family<Call, Counter>,
+    pub(crate) calls: Family<CallLabels, Counter>,
     /// Objects that could not be read.
-    pub(crate) unreadable: Family<Kind, Counter>,
+    pub(crate) unreadable: Family<KindLabel, Counter>,
     /// Watches that were opened.
-    pub(crate) watches: Family<Kind, Counter>,
+    pub(crate) watches: Family<KindLabel, Counter>,
     /// Writes that wait for their turn or are under way.
     pub(crate) writes_pending: Gauge<i64>,
     /// How long after their time Jobs of CronJobs were created.
@@ -57,7 +57,7 @@ pub struct Metrics {
 
 /// A call, by what it did.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct Call {
+pub(crate) struct CallLabels {
     pub(crate) verb: &'static str,
     pub(crate) resource: &'static str,
     pub(crate) code: u16,
@@ -65,7 +65,7 @@ pub(crate) struct Call {
 
 /// A kind of object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct Kind {
+pub(crate) struct KindLabel {
     pub(crate) kind: &'static str,
 }
 
@@ -136,7 +136,7 @@ impl Metrics {
     /// Counts a call.
     pub(crate) fn call(&self, verb: &'static str, resource: &'static str, code: u16) {
         self.calls
-            .get_or_create(&Call {
+            .get_or_create(&CallLabels {
                 verb,
                 resource,
                 code,
@@ -146,15 +146,15 @@ impl Metrics {
 
     /// Counts an object that could not be read.
     pub(crate) fn unreadable_object(&self, kind: &'static str) {
-        self.unreadable.get_or_create(&Kind { kind }).inc();
+        self.unreadable.get_or_create(&KindLabel { kind }).inc();
     }
 
     /// Counts a watch that is opened.
     pub(crate) fn watch_opened(&self, kind: &'static str) {
-        self.watches.get_or_create(&Kind { kind }).inc();
+        self.watches.get_or_create(&KindLabel { kind }).inc();
     }
 
-    /// Begins to measure how long something takes that is told of here.
+    /// Starts a measurement for one of these metrics.
     pub(crate) fn stopwatch(&self) -> Stopwatch {
         Stopwatch(instant())
     }

@@ -1,8 +1,8 @@
-//! What a status tells more than the one before it, for metrics.
+//! The difference between two statuses of a Job, for metrics.
 
 use crate::model::{CompletionMode, ConditionKind, IndexSet, Job, JobStatus};
 
-/// What a status tells more than the one before it.
+/// What a status has more than the one before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub(crate) mode: CompletionMode,

@@ -1,4 +1,4 @@
-//! The metrics of work queues, by the standard client's names and buckets.
+//! The metrics of work queues, with client-go's names and buckets.
 
 use std::{
     sync::{Arc, atomic::AtomicU64},
@@ -16,19 +16,19 @@ use prometheus_client::{
     registry::Registry,
 };
 
-type Named<M> = Family<[(&'static str, &'static str); 1], M>;
+type PerQueue<M> = Family<[(&'static str, &'static str); 1], M>;
 type Seconds = Gauge<f64, AtomicU64>;
 
 /// The metrics of all queues. Each has the queue's name as a label.
 #[derive(Debug)]
 pub(crate) struct QueueFamilies {
-    depth: Named<Gauge>,
-    adds: Named<Counter>,
-    retries: Named<Counter>,
-    waited: Named<Histogram>,
-    worked: Named<Histogram>,
-    unfinished: Named<Seconds>,
-    longest: Named<Seconds>,
+    depth: PerQueue<Gauge>,
+    adds: PerQueue<Counter>,
+    retries: PerQueue<Counter>,
+    waited: PerQueue<Histogram>,
+    worked: PerQueue<Histogram>,
+    unfinished: PerQueue<Seconds>,
+    longest: PerQueue<Seconds>,
     queues: Mutex<Vec<(&'static str, QueueMetrics)>>,
 }
 

@@ -1,4 +1,4 @@
-//! A call to the API server, ready to be sent: method, path, body, and the form that the answer is to have.
+//! A call to the API server, ready to be sent: method, path, body, and the media types of the answer.
 //!
 //! Must not: send anything, or know why it is called.
 
@@ -33,7 +33,7 @@ impl Patch {
     }
 }
 
-/// See the module's text.
+/// A request to the API server.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// The HTTP method.

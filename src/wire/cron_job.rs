@@ -1,4 +1,4 @@
-//! Reads CronJobs, and writes what is made for them: their Jobs and their status.
+//! Reads CronJobs, and writes their Jobs and their status.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::model::{
     ActiveJob, ConcurrencyPolicy, CronJob, CronJobSpec, CronJobStatus, JobKey, Time, Uid,
 };
 
-/// The annotation that tells a Job for when it was due.
+/// The annotation with the time that a Job was scheduled for.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
 /// A CronJob and the JSON of its Job template, untouched.
@@ -24,8 +24,8 @@ pub struct DecodedCronJob {
 
 /// Reads a CronJob's JSON.
 pub fn decode_cron_job(json: &str) -> Result<DecodedCronJob, serde_json::Error> {
-    let object: Object = serde_json::from_str(json)?;
-    let template: Template = serde_json::from_str(object.spec.job_template.get())?;
+    let object: RawCronJob = serde_json::from_str(json)?;
+    let template: RawJobTemplate = serde_json::from_str(object.spec.job_template.get())?;
     let odd = || serde::de::Error::custom("metadata is odd");
     let (meta, spec) = (object.metadata, object.spec);
     let time = |text: Option<String>| text.as_deref().and_then(Time::parse_rfc3339);
@@ -65,7 +65,7 @@ pub fn decode_cron_job(json: &str) -> Result<DecodedCronJob, serde_json::Error> 
 }
 
 /// A reference that no API server could have made is to a Job that nobody has.
-fn active(reference: Reference) -> ActiveJob {
+fn active(reference: RawJobReference) -> ActiveJob {
     ActiveJob {
         name: reference.name,
         uid: Uid::parse(&reference.uid).unwrap_or_default(),
@@ -111,7 +111,7 @@ pub fn job_of_cron_job(
     name: &str,
     scheduled: &str,
 ) -> Result<Vec<u8>, serde_json::Error> {
-    let template: Template = serde_json::from_str(cron_job.template.get())?;
+    let template: RawJobTemplate = serde_json::from_str(cron_job.template.get())?;
     let CronJob { key, uid, .. } = &cron_job.cron_job;
     let mut annotations = template.metadata.annotations;
     annotations.insert(SCHEDULED.to_owned(), scheduled.into());
@@ -129,7 +129,7 @@ pub fn job_of_cron_job(
             "blockOwnerDeletion": true,
         }],
     });
-    let spec: RawSpec<'_> = serde_json::from_str(cron_job.template.get())?;
+    let spec: RawJobTemplateBody<'_> = serde_json::from_str(cron_job.template.get())?;
     let spec = spec.spec.map_or("{}", RawValue::get);
     let body =
         format!(r#"{{"apiVersion":"batch/v1","kind":"Job","metadata":{metadata},"spec":{spec}}}"#);
@@ -137,16 +137,16 @@ pub fn job_of_cron_job(
 }
 
 #[derive(Deserialize)]
-struct Object {
-    metadata: Metadata,
-    spec: Spec,
+struct RawCronJob {
+    metadata: RawCronJobMetadata,
+    spec: RawCronJobSpec,
     #[serde(default)]
-    status: Status,
+    status: RawCronJobStatus,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Metadata {
+struct RawCronJobMetadata {
     name: CompactString,
     namespace: CompactString,
     uid: String,
@@ -157,7 +157,7 @@ struct Metadata {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Spec {
+struct RawCronJobSpec {
     #[serde(default)]
     schedule: String,
     time_zone: Option<String>,
@@ -172,41 +172,41 @@ struct Spec {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Template {
-    metadata: TemplateMetadata,
-    spec: TemplateSpec,
+struct RawJobTemplate {
+    metadata: RawJobTemplateMetadata,
+    spec: RawJobTemplateSpec,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct TemplateMetadata {
+struct RawJobTemplateMetadata {
     labels: Map<String, Value>,
     annotations: Map<String, Value>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct TemplateSpec {
+struct RawJobTemplateSpec {
     managed_by: Option<CompactString>,
 }
 
 #[derive(Deserialize)]
-struct RawSpec<'a> {
+struct RawJobTemplateBody<'a> {
     #[serde(borrow)]
     spec: Option<&'a RawValue>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Status {
-    active: Vec<Reference>,
+struct RawCronJobStatus {
+    active: Vec<RawJobReference>,
     last_schedule_time: Option<String>,
     last_successful_time: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Reference {
+struct RawJobReference {
     name: CompactString,
     uid: String,
     resource_version: String,

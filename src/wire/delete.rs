@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_asked_for_but_how_dependents_go_and_of_whom() {
+    fn options_have_only_propagation_policy_and_preconditions() {
         let uid = Uid::from_u128(7);
         for (policy, body) in [
             ("Foreground", foreground_deletion(uid)),

@@ -1,4 +1,4 @@
-//! The errors of an API server, as its Status objects tell them.
+//! The errors of an API server, read from its Status objects.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub enum ErrorKind {
     /// The server itself has too much to do; it said when to come back, if it did.
     Busy,
     /// Somebody whom the server asked about this object, such as an admission webhook, has had too many
-    /// requests. It tells nothing of others.
+    /// requests. It says nothing about others.
     TooManyRequests,
     /// The server will not do it, however often it is asked.
     Refused,
@@ -35,7 +35,7 @@ pub enum ErrorKind {
 /// What a patch that names another UID than the object's is said to get wrong.
 const UID_FIELD: &str = "metadata.uid";
 
-/// How a conflict is told that is about UIDs. Source: `preconditions` of `k8s.io/apiserver`, by way of
+/// The message of a conflict of UIDs. Source: `preconditions` of `k8s.io/apiserver`, by way of
 /// the store of a kind and of etcd.
 const UID_CONFLICTS: [&str; 2] = [
     "the UID in the precondition",
@@ -49,6 +49,7 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 /// An error answer.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
+#[doc(alias = "StatusError")]
 pub struct ApiError {
     /// What to make of it.
     pub kind: ErrorKind,
@@ -64,28 +65,28 @@ pub struct ApiError {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Status {
+struct RawStatus {
     message: String,
     reason: String,
-    details: Option<Details>,
+    details: Option<RawStatusDetails>,
     code: u16,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Details {
-    causes: Vec<Cause>,
+struct RawStatusDetails {
+    causes: Vec<RawStatusCause>,
     retry_after_seconds: Option<u64>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Cause {
+struct RawStatusCause {
     reason: String,
     field: String,
 }
 
-impl Status {
+impl RawStatus {
     fn read(body: &[u8]) -> Self {
         if protobuf::is_object(body) {
             let status = protobuf::object(body).and_then(Self::read_protobuf);
@@ -102,7 +103,7 @@ impl Status {
             match number {
                 3 => status.message = value.text()?.to_owned(),
                 4 => status.reason = value.text()?.to_owned(),
-                5 => status.details = Some(Details::read_protobuf(value.bytes()?)?),
+                5 => status.details = Some(RawStatusDetails::read_protobuf(value.bytes()?)?),
                 6 => status.code = u16::try_from(value.number()?).map_err(|_| Malformed)?,
                 _ => {}
             }
@@ -111,7 +112,7 @@ impl Status {
     }
 }
 
-impl Details {
+impl RawStatusDetails {
     fn read_protobuf(message: &[u8]) -> Result<Self, Malformed> {
         let mut details = Self::default();
         let mut fields = Fields::of(message);
@@ -124,7 +125,7 @@ impl Details {
                         found.map_or(Ok(""), Value::text).map(str::to_owned)
                     };
                     let (reason, field) = (text(1)?, text(3)?);
-                    details.causes.push(Cause { reason, field });
+                    details.causes.push(RawStatusCause { reason, field });
                 }
                 // It is always there; 0 says nothing.
                 5 => {
@@ -141,7 +142,7 @@ impl Details {
 impl ApiError {
     /// Reads an error answer. A body that is no Status object is taken as its message.
     pub fn from_response(code: u16, body: &[u8], retry_after: Option<Duration>) -> Self {
-        let status = Status::read(body);
+        let status = RawStatus::read(body);
         let details = status.details.unwrap_or_default();
         let caused_by = |reason: &str| details.causes.iter().any(|cause| cause.reason == reason);
         let kind = match (code, status.reason.as_str()) {
@@ -168,7 +169,7 @@ impl ApiError {
         let of_another = match code {
             // A patch with a UID would change it.
             422 => details.causes.iter().any(|cause| cause.field == UID_FIELD),
-            // A deletion, and an update on top of a version, tell it in words alone.
+            // For a deletion, and an update of a given version, only the message says it.
             409 => UID_CONFLICTS.iter().any(|words| message.contains(words)),
             _ => false,
         };
@@ -188,10 +189,10 @@ impl ApiError {
 
     /// Reads the object of an ERROR event on a watch.
     pub fn from_event(status: &[u8]) -> Self {
-        Self::from_response(Status::read(status).code, status, None)
+        Self::from_response(RawStatus::read(status).code, status, None)
     }
 
-    /// What the server tells is older than what it told before.
+    /// The server shows an older state than before.
     pub fn behind() -> Self {
         Self {
             kind: ErrorKind::Ahead,

@@ -1,4 +1,4 @@
-//! Workloads and PodGroups: what is read of them, and the bodies of new ones.
+//! Reads Workloads and PodGroups, and writes the bodies of new ones.
 
 use compact_str::CompactString;
 use serde::Deserialize;
@@ -8,7 +8,10 @@ use crate::model::{
     GangObject, JobKey, NewPodGroup, NewWorkload, PodGroup, PodGroupTemplate, Uid, Workload,
 };
 
-use super::{SchedulingApi, ownership};
+use super::{
+    SchedulingApi,
+    ownership::{self, RawOwnerReference},
+};
 
 /// A Workload or PodGroup, and where it belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,8 +31,8 @@ pub struct DecodedGangObject<T> {
 
 /// Reads a Workload.
 pub fn decode_workload(json: &str) -> Result<DecodedGangObject<Workload>, serde_json::Error> {
-    let object: Object<WorkloadSpec> = serde_json::from_str(json)?;
-    let job = |found: &ControllerRef| found.api_group == "batch" && found.kind == "Job";
+    let object: RawGangObject<RawWorkloadSpec> = serde_json::from_str(json)?;
+    let job = |found: &RawControllerRef| found.api_group == "batch" && found.kind == "Job";
     let job = object.spec.controller_ref.filter(job);
     let templates = object.spec.pod_group_templates.into_iter();
     let templates = templates.map(|template| PodGroupTemplate {
@@ -50,7 +53,7 @@ pub fn decode_workload(json: &str) -> Result<DecodedGangObject<Workload>, serde_
 
 /// Reads a PodGroup.
 pub fn decode_pod_group(json: &str) -> Result<DecodedGangObject<PodGroup>, serde_json::Error> {
-    let object: Object<PodGroupSpec> = serde_json::from_str(json)?;
+    let object: RawGangObject<RawPodGroupSpec> = serde_json::from_str(json)?;
     let first = object.spec.pod_group_template_ref;
     let later = object.spec.workload_ref;
     let workload = later.or(first.and_then(|found| found.workload));
@@ -116,39 +119,32 @@ fn pod_group_body(api: &SchedulingApi, job: &JobKey, uid: Uid, new: &NewPodGroup
 }
 
 #[derive(Deserialize)]
-struct Object<S> {
-    metadata: Metadata,
+struct RawGangObject<S> {
+    metadata: RawGangMetadata,
     spec: S,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Metadata {
+struct RawGangMetadata {
     name: CompactString,
     namespace: CompactString,
     uid: String,
     resource_version: String,
-    owner_references: Vec<Owner>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Owner {
-    uid: String,
-    controller: bool,
+    owner_references: Vec<RawOwnerReference>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct WorkloadSpec {
-    controller_ref: Option<ControllerRef>,
+struct RawWorkloadSpec {
+    controller_ref: Option<RawControllerRef>,
     #[serde(default)]
-    pod_group_templates: Vec<Template>,
+    pod_group_templates: Vec<RawPodGroupTemplate>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct ControllerRef {
+struct RawControllerRef {
     api_group: String,
     kind: String,
     name: CompactString,
@@ -156,32 +152,32 @@ struct ControllerRef {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Template {
+struct RawPodGroupTemplate {
     name: CompactString,
     scheduling_policy: Option<Box<RawValue>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct PodGroupSpec {
+struct RawPodGroupSpec {
     /// In the first version.
-    pod_group_template_ref: Option<TemplateRef>,
+    pod_group_template_ref: Option<RawTemplateRef>,
     /// In later ones.
-    workload_ref: Option<WorkloadRef>,
+    workload_ref: Option<RawWorkloadRef>,
 }
 
 #[derive(Deserialize)]
-struct TemplateRef {
-    workload: Option<WorkloadRef>,
+struct RawTemplateRef {
+    workload: Option<RawWorkloadRef>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct WorkloadRef {
+struct RawWorkloadRef {
     workload_name: CompactString,
 }
 
-impl Metadata {
+impl RawGangMetadata {
     fn controller(&self) -> Option<Uid> {
         let mut owners = self.owner_references.iter();
         let controller = owners.find(|owner| owner.controller);

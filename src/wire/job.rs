@@ -12,8 +12,9 @@ use crate::model::{
 };
 
 use super::{
-    labels::WrittenSelector,
-    policy::{FailurePolicyJson, SuccessPolicyJson},
+    labels::RawLabelSelector,
+    ownership::RawOwnerReference,
+    policy::{RawFailurePolicy, RawSuccessPolicy},
 };
 
 /// What the API server makes of an unset `backoffLimit` when each index has its own.
@@ -29,14 +30,15 @@ pub struct DecodedJob {
     /// Which Pods it means; none where the server sent no selector.
     pub selector: Option<Arc<Selector>>,
     /// The object that it says controls it.
-    pub controller: Option<Owner>,
+    pub controller: Option<ControllerReference>,
     /// For when it was due, if it is of a CronJob and says so.
     pub scheduled: Option<Time>,
 }
 
-/// An object that owns another one, as that one says.
+/// The owner reference of an object's controller.
+#[doc(alias = "GetControllerOf")]
 #[derive(Clone, Debug)]
-pub struct Owner {
+pub struct ControllerReference {
     /// Its kind.
     pub kind: CompactString,
     /// Its name.
@@ -67,8 +69,8 @@ pub fn child_job(decoded: &DecodedJob) -> ChildJob {
 
 /// Reads a Job's JSON.
 pub fn decode_job(json: &str) -> Result<DecodedJob, serde_json::Error> {
-    let object: JobObject = serde_json::from_str(json)?;
-    let restarts: Template = serde_json::from_str(object.spec.template.get())?;
+    let object: RawJob = serde_json::from_str(json)?;
+    let restarts: RawPodTemplate = serde_json::from_str(object.spec.template.get())?;
     let odd = || serde::de::Error::custom("metadata.uid or metadata.resourceVersion is odd");
     let meta = object.metadata;
     let job = Job {
@@ -99,16 +101,16 @@ pub fn decode_job(json: &str) -> Result<DecodedJob, serde_json::Error> {
     })
 }
 
-fn controller(owners: Vec<OwnerReference>) -> Option<Owner> {
+fn controller(owners: Vec<RawOwnerReference>) -> Option<ControllerReference> {
     let owner = owners.into_iter().find(|owner| owner.controller)?;
-    Some(Owner {
+    Some(ControllerReference {
         uid: Uid::parse(&owner.uid)?,
         kind: owner.kind,
         name: owner.name,
     })
 }
 
-fn spec(spec: &Spec, template: &Template) -> JobSpec {
+fn spec(spec: &RawJobSpec, template: &RawPodTemplate) -> JobSpec {
     let parallelism = spec.parallelism.unwrap_or(1);
     let completions = match (spec.completions, spec.parallelism) {
         (None, None) => Some(1),
@@ -144,10 +146,7 @@ fn spec(spec: &Spec, template: &Template) -> JobSpec {
             _ if spec.pod_failure_policy.is_some() => PodReplacement::Failed,
             _ => PodReplacement::TerminatingOrFailed,
         },
-        pod_failure: spec
-            .pod_failure_policy
-            .as_ref()
-            .map(FailurePolicyJson::read),
+        pod_failure: spec.pod_failure_policy.as_ref().map(RawFailurePolicy::read),
         per_index,
         success: spec
             .success_policy
@@ -159,7 +158,7 @@ fn spec(spec: &Spec, template: &Template) -> JobSpec {
     }
 }
 
-fn status(status: Status) -> JobStatus {
+fn status(status: RawJobStatus) -> JobStatus {
     JobStatus {
         active: status.active,
         ready: status.ready,
@@ -178,7 +177,7 @@ fn status(status: Status) -> JobStatus {
     }
 }
 
-fn uncounted(pods: UncountedPods) -> Uncounted {
+fn uncounted(pods: RawUncountedPods) -> Uncounted {
     let read = |texts: Vec<String>| {
         let uids: Vec<Uid> = texts.iter().filter_map(|text| Uid::parse(text)).collect();
         let strange = u32::try_from(texts.len() - uids.len()).unwrap_or(u32::MAX);
@@ -194,7 +193,7 @@ fn uncounted(pods: UncountedPods) -> Uncounted {
     }
 }
 
-fn condition(condition: JobCondition) -> Condition {
+fn condition(condition: RawJobCondition) -> Condition {
     Condition {
         kind: condition.kind,
         status: condition.status,
@@ -212,45 +211,36 @@ fn condition(condition: JobCondition) -> Condition {
 }
 
 #[derive(Deserialize)]
-struct JobObject {
-    metadata: Metadata,
-    spec: Spec,
+struct RawJob {
+    metadata: RawJobMetadata,
+    spec: RawJobSpec,
     #[serde(default)]
-    status: Status,
+    status: RawJobStatus,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Metadata {
+struct RawJobMetadata {
     name: CompactString,
     namespace: CompactString,
     uid: String,
     resource_version: String,
     generation: i64,
     deletion_timestamp: Option<String>,
-    owner_references: Vec<OwnerReference>,
-    annotations: Annotations,
+    owner_references: Vec<RawOwnerReference>,
+    annotations: RawJobAnnotations,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Annotations {
+struct RawJobAnnotations {
     #[serde(rename = "batch.kubernetes.io/cronjob-scheduled-timestamp")]
     scheduled: Option<String>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct OwnerReference {
-    kind: CompactString,
-    name: CompactString,
-    uid: String,
-    controller: bool,
-}
-
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Spec {
+struct RawJobSpec {
     parallelism: Option<u32>,
     completions: Option<u32>,
     completion_mode: Option<String>,
@@ -260,30 +250,30 @@ struct Spec {
     suspend: Option<bool>,
     pod_replacement_policy: Option<String>,
     managed_by: Option<CompactString>,
-    pod_failure_policy: Option<FailurePolicyJson>,
+    pod_failure_policy: Option<RawFailurePolicy>,
     backoff_limit_per_index: Option<u32>,
     max_failed_indexes: Option<u32>,
-    success_policy: Option<SuccessPolicyJson>,
-    selector: Option<WrittenSelector>,
+    success_policy: Option<RawSuccessPolicy>,
+    selector: Option<RawLabelSelector>,
     template: Box<RawValue>,
 }
 
 #[derive(Deserialize)]
-struct Template {
+struct RawPodTemplate {
     #[serde(default)]
-    spec: TemplateSpec,
+    spec: RawPodTemplateSpec,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct TemplateSpec {
+struct RawPodTemplateSpec {
     restart_policy: Option<String>,
     scheduling_group: Option<IgnoredAny>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Status {
+struct RawJobStatus {
     active: u32,
     ready: Option<u32>,
     terminating: Option<u32>,
@@ -291,22 +281,22 @@ struct Status {
     failed: u32,
     completed_indexes: String,
     failed_indexes: Option<String>,
-    uncounted_terminated_pods: Option<UncountedPods>,
-    conditions: Vec<JobCondition>,
+    uncounted_terminated_pods: Option<RawUncountedPods>,
+    conditions: Vec<RawJobCondition>,
     start_time: Option<String>,
     completion_time: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct UncountedPods {
+struct RawUncountedPods {
     succeeded: Vec<String>,
     failed: Vec<String>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct JobCondition {
+struct RawJobCondition {
     #[serde(rename = "type")]
     kind: CompactString,
     status: CompactString,
@@ -424,7 +414,7 @@ mod tests {
 
     #[test]
     fn entries_that_are_no_uids_are_counted() {
-        let pods = UncountedPods {
+        let pods = RawUncountedPods {
             succeeded: vec!["a".into()],
             failed: vec![],
         };

@@ -1,4 +1,4 @@
-//! Reads labels and label selectors. What they mean, [`crate::model`] knows.
+//! Reads labels and label selectors; [`crate::model`] knows what they match.
 
 use std::{collections::BTreeMap, fmt, marker::PhantomData};
 
@@ -43,21 +43,21 @@ pub(super) fn labels<'de: 'a, 'a, D: Deserializer<'de>>(
 /// A label selector as it is written.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct WrittenSelector {
+pub(super) struct RawLabelSelector {
     match_labels: BTreeMap<CompactString, CompactString>,
-    match_expressions: Vec<WrittenRequirement>,
+    match_expressions: Vec<RawLabelSelectorRequirement>,
 }
 
 #[derive(Deserialize)]
-struct WrittenRequirement {
+struct RawLabelSelectorRequirement {
     key: CompactString,
     operator: CompactString,
     #[serde(default)]
     values: Vec<CompactString>,
 }
 
-impl From<WrittenSelector> for Selector {
-    fn from(written: WrittenSelector) -> Self {
+impl From<RawLabelSelector> for Selector {
+    fn from(written: RawLabelSelector) -> Self {
         let expressions = written.match_expressions.into_iter();
         Self {
             match_labels: written.match_labels,
@@ -66,8 +66,8 @@ impl From<WrittenSelector> for Selector {
     }
 }
 
-impl From<WrittenRequirement> for Requirement {
-    fn from(written: WrittenRequirement) -> Self {
+impl From<RawLabelSelectorRequirement> for Requirement {
+    fn from(written: RawLabelSelectorRequirement) -> Self {
         let operator = match written.operator.as_str() {
             "In" => Operator::In,
             "NotIn" => Operator::NotIn,
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     fn matches(selector: &str, labels: &str) -> bool {
-        let selector: WrittenSelector = serde_json::from_str(selector).expect("a selector");
+        let selector: RawLabelSelector = serde_json::from_str(selector).expect("a selector");
         let selector = Selector::from(selector);
         let labels =
             super::labels(&mut serde_json::Deserializer::from_str(labels)).expect("labels");

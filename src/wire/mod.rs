@@ -1,4 +1,4 @@
-//! Kubernetes' objects as bytes: what lakh reads of them, and the bodies it writes.
+//! Kubernetes' objects in JSON and protobuf: what lakh reads of them, and the bodies it writes.
 //!
 //! Responsible for: bytes to small records, values to request bodies and paths.
 //! Must not: send anything, decide anything, or keep an object whole.
@@ -28,7 +28,7 @@ pub use cron_job::{DecodedCronJob, cron_job_status_patch, decode_cron_job, job_o
 pub use delete::{background_deletion, exact_deletion, foreground_deletion};
 pub use error::{ApiError, ErrorKind};
 pub use gang::{DecodedGangObject, decode_pod_group, decode_workload, gang_object_body};
-pub use job::{DecodedJob, Owner, child_job, decode_job};
+pub use job::{ControllerReference, DecodedJob, child_job, decode_job};
 pub use ownership::{adoption_patch, freeing_patch, freeing_patch_of_version, release_patch};
 pub use pod::{OddPod, PodDecoder, PodEvent, ack_of_write};
 pub use protobuf::Malformed;

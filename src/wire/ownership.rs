@@ -1,13 +1,26 @@
-//! The patches by which a Pod comes to a Job, and leaves it or is let go. All are strategic merge patches
-//! and name the Pod's UID, so that they never meet another Pod of the same name.
+//! Owner references, and the patches by which a Job adopts a Pod, releases it, or removes its finalizer. All are
+//! strategic merge patches and name the Pod's UID, so that they never change another Pod of the same name.
 //!
 //! Source: docs/rules/jobs.md, 3.5 and 9.
 
+use compact_str::CompactString;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::model::{JobId, JobKey, Uid};
 
-/// What an object of a Job names as its controller.
+/// One of an object's owner references.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct RawOwnerReference {
+    pub(super) kind: CompactString,
+    pub(super) name: CompactString,
+    pub(super) uid: String,
+    pub(super) controller: bool,
+}
+
+/// The controller reference that an object of a Job has.
+#[doc(alias = "NewControllerRef")]
 pub(super) fn controller(job: &JobKey, uid: Uid) -> Value {
     json!({
         "apiVersion": "batch/v1",
@@ -19,7 +32,8 @@ pub(super) fn controller(job: &JobKey, uid: Uid) -> Value {
     })
 }
 
-/// Makes a Job the Pod's controller, and puts our finalizer on.
+/// Makes a Job the Pod's controller, and adds the finalizer.
+#[doc(alias = "AdoptPod")]
 pub fn adoption_patch(pod: Uid, job: &JobId, finalizer: &str) -> Vec<u8> {
     let body = json!({"metadata": {
         "ownerReferences": [controller(&job.key, job.uid)],
@@ -29,7 +43,8 @@ pub fn adoption_patch(pod: Uid, job: &JobId, finalizer: &str) -> Vec<u8> {
     body.to_string().into_bytes()
 }
 
-/// Takes our finalizer off a Pod. There are as many of them as Pods: it is written at one go.
+/// Removes the finalizer from a Pod. Every Pod needs one, so it is formatted in one pass.
+#[doc(alias = "removeTrackingFinalizerPatch")]
 pub fn freeing_patch(pod: Uid, finalizer: &str) -> Vec<u8> {
     format!(
         r#"{{"metadata":{{"uid":"{pod}","$deleteFromPrimitiveList/finalizers":["{finalizer}"]}}}}"#
@@ -47,7 +62,8 @@ pub fn freeing_patch_of_version(pod: Uid, version: u64, finalizer: &str) -> Vec<
     body.to_string().into_bytes()
 }
 
-/// Takes a Job from the Pod's owners, and our finalizer off.
+/// Removes a Job from the Pod's owners, and the finalizer.
+#[doc(alias = "ReleasePod")]
 pub fn release_patch(pod: Uid, job: Uid, finalizer: &str) -> Vec<u8> {
     let body = json!({"metadata": {
         "uid": pod.to_string(),

@@ -50,7 +50,7 @@ pub fn pod(namespace: &str, name: &str) -> String {
 }
 
 /// A path for a write of what is known to be right. The server looks for fields that it does not know, or
-/// that come twice, unless it is told not to; for a patch that is a twentieth of what it costs it.
+/// that come twice, unless the request says not to; for a patch that is a twentieth of what it costs it.
 pub fn unchecked(mut path: String) -> String {
     path.push_str("?fieldValidation=Ignore");
     path

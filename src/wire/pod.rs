@@ -1,4 +1,4 @@
-//! Reads a Pod straight into its record; whatever decisions do not need is skipped unread.
+//! Reads a Pod straight into its record, and skips everything that decisions do not need.
 
 mod failure;
 mod protobuf;
@@ -25,7 +25,7 @@ use super::{
 };
 use failure::failure;
 
-/// What a line of a watch tells of a Pod.
+/// A watch event of a Pod.
 #[derive(Clone, Debug)]
 pub enum PodEvent<'a> {
     /// There is a new version of it, or it is new.
@@ -65,10 +65,10 @@ impl PodDecoder {
         self.keep(pod).ok_or(OddPod::Identity)
     }
 
-    /// Reads a line of a watch that tells of a Pod, in one go. Any other line, and one that is odd,
+    /// Reads a line of a watch with a Pod, in one pass. Any other line, and one that is odd,
     /// gives nothing: it is for [`decode_watch_line`](super::decode_watch_line).
     pub fn decode_line<'a>(&self, line: &'a [u8]) -> Option<PodEvent<'a>> {
-        let PodLine { kind, object } = json::read(line).ok()?;
+        let RawPodEvent { kind, object } = json::read(line).ok()?;
         match kind {
             "ADDED" | "MODIFIED" => self.keep(object).map(PodEvent::Applied),
             "DELETED" => self.keep(object).map(PodEvent::Deleted),
@@ -76,7 +76,7 @@ impl PodDecoder {
         }
     }
 
-    fn keep<'a>(&self, pod: PodObject<'a>) -> Option<DecodedPod<'a>> {
+    fn keep<'a>(&self, pod: RawPod<'a>) -> Option<DecodedPod<'a>> {
         let meta = &pod.metadata;
         let owner = meta
             .owner_references
@@ -148,7 +148,7 @@ pub fn ack_of_write(body: &[u8]) -> Option<(Uid, u64, bool)> {
     let metadata = if message::is_object(body) {
         ack_in_protobuf(message::object(body).ok()?).ok()?
     } else {
-        json::read::<Ack<'_>>(body).ok()?.metadata
+        json::read::<RawAck<'_>>(body).ok()?.metadata
     };
     let uid = Uid::parse(&metadata.uid)?;
     let version = metadata.resource_version.parse().ok()?;
@@ -156,13 +156,13 @@ pub fn ack_of_write(body: &[u8]) -> Option<(Uid, u64, bool)> {
 }
 
 /// Every object has its metadata in its first field.
-fn ack_in_protobuf(object: &[u8]) -> Result<AckMetadata<'_>, Malformed> {
+fn ack_in_protobuf(object: &[u8]) -> Result<RawAckMetadata<'_>, Malformed> {
     let metadata = message::message(object, 1)?;
     let text = |number| {
         let value = message::field(metadata, number)?.map_or(Ok(""), Value::text)?;
         Ok(Cow::Borrowed(value))
     };
-    Ok(AckMetadata {
+    Ok(RawAckMetadata {
         uid: text(5)?,
         resource_version: text(6)?,
         deletion_timestamp: message::field(metadata, 9)?.map(|_| IgnoredAny),
@@ -211,14 +211,14 @@ fn marks_in_protobuf(object: &[u8]) -> Result<Marks<'_>, Malformed> {
 
 /// The parts of an answer to a write that are looked at.
 #[derive(Deserialize)]
-struct Ack<'a> {
+struct RawAck<'a> {
     #[serde(borrow)]
-    metadata: AckMetadata<'a>,
+    metadata: RawAckMetadata<'a>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct AckMetadata<'a> {
+struct RawAckMetadata<'a> {
     #[serde(borrow)]
     uid: Cow<'a, str>,
     #[serde(borrow)]
@@ -247,7 +247,7 @@ struct Restarts {
     sidecar_max: u16,
 }
 
-fn restarts(pod: &PodObject<'_>) -> Restarts {
+fn restarts(pod: &RawPod<'_>) -> Restarts {
     let mut restarts = Restarts {
         all: 0,
         max: 0,
@@ -272,7 +272,7 @@ fn saturate(count: u32) -> u16 {
 
 /// When the Pod ended, by the first evidence there is, as upstream's `getFinishedTime` (docs/rules/jobs.md, 5.2):
 /// its containers' ends, Ready turning False, its deletion, its creation.
-fn finished(pod: &PodObject<'_>) -> u32 {
+fn finished(pod: &RawPod<'_>) -> u32 {
     let sidecars = pod.status.init_container_statuses.iter();
     let sidecars = latest_end(sidecars.filter(|container| pod.is_sidecar(&container.name)));
     let containers = latest_end(pod.status.container_statuses.iter());
@@ -288,7 +288,7 @@ fn finished(pod: &PodObject<'_>) -> u32 {
         Some(ready.last_transition_time.0).filter(|at| *at > 0)
     };
     let by_deletion = || {
-        let Timestamp(at) = pod.metadata.deletion_timestamp?;
+        let RawTimestamp(at) = pod.metadata.deletion_timestamp?;
         let grace = pod
             .metadata
             .deletion_grace_period_seconds
@@ -312,13 +312,13 @@ enum Ends {
     At(u32),
 }
 
-fn latest_end<'a>(containers: impl Iterator<Item = &'a ContainerStatus<'a>>) -> Ends {
+fn latest_end<'a>(containers: impl Iterator<Item = &'a RawContainerStatus<'a>>) -> Ends {
     let mut ends = Ends::Nothing;
     for container in containers {
         let Some(end) = &container.state.terminated else {
             return Ends::Unfinished;
         };
-        let Timestamp(at) = end.finished_at;
+        let RawTimestamp(at) = end.finished_at;
         if at == 0 {
             return Ends::Unfinished;
         }
@@ -332,27 +332,27 @@ fn latest_end<'a>(containers: impl Iterator<Item = &'a ContainerStatus<'a>>) -> 
 
 /// A line of a watch of Pods.
 #[derive(Deserialize)]
-struct PodLine<'a> {
+struct RawPodEvent<'a> {
     #[serde(rename = "type")]
     kind: &'a str,
     #[serde(borrow)]
-    object: PodObject<'a>,
+    object: RawPod<'a>,
 }
 
 /// The parts of a Pod's JSON that are looked at; a bookmark has only some of them. Lists have room for
 /// what most Pods have, so that no memory is asked for.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct PodObject<'a> {
+struct RawPod<'a> {
     #[serde(borrow)]
-    metadata: Metadata<'a>,
+    metadata: RawPodMetadata<'a>,
     #[serde(borrow)]
-    spec: Spec<'a>,
+    spec: RawPodSpec<'a>,
     #[serde(borrow)]
-    status: PodStatus<'a>,
+    status: RawPodStatus<'a>,
 }
 
-impl PodObject<'_> {
+impl RawPod<'_> {
     fn is_sidecar(&self, name: &str) -> bool {
         let mut containers = self.spec.init_containers.iter();
         containers.any(|found| found.name == name && found.restart_policy == "Always")
@@ -361,7 +361,7 @@ impl PodObject<'_> {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Metadata<'a> {
+struct RawPodMetadata<'a> {
     #[serde(borrow)]
     name: Cow<'a, str>,
     #[serde(borrow)]
@@ -370,22 +370,22 @@ struct Metadata<'a> {
     uid: Cow<'a, str>,
     #[serde(borrow)]
     resource_version: Cow<'a, str>,
-    creation_timestamp: Timestamp,
-    deletion_timestamp: Option<Timestamp>,
+    creation_timestamp: RawTimestamp,
+    deletion_timestamp: Option<RawTimestamp>,
     deletion_grace_period_seconds: Option<i64>,
     #[serde(borrow)]
     finalizers: SmallVec<[Text<'a>; 2]>,
     #[serde(borrow)]
-    owner_references: SmallVec<[OwnerReference<'a>; 1]>,
+    owner_references: SmallVec<[RawPodOwnerReference<'a>; 1]>,
     #[serde(borrow, deserialize_with = "labels")]
     labels: PodLabels<'a>,
     #[serde(borrow)]
-    annotations: Annotations<'a>,
+    annotations: RawPodAnnotations<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct OwnerReference<'a> {
+struct RawPodOwnerReference<'a> {
     #[serde(borrow)]
     api_version: Cow<'a, str>,
     #[serde(borrow)]
@@ -399,7 +399,7 @@ struct OwnerReference<'a> {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Annotations<'a> {
+struct RawPodAnnotations<'a> {
     #[serde(borrow, rename = "batch.kubernetes.io/job-completion-index")]
     index: Option<Text<'a>>,
     #[serde(borrow, rename = "batch.kubernetes.io/job-index-failure-count")]
@@ -410,16 +410,16 @@ struct Annotations<'a> {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Spec<'a> {
+struct RawPodSpec<'a> {
     #[serde(borrow)]
     node_name: Cow<'a, str>,
     #[serde(borrow)]
-    init_containers: Vec<InitContainer<'a>>,
+    init_containers: Vec<RawInitContainer<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct InitContainer<'a> {
+struct RawInitContainer<'a> {
     #[serde(borrow)]
     name: Cow<'a, str>,
     #[serde(borrow)]
@@ -428,54 +428,54 @@ struct InitContainer<'a> {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct PodStatus<'a> {
+struct RawPodStatus<'a> {
     #[serde(borrow)]
     phase: Cow<'a, str>,
     #[serde(borrow)]
-    conditions: SmallVec<[PodCondition<'a>; 6]>,
+    conditions: SmallVec<[RawPodCondition<'a>; 6]>,
     #[serde(borrow)]
-    container_statuses: SmallVec<[ContainerStatus<'a>; 2]>,
+    container_statuses: SmallVec<[RawContainerStatus<'a>; 2]>,
     #[serde(borrow)]
-    init_container_statuses: Vec<ContainerStatus<'a>>,
+    init_container_statuses: Vec<RawContainerStatus<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct PodCondition<'a> {
+struct RawPodCondition<'a> {
     #[serde(borrow, rename = "type")]
     kind: Cow<'a, str>,
     #[serde(borrow)]
     status: Cow<'a, str>,
-    last_transition_time: Timestamp,
+    last_transition_time: RawTimestamp,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct ContainerStatus<'a> {
+struct RawContainerStatus<'a> {
     #[serde(borrow)]
     name: Cow<'a, str>,
     restart_count: u32,
-    state: ContainerState,
+    state: RawContainerState,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct ContainerState {
-    terminated: Option<Terminated>,
+struct RawContainerState {
+    terminated: Option<RawTerminated>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Terminated {
+struct RawTerminated {
     exit_code: i32,
-    finished_at: Timestamp,
+    finished_at: RawTimestamp,
 }
 
 /// Whole seconds since the epoch, or 0 for what is no time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Timestamp(u32);
+struct RawTimestamp(u32);
 
-impl<'de> Deserialize<'de> for Timestamp {
+impl<'de> Deserialize<'de> for RawTimestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Option::<Text<'_>>::deserialize(deserializer)?;
         Ok(Self(text.map_or(0, |Text(text)| seconds(&text))))

@@ -1,7 +1,7 @@
 //! Reads the policies of a Job's spec.
 //!
-//! Lenient where the API server is strict: a rule that cannot be understood is kept in its place
-//! and never matches, for messages count places.
+//! More lenient than the API server: an unknown rule keeps its place and never matches, because messages name
+//! rules by their position.
 
 use compact_str::CompactString;
 use serde::Deserialize;
@@ -14,21 +14,21 @@ use crate::model::{
 /// `spec.podFailurePolicy`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(super) struct FailurePolicyJson {
-    rules: Option<Vec<FailureRuleJson>>,
+pub(super) struct RawFailurePolicy {
+    rules: Option<Vec<RawFailureRule>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct FailureRuleJson {
+struct RawFailureRule {
     action: CompactString,
-    on_exit_codes: Option<ExitCodesJson>,
-    on_pod_conditions: Option<Vec<ConditionJson>>,
+    on_exit_codes: Option<RawExitCodes>,
+    on_pod_conditions: Option<Vec<RawPodConditionPattern>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct ExitCodesJson {
+struct RawExitCodes {
     container_name: Option<CompactString>,
     operator: CompactString,
     values: Option<Vec<i32>>,
@@ -36,7 +36,7 @@ struct ExitCodesJson {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct ConditionJson {
+struct RawPodConditionPattern {
     #[serde(rename = "type")]
     kind: CompactString,
     status: Option<CompactString>,
@@ -45,27 +45,27 @@ struct ConditionJson {
 /// `spec.successPolicy`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(super) struct SuccessPolicyJson {
-    rules: Option<Vec<SuccessRuleJson>>,
+pub(super) struct RawSuccessPolicy {
+    rules: Option<Vec<RawSuccessRule>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct SuccessRuleJson {
+struct RawSuccessRule {
     succeeded_indexes: Option<String>,
     succeeded_count: Option<u32>,
 }
 
-impl FailurePolicyJson {
+impl RawFailurePolicy {
     pub(super) fn read(&self) -> PodFailurePolicy {
         let rules = self.rules.iter().flatten();
         PodFailurePolicy {
-            rules: rules.map(FailureRuleJson::read).collect(),
+            rules: rules.map(RawFailureRule::read).collect(),
         }
     }
 }
 
-impl FailureRuleJson {
+impl RawFailureRule {
     fn read(&self) -> FailureRule {
         FailureRule {
             action: match self.action.as_str() {
@@ -77,16 +77,19 @@ impl FailureRuleJson {
             },
             test: match (&self.on_exit_codes, &self.on_pod_conditions) {
                 (Some(codes), _) => codes.read(),
-                (None, Some(conditions)) => {
-                    FailureTest::Conditions(conditions.iter().map(ConditionJson::read).collect())
-                }
+                (None, Some(conditions)) => FailureTest::Conditions(
+                    conditions
+                        .iter()
+                        .map(RawPodConditionPattern::read)
+                        .collect(),
+                ),
                 (None, None) => FailureTest::Nothing,
             },
         }
     }
 }
 
-impl ExitCodesJson {
+impl RawExitCodes {
     fn read(&self) -> FailureTest {
         FailureTest::ExitCodes {
             container: self.container_name.clone(),
@@ -100,14 +103,14 @@ impl ExitCodesJson {
     }
 }
 
-impl ConditionJson {
+impl RawPodConditionPattern {
     fn read(&self) -> (CompactString, CompactString) {
         let status = self.status.clone().filter(|status| !status.is_empty());
         (self.kind.clone(), status.unwrap_or_else(|| "True".into()))
     }
 }
 
-impl SuccessPolicyJson {
+impl RawSuccessPolicy {
     /// The policy of a Job with `completions` indexes.
     pub(super) fn read(&self, completions: u32) -> SuccessPolicy {
         let rules = self.rules.iter().flatten().map(|rule| {
@@ -126,7 +129,7 @@ mod tests {
 
     #[test]
     fn rules_keep_their_places_even_if_nobody_knows_them() {
-        let policy: FailurePolicyJson = serde_json::from_str(
+        let policy: RawFailurePolicy = serde_json::from_str(
             r#"{"rules":[
                 {"action":"Retry","onExitCodes":{"operator":"In","values":[1]}},
                 {"action":"FailJob","onPodConditions":[],
@@ -167,7 +170,7 @@ mod tests {
 
     #[test]
     fn an_empty_policy_is_a_policy() {
-        let policy: FailurePolicyJson = serde_json::from_str(r#"{"rules":null}"#).expect("JSON");
+        let policy: RawFailurePolicy = serde_json::from_str(r#"{"rules":null}"#).expect("JSON");
         assert_eq!(policy.read(), PodFailurePolicy::default());
     }
 }

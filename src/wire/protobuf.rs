@@ -1,7 +1,6 @@
 //! Protobuf as API servers send it: fields by their numbers, and the envelope around an object.
 //!
-//! Only what reading takes: whatever is not asked for is skipped unread. Must not: know any kind of
-//! object.
+//! A reader only, which skips the fields that nobody asks for. Must not: know any kind of object.
 //!
 //! Source: protobuf's encoding guide; the prefix and the message `runtime.Unknown` of Kubernetes.
 

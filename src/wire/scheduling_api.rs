@@ -1,7 +1,7 @@
 //! `scheduling.k8s.io`: which versions a server serves, and what differs between them.
 //!
-//! Workload and PodGroup are young: each release may serve them under another version only. What
-//! is asked for is the newest that has both.
+//! Workload and PodGroup are young: each release may serve them in another version only. lakh uses the newest
+//! version that has both.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -26,34 +26,34 @@ pub struct SchedulingApi {
 }
 
 #[derive(Deserialize)]
-struct Group {
-    versions: Vec<GroupVersion>,
+struct RawApiGroup {
+    versions: Vec<RawGroupVersion>,
 }
 
 #[derive(Deserialize)]
-struct GroupVersion {
+struct RawGroupVersion {
     version: String,
 }
 
 #[derive(Deserialize)]
-struct Resources {
-    resources: Vec<Resource>,
+struct RawApiResourceList {
+    resources: Vec<RawApiResource>,
 }
 
 #[derive(Deserialize)]
-struct Resource {
+struct RawApiResource {
     name: String,
 }
 
 impl SchedulingApi {
-    /// The path of the group: a GET tells its versions.
+    /// The path of the group; a GET lists its versions.
     pub fn group_path() -> String {
         format!("/apis/{GROUP}")
     }
 
     /// Reads the answer to that: the versions that may have both kinds, the newest first.
     pub fn offered(body: &[u8]) -> Result<Vec<Self>, serde_json::Error> {
-        let group: Group = serde_json::from_slice(body)?;
+        let group: RawApiGroup = serde_json::from_slice(body)?;
         let versions = group.versions.into_iter().map(|found| found.version);
         let mut offered: Vec<Self> = versions.filter_map(Self::new).collect();
         offered.sort_by_key(|api| std::cmp::Reverse(api.rank));
@@ -65,14 +65,14 @@ impl SchedulingApi {
         Some(Self { version, rank })
     }
 
-    /// The path of the version: a GET tells its kinds.
+    /// The path of the version; a GET lists its kinds.
     pub fn path(&self) -> String {
         format!("/apis/{}", self.api_version())
     }
 
     /// Reads the answer to that: whether both kinds are among them.
     pub fn serves_gangs(body: &[u8]) -> Result<bool, serde_json::Error> {
-        let found: Resources = serde_json::from_slice(body)?;
+        let found: RawApiResourceList = serde_json::from_slice(body)?;
         let serves = |name: &str| found.resources.iter().any(|resource| resource.name == name);
         Ok(NEEDED.into_iter().all(serves))
     }

@@ -1,9 +1,8 @@
 //! Writes a Job's status as a merge patch.
 //!
-//! A patch, not a replacement of the object: fields that lakh does not know stay as they are, and
-//! the Job's spec need not travel. It names the version it builds on, so that the server refuses
-//! it with a conflict when somebody else was faster, and the UID, so that it never meets another
-//! Job of the same name.
+//! It is a patch, not a PUT: fields that lakh does not know stay as they are, and the Job's spec need not be sent.
+//! It names the version that it builds on, so that the server answers with a conflict if somebody else was faster,
+//! and the UID, so that it never changes another Job of the same name.
 
 use serde_json::{Value, json};
 

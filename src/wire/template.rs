@@ -1,8 +1,8 @@
 //! Makes the bodies of a Job's new Pods.
 //!
-//! As upstream's `manageJob` makes them (docs/rules/jobs.md, 4.6). The template is turned once into a body
-//! with gaps; a Pod's body is that with its name and index filled in. Every field that the server sent in the
-//! template is kept, known to lakh or not.
+//! As upstream's `manageJob` makes them (docs/rules/jobs.md, 4.6). The template is rendered once, with gaps; a Pod's
+//! body fills in its name and index. Every field that the server sent in the template is kept, known to lakh or
+//! not.
 
 use serde_json::{Map, Value, json, value::RawValue};
 
@@ -26,13 +26,14 @@ pub enum TemplateError {
 
 /// Bodies of new Pods, with gaps.
 #[derive(Debug)]
+#[doc(alias = "GetPodFromTemplate")]
 pub struct PodTemplate {
     job: String,
     indexed: bool,
     /// Literal text, each but the last followed by a gap.
     text: Vec<(String, Option<Gap>)>,
     finalizer: String,
-    /// The value of the label by which the server tells the Job's Pods, if it does.
+    /// The value of the label that the server's generated selector matches, if there is one.
     controller_uid: Option<String>,
 }
 

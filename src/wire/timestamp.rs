@@ -1,4 +1,4 @@
-//! Reads the times that API objects carry.
+//! Reads the times in API objects.
 
 use crate::model::Time;
 

@@ -1,7 +1,6 @@
 //! Lists and watches: pages of objects, lines of events.
 //!
-//! The kinds that are watched differ in what is kept of an object; how a list and a watch
-//! work does not.
+//! Kinds differ in what is kept of an object, not in how a list and a watch work.
 
 use serde::{Deserialize, de::Error as _};
 use serde_json::value::RawValue;
@@ -67,15 +66,15 @@ pub struct ListPage<'a> {
 }
 
 #[derive(Deserialize)]
-struct JsonPage<'a> {
-    metadata: ListMeta,
+struct RawListPage<'a> {
+    metadata: RawListMeta,
     #[serde(borrow, default)]
     items: Vec<&'a RawValue>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct ListMeta {
+struct RawListMeta {
     resource_version: String,
     #[serde(rename = "continue")]
     continue_token: String,
@@ -86,7 +85,7 @@ pub fn decode_list_page(body: &[u8]) -> Result<ListPage<'_>, OddAnswer> {
     if protobuf::is_object(body) {
         return Ok(list_page(protobuf::object(body)?)?);
     }
-    let JsonPage { metadata, items } = json::read(body)?;
+    let RawListPage { metadata, items } = json::read(body)?;
     let items = items.into_iter();
     Ok(ListPage {
         resource_version: metadata.resource_version,
@@ -132,7 +131,8 @@ pub enum WatchEvent<'a> {
 }
 
 #[derive(Deserialize)]
-struct Line<'a> {
+#[doc(alias = "WatchEvent")]
+struct RawWatchEvent<'a> {
     #[serde(rename = "type")]
     kind: &'a str,
     #[serde(borrow)]
@@ -140,19 +140,19 @@ struct Line<'a> {
 }
 
 #[derive(Deserialize)]
-struct BookmarkObject {
-    metadata: ListMeta,
+struct RawBookmark {
+    metadata: RawListMeta,
 }
 
 /// Reads one line of a watch in JSON.
 pub fn decode_watch_line(line: &[u8]) -> Result<WatchEvent<'_>, serde_json::Error> {
-    let line: Line<'_> = json::read(line)?;
+    let line: RawWatchEvent<'_> = json::read(line)?;
     let object = line.object.get();
     Ok(match line.kind {
         "ADDED" | "MODIFIED" => WatchEvent::Applied(Object::Json(object)),
         "DELETED" => WatchEvent::Deleted(Object::Json(object)),
         "BOOKMARK" => {
-            let bookmark: BookmarkObject = serde_json::from_str(object)?;
+            let bookmark: RawBookmark = serde_json::from_str(object)?;
             WatchEvent::Bookmark(bookmark.metadata.resource_version)
         }
         _ => WatchEvent::Error(ApiError::from_event(object.as_bytes())),

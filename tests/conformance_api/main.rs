@@ -1,7 +1,7 @@
 //! The embedded API server answers as kube-apiserver does: each case is a list of requests with the
 //! answers that a real server gave.
 //!
-//! Cases stand in `*.case` beside this file; `case.rs` says how they are written. A case runs on
+//! Cases stand in `*.api` beside this file; `case.rs` says how they are written. A case runs on
 //! the embedded server always, and on a real one if `LAKH_CONFORMANCE_KUBECONFIG` names it, which
 //! must then still answer as it did. `LAKH_CONFORMANCE_RECORD=1` writes down its answers instead.
 //! `LAKH_CONFORMANCE_ONLY=TEXT` runs only cases with that text in their file's name or title.
@@ -132,7 +132,7 @@ fn files() -> Vec<File> {
     let mut paths: Vec<PathBuf> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|kind| kind == "case"))
+        .filter(|path| path.extension().is_some_and(|kind| kind == "api"))
         .collect();
     paths.sort();
     paths.into_iter().map(File::read).collect()

@@ -19,7 +19,7 @@ const PLACES: &[&str] = &[
 ];
 
 /// Kinds of files that people read and write.
-const KINDS: &[&str] = &["rs", "md", "case", "rows"];
+const KINDS: &[&str] = &["rs", "md", "case", "rows", "api"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -16,3 +16,4 @@ mod pod_gc_golden;
 mod properties;
 mod rows;
 mod ttl_golden;
+mod type_names;

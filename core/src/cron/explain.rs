@@ -1,7 +1,7 @@
 //! Says a schedule in words.
 
 use super::{
-    field::{Field, HOUR, Kind, MINUTE},
+    field::{Field, FieldBounds, HOUR, MINUTE},
     parse::{Fields, Rule, Schedule},
 };
 
@@ -122,13 +122,13 @@ fn all(field: Field, min: u32, max: u32) -> bool {
     (min..=max).all(|number| field.has(number))
 }
 
-fn numbers(field: Field, kind: &Kind) -> impl Iterator<Item = u32> {
-    (kind.min..=kind.max).filter(move |number| field.has(*number))
+fn numbers(field: Field, bounds: &FieldBounds) -> impl Iterator<Item = u32> {
+    (bounds.min..=bounds.max).filter(move |number| field.has(*number))
 }
 
 /// Numbers with their even steps: `0 to 55 in steps of 5`.
-fn list(field: Field, kind: &Kind) -> String {
-    let numbers: Vec<u32> = numbers(field, kind).collect();
+fn list(field: Field, bounds: &FieldBounds) -> String {
+    let numbers: Vec<u32> = numbers(field, bounds).collect();
     let step = numbers.get(1).map_or(1, |second| second - numbers[0]);
     let even = numbers.windows(2).all(|pair| pair[1] - pair[0] == step);
     match numbers[..] {

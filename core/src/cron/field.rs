@@ -1,13 +1,14 @@
 //! One field of a schedule: text in, a set of numbers out.
 //!
-//! The set is a `u64` with a bit per number. A field also remembers its *star*: whether it says
-//! "all" in so many words, which decides how the two day fields go together.
+//! The set is a `u64` with a bit per number. A field also has its *star*: whether it is written as `*` or `?`, which
+//! decides how the two day fields combine.
 
 use super::error::ScheduleError;
 
-/// What a field is about: its bounds and its names.
+/// The bounds of a field, its name and the names of its numbers.
+#[doc(alias = "bounds")]
 #[derive(Debug)]
-pub(super) struct Kind {
+pub(super) struct FieldBounds {
     pub(super) name: &'static str,
     pub(super) min: u32,
     pub(super) max: u32,
@@ -15,28 +16,28 @@ pub(super) struct Kind {
     pub(super) names: &'static [&'static str],
 }
 
-pub(super) const MINUTE: Kind = Kind {
+pub(super) const MINUTE: FieldBounds = FieldBounds {
     name: "minute",
     min: 0,
     max: 59,
     names: &[],
 };
 
-pub(super) const HOUR: Kind = Kind {
+pub(super) const HOUR: FieldBounds = FieldBounds {
     name: "hour",
     min: 0,
     max: 23,
     names: &[],
 };
 
-pub(super) const DAY_OF_MONTH: Kind = Kind {
+pub(super) const DAY_OF_MONTH: FieldBounds = FieldBounds {
     name: "day of month",
     min: 1,
     max: 31,
     names: &[],
 };
 
-pub(super) const MONTH: Kind = Kind {
+pub(super) const MONTH: FieldBounds = FieldBounds {
     name: "month",
     min: 1,
     max: 12,
@@ -45,7 +46,7 @@ pub(super) const MONTH: Kind = Kind {
     ],
 };
 
-pub(super) const DAY_OF_WEEK: Kind = Kind {
+pub(super) const DAY_OF_WEEK: FieldBounds = FieldBounds {
     name: "day of week",
     min: 0,
     max: 6,
@@ -66,10 +67,14 @@ impl Field {
     }
 
     /// Reads a list of ranges; `text` is the whole schedule, to say where it is wrong.
-    pub(super) fn parse(kind: &Kind, field: &str, text: &str) -> Result<Self, ScheduleError> {
+    pub(super) fn parse(
+        bounds: &FieldBounds,
+        field: &str,
+        text: &str,
+    ) -> Result<Self, ScheduleError> {
         let mut all = Self::default();
         for item in field.split(',').filter(|item| !item.is_empty()) {
-            let one = Reader { kind, text, item }.range()?;
+            let one = Reader { bounds, text, item }.range()?;
             all.bits |= one.bits;
             all.star |= one.star;
         }
@@ -87,20 +92,20 @@ impl Field {
 
 /// Reads one item of a list.
 struct Reader<'a> {
-    kind: &'a Kind,
+    bounds: &'a FieldBounds,
     text: &'a str,
     item: &'a str,
 }
 
 impl<'a> Reader<'a> {
     fn wrong(&self, at: &str, message: String) -> ScheduleError {
-        ScheduleError::new(self.kind.name, self.text, at, message)
+        ScheduleError::new(self.bounds.name, self.text, at, message)
     }
 
     /// Reads `*`, `N` or `N-M`, each with `/step` or without. The order of the complaints is
     /// upstream's.
     fn range(&self) -> Result<Field, ScheduleError> {
-        let Kind { min, max, .. } = *self.kind;
+        let FieldBounds { min, max, .. } = *self.bounds;
         let item = self.item;
         let mut halves = item.split('/');
         let base = halves.next().unwrap_or_default();
@@ -155,7 +160,7 @@ impl<'a> Reader<'a> {
     }
 
     fn number_or_name(&self, text: &str) -> Result<u32, ScheduleError> {
-        let names = self.kind.names.iter().zip(self.kind.min..);
+        let names = self.bounds.names.iter().zip(self.bounds.min..);
         let named = |(name, _): &(&&str, u32)| text.eq_ignore_ascii_case(name);
         match names.into_iter().find(named) {
             Some((_, number)) => Ok(number),

@@ -1,4 +1,4 @@
-//! Which run is due: of all that were missed the latest, and whether they were many
+//! Which run is due: the latest of those that were missed, and whether they were many
 //! (docs/rules/cronjobs.md, 8 and 9).
 
 use std::time::Duration;
@@ -12,6 +12,7 @@ const MANY: i64 = 100;
 
 /// How many runs were missed before the one that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias = "missedSchedulesType")]
 pub enum Missed {
     /// None.
     None,
@@ -38,6 +39,7 @@ pub struct TooClose;
 impl Schedule {
     /// What is due of the runs after `base`, up to now. Runs that are not evenly spread are guessed
     /// at from the first two, as upstream; where the guess misses, nothing is due though some were.
+    #[doc(alias = "mostRecentScheduleTime")]
     pub fn due(&self, base: Time, now: Time) -> Result<Due, TooClose> {
         let due = |run, missed| Ok(Due { run, missed });
         let first = self.next(base).ok_or(TooClose)?;
@@ -68,6 +70,7 @@ impl Schedule {
 
     /// How long it is until the next run, without regard to when a run is too late. Less than zero
     /// is now.
+    #[doc(alias = "nextScheduleTimeDuration")]
     pub fn next_delay(&self, base: Time, now: Time) -> Option<Duration> {
         let from = match self.due(base, now) {
             Err(TooClose) => now,

@@ -1,9 +1,9 @@
 //! The next time of a schedule.
 //!
-//! The search goes from the largest unit to the smallest, in steps: months and days by the civil
-//! date, hours and minutes by real time. That is upstream's way, and where clocks change it shows: an
-//! hour that a change by 30 minutes cuts in two is stepped over, and so is a midnight that is missing.
-//! A plain walk over all minutes would find such times; upstream does not run them, nor do we.
+//! The search goes from the largest unit to the smallest: months and days by the civil date, hours and minutes by
+//! elapsed time. That is upstream's way, and it shows where clocks change: the search steps over an hour that a
+//! change by 30 minutes cuts in two, and over a midnight that does not exist. A walk over all minutes would find
+//! such times; upstream does not run them, and neither does lakh.
 
 use jiff::{
     ToSpan as _,
@@ -28,6 +28,7 @@ const HOUR: i64 = 3600;
 
 impl Schedule {
     /// The first time after `after`, if there is one in the next five years: a whole second.
+    #[doc(alias = "SpecSchedule")]
     pub fn next(&self, after: Time) -> Option<Time> {
         match &self.rule {
             Rule::Every(delay) => Some(after.whole_secs() + *delay),

@@ -41,6 +41,7 @@ const EVERY: &str = "@every ";
 
 impl Schedule {
     /// Reads a schedule; `TZ=NAME` or `CRON_TZ=NAME` may stand in front.
+    #[doc(alias = "ParseStandard")]
     pub fn parse(text: &str) -> Result<Self, ScheduleError> {
         let wrong = |part, at: &str, why| Err(ScheduleError::new(part, text, at, why));
         if text.is_empty() {
@@ -126,7 +127,9 @@ impl Fields {
             );
             let kinds = [&MINUTE, &HOUR, &DAY_OF_MONTH, &MONTH, &DAY_OF_WEEK];
             // The first that is missing, or what is too much.
-            let part = kinds.get(fields.len()).map_or("schedule", |kind| kind.name);
+            let part = kinds
+                .get(fields.len())
+                .map_or("schedule", |bounds| bounds.name);
             let at = fields
                 .get(kinds.len())
                 .copied()

@@ -1,7 +1,7 @@
 //! Time zones by name, from the IANA database that is built in, and their civil times.
 //!
-//! The database comes with the program, so that every machine computes the same. Names are told
-//! apart by case, as upstream tells them.
+//! The database comes with the program, so that every machine computes the same. Names are
+//! case-sensitive, as upstream's.
 
 use jiff::{
     Timestamp,
@@ -42,7 +42,7 @@ impl Zone {
             });
         }
         let found = TimeZoneDatabase::bundled().get(name).ok();
-        // The database does not tell cases apart, and has a zone for what is unknown.
+        // The database ignores case, and has a zone for what is unknown.
         let zone = found.filter(|zone| !zone.is_unknown() && zone.iana_name() == Some(name));
         Ok(Self {
             name: Some(name.to_owned()),

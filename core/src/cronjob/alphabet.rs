@@ -1,4 +1,4 @@
-//! What a look at a CronJob asks for, and what it hears.
+//! The requests of a sync of a CronJob, and the answers to them.
 
 use compact_str::CompactString;
 
@@ -6,7 +6,7 @@ use crate::model::{CronJob, CronJobStatus, Report, Time, Uid};
 
 /// What to do next. All but [`Effect::Report`] and [`Effect::Over`] are answered with an [`Answer`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "a look goes on only when it has its answer"]
+#[must_use = "a sync goes on only when it has its answer"]
 pub enum Effect {
     /// Ask the server for the CronJob.
     GetCronJob,
@@ -18,16 +18,17 @@ pub enum Effect {
     CreateJob(NewJob),
     /// Write the status, on top of this version.
     WriteStatus(CronJobStatus, u64),
-    /// Tell people, by an Event on the CronJob.
+    /// Record an Event on the CronJob.
     Report(Report),
-    /// The look is over.
+    /// The sync is over.
     Over(Next),
 }
 
 /// A Job to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[doc(alias = "getJobFromTemplate2")]
 pub struct NewJob {
-    /// Its name, which tells the minute of the run.
+    /// Its name, which contains the minute of the run.
     pub name: CompactString,
     /// When it is due.
     pub scheduled: Time,
@@ -35,7 +36,7 @@ pub struct NewJob {
     pub timestamp: String,
 }
 
-/// When to look again, but for news.
+/// When to look again if nothing changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Not by itself.
@@ -46,7 +47,7 @@ pub enum Next {
     Retry,
 }
 
-/// What came of an effect. Errors are the server's words.
+/// The outcome of an effect. Errors are in the server's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The CronJob as it is now.

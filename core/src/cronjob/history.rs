@@ -1,10 +1,11 @@
-//! Which of the Jobs that ended are more than are to be kept (docs/rules/cronjobs.md, 10).
+//! Which finished Jobs exceed the history limits (docs/rules/cronjobs.md, 10).
 
 use std::collections::VecDeque;
 
 use crate::model::{ChildJob, ConditionKind, CronJobSpec};
 
 /// The Jobs to be deleted: of each kind of end the oldest.
+#[doc(alias = "cleanupFinishedJobs")]
 pub(super) fn surplus(spec: &CronJobSpec, jobs: &[ChildJob]) -> VecDeque<ChildJob> {
     let kinds = [
         (ConditionKind::Complete, spec.successful_jobs),

@@ -1,8 +1,8 @@
-//! The CronJob machine: one look at a CronJob and its Jobs, from what is known to what is to be done.
+//! The CronJob machine: one sync of a CronJob and its Jobs.
 //!
-//! A look is made of questions to the server, writes, and news for people; [`CronJobSync`] asks for
-//! them one after the other and hears the answers. Between looks nothing is kept: the next one starts
-//! from what is then known. Start reading at [`CronJobSync`].
+//! A sync consists of reads, writes and Events; [`CronJobSync`] asks for them one after the other and takes the
+//! answers. Nothing is kept between syncs: the next one starts from what is then known. Start reading at
+//! [`CronJobSync`].
 //!
 //! Source: docs/rules/cronjobs.md, 6 to 12.
 //!

@@ -1,11 +1,11 @@
-//! Runs and the names of their Jobs: which run a Job is of, and whether the status tells of it.
+//! Runs and the names of their Jobs: which run a Job belongs to, and whether the status lists it.
 //!
-//! The name of a run's Job is made of the CronJob's and the minute of the run, so that a run makes one
-//! Job, whoever tries, and its Job is known again when nobody remembers making it.
+//! The name of a run's Job is made of the CronJob's name and the minute of the run. So a run has one Job, however
+//! often it is tried, and its Job is recognized when nobody remembers creating it.
 //!
-//! A name tells no more than the minute; for when its Job was due, the Job says itself.
+//! A name has only the minute of the run; the Job's annotation has the exact time.
 //!
-//! Must not: know of looks.
+//! Must not: know of syncs.
 
 use compact_str::{CompactString, format_compact};
 
@@ -17,6 +17,7 @@ pub(super) fn base(cron: &CronJob) -> Time {
 }
 
 /// The name of a run's Job.
+#[doc(alias = "getJobName")]
 pub(super) fn job_name(cron: &CronJob, run: Time) -> CompactString {
     format_compact!("{}-{}", cron.key.name, run.as_secs().div_euclid(60))
 }
@@ -31,7 +32,7 @@ pub(super) fn run_of(cron: &CronJob, job: &ChildJob) -> Option<Time> {
     Some(job.scheduled.filter(of_that_minute).unwrap_or(named))
 }
 
-/// The same, if the status does not tell of that run yet.
+/// The same, if the status does not list that run yet.
 pub(super) fn untold_run(cron: &CronJob, job: &ChildJob) -> Option<Time> {
     run_of(cron, job).filter(|run| *run > base(cron))
 }

@@ -1,5 +1,6 @@
-//! See the module's text of `cronjob`; the order of the steps is upstream's
-//! (docs/rules/cronjobs.md, 6).
+//! One sync of a CronJob, step by step, in upstream's order (docs/rules/cronjobs.md, 6).
+//!
+//! Must not: keep anything for the next one.
 
 use std::collections::VecDeque;
 
@@ -16,15 +17,16 @@ use super::{
     runs::{base, job_name, run_of, untold_run},
 };
 
-/// One look at a CronJob. Call [`CronJobSync::poll`] for what to do and [`CronJobSync::handle`] with
-/// what came of it, in turns, until it is over.
+/// One sync of a CronJob. Call [`CronJobSync::poll`] for what to do and [`CronJobSync::handle`] with the outcome, by
+/// turns, until it is over.
 #[derive(Debug)]
+#[doc(alias = "syncCronJob")]
 pub struct CronJobSync {
-    /// What was known when the look began, changed by what happened since.
+    /// What was known when the sync began, changed by what happened since.
     cron: CronJob,
     now: Time,
     listed: Vec<Uid>,
-    stage: Stage,
+    phase: SyncPhase,
     /// What the answer that is waited for is about.
     asked: Asked,
     reports: VecDeque<Report>,
@@ -41,9 +43,9 @@ pub struct CronJobSync {
     next: Next,
 }
 
-/// How far a look has come.
+/// How far a sync has come.
 #[derive(Debug)]
-enum Stage {
+enum SyncPhase {
     /// Jobs that are more than are to be kept go.
     History {
         surplus: VecDeque<ChildJob>,
@@ -99,16 +101,16 @@ struct Run {
 }
 
 impl CronJobSync {
-    /// A look at a CronJob and at the Jobs that name it as their controller.
+    /// A sync of a CronJob, with the Jobs that name it as their controller.
     pub fn new(cron: CronJob, jobs: Vec<ChildJob>, now: Time) -> Self {
         let mut surplus = history::surplus(&cron.spec, &jobs);
         let count = surplus.len();
-        // The Job of a run stays until the server's status tells of it, or the run could start again.
+        // The Job of a run stays until the server's status lists it, or the run could start again.
         surplus.retain(|job| untold_run(&cron, job).is_none());
         let again = surplus.len() < count;
         Self {
             listed: jobs.iter().map(|job| job.uid).collect(),
-            stage: Stage::History {
+            phase: SyncPhase::History {
                 jobs: jobs.into(),
                 surplus,
             },
@@ -139,8 +141,8 @@ impl CronJobSync {
 
     /// Goes on by one step; gives what must be answered before the next one.
     fn step(&mut self) -> Option<Effect> {
-        match &mut self.stage {
-            Stage::History { surplus, jobs } => match surplus.pop_front() {
+        match &mut self.phase {
+            SyncPhase::History { surplus, jobs } => match surplus.pop_front() {
                 Some(job) => {
                     let (uid, name) = (job.uid, job.name.clone());
                     self.asked = Asked::Surplus(job);
@@ -148,11 +150,11 @@ impl CronJobSync {
                 }
                 None => {
                     let jobs = std::mem::take(jobs);
-                    self.stage = Stage::Jobs { jobs, stray: None };
+                    self.phase = SyncPhase::Jobs { jobs, stray: None };
                     None
                 }
             },
-            Stage::Jobs { jobs, stray } => match (stray.take(), jobs.pop_front()) {
+            SyncPhase::Jobs { jobs, stray } => match (stray.take(), jobs.pop_front()) {
                 (Some(job), next) => {
                     next.into_iter().for_each(|next| jobs.push_front(next));
                     let name = job.name.clone();
@@ -164,22 +166,22 @@ impl CronJobSync {
                     let listed = &self.listed;
                     let active = self.cron.status.active.iter();
                     let unlisted = active.filter(|job| !listed.contains(&job.uid));
-                    self.stage = Stage::Missing(unlisted.cloned().collect());
+                    self.phase = SyncPhase::Missing(unlisted.cloned().collect());
                     None
                 }
             },
-            Stage::Missing(unlisted) => match unlisted.pop_front() {
+            SyncPhase::Missing(unlisted) => match unlisted.pop_front() {
                 Some(job) => Some(self.ask_for(job, Asked::Missing)),
                 None => {
-                    self.stage = Stage::Decide;
+                    self.phase = SyncPhase::Decide;
                     None
                 }
             },
-            Stage::Decide => {
-                self.stage = self.decide();
+            SyncPhase::Decide => {
+                self.phase = self.decide();
                 None
             }
-            Stage::Replace { active, found, run } => match (found.take(), active.pop_front()) {
+            SyncPhase::Replace { active, found, run } => match (found.take(), active.pop_front()) {
                 (Some(job), next) => {
                     next.into_iter().for_each(|next| active.push_front(next));
                     let (uid, name) = (job.uid, job.name.clone());
@@ -188,29 +190,29 @@ impl CronJobSync {
                 }
                 (None, Some(job)) => Some(self.ask_for(job, Asked::IsThere)),
                 (None, None) => {
-                    self.stage = Stage::Create(run.clone());
+                    self.phase = SyncPhase::Create(run.clone());
                     None
                 }
             },
-            Stage::Create(run) => {
+            SyncPhase::Create(run) => {
                 let run = run.clone();
                 let job = self.new_job(run.at);
                 self.asked = Asked::Created(run);
                 Some(Effect::CreateJob(job))
             }
-            Stage::Taken(name, run) => {
+            SyncPhase::Taken(name, run) => {
                 let (name, run) = (name.clone(), run.clone());
                 self.asked = Asked::Taken(run);
                 Some(Effect::GetJob(name))
             }
-            Stage::Finish => {
-                self.stage = Stage::Over;
+            SyncPhase::Finish => {
+                self.phase = SyncPhase::Over;
                 self.dirty.then(|| {
                     self.asked = Asked::Status;
                     Effect::WriteStatus(self.cron.status.clone(), self.cron.resource_version)
                 })
             }
-            Stage::Over => Some(Effect::Over(self.next)),
+            SyncPhase::Over => Some(Effect::Over(self.next)),
         }
     }
 
@@ -248,7 +250,7 @@ impl CronJobSync {
                 let what = "Saw a job that the controller did not create or forgot";
                 self.warn("UnexpectedJob", &format!("{what}: {}", job.name));
                 if run_of(&self.cron, &job).is_some()
-                    && let Stage::Jobs { stray, .. } = &mut self.stage
+                    && let SyncPhase::Jobs { stray, .. } = &mut self.phase
                 {
                     *stray = Some(job);
                 }
@@ -274,7 +276,7 @@ impl CronJobSync {
                 self.went_missing(&job);
             }
             (Asked::IsThere(job), Answer::Job { .. }) => {
-                if let Stage::Replace { found, .. } = &mut self.stage {
+                if let SyncPhase::Replace { found, .. } = &mut self.phase {
                     *found = Some(job);
                 }
             }
@@ -355,10 +357,10 @@ impl CronJobSync {
     }
 
     /// Finds out what is due, and which way to go on.
-    fn decide(&mut self) -> Stage {
+    fn decide(&mut self) -> SyncPhase {
         let spec = &self.cron.spec;
         if self.cron.deleting {
-            return Stage::Finish;
+            return SyncPhase::Finish;
         }
         let zone = match spec.time_zone.as_deref().map(Zone::load).transpose() {
             Ok(zone) => zone,
@@ -366,11 +368,11 @@ impl CronJobSync {
                 let name = spec.time_zone.as_deref().unwrap_or_default();
                 let why = format!("invalid timeZone: {name:?}: {error}");
                 self.warn("UnknownTimeZone", &why);
-                return Stage::Finish;
+                return SyncPhase::Finish;
             }
         };
         if spec.suspend {
-            return Stage::Finish;
+            return SyncPhase::Finish;
         }
         let text = spec.schedule.clone();
         if names_zone(&text) {
@@ -384,7 +386,7 @@ impl CronJobSync {
             Err(error) => {
                 let why = format!("unparseable schedule: {text:?} : {error}");
                 self.warn("UnparseableSchedule", &why);
-                return Stage::Finish;
+                return SyncPhase::Finish;
             }
         };
         let base = base(&self.cron);
@@ -401,7 +403,7 @@ impl CronJobSync {
             Err(error) => {
                 let why = format!("invalid schedule: {text} : {error}");
                 self.warn("InvalidSchedule", &why);
-                return Stage::Finish;
+                return SyncPhase::Finish;
             }
         };
         if missed == Missed::Many {
@@ -423,12 +425,12 @@ impl CronJobSync {
                     .push_back(Report::normal("JobAlreadyActive", ALREADY_ACTIVE));
                 self.finish_stage(&run.schedule)
             }
-            ConcurrencyPolicy::Replace => Stage::Replace {
+            ConcurrencyPolicy::Replace => SyncPhase::Replace {
                 active: status.active.clone().into(),
                 found: None,
                 run,
             },
-            ConcurrencyPolicy::Allow | ConcurrencyPolicy::Forbid => Stage::Create(run),
+            ConcurrencyPolicy::Allow | ConcurrencyPolicy::Forbid => SyncPhase::Create(run),
         }
     }
 
@@ -456,7 +458,7 @@ impl CronJobSync {
                 self.finish_after(&run.schedule);
             }
             Answer::NotCreated(NotCreated::NameTaken) => {
-                self.stage = Stage::Taken(name, run);
+                self.phase = SyncPhase::Taken(name, run);
             }
             Answer::NotCreated(NotCreated::NamespaceTerminating) => self.fail(),
             Answer::NotCreated(NotCreated::Other(why)) | Answer::Failed(why) => {
@@ -499,7 +501,7 @@ impl CronJobSync {
         self.found.push((job, resource_version));
     }
 
-    /// A run of which there is a Job is not to start again, also when the status does not tell of it: the
+    /// A run of which there is a Job is not to start again, even if the status does not list it: the
     /// Job that has its name may be gone the next moment.
     fn remember_run_of(&mut self, job: &ChildJob) {
         // The clock may have gone back, or people have given the name.
@@ -549,22 +551,23 @@ impl CronJobSync {
     /// Ends the look with an error: what was changed so far is still written.
     fn fail(&mut self) {
         self.next = Next::Retry;
-        self.stage = Stage::Finish;
+        self.phase = SyncPhase::Finish;
     }
 
     /// Ends the look, to come again when the next run is due.
     fn finish_after(&mut self, schedule: &Schedule) {
-        self.stage = self.finish_stage(schedule);
+        self.phase = self.finish_stage(schedule);
     }
 
-    fn finish_stage(&mut self, schedule: &Schedule) -> Stage {
+    fn finish_stage(&mut self, schedule: &Schedule) -> SyncPhase {
         let delay = schedule.next_delay(base(&self.cron), self.now);
         self.next = delay.map_or(Next::Nothing, |delay| Next::At(self.now + delay));
-        Stage::Finish
+        SyncPhase::Finish
     }
 }
 
-/// When to look at a CronJob whose schedule or time zone has changed; or what to tell people.
+/// When to look at a CronJob whose schedule or time zone has changed; or the Event to record.
+#[doc(alias = "updateCronJob")]
 pub fn delay_after_change(cron: &CronJob, now: Time) -> Result<Next, Report> {
     let text = &cron.spec.schedule;
     let zone = cron.spec.time_zone.as_deref().map(Zone::load);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 /// `base * 2^(n-1)` for the n-th failure in a row, never above `max`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias = "ItemExponentialFailureRateLimiter")]
 pub struct Exponential {
     /// The delay after the first failure.
     pub base: Duration,

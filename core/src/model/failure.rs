@@ -13,7 +13,7 @@ pub struct FailureFacts {
     pub containers: Vec<FailedContainer>,
     /// The Pod's conditions in their order: type and status.
     pub conditions: Vec<(CompactString, CompactString)>,
-    /// What the Pod was told of the failures of its index.
+    /// The earlier failures of its index, by the Pod's annotations.
     pub counts: FailureCounts,
 }
 

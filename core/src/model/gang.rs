@@ -1,5 +1,5 @@
-//! The objects by which a Job's Pods are scheduled all together or not at all: what is known of
-//! them, and what is to be made.
+//! Workloads and PodGroups, by which a Job's Pods are scheduled all together or not at all: those that exist, and
+//! those to be created.
 //!
 //! Must not: hold more of them than decisions need, or know their JSON.
 

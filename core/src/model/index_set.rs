@@ -9,6 +9,7 @@ use roaring::RoaringBitmap;
 
 /// Completion indexes as a compressed bitmap.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[doc(alias = "orderedIntervals")]
 pub struct IndexSet(RoaringBitmap);
 
 impl Eq for IndexSet {}

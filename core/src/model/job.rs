@@ -44,7 +44,7 @@ pub struct JobSpec {
     pub parallelism: u32,
     /// How many must succeed; `None` makes the Job a work queue.
     pub completions: Option<u32>,
-    /// Whether completions are told apart.
+    /// Whether each completion has an index.
     pub mode: CompletionMode,
     /// How many failed Pods (or restarts) are borne.
     pub backoff_limit: u32,
@@ -105,7 +105,7 @@ impl JobSpec {
     }
 }
 
-/// Whether a Job's completions are told apart.
+/// Whether each of a Job's completions has an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompletionMode {
     /// Any Pod's success counts.
@@ -149,7 +149,7 @@ pub struct JobStatus {
     pub failed: u32,
     /// The indexes that succeeded, as text; empty for none.
     pub completed_indexes: Arc<str>,
-    /// The indexes that failed for good, as text, where such are told apart.
+    /// The indexes that failed for good, as text; only with a backoff limit per index.
     pub failed_indexes: Option<Arc<str>>,
     /// Pods that ended and are not yet in the counters.
     pub uncounted: Option<Uncounted>,

@@ -1,4 +1,4 @@
-//! Labels, and label selectors: which Pods a Job's selector means.
+//! Labels, and label selectors: which Pods a Job's selector matches.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -74,6 +74,7 @@ impl Labelled for PodLabels<'_> {
 
 /// A label selector. All that it requires must hold; requiring nothing, it matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[doc(alias = "LabelSelector")]
 pub struct Selector {
     /// Labels that must be there with these values.
     pub match_labels: BTreeMap<CompactString, CompactString>,
@@ -83,6 +84,7 @@ pub struct Selector {
 
 /// What a selector requires of one label.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[doc(alias = "LabelSelectorRequirement")]
 pub struct Requirement {
     /// The label's key.
     pub key: CompactString,
@@ -109,6 +111,7 @@ pub enum Operator {
 
 impl Selector {
     /// Whether an object with these labels is meant.
+    #[doc(alias = "Matches")]
     pub fn matches(&self, labels: &impl Labelled) -> bool {
         let mut equal = self.match_labels.iter();
         equal.all(|(key, value)| labels.label(key) == Some(value))

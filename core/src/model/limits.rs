@@ -1,4 +1,4 @@
-//! The numbers that an operator may tune; defaults are Kubernetes' own.
+//! The numbers that an operator may tune; the defaults are Kubernetes'.
 //!
 //! They are constants in upstream's `job_controller.go`, or flags of kube-controller-manager
 //! (docs/rules/jobs.md, 0).

@@ -1,7 +1,7 @@
-//! The nouns everybody shares.
+//! The shared nouns.
 //!
 //! Responsible for: Kubernetes' things as small values.
-//! Must not: use any other module of ours, read a clock, or do IO.
+//! Must not: use any other module of the project, read a clock, or do IO.
 
 mod backoff;
 mod cron_job;

@@ -1,8 +1,8 @@
-//! What the clocks show, and what is waited for by them; nothing here reads one.
+//! Points in time by the two clocks, and timeouts; nothing here reads a clock.
 //!
-//! There are two. The wall clock ([`Time`]) says what date it is; people and time servers set it on and back.
-//! The monotonic clock ([`Monotonic`]) only says how long something takes; nobody sets it. Dates are told,
-//! and compared with dates, by the first. Whoever waits for so long waits by the second. The types do not mix.
+//! The wall clock ([`Time`]) has the date; people and time servers set it. The monotonic clock ([`Monotonic`]) only
+//! measures durations; nobody sets it. Dates are shown and compared by the first, waits of a given length go by the
+//! second. The types do not mix.
 
 use std::{ops, time::Duration};
 
@@ -46,7 +46,7 @@ impl ops::Add<Duration> for Monotonic {
 /// What both clocks show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
-    /// The date, for what is told or compared with what was told.
+    /// The time of day, for what is written, or compared with what was written.
     pub wall: Time,
     /// For waits.
     pub monotonic: Monotonic,

@@ -1,4 +1,4 @@
-//! A Pod as it was heard of: its record, and what tells whose it is.
+//! A Pod as it was observed: its record, and who owns it.
 
 use compact_str::CompactString;
 

@@ -156,7 +156,7 @@ impl PodRecord {
         self.is_active() && self.has(PodFlags::READY)
     }
 
-    /// When it ended; the epoch when nothing tells.
+    /// When it ended; the epoch if that is unknown.
     pub const fn finished_at(&self) -> Time {
         Time::from_secs(self.finished as i64)
     }

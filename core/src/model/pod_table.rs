@@ -8,7 +8,7 @@
 
 use super::{PodRecord, Slot};
 
-/// See the module's text.
+/// The Pods of a Job.
 #[derive(Clone, Debug, Default)]
 pub struct PodTable {
     entries: Vec<Entry>,

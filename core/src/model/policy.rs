@@ -1,9 +1,9 @@
-//! What a Job's spec says about failures and successes beyond counting them.
+//! The policies of a Job: failures, successes, and limits per index.
 //!
-//! Upstream asks these rules in `matchPodFailurePolicy` and `matchSuccessPolicy`. Parsed once, so that what nobody can act on (an action of a
-//! newer API, indexes that are no indexes) is a value of its own and never matches.
+//! Upstream evaluates these rules in `matchPodFailurePolicy` and `matchSuccessPolicy`. They are parsed once, so that
+//! an unknown value (an action of a newer API, invalid indexes) is a value of its own and never matches.
 //!
-//! Must not: judge; that is `decide`'s.
+//! Must not: judge; `decide` does.
 
 use compact_str::CompactString;
 
@@ -18,6 +18,7 @@ pub struct PodFailurePolicy {
 
 /// What to do with the failed Pods that a test holds for.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[doc(alias = "PodFailurePolicyRule")]
 pub struct FailureRule {
     /// What to do.
     pub action: FailureAction,
@@ -27,6 +28,7 @@ pub struct FailureRule {
 
 /// What to do with a failed Pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias = "PodFailurePolicyAction")]
 pub enum FailureAction {
     /// It does not count.
     Ignore,
@@ -60,6 +62,7 @@ pub enum FailureTest {
 
 /// How an exit code is held against a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias = "PodFailurePolicyOnExitCodesOperator")]
 pub enum CodeOperator {
     /// It is in the list.
     In,
@@ -71,6 +74,7 @@ pub enum CodeOperator {
 
 /// `spec.backoffLimitPerIndex` and `spec.maxFailedIndexes`, of Indexed Jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias = "backoffLimitPerIndex")]
 pub struct PerIndexLimit {
     /// How many failures of one index are borne.
     pub backoff_limit: u32,
@@ -87,6 +91,7 @@ pub struct SuccessPolicy {
 
 /// Which successes are enough.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[doc(alias = "SuccessPolicyRule")]
 pub enum SuccessRule {
     /// So many of these indexes.
     Among {

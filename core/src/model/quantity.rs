@@ -1,6 +1,6 @@
 //! Quantities such as `500m` and `1Gi`, as they are written.
 //!
-//! Must not: round. Whoever reads one knows how fine its amount is to be.
+//! Must not: round; the reader knows the precision that it needs.
 
 const DECIMAL: [(&str, i32); 10] = [
     ("n", -9),

@@ -1,7 +1,8 @@
-//! News for people, to be told by Events.
+//! What is recorded as an Event.
 
-/// Something to tell people.
+/// The type, reason and message of an Event.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[doc(alias = "EventRecorder")]
 pub struct Report {
     /// How bad it is.
     pub severity: Severity,

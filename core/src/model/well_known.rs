@@ -9,13 +9,13 @@ pub const OWN_TRACKING_FINALIZER: &str = "lakh.dev/job-tracking";
 /// Annotation and label that carry a Pod's completion index.
 pub const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
-/// Annotation that tells a Pod how often its index failed before, and counted.
+/// Annotation with the number of an index's earlier failures that counted.
 pub const INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 
-/// Annotation that tells a Pod how often its index failed before, and did not count.
+/// Annotation with the number of an index's earlier failures that did not count.
 pub const INDEX_IGNORED_FAILURES: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 
-/// The label by which the server tells the Pods of a Job that chose no selector of its own.
+/// The label by which the server's generated selector matches a Job's Pods.
 pub const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
 
 /// The controller name that a Job's `spec.managedBy` may spell out for the default controller.

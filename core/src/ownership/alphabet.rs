@@ -1,22 +1,22 @@
-//! What the claims on Pods ask for, and what they hear of it.
+//! The requests of the claims on Pods, and the answers to them.
 
 use compact_str::CompactString;
 
 use crate::model::{JobId, Uid};
 
-/// What is to be done for a Job, all at once.
+/// The patches that are due for a Job, all at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "the Job is held until the round is answered"]
 pub struct Round {
     /// The Job.
     pub job: JobId,
-    /// Pods that become its own, if a live look finds it there and not being deleted.
+    /// Pods to adopt, if a live read finds the Job there and not being deleted.
     pub adopt: Vec<Claimed>,
-    /// Pods that it no longer means.
+    /// Pods that its selector no longer matches.
     pub release: Vec<Claimed>,
 }
 
-/// A Pod that a Job claims, or lets go.
+/// A Pod that a Job claims or releases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claimed {
     /// Its UID, which guards the patch.
@@ -32,8 +32,9 @@ impl Claimed {
     }
 }
 
-/// A Pod that nobody owns and that carries our finalizer.
+/// A Pod without an owner that has the finalizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[doc(alias = "syncOrphanPod")]
 pub struct Orphan {
     /// Its UID, which guards the patch.
     pub uid: Uid,
@@ -48,13 +49,13 @@ pub struct Orphan {
 pub enum Answer {
     /// The server has it as of this version.
     Done(u64),
-    /// There is nothing to be patched any more; news of the Pod will say what there is.
+    /// There is nothing to patch any more; the watch will show why.
     Ignored,
-    /// It is to be tried again.
+    /// It has to be tried again.
     Failed,
 }
 
-/// Jobs that may go on once the store has the news that this was the answer to.
+/// The Jobs that may go on once the store has the event that this answers.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[must_use = "the Jobs are held until it is settled"]
 pub struct Told(pub(super) Vec<JobId>);

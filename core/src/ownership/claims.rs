@@ -1,11 +1,10 @@
-//! Which Pods should come to a Job, which should leave it, and which have nobody.
+//! Which Pods a Job should adopt, which it should release, and which have no owner.
 //!
-//! Source: docs/rules/jobs.md, 1.6 and 9. Known are the selectors of the Jobs that are at work and
-//! the labels of Pods without owner; of Pods that have one nothing is kept, their labels are
-//! compared as they come by. What is to be done for a Job comes out as a [`Round`]: one live look
-//! at the Job, then a patch for each Pod. From the moment a claim arises until the store has what
-//! came of it the Job is held: it does not know yet which Pods it has. One patch that fails holds
-//! it until a later round does better; other Jobs go on.
+//! Source: docs/rules/jobs.md, 1.6 and 9. The claims keep the selectors of active Jobs and the labels of Pods
+//! without an owner. They keep nothing of owned Pods, and compare their labels as events come in. The work for a
+//! Job is a [`Round`]: one live read of the Job, then a patch for each Pod. From the moment a claim arises until
+//! the store has its outcome the Job is held, because it does not know yet which Pods it has. A failed patch holds
+//! it until a later round succeeds; other Jobs go on.
 //!
 //! Must not: send anything.
 
@@ -23,30 +22,31 @@ use crate::model::{
 
 use super::{
     Answer, Claimed, Orphan, Round, Told,
-    hold::{Adopted, Claim, Freeing, Hold, Kind, Patching, Retry, State},
+    hold::{Adopted, Claim, ClaimKind, ClaimState, Freeing, Hold, Patching, Retry},
     namespace::{Namespace, Ownerless},
 };
 
-/// See the module's text.
+/// The claims of all Jobs on Pods.
 ///
-/// `handle_*` take input; those that take news give back what to [`Claims::settle`] once the store
-/// has the same news. [`Claims::poll_round`], [`Claims::poll_free`] and [`Claims::poll_resumed`]
+/// `handle_*` take input. Those that take watch events return what to [`Claims::settle`] once the store has
+/// the same event. [`Claims::poll_round`], [`Claims::poll_free`] and [`Claims::poll_resumed`]
 /// then give what to do until they are empty, [`Claims::poll_timeout`] when to call
 /// [`Claims::handle_timeout`].
 #[derive(Debug)]
+#[doc(alias = "PodControllerRefManager")]
 pub struct Claims {
     retry: Exponential,
     namespaces: BTreeMap<CompactString, Namespace>,
     holds: BTreeMap<JobId, Hold>,
-    /// The Jobs that claim a Pod, or let it go.
+    /// The Jobs that claim or release a Pod.
     claimants: BTreeMap<Uid, BTreeSet<JobId>>,
     frees: BTreeMap<Uid, Freeing>,
-    /// Pods to which a patch is under way: of a claim, or the one that frees them.
+    /// Pods with a patch in flight: of a claim, or one that removes the finalizer.
     busy: HashMap<Uid, Patching>,
-    /// Pods that were adopted by this version, until the watch tells of it: what it tells of them
-    /// before is no longer true.
+    /// Pods that were adopted by this version, until the watch shows it: older events of them are no longer
+    /// true.
     adopted: BTreeMap<Uid, Adopted>,
-    /// Jobs that may have a round to go, Pods that may be freed.
+    /// Jobs that may have a round due.
     ready: BTreeSet<JobId>,
     free_next: VecDeque<Uid>,
     resumed: VecDeque<JobId>,
@@ -85,7 +85,7 @@ impl Claims {
         }
         namespace.add_job(job, selector);
         for (pod, version) in namespace.ownerless_meant_by(selector) {
-            self.open(&id, pod, version, Kind::Adopt);
+            self.open(&id, pod, version, ClaimKind::Adopt);
         }
         Told::default()
     }
@@ -136,12 +136,12 @@ impl Claims {
                 self.forget_ownerless(uid, &pod.namespace);
                 let strays = self.strays(pod, job);
                 let told = self.keep_claims(uid, |claimant, kind| {
-                    strays && claimant == job && kind == Kind::Release
+                    strays && claimant == job && kind == ClaimKind::Release
                 });
                 if strays {
                     let version = pod.record.resource_version;
                     let pod = Claimed::new(uid, &pod.name);
-                    self.open(job, pod, version, Kind::Release);
+                    self.open(job, pod, version, ClaimKind::Release);
                 }
                 told
             }
@@ -211,7 +211,7 @@ impl Claims {
         let mut failed = false;
         for (pod, answer) in answers {
             let patching = self.busy.remove(pod);
-            let adopts = patching.filter(|patching| patching.kind == Some(Kind::Adopt));
+            let adopts = patching.filter(|patching| patching.kind == Some(ClaimKind::Adopt));
             if let (Answer::Done(version), Some(patching)) = (answer, adopts)
                 && patching.seen < *version
             {
@@ -221,11 +221,11 @@ impl Claims {
             let claim = claim.and_then(|hold| hold.claims.get_mut(pod));
             failed |= claim.is_some() && *answer == Answer::Failed;
             // A claim that was renewed meanwhile is still to be met.
-            if let Some(claim) = claim.filter(|claim| claim.state == State::Sent) {
+            if let Some(claim) = claim.filter(|claim| claim.state == ClaimState::Sent) {
                 match answer {
-                    Answer::Done(version) => claim.state = State::Done(*version),
+                    Answer::Done(version) => claim.state = ClaimState::Done(*version),
                     Answer::Ignored => self.drop_claim(job, *pod),
-                    Answer::Failed => claim.state = State::Wanted,
+                    Answer::Failed => claim.state = ClaimState::Wanted,
                 }
             }
             self.no_longer_busy(*pod);
@@ -259,12 +259,12 @@ impl Claims {
         let found = self.namespaces.get(&round.job.key.namespace);
         let at_work = found.is_some_and(|found| found.has_job(&round.job));
         if let Some(claimed) = claimed.filter(|_| at_work) {
-            self.open(&round.job, claimed.clone(), version, Kind::Adopt);
+            self.open(&round.job, claimed.clone(), version, ClaimKind::Adopt);
             let hold = self.holds.get_mut(&round.job);
             let claim = hold.and_then(|hold| hold.claims.get_mut(&pod));
             claim
                 .into_iter()
-                .for_each(|claim| claim.state = State::Done(version));
+                .for_each(|claim| claim.state = ClaimState::Done(version));
         }
     }
 
@@ -331,14 +331,14 @@ impl Claims {
                 release: Vec::new(),
             };
             for (pod, claim) in &mut hold.claims {
-                if claim.state != State::Wanted || self.busy.contains_key(pod) {
+                if claim.state != ClaimState::Wanted || self.busy.contains_key(pod) {
                     continue;
                 }
                 self.busy.insert(*pod, Patching::of(Some(claim.kind)));
-                claim.state = State::Sent;
+                claim.state = ClaimState::Sent;
                 let pods = match claim.kind {
-                    Kind::Adopt => &mut round.adopt,
-                    Kind::Release => &mut round.release,
+                    ClaimKind::Adopt => &mut round.adopt,
+                    ClaimKind::Release => &mut round.release,
                 };
                 pods.push(Claimed::new(*pod, &claim.name));
             }
@@ -429,11 +429,11 @@ impl Claims {
             self.tidy(&pod.namespace);
         }
         let told = self.keep_claims(uid, |job, kind| {
-            kind == Kind::Adopt && meaning.contains(job)
+            kind == ClaimKind::Adopt && meaning.contains(job)
         });
         for job in &meaning {
             let claimed = Claimed::new(uid, &pod.name);
-            self.open(job, claimed, record.resource_version, Kind::Adopt);
+            self.open(job, claimed, record.resource_version, ClaimKind::Adopt);
         }
         match self.frees.entry(uid) {
             Entry::Occupied(known) if !record.has(PodFlags::FINALIZER) => drop(known.remove()),
@@ -453,15 +453,15 @@ impl Claims {
     }
 
     /// A claim arises from a version of a Pod, or that version shows that what was done is undone.
-    fn open(&mut self, job: &JobId, pod: Claimed, version: u64, kind: Kind) {
+    fn open(&mut self, job: &JobId, pod: Claimed, version: u64, kind: ClaimKind) {
         let hold = self.holds.entry(job.clone()).or_default();
         let claim = hold.claims.entry(pod.pod).or_insert_with(|| Claim {
             kind,
             name: pod.name,
-            state: State::Wanted,
+            state: ClaimState::Wanted,
         });
-        if matches!(claim.state, State::Done(at) if at <= version) {
-            claim.state = State::Wanted;
+        if matches!(claim.state, ClaimState::Done(at) if at <= version) {
+            claim.state = ClaimState::Wanted;
         }
         let claimants = self.claimants.entry(pod.pod).or_default();
         claimants.insert(job.clone());
@@ -469,7 +469,7 @@ impl Claims {
     }
 
     /// Ends the claims on a Pod but those of which this holds.
-    fn keep_claims(&mut self, pod: Uid, keep: impl Fn(&JobId, Kind) -> bool) -> Told {
+    fn keep_claims(&mut self, pod: Uid, keep: impl Fn(&JobId, ClaimKind) -> bool) -> Told {
         let mut told = Told::default();
         let jobs = self.claimants.get(&pod).into_iter().flatten();
         let ended = jobs.filter(|job| {

@@ -22,26 +22,26 @@ pub(super) struct Hold {
 /// A Pod that is to come to a Job, or to leave it.
 #[derive(Debug)]
 pub(super) struct Claim {
-    pub(super) kind: Kind,
+    pub(super) kind: ClaimKind,
     pub(super) name: CompactString,
-    pub(super) state: State,
+    pub(super) state: ClaimState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ClaimKind {
     Adopt,
     Release,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum ClaimState {
     Wanted,
     Sent,
-    /// What is told of the Pod before this version is no longer true.
+    /// Events of the Pod before this version are no longer true.
     Done(u64),
 }
 
-/// A Pod that was adopted, and the watch has not told so yet.
+/// A Pod that was adopted, before the watch shows it.
 #[derive(Debug)]
 pub(super) struct Adopted {
     pub(super) version: u64,
@@ -81,7 +81,7 @@ impl Freeing {
 impl Claim {
     /// Whether it was done to a version of the Pod after this one.
     pub(super) fn is_newer_than(&self, version: u64) -> bool {
-        matches!(self.state, State::Done(at) if at > version)
+        matches!(self.state, ClaimState::Done(at) if at > version)
     }
 }
 
@@ -95,13 +95,13 @@ impl Hold {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patching {
     /// What it does for a Job; none if it frees the Pod.
-    pub(super) kind: Option<Kind>,
-    /// The newest version of the Pod that the watch has told since.
+    pub(super) kind: Option<ClaimKind>,
+    /// The newest version of the Pod that the watch has shown since.
     pub(super) seen: u64,
 }
 
 impl Patching {
-    pub(super) fn of(kind: Option<Kind>) -> Self {
+    pub(super) fn of(kind: Option<ClaimKind>) -> Self {
         Self { kind, seen: 0 }
     }
 }

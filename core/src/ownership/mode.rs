@@ -1,4 +1,4 @@
-//! Which Jobs are ours, and by which finalizer we hold their Pods: decided here and nowhere else.
+//! Which Jobs this controller manages, and which finalizer tracks their Pods: decided here and nowhere else.
 //!
 //! Must not: read JSON, or know what is done to a Job.
 
@@ -11,6 +11,7 @@ const NAME_MAX: usize = 63;
 
 /// How the controller stands to the cluster's built-in one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[doc(alias = "managedBy")]
 pub enum Mode {
     /// It takes the built-in controller's place, which must not run: its Jobs, its finalizer.
     #[default]

@@ -1,31 +1,31 @@
-//! What a Pod's news mean for where its record lies, and which Jobs they concern.
+//! Which Jobs a Pod event affects when the Pod's owner changes.
 //!
-//! Must not: hold records; it compares the Job that was known with the one that is told.
+//! Must not: hold records; it compares the Job that owned the Pod with the one that owns it now.
 
-/// From whose Pods to whose a Pod goes, by its controller reference.
+/// The change of a Pod's owner, by its controller reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passage<J> {
-    /// No Job had it and none has it.
+    /// No Job owned it, and none does.
     Foreign,
-    /// It is new to this Job.
+    /// This Job owns it now.
     Comes(J),
-    /// It was this Job's and still is.
+    /// This Job still owns it.
     Stays(J),
-    /// It goes from one Job to another.
+    /// It moves from one Job to another.
     Moves {
-        /// Whose it was.
+        /// The Job that owned it.
         from: J,
-        /// Whose it is.
+        /// The Job that owns it.
         to: J,
     },
-    /// It was this Job's and is no Job's now.
+    /// This Job owned it, and no Job does now.
     Leaves(J),
 }
 
 impl<J: PartialEq> Passage<J> {
-    /// Compares whose a Pod was with whose it is.
-    pub fn between(known: Option<J>, told: Option<J>) -> Self {
-        match (known, told) {
+    /// Compares the Job that owned a Pod with the one that owns it.
+    pub fn between(before: Option<J>, after: Option<J>) -> Self {
+        match (before, after) {
             (None, None) => Self::Foreign,
             (None, Some(job)) => Self::Comes(job),
             (Some(job), Some(same)) if job == same => Self::Stays(job),
@@ -34,7 +34,7 @@ impl<J: PartialEq> Passage<J> {
         }
     }
 
-    /// The Jobs that have something new to look at.
+    /// The Jobs that are affected.
     pub fn concerned(self) -> [Option<J>; 2] {
         match self {
             Self::Foreign => [None, None],

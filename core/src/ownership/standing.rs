@@ -1,27 +1,27 @@
-//! How a Job that Pods name as their controller stands to us, and what becomes of such Pods while
-//! no machine looks after them.
+//! Whether this controller acts for the Job that owns a Pod, and what happens to the finalizers of its Pods when
+//! no machine decides.
 //!
 //! Source: docs/rules/jobs.md, 1.1, 1.6 and 2.1.
 
 use crate::model::{Job, PodFlags, PodRecord};
 
-/// See the module's text.
+/// The state of a Job that Pods name as their controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It is ours and has not ended: its machine decides.
+    /// This controller manages it, and it has not ended: its machine decides.
     AtWork,
     /// It has ended.
     Finished,
-    /// It was deleted, whoever managed it: its Pods that carry our finalizer are nobody else's.
+    /// It was deleted, whoever managed it: nobody else removes the finalizer from its Pods.
     Gone,
-    /// Nobody has told of it: it may be new, or be no more since before we looked.
+    /// It has not been seen: it may be new, or have been deleted before the first list.
     Unseen,
-    /// Another controller manages it: nothing of it is touched.
+    /// Another controller manages it: it is left alone.
     External,
 }
 
 impl Standing {
-    /// The standing of a Job, as far as it is known.
+    /// The standing of a Job, by what is known of it.
     pub fn of(job: Option<&Job>, external: bool, gone: bool) -> Self {
         match job {
             _ if gone => Self::Gone,
@@ -32,9 +32,8 @@ impl Standing {
         }
     }
 
-    /// Whether our finalizer is to come off a Pod of such a Job for that alone. A Job that nobody
-    /// has seen is no more once its Pods are being deleted: that is what the garbage collector does
-    /// to them.
+    /// Whether the finalizer comes off a Pod for this reason alone. An unseen Job whose Pods are being deleted
+    /// is gone: the garbage collector is deleting them.
     pub fn frees(self, pod: &PodRecord) -> bool {
         let over = match self {
             Self::AtWork | Self::External => false,

@@ -12,7 +12,7 @@
 //! - `store`: objects by key, versions, logs of changes. Uses `object`.
 //! - `http`: what a request says, and the answers that need no objects. Uses all above but `store`.
 //! - `server`: every call that needs state. Uses all above.
-//! - `faults`: what a server does that was told to treat calls badly. Uses `object`, `print` and `http`.
+//! - `faults`: how the server mistreats calls on demand. Uses `object`, `print` and `http`.
 //!
 //! Read first: [`ApiServer`], then `http::request` (what is asked), `server::write` and `server::delete` (how
 //! state changes), `server::watch` (how changes are seen). docs/embedded-cluster.md lists where this server
@@ -29,7 +29,7 @@ mod store;
 
 pub use http::{
     access::{
-        attributes::{Asked, Attributes, Place},
+        attributes::{Attributes, RequestTarget, ResourceAttributes},
         audit::{Audited, Auditor},
         users::{User, Users},
     },
@@ -38,7 +38,7 @@ pub use http::{
 };
 pub use object::{
     kind::{KINDS, Kind, KindInfo, Subresource},
-    stored::{Owner, Stored},
+    stored::{OwnerReference, Stored},
 };
 pub use print::{
     form::{Form, IncludeObject},

@@ -166,13 +166,13 @@ fn pod_facts(pod: &Stored) -> Option<PodFacts> {
 
 /// The one fact that must be read from a Pod's JSON, and only from that of a Pod that failed.
 fn is_evicted(pod: &Stored) -> bool {
-    let read = || serde_json::from_slice::<PodView<'_>>(pod.bytes()).ok();
+    let read = || serde_json::from_slice::<RawPodReason<'_>>(pod.bytes()).ok();
     pod.phase == "Failed"
         && read().is_some_and(|pod| pod.status.reason.as_deref() == Some("Evicted"))
 }
 
 fn node_facts(node: &Stored) -> serde_json::Result<NodeFacts> {
-    let view: NodeView = serde_json::from_slice(node.bytes())?;
+    let view: RawNode = serde_json::from_slice(node.bytes())?;
     let mut conditions = view.status.conditions.iter().flatten();
     let mut taints = view.spec.taints.iter().flatten();
     Ok(NodeFacts {
@@ -183,42 +183,42 @@ fn node_facts(node: &Stored) -> serde_json::Result<NodeFacts> {
 }
 
 #[derive(Deserialize)]
-struct PodView<'a> {
+struct RawPodReason<'a> {
     #[serde(borrow, default)]
-    status: PodStatusView<'a>,
+    status: RawPodReasonStatus<'a>,
 }
 
 #[derive(Default, Deserialize)]
-struct PodStatusView<'a> {
+struct RawPodReasonStatus<'a> {
     #[serde(borrow)]
     reason: Option<Cow<'a, str>>,
 }
 
 #[derive(Deserialize)]
-struct NodeView {
+struct RawNode {
     #[serde(default)]
-    spec: NodeSpecView,
+    spec: RawNodeSpec,
     #[serde(default)]
-    status: NodeStatusView,
+    status: RawNodeStatus,
 }
 
 #[derive(Default, Deserialize)]
-struct NodeSpecView {
-    taints: Option<Vec<TaintView>>,
+struct RawNodeSpec {
+    taints: Option<Vec<RawTaint>>,
 }
 
 #[derive(Deserialize)]
-struct TaintView {
+struct RawTaint {
     key: String,
 }
 
 #[derive(Default, Deserialize)]
-struct NodeStatusView {
-    conditions: Option<Vec<ConditionView>>,
+struct RawNodeStatus {
+    conditions: Option<Vec<RawNodeCondition>>,
 }
 
 #[derive(Deserialize)]
-struct ConditionView {
+struct RawNodeCondition {
     #[serde(rename = "type")]
     kind: String,
     status: String,

@@ -1,6 +1,6 @@
 //! The metrics of the collector of Pods, by upstream's names and labels.
 //!
-//! Must not: decide what becomes of Pods; it is told.
+//! Must not: decide what happens to Pods.
 
 use prometheus_client::{
     metrics::{counter::Counter, family::Family},
@@ -11,7 +11,7 @@ use crate::podgc::{Call, PodFacts, Reason};
 
 type Counters = Family<[(&'static str, String); 2], Counter>;
 
-/// See the module's text.
+/// The metrics of the embedded cluster.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CollectorMetrics {
     tried: Counters,

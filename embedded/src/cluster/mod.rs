@@ -30,7 +30,7 @@ use crate::{
     serve::{self, ServeOptions, ServerHandle},
 };
 
-pub use crate::apiserver::faults::{Kind as FaultKind, Rule, RuleError};
+pub use crate::apiserver::faults::{FaultKind, Rule, RuleError};
 
 /// How the cluster is.
 #[derive(Clone, Debug)]

@@ -39,7 +39,7 @@ pub(super) async fn run(api: Arc<SharedApi>, options: KubeletOptions) {
             Some(events) => {
                 position += events.len() as u64;
                 for event in &events {
-                    hear(&api, &mut kubelet, event);
+                    apply_event(&api, &mut kubelet, event);
                 }
                 kubelet.handle_timeout(api.now().wall);
                 write(&api, &mut kubelet);
@@ -80,7 +80,7 @@ fn list(api: &SharedApi, kubelet: &mut Kubelet) -> u64 {
     position
 }
 
-fn hear(api: &SharedApi, kubelet: &mut Kubelet, event: &Event) {
+fn apply_event(api: &SharedApi, kubelet: &mut Kubelet, event: &Event) {
     match event.event_type {
         EventType::Added | EventType::Modified => applied(api, kubelet, &event.object),
         EventType::Deleted => {

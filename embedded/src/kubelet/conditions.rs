@@ -21,29 +21,29 @@ pub(super) struct Condition {
     status: &'static str,
     #[serde(skip_serializing_if = "is_zero")]
     observed_generation: i64,
-    #[serde(skip_serializing_if = "Text::is_absent")]
-    reason: Text,
-    #[serde(skip_serializing_if = "Text::is_absent")]
-    message: Text,
+    #[serde(skip_serializing_if = "ConditionText::is_absent")]
+    reason: ConditionText,
+    #[serde(skip_serializing_if = "ConditionText::is_absent")]
+    message: ConditionText,
     last_transition_time: String,
 }
 
 /// A text of a condition. The patch merges conditions by type, so that a text that was there
 /// before must be taken away by name.
 #[derive(Clone)]
-enum Text {
+enum ConditionText {
     Absent,
     Cleared,
     Says(String),
 }
 
-impl Text {
+impl ConditionText {
     fn is_absent(&self) -> bool {
         matches!(self, Self::Absent)
     }
 }
 
-impl Serialize for Text {
+impl Serialize for ConditionText {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Absent | Self::Cleared => serializer.serialize_none(),
@@ -77,19 +77,19 @@ pub(super) fn conditions(pod: &Pod) -> Vec<Condition> {
 pub(super) fn disruption_target(pod: &Pod, cause: Disruption, since: Time) -> Option<Condition> {
     let (reason, message) = cause.condition(first_container(pod))?;
     Some(Condition {
-        reason: Text::Says(reason.to_owned()),
-        message: Text::Says(message),
+        reason: ConditionText::Says(reason.to_owned()),
+        message: ConditionText::Says(message),
         ..condition(pod, "DisruptionTarget", true, since)
     })
 }
 
 /// No node has room for the Pod.
 pub(super) fn unschedulable(pod: &Pod) -> Option<Condition> {
-    let complaint = pod.complaint()?;
+    let placement_failure = pod.placement_failure()?;
     Some(Condition {
-        reason: Text::Says("Unschedulable".to_owned()),
-        message: Text::Says(complaint.message.to_string()),
-        ..condition(pod, "PodScheduled", false, complaint.since)
+        reason: ConditionText::Says("Unschedulable".to_owned()),
+        message: ConditionText::Says(placement_failure.message.to_string()),
+        ..condition(pod, "PodScheduled", false, placement_failure.since)
     })
 }
 
@@ -100,13 +100,13 @@ fn initialized(pod: &Pod) -> Condition {
     let holds = pod.is_initialized();
     let mut initialized = condition(pod, "Initialized", holds, since);
     if let Some(inits) = inits.filter(|_| !holds) {
-        initialized.reason = Text::Says("ContainersNotInitialized".to_owned());
-        initialized.message = Text::Says(format!(
+        initialized.reason = ConditionText::Says("ContainersNotInitialized".to_owned());
+        initialized.message = ConditionText::Says(format!(
             "containers with incomplete status: [{}]",
             inits.incomplete(&pod.shape).join(" ")
         ));
     } else if phase(pod) == "Succeeded" {
-        initialized.reason = Text::Says("PodCompleted".to_owned());
+        initialized.reason = ConditionText::Says("PodCompleted".to_owned());
     }
     initialized
 }
@@ -128,10 +128,10 @@ fn ready(pod: &Pod, kind: &'static str) -> Condition {
         (Life::Ended(_), _) => "PodFailed",
         _ => "ContainersNotReady",
     };
-    ready.reason = Text::Says(reason.to_owned());
+    ready.reason = ConditionText::Says(reason.to_owned());
     if reason == "ContainersNotReady" {
         let names = unready.join(" ");
-        ready.message = Text::Says(format!("containers with unready status: [{names}]"));
+        ready.message = ConditionText::Says(format!("containers with unready status: [{names}]"));
     }
     ready
 }
@@ -145,9 +145,9 @@ fn condition(pod: &Pod, kind: &'static str, holds: bool, since: Time) -> Conditi
         _ => false,
     };
     let text = if may_have_texts {
-        Text::Cleared
+        ConditionText::Cleared
     } else {
-        Text::Absent
+        ConditionText::Absent
     };
     Condition {
         r#type: kind,

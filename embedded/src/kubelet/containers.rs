@@ -1,18 +1,20 @@
 //! The container statuses of a Pod.
 //!
-//! Responsible for: what each container says at each point of a Pod's life.
-//! Must not: invent history; it draws the exits that `life` recorded.
+//! Responsible for: the status of each container at each point of a Pod's life.
+//! Must not: invent history; it renders the exits that `life` recorded.
 
 use serde::Serialize;
 
 use super::{
     inits::Inits,
     life::{Cause, Exit, Life, Pod, Run},
-    rng::{hash_text, mix},
     shape::Named,
     status::end_time,
 };
-use crate::model::{Time, format_go_duration};
+use crate::{
+    model::{Time, format_go_duration},
+    rng::{hash_text, mix},
+};
 
 /// One entry of `status.containerStatuses`.
 #[derive(Serialize)]
@@ -27,14 +29,14 @@ pub(super) struct ContainerStatus<'a> {
     ready: bool,
     started: bool,
     restart_count: u32,
-    state: State,
+    state: ContainerState,
     #[serde(skip_serializing_if = "Option::is_none")]
-    last_state: Option<State>,
+    last_state: Option<ContainerState>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
-enum State {
+enum ContainerState {
     Waiting {
         reason: &'static str,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,7 +65,7 @@ struct History {
     restarts: u32,
     latest: Option<Exit>,
     before: Option<Exit>,
-    /// A number that tells the containers of a Pod apart.
+    /// A number that differs between the containers of a Pod.
     salt: u64,
 }
 
@@ -151,8 +153,8 @@ fn init_status<'a>(pod: &Pod, init: &'a Named, nth: usize, inits: &Inits) -> Con
         (Life::Ended(_), None) => (ended(sidecar_exit(pod, started_at), 0), None),
         (_, None) => (running(started_at), None),
     };
-    let runs = matches!(state, State::Running { .. });
-    let has_succeeded = matches!(state, State::Terminated { exit_code: 0, .. });
+    let runs = matches!(state, ContainerState::Running { .. });
+    let has_succeeded = matches!(state, ContainerState::Terminated { exit_code: 0, .. });
     ContainerStatus {
         container_id: Some(id(run.restarts)),
         ready: if init.sidecar { runs } else { has_succeeded },
@@ -191,7 +193,7 @@ pub(super) fn unready_names(pod: &Pod) -> Vec<&str> {
         .collect()
 }
 
-/// Draws a container; `leads` tells whether the Pod's life is its own.
+/// Renders a container; `leads` says whether the Pod's life is its own.
 fn draw<'a>(pod: &Pod, container: &'a Named, history: History, leads: bool) -> ContainerStatus<'a> {
     let id = |restart: u32| container_id(pod, history.salt, restart);
     let restart = history.restarts;
@@ -211,10 +213,10 @@ fn draw<'a>(pod: &Pod, container: &'a Named, history: History, leads: bool) -> C
         }
         (_, None) => (lost(), None),
     };
-    let runs = matches!(state, State::Running { .. });
+    let runs = matches!(state, ContainerState::Running { .. });
     let is_lost = matches!(
         &state,
-        State::Terminated {
+        ContainerState::Terminated {
             started_at: None,
             ..
         }
@@ -232,7 +234,7 @@ fn draw<'a>(pod: &Pod, container: &'a Named, history: History, leads: bool) -> C
 fn waiting_for_inits(container: &Named) -> ContainerStatus<'_> {
     blank(
         container,
-        State::Waiting {
+        ContainerState::Waiting {
             reason: "PodInitializing",
             message: None,
         },
@@ -240,7 +242,11 @@ fn waiting_for_inits(container: &Named) -> ContainerStatus<'_> {
     )
 }
 
-fn blank(container: &Named, state: State, last_state: Option<State>) -> ContainerStatus<'_> {
+fn blank(
+    container: &Named,
+    state: ContainerState,
+    last_state: Option<ContainerState>,
+) -> ContainerStatus<'_> {
     ContainerStatus {
         name: &container.name,
         image: &container.image,
@@ -254,14 +260,14 @@ fn blank(container: &Named, state: State, last_state: Option<State>) -> Containe
     }
 }
 
-fn running(at: Time) -> State {
-    State::Running {
+fn running(at: Time) -> ContainerState {
+    ContainerState::Running {
         started_at: at.to_rfc3339(),
     }
 }
 
-fn terminated(exit: Exit, id: String) -> State {
-    State::Terminated {
+fn terminated(exit: Exit, id: String) -> ContainerState {
+    ContainerState::Terminated {
         exit_code: exit.code,
         reason: match exit.reason {
             Some(reason) => reason.text(),
@@ -276,8 +282,8 @@ fn terminated(exit: Exit, id: String) -> State {
 }
 
 /// A container that never ran when its Pod was taken away.
-fn lost() -> State {
-    State::Terminated {
+fn lost() -> ContainerState {
+    ContainerState::Terminated {
         exit_code: 137,
         reason: "ContainerStatusUnknown",
         message: Some("The container could not be located when the pod was terminated"),
@@ -287,10 +293,10 @@ fn lost() -> State {
     }
 }
 
-fn crash_loop(pod: &Pod, container: &Named, delay: std::time::Duration) -> State {
+fn crash_loop(pod: &Pod, container: &Named, delay: std::time::Duration) -> ContainerState {
     let (delay, name) = (format_go_duration(delay), &container.name);
     let whose = format!("{}_{}({})", pod.name, pod.namespace, pod.uid);
-    State::Waiting {
+    ContainerState::Waiting {
         reason: "CrashLoopBackOff",
         message: Some(format!(
             "back-off {delay} restarting failed container={name} pod={whose}"

@@ -7,7 +7,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::Deserialize;
 
-/// What happened to a Pod, as a watch tells it.
+/// What happened to a Pod, from a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodChange<'a> {
     /// The Pod is now like this: its JSON as the API server sends it.
@@ -39,16 +39,16 @@ impl DecodeError {
 
 /// A Pod, as far as it matters here.
 #[derive(Debug, Deserialize)]
-pub(super) struct PodView<'a> {
+pub(super) struct RawPod<'a> {
     #[serde(borrow)]
-    pub(super) metadata: Metadata<'a>,
+    pub(super) metadata: RawPodMetadata<'a>,
     #[serde(borrow, default)]
-    pub(super) spec: Spec<'a>,
+    pub(super) spec: RawPodSpec<'a>,
     #[serde(borrow, default)]
-    pub(super) status: Status<'a>,
+    pub(super) status: RawPodStatus<'a>,
 }
 
-impl<'a> PodView<'a> {
+impl<'a> RawPod<'a> {
     pub(super) fn read(json: &'a [u8]) -> Result<Self, DecodeError> {
         serde_json::from_slice(json).map_err(DecodeError::new)
     }
@@ -104,7 +104,7 @@ impl<'a> PodView<'a> {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Metadata<'a> {
+pub(super) struct RawPodMetadata<'a> {
     #[serde(borrow)]
     pub(super) name: Cow<'a, str>,
     #[serde(borrow)]
@@ -113,17 +113,17 @@ pub(super) struct Metadata<'a> {
     pub(super) uid: Cow<'a, str>,
     #[serde(default)]
     pub(super) generation: i64,
-    pub(super) annotations: Option<Annotations>,
-    pub(super) labels: Option<Labels>,
+    pub(super) annotations: Option<RawAnnotations>,
+    pub(super) labels: Option<RawIndexLabel>,
     #[serde(borrow, default)]
-    pub(super) owner_references: Option<Vec<Owner<'a>>>,
+    pub(super) owner_references: Option<Vec<RawOwnerReference<'a>>>,
     pub(super) deletion_timestamp: Option<String>,
     pub(super) deletion_grace_period_seconds: Option<i64>,
 }
 
 /// The annotations that steer the simulation; all others are skipped.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Annotations {
+pub(super) struct RawAnnotations {
     #[serde(rename = "sim.lakh.dev/duration")]
     pub(super) duration: Option<String>,
     #[serde(rename = "sim.lakh.dev/exit-code")]
@@ -150,16 +150,16 @@ impl<'a> PodLabels<'a> {
     /// Reads the labels of a Pod that can be read.
     pub(super) fn read(json: &'a [u8]) -> Result<Self, DecodeError> {
         #[derive(Deserialize)]
-        struct View<'a> {
+        struct RawLabeled<'a> {
             #[serde(borrow)]
-            metadata: MetadataView<'a>,
+            metadata: RawLabeledMetadata<'a>,
         }
         #[derive(Deserialize)]
-        struct MetadataView<'a> {
+        struct RawLabeledMetadata<'a> {
             #[serde(borrow)]
             labels: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
         }
-        let view: View<'a> = serde_json::from_slice(json).map_err(DecodeError::new)?;
+        let view: RawLabeled<'a> = serde_json::from_slice(json).map_err(DecodeError::new)?;
         Ok(Self(view.metadata.labels.unwrap_or_default()))
     }
 
@@ -169,88 +169,88 @@ impl<'a> PodLabels<'a> {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Labels {
+pub(super) struct RawIndexLabel {
     #[serde(rename = "batch.kubernetes.io/job-completion-index")]
     index: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Owner<'a> {
+pub(super) struct RawOwnerReference<'a> {
     #[serde(borrow)]
-    kind: Text<'a>,
+    kind: BorrowedText<'a>,
     #[serde(borrow)]
-    uid: Text<'a>,
+    uid: BorrowedText<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Spec<'a> {
+pub(super) struct RawPodSpec<'a> {
     #[serde(borrow)]
-    pub(super) node_name: Option<Text<'a>>,
+    pub(super) node_name: Option<BorrowedText<'a>>,
     #[serde(borrow)]
-    pub(super) restart_policy: Option<Text<'a>>,
+    pub(super) restart_policy: Option<BorrowedText<'a>>,
     pub(super) scheduling_gates: Option<Vec<serde::de::IgnoredAny>>,
     #[serde(borrow)]
-    pub(super) containers: Option<Vec<Container<'a>>>,
+    pub(super) containers: Option<Vec<RawContainer<'a>>>,
     #[serde(borrow)]
-    pub(super) init_containers: Option<Vec<Container<'a>>>,
+    pub(super) init_containers: Option<Vec<RawContainer<'a>>>,
     pub(super) termination_grace_period_seconds: Option<i64>,
     pub(super) active_deadline_seconds: Option<i64>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Container<'a> {
+pub(super) struct RawContainer<'a> {
     #[serde(borrow)]
-    pub(super) name: Text<'a>,
+    pub(super) name: BorrowedText<'a>,
     #[serde(borrow)]
-    pub(super) image: Option<Text<'a>>,
+    pub(super) image: Option<BorrowedText<'a>>,
     #[serde(borrow)]
-    pub(super) restart_policy: Option<Text<'a>>,
+    pub(super) restart_policy: Option<BorrowedText<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Status<'a> {
+pub(super) struct RawPodStatus<'a> {
     #[serde(borrow)]
-    pub(super) phase: Option<Text<'a>>,
-    pub(super) container_statuses: Option<Vec<ContainerStatus>>,
-    pub(super) init_container_statuses: Option<Vec<ContainerStatus>>,
+    pub(super) phase: Option<BorrowedText<'a>>,
+    pub(super) container_statuses: Option<Vec<RawContainerStatus>>,
+    pub(super) init_container_statuses: Option<Vec<RawContainerStatus>>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ContainerStatus {
+pub(super) struct RawContainerStatus {
     #[serde(default)]
     pub(super) restart_count: u32,
     #[serde(default)]
-    state: State,
+    state: RawContainerState,
 }
 
-impl ContainerStatus {
+impl RawContainerStatus {
     /// Whether the container has ended well.
     pub(super) fn has_succeeded(&self) -> bool {
-        matches!(self.state.terminated, Some(Terminated { exit_code: 0 }))
+        matches!(self.state.terminated, Some(RawTerminated { exit_code: 0 }))
     }
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct State {
-    terminated: Option<Terminated>,
+struct RawContainerState {
+    terminated: Option<RawTerminated>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Terminated {
+struct RawTerminated {
     #[serde(default)]
     exit_code: i32,
 }
 
 /// A text that is borrowed also inside an `Option` or a `Vec`, where a bare `Cow` is copied.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+pub(super) struct BorrowedText<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
-impl std::ops::Deref for Text<'_> {
+impl std::ops::Deref for BorrowedText<'_> {
     type Target = str;
 
     fn deref(&self) -> &str {

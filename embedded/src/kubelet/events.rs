@@ -8,10 +8,10 @@ use super::life::Pod;
 
 /// The Event for what is said of the Pod: by its kubelet if it has come to a node, else by the scheduler.
 pub(super) fn of_complaint(pod: &Pod, node_names: &[String]) -> Vec<u8> {
-    let Some(complaint) = pod.complaint() else {
+    let Some(placement_failure) = pod.placement_failure() else {
         return Vec::new();
     };
-    let millis = complaint.since.as_millis();
+    let millis = placement_failure.since.as_millis();
     // A name that no other Event of the Pod has. One that is created again is there already.
     let name = &pod.name[..pod.name.len().min(MAX_NAME)];
     let mut event = json!({
@@ -29,10 +29,10 @@ pub(super) fn of_complaint(pod: &Pod, node_names: &[String]) -> Vec<u8> {
             "uid": pod.uid.as_str(),
         },
         "type": "Warning",
-        "reason": complaint.reason,
-        "message": &*complaint.message,
+        "reason": placement_failure.reason,
+        "message": &*placement_failure.message,
     });
-    let time = complaint.since.to_rfc3339();
+    let time = placement_failure.since.to_rfc3339();
     let more = match pod.run.node {
         Some(node) => json!({
             "source": {"component": "kubelet", "host": node_names[node]},

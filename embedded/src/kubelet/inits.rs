@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{
     KubeletOptions,
-    decode::PodView,
+    decode::RawPod,
     life::{Cause, Exit, Life, Pod, backoff},
     shape::{Restart, Shape},
     stages::ExitReason,
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::model::Time;
 
-/// See the module's text.
+/// The init containers of a Pod, and how far they have come.
 #[derive(Debug)]
 pub(super) struct Inits {
     /// Whose turn it is: all before have done their part.
@@ -51,7 +51,7 @@ pub(super) struct InitTry {
 
 impl Inits {
     /// The init containers of a Pod seen for the first time, if it has any.
-    pub(super) fn of(shape: &Shape, view: &PodView<'_>) -> Option<Box<Self>> {
+    pub(super) fn of(shape: &Shape, view: &RawPod<'_>) -> Option<Box<Self>> {
         if shape.inits.is_empty() {
             return None;
         }
@@ -122,7 +122,7 @@ impl Pod {
             exit_code: i32::from(exit_code),
             reason,
         };
-        self.talk.news();
+        self.status.changed();
     }
 
     /// The init container whose turn it is ended by itself.
@@ -171,7 +171,7 @@ impl Pod {
                 finished_at: at,
             });
         }
-        self.talk.news();
+        self.status.changed();
     }
 }
 

@@ -1,7 +1,7 @@
 //! What happens to a Pod on a hollow node.
 //!
 //! Responsible for: the turns of a Pod's life, each at its own time. Must not: know what the API
-//! has been told; `talk` compares and decides that.
+//! has been told; `status_manager` compares and decides that.
 //! Read first: [`Life`], then [`Pod::advance`].
 
 use std::{sync::Arc, time::Duration};
@@ -12,10 +12,10 @@ use super::{
     KubeletOptions,
     inits::Inits,
     plan::{Plan, Removal},
-    seat::Seat,
+    reservation::Reservation,
     shape::Shape,
     stages::{By, Disruption, ExitReason},
-    talk::Talk,
+    status_manager::StatusManager,
     timers::Due,
     world::{Try, World},
 };
@@ -36,7 +36,7 @@ pub(super) struct Pod {
     /// What the stage that was picked has in store.
     pub(super) plan: Option<Box<Plan>>,
     /// Its place, where room is limited.
-    pub(super) seat: Option<Box<Seat>>,
+    pub(super) reservation: Option<Box<Reservation>>,
     pub(super) generation: i64,
     pub(super) gated: bool,
     /// Grace period in seconds, once the Pod is being deleted.
@@ -45,8 +45,8 @@ pub(super) struct Pod {
     pub(super) run: Run,
     /// What its init containers have been through, if it has any.
     pub(super) inits: Option<Box<Inits>>,
-    pub(super) stop: Option<Stop>,
-    pub(super) talk: Talk,
+    pub(super) stop: Option<Termination>,
+    pub(super) status: StatusManager,
     /// The deadline that the timers hold for this Pod.
     pub(super) due: Option<Due>,
 }
@@ -113,15 +113,15 @@ pub(super) struct Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Exit {
     pub(super) code: i32,
-    /// Why, if that is more than the code tells.
+    /// Why, if the code does not say it.
     pub(super) reason: Option<ExitReason>,
     pub(super) started_at: Time,
     pub(super) finished_at: Time,
 }
 
-/// The containers have been told to stop.
+/// The containers have been asked to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stop {
+pub(super) struct Termination {
     at: Time,
     exit_code: i32,
     pub(super) cause: Cause,
@@ -166,7 +166,7 @@ impl Pod {
             Err(_) => Life::Ended(Cause::Invalid),
         };
         if self.is_ended() {
-            self.talk.news();
+            self.status.changed();
         }
     }
 
@@ -174,7 +174,7 @@ impl Pod {
     pub(super) fn refuse(&mut self, node: usize, now: Time) {
         (self.run.node, self.run.scheduled_at) = (Some(node), now);
         self.life = Life::Ended(Cause::Refused);
-        self.talk.news();
+        self.status.changed();
     }
 
     /// The Pod is being deleted, or deleted again with a shorter grace period.
@@ -204,7 +204,7 @@ impl Pod {
                 Turn::Disruption => self.disrupt(world, at),
                 Turn::Ready => {
                     self.mark_ready();
-                    self.talk.news();
+                    self.status.changed();
                 }
                 Turn::Start => self.start_next(world, at),
                 Turn::Restart if !self.is_initialized() => self.restart_init(world, at),
@@ -290,7 +290,7 @@ impl Pod {
             By::PodGc => {
                 plan.removal = Some(Removal::new(cause, at));
                 self.life = Life::Ended(Cause::Disrupted(cause));
-                self.talk.news();
+                self.status.changed();
             }
         }
     }
@@ -310,7 +310,7 @@ impl Pod {
             until: at + duration,
             exit_code,
         };
-        self.talk.news();
+        self.status.changed();
     }
 
     /// The first container ended by itself.
@@ -338,7 +338,7 @@ impl Pod {
         };
     }
 
-    /// What was told to stop has stopped.
+    /// The containers that were asked to stop have stopped.
     fn halt(&mut self, at: Time) {
         let Some(stop) = self.stop else { return };
         match self.life {
@@ -347,7 +347,7 @@ impl Pod {
             _ => {}
         }
         self.life = Life::Ended(stop.cause);
-        self.talk.news();
+        self.status.changed();
     }
 
     fn record_exit(
@@ -367,7 +367,7 @@ impl Pod {
         let others = exit(code_of_others, None);
         run.ended_before = run.ended.replace(exit(code, reason));
         run.others.get_or_insert(others);
-        self.talk.news();
+        self.status.changed();
     }
 
     fn request_stop(&mut self, cause: Cause, grace: Duration, world: &World, now: Time) {
@@ -384,14 +384,14 @@ impl Pod {
                 (Duration::ZERO, SIGTERM)
             }
         };
-        let new = Stop {
+        let new = Termination {
             at: now + delay,
             exit_code,
             cause,
         };
         self.stop = match self.stop {
             Some(old) if old.at <= new.at => Some(old),
-            Some(old) => Some(Stop {
+            Some(old) => Some(Termination {
                 cause: old.cause,
                 ..new
             }),

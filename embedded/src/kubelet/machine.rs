@@ -1,7 +1,7 @@
 //! The hollow kubelet as a machine.
 //!
 //! Responsible for: taking events to the right Pod, and handing out writes and deadlines.
-//! Must not: hold rules of a Pod's life (`life`) or of what to write (`talk`).
+//! Must not: hold rules of a Pod's life (`life`) or of what to write (`status_manager`).
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -13,19 +13,19 @@ use hashbrown::HashMap;
 
 use super::{
     Action, DecodeError, KubeletOptions, Outcome, PodChange, PodWrite,
-    decode::{PodLabels, PodView},
+    decode::{PodLabels, RawPod},
     events,
     inits::Inits,
     life::{Cause, Life, Pod, Run},
     pods::{PodId, Pods},
+    reservation::Reservation,
     resources::Demand,
     scheduler::Ruling,
-    seat::Seat,
     settings::Settings,
     shape::{Restart, Shapes},
-    stages::{By, PodFacts, candidates},
+    stages::{By, SelectablePod, candidates},
     status::{disruption_patch, status_patch, unschedulable_patch},
-    talk::{Said, Talk},
+    status_manager::{PendingWrite, StatusManager},
     timers::{Due, Timers},
     world::World,
 };
@@ -55,7 +55,7 @@ pub struct Kubelet {
     ready: VecDeque<PodId>,
     /// Pods for which there was no node; where room is limited, the scheduler knows who waits.
     unplaced: BTreeSet<PodId>,
-    /// The latest time that was told.
+    /// The latest time that was passed in.
     now: Time,
 }
 
@@ -83,7 +83,7 @@ impl Kubelet {
     pub fn handle_pod(&mut self, change: PodChange<'_>, now: Time) -> Result<(), DecodeError> {
         match change {
             PodChange::Applied(json) => {
-                let view = PodView::read(json)?;
+                let view = RawPod::read(json)?;
                 self.now = now;
                 self.handle_applied(&view, json, now)?;
             }
@@ -141,13 +141,13 @@ impl Kubelet {
         let Some(pod) = self.pods.get_mut(id) else {
             return;
         };
-        match pod.heard_yes() {
-            Some(Said::Bind(node)) if pod.life == Life::Unscheduled => {
+        match pod.write_succeeded() {
+            Some(PendingWrite::Bind(node)) if pod.life == Life::Unscheduled => {
                 pod.schedule(node, &mut self.world, now);
             }
-            Some(said) => {
-                pod.heard_of_removal(said);
-                pod.heard_of_complaint(said);
+            Some(write) => {
+                pod.removal_written(write);
+                pod.placement_failure_written(write);
             }
             None => {}
         }
@@ -165,10 +165,10 @@ impl Kubelet {
         };
         self.now = now;
         if let Some(pod) = self.pods.get_mut(id)
-            && let Some(Said::Bind(_)) = pod.heard_no(now)
+            && let Some(PendingWrite::Bind(_)) = pod.write_failed(now)
             && pod.life == Life::Unscheduled
         {
-            pod.give_place_up(&mut self.world.scheduler);
+            pod.release_reservation(&mut self.world.scheduler);
         }
         self.settle(id, now);
     }
@@ -188,11 +188,11 @@ impl Kubelet {
                 let Some(pod) = self.pods.get_mut(id) else {
                     continue;
                 };
-                pod.talk.queued = false;
-                if let Some(said) = pod.say_next(&mut self.world) {
-                    return Some(render(pod, said, &self.world));
+                pod.status.queued = false;
+                if let Some(write) = pod.next_write(&mut self.world) {
+                    return Some(render(pod, write, &self.world));
                 }
-                if pod.has_something_to_say() {
+                if pod.has_write() {
                     self.unplaced.insert(id);
                 }
             }
@@ -204,11 +204,14 @@ impl Kubelet {
     /// The scheduler has looked at a Pod that waits for room.
     fn obey(&mut self, ruling: Ruling) {
         let (Ruling::Bind(id, _) | Ruling::Wait(id, _)) = ruling;
-        let seat = self.pods.get_mut(id).and_then(|pod| pod.seat.as_mut());
-        if let Some(seat) = seat {
+        let reservation = self
+            .pods
+            .get_mut(id)
+            .and_then(|pod| pod.reservation.as_mut());
+        if let Some(reservation) = reservation {
             match ruling {
-                Ruling::Bind(_, node) => seat.give(node),
-                Ruling::Wait(_, message) => seat.complain(message, self.now),
+                Ruling::Bind(_, node) => reservation.give(node),
+                Ruling::Wait(_, message) => reservation.set_placement_failure(message, self.now),
             }
         }
         self.queue(id);
@@ -225,7 +228,7 @@ impl Kubelet {
     }
 
     /// What only a Pod seen for the first time is asked, and only where it matters.
-    fn first_sight(&mut self, view: &PodView<'_>, json: &[u8]) -> Result<FirstSight, DecodeError> {
+    fn first_sight(&mut self, view: &RawPod<'_>, json: &[u8]) -> Result<FirstSight, DecodeError> {
         let scheduler = &mut self.world.scheduler;
         let demand = if scheduler.is_limited() {
             Some(scheduler.share(Demand::read(json)?))
@@ -234,17 +237,17 @@ impl Kubelet {
         };
         Ok(FirstSight {
             stages: self.stages_of(view, json)?,
-            seat: demand.map(|demand| Box::new(Seat::new(demand))),
+            reservation: demand.map(|demand| Box::new(Reservation::new(demand))),
         })
     }
 
     /// The places of the stages that can mean this Pod.
-    fn stages_of(&self, view: &PodView<'_>, json: &[u8]) -> Result<Box<[u16]>, DecodeError> {
+    fn stages_of(&self, view: &RawPod<'_>, json: &[u8]) -> Result<Box<[u16]>, DecodeError> {
         let stages = &self.world.options.stages;
         if stages.is_empty() {
             return Ok(Box::default());
         }
-        let facts = PodFacts {
+        let facts = SelectablePod {
             namespace: &view.metadata.namespace,
             labels: &PodLabels::read(json)?,
             index: view.completion_index(),
@@ -254,7 +257,7 @@ impl Kubelet {
 
     fn handle_applied(
         &mut self,
-        view: &PodView<'_>,
+        view: &RawPod<'_>,
         json: &[u8],
         now: Time,
     ) -> Result<(), DecodeError> {
@@ -305,7 +308,7 @@ impl Kubelet {
     }
 
     /// The API server shows a Pod at its end: all that may be missing is the final delete.
-    fn handle_ended(&mut self, view: &PodView<'_>, now: Time) {
+    fn handle_ended(&mut self, view: &RawPod<'_>, now: Time) {
         let waits_for_delete = view.metadata.deletion_timestamp.is_some()
             && view.metadata.deletion_grace_period_seconds != Some(0);
         if !waits_for_delete && self.handle_end(&view.metadata.uid) {
@@ -317,14 +320,14 @@ impl Kubelet {
             if !pod.is_ended() {
                 pod.life = Life::Ended(Cause::Exited);
             }
-            pod.talk.skip_to_truth();
-            pod.give_place_up(&mut self.world.scheduler);
+            pod.status.mark_reported();
+            pod.release_reservation(&mut self.world.scheduler);
         }
         self.observe_metadata(id, view, now);
     }
 
     /// Takes over what the API server says of every Pod at any time.
-    fn observe_metadata(&mut self, id: PodId, view: &PodView<'_>, now: Time) {
+    fn observe_metadata(&mut self, id: PodId, view: &RawPod<'_>, now: Time) {
         let Some(pod) = self.pods.get_mut(id) else {
             return;
         };
@@ -337,7 +340,7 @@ impl Kubelet {
     }
 
     /// Makes a record for a Pod seen for the first time.
-    fn adopt(&mut self, view: &PodView<'_>, first: FirstSight, came_bound: bool) -> PodId {
+    fn adopt(&mut self, view: &RawPod<'_>, first: FirstSight, came_bound: bool) -> PodId {
         let shape = self.shapes.of(view);
         let counts_tries = shape.restart == Restart::Never
             && shape.settings.as_ref().is_ok_and(Settings::counts_tries);
@@ -351,7 +354,7 @@ impl Kubelet {
                 .map(CompactString::new),
             index: view.completion_index(),
             stages: first.stages,
-            seat: first.seat,
+            reservation: first.reservation,
             plan: None,
             inits: Inits::of(&shape, view),
             shape,
@@ -365,7 +368,7 @@ impl Kubelet {
                 ..Run::default()
             },
             stop: None,
-            talk: Talk::default(),
+            status: StatusManager::default(),
             due: None,
         })
     }
@@ -377,7 +380,7 @@ impl Kubelet {
         };
         pod.advance(&mut self.world, now);
         pod.end_retry_wait(now);
-        pod.seek_place(id, &mut self.world.scheduler);
+        pod.update_reservation(id, &mut self.world.scheduler);
         let due = earliest(pod.next_due(), pod.retry_due());
         self.timers.reset(id, pod.due, due);
         pod.due = due;
@@ -387,10 +390,10 @@ impl Kubelet {
     /// Gives a Pod a place in the queue, if it needs one and has none.
     fn queue(&mut self, id: PodId) {
         if let Some(pod) = self.pods.get_mut(id)
-            && pod.has_something_to_say()
-            && !pod.talk.queued
+            && pod.has_write()
+            && !pod.status.queued
         {
-            pod.talk.queued = true;
+            pod.status.queued = true;
             self.ready.push_back(id);
         }
     }
@@ -403,7 +406,7 @@ impl Kubelet {
 
     fn forget(&mut self, id: PodId) {
         if let Some(mut pod) = self.pods.remove(id) {
-            pod.give_place_up(&mut self.world.scheduler);
+            pod.release_reservation(&mut self.world.scheduler);
             self.timers.reset(id, pod.due, None);
             self.unplaced.remove(&id);
         }
@@ -414,27 +417,27 @@ impl Kubelet {
 #[derive(Debug, Default)]
 struct FirstSight {
     stages: Box<[u16]>,
-    seat: Option<Box<Seat>>,
+    reservation: Option<Box<Reservation>>,
 }
 
 fn earliest(one: Option<Due>, other: Option<Due>) -> Option<Due> {
     one.into_iter().chain(other).min_by_key(|(at, _)| *at)
 }
 
-fn render(pod: &Pod, said: Said, world: &World) -> PodWrite {
-    let action = match said {
-        Said::Bind(node) => Action::Bind {
+fn render(pod: &Pod, write: PendingWrite, world: &World) -> PodWrite {
+    let action = match write {
+        PendingWrite::Bind(node) => Action::Bind {
             node: world.options.node_names[node].clone(),
         },
-        Said::Status(_) => Action::Status(status_patch(pod)),
-        Said::Event => Action::Event(events::of_complaint(pod, &world.options.node_names)),
-        Said::Unschedulable => Action::Status(unschedulable_patch(pod)),
-        Said::Mark(cause) => Action::Status(disruption_patch(pod, cause, None)),
-        Said::Remove(cause) => match cause.by() {
+        PendingWrite::Status(_) => Action::Status(status_patch(pod)),
+        PendingWrite::Event => Action::Event(events::of_complaint(pod, &world.options.node_names)),
+        PendingWrite::Unschedulable => Action::Status(unschedulable_patch(pod)),
+        PendingWrite::Mark(cause) => Action::Status(disruption_patch(pod, cause, None)),
+        PendingWrite::Remove(cause) => match cause.by() {
             By::EvictionApi => Action::Evict,
             By::Kubelet | By::Deletion | By::PodGc => Action::Remove,
         },
-        Said::Delete => Action::Delete,
+        PendingWrite::Delete => Action::Delete,
     };
     PodWrite {
         namespace: pod.namespace.to_string(),

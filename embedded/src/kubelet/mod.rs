@@ -3,7 +3,8 @@
 //! Responsible for: binding Pods to hollow nodes, and the status writes and deletes of their
 //! whole life, as a machine: Pods and time in, API writes out.
 //! Must not: open a socket, read a clock, draw from a random source, or know who made a Pod.
-//! Read first: [`Kubelet`], then `life` (what happens to a Pod), then `talk` (what is said of it);
+//! Read first: [`Kubelet`], then `life` (what happens to a Pod), then `status_manager` (what is
+//! written about it);
 //! `stages` has lives as data.
 //!
 //! # Different from a real scheduler and kubelet
@@ -12,7 +13,7 @@
 //!   are failed or deleted by others. No further ones are bound to it.
 //! - Scheduling is round-robin. Resources are looked at where nodes have a capacity; selectors, affinity,
 //!   taints and priorities never. Who waits longest comes first, and nobody is preempted.
-//! - A Pod that finds no room is told so once, with the numbers of that moment.
+//! - A Pod that finds no node is marked so once, with the numbers of that moment.
 //! - There is no write while a Pod is still `ContainerCreating`; the first status says Running,
 //!   or the end if the containers take no time at all.
 //! - The first container carries the simulated duration and exit code. The other containers end
@@ -22,9 +23,10 @@
 //! - A stopped container obeys: it exits with 143 after `stop_delay`, or 137 when its grace
 //!   period is shorter than that; stages may say otherwise.
 //! - Pods are evicted, preempted or lose their node only where a stage says so; the node itself stays.
-//! - No Kubernetes Events but those of Pods that get no place, no probes, no image pulls, no container-level restart rules, no Node
+//! - No Kubernetes Events but those of Pods that get no node, no probes, no image pulls, no container-level restart rules, no Node
 //!   leases.
 
+mod allocatable;
 mod attempts;
 mod conditions;
 mod containers;
@@ -32,23 +34,21 @@ mod decode;
 mod events;
 mod inits;
 mod life;
-mod line;
 mod machine;
 mod node;
 mod options;
+mod pending_queue;
 mod plan;
 mod pods;
 mod ranges;
+mod reservation;
 mod resources;
-mod rng;
-mod room;
 mod scheduler;
-mod seat;
 mod settings;
 mod shape;
 pub mod stages;
 mod status;
-mod talk;
+mod status_manager;
 #[cfg(test)]
 mod tests;
 mod timers;

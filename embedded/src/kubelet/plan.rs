@@ -6,7 +6,7 @@
 use super::stages::{By, Chance, Disruption, ExitReason, Stage};
 use crate::model::Time;
 
-/// See the module's text.
+/// The plan of one try.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Plan {
     /// When the containers are ready, if they are not from the start.
@@ -26,11 +26,11 @@ pub(super) struct Plan {
 pub(super) struct Removal {
     pub(super) cause: Disruption,
     pub(super) since: Time,
-    step: Step,
+    step: RemovalStep,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum RemovalStep {
     Mark,
     Delete,
     Done,
@@ -59,25 +59,25 @@ impl Removal {
     /// Begins at this time.
     pub(super) fn new(cause: Disruption, since: Time) -> Self {
         let step = match cause.by() {
-            By::Deletion | By::Kubelet => Step::Mark,
-            By::EvictionApi | By::PodGc => Step::Delete,
+            By::Deletion | By::Kubelet => RemovalStep::Mark,
+            By::EvictionApi | By::PodGc => RemovalStep::Delete,
         };
         Self { cause, since, step }
     }
 
     pub(super) fn wants_mark(self) -> bool {
-        self.step == Step::Mark
+        self.step == RemovalStep::Mark
     }
 
     pub(super) fn is_done(self) -> bool {
-        self.step == Step::Done
+        self.step == RemovalStep::Done
     }
 
     /// The next step has been made.
     pub(super) fn advance(&mut self) {
         self.step = match self.step {
-            Step::Mark => Step::Delete,
-            Step::Delete | Step::Done => Step::Done,
+            RemovalStep::Mark => RemovalStep::Delete,
+            RemovalStep::Delete | RemovalStep::Done => RemovalStep::Done,
         };
     }
 }

@@ -104,7 +104,7 @@ pub(super) struct Demand(Box<[Amount]>);
 impl Demand {
     /// Reads what a Pod asks for, as the scheduler sums it up.
     pub(super) fn read(json: &[u8]) -> Result<Self, DecodeError> {
-        let view: View<'_> = serde_json::from_slice(json).map_err(DecodeError::new)?;
+        let view: RawPodRequests<'_> = serde_json::from_slice(json).map_err(DecodeError::new)?;
         Ok(view.spec.demand())
     }
 
@@ -114,35 +114,35 @@ impl Demand {
 }
 
 #[derive(Deserialize)]
-struct View<'a> {
+struct RawPodRequests<'a> {
     #[serde(borrow)]
-    spec: Spec<'a>,
+    spec: RawSpecRequests<'a>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Spec<'a> {
+struct RawSpecRequests<'a> {
     #[serde(borrow, default)]
-    containers: Vec<Container<'a>>,
+    containers: Vec<RawContainerRequests<'a>>,
     #[serde(borrow)]
-    init_containers: Option<Vec<Container<'a>>>,
+    init_containers: Option<Vec<RawContainerRequests<'a>>>,
     #[serde(borrow)]
     overhead: Option<Quantities<'a>>,
     #[serde(borrow)]
-    resources: Option<Resources<'a>>,
+    resources: Option<RawResources<'a>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Container<'a> {
+struct RawContainerRequests<'a> {
     #[serde(borrow)]
     restart_policy: Option<Cow<'a, str>>,
     #[serde(borrow)]
-    resources: Option<Resources<'a>>,
+    resources: Option<RawResources<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Resources<'a> {
+struct RawResources<'a> {
     #[serde(borrow)]
     requests: Option<Quantities<'a>>,
 }
@@ -152,7 +152,7 @@ type Quantities<'a> = BTreeMap<Cow<'a, str>, Cow<'a, str>>;
 /// Sums of amounts, by resource.
 type Sums<'a> = BTreeMap<&'a str, i64>;
 
-impl Spec<'_> {
+impl RawSpecRequests<'_> {
     /// Containers and sidecars run side by side; init containers one by one, beside the sidecars that
     /// have started before them. What the Pod asks for as a whole counts in place of that.
     fn demand(&self) -> Demand {
@@ -179,7 +179,7 @@ impl Spec<'_> {
     }
 }
 
-fn requests<'a>(resources: Option<&'a Resources<'a>>) -> impl Iterator<Item = (&'a str, i64)> {
+fn requests<'a>(resources: Option<&'a RawResources<'a>>) -> impl Iterator<Item = (&'a str, i64)> {
     amounts(resources.and_then(|resources| resources.requests.as_ref()))
 }
 

@@ -1,10 +1,10 @@
 //! The scheduler: which Pod goes to which hollow node, and when.
 //!
-//! Responsible for: nodes in turn and, where they have a capacity, room and the line for it. Must
-//! not: hold what a Pod is told (`seat`).
+//! Responsible for: nodes in turn and, where they have a capacity, what they can allocate and the Pods that
+//! wait for it. Must not: hold what is reported of a Pod (`reservation`).
 //!
 //! Without a capacity a Pod costs the same however many nodes there are. With one it costs a look at
-//! each node, and at each kind of Pod that waits when room has freed.
+//! each node, and at each class of waiting Pods when a node releases resources.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,13 +13,13 @@ use std::{
 
 use super::{
     KubeletOptions,
-    line::{Answer, Line},
+    allocatable::Allocatable,
+    pending_queue::{FitError, PendingQueue},
     pods::PodId,
     resources::Demand,
-    room::Room,
 };
 
-/// See the module's text.
+/// Binds Pods to nodes, round-robin.
 #[derive(Debug)]
 pub(super) struct Scheduler {
     nodes: Nodes,
@@ -49,20 +49,20 @@ impl Nodes {
     }
 }
 
-/// Where room is limited.
+/// Where nodes have a capacity.
 #[derive(Debug)]
 struct Limited {
-    room: Room,
-    line: Line,
-    /// Whether room has freed since those that wait were last tried.
+    allocatable: Allocatable,
+    pending: PendingQueue,
+    /// Whether a node has released resources since the waiting Pods were last tried.
     has_freed: bool,
     latest: Option<Arc<Demand>>,
 }
 
-/// What becomes of a Pod that waits.
+/// What happens to a Pod that waits.
 #[derive(Debug)]
 pub(super) enum Ruling {
-    /// It has room on this node.
+    /// It is bound to this node.
     Bind(PodId, usize),
     /// It must wait, and this is why.
     Wait(PodId, Arc<str>),
@@ -72,8 +72,8 @@ impl Scheduler {
     pub(super) fn new(options: &KubeletOptions) -> Self {
         let nodes = options.node_names.len();
         let limited = options.capacity.as_ref().map(|capacity| Limited {
-            room: Room::new(capacity.amounts(), nodes),
-            line: Line::default(),
+            allocatable: Allocatable::new(capacity.amounts(), nodes),
+            pending: PendingQueue::default(),
             has_freed: false,
             latest: None,
         });
@@ -87,12 +87,12 @@ impl Scheduler {
         }
     }
 
-    /// Whether it matters what Pods ask for.
+    /// Whether it matters what Pods request.
     pub(super) fn is_limited(&self) -> bool {
         self.limited.is_some()
     }
 
-    /// The next node in turn, whatever room it has; none if there are no nodes.
+    /// The next node in turn, whatever it can allocate; none if there are no nodes.
     pub(super) fn take_node(&mut self) -> Option<usize> {
         self.nodes.take_where(|_| true)
     }
@@ -118,19 +118,19 @@ impl Scheduler {
         }
     }
 
-    /// A Pod waits for room; gives its turn.
+    /// Queues a Pod; returns its turn.
     pub(super) fn join(&mut self, pod: PodId, demand: &Arc<Demand>) -> u64 {
         let Some(limited) = &mut self.limited else {
             return 0;
         };
-        let turn = limited.line.join(pod, demand);
-        if let Some(known) = limited.line.answer(demand) {
-            // It may be of a time when there was other room.
-            let answer = match known.as_of == limited.room.changes() {
+        let turn = limited.pending.join(pod, demand);
+        if let Some(known) = limited.pending.fit_error(demand) {
+            // It may be out of date.
+            let fit_error = match known.allocatable_version == limited.allocatable.version() {
                 true => known.clone(),
-                false => explain(&limited.room, &self.nodes, demand),
+                false => explain(&limited.allocatable, &self.nodes, demand),
             };
-            limited.line.answer_kind(demand, answer);
+            limited.pending.set_fit_error(demand, fit_error);
         }
         turn
     }
@@ -138,68 +138,68 @@ impl Scheduler {
     /// A Pod does not wait any more.
     pub(super) fn leave(&mut self, demand: &Arc<Demand>, turn: u64) {
         if let Some(limited) = &mut self.limited {
-            limited.line.leave(demand, turn);
+            limited.pending.leave(demand, turn);
         }
     }
 
-    /// A Pod takes its room on a node.
-    pub(super) fn take(&mut self, node: usize, demand: &Demand) {
+    /// Reserves a node's resources for a Pod.
+    pub(super) fn reserve(&mut self, node: usize, demand: &Demand) {
         if let Some(limited) = &mut self.limited {
-            limited.room.take(node, demand);
+            limited.allocatable.reserve(node, demand);
         }
     }
 
-    /// A Pod gives its room back.
-    pub(super) fn give_back(&mut self, node: usize, demand: &Demand) {
+    /// Releases what a Pod reserved.
+    pub(super) fn release(&mut self, node: usize, demand: &Demand) {
         if let Some(limited) = &mut self.limited {
-            limited.room.give_back(node, demand);
+            limited.allocatable.release(node, demand);
             limited.has_freed = true;
         }
     }
 
     /// Why a node cannot take a Pod that others have bound to it: a reason, and words.
     pub(super) fn refusal(&self, node: usize, demand: &Demand) -> Option<(String, String)> {
-        let room = &self.limited.as_ref()?.room;
-        let lack = room.lacks(node, demand).next()?;
-        Some(lack.for_kubelet())
+        let allocatable = &self.limited.as_ref()?.allocatable;
+        let insufficient = allocatable.insufficient(node, demand).next()?;
+        Some(insufficient.for_kubelet())
     }
 
-    /// Gives the next thing to tell to a Pod that waits. Those that wait longest come first; who does
-    /// not fit holds up nobody.
+    /// The next ruling on a Pod that waits. Pods that wait longest come first; one that does not fit holds up
+    /// nobody.
     pub(super) fn next_ruling(&mut self) -> Option<Ruling> {
         loop {
             let limited = self.limited.as_mut()?;
             if std::mem::take(&mut limited.has_freed) {
-                limited.line.open_all();
+                limited.pending.open_all();
             }
-            if let Some((pod, message)) = limited.line.next_refused() {
+            if let Some((pod, message)) = limited.pending.next_unreported() {
                 return Some(Ruling::Wait(pod, message));
             }
-            let (turn, pod, demand) = limited.line.first()?;
-            let has_room = |node| limited.room.fits(node, &demand);
+            let (turn, pod, demand) = limited.pending.first()?;
+            let has_room = |node| limited.allocatable.fits(node, &demand);
             if let Some(node) = self.nodes.take_where(has_room) {
-                limited.room.take(node, &demand);
-                limited.line.advance(turn, &demand);
+                limited.allocatable.reserve(node, &demand);
+                limited.pending.advance(turn, &demand);
                 return Some(Ruling::Bind(pod, node));
             }
-            let answer = explain(&limited.room, &self.nodes, &demand);
-            limited.line.close(turn, &demand, answer);
+            let fit_error = explain(&limited.allocatable, &self.nodes, &demand);
+            limited.pending.close(turn, &demand, fit_error);
         }
     }
 }
 
-/// Why no node takes such a Pod, in the scheduler's words. Nobody is preempted here, so of that it says
-/// what a scheduler says that finds nobody of lower priority.
-fn explain(room: &Room, nodes: &Nodes, demand: &Demand) -> Answer {
+/// Why no node takes such a Pod, in kube-scheduler's words. Nothing is preempted here, so preemption reads as
+/// if there were no Pod of lower priority.
+fn explain(allocatable: &Allocatable, nodes: &Nodes, demand: &Demand) -> FitError {
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     let mut preemption: BTreeMap<&str, usize> = BTreeMap::new();
     let mut count = 0;
     for node in nodes.existing() {
         count += 1;
         let mut is_for_ever = false;
-        for lack in room.lacks(node, demand) {
-            is_for_ever |= lack.is_for_ever();
-            *reasons.entry(lack.for_scheduler()).or_default() += 1;
+        for insufficient in allocatable.insufficient(node, demand) {
+            is_for_ever |= insufficient.is_for_ever();
+            *reasons.entry(insufficient.for_scheduler()).or_default() += 1;
         }
         let outlook = if is_for_ever { HELPLESS } else { NO_VICTIMS };
         *preemption.entry(outlook).or_default() += 1;
@@ -214,9 +214,9 @@ fn explain(room: &Room, nodes: &Nodes, demand: &Demand) -> Answer {
             counted(preemption)
         )
     };
-    Answer {
+    FitError {
         message: message.into(),
-        as_of: room.changes(),
+        allocatable_version: allocatable.version(),
     }
 }
 

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::{
-    decode::Annotations,
+    decode::RawAnnotations,
     inits::InitTry,
     ranges::{RANGES_FORM, Ranges},
 };
@@ -52,7 +52,7 @@ pub(super) enum Fate {
 
 impl Settings {
     /// Reads the annotations; the error names the first that makes no sense, and its value.
-    pub(super) fn read(annotations: &Annotations, indexed: bool) -> Result<Self, String> {
+    pub(super) fn read(annotations: &RawAnnotations, indexed: bool) -> Result<Self, String> {
         let exit_code = read(
             EXIT_CODE,
             annotations.exit_code.as_deref(),
@@ -175,7 +175,7 @@ const CODE_FORM: &str = "must be an exit code from 0 to 255";
 mod tests {
     use super::*;
 
-    fn annotations(text: &str) -> Annotations {
+    fn annotations(text: &str) -> RawAnnotations {
         let fields = text.split_whitespace().map(|pair| {
             let (key, value) = pair.split_once('=').expect("test cases say key=value");
             (format!("sim.lakh.dev/{key}"), value.into())

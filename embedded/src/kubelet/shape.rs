@@ -1,4 +1,4 @@
-//! What the Pods of one template have in common.
+//! The part of a Pod's spec that all Pods of a template share.
 //!
 //! Responsible for: the owned, checked form of a Pod's spec, shared between equal Pods.
 //! Must not: hold anything that differs from Pod to Pod, or the sharing is lost.
@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use compact_str::CompactString;
 
 use super::{
-    decode::{Annotations, Container, PodView},
+    decode::{RawAnnotations, RawContainer, RawPod},
     settings::Settings,
 };
 
@@ -41,9 +41,9 @@ pub(super) enum Restart {
 }
 
 impl Shape {
-    fn read(view: &PodView<'_>) -> Self {
+    fn read(view: &RawPod<'_>) -> Self {
         let spec = &view.spec;
-        let none = Annotations::default();
+        let none = RawAnnotations::default();
         let annotations = view.metadata.annotations.as_ref().unwrap_or(&none);
         Self {
             containers: named(spec.containers.as_deref()),
@@ -79,7 +79,7 @@ pub(super) struct Shapes {
 }
 
 impl Shapes {
-    pub(super) fn of(&mut self, view: &PodView<'_>) -> Arc<Shape> {
+    pub(super) fn of(&mut self, view: &RawPod<'_>) -> Arc<Shape> {
         let shape = Shape::read(view);
         match &self.latest {
             Some(latest) if **latest == shape => Arc::clone(latest),
@@ -88,7 +88,7 @@ impl Shapes {
     }
 }
 
-fn named(containers: Option<&[Container<'_>]>) -> Box<[Named]> {
+fn named(containers: Option<&[RawContainer<'_>]>) -> Box<[Named]> {
     let containers = containers.unwrap_or_default().iter();
     containers
         .map(|container| Named {

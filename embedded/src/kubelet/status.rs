@@ -1,6 +1,6 @@
-//! The status of a Pod, as the patch that tells it to the API server.
+//! The status of a Pod, as a patch for the API server.
 //!
-//! Responsible for: the patch as a whole, and its phase. Must not: decide anything; it draws what
+//! Responsible for: the patch as a whole, and its phase. Must not: decide anything; it renders what
 //! `life` says. Conditions and containers have files of their own.
 
 use std::borrow::Cow;
@@ -34,7 +34,7 @@ pub(super) fn status_patch(pod: &Pod) -> Vec<u8> {
     let (reason, message) = reason_and_message(pod);
     let patch = Patch {
         metadata: Guard { uid: &pod.uid },
-        status: Status {
+        status: PodStatus {
             observed_generation: pod.generation,
             phase: phase(pod),
             reason,
@@ -84,14 +84,16 @@ pub(super) fn unschedulable_patch(pod: &Pod) -> Vec<u8> {
 
 /// Renders that the Pod's kubelet did not take it: nothing ever ran, so there is nothing else to say.
 fn refusal_patch(pod: &Pod) -> Vec<u8> {
-    let complaint = pod.complaint();
+    let placement_failure = pod.placement_failure();
     to_bytes(&Patch {
         metadata: Guard { uid: &pod.uid },
         status: Refusal {
             observed_generation: pod.generation,
             phase: phase(pod),
-            reason: complaint.map(|complaint| complaint.reason.as_str()),
-            message: complaint.map(|complaint| format!("Pod was rejected: {}", complaint.message)),
+            reason: placement_failure.map(|placement_failure| placement_failure.reason.as_str()),
+            message: placement_failure.map(|placement_failure| {
+                format!("Pod was rejected: {}", placement_failure.message)
+            }),
             start_time: pod.run.scheduled_at.to_rfc3339(),
         },
     })
@@ -185,7 +187,7 @@ struct Guard<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Status<'a> {
+struct PodStatus<'a> {
     #[serde(skip_serializing_if = "is_zero")]
     observed_generation: i64,
     phase: &'static str,

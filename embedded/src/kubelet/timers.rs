@@ -1,4 +1,4 @@
-//! The moments at which Pods want to be looked at again.
+//! The times at which Pods are due again.
 //!
 //! Responsible for: one deadline per Pod, found in order. Must not: know what happens then.
 

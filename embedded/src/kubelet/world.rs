@@ -12,13 +12,12 @@ use super::{
     inits::InitTry,
     life::Pod,
     plan::Plan,
-    rng::Rng,
     scheduler::Scheduler,
     settings::Fate,
     shape::Restart,
     stages::{Chance, Wait},
 };
-use crate::model::Time;
+use crate::{model::Time, rng::Rng};
 
 #[derive(Debug)]
 pub(super) struct World {

@@ -130,7 +130,7 @@ impl PodWrite {
     /// Reads the HTTP status code of an answer to this write.
     ///
     /// A wrong UID is refused with 422 for a status and with 409 for a delete. A binding is
-    /// refused with 409 when somebody else was faster, which the watch will tell.
+    /// refused with 409 when somebody else was faster, which the watch will show.
     pub fn outcome(&self, status_code: u16) -> Outcome {
         match (status_code, &self.action) {
             (200..=299, _) => Outcome::Done,

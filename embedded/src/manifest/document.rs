@@ -1,4 +1,4 @@
-//! Manifests as objects with their place in the file.
+//! Manifests as objects with their location in the file.
 //!
 //! Responsible for: the fields that every object needs, and lists of objects.
 //! Must not: know kinds, other than `List`.
@@ -7,13 +7,13 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use super::{ManifestError, Place, Source, split::split, yaml};
+use super::{ManifestError, Source, SourceLocation, split::split, yaml};
 
 /// One object of a manifest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
     /// Where it stands: its source, its number there, and the line where the document begins.
-    pub place: Place,
+    pub location: SourceLocation,
     /// `items[N].` for the N-th object of a `List`, else empty: put before every field path.
     pub field_prefix: String,
     /// `apiVersion`, such as `batch/v1`.
@@ -56,14 +56,14 @@ pub fn load(sources: &[Source]) -> Result<Vec<Document>, ManifestError> {
     let mut documents = Vec::new();
     for source in sources {
         for piece in split(&source.text) {
-            let place = Place {
+            let location = SourceLocation {
                 source: source.name.clone(),
                 document: piece.number,
                 line: piece.first_line,
                 column: None,
             };
-            let value = yaml::parse(&piece, &place)?;
-            add(&mut documents, value, &place, String::new())?;
+            let value = yaml::parse(&piece, &location)?;
+            add(&mut documents, value, &location, String::new())?;
         }
     }
     Ok(documents)
@@ -73,20 +73,20 @@ pub fn load(sources: &[Source]) -> Result<Vec<Document>, ManifestError> {
 fn add(
     documents: &mut Vec<Document>,
     value: Value,
-    place: &Place,
+    location: &SourceLocation,
     field_prefix: String,
 ) -> Result<(), ManifestError> {
     let mut body = match value {
         Value::Object(body) => body,
         Value::Null if field_prefix.is_empty() => return Ok(()),
         other => {
-            let (place, found) = (place.clone(), type_name(&other));
+            let (location, found) = (location.clone(), type_name(&other));
             return Err(if field_prefix.is_empty() {
-                ManifestError::NotAnObject { place, found }
+                ManifestError::NotAnObject { location, found }
             } else {
                 let field = field_prefix.trim_end_matches('.').to_owned();
                 ManifestError::BadField {
-                    place,
+                    location,
                     field,
                     problem: wanted("an object", found),
                 }
@@ -94,7 +94,7 @@ fn add(
         }
     };
     let reader = Reader {
-        place,
+        location,
         prefix: &field_prefix,
     };
     let api_version = reader.required_text(&body, "", "apiVersion")?;
@@ -105,15 +105,15 @@ fn add(
             add(
                 documents,
                 item,
-                place,
+                location,
                 format!("{field_prefix}items[{nth}]."),
             )
         });
     }
     let (name, namespace) = reader.name_and_namespace(&body)?;
-    let (place, body) = (place.clone(), Value::Object(body));
+    let (location, body) = (location.clone(), Value::Object(body));
     documents.push(Document {
-        place,
+        location,
         field_prefix,
         api_version,
         kind,
@@ -126,7 +126,7 @@ fn add(
 
 /// Reads fields of one object and knows how to complain about them.
 struct Reader<'a> {
-    place: &'a Place,
+    location: &'a SourceLocation,
     prefix: &'a str,
 }
 
@@ -193,7 +193,7 @@ impl Reader<'_> {
     fn bad(&self, field: &str, problem: impl Into<String>) -> ManifestError {
         let field = format!("{}{field}", self.prefix);
         ManifestError::BadField {
-            place: self.place.clone(),
+            location: self.location.clone(),
             field,
             problem: problem.into(),
         }

@@ -7,7 +7,7 @@ use std::{fmt, io};
 
 /// Where a document stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceLocation {
     /// The name of the source.
     pub source: String,
     /// The document within the source, from 1; empty documents do not count.
@@ -18,7 +18,7 @@ pub struct Place {
     pub column: Option<usize>,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -51,26 +51,26 @@ pub enum ManifestError {
         name: String,
     },
     /// A document is not YAML, or a mapping has a key twice.
-    #[error("{place}: {message}")]
+    #[error("{location}: {message}")]
     NotYaml {
         /// Where reading stopped.
-        place: Place,
+        location: SourceLocation,
         /// What the parser said.
         message: String,
     },
     /// A document is something else than an object.
-    #[error("{place}: must be an object with apiVersion, kind and metadata, but is {found}")]
+    #[error("{location}: must be an object with apiVersion, kind and metadata, but is {found}")]
     NotAnObject {
         /// Where the document begins.
-        place: Place,
+        location: SourceLocation,
         /// What it is instead.
         found: &'static str,
     },
     /// A field that every object needs is missing or has the wrong type.
-    #[error("{place}: {field}: {problem}")]
+    #[error("{location}: {field}: {problem}")]
     BadField {
         /// Where the document begins.
-        place: Place,
+        location: SourceLocation,
         /// The path of the field.
         field: String,
         /// What is wrong with it.

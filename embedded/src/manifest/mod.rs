@@ -1,8 +1,8 @@
-//! The manifest loader: YAML and JSON files in, objects with their place in the file out; the same
+//! The manifest loader: YAML and JSON files in, objects with their location in the file out; the same
 //! for stage files.
 //!
 //! Responsible for: reading what people hand to `lakh`, and naming the file, the document and
-//! the line in every complaint, be it our own or the API server's.
+//! the line in every error, the loader's own or the API server's.
 //! Must not: judge the objects; that is the work of the API server. Only [`resource_path`] knows
 //! kinds, because it must know where they are sent.
 //! Read first: [`load`], then `document`.
@@ -33,7 +33,7 @@ mod tests;
 mod yaml;
 
 pub use document::{Document, ObjectName, load};
-pub use error::{ManifestError, Place};
+pub use error::{ManifestError, SourceLocation};
 pub use reject::Rejection;
 pub use resource::{DEFAULT_NAMESPACE, ResourcePath, SUPPORTED_KINDS, resource_path};
 pub use source::Source;

@@ -1,19 +1,19 @@
-//! What the API server has against an object, in words for the person who wrote it.
+//! Why the API server refuses an object, in words for its author.
 //!
-//! Responsible for: joining the server's complaints with the object's place in the file.
+//! Responsible for: joining the server's errors with the object's location in the file.
 //! Must not: decide whether to try again.
 
 use std::fmt;
 
 use serde::Deserialize;
 
-use super::{Document, Place};
+use super::{Document, SourceLocation};
 
 /// The answer of an API server that refused an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Rejection {
     /// Where the object stands.
-    pub place: Place,
+    pub location: SourceLocation,
     /// The object by kind, namespace and name.
     pub object: String,
     /// The HTTP status code.
@@ -25,17 +25,17 @@ pub struct Rejection {
 }
 
 impl Rejection {
-    /// Reads the body of a refusal. One that is not a `Status` object is quoted as it is.
+    /// Reads the body of a refusal. One that is not a `Status` is quoted as it is.
     pub fn new(document: &Document, status_code: u16, body: &[u8]) -> Self {
-        let status: Status = serde_json::from_slice(body).unwrap_or_else(|_| Status {
+        let status: RawStatus = serde_json::from_slice(body).unwrap_or_else(|_| RawStatus {
             message: Some(String::from_utf8_lossy(body).trim().to_owned()),
-            ..Status::default()
+            ..RawStatus::default()
         });
-        let place = document.place.clone();
+        let location = document.location.clone();
         let reason = status.reason.clone().unwrap_or_default();
         let complaints = status.complaints(&document.field_prefix);
         Self {
-            place,
+            location,
             object: object_words(document),
             status_code,
             reason,
@@ -47,12 +47,12 @@ impl Rejection {
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
-            place,
+            location,
             object,
             status_code,
             ..
         } = self;
-        write!(f, "{place}: {object} was refused ({status_code}")?;
+        write!(f, "{location}: {object} was refused ({status_code}")?;
         if !self.reason.is_empty() {
             write!(f, " {}", self.reason)?;
         }
@@ -64,24 +64,24 @@ impl fmt::Display for Rejection {
 }
 
 #[derive(Default, Deserialize)]
-struct Status {
+struct RawStatus {
     message: Option<String>,
     reason: Option<String>,
-    details: Option<Details>,
+    details: Option<RawStatusDetails>,
 }
 
 #[derive(Deserialize)]
-struct Details {
-    causes: Option<Vec<Cause>>,
+struct RawStatusDetails {
+    causes: Option<Vec<RawStatusCause>>,
 }
 
 #[derive(Deserialize)]
-struct Cause {
+struct RawStatusCause {
     field: Option<String>,
     message: Option<String>,
 }
 
-impl Status {
+impl RawStatus {
     /// The causes, or the message as a whole where there are none. Some servers give a cause
     /// twice; once is enough to read.
     fn complaints(&self, prefix: &str) -> Vec<String> {

@@ -78,7 +78,7 @@ pub fn resource_path(
 fn bad(document: &Document, field: &str, problem: String) -> ManifestError {
     let field = format!("{}{field}", document.field_prefix);
     ManifestError::BadField {
-        place: document.place.clone(),
+        location: document.location.clone(),
         field,
         problem,
     }

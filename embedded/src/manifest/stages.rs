@@ -53,14 +53,14 @@ pub fn read_stages(sources: &[Source]) -> Result<Vec<Stage>, ManifestError> {
 
 fn misplaced(document: &Document, error: FieldError) -> ManifestError {
     let Document {
-        place,
+        location,
         field_prefix,
         kind,
         name,
         ..
     } = document;
     ManifestError::BadField {
-        place: place.clone(),
+        location: location.clone(),
         field: format!("{kind} {name}: {field_prefix}{}", error.field),
         problem: error.problem,
     }

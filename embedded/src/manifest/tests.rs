@@ -18,7 +18,7 @@ fn outcome(text: &str) -> String {
 
 fn describe(document: &Document) -> String {
     let Document {
-        place,
+        location,
         field_prefix,
         api_version,
         kind,
@@ -27,7 +27,7 @@ fn describe(document: &Document) -> String {
         ..
     } = document;
     let namespace = namespace.as_deref().unwrap_or("-");
-    format!("{place} {field_prefix}{api_version} {kind} {namespace} {name}")
+    format!("{location} {field_prefix}{api_version} {kind} {namespace} {name}")
 }
 
 #[track_caller]

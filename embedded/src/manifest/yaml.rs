@@ -1,6 +1,6 @@
 //! One YAML document as a JSON value, and values as YAML.
 //!
-//! Responsible for: the parser's settings and limits, and its errors in our words and lines.
+//! Responsible for: the parser's settings and limits, and its errors with this loader's words and lines.
 //! Must not: know what the value is for.
 
 use std::borrow::Cow;
@@ -11,16 +11,16 @@ use serde_saphyr::{
     SnippetMode, UserMessageFormatter,
 };
 
-use super::{ManifestError, Place, split::Piece};
+use super::{ManifestError, SourceLocation, split::Piece};
 
 /// Parses a document. JSON is read as YAML, of which it is a part.
-pub(super) fn parse(piece: &Piece<'_>, place: &Place) -> Result<Value, ManifestError> {
+pub(super) fn parse(piece: &Piece<'_>, location: &SourceLocation) -> Result<Value, ManifestError> {
     match serde_saphyr::from_str_with_options::<Value>(piece.text, options()) {
         Ok(mut value) => {
             shorten_floats(&mut value);
             Ok(value)
         }
-        Err(error) => Err(in_our_words(&error, piece, place)),
+        Err(error) => Err(in_our_words(&error, piece, location)),
     }
 }
 
@@ -75,20 +75,20 @@ fn shorten_floats(value: &mut Value) {
     }
 }
 
-fn in_our_words(error: &Error, piece: &Piece<'_>, place: &Place) -> ManifestError {
+fn in_our_words(error: &Error, piece: &Piece<'_>, location: &SourceLocation) -> ManifestError {
     let lines_before = piece.text_line - 1;
     let formatter = UserMessageFormatter.with_localizer(&WithoutPlace);
     let mut rendering = RenderOptions::new(&formatter);
     rendering.snippets = SnippetMode::Off;
     rendering.line_offset = lines_before as u64;
-    let mut place = place.clone();
-    if let Some(location) = error.location() {
+    let mut location = location.clone();
+    if let Some(found) = error.location() {
         let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        place.line = lines_before.saturating_add(number(location.line()));
-        place.column = Some(number(location.column()));
+        location.line = lines_before.saturating_add(number(found.line()));
+        location.column = Some(number(found.column()));
     }
     ManifestError::NotYaml {
-        place,
+        location,
         message: error.render_with_options(rendering),
     }
 }

@@ -1,7 +1,7 @@
-//! What the collector knows of Pods and nodes, in the order in which it asks.
+//! What the collector knows of Pods and nodes, indexed by its questions.
 //!
-//! Responsible for: sets that are kept by change, so that a pass looks only at Pods that may have to go.
-//! Must not: decide which of them do.
+//! Responsible for: sets that are updated by each change, so that a pass looks only at candidates. Must not: decide
+//! which of them are removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 
 use crate::model::{Time, Uid};
 
-/// How far a Pod is, as the collector tells Pods apart.
+/// The phase of a Pod, as far as the collector distinguishes phases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Pending, Running or Unknown: it may still get somewhere.

@@ -25,12 +25,16 @@ const QUARANTINE: Duration = Duration::from_secs(40);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// It is over, and there are more of its kind than may stay.
+    #[doc(alias = "gcTerminated")]
     Terminated,
     /// It is being deleted, and its node will never get round to it.
+    #[doc(alias = "gcTerminating")]
     OutOfService,
     /// Its node does not exist.
+    #[doc(alias = "gcOrphaned")]
     Orphaned,
     /// It is being deleted, and no node has it.
+    #[doc(alias = "gcUnscheduledTerminating")]
     Unscheduled,
 }
 
@@ -47,11 +51,12 @@ impl fmt::Display for Reason {
 
 /// The collector of Pods.
 ///
-/// It hears of changes (`handle_pod` and the like), and of time ([`Self::handle_timeout`]), which begins
+/// It takes changes (`handle_pod` and the like) and time ([`Self::handle_timeout`]), which begins
 /// a pass when one is due. A pass is one call after the other: [`Self::poll_call`] gives the next one
 /// once [`Self::handle_answer`] has said what came of the last. What a pass does follows from what was
 /// known when it began; what fails is tried again by a later pass, because it is still there to be seen.
 #[derive(Debug)]
+#[doc(alias = "PodGCController")]
 pub struct PodGc {
     /// How many Pods that are over may stay; 0 or less: all.
     threshold: i32,
@@ -120,12 +125,12 @@ impl PodGc {
         self.known.remove_node(name);
     }
 
-    /// All Pods there are will be told anew.
+    /// All Pods will be listed anew.
     pub fn forget_pods(&mut self) {
         self.known.forget_pods();
     }
 
-    /// All nodes there are will be told anew. How long one was missing stays known.
+    /// All nodes will be listed anew. How long one was missing stays known.
     pub fn forget_nodes(&mut self) {
         self.known.forget_nodes();
     }

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     apiserver::{
         Body, ListBody, WatchCursor,
-        faults::{Asked, Course, expired_event},
+        faults::{Course, ObservedRequest, expired_event},
     },
     clock::instant,
     model::Monotonic,
@@ -81,7 +81,7 @@ struct Watching {
     cursor: Box<WatchCursor>,
     changes: watch::Receiver<u64>,
     /// What was asked, for those who want it to go wrong.
-    asked: Option<Asked>,
+    request: Option<ObservedRequest>,
     opened: Monotonic,
     rules: watch::Receiver<()>,
     stopped: watch::Receiver<bool>,
@@ -94,7 +94,7 @@ struct Watching {
 pub(super) fn watching(
     api: Arc<SharedApi>,
     cursor: Box<WatchCursor>,
-    asked: Option<Asked>,
+    request: Option<ObservedRequest>,
     stopped: watch::Receiver<bool>,
 ) -> HttpBody {
     let start = instant();
@@ -103,7 +103,7 @@ pub(super) fn watching(
         deadline: start + cursor.timeout().unwrap_or(DEFAULT_WATCH),
         next_bookmark: start + BOOKMARK_EVERY,
         over: false,
-        asked,
+        request,
         opened: api.now().monotonic,
         rules: api.faults().changes(),
         api,
@@ -165,11 +165,11 @@ impl Watching {
     /// What the rules say of this watch now; nothing, as a rule.
     fn course(&mut self) -> Course {
         self.rules.mark_unchanged();
-        match &self.asked {
-            Some(asked) if self.api.faults().are_any() => {
+        match &self.request {
+            Some(request) if self.api.faults().are_any() => {
                 self.api
                     .faults()
-                    .judge_watch(asked, self.opened, self.api.now().monotonic)
+                    .judge_watch(request, self.opened, self.api.now().monotonic)
             }
             Some(_) | None => Course::On(None),
         }
@@ -177,13 +177,17 @@ impl Watching {
 
     /// Events as they are sent, when they are sent.
     async fn sent(&mut self, lines: Vec<u8>) -> Vec<u8> {
-        let Some(asked) = self.asked.as_ref().filter(|_| self.api.faults().are_any()) else {
+        let Some(request) = self
+            .request
+            .as_ref()
+            .filter(|_| self.api.faults().are_any())
+        else {
             return lines;
         };
         let sending = self
             .api
             .faults()
-            .judge_events(asked, self.api.now().monotonic);
+            .judge_events(request, self.api.now().monotonic);
         if !sending.delay.is_zero() {
             tokio::select! {
                 () = tokio::time::sleep(sending.delay) => {}

@@ -1,6 +1,6 @@
 //! Counters of requests.
 //!
-//! Responsible for: counting by what was asked and status code. Must not: export metrics.
+//! Responsible for: counting by request and status code. Must not: export metrics.
 
 use std::collections::BTreeMap;
 

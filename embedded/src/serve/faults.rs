@@ -1,8 +1,8 @@
-//! Faults at work: waits, answers nobody gave, broken connections; and the way to ask for them.
+//! Carries out faults: waits, made-up answers, broken connections; and serves `/lakh/faults`.
 //!
-//! Responsible for: doing what [`Faults`] decides, and `/lakh/faults`. Must not: decide anything.
+//! Responsible for: doing what [`Faults`] decides. Must not: decide anything.
 //!
-//! Without rules all that a request costs is one look at a flag.
+//! Without rules a request costs one check of a flag.
 
 use std::{
     error::Error,
@@ -16,13 +16,13 @@ use parking_lot::Mutex;
 use tokio::{sync::watch, time::sleep};
 
 use super::{
-    gate::Call,
+    filters::FilteredCall,
     shared::{SharedApi, until_stopped},
 };
 use crate::{
     apiserver::{
         Label, Reply, Response as Answer, TEXT,
-        faults::{Asked, Course, Faults, Outcome, Sending, When, bad_rules},
+        faults::{Course, Faults, ObservedRequest, RequestOutcome, Sending, When, bad_rules},
     },
     model::Monotonic,
 };
@@ -68,12 +68,17 @@ impl SharedFaults {
         self.changed.subscribe()
     }
 
-    pub(super) fn judge_watch(&self, asked: &Asked, opened: Monotonic, now: Monotonic) -> Course {
-        self.faults.lock().judge_watch(asked, opened, now)
+    pub(super) fn judge_watch(
+        &self,
+        request: &ObservedRequest,
+        opened: Monotonic,
+        now: Monotonic,
+    ) -> Course {
+        self.faults.lock().judge_watch(request, opened, now)
     }
 
-    pub(super) fn judge_events(&self, asked: &Asked, now: Monotonic) -> Sending {
-        self.faults.lock().judge_events(asked, now)
+    pub(super) fn judge_events(&self, request: &ObservedRequest, now: Monotonic) -> Sending {
+        self.faults.lock().judge_events(request, now)
     }
 
     fn set(&self, faults: Faults) {
@@ -86,9 +91,9 @@ impl SharedFaults {
 }
 
 /// A request as rules see it.
-pub(super) fn asked(parts: &Parts, label: Label) -> Asked {
+pub(super) fn observed(parts: &Parts, label: Label) -> ObservedRequest {
     let client = parts.headers.get(header::USER_AGENT);
-    Asked {
+    ObservedRequest {
         label,
         path: parts.uri.path().to_owned(),
         query: parts.uri.query().unwrap_or_default().to_owned(),
@@ -119,30 +124,34 @@ pub(super) fn administer(method: &str, body: &[u8], api: &SharedApi) -> Answer {
 
 /// Answers a call as the rules will have it.
 pub(super) async fn answer(
-    asked: &Asked,
-    call: Call<'_>,
+    request: &ObservedRequest,
+    call: FilteredCall<'_>,
     api: &SharedApi,
     stopped: &mut watch::Receiver<bool>,
 ) -> Result<Reply, Broken> {
-    wait_while_held(asked, api, stopped).await;
-    let verdict = api.faults().faults.lock().judge(asked, api.now().monotonic);
+    wait_while_held(request, api, stopped).await;
+    let verdict = api
+        .faults()
+        .faults
+        .lock()
+        .judge(request, api.now().monotonic);
     pause(verdict.latency).await;
     match verdict.outcome {
-        Outcome::Answered => Ok(call.answer(verdict.stale).await),
-        Outcome::Refused(response) => Ok(call.answer_instead(response)),
-        Outcome::TimedOut(When::Before, delay, response) => {
+        RequestOutcome::Answered => Ok(call.answer(verdict.stale).await),
+        RequestOutcome::Refused(response) => Ok(call.answer_instead(response)),
+        RequestOutcome::TimedOut(When::Before, delay, response) => {
             pause(delay).await;
             Ok(call.answer_instead(response))
         }
-        Outcome::TimedOut(When::After, delay, response) => {
+        RequestOutcome::TimedOut(When::After, delay, response) => {
             let label = call.label();
             let _ = call.answer(verdict.stale).await;
             pause(delay).await;
             api.count(label, response.status);
             Ok(Reply::Complete(response))
         }
-        Outcome::Dropped(When::Before) => Err(Broken),
-        Outcome::Dropped(When::After) => {
+        RequestOutcome::Dropped(When::Before) => Err(Broken),
+        RequestOutcome::Dropped(When::After) => {
             let _ = call.answer(verdict.stale).await;
             Err(Broken)
         }
@@ -156,11 +165,19 @@ async fn pause(time: Duration) {
 }
 
 /// Nothing gets through to a client that is cut off, for as long as it is.
-async fn wait_while_held(asked: &Asked, api: &SharedApi, stopped: &mut watch::Receiver<bool>) {
+async fn wait_while_held(
+    request: &ObservedRequest,
+    api: &SharedApi,
+    stopped: &mut watch::Receiver<bool>,
+) {
     let mut changes = api.faults().changes();
     loop {
         changes.mark_unchanged();
-        let held = api.faults().faults.lock().held(asked, api.now().monotonic);
+        let held = api
+            .faults()
+            .faults
+            .lock()
+            .held(request, api.now().monotonic);
         let Some(until) = held else { return };
         tokio::select! {
             _ = changes.changed() => {}

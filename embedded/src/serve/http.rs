@@ -19,11 +19,13 @@ use tokio::{
 use super::{
     body::{self, HttpBody},
     faults::{self, Broken},
-    gate::Gate,
+    filters::Filters,
     shared::{SharedApi, until_stopped},
     tls::Tls,
 };
-use crate::apiserver::{BODY_LIMIT, JSON, Reply, Request, Response as Answer, faults::Asked};
+use crate::apiserver::{
+    BODY_LIMIT, JSON, Reply, Request, Response as Answer, faults::ObservedRequest,
+};
 
 /// The media type of metrics.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -33,7 +35,7 @@ pub(super) async fn accept(
     listener: TcpListener,
     tls: Option<Arc<Tls>>,
     api: Arc<SharedApi>,
-    gate: Arc<Gate>,
+    filters: Arc<Filters>,
     mut stopped: watch::Receiver<bool>,
 ) {
     loop {
@@ -45,12 +47,12 @@ pub(super) async fn accept(
             Ok((stream, _)) => {
                 // Small answers must not wait for a full packet.
                 let _ = stream.set_nodelay(true);
-                let (api, gate) = (Arc::clone(&api), Arc::clone(&gate));
+                let (api, filters) = (Arc::clone(&api), Arc::clone(&filters));
                 match &tls {
-                    None => tokio::spawn(connection(stream, api, gate, stopped.clone())),
+                    None => tokio::spawn(connection(stream, api, filters, stopped.clone())),
                     Some(tls) => {
                         let tls = Arc::clone(tls);
-                        tokio::spawn(secured(stream, tls, api, gate, stopped.clone()))
+                        tokio::spawn(secured(stream, tls, api, filters, stopped.clone()))
                     }
                 };
             }
@@ -67,7 +69,7 @@ async fn secured(
     stream: TcpStream,
     tls: Arc<Tls>,
     api: Arc<SharedApi>,
-    gate: Arc<Gate>,
+    filters: Arc<Filters>,
     mut stopped: watch::Receiver<bool>,
 ) {
     let secured = tokio::select! {
@@ -75,7 +77,7 @@ async fn secured(
         () = until_stopped(&mut stopped) => return,
     };
     match secured {
-        Ok(stream) => connection(stream, api, gate, stopped).await,
+        Ok(stream) => connection(stream, api, filters, stopped).await,
         Err(error) => tracing::debug!(%error, "a TLS handshake failed"),
     }
 }
@@ -83,13 +85,13 @@ async fn secured(
 async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     api: Arc<SharedApi>,
-    gate: Arc<Gate>,
+    filters: Arc<Filters>,
     mut stopped: watch::Receiver<bool>,
 ) {
     let for_requests = stopped.clone();
     let service = service_fn(move |request| {
-        let (api, gate) = (Arc::clone(&api), Arc::clone(&gate));
-        answer(request, api, gate, for_requests.clone())
+        let (api, filters) = (Arc::clone(&api), Arc::clone(&filters));
+        answer(request, api, filters, for_requests.clone())
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -110,13 +112,13 @@ async fn connection(
 async fn answer(
     request: hyper::Request<Incoming>,
     api: Arc<SharedApi>,
-    gate: Arc<Gate>,
+    filters: Arc<Filters>,
     mut stopped: watch::Receiver<bool>,
 ) -> Result<Response<HttpBody>, Broken> {
     let (parts, incoming) = request.into_parts();
     // One byte more than is allowed is enough for the machine to refuse the body.
     let collecting = Limited::new(incoming, BODY_LIMIT + 1).collect();
-    let bytes = match timeout(gate.body_timeout(), collecting).await {
+    let bytes = match timeout(filters.body_timeout(), collecting).await {
         Err(_) => {
             // What is left of the body is nobody's request: HTTP closes the connection after this.
             return Ok(respond(Reply::body_timed_out(), None, api, stopped));
@@ -128,7 +130,7 @@ async fn answer(
             return Ok(plain(StatusCode::BAD_REQUEST, "the body could not be read"));
         }
     };
-    let call = gate.receive(request_of(&parts, &bytes), &parts, &api);
+    let call = filters.receive(request_of(&parts, &bytes), &parts, &api);
     let method = parts.method.as_str();
     let path = parts.uri.path();
     if path == faults::PATH {
@@ -140,21 +142,21 @@ async fn answer(
         return Ok(respond(reply, None, api, stopped));
     }
     let label = call.label();
-    let asked = || faults::asked(&parts, label);
+    let observed_request = || faults::observed(&parts, label);
     if api.faults().are_any() {
-        let asked = asked();
-        let reply = faults::answer(&asked, call, &api, &mut stopped).await?;
-        return Ok(respond(reply, Some(asked), api, stopped));
+        let observed_request = observed_request();
+        let reply = faults::answer(&observed_request, call, &api, &mut stopped).await?;
+        return Ok(respond(reply, Some(observed_request), api, stopped));
     }
-    let asked = (label.verb == "watch").then(asked);
+    let observed_request = (label.verb == "watch").then(observed_request);
     let reply = call.answer(None).await;
-    Ok(respond(reply, asked, Arc::clone(&api), stopped))
+    Ok(respond(reply, observed_request, Arc::clone(&api), stopped))
 }
 
 /// A reply as HTTP. A watch has to know what was asked, for rules that come later.
 fn respond(
     reply: Reply,
-    asked: Option<Asked>,
+    observed_request: Option<ObservedRequest>,
     api: Arc<SharedApi>,
     stopped: watch::Receiver<bool>,
 ) -> Response<HttpBody> {
@@ -173,7 +175,7 @@ fn respond(
             http
         }
         Reply::Watch(cursor) => {
-            let mut http = Response::new(body::watching(api, cursor, asked, stopped));
+            let mut http = Response::new(body::watching(api, cursor, observed_request, stopped));
             set_headers(http.headers_mut(), JSON);
             http
         }

@@ -7,7 +7,7 @@ mod audit_log;
 mod body;
 mod counts;
 mod faults;
-mod gate;
+mod filters;
 mod http;
 mod kubeconfig;
 mod private_file;
@@ -40,7 +40,7 @@ use crate::{
     },
     clock::Clock,
 };
-use gate::Gate;
+use filters::Filters;
 use tls::Tls;
 
 /// How to start the server.
@@ -76,7 +76,7 @@ pub struct ServeOptions {
 pub struct ServerHandle {
     port: u16,
     api: Arc<SharedApi>,
-    gate: Arc<Gate>,
+    filters: Arc<Filters>,
     tls: Option<Arc<Tls>>,
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
@@ -95,7 +95,7 @@ pub async fn start(options: ServeOptions) -> io::Result<ServerHandle> {
     let faults = Faults::new(options.fault_seed, options.faults.clone(), now);
     let faults = faults.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     let api = Arc::new(SharedApi::new(&options, faults)?);
-    let gate = Arc::new(Gate::new(&options)?);
+    let filters = Arc::new(Filters::new(&options)?);
     let tls = options.tls.as_ref();
     let tls = tls.map(|certificate| Tls::new(certificate, options.state.as_deref()));
     let tls = tls.transpose()?.map(Arc::new);
@@ -105,7 +105,7 @@ pub async fn start(options: ServeOptions) -> io::Result<ServerHandle> {
             listener,
             tls.clone(),
             Arc::clone(&api),
-            Arc::clone(&gate),
+            Arc::clone(&filters),
             stopped.clone(),
         )),
         tokio::spawn(shared::collect_garbage(Arc::clone(&api), stopped)),
@@ -113,7 +113,7 @@ pub async fn start(options: ServeOptions) -> io::Result<ServerHandle> {
     Ok(ServerHandle {
         port,
         api,
-        gate,
+        filters,
         tls,
         stop,
         tasks,
@@ -150,7 +150,7 @@ impl ServerHandle {
 
     /// The token of somebody who may do all, where tokens are asked for.
     pub fn token(&self) -> Option<&str> {
-        self.gate.master_token()
+        self.filters.master_token()
     }
 
     /// The server's state, for use within this process.

@@ -1,11 +1,10 @@
-//! Files that are for their owner alone: objects with their Secrets, tokens, who asked for what.
+//! Files that only their owner may read: objects with their Secrets, tokens, the audit log.
 //!
-//! Responsible for: making them, putting them in another's place, and taking up those that are there.
-//! Must not: know what is in them.
+//! Responsible for: creating them, replacing others by them, and opening existing ones. Must not: know what is in them.
 //!
-//! Who shares a folder with us may have put a link, or a file of their own, where ours is to be. So a new
-//! file is made under a name that nobody knows and then renamed, which follows no link; and one that is
-//! there is taken up only if it is a plain file of ours that nobody else may read or write.
+//! Somebody else with access to the folder may have put a link or a file at the path. So a new file is created under
+//! an unpredictable name and then renamed, which follows no link; an existing file is opened only if it is a regular
+//! file that belongs to this user and that nobody else may read or write.
 
 use std::{
     fs::{DirBuilder, File, Metadata, OpenOptions},

@@ -12,7 +12,7 @@ use prometheus_client::{
 
 use super::counts::RequestCounts;
 
-/// See the module's text.
+/// The metrics of requests.
 #[derive(Debug)]
 pub(super) struct RequestMetrics(pub(super) Arc<RequestCounts>);
 

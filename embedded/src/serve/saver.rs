@@ -1,10 +1,10 @@
-//! Saves what has changed, many changes at once.
+//! Saves changes to disk, in batches.
 //!
-//! Responsible for: what waits to be saved, in order, and telling when it is. Must not: know the file's
+//! Responsible for: the changes that wait, in order, and who is told when they are saved. Must not: know the file's
 //! form.
 //!
-//! One thread saves whatever has gathered since it last began, in one go. Who waits for a change to be
-//! saved so waits for two such goes at most, however many others do.
+//! One thread saves everything that has gathered since its last batch began. So a change waits for two batches at
+//! most, however many others wait.
 
 use std::{sync::Arc, thread::JoinHandle};
 

@@ -1,6 +1,6 @@
-//! The server's state behind one lock, and the wake-ups of those who wait for changes.
+//! The server's state behind one lock, and wake-ups for those that wait for changes.
 //!
-//! Responsible for: who holds the lock how long, and waking after commits. Must not: know HTTP.
+//! Responsible for: holding the lock briefly, and waking after commits. Must not: know HTTP.
 
 use std::{fmt, sync::Arc};
 
@@ -49,9 +49,9 @@ pub struct SharedApi {
     garbage: Notify,
     counts: Arc<RequestCounts>,
     faults: SharedFaults,
-    /// What is told at `/metrics`.
+    /// The metrics of `/metrics`.
     metrics: Mutex<Registry>,
-    /// What somebody else in this process tells there.
+    /// Metrics there of another part of this process.
     told_by_others: Mutex<Option<Teller>>,
     clock: Clock,
     /// Saves each change, where that is asked for.
@@ -147,17 +147,17 @@ impl SharedApi {
         self.counts.snapshot()
     }
 
-    /// Adds to what is told at `/metrics`.
+    /// Adds to the metrics of `/metrics`.
     pub fn with_metrics(&self, add: impl FnOnce(&mut Registry)) {
         add(&mut self.metrics.lock());
     }
 
-    /// Has somebody else in this process tell at `/metrics`, too, in the text format of OpenMetrics.
+    /// Adds another source of metrics to `/metrics`, in the text format of OpenMetrics.
     pub fn tell_metrics_of(&self, teller: impl Fn() -> String + Send + 'static) {
         *self.told_by_others.lock() = Some(Teller(Box::new(teller)));
     }
 
-    /// What is told at `/metrics`, in the text format of OpenMetrics.
+    /// The metrics, in the text format of OpenMetrics.
     pub(super) fn metrics(&self) -> String {
         let others = self.told_by_others.lock();
         let mut text = others
@@ -239,7 +239,7 @@ impl SharedApi {
         (reply, ticket)
     }
 
-    /// Does something with the server under its lock, and tells of what that has changed. The ticket is
+    /// Does something with the server under its lock, and notifies of the changes. The ticket is
     /// for that, if it is to be saved.
     fn with_server<T>(&self, act: impl FnOnce(&mut ApiServer, Time) -> T) -> (T, Option<Ticket>) {
         let now = self.now().wall;

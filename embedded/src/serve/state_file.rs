@@ -1,6 +1,6 @@
 //! The file that keeps all objects.
 //!
-//! Responsible for: its form, and that a batch is in it wholly or not at all. Must not: decide when to
+//! Responsible for: its form, and that each batch is written wholly or not at all. Must not: decide when to
 //! save, or know what objects mean.
 //!
 //! One table for each kind, objects by namespace and name as JSON, and a table of numbers with the form

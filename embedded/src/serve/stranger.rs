@@ -1,10 +1,10 @@
-//! Web pages that would use the server where nobody is asked for a token.
+//! The guard against web pages, where no token is required.
 //!
-//! Responsible for: telling their requests from those of programs. Must not: know users or the API.
+//! Responsible for: distinguishing their requests from those of programs. Must not: know users or the API.
 //!
-//! A page of anybody's may have its reader's browser send requests to this machine. It says so in
-//! `Origin`, or else it has had its own name point here, and then the browser sends that name as `Host`.
-//! Programs do neither.
+//! Any page may make its reader's browser send requests to this machine. The browser then sends the page's `Origin`;
+//! or the page's name resolves to this machine (DNS rebinding), and the browser sends that name as `Host`. Programs do
+//! neither.
 
 use std::net::IpAddr;
 

@@ -57,11 +57,11 @@ fn text(a: &Report, b: &Report) -> Result<String, std::fmt::Error> {
     }
     writeln!(text, "{:<44} {:>14} {:>14} {:>8}", "", "A", "B", "B/A")?;
     for row in rows(a, b) {
-        let told = |figure: &Option<Figure>| figure.as_ref().map_or("-".into(), Figure::told);
+        let shown = |figure: &Option<Figure>| figure.as_ref().map_or("-".into(), Figure::shown);
         let ratio = row
             .ratio()
             .map_or("-".into(), |ratio| format!("{ratio:.2}"));
-        let (a, b) = (told(&row.a), told(&row.b));
+        let (a, b) = (shown(&row.a), shown(&row.b));
         writeln!(text, "{:<44} {a:>14} {b:>14} {ratio:>8}", row.name)?;
     }
     Ok(text)

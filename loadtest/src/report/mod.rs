@@ -1,4 +1,4 @@
-//! What is told of a run: as figures for machines, as a page for people, as a line for history.
+//! The report of a run: as JSON, as a page for people, and as a line of a history.
 //!
 //! Read first: [`Report`]. The page is made in `page`, two reports side by side in `compare`.
 //!
@@ -22,7 +22,7 @@ use serde_json::json;
 
 use crate::latency::Distribution;
 
-/// All there is to tell of a run.
+/// The report of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report {
@@ -81,7 +81,7 @@ pub(crate) struct Settings {
     pub(crate) controller_flags: Vec<String>,
 }
 
-/// As many Jobs as there were before reports told.
+/// The number of Jobs of reports that do not say it.
 fn one() -> u32 {
     1
 }
@@ -179,7 +179,7 @@ pub(crate) struct Indexes {
     pub(crate) done: Vec<Option<f64>>,
 }
 
-/// The most cells that an eye can tell apart on a page.
+/// The most cells that you can distinguish on a page.
 const CELLS: usize = 5_000;
 
 impl Indexes {
@@ -325,7 +325,7 @@ impl Figure {
     }
 
     /// The value with as many digits as it deserves, and its unit.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         let digits = match self.value.abs() {
             value if value >= 100.0 => 0,
             value if value >= 10.0 => 1,
@@ -367,7 +367,7 @@ impl fmt::Display for Report {
             writeln!(f, "  {:<44} {:>12.2} s", phase.name, phase.seconds)?;
         }
         for figure in self.figures() {
-            writeln!(f, "  {:<44} {:>14}", figure.name, figure.told())?;
+            writeln!(f, "  {:<44} {:>14}", figure.name, figure.shown())?;
         }
         Ok(())
     }
@@ -492,11 +492,11 @@ pub(crate) mod tests {
 
     #[test]
     fn figures_have_the_digits_they_deserve() {
-        let told = |value, unit| Figure::new("x", unit, value).told();
-        assert_eq!(told(3512.4, "/s"), "3512/s");
-        assert_eq!(told(28.04, "s"), "28.0 s");
-        assert_eq!(told(0.1234, "ms"), "0.123 ms");
-        assert_eq!(told(0.00031, ""), "0.00031");
-        assert_eq!(told(2.0, ""), "2.00");
+        let shown = |value, unit| Figure::new("x", unit, value).shown();
+        assert_eq!(shown(3512.4, "/s"), "3512/s");
+        assert_eq!(shown(28.04, "s"), "28.0 s");
+        assert_eq!(shown(0.1234, "ms"), "0.123 ms");
+        assert_eq!(shown(0.00031, ""), "0.00031");
+        assert_eq!(shown(2.0, ""), "2.00");
     }
 }

@@ -1,7 +1,6 @@
 //! The page: one file that needs nothing else, for one report or two.
 //!
-//! Style and script are files of their own beside this one; the script draws what the reports, as
-//! JSON in the page, say.
+//! Style and script are files beside this one; the script draws the reports, which are in the page as JSON.
 
 use serde_json::{Value, json};
 
@@ -14,7 +13,7 @@ pub(super) fn page(reports: &[(&str, &Report)]) -> Result<String, serde_json::Er
         let figures = report.figures().into_iter();
         let figures: Vec<Value> = figures
             .map(
-                |figure| json!({"name": figure.name, "told": figure.told(), "value": figure.value}),
+                |figure| json!({"name": figure.name, "told": figure.shown(), "value": figure.value}),
             )
             .collect();
         runs.push(json!({

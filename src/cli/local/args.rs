@@ -1,4 +1,4 @@
-//! What can be typed after `lakh local`.
+//! The arguments of `lakh local`.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 

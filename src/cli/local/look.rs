@@ -10,19 +10,19 @@ use crate::{
     wire::{ApiError, paths},
 };
 
-use super::{standstill::Seen, watch::Followed};
+use super::{standstill::JobObjects, watch::Followed};
 
 /// Most Pods of each phase that are looked at; of a bigger Job, so many stand for all.
 const MOST: usize = 500;
 
 /// What there is of a Job now.
-pub(super) async fn look(client: &Client, job: &Followed) -> Result<Seen, ApiError> {
-    let mut seen = Seen {
+pub(super) async fn look(client: &Client, job: &Followed) -> Result<JobObjects, ApiError> {
+    let mut objects = JobObjects {
         job: get(client, &paths::job(&job.namespace, &job.name)).await?,
         all_pods: true,
-        ..Seen::default()
+        ..JobObjects::default()
     };
-    let manual = seen.job["spec"]["manualSelector"] == true;
+    let manual = objects.job["spec"]["manualSelector"] == true;
     let labels = match manual {
         true => String::new(),
         false => format!(
@@ -32,15 +32,15 @@ pub(super) async fn look(client: &Client, job: &Followed) -> Result<Seen, ApiErr
     };
     let pods = paths::pods(Some(&job.namespace));
     for phase in ["Pending", "Running", "Failed", "Succeeded"] {
-        if phase == "Succeeded" && seen.job["status"]["active"].as_u64() > Some(0) {
-            // They tell only when nothing runs: whether failures before them still count.
-            seen.all_pods = false;
+        if phase == "Succeeded" && objects.job["status"]["active"].as_u64() > Some(0) {
+            // They matter only when nothing runs: do failures before them still count?
+            objects.all_pods = false;
             continue;
         }
         let path = format!("{pods}?limit={MOST}&fieldSelector=status.phase%3D{phase}{labels}");
         let mut list = get(client, &path).await?;
-        seen.all_pods &= list["metadata"]["continue"].is_null();
-        seen.pods.extend(items(&mut list).filter(|pod| {
+        objects.all_pods &= list["metadata"]["continue"].is_null();
+        objects.pods.extend(items(&mut list).filter(|pod| {
             let owners = pod["metadata"]["ownerReferences"].as_array();
             owners
                 .into_iter()
@@ -50,8 +50,8 @@ pub(super) async fn look(client: &Client, job: &Followed) -> Result<Seen, ApiErr
     }
     let events = paths::events(&job.namespace);
     let path = format!("{events}?fieldSelector=involvedObject.uid%3D{}", job.uid);
-    seen.events.extend(items(&mut get(client, &path).await?));
-    Ok(seen)
+    objects.events.extend(items(&mut get(client, &path).await?));
+    Ok(objects)
 }
 
 async fn get(client: &Client, path: &str) -> Result<Value, ApiError> {

@@ -28,8 +28,8 @@ use crate::{
 };
 
 use super::{FAILED, OK, Problem, complain, finish::Requests, say};
-use progress::Progress;
-use standstill::Rules;
+use progress::ProgressDisplay;
+use standstill::ControllerSettings;
 use watch::{Followed, Following};
 
 pub(super) use args::LocalArgs;
@@ -87,7 +87,7 @@ struct Running {
 struct Run {
     client: Client,
     jobs: Vec<Followed>,
-    rules: Rules,
+    settings: ControllerSettings,
 }
 
 impl Running {
@@ -168,7 +168,7 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
         tell_of_cron_jobs(&documents);
     }
     let options = args.tunables.clone().options(args.listen);
-    let rules = Rules::of(&options);
+    let settings = ControllerSettings::of(&options);
     let controller = Controller::start(connect().await?, options).await?;
     let api = cluster.server().api();
     api.tell_metrics_of(controller.metrics());
@@ -179,7 +179,7 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
         run: Run {
             client,
             jobs,
-            rules,
+            settings,
         },
     })
 }
@@ -320,18 +320,18 @@ async fn follow(args: &LocalArgs, run: &Run, requests: &mut Requests) -> u8 {
     let Run {
         client,
         jobs,
-        rules,
+        settings,
     } = run;
     let mut following = Following::new(jobs.clone());
-    let mut progress = Progress::new(&following);
+    let mut progress = ProgressDisplay::new(&following);
     let ended = tokio::select! {
-        ended = following.run(client, rules, |following| progress.show(following)) => ended,
+        ended = following.run(client, settings, |following| progress.show(following)) => ended,
         () = time_is_up(args.timeout) => Err(crate::wire::ApiError::no_answer("the time ran out")),
         () = requests.asked_to_end() => Err(crate::wire::ApiError::no_answer(INTERRUPTED)),
     };
     progress.finish();
     // A server that does not answer keeps nobody.
-    let _ = tokio::time::timeout(CONCLUSION, following.conclude(client, rules)).await;
+    let _ = tokio::time::timeout(CONCLUSION, following.conclude(client, settings)).await;
     summary::print(&following, args.output);
     match ended {
         Ok(()) if following.all_complete() => OK,

@@ -18,9 +18,9 @@ const BARS_MAX: usize = 16;
 /// Plain lines come at most this often.
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
-/// See the module's text. What it shows goes to standard error.
+/// What is shown while Jobs run, on standard error.
 #[derive(Debug)]
-pub(super) enum Progress {
+pub(super) enum ProgressDisplay {
     Bars {
         bars: Vec<ProgressBar>,
     },
@@ -30,7 +30,7 @@ pub(super) enum Progress {
     },
 }
 
-impl Progress {
+impl ProgressDisplay {
     /// Bars if standard error is a terminal.
     pub(super) fn new(following: &Following) -> Self {
         if std::io::stderr().is_terminal() {
@@ -124,11 +124,11 @@ fn cut(text: &str, most: usize) -> String {
 }
 
 fn set(bar: &ProgressBar, jobs: &[Followed]) {
-    let standing = Standing::of(jobs);
-    bar.set_position(standing.succeeded);
-    bar.set_style(style(standing.color()));
-    bar.set_message(cut(&standing.to_string(), MESSAGE));
-    if standing.ended == jobs.len() {
+    let totals = ProgressTotals::of(jobs);
+    bar.set_position(totals.succeeded);
+    bar.set_style(style(totals.color()));
+    bar.set_message(cut(&totals.to_string(), MESSAGE));
+    if totals.ended == jobs.len() {
         bar.abandon();
     }
 }
@@ -136,19 +136,19 @@ fn set(bar: &ProgressBar, jobs: &[Followed]) {
 /// All Jobs in one line: of one Job its name, of more how many have ended.
 fn line(following: &Following) -> String {
     let jobs = &following.jobs;
-    let standing = Standing::of(jobs);
+    let totals = ProgressTotals::of(jobs);
     let who = match jobs.as_slice() {
         [job] => format!("{}/{}", job.namespace, job.name),
-        _ => format!("{}/{} Jobs ended", standing.ended, jobs.len()),
+        _ => format!("{}/{} Jobs ended", totals.ended, jobs.len()),
     };
     format!(
-        "{who}: {}/{} succeeded, {standing}",
-        standing.succeeded, standing.wanted
+        "{who}: {}/{} succeeded, {totals}",
+        totals.succeeded, totals.wanted
     )
 }
 
 /// How some Jobs stand, together.
-struct Standing {
+struct ProgressTotals {
     succeeded: u64,
     wanted: u64,
     active: u64,
@@ -164,7 +164,7 @@ struct Standing {
     why: Option<String>,
 }
 
-impl Standing {
+impl ProgressTotals {
     fn of(jobs: &[Followed]) -> Self {
         let sum = |field: &str| jobs.iter().map(|job| job.count(field)).sum::<u64>();
         let wall = jobs.iter().map(Followed::wall).max().unwrap_or_default();
@@ -193,7 +193,7 @@ impl Standing {
     }
 }
 
-impl fmt::Display for Standing {
+impl fmt::Display for ProgressTotals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             active,

@@ -1,4 +1,4 @@
-//! Why a Job stands still, as far as the cluster and what the controller was told say.
+//! Why a Job makes no progress, by its objects and the controller's settings.
 //!
 //! Responsible for: finding the reason and wording it, and what failed Pods ended with. Must not: ask the
 //! cluster, or decide anything.
@@ -12,18 +12,18 @@ use crate::{
     runtime::{Controllers, Mode, Options},
 };
 
-/// What the controller in this process was told that can keep it from a Job.
+/// The settings of the controller in this process that can keep it from a Job.
 #[derive(Clone, Debug)]
-pub(super) struct Rules {
+pub(super) struct ControllerSettings {
     controllers: Controllers,
     mode: Mode,
     namespaces: Vec<String>,
     backoff: Exponential,
 }
 
-/// What there is of a Job.
+/// A Job, its Pods and its Events.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct JobObjects {
     pub(super) job: Value,
     /// Its Pods; of many, some.
     pub(super) pods: Vec<Value>,
@@ -33,7 +33,7 @@ pub(super) struct Seen {
     pub(super) events: Vec<Value>,
 }
 
-impl Rules {
+impl ControllerSettings {
     pub(super) fn of(options: &Options) -> Self {
         Self {
             controllers: options.controllers,
@@ -44,18 +44,18 @@ impl Rules {
     }
 
     /// Why a Job that has not ended does not come along.
-    pub(super) fn why(&self, seen: &Seen, now: Time) -> Option<String> {
-        self.nobodys(&seen.job)
+    pub(super) fn why(&self, objects: &JobObjects, now: Time) -> Option<String> {
+        self.nobodys(&objects.job)
             .or_else(|| {
-                let suspended = seen.job["spec"]["suspend"] == true;
+                let suspended = objects.job["spec"]["suspend"] == true;
                 suspended.then(|| "it is suspended (spec.suspend)".to_owned())
             })
-            .or_else(|| refused(seen))
-            .or_else(|| pending(seen))
-            .or_else(|| waiting(seen))
-            .or_else(|| self.backing_off(seen, now))
+            .or_else(|| refused(objects))
+            .or_else(|| pending(objects))
+            .or_else(|| waiting(objects))
+            .or_else(|| self.backing_off(objects, now))
             .or_else(|| {
-                let active = number(&seen.job["status"]["active"]);
+                let active = number(&objects.job["status"]["active"]);
                 (active > 0).then(|| format!("{} not ended yet", pods(active)))
             })
     }
@@ -85,11 +85,11 @@ impl Rules {
     }
 
     /// Until when no Pod is made after others have failed.
-    fn backing_off(&self, seen: &Seen, now: Time) -> Option<String> {
-        let job = &seen.job;
+    fn backing_off(&self, objects: &JobObjects, now: Time) -> Option<String> {
+        let job = &objects.job;
         let until = |failures: u32, last: Time| last + self.backoff.delay(failures);
         let later = |due: Time| (due > now).then(|| format!("until {}", clock(due)));
-        let failed = seen.pods.iter().filter(|pod| is(pod, "Failed"));
+        let failed = objects.pods.iter().filter(|pod| is(pod, "Failed"));
         if job["spec"]["backoffLimitPerIndex"].is_u64() {
             // Of an index, its last Pod decides.
             let mut indexes: BTreeMap<u32, Time> = BTreeMap::new();
@@ -117,14 +117,14 @@ impl Rules {
                 short(&which.to_string())
             ));
         }
-        let successes = seen.pods.iter().filter(|pod| is(pod, "Succeeded"));
+        let successes = objects.pods.iter().filter(|pod| is(pod, "Succeeded"));
         let success = successes.filter_map(finished).max();
         let since: Vec<Time> = failed
             .filter_map(finished)
             .filter(|at| success.is_none_or(|success| *at > success))
             .collect();
         let last = since.iter().max()?;
-        if !seen.all_pods {
+        if !objects.all_pods {
             return (number(&job["status"]["active"]) == 0)
                 .then(|| "backoff after Pods failed".to_owned());
         }
@@ -138,8 +138,8 @@ impl Rules {
 }
 
 /// Pods that the server does not let the controller make.
-fn refused(seen: &Seen) -> Option<String> {
-    let (spec, status) = (&seen.job["spec"], &seen.job["status"]);
+fn refused(objects: &JobObjects) -> Option<String> {
+    let (spec, status) = (&objects.job["spec"], &objects.job["status"]);
     let left = spec["completions"]
         .as_u64()
         .map_or(1, |all| all.saturating_sub(number(&status["succeeded"])));
@@ -147,7 +147,7 @@ fn refused(seen: &Seen) -> Option<String> {
     if number(&status["active"]) >= wanted {
         return None;
     }
-    let refusals = seen
+    let refusals = objects
         .events
         .iter()
         .filter(|event| event["type"] == "Warning" && event["reason"] == "FailedCreate");
@@ -156,9 +156,9 @@ fn refused(seen: &Seen) -> Option<String> {
 }
 
 /// Pods that find no node.
-fn pending(seen: &Seen) -> Option<String> {
+fn pending(objects: &JobObjects) -> Option<String> {
     let homeless = |pod: &&Value| is(pod, "Pending") && pod["spec"]["nodeName"].is_null();
-    let pending: Vec<&Value> = seen.pods.iter().filter(homeless).collect();
+    let pending: Vec<&Value> = objects.pods.iter().filter(homeless).collect();
     let first = pending.first()?;
     let conditions = first["status"]["conditions"]
         .as_array()
@@ -179,8 +179,8 @@ fn pending(seen: &Seen) -> Option<String> {
 }
 
 /// Containers that wait for their next start.
-fn waiting(seen: &Seen) -> Option<String> {
-    let mut live = seen.pods.iter().filter(|pod| !is(pod, "Failed"));
+fn waiting(objects: &JobObjects) -> Option<String> {
+    let mut live = objects.pods.iter().filter(|pod| !is(pod, "Failed"));
     live.find_map(|pod| {
         let states = pod["status"]["containerStatuses"].as_array()?;
         let waiting = states.iter().map(|status| &status["state"]["waiting"]);
@@ -296,8 +296,8 @@ mod tests {
 
     const NOW: i64 = 1_800_000_000;
 
-    fn rules() -> Rules {
-        Rules {
+    fn settings() -> ControllerSettings {
+        ControllerSettings {
             controllers: Controllers::default(),
             mode: Mode::Replace,
             namespaces: Vec::new(),
@@ -326,23 +326,30 @@ mod tests {
         })
     }
 
-    fn why(rules: &Rules, job: Value, pods: Vec<Value>, events: Vec<Value>) -> String {
-        let seen = Seen {
+    fn why(
+        settings: &ControllerSettings,
+        job: Value,
+        pods: Vec<Value>,
+        events: Vec<Value>,
+    ) -> String {
+        let objects = JobObjects {
             job,
             pods,
             all_pods: true,
             events,
         };
-        rules.why(&seen, Time::from_secs(NOW)).unwrap_or_default()
+        settings
+            .why(&objects, Time::from_secs(NOW))
+            .unwrap_or_default()
     }
 
     #[test]
     fn a_job_that_nobody_works_on() {
-        let check = |rules: &Rules, spec: Value, words: &str| {
-            let said = why(rules, job(spec, json!({})), Vec::new(), Vec::new());
+        let check = |settings: &ControllerSettings, spec: Value, words: &str| {
+            let said = why(settings, job(spec, json!({})), Vec::new(), Vec::new());
             assert!(said.contains(words), "{words:?} is not in {said:?}");
         };
-        let own = rules();
+        let own = settings();
         check(
             &own,
             json!({"managedBy": "a.b/c"}),
@@ -350,12 +357,12 @@ mod tests {
         );
         check(&own, json!({"suspend": true}), "suspended");
         check(&own, json!({}), "");
-        let elsewhere = Rules {
+        let elsewhere = ControllerSettings {
             namespaces: vec!["e".to_owned()],
-            ..rules()
+            ..settings()
         };
         check(&elsewhere, json!({}), "namespace d (--namespace)");
-        let mut off = rules();
+        let mut off = settings();
         off.controllers.job = false;
         check(&off, json!({}), "--controllers");
     }
@@ -372,7 +379,7 @@ mod tests {
         ];
         let wanted = json!({"completions": 3, "parallelism": 3});
         let said = why(
-            &rules(),
+            &settings(),
             job(wanted.clone(), json!({"active": 2})),
             Vec::new(),
             events.clone(),
@@ -380,7 +387,7 @@ mod tests {
         assert_eq!(said, "no Pod can be made: quota");
         // All that were wanted are there by now.
         let said = why(
-            &rules(),
+            &settings(),
             job(wanted, json!({"active": 3})),
             Vec::new(),
             events,
@@ -390,7 +397,7 @@ mod tests {
             "message": "0/3 nodes are available: 3 Insufficient cpu. no new claims"});
         let pod = json!({"status": {"phase": "Pending", "conditions": [condition]}});
         let said = why(
-            &rules(),
+            &settings(),
             job(json!({}), json!({"active": 1})),
             vec![pod],
             Vec::new(),
@@ -410,7 +417,7 @@ mod tests {
             ended(1, 30, none.clone()),
             ended(1, 5, none),
         ];
-        let said = why(&rules(), job(json!({}), json!({})), pods, Vec::new());
+        let said = why(&settings(), job(json!({}), json!({})), pods, Vec::new());
         let until = clock(Time::from_secs(NOW - 5 + 20));
         assert_eq!(
             said,
@@ -427,7 +434,7 @@ mod tests {
         ];
         let status = json!({"completedIndexes": "0,7", "failedIndexes": "5"});
         let said = why(
-            &rules(),
+            &settings(),
             job(json!({"backoffLimitPerIndex": 3}), status),
             pods,
             Vec::new(),

@@ -91,7 +91,7 @@ fn details(job: &Followed) -> Vec<String> {
     lines
 }
 
-/// Most ways to fail that are told of one Job.
+/// The most kinds of failure that are shown for one Job.
 const MOST_CAUSES: usize = 5;
 
 /// Reason and message of a failed Job.

@@ -14,7 +14,7 @@ use crate::{
 
 use super::{
     look::look,
-    standstill::{Rules, failures},
+    standstill::{ControllerSettings, failures},
 };
 
 /// One of the Jobs that were given.
@@ -72,9 +72,9 @@ impl Followed {
             .map_or_else(|| self.started.elapsed(), |(wall, _)| wall)
     }
 
-    /// Whether nothing has become of it for a while.
+    /// Whether its status has not changed for a while.
     fn stands_still(&self) -> bool {
-        // A status under way is told rarely, and what runs may run long.
+        // A status is written rarely while Pods run, and they may run long.
         let patience = if self.count("active") > 0 { 3 } else { 1 };
         self.end.is_none() && self.changed.elapsed() >= QUIET * patience
     }
@@ -100,7 +100,7 @@ impl Followed {
     }
 }
 
-/// All the Jobs that were given, in their order.
+/// All Jobs of the manifests, in their order.
 #[derive(Debug)]
 pub(super) struct Following {
     pub(super) jobs: Vec<Followed>,
@@ -129,13 +129,12 @@ impl Following {
             .all(|job| matches!(job.end, Some((_, true))))
     }
 
-    /// Follows the Jobs until all have ended, telling `tell` what is new, and now and then though
-    /// nothing is.
+    /// Follows the Jobs until all have ended. Calls `show` after each change, and now and then without one.
     pub(super) async fn run(
         &mut self,
         client: &Client,
-        rules: &Rules,
-        mut tell: impl FnMut(&Self),
+        settings: &ControllerSettings,
+        mut show: impl FnMut(&Self),
     ) -> Result<(), ApiError> {
         let mut next_look = instant() + QUIET;
         while !self.is_over() {
@@ -147,50 +146,50 @@ impl Following {
                 tokio::select! {
                     piece = pieces.next() => {
                         let Some(piece) = piece else { break };
-                        lines.push(&piece?, |line| self.hear(line))?;
+                        lines.push(&piece?, |line| self.take_in(line))?;
                     }
                     _ = tick.tick() => {}
                 }
                 let now = instant();
                 if now >= next_look {
-                    self.find_reasons(client, rules).await;
+                    self.find_reasons(client, settings).await;
                     // However long it takes, it is a small part of the time.
                     next_look = instant() + QUIET.max(now.elapsed() * 20);
                 }
-                tell(self);
+                show(self);
             }
         }
         Ok(())
     }
 
-    /// Asks why Jobs stand still. Without an answer nothing is known, which is no reason to end.
-    async fn find_reasons(&mut self, client: &Client, rules: &Rules) {
+    /// Looks for the reason why Jobs make no progress. A failed request is no reason to end.
+    async fn find_reasons(&mut self, client: &Client, settings: &ControllerSettings) {
         let still = self.jobs.iter_mut().filter(|job| job.stands_still());
         for job in still.take(MOST_ASKED) {
-            if let Ok(seen) = look(client, job).await {
-                job.why = rules.why(&seen, Clock::default().now().wall);
+            if let Ok(objects) = look(client, job).await {
+                job.why = settings.why(&objects, Clock::default().now().wall);
             }
         }
     }
 
-    /// Asks once more, when nobody waits any longer: why Jobs have not ended, and what failed.
-    pub(super) async fn conclude(&mut self, client: &Client, rules: &Rules) {
+    /// Looks once more at the end: why Jobs have not ended, and what failed.
+    pub(super) async fn conclude(&mut self, client: &Client, settings: &ControllerSettings) {
         let odd = |job: &&mut Followed| {
             let complete = matches!(job.end, Some((_, true)));
             !complete || job.count("failed") > 0
         };
         for job in self.jobs.iter_mut().filter(odd).take(MOST_ASKED) {
-            let Ok(seen) = look(client, job).await else {
+            let Ok(objects) = look(client, job).await else {
                 continue;
             };
-            job.failures = failures(&seen.pods);
+            job.failures = failures(&objects.pods);
             if job.end.is_none() {
-                job.why = rules.why(&seen, Clock::default().now().wall);
+                job.why = settings.why(&objects, Clock::default().now().wall);
             }
         }
     }
 
-    fn hear(&mut self, line: &[u8]) -> Result<(), ApiError> {
+    fn take_in(&mut self, line: &[u8]) -> Result<(), ApiError> {
         let odd = |error: serde_json::Error| ApiError::no_answer(format!("odd event: {error}"));
         match decode_watch_line(line).map_err(odd)? {
             WatchEvent::Applied(job) | WatchEvent::Deleted(job) => {
@@ -207,11 +206,11 @@ impl Following {
     }
 }
 
-/// How long nothing happens before somebody asks why.
+/// How long nothing may happen before the reason is looked for.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Most Jobs that are asked for: more reasons than these nobody reads.
+/// The most Jobs that are looked at: nobody reads more reasons.
 const MOST_ASKED: usize = 16;
 
-/// How often there is something to tell, though nothing happened.
+/// How often progress is shown, though nothing happened.
 const TICK: Duration = Duration::from_millis(200);

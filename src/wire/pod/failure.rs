@@ -8,14 +8,14 @@ use compact_str::CompactString;
 
 use crate::model::{FailedContainer, FailureCounts, FailureFacts, PodFlags, PodPhase};
 
-use super::{ContainerStatus, PodObject, Text};
+use super::{RawContainerStatus, RawPod, Text};
 
 /// The condition by which Kubernetes says that a Pod was not to blame for its end.
 const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
 /// The evidence that policies look at, if the Pod failed or may have.
 pub(super) fn failure(
-    pod: &PodObject<'_>,
+    pod: &RawPod<'_>,
     phase: PodPhase,
     flags: PodFlags,
 ) -> Option<Box<FailureFacts>> {
@@ -44,7 +44,7 @@ pub(super) fn failure(
     }))
 }
 
-fn speaks_of_failure(pod: &PodObject<'_>) -> bool {
+fn speaks_of_failure(pod: &RawPod<'_>) -> bool {
     let status = &pod.status;
     let mut conditions = status.conditions.iter();
     conditions.any(|found| found.kind == DISRUPTION_TARGET)
@@ -54,7 +54,7 @@ fn speaks_of_failure(pod: &PodObject<'_>) -> bool {
             .any(|found| failed(found).is_some())
 }
 
-fn failed(container: &ContainerStatus<'_>) -> Option<FailedContainer> {
+fn failed(container: &RawContainerStatus<'_>) -> Option<FailedContainer> {
     let exit_code = container.state.terminated.as_ref()?.exit_code;
     (exit_code != 0).then(|| FailedContainer {
         name: CompactString::new(&container.name),

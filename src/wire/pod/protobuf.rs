@@ -11,13 +11,14 @@ use crate::{
 };
 
 use super::{
-    Annotations, ContainerState, ContainerStatus, InitContainer, Metadata, OwnerReference,
-    PodCondition, PodObject, PodStatus, Spec, Terminated, Text, Timestamp,
+    RawContainerState, RawContainerStatus, RawInitContainer, RawPod, RawPodAnnotations,
+    RawPodCondition, RawPodMetadata, RawPodOwnerReference, RawPodSpec, RawPodStatus, RawTerminated,
+    RawTimestamp, Text,
 };
 
 /// A message that is read into a value field by field; a message that comes in pieces is the sum of
 /// its pieces.
-pub(super) trait Message<'a>: Default {
+pub(super) trait ProtobufMessage<'a>: Default {
     fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed>;
 
     fn merge(&mut self, value: Value<'a>) -> Result<(), Malformed> {
@@ -36,8 +37,8 @@ pub(super) trait Message<'a>: Default {
 }
 
 /// Reads a Pod.
-pub(super) fn pod(message: &[u8]) -> Result<PodObject<'_>, Malformed> {
-    PodObject::read(Value::Bytes(message))
+pub(super) fn pod(message: &[u8]) -> Result<RawPod<'_>, Malformed> {
+    RawPod::read(Value::Bytes(message))
 }
 
 fn text(value: Value<'_>) -> Result<Cow<'_, str>, Malformed> {
@@ -48,9 +49,9 @@ fn whole_number<T: TryFrom<i64>>(value: Value<'_>) -> Result<T, Malformed> {
     T::try_from(value.number()?).map_err(|_| Malformed)
 }
 
-fn timestamp(value: Value<'_>) -> Result<Timestamp, Malformed> {
+fn timestamp(value: Value<'_>) -> Result<RawTimestamp, Malformed> {
     let seconds = field(value.bytes()?, 1)?.map_or(Ok(0), Value::number)?;
-    Ok(Timestamp(u32::try_from(seconds).unwrap_or(0)))
+    Ok(RawTimestamp(u32::try_from(seconds).unwrap_or(0)))
 }
 
 /// A key and its value.
@@ -67,7 +68,7 @@ fn entry(value: Value<'_>) -> Result<(&str, &str), Malformed> {
     Ok((key, content))
 }
 
-impl<'a> Message<'a> for PodObject<'a> {
+impl<'a> ProtobufMessage<'a> for RawPod<'a> {
     fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
         match number {
             1 => self.metadata.merge(value),
@@ -78,7 +79,7 @@ impl<'a> Message<'a> for PodObject<'a> {
     }
 }
 
-impl<'a> Message<'a> for Metadata<'a> {
+impl<'a> ProtobufMessage<'a> for RawPodMetadata<'a> {
     fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
         match number {
             1 => self.name = text(value)?,
@@ -96,7 +97,9 @@ impl<'a> Message<'a> for Metadata<'a> {
                 let (key, content) = entry(value)?;
                 self.annotations.set(key, content);
             }
-            13 => self.owner_references.push(OwnerReference::read(value)?),
+            13 => self
+                .owner_references
+                .push(RawPodOwnerReference::read(value)?),
             14 => self.finalizers.push(Text(text(value)?)),
             _ => {}
         }
@@ -104,7 +107,7 @@ impl<'a> Message<'a> for Metadata<'a> {
     }
 }
 
-impl<'a> Annotations<'a> {
+impl<'a> RawPodAnnotations<'a> {
     fn set(&mut self, key: &str, content: &'a str) {
         let place = match key {
             COMPLETION_INDEX => &mut self.index,
@@ -116,7 +119,7 @@ impl<'a> Annotations<'a> {
     }
 }
 
-impl<'a> Message<'a> for OwnerReference<'a> {
+impl<'a> ProtobufMessage<'a> for RawPodOwnerReference<'a> {
     fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
         match number {
             1 => self.kind = text(value)?,
@@ -130,18 +133,18 @@ impl<'a> Message<'a> for OwnerReference<'a> {
     }
 }
 
-impl<'a> Message<'a> for Spec<'a> {
+impl<'a> ProtobufMessage<'a> for RawPodSpec<'a> {
     fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
         match number {
             10 => self.node_name = text(value)?,
-            20 => self.init_containers.push(InitContainer::read(value)?),
+            20 => self.init_containers.push(RawInitContainer::read(value)?),
             _ => {}
         }
         Ok(())
     }
 }
 
-impl<'a> Message<'a> for InitContainer<'a> {
+impl<'a> ProtobufMessage<'a> for RawInitContainer<'a> {
     fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
         match number {
             1 => self.name = text(value)?,
@@ -152,15 +155,17 @@ impl<'a> Message<'a> for InitContainer<'a> {
     }
 }
 
-impl<'a> Message<'a> for PodStatus<'a> {
+impl<'a> ProtobufMessage<'a> for RawPodStatus<'a> {
     fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
         match number {
             1 => self.phase = text(value)?,
-            2 => self.conditions.push(PodCondition::read(value)?),
-            8 => self.container_statuses.push(ContainerStatus::read(value)?),
+            2 => self.conditions.push(RawPodCondition::read(value)?),
+            8 => self
+                .container_statuses
+                .push(RawContainerStatus::read(value)?),
             10 => {
                 let statuses = &mut self.init_container_statuses;
-                statuses.push(ContainerStatus::read(value)?);
+                statuses.push(RawContainerStatus::read(value)?);
             }
             _ => {}
         }
@@ -168,7 +173,7 @@ impl<'a> Message<'a> for PodStatus<'a> {
     }
 }
 
-impl<'a> Message<'a> for PodCondition<'a> {
+impl<'a> ProtobufMessage<'a> for RawPodCondition<'a> {
     fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
         match number {
             1 => self.kind = text(value)?,
@@ -180,7 +185,7 @@ impl<'a> Message<'a> for PodCondition<'a> {
     }
 }
 
-impl<'a> Message<'a> for ContainerStatus<'a> {
+impl<'a> ProtobufMessage<'a> for RawContainerStatus<'a> {
     fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
         match number {
             1 => self.name = text(value)?,
@@ -192,7 +197,7 @@ impl<'a> Message<'a> for ContainerStatus<'a> {
     }
 }
 
-impl<'a> Message<'a> for ContainerState {
+impl<'a> ProtobufMessage<'a> for RawContainerState {
     fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
         match number {
             3 => self.terminated.get_or_insert_default().merge(value),
@@ -201,7 +206,7 @@ impl<'a> Message<'a> for ContainerState {
     }
 }
 
-impl<'a> Message<'a> for Terminated {
+impl<'a> ProtobufMessage<'a> for RawTerminated {
     fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
         match number {
             1 => self.exit_code = whole_number(value)?,

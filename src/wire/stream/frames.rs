@@ -5,7 +5,7 @@
 
 use crate::wire::ApiError;
 
-/// Bytes that tell a frame's length.
+/// Bytes of a frame's length.
 const HEAD: usize = 4;
 
 /// How long an event of a watch may be: ten times the largest object that an API server takes, 3 MiB.

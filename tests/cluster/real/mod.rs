@@ -1,6 +1,7 @@
-//! What the tests on a real cluster share: the cluster, namespaces, and controllers as processes.
+//! Tests on a real cluster, and what they share: the cluster, namespaces, and controllers as processes.
 //!
-//! They are run on purpose only, see CONTRIBUTING.md. What they expect:
+//! `deployed` has lakh with what `deploy/` grants; `conformance` runs the Jobs of `jobs` under the built-in controller and
+//! under lakh. They are ignored unless they are asked for, see CONTRIBUTING.md. They expect:
 //!
 //! - `LAKH_CLUSTER_KUBECONFIG`: of somebody who may do everything on a cluster with hollow nodes
 //!   (`lakh-loadtest kubelet`), on which no Job controller is at work;
@@ -10,6 +11,9 @@
 
 #![allow(unreachable_pub, reason = "for the tests beside it")]
 #![allow(clippy::print_stdout, reason = "a test that was left out must say so")]
+
+mod conformance;
+mod deployed;
 
 use std::{
     fs::{self, File},

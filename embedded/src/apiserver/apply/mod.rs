@@ -1,8 +1,8 @@
-//! What becomes of an object that a client changes in part.
+//! Partial changes of an object.
 //!
 //! Responsible for: the four kinds of patch, and who owns which field of an object. Must not: read requests,
-//! judge what comes of a patch, or store it.
-//! Read first: `patch`; then `managed`, which server-side apply is made of.
+//! judge the outcome of a patch, or store it.
+//! Read first: `patch`; then `managed`, which server-side apply builds on.
 
 pub(crate) mod managed;
 pub(crate) mod patch;

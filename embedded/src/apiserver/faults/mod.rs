@@ -1,11 +1,11 @@
-//! Faults on demand: what a server does to requests and watches that it was told to treat badly.
+//! Faults on demand: how the server mistreats requests and watches.
 //!
-//! Responsible for: which rule meets what, how often and how long, drawn from a seed. Must not: wait,
-//! close anything, or look at objects; whoever serves does what a [`Verdict`] says.
+//! Responsible for: which rule applies to what, how often and how long, drawn from a seed. Must not: wait,
+//! close anything, or look at objects; the HTTP server carries out a [`Verdict`].
 //! Read first: [`Rule`], then [`Faults`].
 
-mod asked;
 mod go_duration;
+mod observed_request;
 mod rule;
 mod spec;
 #[cfg(test)]
@@ -15,15 +15,16 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-pub use asked::Asked;
-pub use rule::{Kind, Rule, RuleError, When};
+pub use observed_request::ObservedRequest;
+pub use rule::{FaultKind, Rule, RuleError, When};
 
 use crate::{
     apiserver::{
-        object::{error::ApiError, rng::Rng},
+        object::error::ApiError,
         print::{encode, response::Response},
     },
     model::Monotonic,
+    rng::Rng,
 };
 
 /// All rules, and what has come of them.
@@ -50,12 +51,12 @@ pub struct Verdict {
     /// Reads are answered as of so many changes ago.
     pub stale: Option<u64>,
     /// What becomes of it.
-    pub outcome: Outcome,
+    pub outcome: RequestOutcome,
 }
 
 /// What becomes of a request.
 #[derive(Debug, Default)]
-pub enum Outcome {
+pub enum RequestOutcome {
     /// It is answered.
     #[default]
     Answered,
@@ -146,9 +147,11 @@ impl Faults {
     }
 
     /// Until when a client is cut off; `Some(None)`: until the rules change.
-    pub fn held(&self, asked: &Asked, now: Monotonic) -> Option<Option<Monotonic>> {
+    pub fn held(&self, request: &ObservedRequest, now: Monotonic) -> Option<Option<Monotonic>> {
         let cuts = self.rules.iter().filter(|active| {
-            active.rule.fault == Kind::Partition && active.is_on(now) && active.rule.means(asked)
+            active.rule.fault == FaultKind::Partition
+                && active.is_on(now)
+                && active.rule.means(request)
         });
         let mut ends = cuts.map(|active| active.until);
         let mut longest = ends.next()?;
@@ -160,53 +163,64 @@ impl Faults {
     }
 
     /// Judges a request that is not held.
-    pub fn judge(&mut self, asked: &Asked, now: Monotonic) -> Verdict {
+    pub fn judge(&mut self, request: &ObservedRequest, now: Monotonic) -> Verdict {
         let mut verdict = Verdict::default();
         for active in &mut self.rules {
             let kind = active.rule.fault;
-            let comes_too_late = kind.is_outcome() && !matches!(verdict.outcome, Outcome::Answered);
-            if kind.is_for_watches() || comes_too_late || !active.rule.applies_to(asked) {
+            let comes_too_late =
+                kind.is_outcome() && !matches!(verdict.outcome, RequestOutcome::Answered);
+            if kind.is_for_watches() || comes_too_late || !active.rule.applies_to(request) {
                 continue;
             }
-            if !active.meets(asked, now, &mut self.rng) {
+            if !active.meets(request, now, &mut self.rng) {
                 continue;
             }
             let rule = &active.rule;
             let delay = rule.delay.unwrap_or_default();
             match kind {
-                Kind::Latency => verdict.latency += delay,
-                Kind::Stale => verdict.stale = rule.changes,
-                Kind::Refuse => verdict.outcome = Outcome::Refused(rule.refusal()),
-                Kind::Expire => verdict.outcome = Outcome::Refused(expired().into()),
-                Kind::TimeoutBefore | Kind::TimeoutAfter => {
-                    verdict.outcome = Outcome::TimedOut(kind.when(), delay, timeout());
+                FaultKind::Latency => verdict.latency += delay,
+                FaultKind::Stale => verdict.stale = rule.changes,
+                FaultKind::Refuse => verdict.outcome = RequestOutcome::Refused(rule.refusal()),
+                FaultKind::Expire => verdict.outcome = RequestOutcome::Refused(expired().into()),
+                FaultKind::TimeoutBefore | FaultKind::TimeoutAfter => {
+                    verdict.outcome = RequestOutcome::TimedOut(kind.when(), delay, timeout());
                 }
-                Kind::DropBefore | Kind::DropAfter => {
-                    verdict.outcome = Outcome::Dropped(kind.when());
+                FaultKind::DropBefore | FaultKind::DropAfter => {
+                    verdict.outcome = RequestOutcome::Dropped(kind.when());
                 }
-                Kind::CloseWatch | Kind::DuplicateEvents | Kind::DelayEvents | Kind::Partition => {}
+                FaultKind::CloseWatch
+                | FaultKind::DuplicateEvents
+                | FaultKind::DelayEvents
+                | FaultKind::Partition => {}
             }
         }
         verdict
     }
 
     /// Judges a watch that has been open since this time.
-    pub fn judge_watch(&mut self, asked: &Asked, opened: Monotonic, now: Monotonic) -> Course {
-        if let Some(until) = self.held(asked, now) {
+    pub fn judge_watch(
+        &mut self,
+        request: &ObservedRequest,
+        opened: Monotonic,
+        now: Monotonic,
+    ) -> Course {
+        if let Some(until) = self.held(request, now) {
             return Course::Held(until);
         }
         let mut next: Option<Monotonic> = None;
         for active in &mut self.rules {
             let kind = active.rule.fault;
-            if !matches!(kind, Kind::CloseWatch | Kind::Expire) || !active.rule.means(asked) {
+            if !matches!(kind, FaultKind::CloseWatch | FaultKind::Expire)
+                || !active.rule.means(request)
+            {
                 continue;
             }
             let due = opened + active.rule.delay.unwrap_or_default();
             if due > now {
                 next = Some(next.map_or(due, |next| next.min(due)));
-            } else if active.meets(asked, now, &mut self.rng) {
+            } else if active.meets(request, now, &mut self.rng) {
                 return match kind {
-                    Kind::Expire => Course::Expired,
+                    FaultKind::Expire => Course::Expired,
                     _ => Course::Closed,
                 };
             }
@@ -215,17 +229,17 @@ impl Faults {
     }
 
     /// How the events that are ready for a watch are sent.
-    pub fn judge_events(&mut self, asked: &Asked, now: Monotonic) -> Sending {
+    pub fn judge_events(&mut self, request: &ObservedRequest, now: Monotonic) -> Sending {
         let mut sending = Sending::default();
         for active in &mut self.rules {
             let kind = active.rule.fault;
-            if !matches!(kind, Kind::DuplicateEvents | Kind::DelayEvents)
-                || !active.meets(asked, now, &mut self.rng)
+            if !matches!(kind, FaultKind::DuplicateEvents | FaultKind::DelayEvents)
+                || !active.meets(request, now, &mut self.rng)
             {
                 continue;
             }
             sending.delay += active.rule.delay.unwrap_or_default();
-            sending.twice |= kind == Kind::DuplicateEvents;
+            sending.twice |= kind == FaultKind::DuplicateEvents;
         }
         sending
     }
@@ -238,8 +252,8 @@ impl Active {
     }
 
     /// Whether the rule holds of this, and its chance picks it; counts it if so.
-    fn meets(&mut self, asked: &Asked, now: Monotonic, rng: &mut Rng) -> bool {
-        let met = self.is_on(now) && self.rule.means(asked) && rng.chance(self.rule.probability);
+    fn meets(&mut self, request: &ObservedRequest, now: Monotonic, rng: &mut Rng) -> bool {
+        let met = self.is_on(now) && self.rule.means(request) && rng.chance(self.rule.probability);
         self.hits += u64::from(met);
         met
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{asked::Asked, go_duration};
+use super::{go_duration, observed_request::ObservedRequest};
 use crate::apiserver::{object::error::ApiError, print::response::Response};
 
 /// On which side of a fault the work is done.
@@ -15,14 +15,14 @@ use crate::apiserver::{object::error::ApiError, print::response::Response};
 pub enum When {
     /// The fault comes first: nothing is done.
     Before,
-    /// All is done, and nobody hears of it.
+    /// The work is done, and its answer is lost.
     After,
 }
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum FaultKind {
     /// It takes longer.
     Latency,
     /// It is refused, and nothing is done.
@@ -49,7 +49,7 @@ pub enum Kind {
     Partition,
 }
 
-impl Kind {
+impl FaultKind {
     /// Whether it decides what becomes of a request; the first such rule does.
     pub(super) const fn is_outcome(self) -> bool {
         matches!(
@@ -99,7 +99,7 @@ impl Kind {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Rule {
     /// What goes wrong.
-    pub fault: Kind,
+    pub fault: FaultKind,
     /// How much later, or after how long.
     #[serde(default, with = "go_duration", skip_serializing_if = "Option::is_none")]
     pub delay: Option<Duration>,
@@ -188,7 +188,7 @@ impl Wanted {
 
 impl Rule {
     /// A rule for everybody and everything.
-    pub fn new(fault: Kind) -> Self {
+    pub fn new(fault: FaultKind) -> Self {
         Self {
             fault,
             delay: None,
@@ -210,7 +210,7 @@ impl Rule {
     pub fn latency(delay: Duration) -> Self {
         Self {
             delay: Some(delay),
-            ..Self::new(Kind::Latency)
+            ..Self::new(FaultKind::Latency)
         }
     }
 
@@ -236,7 +236,10 @@ impl Rule {
             let is_needed = main == Some(field)
                 && matches!(
                     self.fault,
-                    Kind::Latency | Kind::DelayEvents | Kind::Refuse | Kind::Stale
+                    FaultKind::Latency
+                        | FaultKind::DelayEvents
+                        | FaultKind::Refuse
+                        | FaultKind::Stale
                 );
             if is_needed && !is_given {
                 return Err(RuleError::new(field, "is missing"));
@@ -248,7 +251,8 @@ impl Rule {
         if self.code.is_some_and(|code| !(400..600).contains(&code)) {
             return Err(RuleError::new("code", "must be from 400 to 599"));
         }
-        if self.fault != Kind::Refuse && (self.message.is_some() || self.retry_after.is_some()) {
+        if self.fault != FaultKind::Refuse && (self.message.is_some() || self.retry_after.is_some())
+        {
             let field = if self.message.is_some() {
                 "message"
             } else {
@@ -263,7 +267,7 @@ impl Rule {
             ));
         }
         let by_chance = self.probability < 1.0 || self.times.is_some();
-        if self.fault == Kind::Partition && by_chance {
+        if self.fault == FaultKind::Partition && by_chance {
             let field = if self.times.is_some() {
                 "times"
             } else {
@@ -278,31 +282,31 @@ impl Rule {
     }
 
     /// Whether the rule is about this.
-    pub(super) fn means(&self, asked: &Asked) -> bool {
+    pub(super) fn means(&self, request: &ObservedRequest) -> bool {
         let resource = |wanted: &String| match wanted.split_once('/') {
-            None => wanted == asked.label.resource && asked.label.subresource.is_empty(),
+            None => wanted == request.label.resource && request.label.subresource.is_empty(),
             Some((resource, subresource)) => {
-                resource == asked.label.resource && subresource == asked.label.subresource
+                resource == request.label.resource && subresource == request.label.subresource
             }
         };
-        (self.verbs.is_empty() || self.verbs.iter().any(|verb| verb == asked.label.verb))
+        (self.verbs.is_empty() || self.verbs.iter().any(|verb| verb == request.label.verb))
             && (self.resources.is_empty() || self.resources.iter().any(resource))
-            && asked.path.starts_with(&self.path)
-            && asked.client.starts_with(&self.client)
+            && request.path.starts_with(&self.path)
+            && request.client.starts_with(&self.client)
     }
 
     /// Whether the fault can happen to a request of this kind.
-    pub(super) fn applies_to(&self, asked: &Asked) -> bool {
-        let verb = asked.label.verb;
+    pub(super) fn applies_to(&self, request: &ObservedRequest) -> bool {
+        let verb = request.label.verb;
         match self.fault {
-            Kind::Stale => matches!(verb, "get" | "list"),
+            FaultKind::Stale => matches!(verb, "get" | "list"),
             // An open watch is another matter; the first page of a list is never too old.
-            Kind::Expire => {
-                let mut parameters = asked.query.split('&');
+            FaultKind::Expire => {
+                let mut parameters = request.query.split('&');
                 verb == "list" && parameters.any(|p| p.starts_with("continue=") && p.len() > 9)
             }
             // What happens to a watch happens to it while it is open.
-            Kind::TimeoutAfter | Kind::DropAfter => verb != "watch",
+            FaultKind::TimeoutAfter | FaultKind::DropAfter => verb != "watch",
             _ => true,
         }
     }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use serde_json::{Map, Value};
 
-use super::rule::{Kind, Rule, RuleError};
+use super::rule::{FaultKind, Rule, RuleError};
 
 impl FromStr for Rule {
     type Err = RuleError;
@@ -16,7 +16,7 @@ impl FromStr for Rule {
         let mut fields = Map::new();
         let mut pairs = text.split(',');
         let (name, value) = pair(pairs.next().unwrap_or_default());
-        let kind: Kind = serde_json::from_value(name.into())
+        let kind: FaultKind = serde_json::from_value(name.into())
             .map_err(|error| RuleError::new("fault", error.to_string()))?;
         fields.insert("fault".to_owned(), name.into());
         match (kind.main_field(), value) {

@@ -27,7 +27,7 @@ fn at(secs: u64) -> Monotonic {
     Monotonic::from_secs(secs)
 }
 
-fn asked(text: &str) -> Asked {
+fn asked(text: &str) -> ObservedRequest {
     let (method, url) = text.split_once(' ').expect("METHOD URL");
     let (path, query) = url.split_once('?').unwrap_or((url, ""));
     let request = Request {
@@ -40,7 +40,7 @@ fn asked(text: &str) -> Asked {
         content_type: "application/json",
         body: b"{}",
     };
-    Asked {
+    ObservedRequest {
         label: prepare(request).label(),
         path: path.to_owned(),
         query: query.to_owned(),
@@ -54,18 +54,18 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 fn outcome(faults: &mut Faults, text: &str) -> String {
     let verdict = faults.judge(&asked(text), at(0));
     let outcome = match verdict.outcome {
-        Outcome::Answered => "answered".to_owned(),
-        Outcome::Refused(response) => {
+        RequestOutcome::Answered => "answered".to_owned(),
+        RequestOutcome::Refused(response) => {
             let headers = response
                 .headers
                 .iter()
                 .map(|(name, value)| format!(" {name}={value}"));
             format!("{}{}", response.status, headers.collect::<String>())
         }
-        Outcome::TimedOut(when, delay, response) => {
+        RequestOutcome::TimedOut(when, delay, response) => {
             format!("{when:?} {delay:?} {}", response.status)
         }
-        Outcome::Dropped(when) => format!("{when:?} dropped"),
+        RequestOutcome::Dropped(when) => format!("{when:?} dropped"),
     };
     let latency = match verdict.latency.as_millis() {
         0 => String::new(),
@@ -170,7 +170,7 @@ fn rules_end_after_their_time_and_number() {
     let asked = asked(&format!("POST {PODS}"));
     let codes: Vec<u16> = [0, 9, 10, 11, 12]
         .map(|secs| match faults.judge(&asked, at(secs)).outcome {
-            Outcome::Refused(response) => response.status,
+            RequestOutcome::Refused(response) => response.status,
             _ => 200,
         })
         .into();
@@ -183,7 +183,12 @@ fn chances_follow_from_the_seed() {
         let rules = vec![rule("refuse=500,probability=0.3")];
         let mut faults = Faults::new(seed, rules, at(0)).expect("a good rule");
         let asked = asked(&format!("POST {PODS}"));
-        let mut met = || matches!(faults.judge(&asked, at(0)).outcome, Outcome::Refused(_));
+        let mut met = || {
+            matches!(
+                faults.judge(&asked, at(0)).outcome,
+                RequestOutcome::Refused(_)
+            )
+        };
         (0..2000).map(|_| met()).collect::<Vec<bool>>()
     };
     let hits = play(1).iter().filter(|met| **met).count();

@@ -46,7 +46,7 @@ pub struct Request<'a> {
 /// A request that has been routed and decoded; see `prepare`.
 #[derive(Debug)]
 pub struct Prepared {
-    pub(crate) call: Result<Call>,
+    pub(crate) call: Result<ApiCall>,
     label: Label,
 }
 
@@ -63,7 +63,7 @@ pub struct Label {
 
 /// What is asked.
 #[derive(Debug)]
-pub(crate) enum Call {
+pub(crate) enum ApiCall {
     /// A path without objects: discovery, health, version.
     Fixed {
         path: String,
@@ -105,7 +105,7 @@ pub(crate) struct Target {
 }
 
 impl Prepared {
-    pub(super) const fn new(call: Result<Call>, label: Label) -> Self {
+    pub(super) const fn new(call: Result<ApiCall>, label: Label) -> Self {
         Self { call, label }
     }
 
@@ -122,7 +122,7 @@ impl Prepared {
     /// The kind of what it reads, if it reads an object or a list.
     pub(crate) fn kind_read(&self) -> Option<Kind> {
         match &self.call {
-            Ok(Call::Get(target) | Call::List(target)) => Some(target.kind),
+            Ok(ApiCall::Get(target) | ApiCall::List(target)) => Some(target.kind),
             _ => None,
         }
     }

@@ -12,7 +12,7 @@ use super::{
     negotiation,
     options::{self, MAX_MANAGER, WriteOptions},
     query::{self, Query},
-    request::{BODY_LIMIT, Call, Label, Prepared, Request, Target, verb_of},
+    request::{ApiCall, BODY_LIMIT, Label, Prepared, Request, Target, verb_of},
     resource_version,
 };
 use crate::apiserver::object::{
@@ -32,7 +32,7 @@ pub fn prepare(request: Request<'_>) -> Prepared {
     Prepared::new(call, label)
 }
 
-fn route(request: Request<'_>, label: &mut Label) -> Result<Call> {
+fn route(request: Request<'_>, label: &mut Label) -> Result<ApiCall> {
     let decoded = query::decode(request.path, false);
     let mut segments: Vec<&str> = decoded.split('/').filter(|part| !part.is_empty()).collect();
     let (group, version) = match segments.as_slice() {
@@ -54,29 +54,31 @@ fn route(request: Request<'_>, label: &mut Label) -> Result<Call> {
     if legacy_watch {
         segments.remove(0);
     }
-    let place = locate(group, version, &segments)?;
-    label.resource = place.kind.info().plural;
-    label.subresource = place.subresource.map_or("", |subresource| subresource.name);
+    let requested = locate(group, version, &segments)?;
+    label.resource = requested.kind.info().plural;
+    label.subresource = requested
+        .subresource
+        .map_or("", |subresource| subresource.name);
     if request.body.len() > BODY_LIMIT {
         let message = format!("Request entity too large: limit is {BODY_LIMIT}");
         return Err(ApiError::new(413, "RequestEntityTooLarge", message));
     }
-    call(request, place, legacy_watch, &mut label.verb)
+    call(request, requested, legacy_watch, &mut label.verb)
 }
 
-fn fixed(request: Request<'_>, path: &str) -> Result<Call> {
+fn fixed(request: Request<'_>, path: &str) -> Result<ApiCall> {
     let accepted = negotiation::of_document(request.accept);
     if !matches!(request.method, "GET" | "HEAD") {
         return Err(ApiError::method_not_allowed());
     }
-    Ok(Call::Fixed {
+    Ok(ApiCall::Fixed {
         path: path.trim_end_matches('/').to_owned(),
         query: request.query.to_owned(),
         accepted,
     })
 }
 
-fn review(request: Request<'_>, segments: &[&str]) -> Result<Call> {
+fn review(request: Request<'_>, segments: &[&str]) -> Result<ApiCall> {
     let find = |plural: &str| REVIEWS.iter().find(|row| row[0] == plural);
     match segments {
         [resource] if let Some([_, _, kind]) = find(resource) => {
@@ -85,7 +87,7 @@ fn review(request: Request<'_>, segments: &[&str]) -> Result<Call> {
             }
             // Where all may do all, the answer does not depend on the body.
             let body = decode::json_or_yaml(request).unwrap_or_default();
-            Ok(Call::Review(kind, body))
+            Ok(ApiCall::Review(kind, body))
         }
         _ => Err(ApiError::no_resource()),
     }
@@ -99,14 +101,15 @@ fn check_version(text: &str) -> Result<()> {
     }
 }
 
-struct Place<'a> {
+/// What a path says: which object or collection, and what of it.
+struct RequestInfo<'a> {
     kind: Kind,
     namespace: &'a str,
     name: &'a str,
     subresource: Option<&'static Subresource>,
 }
 
-fn locate<'a>(group: &str, version: &str, segments: &[&'a str]) -> Result<Place<'a>> {
+fn locate<'a>(group: &str, version: &str, segments: &[&'a str]) -> Result<RequestInfo<'a>> {
     let known = KINDS
         .iter()
         .any(|row| row.group == group && row.version == version);
@@ -143,7 +146,7 @@ fn locate<'a>(group: &str, version: &str, segments: &[&'a str]) -> Result<Place<
         "" => None,
         other => Some(info.subresource(other).ok_or_else(ApiError::no_resource)?),
     };
-    Ok(Place {
+    Ok(RequestInfo {
         kind,
         namespace,
         name,
@@ -153,11 +156,11 @@ fn locate<'a>(group: &str, version: &str, segments: &[&'a str]) -> Result<Place<
 
 fn call(
     request: Request<'_>,
-    place: Place<'_>,
+    requested: RequestInfo<'_>,
     legacy_watch: bool,
     verb: &mut &'static str,
-) -> Result<Call> {
-    let mut target = target(request, place, legacy_watch)?;
+) -> Result<ApiCall> {
+    let mut target = target(request, requested, legacy_watch)?;
     let collection = target.name.is_empty();
     let watch = legacy_watch || (collection && target.query.flag("watch"));
     *verb = verb_of(request.method, watch && target.is_main(), collection)
@@ -167,48 +170,48 @@ fn call(
         return Err(ApiError::method_not_allowed());
     }
     match *verb {
-        "watch" => Ok(Call::Watch(target)),
-        "list" => Ok(Call::List(target)),
-        "get" if sub.is_some_and(|sub| sub.name == "log") => Ok(Call::Log(target)),
+        "watch" => Ok(ApiCall::Watch(target)),
+        "list" => Ok(ApiCall::List(target)),
+        "get" if sub.is_some_and(|sub| sub.name == "log") => Ok(ApiCall::Log(target)),
         "get" => {
             check_version(target.query.text("resourceVersion"))?;
-            Ok(Call::Get(target))
+            Ok(ApiCall::Get(target))
         }
         "create" => create(request, target),
         "update" if !collection => {
             let body = decode::object(request, &mut target)?;
-            Ok(Call::Update(target, Box::new(body)))
+            Ok(ApiCall::Update(target, Box::new(body)))
         }
         "patch" if !collection => {
             target.options = options::write(&target.query, "PatchOptions")?;
             let patch = patch::read(request, &target)?;
-            Ok(Call::Patch(target, Box::new(patch)))
+            Ok(ApiCall::Patch(target, Box::new(patch)))
         }
         "delete" => {
             let options = options::delete(&target.query, &decode::optional(request)?)?;
-            Ok(Call::Delete(target, options))
+            Ok(ApiCall::Delete(target, options))
         }
         "deletecollection" => {
             if target.kind.info().namespaced && target.namespace.is_empty() {
                 return Err(ApiError::method_not_allowed());
             }
             let options = options::delete(&target.query, &decode::optional(request)?)?;
-            Ok(Call::DeleteCollection(target, options))
+            Ok(ApiCall::DeleteCollection(target, options))
         }
         _ => Err(ApiError::method_not_allowed()),
     }
 }
 
-fn create(request: Request<'_>, mut target: Target) -> Result<Call> {
+fn create(request: Request<'_>, mut target: Target) -> Result<ApiCall> {
     match target.subresource.map(|sub| sub.name) {
         None if target.name.is_empty() => {
             if target.kind.info().namespaced && target.namespace.is_empty() {
                 return Err(ApiError::method_not_allowed());
             }
             let body = decode::object(request, &mut target)?;
-            Ok(Call::Create(target, Box::new(body)))
+            Ok(ApiCall::Create(target, Box::new(body)))
         }
-        Some("binding") => Ok(Call::Bind(target, decode::json_or_yaml(request)?)),
+        Some("binding") => Ok(ApiCall::Bind(target, decode::json_or_yaml(request)?)),
         Some("eviction") => {
             let body = decode::json_or_yaml(request)?;
             let delete = match body.get("deleteOptions") {
@@ -216,7 +219,7 @@ fn create(request: Request<'_>, mut target: Target) -> Result<Call> {
                 _ => Tree::new(),
             };
             let options = options::delete(&target.query, &delete)?;
-            Ok(Call::Evict(target, body, options))
+            Ok(ApiCall::Evict(target, body, options))
         }
         _ => Err(ApiError::method_not_allowed()),
     }
@@ -233,12 +236,12 @@ fn agent(user_agent: &str) -> CompactString {
     name
 }
 
-fn target(request: Request<'_>, place: Place<'_>, legacy_watch: bool) -> Result<Target> {
+fn target(request: Request<'_>, requested: RequestInfo<'_>, legacy_watch: bool) -> Result<Target> {
     let mut query = Query::parse(request.query);
-    let mut name = place.name.to_owned();
+    let mut name = requested.name.to_owned();
     let asked = request.method == "GET" && query.flag("watch") && name.is_empty();
     let watch = legacy_watch || asked;
-    if watch && !name.is_empty() && place.subresource.is_none() {
+    if watch && !name.is_empty() && requested.subresource.is_none() {
         // Watching one object is watching the collection for its name.
         query = Query::parse(&format!(
             "{}&fieldSelector=metadata.name={name}",
@@ -246,7 +249,7 @@ fn target(request: Request<'_>, place: Place<'_>, legacy_watch: bool) -> Result<
         ));
         name.clear();
     }
-    let info = place.kind.info();
+    let info = requested.kind.info();
     let list = name.is_empty() && matches!(request.method, "GET" | "DELETE");
     let type_name = match info.group {
         "" => format!("*core.{}", info.name),
@@ -270,10 +273,10 @@ fn target(request: Request<'_>, place: Place<'_>, legacy_watch: bool) -> Result<
         _ => WriteOptions::default(),
     };
     Ok(Target {
-        kind: place.kind,
-        namespace: place.namespace.to_owned(),
+        kind: requested.kind,
+        namespace: requested.namespace.to_owned(),
         name,
-        subresource: place.subresource,
+        subresource: requested.subresource,
         query,
         form,
         options,

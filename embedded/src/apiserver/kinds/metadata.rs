@@ -65,6 +65,7 @@ pub(crate) fn restore(tree: &mut Tree, old: &Tree) -> FieldErrors {
 }
 
 /// Checks the metadata of a new object.
+#[doc(alias = "ValidateObjectMeta")]
 pub(crate) fn check_create(kind: Kind, tree: &Tree) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let metadata = tree::metadata(tree);
@@ -98,6 +99,7 @@ pub(crate) fn check_create(kind: Kind, tree: &Tree) -> FieldErrors {
 }
 
 /// Checks the metadata of a changed object.
+#[doc(alias = "ValidateObjectMetaUpdate")]
 pub(crate) fn check_update(kind: Kind, tree: &Tree, old: &Tree) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let metadata = tree::metadata(tree);

@@ -54,6 +54,7 @@ pub(crate) fn set_by_admission(kind: Kind, tree: &Tree) -> Vec<&'static str> {
 }
 
 /// Sets what the server decides on creation, the metadata being complete.
+#[doc(alias = "PrepareForCreate")]
 pub(crate) fn prepare_create(kind: Kind, tree: &mut Tree) {
     match kind {
         Kind::Pod => pod::prepare_create(tree),
@@ -73,6 +74,7 @@ pub(crate) fn prepare_create(kind: Kind, tree: &mut Tree) {
 }
 
 /// Checks an object that is to be created.
+#[doc(alias = "Validate")]
 pub(crate) fn validate_create(kind: Kind, tree: &Tree) -> FieldErrors {
     match kind {
         Kind::Pod => pod::validate_create(tree),
@@ -92,6 +94,7 @@ pub(crate) fn validate_create(kind: Kind, tree: &Tree) -> FieldErrors {
 }
 
 /// Warnings about an object that was created.
+#[doc(alias = "WarningsOnCreate")]
 pub(crate) fn warnings(kind: Kind, tree: &Tree) -> Vec<String> {
     match kind {
         Kind::Job => job::warnings(tree),
@@ -101,6 +104,7 @@ pub(crate) fn warnings(kind: Kind, tree: &Tree) -> Vec<String> {
 }
 
 /// Warnings about an object that was changed.
+#[doc(alias = "WarningsOnUpdate")]
 pub(crate) fn update_warnings(kind: Kind, part: Part, tree: &Tree, old: &Tree) -> Vec<String> {
     match (kind, part) {
         (Kind::CronJob, Part::Main) => job::cron_job::update_warnings(tree, old),
@@ -109,6 +113,7 @@ pub(crate) fn update_warnings(kind: Kind, part: Part, tree: &Tree, old: &Tree) -
 }
 
 /// Restores what this write must not change and applies defaults.
+#[doc(alias = "PrepareForUpdate")]
 pub(crate) fn prepare_update(kind: Kind, part: Part, tree: &mut Tree, old: &Tree) {
     let has_status = !kind.info().subresources.is_empty();
     match part {
@@ -136,6 +141,7 @@ pub(crate) fn prepare_update(kind: Kind, part: Part, tree: &mut Tree, old: &Tree
 }
 
 /// Checks a changed object against its old state.
+#[doc(alias = "ValidateUpdate")]
 pub(crate) fn validate_update(kind: Kind, part: Part, tree: &Tree, old: &Tree) -> FieldErrors {
     match (kind, part) {
         (Kind::Job, Part::Main) => job::validate_update(tree, old),

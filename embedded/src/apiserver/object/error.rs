@@ -13,6 +13,7 @@ pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
 
 /// One failed request; turned into an answer by `print::response`.
 #[derive(Debug)]
+#[doc(alias = "StatusError")]
 pub(crate) struct ApiError(Box<Failure>);
 
 #[derive(Debug)]
@@ -40,8 +41,8 @@ impl ApiError {
         }))
     }
 
-    /// Sets what is told before the message.
-    pub(crate) fn told_after(mut self, start: &str) -> Self {
+    /// Puts a text before the message.
+    pub(crate) fn with_prefix(mut self, start: &str) -> Self {
         self.0.message.insert_str(0, start);
         self
     }

@@ -13,6 +13,7 @@ use super::{
 
 /// Errors about fields, in check order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[doc(alias = "ErrorList")]
 pub(crate) struct FieldErrors(Vec<(String, String)>);
 
 impl FieldErrors {

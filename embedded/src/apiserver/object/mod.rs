@@ -11,6 +11,5 @@ pub(crate) mod field_errors;
 pub(crate) mod kind;
 pub(crate) mod names;
 pub(crate) mod quantity;
-pub(crate) mod rng;
 pub(crate) mod stored;
 pub(crate) mod tree;

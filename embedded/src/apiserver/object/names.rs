@@ -1,6 +1,12 @@
-//! The forms of names, labels and label values, with the texts for those that do not fit.
+//! The forms of names, labels and label values, with the texts for those that do not fit; and how UIDs and
+//! name suffixes are made.
 //!
 //! Responsible for: syntax. Must not: know where the names stand.
+
+use crate::rng::Rng;
+
+/// The letters of generated names: no vowels, so that no words appear.
+const SUFFIX_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// What is wrong with a DNS label; `None` if nothing.
 pub(crate) fn dns_label_problem(text: &str) -> Option<String> {
@@ -98,4 +104,44 @@ fn is_name(text: &str) -> bool {
         && bytes
             .iter()
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+}
+
+/// A version-4 UUID in its usual text form.
+pub(crate) fn new_uid(rng: &mut Rng) -> String {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let bits = (u128::from(rng.next()) << 64) | u128::from(rng.next());
+    let bits = bits & !(0xF << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
+    let mut text = String::with_capacity(36);
+    for digit in 0..32 {
+        if matches!(digit, 8 | 12 | 16 | 20) {
+            text.push('-');
+        }
+        text.push(char::from(HEX[(bits >> (124 - 4 * digit)) as usize & 0xF]));
+    }
+    text
+}
+
+/// Five characters to append to a `generateName`.
+pub(crate) fn name_suffix(rng: &mut Rng) -> String {
+    let mut bits = rng.next();
+    let mut text = String::with_capacity(5);
+    for _ in 0..5 {
+        text.push(char::from(SUFFIX_LETTERS[(bits % 27) as usize]));
+        bits /= 27;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uids_are_version_four_and_repeatable() {
+        let uid = new_uid(&mut Rng::new(7));
+        assert_eq!(uid, new_uid(&mut Rng::new(7)));
+        assert_eq!(uid.len(), 36);
+        assert_eq!(uid.as_bytes()[14], b'4');
+        assert!(matches!(uid.as_bytes()[19], b'8' | b'9' | b'a' | b'b'));
+    }
 }

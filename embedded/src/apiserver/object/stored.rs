@@ -40,7 +40,7 @@ pub struct Stored {
     /// Labels in key order.
     pub labels: Arc<[(CompactString, CompactString)]>,
     /// The owners' references, as far as garbage collection needs them.
-    pub owners: Arc<[Owner]>,
+    pub owners: Arc<[OwnerReference]>,
     /// Names of the finalizers.
     pub finalizers: Arc<[CompactString]>,
     /// `status.phase` of Pods and Namespaces, else empty.
@@ -53,7 +53,7 @@ pub struct Stored {
 
 /// One owner reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owner {
+pub struct OwnerReference {
     /// The owner's uid.
     pub uid: Arc<str>,
     /// Its kind, if the server has such objects.
@@ -266,13 +266,13 @@ fn labels(metadata: &Tree) -> Arc<[(CompactString, CompactString)]> {
     pairs.into()
 }
 
-fn owners(metadata: &Tree) -> Arc<[Owner]> {
+fn owners(metadata: &Tree) -> Arc<[OwnerReference]> {
     let Some(Value::Array(owners)) = metadata.get("ownerReferences") else {
         return Arc::default();
     };
     let read = |owner: &Value| {
         let text = |field: &str| owner.get(field)?.as_str();
-        Some(Owner {
+        Some(OwnerReference {
             uid: text("uid")?.into(),
             kind: Kind::named(text("apiVersion")?, text("kind")?),
             name: text("name")?.into(),

@@ -47,7 +47,7 @@ pub(crate) enum Deletion {
 }
 
 /// How an object reacts to a deletion; computed before anything is written.
-struct Plan {
+struct DeletionPlan {
     /// The tree to store before the object goes or stays; `None` if it does not change.
     tree: Option<Tree>,
     /// Whether the object goes.
@@ -170,7 +170,7 @@ impl ApiServer {
     }
 }
 
-fn plan(object: &Stored, options: &DeleteOptions, now: Time) -> Plan {
+fn plan(object: &Stored, options: &DeleteOptions, now: Time) -> DeletionPlan {
     let kind = object.kind;
     let graceful = kind == Kind::Pod;
     let mut tree = object.tree();
@@ -179,7 +179,7 @@ fn plan(object: &Stored, options: &DeleteOptions, now: Time) -> Plan {
     if graceful {
         match pod_grace(&tree, options) {
             Grace::Pending => {
-                return Plan {
+                return DeletionPlan {
                     tree: None,
                     gone: false,
                 };
@@ -199,7 +199,7 @@ fn plan(object: &Stored, options: &DeleteOptions, now: Time) -> Plan {
     }
     changed |= set_dependents_finalizers(&mut tree, kind, options.propagation);
     if grace > 0 {
-        return Plan {
+        return DeletionPlan {
             tree: Some(tree),
             gone: false,
         };
@@ -218,7 +218,7 @@ fn plan(object: &Stored, options: &DeleteOptions, now: Time) -> Plan {
         let metadata = tree::metadata_mut(&mut tree);
         metadata.remove("deletionGracePeriodSeconds");
     }
-    Plan {
+    DeletionPlan {
         tree: changed.then_some(tree),
         gone: !held,
     }
@@ -273,7 +273,7 @@ fn mark(tree: &mut Tree, now: Time, grace: i64) {
     }
 }
 
-/// Sets the finalizer that tells garbage collection what to do; true if that changed anything.
+/// Sets the finalizer for garbage collection; true if that changed anything.
 fn set_dependents_finalizers(
     tree: &mut Tree,
     kind: Kind,

@@ -1,7 +1,7 @@
 //! Who owns whom, and what is to be done about it.
 //!
-//! Responsible for: the owner-to-dependents index, the work list of garbage collection, and what an owner is
-//! to its dependent. Must not: change objects, or look at any but the one that it is told of.
+//! Responsible for: the owner-to-dependents index, the work list of garbage collection, and what an owner
+//! reference refers to. Must not: change objects, or look at any but the one that changed.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -14,7 +14,7 @@ use hashbrown::HashMap;
 
 use crate::apiserver::object::{
     kind::Kind,
-    stored::{Owner, Stored},
+    stored::{OwnerReference, Stored},
 };
 
 /// Finalizer of foreground deletion.
@@ -23,31 +23,34 @@ pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 pub(crate) const ORPHAN: &str = "orphan";
 
 /// Where an object is stored.
-pub(super) type Place = (Kind, Box<str>);
+pub(super) type ObjectKey = (Kind, Box<str>);
 
 /// One thing to do; long ones carry the place to go on from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     /// Look at one dependent.
-    Dependent(Place),
+    Dependent(ObjectKey),
     /// Say that a dependent names an owner that lives in another namespace.
-    Astray { dependent: Place, owner: Arc<str> },
+    Astray {
+        dependent: ObjectKey,
+        owner: Arc<str>,
+    },
     /// An owner has gone or waits for its dependents: look at each of them.
     Dependents {
         owner: Arc<str>,
-        after: Option<Place>,
+        after: Option<ObjectKey>,
     },
     /// An owner is to be forgotten by its dependents, then goes.
     Orphan {
         owner: Arc<str>,
-        after: Option<Place>,
+        after: Option<ObjectKey>,
     },
     /// An owner in foreground deletion may be free to go.
     Foreground { owner: Arc<str> },
     /// A namespace is to be emptied.
     Namespace {
         name: CompactString,
-        after: Option<Place>,
+        after: Option<ObjectKey>,
     },
     /// What a namespace's quotas say is used is to be counted.
     Quotas { namespace: CompactString },
@@ -65,9 +68,10 @@ impl Work {
 
 /// Index and work list.
 #[derive(Clone, Debug, Default)]
+#[doc(alias = "GraphBuilder")]
 pub(crate) struct Garbage {
     /// Live objects by uid.
-    places: HashMap<Arc<str>, Live>,
+    keys: HashMap<Arc<str>, Live>,
     /// Dependents by the owner's uid, whether or not the owner lives.
     dependents: HashMap<Arc<str>, Dependents>,
     work: VecDeque<Work>,
@@ -77,30 +81,31 @@ pub(crate) struct Garbage {
 
 #[derive(Clone, Debug)]
 struct Live {
-    place: Place,
-    owners: Arc<[Owner]>,
+    key: ObjectKey,
+    owners: Arc<[OwnerReference]>,
     /// Whether it waits for its dependents to go first.
     foreground: bool,
     orphaning: bool,
 }
 
-/// What an owner is to its dependent.
+/// What an owner reference refers to.
+#[doc(alias = "classifyReferences")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// It is there.
+pub(super) enum OwnerReferenceState {
+    /// An object that stays.
     Solid,
-    /// It waits for its dependents to go first.
-    Waiting,
-    /// There is no such object.
-    Absent,
-    /// Nobody can look for it: the server has no such kind, or the reference does not say in which
-    /// namespace it lives. Its dependents are left alone.
+    /// An object that waits for its dependents to be deleted first.
+    WaitingForDependents,
+    /// No object.
+    Dangling,
+    /// Nobody can say: the server has no such kind, or the reference does not name the namespace. Dependents
+    /// are left alone.
     Unknown,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Dependents {
-    places: BTreeSet<Place>,
+    keys: BTreeSet<ObjectKey>,
     blocking: usize,
 }
 
@@ -130,14 +135,14 @@ impl Garbage {
     }
 
     /// Where the object with a UID is.
-    pub(super) fn place_of(&self, uid: &str) -> Option<&Place> {
-        self.places.get(uid).map(|live| &live.place)
+    pub(super) fn key_of(&self, uid: &str) -> Option<&ObjectKey> {
+        self.keys.get(uid).map(|live| &live.key)
     }
 
     /// Where an owner's dependents are.
-    pub(super) fn dependents_of(&self, owner: &str) -> impl Iterator<Item = &Place> {
+    pub(super) fn dependents_of(&self, owner: &str) -> impl Iterator<Item = &ObjectKey> {
         let dependents = self.dependents.get(owner);
-        dependents.into_iter().flat_map(|all| &all.places)
+        dependents.into_iter().flat_map(|all| &all.keys)
     }
 
     /// Adds the counting of a namespace's quotas, once.
@@ -154,33 +159,33 @@ impl Garbage {
         if object.kind == Kind::Event {
             return;
         }
-        let place = (object.kind, object.key());
+        let key = (object.kind, object.key());
         let foreground = object.deletion.is_some() && object.has_finalizer(FOREGROUND);
         let orphaning = object.deletion.is_some() && object.has_finalizer(ORPHAN);
-        let fresh = match self.places.get_mut(&object.uid) {
+        let fresh = match self.keys.get_mut(&object.uid) {
             Some(live) => {
                 let (was_foreground, was_orphaning) = (live.foreground, live.orphaning);
                 live.foreground = foreground;
                 live.orphaning = orphaning;
                 if live.owners != object.owners {
                     let before = std::mem::replace(&mut live.owners, object.owners.clone());
-                    self.unlink(&before, &place);
-                    self.link(&object.owners, &place);
-                    self.doubt(object, &before, place);
+                    self.unlink(&before, &key);
+                    self.link(&object.owners, &key);
+                    self.doubt(object, &before, key);
                 }
                 (foreground && !was_foreground, orphaning && !was_orphaning)
             }
             None => {
-                self.link(&object.owners, &place);
+                self.link(&object.owners, &key);
                 let owners = object.owners.clone();
                 let live = Live {
-                    place: place.clone(),
+                    key: key.clone(),
                     owners,
                     foreground,
                     orphaning,
                 };
-                self.places.insert(object.uid.clone(), live);
-                self.doubt(object, &[], place);
+                self.keys.insert(object.uid.clone(), live);
+                self.doubt(object, &[], key);
                 (foreground, orphaning)
             }
         };
@@ -201,10 +206,10 @@ impl Garbage {
 
     /// Notes an object that has gone.
     pub(crate) fn removed(&mut self, object: &Stored) {
-        let Some(live) = self.places.remove(&object.uid) else {
+        let Some(live) = self.keys.remove(&object.uid) else {
             return;
         };
-        self.unlink(&live.owners, &live.place);
+        self.unlink(&live.owners, &live.key);
         if self.dependents.contains_key(&object.uid) {
             self.push(Work::Dependents {
                 owner: object.uid.clone(),
@@ -214,77 +219,77 @@ impl Garbage {
     }
 
     /// An object with an owner that is new to it and that it should not have is looked at.
-    fn doubt(&mut self, object: &Stored, before: &[Owner], place: Place) {
+    fn doubt(&mut self, object: &Stored, before: &[OwnerReference], key: ObjectKey) {
         let new = object.owners.iter().filter(|owner| !before.contains(owner));
         let mut is_bad = false;
         for owner in new {
             if self.is_astray(object, owner) {
                 self.work.push_back(Work::Astray {
-                    dependent: place.clone(),
+                    dependent: key.clone(),
                     owner: owner.uid.clone(),
                 });
             }
-            is_bad |= self.standing(object, owner) != Standing::Solid;
+            is_bad |= self.classify(object, owner) != OwnerReferenceState::Solid;
         }
         if is_bad {
-            self.push(Work::Dependent(place));
+            self.push(Work::Dependent(key));
         }
     }
 
     /// What an owner is to an object: what the reference names must be the object that has the UID.
-    pub(super) fn standing(&self, object: &Stored, owner: &Owner) -> Standing {
+    pub(super) fn classify(&self, object: &Stored, owner: &OwnerReference) -> OwnerReferenceState {
         let Some(kind) = owner.kind else {
-            return Standing::Unknown;
+            return OwnerReferenceState::Unknown;
         };
         let namespaced = kind.info().namespaced;
         if namespaced && object.namespace.is_empty() {
-            return Standing::Unknown;
+            return OwnerReferenceState::Unknown;
         }
-        let live = self.places.get(&owner.uid);
+        let live = self.keys.get(&owner.uid);
         let named = live.filter(|live| {
             let namespace = if namespaced { &*object.namespace } else { "" };
-            live.place.0 == kind && split(&live.place.1) == (namespace, &*owner.name)
+            live.key.0 == kind && split(&live.key.1) == (namespace, &*owner.name)
         });
         match named {
-            None => Standing::Absent,
-            Some(live) if live.foreground => Standing::Waiting,
-            Some(_) => Standing::Solid,
+            None => OwnerReferenceState::Dangling,
+            Some(live) if live.foreground => OwnerReferenceState::WaitingForDependents,
+            Some(_) => OwnerReferenceState::Solid,
         }
     }
 
     /// Whether an owner lives in a namespace that is not the object's.
-    fn is_astray(&self, object: &Stored, owner: &Owner) -> bool {
-        let live = self.places.get(&owner.uid);
+    fn is_astray(&self, object: &Stored, owner: &OwnerReference) -> bool {
+        let live = self.keys.get(&owner.uid);
         live.is_some_and(|live| {
-            let (namespace, _) = split(&live.place.1);
+            let (namespace, _) = split(&live.key.1);
             !namespace.is_empty() && namespace != object.namespace
         })
     }
 
-    fn link(&mut self, owners: &[Owner], place: &Place) {
+    fn link(&mut self, owners: &[OwnerReference], key: &ObjectKey) {
         for owner in owners {
             let dependents = self.dependents.entry(owner.uid.clone()).or_default();
-            if dependents.places.insert(place.clone()) {
+            if dependents.keys.insert(key.clone()) {
                 dependents.blocking += usize::from(owner.blocks);
             }
         }
     }
 
-    fn unlink(&mut self, owners: &[Owner], place: &Place) {
+    fn unlink(&mut self, owners: &[OwnerReference], key: &ObjectKey) {
         for owner in owners {
             let Some(dependents) = self.dependents.get_mut(&owner.uid) else {
                 continue;
             };
-            if dependents.places.remove(place) {
+            if dependents.keys.remove(key) {
                 dependents.blocking -= usize::from(owner.blocks);
             }
             let free = dependents.blocking == 0;
-            if dependents.places.is_empty() {
+            if dependents.keys.is_empty() {
                 self.dependents.remove(&owner.uid);
             }
             if free
                 && self
-                    .places
+                    .keys
                     .get(&owner.uid)
                     .is_some_and(|live| live.foreground)
             {
@@ -295,11 +300,15 @@ impl Garbage {
         }
     }
 
-    pub(super) fn next_dependent(&self, owner: &str, after: Option<&Place>) -> Option<Place> {
+    pub(super) fn next_dependent(
+        &self,
+        owner: &str,
+        after: Option<&ObjectKey>,
+    ) -> Option<ObjectKey> {
         let dependents = self.dependents.get(owner)?;
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
         dependents
-            .places
+            .keys
             .range((start, Bound::Unbounded))
             .next()
             .cloned()

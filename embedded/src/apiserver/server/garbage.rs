@@ -14,7 +14,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{
-    dependents::{FOREGROUND, ORPHAN, Place, Standing, Work, split},
+    dependents::{FOREGROUND, ORPHAN, ObjectKey, OwnerReferenceState, Work, split},
     state::ApiServer,
 };
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
         kinds::strategy,
         object::{
             kind::Kind,
-            stored::{Owner, Stored},
+            stored::{OwnerReference, Stored},
             tree::{self, Tree},
         },
     },
@@ -61,7 +61,7 @@ impl ApiServer {
             }
             Work::Astray { dependent, owner } => {
                 if let Some(object) = self.at(dependent.0, &dependent.1) {
-                    self.tell_of_stray_owner(&object, &owner, now);
+                    self.report_owner_ref_invalid_namespace(&object, &owner, now);
                 }
                 None
             }
@@ -109,7 +109,7 @@ impl ApiServer {
     }
 
     /// Decides about one dependent: keep it, strip dead references, or delete it.
-    fn check_dependent(&mut self, (kind, key): &Place, now: Time) {
+    fn check_dependent(&mut self, (kind, key): &ObjectKey, now: Time) {
         let Some(mut object) = self.at(*kind, key) else {
             return;
         };
@@ -117,16 +117,16 @@ impl ApiServer {
         if object.deletion.is_some() || object.owners.is_empty() {
             return;
         }
-        let standings = object.owners.iter();
-        let standings = standings.map(|owner| (owner, self.garbage.standing(&object, owner)));
-        let standings: Vec<(&Owner, Standing)> = standings.collect();
-        let any = |what: Standing| standings.iter().any(|(_, standing)| *standing == what);
-        if any(Standing::Unknown) {
+        let classified = object.owners.iter();
+        let classified = classified.map(|owner| (owner, self.garbage.classify(&object, owner)));
+        let classified: Vec<(&OwnerReference, OwnerReferenceState)> = classified.collect();
+        let any = |what: OwnerReferenceState| classified.iter().any(|(_, state)| *state == what);
+        if any(OwnerReferenceState::Unknown) {
             return;
         }
-        if any(Standing::Solid) {
-            let dead = standings.iter();
-            let dead = dead.filter(|(_, standing)| *standing != Standing::Solid);
+        if any(OwnerReferenceState::Solid) {
+            let dead = classified.iter();
+            let dead = dead.filter(|(_, state)| *state != OwnerReferenceState::Solid);
             let dead: Vec<Arc<str>> = dead.map(|(owner, _)| owner.uid.clone()).collect();
             if !dead.is_empty() {
                 self.strip_owners(&(*kind, key.clone()), &|uid| {
@@ -135,7 +135,7 @@ impl ApiServer {
             }
             return;
         }
-        let waits = any(Standing::Waiting);
+        let waits = any(OwnerReferenceState::WaitingForDependents);
         let has_dependents = self.garbage.next_dependent(&object.uid, None).is_some();
         let between = has_dependents && waits;
         if between && self.has_waiting_dependent(&object.uid) {
@@ -175,7 +175,7 @@ impl ApiServer {
         self.store_put(object.kind, &tree)
     }
 
-    fn strip_owners(&mut self, (kind, key): &Place, gone: &dyn Fn(&str) -> bool) {
+    fn strip_owners(&mut self, (kind, key): &ObjectKey, gone: &dyn Fn(&str) -> bool) {
         let Some(object) = self.at(*kind, key) else {
             return;
         };
@@ -191,7 +191,7 @@ impl ApiServer {
     }
 
     fn drop_finalizer(&mut self, uid: &str, finalizer: &str) {
-        let Some(place) = self.garbage.place_of(uid).cloned() else {
+        let Some(place) = self.garbage.key_of(uid).cloned() else {
             return;
         };
         let Some(object) = self.at(place.0, &place.1) else {

@@ -9,7 +9,7 @@ use crate::{
     apiserver::{
         http::{
             discovery::documents,
-            request::{Call, Prepared, Request},
+            request::{ApiCall, Prepared, Request},
             route::prepare,
         },
         object::error::{ApiError, Result},
@@ -32,33 +32,33 @@ impl ApiServer {
         }
     }
 
-    fn dispatch(&mut self, call: Call, now: Time) -> Result<Reply> {
+    fn dispatch(&mut self, call: ApiCall, now: Time) -> Result<Reply> {
         let response = match call {
-            Call::Fixed {
+            ApiCall::Fixed {
                 path,
                 query,
                 accepted,
             } => documents::answer(&path, &query, accepted)?,
-            Call::Review(kind, body) => documents::review(kind, body),
-            Call::Get(target) => {
+            ApiCall::Review(kind, body) => documents::review(kind, body),
+            ApiCall::Get(target) => {
                 let object = self
                     .store
                     .get(target.kind, &target.namespace, &target.name)
                     .ok_or_else(|| ApiError::not_found(target.kind, &target.name))?;
                 Response::object(200, Arc::clone(object), target.form, now)
             }
-            Call::Log(target) => self.pod_log(&target)?,
-            Call::List(target) => self.list(&target, now)?,
-            Call::Watch(target) => return Ok(Reply::Watch(Box::new(self.watch(&target)?))),
-            Call::Create(target, body) => self.create(target, *body, now)?,
-            Call::Update(target, body) => self.update(target, *body, now)?,
-            Call::Patch(target, patch) => self.patch(target, &patch, now)?,
-            Call::Delete(target, options) => self.delete(&target, &options, now)?,
-            Call::DeleteCollection(target, options) => {
+            ApiCall::Log(target) => self.pod_log(&target)?,
+            ApiCall::List(target) => self.list(&target, now)?,
+            ApiCall::Watch(target) => return Ok(Reply::Watch(Box::new(self.watch(&target)?))),
+            ApiCall::Create(target, body) => self.create(target, *body, now)?,
+            ApiCall::Update(target, body) => self.update(target, *body, now)?,
+            ApiCall::Patch(target, patch) => self.patch(target, &patch, now)?,
+            ApiCall::Delete(target, options) => self.delete(&target, &options, now)?,
+            ApiCall::DeleteCollection(target, options) => {
                 self.delete_collection(&target, &options, now)?
             }
-            Call::Bind(target, body) => self.bind(&target, &body, now)?,
-            Call::Evict(target, body, options) => self.evict(&target, &body, &options, now)?,
+            ApiCall::Bind(target, body) => self.bind(&target, &body, now)?,
+            ApiCall::Evict(target, body, options) => self.evict(&target, &body, &options, now)?,
         };
         Ok(Reply::Complete(response))
     }

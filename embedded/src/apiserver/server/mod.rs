@@ -7,7 +7,7 @@
 //!
 //! From the bottom up, each file using only those before it: `dependents`; `state`; `list`, `watch`, `quota`,
 //! `delete`, `owner_ref_invalid_namespace`; `namespaces`, `pods`, `admission`; `write`, `garbage`, `start`;
-//! `reply`, `handle`, `past`.
+//! `reply`, `handle`, `snapshot_read`.
 
 pub(crate) mod admission;
 pub(crate) mod delete;
@@ -17,10 +17,10 @@ pub(crate) mod handle;
 pub(crate) mod list;
 pub(crate) mod namespaces;
 pub(crate) mod owner_ref_invalid_namespace;
-pub(crate) mod past;
 pub(crate) mod pods;
 pub(crate) mod quota;
 pub(crate) mod reply;
+pub(crate) mod snapshot_read;
 pub(crate) mod start;
 pub(crate) mod state;
 pub(crate) mod watch;

@@ -11,6 +11,7 @@ use crate::{
         kinds::{namespace::prepare_create, strategy},
         object::{
             kind::Kind,
+            names,
             tree::{self, Tree},
         },
     },
@@ -20,7 +21,7 @@ use crate::{
 impl ApiServer {
     /// Stores a namespace without a request.
     pub(crate) fn create_namespace(&mut self, name: &str, now: Time) {
-        let uid = self.rng.uid();
+        let uid = names::new_uid(&mut self.rng);
         let mut tree = Tree::new();
         let metadata = tree::metadata_mut(&mut tree);
         metadata.insert("name".into(), name.into());

@@ -1,6 +1,7 @@
-//! Tells people of owners in other namespaces, by an Event on the dependent, as the real collector does.
+//! The Event `OwnerRefInvalidNamespace` on a dependent whose owner is in another namespace, as the real garbage
+//! collector records it.
 //!
-//! Must not: decide what becomes of the dependent.
+//! Must not: decide what happens to the dependent.
 
 use serde_json::{Value, json};
 
@@ -8,24 +9,30 @@ use super::state::ApiServer;
 use crate::{
     apiserver::object::{
         kind::Kind,
+        names,
         stored::Stored,
         tree::{self, Tree},
     },
     model::Time,
 };
 
-/// Who says so.
+/// The Event's source.
 const COMPONENT: &str = "garbage-collector-controller";
 
 impl ApiServer {
-    /// Says that an object names the owner with this UID, which does not live in its namespace.
-    pub(crate) fn tell_of_stray_owner(&mut self, object: &Stored, owner: &str, now: Time) {
+    /// Records that the object refers to the owner with this UID, which is in another namespace.
+    pub(crate) fn report_owner_ref_invalid_namespace(
+        &mut self,
+        object: &Stored,
+        owner: &str,
+        now: Time,
+    ) {
         let tree = object.tree();
         let owners = tree::items(tree::metadata(&tree), "ownerReferences");
         let Some(owner) = owners.iter().find(|it| it["uid"] == owner) else {
             return;
         };
-        // Of what lives in no namespace is told in the default one.
+        // The Event of a cluster-scoped object is in the default namespace.
         let namespace = match &*object.namespace {
             "" => "default",
             namespace => namespace,
@@ -35,7 +42,13 @@ impl ApiServer {
             return;
         }
         let name = format!("{}.{:016x}", object.name, self.rng.next());
-        let event = event(object, (namespace, &name), self.rng.uid(), owner, now);
+        let event = event(
+            object,
+            (namespace, &name),
+            names::new_uid(&mut self.rng),
+            owner,
+            now,
+        );
         self.store_put(Kind::Event, &event);
     }
 }

@@ -12,10 +12,11 @@ use super::{
 use crate::{
     apiserver::{
         kinds::namespace,
-        object::{kind::Kind, rng::Rng, stored::Stored, tree},
+        object::{kind::Kind, stored::Stored, tree},
         store::Store,
     },
     model::Time,
+    rng::Rng,
 };
 
 /// How far versions jump. Watchers may have seen changes that were not saved any more; no version of

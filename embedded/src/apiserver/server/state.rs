@@ -6,16 +6,18 @@
 use std::sync::Arc;
 
 use super::dependents::{Garbage, Work};
-use crate::apiserver::{
-    http::request::Target,
-    object::{
-        error::{ApiError, Result},
-        kind::Kind,
-        rng::Rng,
-        stored::Stored,
-        tree::Tree,
+use crate::{
+    apiserver::{
+        http::request::Target,
+        object::{
+            error::{ApiError, Result},
+            kind::Kind,
+            stored::Stored,
+            tree::Tree,
+        },
+        store::{Store, log::Event},
     },
-    store::{Store, log::Event},
+    rng::Rng,
 };
 
 /// Sizes of the server.

@@ -27,6 +27,7 @@ use crate::{
 
 /// One watcher's place in the log and its wishes.
 #[derive(Debug)]
+#[doc(alias = "cacheWatcher")]
 pub struct WatchCursor {
     kind: Kind,
     namespace: String,

@@ -22,6 +22,7 @@ use crate::{
         object::{
             error::{ApiError, Result, object_details},
             kind::Kind,
+            names,
             stored::Stored,
             tree::{self, Tree},
         },
@@ -252,7 +253,7 @@ impl ApiServer {
 
     /// Fills what the server decides; true if the name was generated.
     fn fill_metadata(&mut self, target: &Target, tree: &mut Tree, now: Time) -> bool {
-        let uid = self.rng.uid();
+        let uid = names::new_uid(&mut self.rng);
         let metadata = tree::metadata_mut(tree);
         for field in metadata::SERVER_OWNED {
             metadata.remove(*field);
@@ -274,7 +275,7 @@ impl ApiServer {
         let base = truncated(base, GENERATED_BASE).to_owned();
         let mut name = String::new();
         for _ in 0..NAME_ATTEMPTS {
-            name = format!("{base}{}", self.rng.name_suffix());
+            name = format!("{base}{}", names::name_suffix(&mut self.rng));
             if self
                 .store
                 .get(target.kind, &target.namespace, &name)

@@ -3,7 +3,7 @@
 //! Every request looks for an object or two, and among a million a search in order goes through as many
 //! keys as no cache holds. So the order is touched only when an object comes or goes.
 //!
-//! Must not: know versions, or tell anybody of changes.
+//! Must not: know versions, or notify anybody of changes.
 
 use std::{
     collections::BTreeSet,

@@ -20,6 +20,7 @@ pub enum EventType {
 
 /// One entry of the log.
 #[derive(Clone, Debug)]
+#[doc(alias = "watchCacheEvent")]
 pub struct Event {
     /// What happened.
     pub event_type: EventType,

@@ -189,7 +189,7 @@ impl Store {
         object
     }
 
-    /// Takes in an object of an earlier server: nobody is told.
+    /// Restores an object of an earlier server, without an event.
     pub(crate) fn load(&mut self, object: Stored) -> Arc<Stored> {
         let object = Arc::new(object);
         self.shelves[object.kind as usize].insert(&object);

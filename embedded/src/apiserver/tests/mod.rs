@@ -1,4 +1,7 @@
 //! Tests of the machine as a whole: requests in, answers out, no sockets.
+//!
+//! Here is what needs the machine's clock, seed or state. What a real server can be asked as well is a case in
+//! `tests/conformance_api`, beside the real server's answer.
 
 mod access;
 mod apply;

@@ -5,7 +5,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::{Operator, Requirement, Stage, Wait, Which};
+use super::{LabelSelectorOperator, LabelSelectorRequirement, Stage, Wait, Which};
 use crate::kubelet::decode::PodLabels;
 
 /// Draws are numbers below this: a prime, so small that squares are exact in a float. kwok computes
@@ -26,14 +26,14 @@ pub(in crate::kubelet) struct Chance<'a> {
 
 /// What of a Pod decides which stages can mean it, for as long as it lives.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::kubelet) struct PodFacts<'a> {
+pub(in crate::kubelet) struct SelectablePod<'a> {
     pub(in crate::kubelet) namespace: &'a str,
     pub(in crate::kubelet) labels: &'a PodLabels<'a>,
     pub(in crate::kubelet) index: Option<u32>,
 }
 
 /// The places of the stages that mean a Pod, in order.
-pub(in crate::kubelet) fn candidates(stages: &[Stage], pod: PodFacts<'_>) -> Box<[u16]> {
+pub(in crate::kubelet) fn candidates(stages: &[Stage], pod: SelectablePod<'_>) -> Box<[u16]> {
     let stages = stages.iter().zip(0..);
     stages
         .filter(|(stage, _)| stage.pods.means(pod))
@@ -42,7 +42,7 @@ pub(in crate::kubelet) fn candidates(stages: &[Stage], pod: PodFacts<'_>) -> Box
 }
 
 impl Which {
-    fn means(&self, pod: PodFacts<'_>) -> bool {
+    fn means(&self, pod: SelectablePod<'_>) -> bool {
         self.namespace
             .as_deref()
             .is_none_or(|namespace| namespace == pod.namespace)
@@ -61,15 +61,15 @@ impl Which {
     }
 }
 
-impl Requirement {
+impl LabelSelectorRequirement {
     fn holds(&self, labels: &PodLabels<'_>) -> bool {
         let value = labels.get(&self.key);
         let is_listed = || value.is_some_and(|value| self.values.iter().any(|v| v == value));
         match self.operator {
-            Operator::In => is_listed(),
-            Operator::NotIn => !is_listed(),
-            Operator::Exists => value.is_some(),
-            Operator::DoesNotExist => value.is_none(),
+            LabelSelectorOperator::In => is_listed(),
+            LabelSelectorOperator::NotIn => !is_listed(),
+            LabelSelectorOperator::Exists => value.is_some(),
+            LabelSelectorOperator::DoesNotExist => value.is_none(),
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The ways in which somebody else ends a Pod.
+//! Disruptions: the ways in which others than its kubelet end a Pod.
 //!
-//! Responsible for: who ends it and what is said of it. Must not: know when.
+//! Responsible for: who ends it and what its status shows. Must not: know when.
 
 use serde::Deserialize;
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{
-    By, Operator, Stage, Wait,
+    By, LabelSelectorOperator, Stage, Wait,
     choose::{BASE, DRAWS, ROUNDS},
     kwok_inits::{REGULAR_INITS, init_restarted},
     templates as t,
@@ -127,7 +127,7 @@ impl Renderer<'_> {
 
     /// After the back-off that the kubelet has.
     fn restarted(&self) -> Value {
-        let mut restarted = Object::new("lakh-pod-restarted");
+        let mut restarted = KwokStageBuilder::new("lakh-pod-restarted");
         restarted.expect(DELETED, "DoesNotExist", &[]);
         restarted.expect(".status.phase", "In", &["Running"]);
         restarted.expect(WAITING, "In", &["CrashLoopBackOff"]);
@@ -137,7 +137,7 @@ impl Renderer<'_> {
 
     /// A Pod that is deleted comes to its end first.
     fn stopped(&self, name: &str, lives: &[&str], after: Wait, code: u8) -> Value {
-        let mut stopped = Object::new(name);
+        let mut stopped = KwokStageBuilder::new(name);
         stopped.expect(DELETED, "Exists", &[]);
         stopped.expect(".status.phase", "In", &["Pending", "Running"]);
         stopped.expect(self.life, "In", lives);
@@ -147,7 +147,7 @@ impl Renderer<'_> {
 
     /// A Pod at its end is deleted for good, once; finalizers are for others to take off.
     fn gone(&self) -> Value {
-        let mut gone = Object::new("lakh-pod-gone");
+        let mut gone = KwokStageBuilder::new("lakh-pod-gone");
         gone.expect(DELETED, "Exists", &[]);
         gone.expect(".status.phase", "In", &["Succeeded", "Failed"]);
         let has_time = ".metadata.deletionGracePeriodSeconds | select(. > 0)";
@@ -157,8 +157,8 @@ impl Renderer<'_> {
     }
 
     /// For a Pod that has a node and nothing else yet.
-    pub(super) fn running(&self, name: &str, life: &str) -> Object {
-        let mut object = Object::new(name);
+    pub(super) fn running(&self, name: &str, life: &str) -> KwokStageBuilder {
+        let mut object = KwokStageBuilder::new(name);
         object.expect(DELETED, "DoesNotExist", &[]);
         object.expect(".status.phase", "In", &["Pending"]);
         object.expect(self.life, "In", &[life]);
@@ -166,8 +166,8 @@ impl Renderer<'_> {
     }
 
     /// For a Pod whose containers run.
-    fn at_work(&self, name: &str, life: &str) -> Object {
-        let mut object = Object::new(name);
+    fn at_work(&self, name: &str, life: &str) -> KwokStageBuilder {
+        let mut object = KwokStageBuilder::new(name);
         object.expect(DELETED, "DoesNotExist", &[]);
         object.expect(".status.phase", "In", &["Running"]);
         object.expect(WAITING, "DoesNotExist", &[]);
@@ -194,7 +194,7 @@ fn less(wait: Wait, ready: Option<Wait>) -> Wait {
 
 /// Nothing is scheduled to a node that is not ready.
 fn node_ready() -> Value {
-    let mut ready = Object::new("lakh-node-ready");
+    let mut ready = KwokStageBuilder::new("lakh-node-ready");
     ready.expect(READY, "NotIn", &["True"]);
     let mut object = ready.next(t::NODE_READY);
     object["spec"]["resourceRef"]["kind"] = "Node".into();
@@ -202,13 +202,13 @@ fn node_ready() -> Value {
 }
 
 /// One object while it is put together.
-pub(super) struct Object {
+pub(super) struct KwokStageBuilder {
     name: String,
     expectations: Vec<Value>,
     spec: Value,
 }
 
-impl Object {
+impl KwokStageBuilder {
     pub(super) fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -315,10 +315,10 @@ fn condition(stage: &Stage, seed: u64) -> String {
             .collect();
         let is_listed = format!("({label} | {})", same.join(" or "));
         all.push(match requirement.operator {
-            Operator::In => is_listed,
-            Operator::NotIn => format!("({is_listed} | not)"),
-            Operator::Exists => format!("{label} != null"),
-            Operator::DoesNotExist => format!("{label} == null"),
+            LabelSelectorOperator::In => is_listed,
+            LabelSelectorOperator::NotIn => format!("({is_listed} | not)"),
+            LabelSelectorOperator::Exists => format!("{label} != null"),
+            LabelSelectorOperator::DoesNotExist => format!("{label} == null"),
         });
     }
     if let Some(indexes) = &pods.indexes {

@@ -3,13 +3,13 @@
 //! Responsible for: the `Stage` objects from the start of the first init container to the end of the
 //! last. Must not: write statuses; `init_templates` has those.
 //!
-//! A Pod is Pending all the while, and its statuses tell whose turn it is.
+//! A Pod is Pending all the while, and its statuses show whose turn it is.
 
 use serde_json::Value;
 
 use super::{
     ExitReason, InitEnd, Stage, init_templates as t,
-    kwok::{DELETED, Object, Renderer},
+    kwok::{DELETED, KwokStageBuilder, Renderer},
 };
 
 impl Renderer<'_> {
@@ -72,7 +72,7 @@ impl InitEnd {
 
 /// After the back-off that the kubelet has.
 pub(super) fn init_restarted() -> Value {
-    let mut restarted = Object::new("lakh-pod-init-restarted");
+    let mut restarted = KwokStageBuilder::new("lakh-pod-init-restarted");
     restarted.expect(DELETED, "DoesNotExist", &[]);
     restarted.expect(".status.phase", "In", &["Pending"]);
     restarted.expect(INIT_WAITING, "In", &["CrashLoopBackOff"]);

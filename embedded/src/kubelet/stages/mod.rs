@@ -1,4 +1,4 @@
-//! Lives as data: which Pods, after which delay, end how.
+//! Lives as data: which Pods end, after which delay, and how.
 //!
 //! Responsible for: stages as values, and which of them a Pod lives by. Must not: open files, or
 //! know where a Pod is in its life; `life` plays what is chosen here.
@@ -17,7 +17,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::ranges::Ranges;
 
-pub(super) use choose::{Chance, PodFacts, candidates};
+pub(super) use choose::{Chance, SelectablePod, candidates};
 pub(super) use disruption::{By, Disruption};
 pub use kwok::kwok_stages;
 pub use read::{API_VERSION, FieldError, KIND};
@@ -42,7 +42,7 @@ pub struct Stage {
 pub(super) struct Which {
     pub(super) namespace: Option<String>,
     pub(super) labels: BTreeMap<String, String>,
-    pub(super) requirements: Vec<Requirement>,
+    pub(super) requirements: Vec<LabelSelectorRequirement>,
     /// Completion indexes.
     pub(super) indexes: Option<Ranges>,
     /// How often the container has been restarted before.
@@ -51,15 +51,15 @@ pub(super) struct Which {
 
 /// A requirement on one label, as label selectors have them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Requirement {
+pub(super) struct LabelSelectorRequirement {
     pub(super) key: String,
-    pub(super) operator: Operator,
+    pub(super) operator: LabelSelectorOperator,
     pub(super) values: Vec<String>,
 }
 
 /// How a label is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
-pub(super) enum Operator {
+pub(super) enum LabelSelectorOperator {
     In,
     NotIn,
     Exists,
@@ -91,7 +91,7 @@ pub(super) struct InitEnd {
     pub(super) failures: Option<u32>,
 }
 
-/// What the containers do when they are told to stop.
+/// What the containers do when they are asked to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stop {
     pub(super) after: Wait,
@@ -118,7 +118,7 @@ impl ExitReason {
 }
 
 impl Stage {
-    /// The name by which messages and draws tell it from others.
+    /// The name, which messages and random draws use.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -9,7 +9,8 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value;
 
 use super::{
-    Disruption, End, ExitReason, InitEnd, Operator, Requirement, Stage, Stop, Wait, Which,
+    Disruption, End, ExitReason, InitEnd, LabelSelectorOperator, LabelSelectorRequirement, Stage,
+    Stop, Wait, Which,
 };
 use crate::{
     kubelet::ranges::{RANGES_FORM, Ranges},
@@ -46,7 +47,7 @@ impl Stage {
         if object["spec"].is_null() {
             return Err(bad("spec", "is missing"));
         }
-        let read = serde_path_to_error::deserialize::<_, Object>(object);
+        let read = serde_path_to_error::deserialize::<_, StageFields>(object);
         let object = read.map_err(|error| FieldError {
             field: error.path().to_string(),
             problem: error.inner().to_string(),
@@ -57,18 +58,18 @@ impl Stage {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Object {
+struct StageFields {
     #[serde(rename = "apiVersion")]
     _api_version: String,
     #[serde(rename = "kind")]
     _kind: String,
-    metadata: Metadata,
-    spec: Spec,
+    metadata: StageMetadataFields,
+    spec: StageSpecFields,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Metadata {
+struct StageMetadataFields {
     name: String,
     #[serde(default, rename = "labels")]
     _labels: BTreeMap<String, String>,
@@ -78,9 +79,9 @@ struct Metadata {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Spec {
+struct StageSpecFields {
     #[serde(default)]
-    pods: Pods,
+    pods: PodsFields,
     #[serde(default, rename = "initContainers")]
     init_containers: Vec<InitFields>,
     #[serde(default = "always", deserialize_with = "share")]
@@ -94,7 +95,7 @@ struct Spec {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Pods {
+struct PodsFields {
     namespace: Option<String>,
     match_labels: BTreeMap<String, String>,
     match_expressions: Vec<RequirementFields>,
@@ -108,7 +109,7 @@ struct Pods {
 #[serde(deny_unknown_fields)]
 struct RequirementFields {
     key: String,
-    operator: Operator,
+    operator: LabelSelectorOperator,
     #[serde(default)]
     values: Vec<String>,
 }
@@ -166,7 +167,7 @@ struct StopFields {
     exit_code: Option<u8>,
 }
 
-impl Object {
+impl StageFields {
     fn into_stage(self) -> Result<Stage, FieldError> {
         let name = self.metadata.name;
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -214,13 +215,16 @@ impl Object {
 }
 
 impl RequirementFields {
-    fn check(self, nth: usize) -> Result<Requirement, FieldError> {
+    fn check(self, nth: usize) -> Result<LabelSelectorRequirement, FieldError> {
         let Self {
             key,
             operator,
             values,
         } = self;
-        let wants_values = matches!(operator, Operator::In | Operator::NotIn);
+        let wants_values = matches!(
+            operator,
+            LabelSelectorOperator::In | LabelSelectorOperator::NotIn
+        );
         if wants_values == values.is_empty() {
             let problem = match wants_values {
                 true => "must not be empty with this operator",
@@ -229,7 +233,7 @@ impl RequirementFields {
             let field = format!("spec.pods.matchExpressions[{nth}].values");
             return Err(bad(&field, problem));
         }
-        Ok(Requirement {
+        Ok(LabelSelectorRequirement {
             key,
             operator,
             values,

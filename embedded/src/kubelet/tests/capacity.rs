@@ -5,8 +5,11 @@ use std::{collections::BTreeMap, time::Duration};
 use serde_json::Value;
 
 use super::stage::{Stage, check};
-use crate::kubelet::{KubeletOptions, format_go_duration, node_objects, rng::Rng};
 use crate::model::Time;
+use crate::{
+    kubelet::{KubeletOptions, format_go_duration, node_objects},
+    rng::Rng,
+};
 
 fn with_room(nodes: usize, capacity: &str) -> KubeletOptions {
     KubeletOptions {

@@ -8,7 +8,10 @@ use std::{sync::Arc, time::Duration};
 use serde_json::json;
 
 use super::stage::Stage;
-use crate::kubelet::{KubeletOptions, format_go_duration, rng::Rng};
+use crate::{
+    kubelet::{KubeletOptions, format_go_duration},
+    rng::Rng,
+};
 
 #[test]
 fn whatever_happens_every_pod_comes_to_its_end_and_is_forgotten() {

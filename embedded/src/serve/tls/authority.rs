@@ -1,9 +1,9 @@
-//! The server's own small authority: who signs its certificate where nobody gives one.
+//! The server's own certificate authority, which signs its certificate if none is given.
 //!
-//! Responsible for: making it, keeping it, signing. Must not: know who is shown what.
+//! Responsible for: creating it, keeping it, signing. Must not: know which client gets which certificate.
 //!
-//! A state keeps key and certificate in one file. What the authority signs is made anew at each start, so
-//! that nothing but that file has to last as long as somebody's kubeconfig.
+//! With a state, key and certificate are kept in one file. The certificates that it signs are new at each start, so
+//! only that file has to last as long as somebody's kubeconfig.
 
 use std::{fmt, fs, io, path::Path, sync::Arc, time::Duration};
 

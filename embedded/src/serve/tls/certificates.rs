@@ -1,7 +1,7 @@
-//! Certificates of others, and certificates as text.
+//! Given certificates, and certificates as text.
 //!
-//! Responsible for: reading the files of `--tls-cert-file` and `--tls-private-key-file`. Must not: judge
-//! who may believe them; that is for clients.
+//! Responsible for: reading the files of `--tls-cert-file` and `--tls-private-key-file`. Must not: judge whether they
+//! can be trusted; clients do.
 
 use std::{fs, path::Path};
 

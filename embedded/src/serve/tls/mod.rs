@@ -1,9 +1,9 @@
 //! TLS in front of the server.
 //!
-//! Responsible for: who is shown which certificate, what clients have to know to believe it, handshakes.
-//! Must not: know HTTP, but for the line that tells somebody who comes without TLS.
+//! Responsible for: which client gets which certificate, what clients need to trust it, and handshakes.
+//! Must not: know HTTP, except for the one line that answers a client without TLS.
 //!
-//! Clients of HTTP/1.1 only: `docs/embedded-cluster.md` says why.
+//! HTTP/1.1 only: `docs/embedded-cluster.md` says why.
 
 mod authority;
 mod certificates;
@@ -36,7 +36,7 @@ use certificates::pem_of;
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// What the first byte of a handshake is.
 const HANDSHAKE: u8 = 22;
-/// What a client hears that does not begin with one; the words are those of Go's servers.
+/// The answer to a client that does not begin with one, in the words of Go's servers.
 const NOT_TLS: &[u8] =
     b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 
@@ -135,7 +135,7 @@ impl Tls {
     }
 }
 
-/// Whether a client begins with a handshake. One that does not is told what is wrong, if it still listens.
+/// Whether a client begins with a handshake. One that does not gets an answer that says so.
 async fn is_tls(stream: &TcpStream) -> io::Result<bool> {
     let mut first = [0];
     let is_tls = stream.peek(&mut first).await? == 0 || first == [HANDSHAKE];

@@ -16,15 +16,17 @@ const ANCIENT: &str = "ancient-changes";
 
 /// How a manager came to own fields. Those that applied come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Operation {
+#[doc(alias = "ManagedFieldsOperationType")]
+pub(super) enum ManagerOperation {
     Apply,
     Update,
 }
 
-/// Who owns fields: everything that tells one entry from another.
+/// The owner of fields: everything that identifies an entry.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Owner {
-    pub(super) operation: Operation,
+#[doc(alias = "managerIdentifier")]
+pub(super) struct FieldManager {
+    pub(super) operation: ManagerOperation,
     pub(super) manager: String,
     pub(super) api_version: String,
     pub(super) subresource: String,
@@ -33,7 +35,7 @@ pub(super) struct Owner {
 /// What one manager owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    pub(super) owner: Owner,
+    pub(super) owner: FieldManager,
     /// When it last took fields; empty if it has changed none.
     pub(super) time: String,
     pub(super) fields: FieldSet,
@@ -66,7 +68,7 @@ impl Entries {
     }
 
     /// The entry of an owner.
-    pub(super) fn get(&self, owner: &Owner) -> Option<&Entry> {
+    pub(super) fn get(&self, owner: &FieldManager) -> Option<&Entry> {
         self.0.iter().find(|entry| entry.owner == *owner)
     }
 
@@ -85,7 +87,7 @@ impl Entries {
     pub(super) fn cap(&mut self) {
         let (mut updaters, mut rest): (Vec<Entry>, Vec<Entry>) = std::mem::take(&mut self.0)
             .into_iter()
-            .partition(|entry| entry.owner.operation == Operation::Update);
+            .partition(|entry| entry.owner.operation == ManagerOperation::Update);
         if updaters.len() > MAX_UPDATERS {
             updaters.sort_by(|a, b| (&a.time, &a.owner.manager).cmp(&(&b.time, &b.owner.manager)));
             let many = updaters.len() - MAX_UPDATERS + 1;
@@ -127,15 +129,15 @@ impl Entry {
     fn read(value: &Value) -> Option<Self> {
         let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
         let operation = match text("operation") {
-            "Apply" => Operation::Apply,
-            "Update" => Operation::Update,
+            "Apply" => ManagerOperation::Apply,
+            "Update" => ManagerOperation::Update,
             _ => return None,
         };
         if text("fieldsType") != "FieldsV1" {
             return None;
         }
         Some(Self {
-            owner: Owner {
+            owner: FieldManager {
                 operation,
                 manager: text("manager").to_owned(),
                 api_version: text("apiVersion").to_owned(),
@@ -150,8 +152,8 @@ impl Entry {
         let mut entry = json!({
             "manager": self.owner.manager,
             "operation": match self.owner.operation {
-                Operation::Apply => "Apply",
-                Operation::Update => "Update",
+                ManagerOperation::Apply => "Apply",
+                ManagerOperation::Update => "Update",
             },
             "apiVersion": self.owner.api_version,
             "fieldsType": "FieldsV1",
@@ -168,8 +170,8 @@ impl Entry {
         entry
     }
 
-    fn place(&self) -> (Operation, &str, &str, &str, &str) {
-        let Owner {
+    fn place(&self) -> (ManagerOperation, &str, &str, &str, &str) {
+        let FieldManager {
             operation,
             manager,
             api_version,
@@ -179,14 +181,14 @@ impl Entry {
     }
 }
 
-impl Owner {
+impl FieldManager {
     /// The owner as messages show it.
     pub(super) fn shown(&self) -> String {
         let mut text = format!("{:?}", self.manager);
         if !self.subresource.is_empty() {
             text.push_str(&format!(" with subresource {:?}", self.subresource));
         }
-        if self.operation == Operation::Update {
+        if self.operation == ManagerOperation::Update {
             text.push_str(&format!(" using {}", self.api_version));
         }
         text

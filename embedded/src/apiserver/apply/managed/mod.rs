@@ -1,7 +1,7 @@
-//! Managed fields: who owns which field of an object, and server-side apply, which is made of that.
+//! Managed fields: who owns which field of an object; and server-side apply, which builds on them.
 //!
-//! Responsible for: what a write does to `metadata.managedFields`, what an applied configuration makes
-//! of an object, and the conflicts. Must not: default, validate or store.
+//! Responsible for: what a write does to `metadata.managedFields`, what an applied configuration does to an object,
+//! and the conflicts. Must not: default, validate or store.
 //! Read first: [`Writer`], then [`Writer::update`] and [`Writer::apply`].
 //!
 //! Different from a real server: Events, Leases and the Pods of controllers are not tracked until somebody
@@ -28,7 +28,7 @@ use crate::{
     },
     model::Time,
 };
-use entries::{Entries, Entry, Operation, Owner};
+use entries::{Entries, Entry, FieldManager, ManagerOperation};
 use set::{FieldSet, shown};
 
 /// The member of `metadata` that this is about.
@@ -265,7 +265,7 @@ impl Writer<'_> {
             entry.fields.subtract(&difference.removed);
         }
         if !taken.is_empty() {
-            let owner = self.owner(manager, Operation::Update);
+            let owner = self.owner(manager, ManagerOperation::Update);
             if let Some(last) = entries.get(&owner) {
                 taken.add(last.fields.clone());
             }
@@ -288,7 +288,7 @@ impl Writer<'_> {
         self.taken(Entries::default(), manager, difference)
     }
 
-    fn difference(self, shape: &schema::Shape, live: &Tree, new: &Tree) -> walk::Difference {
+    fn difference(self, shape: &schema::TypeDef, live: &Tree, new: &Tree) -> walk::Difference {
         let mut all = walk::Difference::default();
         let ignored = self.ignored();
         // Member by member, so that neither object is copied; those that do not count are left out.
@@ -333,13 +333,13 @@ impl Writer<'_> {
         }
     }
 
-    fn owner(self, manager: &str, operation: Operation) -> Owner {
+    fn owner(self, manager: &str, operation: ManagerOperation) -> FieldManager {
         let subresource = match self.part {
             Part::Main => "",
             Part::Status => "status",
             Part::Finalize => "finalize",
         };
-        Owner {
+        FieldManager {
             operation,
             manager: manager.to_owned(),
             api_version: self.kind.info().api_version.to_owned(),
@@ -347,8 +347,8 @@ impl Writer<'_> {
         }
     }
 
-    fn applier(self) -> Owner {
-        self.owner(self.manager, Operation::Apply)
+    fn applier(self) -> FieldManager {
+        self.owner(self.manager, ManagerOperation::Apply)
     }
 
     /// The fields that client-side apply has set last and that are still as it set them.
@@ -371,20 +371,20 @@ impl Writer<'_> {
 
 /// One field that somebody else owns.
 struct Conflict {
-    owner: Owner,
+    owner: FieldManager,
     path: Vec<String>,
     shown: String,
 }
 
 /// Takes out what the applier applied last time and does not any more, unless another one applies it.
-fn prune(shape: &schema::Shape, merged: Value, entries: &Entries, last: &FieldSet) -> Value {
+fn prune(shape: &schema::TypeDef, merged: Value, entries: &Entries, last: &FieldSet) -> Value {
     let named = |set: &FieldSet| walk::with_named(shape, set);
     let last = named(last);
     let pruned = walk::remove(shape, &merged, &last);
     let all = named(&walk::fields(shape, &merged));
     let mut kept = named(&walk::fields(shape, &pruned));
     for entry in &entries.0 {
-        if entry.owner.operation == Operation::Apply {
+        if entry.owner.operation == ManagerOperation::Apply {
             kept.add(named(&entry.fields));
         }
     }
@@ -420,7 +420,8 @@ fn refused(conflicts: &[Conflict]) -> ApiError {
             only.shown
         ),
         several => {
-            let mut owners: Vec<&Owner> = several.iter().map(|conflict| &conflict.owner).collect();
+            let mut owners: Vec<&FieldManager> =
+                several.iter().map(|conflict| &conflict.owner).collect();
             owners.sort_by_key(|owner| owner.shown());
             owners.dedup();
             let mut lines = Vec::new();

@@ -1,6 +1,6 @@
-//! The shapes of all types: which fields there are, and what merges by what.
+//! The definitions of all types: which fields there are, and how they merge.
 //!
-//! Responsible for: reading `schema.txt` once and finding shapes. Must not: look at values.
+//! Responsible for: reading `schema.txt` once and finding types. Must not: look at values.
 //!
 //! A line of the table is a type with its fields. `str`, `num`, `bool` and `any` are single values;
 //! `[]T` is a list that is one value, `[=]T` a set, `[a,b=c]T` a list whose items are known by the
@@ -13,13 +13,13 @@ use crate::apiserver::object::kind::Kind;
 
 /// What a value looks like.
 #[derive(Debug)]
-pub(super) enum Shape {
+pub(super) enum TypeDef {
     Text,
     Number,
     Flag,
     /// Anything; never looked into.
     Any,
-    /// An object with fields; the place of its type in the table.
+    /// An object with fields; the index of its type in the table.
     Struct(usize),
     Map {
         atomic: bool,
@@ -31,7 +31,7 @@ pub(super) enum Shape {
     },
 }
 
-/// What tells the items of a list apart.
+/// What identifies the items of a list.
 #[derive(Debug)]
 pub(super) enum ListBy {
     /// Nothing: the list is one value.
@@ -46,10 +46,10 @@ pub(super) enum ListBy {
 #[derive(Debug)]
 pub(super) struct Struct {
     pub(super) atomic: bool,
-    pub(super) fields: BTreeMap<&'static str, Shape>,
+    pub(super) fields: BTreeMap<&'static str, TypeDef>,
 }
 
-static ANY: Shape = Shape::Any;
+static ANY: TypeDef = TypeDef::Any;
 static TABLE: LazyLock<Table> = LazyLock::new(|| Table::read(include_str!("schema.txt")));
 
 struct Table {
@@ -58,8 +58,8 @@ struct Table {
 }
 
 /// The shape of a kind's objects.
-pub(super) fn of(kind: Kind) -> Shape {
-    Shape::Struct(TABLE.place(kind.info().name))
+pub(super) fn of(kind: Kind) -> TypeDef {
+    TypeDef::Struct(TABLE.place(kind.info().name))
 }
 
 /// The type behind [`Shape::Struct`].
@@ -67,7 +67,7 @@ pub(super) fn type_at(place: usize) -> &'static Struct {
     &TABLE.types[place]
 }
 
-impl Shape {
+impl TypeDef {
     /// Whether values of this shape are taken as a whole.
     pub(super) fn is_leaf(&self) -> bool {
         match self {
@@ -135,27 +135,27 @@ impl Table {
         found.unwrap_or_else(|_| panic!("the table of types has {name}, in order"))
     }
 
-    fn shape(&self, text: &'static str) -> Shape {
+    fn shape(&self, text: &'static str) -> TypeDef {
         if let Some(rest) = text.strip_prefix('[') {
             let (by, items) = rest.split_once(']').expect("a list has an end");
-            return Shape::List {
+            return TypeDef::List {
                 by: ListBy::read(by),
                 items: Box::new(self.shape(items)),
             };
         }
         if let Some(rest) = text.strip_prefix('{') {
             let (mark, values) = rest.split_once('}').expect("a map has an end");
-            return Shape::Map {
+            return TypeDef::Map {
                 atomic: mark == "!",
                 values: Box::new(self.shape(values)),
             };
         }
         match text {
-            "str" => Shape::Text,
-            "num" => Shape::Number,
-            "bool" => Shape::Flag,
-            "any" => Shape::Any,
-            name => Shape::Struct(self.place(name)),
+            "str" => TypeDef::Text,
+            "num" => TypeDef::Number,
+            "bool" => TypeDef::Flag,
+            "any" => TypeDef::Any,
+            name => TypeDef::Struct(self.place(name)),
         }
     }
 }
@@ -192,7 +192,7 @@ mod tests {
         assert!(names.is_sorted(), "types stand in order");
         let port = of(Kind::Pod);
         let container = port.member("spec").member("containers").below("k:{}");
-        let Shape::List {
+        let TypeDef::List {
             by: ListBy::Keys(keys),
             ..
         } = container.member("ports")

@@ -1,6 +1,6 @@
 //! Sets of fields, as managers own them.
 //!
-//! Responsible for: the algebra, and the JSON form `FieldsV1`. Must not: know shapes or managers.
+//! Responsible for: the algebra, and the JSON form `FieldsV1`. Must not: know types or managers.
 
 use std::collections::BTreeMap;
 
@@ -13,6 +13,7 @@ use crate::apiserver::object::tree::Tree;
 /// The elements of paths are written as in `FieldsV1`: `f:name` is a field, `k:{..}` an item of a list
 /// by its keys, `v:..` a member of a set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[doc(alias = "fieldpath.Set")]
 pub(super) struct FieldSet {
     pub(super) here: bool,
     pub(super) below: BTreeMap<String, Self>,

@@ -1,4 +1,4 @@
-//! Whether what is to be applied fits its shape.
+//! Whether an applied configuration fits its type.
 //!
 //! Responsible for: the errors and their words. Must not: look at what is stored.
 
@@ -7,58 +7,58 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{
-    schema::{ListBy, Shape},
+    schema::{ListBy, TypeDef},
     set::shown,
     walk::elements,
 };
 
 /// What is wrong with a value, each with the path to it; empty if nothing is.
-pub(super) fn problems(shape: &Shape, value: &Value) -> Vec<String> {
+pub(super) fn problems(shape: &TypeDef, value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     check(shape, value, "", &mut found);
     found
 }
 
-fn check(shape: &Shape, value: &Value, path: &str, found: &mut Vec<String>) {
+fn check(shape: &TypeDef, value: &Value, path: &str, found: &mut Vec<String>) {
     if value.is_null() {
         return;
     }
     let mut wrong = |what: String| found.push(format!("{path}: {what}"));
     match (shape, value) {
-        (Shape::Any, _)
-        | (Shape::Text, Value::String(_))
-        | (Shape::Number, Value::Number(_))
-        | (Shape::Flag, Value::Bool(_)) => {}
-        (Shape::Text, _) => wrong(format!(
+        (TypeDef::Any, _)
+        | (TypeDef::Text, Value::String(_))
+        | (TypeDef::Number, Value::Number(_))
+        | (TypeDef::Flag, Value::Bool(_)) => {}
+        (TypeDef::Text, _) => wrong(format!(
             "expected string, got &value.valueUnstructured{{Value:{}}}",
             printed(value)
         )),
-        (Shape::Number, _) => wrong(format!(
+        (TypeDef::Number, _) => wrong(format!(
             "expected numeric (int or float), got {}",
             go_type(value)
         )),
-        (Shape::Flag, _) => wrong(format!("expected boolean, got &{{{}}}", printed(value))),
-        (Shape::List { by, items }, Value::Array(list)) => {
+        (TypeDef::Flag, _) => wrong(format!("expected boolean, got &{{{}}}", printed(value))),
+        (TypeDef::List { by, items }, Value::Array(list)) => {
             check_list(by, items, list, path, found);
         }
-        (Shape::List { .. }, _) => wrong(format!("expected list, got &{{{}}}", printed(value))),
-        (Shape::Struct(_) | Shape::Map { .. }, Value::Object(members)) => {
+        (TypeDef::List { .. }, _) => wrong(format!("expected list, got &{{{}}}", printed(value))),
+        (TypeDef::Struct(_) | TypeDef::Map { .. }, Value::Object(members)) => {
             for (name, member) in members {
                 let path = format!("{path}.{name}");
-                if matches!(shape, Shape::Struct(_)) && !shape.declares(name) {
+                if matches!(shape, TypeDef::Struct(_)) && !shape.declares(name) {
                     found.push(format!("{path}: field not declared in schema"));
                 } else {
                     check(shape.member(name), member, &path, found);
                 }
             }
         }
-        (Shape::Struct(_) | Shape::Map { .. }, _) => {
+        (TypeDef::Struct(_) | TypeDef::Map { .. }, _) => {
             wrong(format!("expected map, got &{{{}}}", printed(value)));
         }
     }
 }
 
-fn check_list(by: &ListBy, items: &Shape, list: &[Value], path: &str, found: &mut Vec<String>) {
+fn check_list(by: &ListBy, items: &TypeDef, list: &[Value], path: &str, found: &mut Vec<String>) {
     if let ListBy::Keys(keys) = by {
         for (place, item) in list.iter().enumerate() {
             let missing = keys

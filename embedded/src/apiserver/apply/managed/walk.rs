@@ -1,4 +1,4 @@
-//! Values along their shapes: which fields they hold, how two differ, what comes of merging them.
+//! Values along their types: which fields they have, how two differ, and how they merge.
 //!
 //! Responsible for: the walks that server-side apply is made of. Must not: know who owns what.
 
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::{
-    schema::{ListBy, Shape},
+    schema::{ListBy, TypeDef},
     set::FieldSet,
 };
 use crate::apiserver::object::tree::Tree;
@@ -21,13 +21,13 @@ pub(super) struct Difference {
 }
 
 /// The fields that a value sets.
-pub(super) fn fields(shape: &Shape, value: &Value) -> FieldSet {
+pub(super) fn fields(shape: &TypeDef, value: &Value) -> FieldSet {
     if shape.is_leaf() {
         return FieldSet::leaf();
     }
     let mut set = FieldSet::default();
     match (shape, value) {
-        (Shape::List { by, items }, Value::Array(list)) => {
+        (TypeDef::List { by, items }, Value::Array(list)) => {
             for (element, item) in elements(by, list) {
                 let mut node = fields(items, item);
                 node.here = true;
@@ -50,7 +50,7 @@ pub(super) fn fields(shape: &Shape, value: &Value) -> FieldSet {
 }
 
 /// How `new` differs from `old`.
-pub(super) fn compare(shape: &Shape, old: &Value, new: &Value) -> Difference {
+pub(super) fn compare(shape: &TypeDef, old: &Value, new: &Value) -> Difference {
     let mut difference = Difference::default();
     difference.walk(shape, Some(old), Some(new), &mut Vec::new());
     difference
@@ -60,7 +60,7 @@ impl Difference {
     /// Adds how one member of an object differs.
     pub(super) fn member(
         &mut self,
-        shape: &Shape,
+        shape: &TypeDef,
         name: &str,
         old: Option<&Value>,
         new: Option<&Value>,
@@ -71,7 +71,7 @@ impl Difference {
 
     fn walk(
         &mut self,
-        shape: &Shape,
+        shape: &TypeDef,
         old: Option<&Value>,
         new: Option<&Value>,
         path: &mut Vec<String>,
@@ -88,7 +88,7 @@ impl Difference {
             return;
         }
         match shape {
-            Shape::List { by, items } => {
+            TypeDef::List { by, items } => {
                 let (had, has) = (listed(by, old), listed(by, new));
                 for (element, item) in &had {
                     let there = has.get(element).copied();
@@ -124,7 +124,7 @@ impl Difference {
 
     fn step(
         &mut self,
-        shape: &Shape,
+        shape: &TypeDef,
         old: Option<&Value>,
         new: Option<&Value>,
         element: String,
@@ -137,12 +137,12 @@ impl Difference {
 }
 
 /// What `live` becomes when `config` is applied to it.
-pub(super) fn merge(shape: &Shape, live: Option<&Value>, config: &Value) -> Value {
+pub(super) fn merge(shape: &TypeDef, live: Option<&Value>, config: &Value) -> Value {
     let Some(live) = live.filter(|_| !shape.is_leaf()) else {
         return config.clone();
     };
     match (shape, live, config) {
-        (Shape::List { by, items }, Value::Array(live), Value::Array(config)) => {
+        (TypeDef::List { by, items }, Value::Array(live), Value::Array(config)) => {
             Value::Array(merge_list(by, items, live, config))
         }
         (_, Value::Object(live), Value::Object(config)) => {
@@ -159,7 +159,7 @@ pub(super) fn merge(shape: &Shape, live: Option<&Value>, config: &Value) -> Valu
 
 /// Applied items come in the order in which they are applied; the others stay where they are between
 /// those that both lists have.
-fn merge_list(by: &ListBy, items: &Shape, live: &[Value], config: &[Value]) -> Vec<Value> {
+fn merge_list(by: &ListBy, items: &TypeDef, live: &[Value], config: &[Value]) -> Vec<Value> {
     let (live, config) = (elements(by, live), elements(by, config));
     let index = |list: &[(String, &Value)]| -> BTreeMap<String, usize> {
         // Of several with the same element the first counts.
@@ -201,17 +201,17 @@ fn merge_list(by: &ListBy, items: &Shape, live: &[Value], config: &[Value]) -> V
 }
 
 /// `value` without the fields of a set. What has nothing left is null.
-pub(super) fn remove(shape: &Shape, value: &Value, set: &FieldSet) -> Value {
+pub(super) fn remove(shape: &TypeDef, value: &Value, set: &FieldSet) -> Value {
     if shape.is_leaf() {
         return value.clone();
     }
-    let keep = |element: &str, below: &Shape, part: &Value| match set.below.get(element) {
+    let keep = |element: &str, below: &TypeDef, part: &Value| match set.below.get(element) {
         Some(node) if node.here => None,
         Some(node) => Some(remove(below, part, node)),
         None => Some(part.clone()),
     };
     match (shape, value) {
-        (Shape::List { by, items }, Value::Array(list)) => {
+        (TypeDef::List { by, items }, Value::Array(list)) => {
             let kept: Vec<Value> = elements(by, list)
                 .into_iter()
                 .filter_map(|(element, item)| keep(&element, items, item))
@@ -241,7 +241,7 @@ pub(super) fn remove(shape: &Shape, value: &Value, set: &FieldSet) -> Value {
 }
 
 /// Adds the declared fields on the way to all paths of a set.
-pub(super) fn with_named(shape: &Shape, set: &FieldSet) -> FieldSet {
+pub(super) fn with_named(shape: &TypeDef, set: &FieldSet) -> FieldSet {
     let mut named = FieldSet {
         here: set.here,
         ..FieldSet::default()

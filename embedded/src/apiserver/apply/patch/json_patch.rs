@@ -20,14 +20,14 @@ const MAX_COPIED: usize = 3 * 1024 * 1024;
 
 /// One operation.
 #[derive(Debug)]
-pub(crate) struct Operation {
+pub(crate) struct PatchOperation {
     op: String,
     path: String,
     from: String,
     value: Option<Value>,
 }
 
-impl Operation {
+impl PatchOperation {
     /// Whether the operation can change the given top-level member.
     pub(super) fn touches(&self, member: &str) -> bool {
         [&self.path, &self.from]
@@ -37,7 +37,7 @@ impl Operation {
 }
 
 /// Reads the operations.
-pub(super) fn read(body: &[u8]) -> Result<Vec<Operation>> {
+pub(super) fn read(body: &[u8]) -> Result<Vec<PatchOperation>> {
     let value: Value = serde_json::from_slice(body).map_err(|error| {
         let why = if error.is_eof() {
             "unexpected end of JSON input".to_owned()
@@ -62,14 +62,14 @@ pub(super) fn read(body: &[u8]) -> Result<Vec<Operation>> {
     Ok(items.into_iter().map(operation).collect())
 }
 
-fn operation(mut item: Value) -> Operation {
+fn operation(mut item: Value) -> PatchOperation {
     let text = |name: &str| {
         item.get(name)
             .and_then(Value::as_str)
             .unwrap_or_default()
             .to_owned()
     };
-    Operation {
+    PatchOperation {
         op: text("op"),
         path: text("path"),
         from: text("from"),
@@ -78,7 +78,7 @@ fn operation(mut item: Value) -> Operation {
 }
 
 /// Carries out all operations, or none.
-pub(super) fn apply(operations: &[Operation], tree: &mut Tree) -> Result<()> {
+pub(super) fn apply(operations: &[PatchOperation], tree: &mut Tree) -> Result<()> {
     let mut root = Value::Object(tree.clone());
     let mut copied = 0;
     for operation in operations {
@@ -103,7 +103,7 @@ fn refused() -> ApiError {
 }
 
 /// Carries out one operation; `copied` are the bytes that copies have made so far.
-fn step(root: &mut Value, operation: &Operation, copied: &mut usize) -> Option<()> {
+fn step(root: &mut Value, operation: &PatchOperation, copied: &mut usize) -> Option<()> {
     let given = || operation.value.clone();
     match operation.op.as_str() {
         "add" => add(root, &operation.path, given()?),

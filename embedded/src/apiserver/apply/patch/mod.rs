@@ -15,7 +15,7 @@ use crate::apiserver::object::{error::Result, tree::Tree};
 #[derive(Debug)]
 pub(crate) enum PatchBody {
     /// RFC 6902.
-    Json(Vec<json_patch::Operation>),
+    Json(Vec<json_patch::PatchOperation>),
     /// RFC 7386.
     Merge(Tree),
     /// Kubernetes' own: lists merge by key.
@@ -30,7 +30,7 @@ impl PatchBody {
         json_patch::read(body).map(Self::Json)
     }
 
-    /// The patch itself as an error tells it, where that tells the patch and not what came of it.
+    /// The patch itself, for errors that show the patch and not its outcome.
     pub(crate) fn shown(&self) -> Option<String> {
         match self {
             Self::Strategic(patch) => Some(strategic::go_text(&Value::Object(patch.clone()))),

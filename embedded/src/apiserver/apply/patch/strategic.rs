@@ -135,7 +135,7 @@ fn merge_list(
     Ok(())
 }
 
-/// Where each item of a list first is, by what tells it from others: the value of its key, or itself. A
+/// The first position of each item of a list, by its identity: the value of its key, or itself. A
 /// patch may name as many items as there are, so that to search for each would take for ever.
 #[derive(Clone)]
 struct Places {

@@ -1,6 +1,6 @@
-//! What a request is about, told by its path alone: for who decides about access, and for the audit log.
+//! What a request is about, by its path alone: for authorization and the audit log.
 //!
-//! Responsible for: verb, resource and place. Must not: know which resources there are.
+//! Responsible for: the verb and what it is applied to. Must not: know which resources there are.
 
 use serde_json::Value;
 
@@ -18,21 +18,21 @@ pub struct Attributes {
     /// What is done: `get`, `create`, or the HTTP method where there is no resource.
     pub verb: String,
     /// To what.
-    pub asked: Asked,
+    pub target: RequestTarget,
 }
 
 /// To what something is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum RequestTarget {
     /// A path without a resource.
     Path(String),
     /// A resource.
-    Resource(Place),
+    Resource(ResourceAttributes),
 }
 
-/// A resource's place; what does not apply is empty.
+/// Which resource; what does not apply is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct ResourceAttributes {
     /// API group.
     pub group: String,
     /// API version.
@@ -61,7 +61,7 @@ impl Attributes {
             _ => {
                 return Self {
                     verb: request.method.to_lowercase(),
-                    asked: Asked::Path(request.path.to_owned()),
+                    target: RequestTarget::Path(request.path.to_owned()),
                 };
             }
         };
@@ -77,8 +77,8 @@ impl Attributes {
             ["namespaces", namespace, ..] => (*namespace, rest),
             _ => ("", rest),
         };
-        let part = |place: usize| (*rest.get(place).unwrap_or(&"")).to_owned();
-        let place = Place {
+        let part = |nth: usize| (*rest.get(nth).unwrap_or(&"")).to_owned();
+        let resource = ResourceAttributes {
             group: group.to_owned(),
             version: version.to_owned(),
             resource: part(0),
@@ -88,10 +88,10 @@ impl Attributes {
         };
         let query = Query::parse(request.query);
         let watch = watched || query.flag("watch");
-        let verb = verb_of(request.method, watch, place.name.is_empty());
+        let verb = verb_of(request.method, watch, resource.name.is_empty());
         Self {
             verb: verb.unwrap_or_default().to_owned(),
-            asked: Asked::Resource(place),
+            target: RequestTarget::Resource(resource),
         }
     }
 
@@ -100,7 +100,7 @@ impl Attributes {
         let text = |name: &str| tree::text(attributes, name).to_owned();
         Self {
             verb: text("verb"),
-            asked: Asked::Resource(Place {
+            target: RequestTarget::Resource(ResourceAttributes {
                 group: text("group"),
                 version: text("version"),
                 resource: text("resource"),
@@ -112,8 +112,9 @@ impl Attributes {
     }
 }
 
-impl Place {
-    /// The place as the audit log names it.
+impl ResourceAttributes {
+    /// The resource as the audit log names it.
+    #[doc(alias = "ObjectReference")]
     pub(crate) fn reference(&self) -> Value {
         let mut reference = Tree::new();
         for (field, text) in [
@@ -144,10 +145,10 @@ mod tests {
             query,
             ..Request::default()
         });
-        let seen = match attributes.asked {
-            Asked::Path(path) => format!("{} {path}", attributes.verb),
-            Asked::Resource(place) => {
-                format!("{} {}", attributes.verb, place.reference())
+        let seen = match attributes.target {
+            RequestTarget::Path(path) => format!("{} {path}", attributes.verb),
+            RequestTarget::Resource(resource) => {
+                format!("{} {}", attributes.verb, resource.reference())
             }
         };
         assert_eq!(seen, expected, "{method} {path}");

@@ -1,4 +1,4 @@
-//! Entries of an audit log: who has asked for what, and what came of it.
+//! Entries of an audit log: who asked for what, and the outcome.
 //!
 //! Responsible for: their form, `audit.k8s.io/v1` Events at level Metadata. Must not: write them
 //! anywhere.
@@ -6,12 +6,13 @@
 use serde_json::{Value, json};
 
 use super::{
-    attributes::{Asked, Attributes},
+    attributes::{Attributes, RequestTarget},
     users::User,
 };
 use crate::{
-    apiserver::{http::request::Request, object::rng::Rng},
+    apiserver::{http::request::Request, object::names},
     model::Time,
+    rng::Rng,
 };
 
 /// Makes entries.
@@ -33,7 +34,7 @@ impl Auditor {
     /// Notes a request as it comes; `user` is none where nobody is asked who they are, or where the
     /// token is unknown.
     pub fn received(&mut self, request: Request<'_>, user: Option<&User>, now: Time) -> Audited {
-        let Attributes { verb, asked } = Attributes::of(request);
+        let Attributes { verb, target } = Attributes::of(request);
         let uri = match request.query {
             "" => request.path.to_owned(),
             query => format!("{}?{query}", request.path),
@@ -42,7 +43,7 @@ impl Auditor {
             "kind": "Event",
             "apiVersion": "audit.k8s.io/v1",
             "level": "Metadata",
-            "auditID": self.0.uid(),
+            "auditID": names::new_uid(&mut self.0),
             "requestURI": uri,
             "verb": verb,
             "user": {},
@@ -58,7 +59,7 @@ impl Auditor {
         if !request.user_agent.is_empty() {
             event["userAgent"] = request.user_agent.into();
         }
-        if let Asked::Resource(place) = asked {
+        if let RequestTarget::Resource(place) = target {
             event["objectRef"] = place.reference();
         }
         Audited { event }

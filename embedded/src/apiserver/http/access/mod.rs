@@ -1,4 +1,4 @@
-//! Who asks, for what, and whether they may: for whoever stands before the server.
+//! Who asks, for what, and whether they may: for the filters in front of the server.
 //!
 //! Responsible for: users, what a request is about by its path alone, and entries of an audit log. Must not:
 //! know which objects or resources there are.

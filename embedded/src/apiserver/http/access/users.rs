@@ -1,15 +1,15 @@
-//! Who may do what, where tokens are asked for.
+//! Who may do what, where tokens are required.
 //!
 //! Responsible for: the users of a token file, what each of them may do, and the answers 401, 403 and to
 //! reviews of access. Must not: look at objects.
 //!
-//! Different from a real server: there are no roles to be written. Members of `system:masters` may do all;
-//! everybody else whose token is known may read, as by a role for `get`, `list` and `watch` of all. Who
-//! sends no token may ask for health and version.
+//! Different from a real server: there are no roles. Members of `system:masters` may do everything; everybody else
+//! with a known token may read, as by a role for `get`, `list` and `watch` of everything. Without a token, only
+//! health and version are served.
 
 use serde_json::{Value, json};
 
-use super::attributes::{Asked, Attributes};
+use super::attributes::{Attributes, RequestTarget};
 use crate::apiserver::{
     http::{body::decode, request::Request},
     object::{
@@ -120,7 +120,7 @@ impl Users {
     }
 
     fn review(&self, user: &User, asked: &Attributes, request: Request<'_>) -> Option<Response> {
-        let Asked::Resource(target) = &asked.asked else {
+        let RequestTarget::Resource(target) = &asked.target else {
             return None;
         };
         if target.group != REVIEWS || asked.verb != "create" {
@@ -171,14 +171,14 @@ impl User {
             return true;
         }
         let verb = asked.verb.as_str();
-        match &asked.asked {
-            Asked::Path(path) if self.is_anonymous() => {
+        match &asked.target {
+            RequestTarget::Path(path) if self.is_anonymous() => {
                 let open = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
                 verb == "get" && open.contains(&path.as_str())
             }
-            Asked::Path(path) => verb == "get" && !path.starts_with(OWN),
-            Asked::Resource(_) if self.is_anonymous() => false,
-            Asked::Resource(target) => {
+            RequestTarget::Path(path) => verb == "get" && !path.starts_with(OWN),
+            RequestTarget::Resource(_) if self.is_anonymous() => false,
+            RequestTarget::Resource(target) => {
                 let about_self = ["selfsubjectaccessreviews", "selfsubjectrulesreviews"];
                 let reviews = target.group == REVIEWS
                     && verb == "create"
@@ -191,12 +191,12 @@ impl User {
 
 fn forbidden(user: &User, asked: &Attributes) -> ApiError {
     let (name, verb) = (&user.name, &asked.verb);
-    let target = match &asked.asked {
-        Asked::Path(path) => {
+    let target = match &asked.target {
+        RequestTarget::Path(path) => {
             let message = format!("forbidden: User {name:?} cannot {verb} path {path:?}");
             return ApiError::new(403, "Forbidden", message).with_details(json!({}));
         }
-        Asked::Resource(target) => target,
+        RequestTarget::Resource(target) => target,
     };
     let (group, resource) = (&target.group, &target.resource);
     let qualified = match group.as_str() {
@@ -237,7 +237,7 @@ fn access_review(kind: &str, user: Option<&User>, mut body: Tree) -> Result<Tree
         (Some(Value::Object(resource)), None) => Attributes::reviewed(resource),
         (None, Some(Value::Object(path))) => Attributes {
             verb: tree::text(path, "verb").to_owned(),
-            asked: Asked::Path(tree::text(path, "path").to_owned()),
+            target: RequestTarget::Path(tree::text(path, "path").to_owned()),
         },
         _ => return Err(neither()),
     };
@@ -311,7 +311,7 @@ fn fields(line: &str) -> Option<Vec<String>> {
     (!quoted).then(|| trimmed.collect())
 }
 
-/// Compares without telling by the time it takes where two tokens differ.
+/// Compares two tokens in constant time.
 fn same(one: &[u8], other: &[u8]) -> bool {
     let differ = one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
     one.len() == other.len() && differ == 0

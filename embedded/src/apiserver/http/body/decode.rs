@@ -30,6 +30,7 @@ use crate::apiserver::{
 };
 
 /// Reads a body that may be JSON or YAML, without looking at its type.
+#[doc(alias = "NewYAMLOrJSONDecoder")]
 pub(crate) fn json_or_yaml(request: Request<'_>) -> Result<Tree> {
     let media = request
         .content_type
@@ -139,12 +140,12 @@ pub(crate) fn check_types(
         *tree = members;
     }
     let unknown = checked?;
-    let told = match text {
+    let found = match text {
         Some(text) if !quick => duplicates::findings(text, &unknown),
         _ => unknown.iter().map(|path| unknown_field(path)).collect(),
     };
-    if validation == FieldValidation::Strict && !told.is_empty() {
-        return Err(format!("strict decoding error: {}", told.join(", ")));
+    if validation == FieldValidation::Strict && !found.is_empty() {
+        return Err(format!("strict decoding error: {}", found.join(", ")));
     }
     for path in &unknown {
         remove_path(tree, path);
@@ -152,7 +153,7 @@ pub(crate) fn check_types(
     Ok(if validation == FieldValidation::Ignore {
         Vec::new()
     } else {
-        told
+        found
     })
 }
 
@@ -193,7 +194,7 @@ fn yaml(body: &[u8]) -> Result<Value> {
 
 /// Reads YAML (or JSON, its subset) for apply patches.
 pub(crate) fn apply_body(body: &[u8]) -> Result<Tree> {
-    let read = yaml(body).map_err(|error| error.told_after("error decoding YAML: "));
+    let read = yaml(body).map_err(|error| error.with_prefix("error decoding YAML: "));
     match read? {
         Value::Object(tree) => Ok(tree),
         Value::Null => Ok(Tree::new()),

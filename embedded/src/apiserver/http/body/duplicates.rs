@@ -1,7 +1,7 @@
 //! Fields that stand twice in a JSON text.
 //!
-//! Responsible for: finding them, and telling them beside unknown ones in the order of the text. Must
-//! not: decide what comes of it.
+//! Responsible for: finding them, and listing them with unknown ones in the order of the text. Must
+//! not: decide what follows from it.
 
 use std::{collections::HashSet, fmt};
 

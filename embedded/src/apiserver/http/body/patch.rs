@@ -81,7 +81,7 @@ fn apply(request: Request<'_>, target: &Target) -> Result<PatchBody> {
     if managed.is_some_and(|fields| !fields.is_null()) {
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
-    // What is no quantity is told when the whole object is checked.
+    // Invalid quantities are reported when the whole object is checked.
     let _ = decode::normalize(target.kind, &mut tree);
     let mut config = Value::Object(tree);
     managed::check(target.kind, &target.name, &config)?;

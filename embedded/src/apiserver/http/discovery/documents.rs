@@ -1,6 +1,6 @@
 //! Paths without objects: discovery, version, health, access reviews.
 //!
-//! Responsible for: telling clients what is served. Must not: look at stored objects.
+//! Responsible for: what clients learn about the API. Must not: look at stored objects.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Documents that tell clients what is served.
+//! Documents that describe the API to clients.
 //!
 //! Responsible for: discovery, version, health, schemas and reviews of access. Must not: look at stored objects.
 //! Read first: `documents`, which has all the paths.

@@ -59,7 +59,7 @@ fn named(path: &str) -> Option<(&'static str, &'static str)> {
     GROUPS.iter().copied().find(|known| *known == group_version)
 }
 
-/// Whoever asks for a document as it was is told where the one of today is.
+/// A request for an older document is redirected to the current one.
 fn moved(path: &str) -> Response {
     let mut response = Response::json(301, &Value::Null);
     response

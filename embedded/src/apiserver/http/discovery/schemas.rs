@@ -1,6 +1,6 @@
 //! The API's types as OpenAPI schemas.
 //!
-//! Responsible for: what `kubectl explain` tells of a field. Must not: know paths, or check
+//! Responsible for: what `kubectl explain` shows of a field. Must not: know paths, or check
 //! anything: that is done with the types themselves.
 //!
 //! Different from a real server: what each possible value of a field means is left out.
@@ -13,7 +13,7 @@ use crate::apiserver::object::{
     kind::{KINDS, KindInfo},
 };
 
-/// What the types themselves do not tell. A line is a type, or behind two blanks a field of it, with words
+/// What the types themselves do not say. A line is a type, or behind two blanks a field of it, with words
 /// `KEY=VALUE`; [`say`] has the keys.
 const TABLE: &str = include_str!("schemas.txt");
 
@@ -102,11 +102,11 @@ fn complete(schemas: &mut Map<String, Value>) {
     let mut of = None;
     for (path, words) in lines() {
         let schema = match path {
-            Place::Type(name) => {
+            TableEntry::Type(name) => {
                 of = Some(name);
                 schemas.get_mut(&full_name(name))
             }
-            Place::Field(field) => of
+            TableEntry::Field(field) => of
                 .and_then(|name| schemas.get_mut(&full_name(name)))
                 .and_then(|schema| schema["properties"].get_mut(field)),
         };
@@ -122,19 +122,24 @@ fn complete(schemas: &mut Map<String, Value>) {
 }
 
 /// Where a line of the table belongs to.
-enum Place {
+enum TableEntry {
     Type(&'static str),
     Field(&'static str),
 }
 
-fn lines() -> impl Iterator<Item = (Place, impl Iterator<Item = (&'static str, &'static str)>)> {
+fn lines() -> impl Iterator<
+    Item = (
+        TableEntry,
+        impl Iterator<Item = (&'static str, &'static str)>,
+    ),
+> {
     let lines = TABLE.lines().filter(|line| !line.starts_with('#'));
     lines.map(|line| {
         let mut words = line.split_whitespace();
         let name = words.next().unwrap_or_default();
         let place = match line.starts_with(' ') {
-            true => Place::Field(name),
-            false => Place::Type(name),
+            true => TableEntry::Field(name),
+            false => TableEntry::Type(name),
         };
         (place, words.filter_map(|word| word.split_once('=')))
     })
@@ -247,11 +252,11 @@ mod tests {
         let mut of = &Value::Null;
         for (place, words) in lines() {
             let schema = match place {
-                Place::Type(name) => {
+                TableEntry::Type(name) => {
                     of = &schemas[&full_name(name)];
                     of
                 }
-                Place::Field(name) => &of["properties"][name],
+                TableEntry::Field(name) => &of["properties"][name],
             };
             for (key, value) in words {
                 let member = match key {

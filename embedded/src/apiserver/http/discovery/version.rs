@@ -1,6 +1,6 @@
-//! The Kubernetes release whose behaviour is imitated.
+//! The Kubernetes release that the server imitates.
 //!
-//! Responsible for: its name, and the document that tells it. Must not: tell lakh's own version.
+//! Responsible for: its name, and the document at `/version`. Must not: show lakh's own version.
 
 use serde_json::{Value, json};
 

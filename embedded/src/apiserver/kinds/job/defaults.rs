@@ -30,6 +30,7 @@ pub(crate) fn default(tree: &mut Tree) {
 }
 
 /// Applies the defaults of a CronJob.
+#[doc(alias = "SetDefaults_CronJob")]
 pub(crate) fn default_cron_job(tree: &mut Tree) {
     let spec = tree::section_mut(tree, "spec");
     if tree::text(spec, "concurrencyPolicy").is_empty() {
@@ -99,7 +100,7 @@ fn default_labels(tree: &mut Tree) {
     }
 }
 
-/// Brings a written status into the form in which it is told: counters of nothing are left out, and
+/// Normalizes a written status: counters of zero are left out, and
 /// times of conditions are null.
 pub(crate) fn prepare_status(tree: &mut Tree) {
     let status = tree::section_mut(tree, "status");

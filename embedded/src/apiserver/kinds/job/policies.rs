@@ -21,6 +21,7 @@ const MAX_INDEX_LIST: usize = 65_536;
 const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
 
 /// Checks `spec.successPolicy`.
+#[doc(alias = "validateSuccessPolicy")]
 pub(super) fn check_success_policy(spec: &Tree, errors: &mut FieldErrors) {
     let Some(Value::Object(policy)) = spec.get("successPolicy") else {
         return;
@@ -154,6 +155,7 @@ fn success_policy_shown(policy: &Tree) -> String {
 }
 
 /// Checks `spec.podFailurePolicy`.
+#[doc(alias = "validatePodFailurePolicy")]
 pub(super) fn check_failure_policy(spec: &Tree, errors: &mut FieldErrors) {
     let Some(Value::Object(policy)) = spec.get("podFailurePolicy") else {
         return;

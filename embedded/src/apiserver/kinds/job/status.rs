@@ -24,6 +24,7 @@ struct Change<'a> {
 }
 
 /// Checks a changed status; each rule only where its activating condition holds.
+#[doc(alias = "ValidateJobStatusUpdate")]
 pub(crate) fn validate_status(tree: &Tree, old: &Tree) -> FieldErrors {
     let change = Change {
         spec: tree::section(old, "spec"),

@@ -12,6 +12,7 @@ use crate::apiserver::object::{
 };
 
 /// Checks a changed Job against its old state.
+#[doc(alias = "ValidateJobUpdate")]
 pub(crate) fn validate_update(tree: &Tree, old: &Tree) -> FieldErrors {
     let spec = tree::section(tree, "spec");
     let old_spec = tree::section(old, "spec");

@@ -30,6 +30,7 @@ const PATH_MARKS: &str = "/-._~%!$&'()*+,;=:";
 const MAX_MANAGED_BY: usize = 63;
 
 /// Checks a new Job.
+#[doc(alias = "ValidateJob")]
 pub(crate) fn validate_create(tree: &Tree) -> FieldErrors {
     let spec = tree::section(tree, "spec");
     let mut errors = check_generated(tree, spec);
@@ -85,7 +86,7 @@ pub(super) fn check_generated(tree: &Tree, spec: &Tree) -> FieldErrors {
 /// The same on update.
 pub(super) fn check_generated_on_update(tree: &Tree, spec: &Tree) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    // That a selector is missing is told elsewhere.
+    // A missing selector is reported elsewhere.
     if tree::flag(spec, "manualSelector") || !spec.contains_key("selector") {
         return errors;
     }

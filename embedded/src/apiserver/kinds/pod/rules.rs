@@ -15,6 +15,7 @@ use crate::apiserver::{
 };
 
 /// Checks a new Pod.
+#[doc(alias = "ValidatePodCreate")]
 pub(crate) fn validate_create(tree: &Tree) -> FieldErrors {
     let spec = tree::section(tree, "spec");
     let mut errors = template::validate_spec(spec, "spec");
@@ -39,6 +40,7 @@ const IMMUTABLE: &str = "pod updates may not change fields other than \
                          be set to 1 if it was previously negative)";
 
 /// Checks a change of a Pod's main resource. The difference is not shown as a real server does.
+#[doc(alias = "ValidatePodUpdate")]
 pub(crate) fn validate_update(tree: &Tree, old: &Tree) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let (spec, old_spec) = (tree::section(tree, "spec"), tree::section(old, "spec"));
@@ -191,6 +193,7 @@ const TIMES: [(&str, &[&str]); 2] = [
 ];
 
 /// Checks a change of a Pod's status.
+#[doc(alias = "ValidatePodStatusUpdate")]
 pub(crate) fn validate_status(tree: &Tree, old: &Tree) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let (status, old_status) = (tree::section(tree, "status"), tree::section(old, "status"));

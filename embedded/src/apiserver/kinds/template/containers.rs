@@ -14,7 +14,7 @@ use crate::apiserver::object::{
 };
 
 /// Checks a container found at `path`; `volumes` are the Pod's. One that `ends` before others start is
-/// neither probed nor told of its life.
+/// neither probed nor has lifecycle hooks.
 pub(super) fn check_container(
     container: &Tree,
     path: &str,
@@ -133,7 +133,7 @@ fn check_source(source: &Tree, value: &str, path: &str, errors: &mut FieldErrors
     }
 }
 
-/// Whether a variable may tell this field of its Pod.
+/// Whether a variable may have the value of this field of its Pod.
 fn is_field(name: &str) -> bool {
     const FIELDS: [&str; 11] = [
         "metadata.name",

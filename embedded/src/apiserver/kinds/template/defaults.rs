@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::apiserver::object::tree::{self, Tree};
 
 /// Applies the defaults of a pod spec.
+#[doc(alias = "SetDefaults_PodSpec")]
 pub(crate) fn default_spec(spec: &mut Tree) {
     tree::default(spec, "restartPolicy", "Always");
     tree::default(spec, "terminationGracePeriodSeconds", 30);
@@ -94,7 +95,7 @@ fn default_volumes(spec: &mut Tree) {
     }
 }
 
-/// Fields that a volume tells have a version, too.
+/// Field references of volumes have a version, too.
 fn default_fields(source: Option<&mut Value>) {
     let items = source.and_then(|source| source.get_mut("items")?.as_array_mut());
     for item in items.into_iter().flatten() {

@@ -28,6 +28,7 @@ pub(crate) fn container_names(spec: &Tree) -> impl Iterator<Item = &str> {
 }
 
 /// Checks a pod spec found at `path`.
+#[doc(alias = "ValidatePodSpec")]
 pub(crate) fn validate_spec(spec: &Tree, path: &str) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let volumes = volumes(spec, path, &mut errors);

@@ -1,4 +1,4 @@
-//! What a table of a protobuf message is made of, and the one that all tables share.
+//! The types of fields in the tables of protobuf messages, and the table that all others share.
 //!
 //! Responsible for: the types of fields. Must not: hold the tables of kinds.
 

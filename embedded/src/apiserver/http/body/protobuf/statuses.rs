@@ -53,7 +53,7 @@ pub(super) const POD_STATUS: Fields = &[
     (17, "observedGeneration", Int, false),
 ];
 const IP: Fields = &[(1, "ip", Text, false)];
-/// Zeros and empty texts are told here as in JSON: an exit code of 0 is one.
+/// Zeros and empty texts are kept here as in JSON: an exit code of 0 is one.
 const CONTAINER_STATUS: Fields = &[
     (1, "name", OptionalText, false),
     (2, "state", Message(CONTAINER_STATE), false),

@@ -6,7 +6,7 @@ use crate::apiserver::http::request::Label;
 
 /// A request, or a watch, as rules see it.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct ObservedRequest {
     /// What it is counted as.
     pub label: Label,
     /// Its path.

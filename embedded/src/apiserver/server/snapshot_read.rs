@@ -1,17 +1,13 @@
-//! Reads of what was.
+//! Reads of an older snapshot.
 //!
-//! Responsible for: answering a read as it would have been answered some changes ago. Must not: change
-//! anything.
+//! Responsible for: answering a read as of some changes ago. Must not: change anything.
 
 use super::{dependents::Garbage, reply::Reply, state::ApiServer};
-use crate::{
-    apiserver::{http::request::Prepared, object::rng::Rng},
-    model::Time,
-};
+use crate::{apiserver::http::request::Prepared, model::Time, rng::Rng};
 
 impl ApiServer {
-    /// Answers a read as of so many changes of its kind ago, as far back as events are kept; all else
-    /// is answered as ever. What is read so is listed under the version of then.
+    /// Answers a read as of `changes` changes of its kind ago, as far back as events are kept. A list has the
+    /// resource version of that time. Any other call is answered as ever.
     pub fn handle_stale(&mut self, prepared: Prepared, changes: u64, now: Time) -> Reply {
         let Some(kind) = prepared.kind_read() else {
             return self.handle_prepared(prepared, now);

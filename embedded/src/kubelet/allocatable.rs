@@ -1,94 +1,96 @@
-//! What is left on each hollow node.
+//! What each hollow node can still allocate.
 //!
-//! Responsible for: sums of what Pods take, and what is lacking for another. Must not: choose a node.
+//! Responsible for: sums of what Pods request, and what is insufficient for another. Must not: choose a node.
 
 use super::resources::{Amount, Demand};
 
-/// The room of all nodes.
+/// The resources of all nodes.
+#[doc(alias = "NodeInfo")]
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct Allocatable {
     /// What every node has for Pods.
     limits: Vec<Amount>,
-    /// What is taken, by node, in the order of the limits.
+    /// What is reserved, by node, in the order of the limits.
     used: Vec<Vec<i64>>,
-    /// Counts the changes.
-    changes: u64,
+    /// Raised by each change.
+    version: u64,
 }
 
 /// Too little of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Lack<'a> {
+pub(super) struct InsufficientResource<'a> {
     pub(super) resource: &'a str,
     pub(super) requested: i64,
     pub(super) used: i64,
     pub(super) capacity: i64,
 }
 
-impl Room {
+impl Allocatable {
     pub(super) fn new(limits: Vec<Amount>, nodes: usize) -> Self {
         Self {
             used: vec![vec![0; limits.len()]; nodes],
             limits,
-            changes: 0,
+            version: 0,
         }
     }
 
-    /// A number that tells whether anything has changed.
-    pub(super) fn changes(&self) -> u64 {
-        self.changes
+    /// Differs if anything has changed.
+    pub(super) fn version(&self) -> u64 {
+        self.version
     }
 
-    /// Whether a Pod has room on a node.
+    /// Whether a Pod fits on a node.
     pub(super) fn fits(&self, node: usize, demand: &Demand) -> bool {
-        self.lacks(node, demand).next().is_none()
+        self.insufficient(node, demand).next().is_none()
     }
 
-    /// What is lacking on a node for a Pod.
-    pub(super) fn lacks<'a>(
+    /// What a node has too little of for a Pod.
+    pub(super) fn insufficient<'a>(
         &'a self,
         node: usize,
         demand: &'a Demand,
-    ) -> impl Iterator<Item = Lack<'a>> {
+    ) -> impl Iterator<Item = InsufficientResource<'a>> {
         let amounts = demand.amounts().iter();
         amounts.filter_map(move |(resource, requested)| {
-            let place = self.place(resource);
-            let lack = Lack {
+            let position = self.position(resource);
+            let insufficient = InsufficientResource {
                 resource,
                 requested: *requested,
-                used: place.map_or(0, |place| self.used[node][place]),
-                capacity: place.map_or(0, |place| self.limits[place].1),
+                used: position.map_or(0, |position| self.used[node][position]),
+                capacity: position.map_or(0, |position| self.limits[position].1),
             };
-            (lack.requested > lack.capacity.saturating_sub(lack.used)).then_some(lack)
+            (insufficient.requested > insufficient.capacity.saturating_sub(insufficient.used))
+                .then_some(insufficient)
         })
     }
 
-    /// A Pod takes its room.
-    pub(super) fn take(&mut self, node: usize, demand: &Demand) {
+    /// Reserves what a Pod requests.
+    pub(super) fn reserve(&mut self, node: usize, demand: &Demand) {
         self.change(node, demand, i64::saturating_add);
     }
 
-    /// A Pod gives it back.
-    pub(super) fn give_back(&mut self, node: usize, demand: &Demand) {
+    /// Releases what a Pod reserved.
+    pub(super) fn release(&mut self, node: usize, demand: &Demand) {
         self.change(node, demand, i64::saturating_sub);
     }
 
     fn change(&mut self, node: usize, demand: &Demand, by: fn(i64, i64) -> i64) {
-        self.changes += 1;
+        self.version += 1;
         for (resource, amount) in demand.amounts() {
-            if let Some(place) = self.place(resource) {
-                let used = &mut self.used[node][place];
+            if let Some(position) = self.position(resource) {
+                let used = &mut self.used[node][position];
                 *used = by(*used, *amount);
             }
         }
     }
 
-    fn place(&self, resource: &str) -> Option<usize> {
+    fn position(&self, resource: &str) -> Option<usize> {
         self.limits.iter().position(|(name, _)| name == resource)
     }
 }
 
-impl Lack<'_> {
-    /// Whether the node lacks it also when it is empty.
+impl InsufficientResource<'_> {
+    /// Whether even the empty node has too little of it.
     pub(super) fn is_for_ever(&self) -> bool {
         self.requested > self.capacity && self.resource != "pods"
     }

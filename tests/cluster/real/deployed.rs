@@ -12,7 +12,7 @@ use lakh::embedded::manifest::{self, Source};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::real::{self, Cluster, has_ended};
+use super::{Cluster, has_ended, rendered};
 use crate::support::{self, FINALIZER, check_pods_of_complete_job, finalizers, indexed_job, is};
 
 const NAME: &str = "lakh.dev/job-controller";
@@ -28,7 +28,7 @@ async fn deploy_is_taken_as_it_is() {
         let folder = support::project(&format!("deploy/overlays/{overlay}"));
         let strict = ["apply", "--dry-run=server", "--validate=strict", "-k"];
         let said = cluster.kubectl(&[&strict[..], &[&folder]].concat(), "");
-        let objects = real::rendered(overlay).len();
+        let objects = rendered(overlay).len();
         assert_eq!(said.lines().count(), objects, "{said}");
     }
 }

@@ -1,6 +1,6 @@
-//! How we stand with the server: whether it answers, and takes us for whom we say we are.
+//! Whether the server answers, and accepts the credentials.
 //!
-//! Must not: cost a call that is answered more than a look.
+//! Must not: cost a call that is answered more than one atomic load.
 
 use std::{
     fmt,
@@ -15,7 +15,7 @@ use crate::{clock::instant, wire::ApiError};
 /// The status code for credentials that are not, or no longer, good.
 pub(super) const UNAUTHORIZED: u16 = 401;
 
-/// What has been wrong with all calls of late.
+/// What has been wrong with all recent calls.
 #[derive(Clone, Debug)]
 pub struct Trouble {
     /// 401, or 0 where there is no answer.
@@ -25,7 +25,7 @@ pub struct Trouble {
 }
 
 impl Trouble {
-    /// For how long it has been so.
+    /// How long it has lasted.
     pub fn lasts(&self) -> Duration {
         instant() - self.since
     }
@@ -38,15 +38,15 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// See the module's text.
+/// The outcome of recent calls to a server.
 #[derive(Debug)]
-pub(super) struct Standing {
+pub(super) struct ServerStatus {
     url: String,
     is_troubled: AtomicBool,
     trouble: Mutex<Option<Trouble>>,
 }
 
-impl Standing {
+impl ServerStatus {
     pub(super) fn new(url: String) -> Self {
         Self {
             url,
@@ -63,8 +63,8 @@ impl Standing {
         self.trouble.lock().clone()
     }
 
-    /// Takes in what came of a call: the answer's status code, or why there is none.
-    pub(super) fn heard(&self, answer: Result<u16, &ApiError>) {
+    /// Records the outcome of a call: the answer's status code, or why there is none.
+    pub(super) fn record(&self, answer: Result<u16, &ApiError>) {
         let (code, message) = match answer {
             Ok(UNAUTHORIZED) => (UNAUTHORIZED, "it refuses the credentials"),
             Err(error) if error.code == UNAUTHORIZED => {
@@ -98,21 +98,21 @@ mod tests {
 
     #[test]
     fn trouble_lasts_until_an_answer_comes() {
-        let standing = Standing::new("http://a".to_owned());
-        assert!(standing.trouble().is_none());
+        let server_status = ServerStatus::new("http://a".to_owned());
+        assert!(server_status.trouble().is_none());
         let silence = ApiError::no_answer("refused");
-        standing.heard(Err(&silence));
-        let first = standing.trouble().expect("there is no answer");
+        server_status.record(Err(&silence));
+        let first = server_status.trouble().expect("there is no answer");
         assert_eq!(first.to_string(), "API server http://a: refused (for 0 s)");
-        standing.heard(Err(&silence));
-        let second = standing.trouble().expect("still none");
+        server_status.record(Err(&silence));
+        let second = server_status.trouble().expect("still none");
         assert_eq!(first.since, second.since);
-        standing.heard(Ok(UNAUTHORIZED));
-        let refused = standing.trouble().expect("not good");
+        server_status.record(Ok(UNAUTHORIZED));
+        let refused = server_status.trouble().expect("not good");
         assert_eq!(refused.code, UNAUTHORIZED);
         assert!(refused.since >= second.since);
-        // Any other refusal is by one who knows us.
-        standing.heard(Ok(403));
-        assert!(standing.trouble().is_none());
+        // Any other refusal accepts the credentials.
+        server_status.record(Ok(403));
+        assert!(server_status.trouble().is_none());
     }
 }

@@ -1,5 +1,5 @@
 //! The same Jobs under the built-in controller and under lakh: status, Events and Pods must come
-//! out the same. The Jobs are in `tests/conformance`; how to run it: CONTRIBUTING.md.
+//! out the same. The Jobs are in `jobs`; how to run it: CONTRIBUTING.md.
 //!
 //! Annotations of a Job are its script: `ends` says in which condition it comes to rest, or that it
 //! is `Gone`. Each line of `steps` is `STATE: DEED`. A state is a field of the status (`ready=2`), a
@@ -26,7 +26,7 @@ use lakh::{
 use serde_json::{Value, json};
 use tokio::{task::JoinSet, time::sleep};
 
-use crate::real::Cluster;
+use super::Cluster;
 use crate::support::{self, finalizers};
 
 /// How long a Job may take to its next step, or to its end.
@@ -96,9 +96,9 @@ async fn outcomes(cluster: &Arc<Cluster>, namespace: &str) -> Outcomes {
     names.map(|job| (job.clone(), left.outcome(&job))).collect()
 }
 
-/// The Jobs of `tests/conformance`.
+/// The Jobs of `jobs`.
 fn jobs() -> Vec<Value> {
-    let files = fs::read_dir(support::project("tests/conformance")).expect("it is there");
+    let files = fs::read_dir(support::project("tests/cluster/real/jobs")).expect("it is there");
     let sources: Vec<Source> = files
         .map(|file| Source::read_file(&file.expect("a file").path()).expect("it can be read"))
         .collect();

@@ -1,6 +1,7 @@
-//! Where calls come in from outside: who asks, whether it is a web page, and the audit log.
+//! The filters that each call from outside passes: authentication and authorization, the guard against web
+//! pages, and the audit log.
 //!
-//! Responsible for: that each call passes all, whoever answers it. Must not: decide who may do what;
+//! Responsible for: that each call passes all of them, whoever answers it. Must not: decide who may do what;
 //! that is in [`crate::apiserver`].
 
 use std::time::Duration;
@@ -15,19 +16,19 @@ use crate::apiserver::{Audited, Label, Prepared, Reply, Request, Response, Users
 /// How long a body may take to come; as long as hyper gives the head of a request.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What stands between the network and the server; nothing, unless it is asked for.
+/// The checks between the network and the server; none are on by default.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct Filters {
     users: Option<Users>,
     is_tls: bool,
     body_timeout: Duration,
     audit: Option<AuditLog>,
 }
 
-/// A call that has come in and waits for its answer.
+/// A call that has passed the filters and waits for its answer.
 #[derive(Debug)]
 #[must_use = "a dropped call leaves a client waiting"]
-pub(super) struct Call<'a> {
+pub(super) struct FilteredCall<'a> {
     api: &'a SharedApi,
     prepared: Prepared,
     /// What depends on nothing but who asks.
@@ -35,7 +36,7 @@ pub(super) struct Call<'a> {
     audit: Option<(&'a AuditLog, Audited)>,
 }
 
-impl Gate {
+impl Filters {
     pub(super) fn new(options: &ServeOptions) -> Result<Self, FileError> {
         // Not the ids of an earlier run in the same file.
         let seed = options.seed ^ options.clock.now().wall.as_millis().cast_unsigned();
@@ -67,7 +68,7 @@ impl Gate {
         request: Request<'_>,
         parts: &Parts,
         api: &'a SharedApi,
-    ) -> Call<'a> {
+    ) -> FilteredCall<'a> {
         let user = self
             .users
             .as_ref()
@@ -81,7 +82,7 @@ impl Gate {
             None => stranger::refusal(&parts.headers, &parts.uri, self.is_tls)
                 .map(|why| Reply::forbidden(&why)),
         };
-        Call {
+        FilteredCall {
             api,
             prepared: prepare(request),
             decided,
@@ -90,7 +91,7 @@ impl Gate {
     }
 }
 
-impl Call<'_> {
+impl FilteredCall<'_> {
     pub(super) fn label(&self) -> Label {
         self.prepared.label()
     }
@@ -117,7 +118,7 @@ impl Call<'_> {
         reply
     }
 
-    /// An answer instead of the server's, which never hears of the call.
+    /// An answer in place of the server's, which never sees the call.
     pub(super) fn answer_instead(self, response: Response) -> Reply {
         let label = self.label();
         let reply = Reply::Complete(response);

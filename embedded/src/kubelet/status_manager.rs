@@ -1,0 +1,202 @@
+//! What the API server knows about a Pod, and what has to be written next.
+//!
+//! Responsible for: at most one write in flight per Pod, with the latest state and nothing older, and retries.
+//! Must not: render writes.
+//!
+//! The life of a Pod raises a version with each change ([`StatusManager::changed`]); the API server knows
+//! some version. Changes between two writes are never reported: a container that runs for no time is never
+//! seen running.
+
+use std::time::Duration;
+
+use super::{
+    life::{Cause, Life, Pod},
+    plan::Removal,
+    stages::{By, Disruption},
+    timers::Due,
+    world::World,
+};
+use crate::model::Time;
+
+/// The writes about one Pod: what was changed, what is reported, what is in flight.
+#[doc(alias = "versionedPodStatus")]
+#[derive(Debug, Default)]
+pub(super) struct StatusManager {
+    /// Counts the changes of the Pod's life.
+    version: u32,
+    /// The version that the API server has.
+    reported: u32,
+    delete_reported: bool,
+    in_flight: Option<PendingWrite>,
+    failures: u32,
+    retry_at: Option<Time>,
+    /// Whether the Pod is in the queue of Pods to be looked at.
+    pub(super) queued: bool,
+}
+
+/// A write that is due or in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PendingWrite {
+    /// Bind to this node.
+    Bind(usize),
+    /// The status of this version.
+    Status(u32),
+    /// An Event that says why the Pod gets no node.
+    Event,
+    /// The condition that says the same.
+    Unschedulable,
+    /// Mark as disrupted, by somebody else.
+    Mark(Disruption),
+    /// Delete with the Pod's grace period, by somebody else.
+    Remove(Disruption),
+    /// Delete for good.
+    Delete,
+}
+
+impl StatusManager {
+    /// The life of the Pod has changed in a way that its status shows.
+    pub(super) fn changed(&mut self) {
+        self.version = self.version.saturating_add(1);
+    }
+
+    /// The API server already has the current version.
+    pub(super) fn mark_reported(&mut self) {
+        self.reported = self.version;
+    }
+}
+
+impl Pod {
+    /// Whether [`Self::next_write`] would return something.
+    pub(super) fn has_write(&self) -> bool {
+        let status = &self.status;
+        if status.in_flight.is_some() || status.retry_at.is_some() {
+            return false;
+        }
+        match self.life {
+            Life::Unscheduled => {
+                let reservation = self.reservation.as_deref();
+                let has_news =
+                    reservation.is_none_or(|reservation| reservation.next_write().is_some());
+                !self.gated && self.deletion.is_none() && has_news
+            }
+            Life::Starting { .. } => false,
+            Life::Initializing { .. }
+            | Life::InitBackingOff { .. }
+            | Life::Running { .. }
+            | Life::BackingOff { .. } => {
+                status.reported < status.version || self.removal().is_some()
+            }
+            Life::Ended(_) => status.reported < status.version || self.wants_delete(),
+        }
+    }
+
+    /// Returns the next write and remembers it as in flight.
+    pub(super) fn next_write(&mut self, world: &mut World) -> Option<PendingWrite> {
+        if !self.has_write() {
+            return None;
+        }
+        let write = if self.life == Life::Unscheduled {
+            match self.reservation.as_deref() {
+                None => PendingWrite::Bind(world.scheduler.take_node()?),
+                Some(reservation) => reservation.next_write()?,
+            }
+        } else if self.is_ended() && self.wants_event() {
+            PendingWrite::Event
+        } else if self.status.reported < self.status.version {
+            PendingWrite::Status(self.status.version)
+        } else if let Some(removal) = self.removal() {
+            match removal.wants_mark() {
+                true => PendingWrite::Mark(removal.cause),
+                false => PendingWrite::Remove(removal.cause),
+            }
+        } else {
+            PendingWrite::Delete
+        };
+        self.status.in_flight = Some(write);
+        Some(write)
+    }
+
+    /// The write in flight has succeeded.
+    pub(super) fn write_succeeded(&mut self) -> Option<PendingWrite> {
+        let status = &mut self.status;
+        let write = status.in_flight.take()?;
+        status.failures = 0;
+        match write {
+            PendingWrite::Bind(_)
+            | PendingWrite::Event
+            | PendingWrite::Unschedulable
+            | PendingWrite::Mark(_)
+            | PendingWrite::Remove(_) => {}
+            PendingWrite::Status(version) => status.reported = status.reported.max(version),
+            PendingWrite::Delete => status.delete_reported = true,
+        }
+        Some(write)
+    }
+
+    /// The write in flight has failed; it may be tried again a little later.
+    pub(super) fn write_failed(&mut self, now: Time) -> Option<PendingWrite> {
+        let status = &mut self.status;
+        let write = status.in_flight.take();
+        if write.is_some() {
+            let factor = 1_u32.checked_shl(status.failures).unwrap_or(u32::MAX);
+            status.retry_at = Some(now + RETRY_MIN.saturating_mul(factor).min(RETRY_MAX));
+            status.failures = status.failures.saturating_add(1);
+        }
+        write
+    }
+
+    /// Whether a binding is in flight.
+    pub(super) fn is_binding(&self) -> bool {
+        matches!(self.status.in_flight, Some(PendingWrite::Bind(_)))
+    }
+
+    /// When a failed write may be tried again.
+    pub(super) fn retry_due(&self) -> Option<Due> {
+        self.status.retry_at.map(|at| (at, "write retry"))
+    }
+
+    /// Forgets a wait that is over.
+    pub(super) fn end_retry_wait(&mut self, now: Time) {
+        if self.status.retry_at.is_some_and(|at| at <= now) {
+            self.status.retry_at = None;
+        }
+    }
+
+    /// A write about the Pod's removal by others has succeeded.
+    pub(super) fn removal_written(&mut self, write: PendingWrite) {
+        let plan = self.plan.as_deref_mut();
+        if let (PendingWrite::Mark(_) | PendingWrite::Remove(_), Some(plan)) = (write, plan)
+            && let Some(removal) = &mut plan.removal
+        {
+            removal.advance();
+        }
+    }
+
+    /// Whether a Pod at its end is still to be deleted by us.
+    pub(super) fn is_to_be_deleted(&self) -> bool {
+        !self.status.delete_reported && self.is_lost()
+    }
+
+    /// What others have yet to do to a Pod that lives and is not being deleted.
+    fn removal(&self) -> Option<Removal> {
+        let removal = self.plan.as_deref()?.removal?;
+        let is_wanted = !removal.is_done() && !self.is_ended() && self.deletion.is_none();
+        is_wanted.then_some(removal)
+    }
+
+    /// A grace period of zero means that the API server waits for finalizers alone.
+    fn wants_delete(&self) -> bool {
+        !self.status.delete_reported
+            && (self.is_lost() || self.deletion.is_some_and(|grace| grace > 0))
+    }
+
+    /// Whether the Pod's node is gone: others say its end, and delete it.
+    fn is_lost(&self) -> bool {
+        matches!(self.life, Life::Ended(Cause::Disrupted(cause)) if cause.by() == By::PodGc)
+    }
+}
+
+/// Short enough to go unseen after one lost write.
+const RETRY_MIN: Duration = Duration::from_millis(100);
+/// Long enough not to hold an API server down that refuses everything.
+const RETRY_MAX: Duration = Duration::from_secs(5);

@@ -1,0 +1,129 @@
+//! One HTTP/1.1 connection to the API server, for one call at a time.
+//!
+//! The caller drives it, so that no task has to be woken for each call. While it is idle, its keeper checks now
+//! and then whether it has ended.
+//!
+//! Must not: repeat a call, or know what is sent.
+
+use std::{
+    future::Future,
+    pin::{Pin, pin},
+    task::{Context, Poll, Waker},
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::{
+    body::Incoming,
+    client::conn::http1::{self, SendRequest, handshake},
+    rt::{Read, Write},
+};
+
+use super::transport::TransportError;
+
+/// The longest answer that is read as a whole: a page of 500 objects of half a MiB each, far more than the
+/// controller has memory for.
+const ANSWER_MAX: usize = 256 << 20;
+
+/// The body of a request.
+pub(super) type Body = Full<Bytes>;
+
+/// An open connection.
+pub(super) struct Connection<Io: Read + Write> {
+    sender: SendRequest<Body>,
+    /// Moves the bytes; has to be polled while an answer is awaited.
+    driver: http1::Connection<Io, Body>,
+}
+
+/// Why there is no answer.
+pub(super) enum Failure {
+    /// The connection was closed before the request was sent: here it is again.
+    Closed(Box<Request<Body>>, TransportError),
+    /// Nobody knows what became of the request.
+    Lost(TransportError),
+}
+
+impl<Io: Read + Write + Unpin> Connection<Io> {
+    pub(super) async fn new(io: Io) -> Result<Self, TransportError> {
+        let (sender, driver) = handshake(io).await?;
+        Ok(Self { sender, driver })
+    }
+
+    /// Whether the server has closed it, or sent something unasked. Only to be called while it is idle.
+    pub(super) fn has_ended(&mut self) -> bool {
+        let mut context = Context::from_waker(Waker::noop());
+        let driver = Pin::new(&mut self.driver);
+        driver.poll(&mut context).is_ready() || self.sender.is_closed()
+    }
+
+    /// Makes a call, and returns the connection if it can be used for another.
+    pub(super) async fn send(
+        self,
+        request: Request<Body>,
+    ) -> Result<(Response<Bytes>, Option<Self>), Failure> {
+        let Self { mut sender, driver } = self;
+        let mut driver = Some(driver);
+        let answer = {
+            let answer = async {
+                let response = exchange(&mut sender, request).await?;
+                let (head, body) = response.into_parts();
+                let body = Limited::new(body, ANSWER_MAX).collect().await;
+                let body = body.map_err(Failure::Lost)?;
+                Ok(Response::from_parts(head, body.to_bytes()))
+            };
+            drive(answer, &mut driver).await?
+        };
+        let driver = driver.filter(|_| !sender.is_closed());
+        Ok((answer, driver.map(|driver| Self { sender, driver })))
+    }
+}
+
+impl<Io: Read + Write + Unpin + Send + 'static> Connection<Io> {
+    /// Makes a call whose answer is read as it comes; that uses the connection up.
+    pub(super) async fn open(self, request: Request<Body>) -> Result<Response<Incoming>, Failure> {
+        let Self { mut sender, driver } = self;
+        // The answer's body reports what goes wrong on it.
+        tokio::spawn(async { drop(driver.await) });
+        exchange(&mut sender, request).await
+    }
+}
+
+async fn exchange(
+    sender: &mut SendRequest<Body>,
+    request: Request<Body>,
+) -> Result<Response<Incoming>, Failure> {
+    if let Err(error) = sender.ready().await {
+        return Err(Failure::Closed(Box::new(request), error.into()));
+    }
+    sender
+        .try_send_request(request)
+        .await
+        .map_err(|mut error| match error.take_message() {
+            Some(request) => Failure::Closed(Box::new(request), error.into_error().into()),
+            None => Failure::Lost(error.into_error().into()),
+        })
+}
+
+/// Waits for an answer and drives the connection meanwhile. A connection that has ended is dropped: only then
+/// does whoever waits for something from it learn that it will not come.
+async fn drive<T, E>(
+    answer: impl Future<Output = T>,
+    driver: &mut Option<impl Future<Output = E> + Unpin>,
+) -> T {
+    let mut answer = pin!(answer);
+    std::future::poll_fn(|context| {
+        if let Poll::Ready(answer) = answer.as_mut().poll(context) {
+            return Poll::Ready(answer);
+        }
+        let ended = driver
+            .as_mut()
+            .is_some_and(|driver| pin!(driver).poll(context).is_ready());
+        if ended {
+            *driver = None;
+        }
+        // What the connection has delivered is here already.
+        answer.as_mut().poll(context)
+    })
+    .await
+}
