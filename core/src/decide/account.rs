@@ -164,6 +164,7 @@ impl JobMachine {
             Some(pod) => {
                 self.resolve_creation(pod);
                 tracked.see(pod);
+                self.number(&mut tracked, pod);
                 let new_ruling = self.rule_on(&mut tracked, pod);
                 self.advance(slot, &mut tracked, pod, new_ruling);
             }
@@ -178,9 +179,13 @@ impl JobMachine {
                     | Stage::Waived
                     | Stage::Settled => {}
                 }
+                if let Some(count) = tracked.index.filter(|_| !self.spec.is_indexed()) {
+                    self.names.give_back_count(count.get());
+                }
                 tracked = Tracked::default();
             }
         }
+        self.note_name(slot, &tracked, pod);
         self.share(slot, &tracked, true);
         self.tracked[slot.at()] = tracked;
         self.replace_retained(&tracked);
@@ -188,6 +193,30 @@ impl JobMachine {
         if was_ignored && !tracked.has(Facts::FINALIZER) {
             self.effects
                 .push_back(Effect::PolicyApplied(FailureAction::Ignore));
+        }
+    }
+
+    /// Takes in which of the Job's Pods it is.
+    fn number(&mut self, tracked: &mut Tracked, pod: &PodRecord) {
+        if self.spec.is_indexed() {
+            tracked.index = pod.index;
+        } else if tracked.index.is_none()
+            && let Some(count) = self.names.count_of(pod)
+        {
+            self.names.take_count(count);
+            tracked.index = CompactIndex::new(count);
+        }
+    }
+
+    /// The next Pod of an index is not to have the name of one that exists.
+    fn note_name(&mut self, slot: Slot, tracked: &Tracked, pod: Option<&PodRecord>) {
+        self.names.forget_ended(slot);
+        if let Some(pod) = pod.filter(|_| self.spec.is_indexed())
+            && !self.holds_index(tracked)
+            && let Some(index) = tracked.index.map(CompactIndex::get)
+            && !self.indexes.is_done(index)
+        {
+            self.names.ended(slot, index, pod);
         }
     }
 

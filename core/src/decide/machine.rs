@@ -9,18 +9,20 @@ use std::{
 
 use crate::model::{
     CompletionMode, GangFacts, Job, JobKey, JobSpec, JobStatus, Limits, Monotonic, Now,
-    PerIndexLimit, PodGroup, PodRecord, PodSuffix, PodTable, Slot, Time, Timeout,
+    PerIndexLimit, PodGroup, PodRecord, PodTable, Slot, Time, Timeout,
 };
 
 use super::{
     Effect, Outcome, Report, Verdict,
     account::{EndedPods, UncountedList},
+    alphabet::CreationId,
     backoff::{EndedBatch, Failures},
     errands::Errands,
     gang::{Fallback, Gang},
     gate::Gate,
     indexes::Indexes,
     lane::Lane,
+    pod_names::PodNames,
     ramp::Ramp,
     retention::Retention,
     status::Writing,
@@ -77,11 +79,11 @@ pub struct JobMachine {
     /// The failures as of the last status write that succeeded.
     pub(super) failures_stored: Failures,
 
-    pub(super) creations: BTreeMap<PodSuffix, Creation>,
+    pub(super) creations: BTreeMap<CreationId, Creation>,
     pub(super) doubtful: u32,
     pub(super) void: u32,
     /// Creations of unknown fate whose index is none at present: it may be one again.
-    pub(super) beyond: Vec<(PodSuffix, Creation)>,
+    pub(super) beyond: Vec<(CreationId, Creation)>,
     /// Until when void and doubtful creations count.
     pub(super) lost_until: Option<Monotonic>,
     /// How many Pods were still missing after the last `decide`.
@@ -91,8 +93,7 @@ pub struct JobMachine {
     pub(super) removals: Lane,
     pub(super) deletions: Lane,
     pub(super) errands: Errands,
-    pub(super) seed: u64,
-    pub(super) suffixes_used: u64,
+    pub(super) names: PodNames,
 
     pub(super) writing: Option<Writing>,
     /// When the last status write was sent.
@@ -110,9 +111,8 @@ pub struct JobMachine {
 }
 
 impl JobMachine {
-    /// A machine for a Job, as the server has it. `seed` makes the names of its Pods differ from
-    /// those of the Job's other machines, before and after.
-    pub fn new(job: &Job, limits: Limits, seed: u64) -> Self {
+    /// A machine for a Job, as the server has it.
+    pub fn new(job: &Job, limits: Limits) -> Self {
         let completions = job
             .spec
             .completions
@@ -158,8 +158,7 @@ impl JobMachine {
             removals: Lane::new(&limits),
             deletions: Lane::new(&limits),
             errands: Errands::default(),
-            seed,
-            suffixes_used: 0,
+            names: PodNames::new(job.uid),
             writing: None,
             written_at: None,
             status_is_stale: true,
@@ -178,8 +177,7 @@ impl JobMachine {
     /// which nobody knows whether they happened.
     #[must_use]
     pub fn successor(&self, job: &Job) -> Self {
-        let mut next = Self::new(job, self.limits, self.seed);
-        next.suffixes_used = self.suffixes_used;
+        let mut next = Self::new(job, self.limits);
         next.fail_job.clone_from(&self.fail_job);
         next.failures = self.failures_stored;
         next.failures_stored = self.failures_stored;
@@ -188,21 +186,19 @@ impl JobMachine {
         next.gang = self.gang.clone();
         next.reported_left_alone = self.reported_left_alone;
         next.lost_until = self.lost_until;
-        let doubtful = self
-            .creations
-            .iter()
-            .map(|(suffix, creation)| (*suffix, *creation));
+        let doubtful = self.creations.iter().map(|(id, creation)| (*id, *creation));
         let doubtful = doubtful.filter(|(_, creation)| creation.state == CreationState::Doubtful);
-        for (suffix, creation) in doubtful.chain(self.beyond.iter().copied()) {
+        for (id, creation) in doubtful.chain(self.beyond.iter().copied()) {
             if let Some(index) = creation.index {
                 if !next.indexes.is_valid(index) {
-                    next.beyond.push((suffix, creation));
+                    next.beyond.push((id, creation));
                     continue;
                 }
                 next.indexes.take(index);
             }
             next.doubtful += 1;
-            next.creations.insert(suffix, creation);
+            next.names.take(id);
+            next.creations.insert(id, creation);
         }
         next
     }
@@ -270,11 +266,11 @@ impl JobMachine {
             self.errands.answer(now);
         }
         match outcome {
-            Outcome::PodCreated(suffix) => {
+            Outcome::PodCreated(id) => {
                 self.create_gate.succeed(now);
-                self.forget_creation(suffix);
+                self.forget_creation(id);
             }
-            Outcome::PodNotCreated(suffix, error) => self.not_created(suffix, error, now),
+            Outcome::PodNotCreated(id, error) => self.not_created(id, error, now),
             Outcome::PodDeleted(_) => self.deletions.done(true, now),
             Outcome::PodNotDeleted(slot) => {
                 self.deletions.done(false, now);

@@ -22,6 +22,7 @@ mod holders;
 mod indexes;
 mod lane;
 mod machine;
+mod pod_names;
 mod ramp;
 mod rank;
 mod retention;
@@ -31,7 +32,7 @@ mod success_policy;
 mod tracked;
 mod verdict;
 
-pub use alphabet::{CreateError, CreationReason, Effect, NewPod, Outcome};
+pub use alphabet::{CreateError, CreationId, CreationReason, Effect, NewPod, Outcome};
 
 pub use crate::model::{Report, Severity};
 pub use gang::Fallback;

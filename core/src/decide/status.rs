@@ -451,7 +451,7 @@ mod tests {
             },
             status: JobStatus::default(),
         };
-        JobMachine::new(&job, Limits::default(), 1)
+        JobMachine::new(&job, Limits::default())
     }
 
     fn patience(machine: &JobMachine) -> u64 {

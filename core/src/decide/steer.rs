@@ -12,7 +12,7 @@ use crate::model::{
 };
 
 use super::{
-    CreateError, CreationReason, Effect, JobMachine, NewPod, Report, rank,
+    CreateError, CreationId, CreationReason, Effect, JobMachine, NewPod, Report, rank,
     tracked::{Facts, Stage},
 };
 
@@ -157,13 +157,7 @@ impl JobMachine {
     }
 
     fn create(&mut self, index: Option<u32>, now: Monotonic) {
-        let suffix = loop {
-            let suffix = PodSuffix::nth(self.seed, self.suffixes_used);
-            self.suffixes_used += 1;
-            if !self.creations.contains_key(&suffix) {
-                break suffix;
-            }
-        };
+        let id = self.names.choose(index);
         if let Some(index) = index {
             self.indexes.take(index);
         }
@@ -171,7 +165,7 @@ impl JobMachine {
             .filter(|_| self.spec.per_index.is_some())
             .map(|index| self.retention.failures(index));
         self.creations.insert(
-            suffix,
+            id,
             Creation {
                 index,
                 failures,
@@ -183,7 +177,7 @@ impl JobMachine {
         self.effects.push_back(Effect::CreatePod(NewPod {
             index,
             failures,
-            suffix,
+            suffix: id.suffix,
             reason: self.creation_reason(),
         }));
     }
@@ -207,7 +201,7 @@ impl JobMachine {
         }
         let mut room = self.ramp.room(self.creations_under_way());
         let reason = self.creation_reason();
-        for (suffix, creation) in &mut self.creations {
+        for (id, creation) in &mut self.creations {
             if room > 0 && creation.state == CreationState::Doubtful {
                 room -= 1;
                 self.ramp.sent(1);
@@ -217,7 +211,7 @@ impl JobMachine {
                 self.effects.push_back(Effect::CreatePod(NewPod {
                     index: creation.index,
                     failures: creation.failures,
-                    suffix: *suffix,
+                    suffix: id.suffix,
                     reason,
                 }));
             }
@@ -271,17 +265,16 @@ impl JobMachine {
             return;
         };
         let index = pod.index.map(CompactIndex::get);
-        let creation = self.creations.get(&suffix);
-        if creation.is_some_and(|creation| creation.index.is_none() || creation.index == index) {
-            self.forget_creation(suffix);
-        }
+        let index = index.filter(|_| self.spec.is_indexed());
+        self.forget_creation(CreationId { index, suffix });
     }
 
     /// Forgets a creation, whether it happened or not; its index is free unless a Pod holds it.
-    pub(super) fn forget_creation(&mut self, suffix: PodSuffix) {
-        let Some(creation) = self.creations.remove(&suffix) else {
+    pub(super) fn forget_creation(&mut self, id: CreationId) {
+        let Some(creation) = self.creations.remove(&id) else {
             return;
         };
+        self.names.give_back(id);
         match creation.state {
             CreationState::Sent => {}
             CreationState::Doubtful => self.doubtful -= 1,
@@ -296,11 +289,11 @@ impl JobMachine {
     }
 
     /// Takes in that a Pod was not created.
-    pub(super) fn not_created(&mut self, suffix: PodSuffix, error: CreateError, now: Monotonic) {
+    pub(super) fn not_created(&mut self, id: CreationId, error: CreateError, now: Monotonic) {
         let doubted = |creation: &Creation| creation.doubted;
         let error = match error {
             CreateError::Refused | CreateError::RefusedFor(_)
-                if self.creations.get(&suffix).is_some_and(doubted) =>
+                if self.creations.get(&id).is_some_and(doubted) =>
             {
                 CreateError::Unknown
             }
@@ -308,24 +301,25 @@ impl JobMachine {
         };
         match error {
             CreateError::NameTaken => {
-                self.forget_creation(suffix);
+                self.names.avoid(id);
+                self.forget_creation(id);
                 if self.create_gate.fail_if_again(now) {
                     let message = "Error creating: the names of new Pods are taken";
                     self.report(Report::warning("FailedCreate", message));
                 }
             }
             CreateError::Refused => {
-                self.creation_refused(suffix);
+                self.creation_refused(id);
                 self.create_gate.fail(now);
             }
             CreateError::RefusedFor(wait) => {
-                self.creation_refused(suffix);
+                self.creation_refused(id);
                 self.create_gate.fail_until(wait, now);
             }
             CreateError::Unknown => {
                 self.ramp.refused();
                 self.create_gate.fail(now);
-                if let Some(creation) = self.creations.get_mut(&suffix) {
+                if let Some(creation) = self.creations.get_mut(&id) {
                     creation.state = CreationState::Doubtful;
                     creation.doubted = true;
                     self.doubtful += 1;
@@ -333,7 +327,7 @@ impl JobMachine {
                 }
             }
             CreateError::NamespaceTerminating => {
-                if let Some(creation) = self.creations.get_mut(&suffix) {
+                if let Some(creation) = self.creations.get_mut(&id) {
                     creation.state = CreationState::Void;
                     self.void += 1;
                     self.status_is_stale = true;
@@ -343,8 +337,8 @@ impl JobMachine {
         }
     }
 
-    fn creation_refused(&mut self, suffix: PodSuffix) {
-        self.forget_creation(suffix);
+    fn creation_refused(&mut self, id: CreationId) {
+        self.forget_creation(id);
         self.ramp.refused();
     }
 
@@ -374,15 +368,15 @@ impl JobMachine {
             CreationState::Doubtful => !repeated,
             CreationState::Void => true,
         };
-        let suffixes: Vec<PodSuffix> = self
+        let ids: Vec<CreationId> = self
             .creations
             .iter()
             .filter(|(_, creation)| lost(creation))
-            .map(|(suffix, _)| *suffix)
+            .map(|(id, _)| *id)
             .collect();
-        for suffix in &suffixes {
-            self.forget_creation(*suffix);
+        for id in &ids {
+            self.forget_creation(*id);
         }
-        !suffixes.is_empty()
+        !ids.is_empty()
     }
 }

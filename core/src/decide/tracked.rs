@@ -74,6 +74,7 @@ pub(super) struct Tracked {
     pub(super) stage: Stage,
     pub(super) ruling: Ruling,
     pub(super) facts: Facts,
+    /// Its completion index; of a Job without indexes the count in its name.
     pub(super) index: Option<CompactIndex>,
     restarts: u32,
 }
@@ -131,7 +132,6 @@ impl Tracked {
     /// Takes over what a record tells; stage and work under way stay.
     pub(super) fn see(&mut self, pod: &PodRecord) {
         self.facts.see(pod);
-        self.index = pod.index;
         let counts = matches!(pod.phase, PodPhase::Pending | PodPhase::Running);
         self.restarts = if counts { pod.restarts } else { 0 };
     }

@@ -175,7 +175,7 @@ struct Play {
 impl Play {
     fn of(job: &Job) -> Self {
         Self {
-            machine: JobMachine::new(job, Limits::default(), 1),
+            machine: JobMachine::new(job, Limits::default()),
             pods: PodTable::default(),
             now: Now::at(Time::from_secs(100)),
         }
