@@ -30,6 +30,10 @@ golden:
 random seed="":
     LAKH_SEED={{seed}} cargo test --release --test rules properties:: -- --nocapture
 
+# The simulation, from fresh seeds; docs/simulator.md has what may be set.
+sim:
+    cargo test --release --test sim -- --nocapture
+
 # Every order of the counting protocol's steps for small Jobs, with the number of situations.
 exhaustive test="":
     cargo test --release --test rules exhaustive::{{test}} -- --nocapture

@@ -76,7 +76,7 @@ impl Bench {
             self.machine.decide(&self.pods, self.now);
             while let Some(effect) = self.machine.poll_effect() {
                 match effect {
-                    Effect::RemoveFinalizer(slot) => {
+                    Effect::RemoveFinalizer(slot) | Effect::RemoveFinalizerIfUnchanged(slot) => {
                         self.pods
                             .update(slot, |pod| pod.flags.set(PodFlags::FINALIZER, false));
                         outcomes.push(Outcome::FinalizerRemoved(slot));

@@ -65,7 +65,7 @@ fn turn(machine: &mut JobMachine, pods: &mut PodTable) {
         machine.decide(pods, now);
         while let Some(effect) = machine.poll_effect() {
             match effect {
-                Effect::RemoveFinalizer(slot) => {
+                Effect::RemoveFinalizer(slot) | Effect::RemoveFinalizerIfUnchanged(slot) => {
                     pods.update(slot, |pod| pod.flags.set(PodFlags::FINALIZER, false));
                     outcomes.push(Outcome::FinalizerRemoved(slot));
                 }

@@ -10,7 +10,7 @@ use tokio::{
 use crate::{
     clock::Clock,
     cluster::Client,
-    controller::{Replica, kinds},
+    controller::{FedShard, Feed, Replica, kinds},
     informer::{Informers, RETRY, Watched},
     metrics::Metrics,
     model::Limits,
@@ -24,9 +24,9 @@ use super::{
     health::Health,
     lull::Lull,
     probes::Probes,
-    shards::{Remote, Told, mailboxes, on_thread},
     shell::{Shell, Tools},
     tasks::{TaskEnded, Tasks},
+    threads::{Channels, on_thread},
 };
 
 /// How long loops may take to stop: writes under way finish, and Events are told, in less.
@@ -149,6 +149,7 @@ impl Controller {
             lull: options.lull.clone(),
             stop: stopping,
             missing,
+            channels: Channels::default(),
         };
         let parts = Parts {
             watched: Watched {
@@ -246,22 +247,18 @@ impl Parts {
     fn start_one(&self, loops: &mut Tasks, tools: Tools) {
         let settings = self.settings(0, 1);
         let replica = Replica::new(&self.watched, settings, &self.limiter, &self.metrics);
-        // Nobody writes to it.
-        let (_, mut inboxes) = mailboxes(1);
-        if let Some(inbox) = inboxes.pop() {
-            loops.spawn("controller", Shell::new(replica, tools, inbox).run());
-        }
+        // Nobody else has a loop.
+        let (_, inbox, _) = Channels::new(0);
+        loops.spawn("controller", Shell::new(replica, tools, inbox).run());
     }
 
     /// Informers in a loop here, each shard in one on a thread of its own.
     fn start_many(&self, loops: &mut Tasks, tools: Tools) -> Result<(), StartError> {
         let count = self.options.shards;
-        let (to_shards, inboxes) = mailboxes(count);
-        let (to_informers, mut own) = mailboxes(1);
+        let (channels, own, inboxes) = Channels::new(count);
         for (number, inbox) in inboxes.into_iter().enumerate() {
             let metrics = Arc::clone(&self.metrics);
             let shard = Shard::new(self.settings(number, count), &self.limiter, metrics);
-            let informers = to_informers[0].clone();
             let (lull, client) = (Lull::default(), tools.client.clone());
             let tools = Tools {
                 client,
@@ -269,6 +266,7 @@ impl Parts {
                 clock: tools.clock.clone(),
                 stop: tools.stop.clone(),
                 missing: tools.missing.clone(),
+                channels: channels.clone(),
             };
             let name = format!("shard {number}");
             let pulse = loops.pulse(name.clone());
@@ -282,8 +280,8 @@ impl Parts {
                 runtime.block_on(async {
                     let client = tools.client.with_own_connections();
                     let tools = Tools { client, ..tools };
-                    let remote = Remote::new(shard, informers);
-                    pulse.of(Shell::new(remote, tools, inbox).run()).await;
+                    let shell = Shell::new(FedShard::new(shard), tools, inbox);
+                    pulse.of(shell.run()).await;
                 });
             };
             let ended = on_thread(name.clone(), run).map_err(StartError::Thread)?;
@@ -291,15 +289,14 @@ impl Parts {
         }
         let metrics = Arc::clone(&self.metrics);
         let informers = Informers::new(&self.watched, &self.limiter, metrics);
-        let told = Told::new(informers, to_shards);
+        let feed = Feed::new(informers, count);
         // The shards' threads have rests of their own.
         let tools = Tools {
             lull: Lull::default(),
+            channels,
             ..tools
         };
-        if let Some(inbox) = own.pop() {
-            loops.spawn("informers", Shell::new(told, tools, inbox).run());
-        }
+        loops.spawn("informers", Shell::new(feed, tools, own).run());
         Ok(())
     }
 }

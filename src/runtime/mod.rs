@@ -1,7 +1,7 @@
 //! The controller at work: loops, threads, timers and sockets around the machines.
 //!
 //! [`Controller`] puts it together. One loop, the [`shell`], runs a machine: informers and shard in one, or with
-//! several shards the informers here and each shard on a thread of its own ([`shards`]). All loops are in
+//! several shards the informers here and each shard on a thread of its own ([`threads`]). All loops are in
 //! [`tasks`], which tell when one has ended; [`health`] says how they are, and [`probes`] tell who asks.
 //!
 //! Must not: decide anything, or read what calls carry.
@@ -13,9 +13,9 @@ mod lull;
 #[cfg(test)]
 pub(crate) mod poison;
 mod probes;
-mod shards;
 mod shell;
 mod tasks;
+mod threads;
 
 pub use controller::{Controller, Options, StartError};
 pub use discover_gangs::GangError;

@@ -16,22 +16,20 @@ use futures::{
     stream::{self, FuturesUnordered, SelectAll},
 };
 use hashbrown::HashMap;
-use tokio::{
-    sync::{mpsc::UnboundedReceiver, watch},
-    task::yield_now,
-    time::timeout,
-};
+use tokio::{sync::watch, task::yield_now, time::timeout};
 
 use crate::{
     clock::Clock,
     cluster::{Client, Watch},
-    informer::{News, Notice},
-    machine::{CallId, Input, Machine, Request},
-    model::Now,
+    controller::{Message, Part},
+    machine::{CallId, Input, Request},
     wire::Call,
 };
 
-use super::lull::Lull;
+use super::{
+    lull::Lull,
+    threads::{Channels, Inbox},
+};
 
 /// How long writes under way may take to finish when the controller stops.
 const STOP_PATIENCE: Duration = Duration::from_secs(3);
@@ -41,38 +39,6 @@ const EVENTS_PATIENCE: Duration = Duration::from_millis(500);
 
 /// So many inputs are taken in before the machine is asked what to do, and others have the thread.
 const INPUTS_AT_ONCE: usize = 256;
-
-/// What comes from another loop.
-#[derive(Debug)]
-pub(super) enum Mail {
-    /// News of an object, for the shard of its namespace.
-    News(Box<News<'static>>),
-    /// What concerns everything that is known, for all shards.
-    Notice(Notice),
-    /// A history has ended, as a shard found out; for the informers.
-    HistoryEnded(u64),
-}
-
-/// A machine that a shell runs, and what the shell asks of it besides.
-pub(super) trait Runs: Machine + Send + 'static {
-    /// Takes in what came from another loop.
-    fn mail(&mut self, mail: Mail, now: Now);
-
-    /// The kinds that were never listed in full, if it is here that this is known.
-    fn missing(&self) -> Option<Vec<&'static str>>;
-
-    /// Stops: what waits is forgotten, calls under way finish.
-    fn close(&mut self, now: Now);
-
-    /// Whether no call is under way, but for Events.
-    fn is_idle(&self) -> bool;
-
-    /// Whether Events wait or are under way.
-    fn has_events(&self) -> bool;
-
-    /// How long the thread may rest before it looks for more.
-    fn rest(&self) -> Duration;
-}
 
 type Answers = FuturesUnordered<Pin<Box<dyn Future<Output = Input> + Send>>>;
 type Streams = SelectAll<Pin<Box<dyn Stream<Item = Input> + Send>>>;
@@ -88,21 +54,23 @@ pub(super) struct Tools {
     pub(super) stop: watch::Receiver<bool>,
     /// Which kinds were never listed in full.
     pub(super) missing: watch::Sender<Option<Vec<&'static str>>>,
+    /// To the other loops.
+    pub(super) channels: Channels,
 }
 
 /// See the module's text.
 pub(super) struct Shell<M> {
     machine: M,
     tools: Tools,
-    inbox: UnboundedReceiver<Mail>,
+    inbox: Inbox,
     answers: Answers,
     streams: Streams,
     /// By which streams are closed that nobody waits for.
     handles: HashMap<CallId, AbortHandle>,
 }
 
-impl<M: Runs> Shell<M> {
-    pub(super) fn new(machine: M, tools: Tools, inbox: UnboundedReceiver<Mail>) -> Self {
+impl<M: Part> Shell<M> {
+    pub(super) fn new(machine: M, tools: Tools, inbox: Inbox) -> Self {
         Self {
             machine,
             tools,
@@ -141,7 +109,7 @@ impl<M: Runs> Shell<M> {
                 },
                 Some(input) = self.answers.next() => self.take_in(input),
                 Some(input) = self.streams.next() => self.take_in(input),
-                Some(mail) = self.inbox.recv() => self.machine.mail(mail, self.tools.clock.now()),
+                Some(message) = self.inbox.recv() => self.receive(message),
                 () = self.tools.clock.sleep_until(due) => {}
             }
             self.take_in_ready();
@@ -165,6 +133,7 @@ impl<M: Runs> Shell<M> {
                 self.answers.push(answer.boxed());
             }
         }
+        self.pass_on();
         while let Some(abandoned) = self.machine.poll_abandoned() {
             if let Some(handle) = self.handles.remove(&abandoned) {
                 handle.abort();
@@ -178,6 +147,20 @@ impl<M: Runs> Shell<M> {
         }
         let now = self.tools.clock.now();
         self.machine.handle(input, now);
+        self.pass_on();
+    }
+
+    fn receive(&mut self, message: Message) {
+        let now = self.tools.clock.now();
+        self.machine.receive(message, now);
+        self.pass_on();
+    }
+
+    /// Sends the other loops what the machine has for them.
+    fn pass_on(&mut self) {
+        while let Some((recipient, message)) = self.machine.poll_message() {
+            self.tools.channels.send(recipient, message);
+        }
     }
 
     /// Takes in what has come, without waiting for more.
@@ -192,10 +175,10 @@ impl<M: Runs> Shell<M> {
                 self.take_in(input);
                 continue;
             }
-            let Ok(mail) = self.inbox.try_recv() else {
+            let Ok(message) = self.inbox.try_recv() else {
                 return;
             };
-            self.machine.mail(mail, self.tools.clock.now());
+            self.receive(message);
         }
     }
 

@@ -111,6 +111,13 @@ impl Actor {
         }
     }
 
+    /// Whether a write that waits is still wanted: no Pod is made once the Job wants none any more.
+    pub(super) fn wants(&self, op: &Op) -> bool {
+        let machine = self.machine.as_ref();
+        let is_creation = matches!(op, Op::Create { .. });
+        !(is_creation && machine.is_some_and(JobMachine::wants_no_pods))
+    }
+
     /// How the Job stands to us.
     fn standing(&self) -> Standing {
         Standing::of(self.job.as_ref(), self.external, self.gone)
@@ -310,6 +317,7 @@ fn is_failure(outcome: &Outcome) -> bool {
         Outcome::PodNotCreated(..)
         | Outcome::PodNotDeleted(_)
         | Outcome::FinalizerNotRemoved(_)
+        | Outcome::PodChanged(_)
         | Outcome::StatusNotWritten
         | Outcome::GangObjectNotMade(_) => true,
         Outcome::PodCreated(_)
@@ -324,7 +332,9 @@ fn is_failure(outcome: &Outcome) -> bool {
 fn moot(effect: &Effect, pods: &PodTable) -> Option<Outcome> {
     match *effect {
         Effect::DeletePod(slot) if pods.get(slot).is_none() => Some(Outcome::PodDeleted(slot)),
-        Effect::RemoveFinalizer(slot) if pods.get(slot).is_none() => {
+        Effect::RemoveFinalizer(slot) | Effect::RemoveFinalizerIfUnchanged(slot)
+            if pods.get(slot).is_none() =>
+        {
             Some(Outcome::FinalizerRemoved(slot))
         }
         _ => None,
@@ -362,7 +372,12 @@ fn carry_out(
         }
         Effect::RemoveFinalizer(slot) => {
             let Some(pod) = pod(slot) else { return };
-            Op::RemoveFinalizer(pod)
+            Op::RemoveFinalizer(pod, None)
+        }
+        Effect::RemoveFinalizerIfUnchanged(slot) => {
+            let Some(pod) = pod(slot) else { return };
+            let version = pods.get(slot).map(|pod| pod.resource_version);
+            Op::RemoveFinalizer(pod, version)
         }
         Effect::WriteStatus(status) => {
             let Some((job, _)) = job else { return };

@@ -41,6 +41,11 @@ impl Shard {
             let scope = self.scope_of(news.namespace());
             self.listed.0.entry((kind, scope)).or_default().insert(uid);
         }
+        match &news {
+            News::Job(_, job) => (self.unconfirmed).shown(kind, uid, job.job.resource_version),
+            News::Pod(_, pod) => (self.unconfirmed).shown(kind, uid, pod.record.resource_version),
+            News::CronJob(..) | News::Workload(..) | News::PodGroup(..) => {}
+        }
         let is_gone = change == Change::Deleted;
         match news {
             News::Pod(_, pod) if is_gone => self.delete_pod(&pod),
@@ -78,7 +83,13 @@ impl Shard {
     pub fn notice(&mut self, notice: &Notice) {
         match notice {
             Notice::Complete(extent, version) => self.complete(extent, *version),
-            Notice::Seen(extent, version) => self.seen(extent, *version),
+            Notice::Seen(extent, version) => {
+                self.seen(extent, *version);
+                let namespace = extent.namespace.as_ref();
+                if (self.unconfirmed).is_overdue(extent.kind, namespace, *version) {
+                    self.end_history();
+                }
+            }
             Notice::Forget(extent) => self.forget(extent),
             Notice::History { number, is_whole } => {
                 // Else it may be old: sent before anybody knew what this shard found out.
@@ -218,6 +229,18 @@ impl Shard {
                 self.retain_others(extent, &listed, version);
             }
         }
+        self.note_newer(extent, version);
+    }
+
+    /// Notes what is known to be newer than a list that is complete.
+    fn note_newer(&mut self, extent: &Extent, version: u64) {
+        let newer = match extent.kind {
+            Kind::Job => self.store.newer_jobs(extent.namespace.as_deref(), version),
+            Kind::Pod => self.store.newer_pods(extent.namespace.as_deref(), version),
+            Kind::CronJob | Kind::Workload | Kind::PodGroup => return,
+        };
+        let namespace = extent.namespace.clone();
+        (self.unconfirmed).listed(extent.kind, namespace, newer.into_iter());
     }
 
     fn retain_others(&mut self, extent: &Extent, listed: &HashSet<Uid>, version: u64) {
@@ -247,6 +270,7 @@ impl Shard {
         let (namespace, nothing) = (extent.namespace.as_deref(), HashSet::new());
         let key = (extent.kind, extent.namespace.clone());
         self.listed.0.remove(&key);
+        (self.unconfirmed).forget(extent.kind, extent.namespace.as_ref());
         let claims = &mut self.rounds.claims;
         match extent.kind {
             Kind::Job => {

@@ -22,6 +22,7 @@ mod outbox;
 mod rounds;
 mod store;
 mod ttl;
+mod unconfirmed;
 mod writes;
 
 use std::{sync::Arc, time::Duration};
@@ -51,6 +52,7 @@ use outbox::{Answered, Caller, Outbox, Place};
 use rounds::Rounds;
 use store::{ActorKey, Store};
 use ttl::Ttl;
+use unconfirmed::Unconfirmed;
 use writes::{Answers, Next, Op, Write};
 
 /// So many turns are given between two looks at what has come meanwhile.
@@ -102,6 +104,7 @@ pub struct Shard {
     quota: QuotaWaits,
     outbox: Outbox,
     listed: Listed,
+    unconfirmed: Unconfirmed,
     /// Which history of the cluster is told.
     history: u64,
     /// It has ended, as this shard found out, and the informers may not know.
@@ -148,6 +151,7 @@ impl Shard {
             quota: QuotaWaits::default(),
             outbox,
             listed: Listed::default(),
+            unconfirmed: Unconfirmed::default(),
             history: 0,
             history_ended: false,
             report: None,
@@ -349,11 +353,16 @@ impl Shard {
             outbox,
             gangs,
             settings,
+            store,
             ..
         } = self;
         let (gangs, finalizer) = (gangs.as_ref(), settings.mode.finalizer());
         let mut unsent = Vec::new();
-        let mut make = |write: &mut Write| write.call(gangs, finalizer);
+        let mut make = |write: &mut Write| {
+            let actor = store.get(write.actor);
+            let is_wanted = actor.is_none_or(|actor| actor.wants(&write.op));
+            is_wanted.then(|| write.call(gangs, finalizer)).flatten()
+        };
         let request = outbox.poll_request(now.monotonic, &mut make, &mut unsent);
         for write in unsent {
             let outcome = write.unsent();

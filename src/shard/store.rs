@@ -236,6 +236,27 @@ impl Store {
         gone
     }
 
+    /// The Pods of a scope that are known to be newer than this version.
+    pub(super) fn newer_pods(&self, namespace: Option<&str>, version: u64) -> Vec<(Uid, u64)> {
+        let newer = self.placements.iter().filter_map(|(uid, placement)| {
+            let actor = &self.actors[placement.actor];
+            let in_scope = namespace.is_none_or(|scope| actor.id.key.namespace == scope);
+            let known = actor.pods.get(placement.slot)?.resource_version;
+            (in_scope && known > version).then_some((*uid, known))
+        });
+        newer.collect()
+    }
+
+    /// The Jobs of a scope that are known to be newer than this version.
+    pub(super) fn newer_jobs(&self, namespace: Option<&str>, version: u64) -> Vec<(Uid, u64)> {
+        let jobs = self.in_scope(namespace).into_iter().filter_map(|key| {
+            let actor = &self.actors[key];
+            let known = actor.job.as_ref().filter(|_| !actor.gone)?.resource_version;
+            (known > version).then_some((actor.id.uid, known))
+        });
+        jobs.collect()
+    }
+
     fn in_scope(&self, namespace: Option<&str>) -> Vec<ActorKey> {
         let mut all = self.actors();
         all.retain(|key| {
@@ -331,6 +352,13 @@ impl Store {
                 change(pod);
                 self.seen.pod(held, is_held_after_end(Some(pod)));
             });
+        }
+    }
+
+    /// Takes in a Pod that the server was asked for, if it is known.
+    pub(super) fn pod_read(&mut self, record: PodRecord) {
+        if let Some(known) = self.placements.get(&record.uid).copied() {
+            self.replace(known, record);
         }
     }
 

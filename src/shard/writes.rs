@@ -54,6 +54,8 @@ enum Step {
     Looking,
     /// The server has another version of the Job, and it is looked which.
     Comparing,
+    /// The server has another version of the Pod, and it is looked at.
+    Refreshing,
 }
 
 /// What is to be written.
@@ -68,8 +70,8 @@ pub(super) enum Op {
     },
     /// The end of a Pod.
     Delete(WrittenPod),
-    /// A Pod without the finalizer.
-    RemoveFinalizer(WrittenPod),
+    /// A Pod without the finalizer; where it goes uncounted, only if it is of this version.
+    RemoveFinalizer(WrittenPod, Option<u64>),
     /// A new Workload or PodGroup.
     Gang(GangObject),
     /// The Job's status, on top of this version.
@@ -86,7 +88,7 @@ impl Op {
     pub(super) fn rank(&self) -> Rank {
         match self {
             Self::Status { .. } => Rank::Urgent,
-            Self::RemoveFinalizer(_) => Rank::Ends,
+            Self::RemoveFinalizer(..) => Rank::Ends,
             Self::Create { .. } | Self::Delete(_) | Self::Gang(_) => Rank::Usual,
         }
     }
@@ -143,9 +145,12 @@ impl Write {
                 let call = Call::delete_with(path, wire::exact_deletion(pod.uid));
                 Named::new("delete", "pods", call)
             }
-            Op::RemoveFinalizer(pod) => {
+            Op::RemoveFinalizer(pod, version) => {
                 let path = paths::unchecked(paths::pod(&key.namespace, &pod.name));
-                let body = wire::freeing_patch(pod.uid, finalizer);
+                let body = match version {
+                    Some(version) => wire::freeing_patch_of_version(pod.uid, *version, finalizer),
+                    None => wire::freeing_patch(pod.uid, finalizer),
+                };
                 Named::new("patch", "pods", Call::patch(path, Patch::Strategic, body))
             }
             Op::Gang(object) => gangs?.creation(key, self.job.uid, object),
@@ -163,9 +168,12 @@ impl Write {
         })
     }
 
-    /// How a write ends of which no call could be made.
+    /// How a write ends of which no call could be made, or none was wanted any more.
     pub(super) fn unsent(&self) -> Outcome {
         match &self.op {
+            Op::Create { pod, .. } if matches!(self.step, Step::Asked) => {
+                Outcome::PodNotCreated(pod.id(), CreateError::NotSent)
+            }
             Op::Create { template, pod, .. } => {
                 if let Err(message) = &**template {
                     tracing::warn!(job = %self.job.key, message, "template makes no Pods");
@@ -173,7 +181,7 @@ impl Write {
                 Outcome::PodNotCreated(pod.id(), CreateError::Refused)
             }
             Op::Delete(pod) => Outcome::PodNotDeleted(pod.slot),
-            Op::RemoveFinalizer(pod) => Outcome::FinalizerNotRemoved(pod.slot),
+            Op::RemoveFinalizer(pod, _) => Outcome::FinalizerNotRemoved(pod.slot),
             Op::Gang(_) => Outcome::GangObjectNotMade(CreateError::Refused),
             Op::Status { .. } => Outcome::StatusNotWritten,
         }
@@ -205,13 +213,14 @@ impl Answers<'_> {
                 self.compared(write, result);
                 return Next::Over(Outcome::StatusNotWritten);
             }
+            Step::Refreshing => return Next::Over(self.refreshed(write, result)),
             step => write.step = step,
         }
         match &write.op {
             Op::Create { .. } => self.create(write, result),
             Op::Status { .. } => self.status(write, result),
             Op::Delete(pod) => Next::Over(self.delete(write, pod, result)),
-            Op::RemoveFinalizer(pod) => Next::Over(self.remove_finalizer(write, pod, result)),
+            Op::RemoveFinalizer(..) => self.remove_finalizer(write, result),
             Op::Gang(object) => Next::Over(self.gang(write, object, result)),
         }
     }
@@ -328,49 +337,77 @@ impl Answers<'_> {
         pod: &WrittenPod,
         result: Result<Bytes, ApiError>,
     ) -> Outcome {
-        let version = match result {
-            Ok(answer) => {
+        match result {
+            // That it is deleted the watch tells, and with it how far the Pod had come: one that had ended
+            // before counts by its end.
+            Ok(_) => {
                 let message = format!("Deleted pod: {}", pod.name);
                 self.report(write, Report::normal("SuccessfulDelete", &message));
-                wire::ack_of_write(&answer).map(|(_, version, _)| version)
             }
-            Err(error) if error.is_of_no_such_object() => None,
+            Err(error) if error.is_of_no_such_object() => {}
             Err(error) => {
                 self.report_failure(write, "FailedDelete", "deleting", &error);
                 return Outcome::PodNotDeleted(pod.slot);
             }
-        };
-        let which = (pod.slot, pod.uid);
-        self.store.pod_written(write.actor, which, version, |pod| {
-            pod.flags.set(PodFlags::DELETING, true);
-        });
+        }
         Outcome::PodDeleted(pod.slot)
     }
 
-    fn remove_finalizer(
-        &mut self,
-        write: &Write,
-        pod: &WrittenPod,
-        result: Result<Bytes, ApiError>,
-    ) -> Outcome {
+    fn remove_finalizer(&mut self, write: &mut Write, result: Result<Bytes, ApiError>) -> Next {
+        let Op::RemoveFinalizer(pod, is_versioned) = &write.op else {
+            return Next::Over(write.unsent());
+        };
+        let job = &write.job.key;
         let version = match result {
             Ok(answer) => wire::ack_of_write(&answer).map(|(_, version, _)| version),
             Err(error) if error.is_of_no_such_object() => None,
+            Err(error) if error.kind == ErrorKind::Conflict && is_versioned.is_some() => {
+                let path = paths::pod(&job.namespace, &pod.name);
+                write.step = Step::Refreshing;
+                return Next::Call(Named::new("get", "pods", Call::get(path)));
+            }
             Err(error) => {
-                let job = &write.job.key;
                 tracing::debug!(%job, pod = %pod.name, %error, "finalizer not removed");
                 if error.code != 0 {
                     let what = "removing the tracking finalizer of a Pod";
                     self.report_failure(write, "FailedRemoveFinalizer", what, &error);
                 }
-                return Outcome::FinalizerNotRemoved(pod.slot);
+                return Next::Over(Outcome::FinalizerNotRemoved(pod.slot));
             }
         };
         let which = (pod.slot, pod.uid);
         self.store.pod_written(write.actor, which, version, |pod| {
             pod.flags.set(PodFlags::FINALIZER, false);
         });
-        Outcome::FinalizerRemoved(pod.slot)
+        Next::Over(Outcome::FinalizerRemoved(pod.slot))
+    }
+
+    /// A Pod that was to go uncounted has changed: it may have ended. The watch may tell much later.
+    fn refreshed(&mut self, write: &Write, result: Result<Bytes, ApiError>) -> Outcome {
+        let Op::RemoveFinalizer(pod, _) = &write.op else {
+            return write.unsent();
+        };
+        let answer = match result {
+            Ok(answer) => answer,
+            Err(error) if error.is_of_no_such_object() => {
+                return Outcome::FinalizerRemoved(pod.slot);
+            }
+            Err(_) => return Outcome::FinalizerNotRemoved(pod.slot),
+        };
+        let decoder = PodDecoder {
+            finalizer: self.finalizer,
+        };
+        let json = std::str::from_utf8(&answer).ok();
+        let found = json.and_then(|json| decoder.decode(wire::Object::Json(json)).ok());
+        let is_ours = |found: &DecodedPod<'_>| {
+            let is_jobs = matches!(&found.controller, Controller::Job(job) if *job == *write.job);
+            is_jobs && found.record.uid == pod.uid
+        };
+        let Some(found) = found.filter(is_ours) else {
+            return Outcome::FinalizerNotRemoved(pod.slot);
+        };
+        self.store.pod_read(found.record);
+        Outcome::PodChanged(pod.slot)
     }
 
     fn status(&mut self, write: &mut Write, result: Result<Bytes, ApiError>) -> Next {
@@ -463,11 +500,11 @@ impl Answers<'_> {
     }
 }
 
-/// Counts a creation, unless it is one of a namespace that goes away.
+/// Counts a creation, unless it was not sent or is one of a namespace that goes away.
 pub(super) fn count_creation(metrics: &Metrics, why: CreationReason, outcome: &Outcome) {
     let succeeded = matches!(outcome, Outcome::PodCreated(_));
-    let hopeless = CreateError::NamespaceTerminating;
-    if !matches!(outcome, Outcome::PodNotCreated(_, error) if *error == hopeless) {
+    let no_try = [CreateError::NamespaceTerminating, CreateError::NotSent];
+    if !matches!(outcome, Outcome::PodNotCreated(_, error) if no_try.contains(error)) {
         metrics.jobs.pod_creation(why.word(), succeeded);
     }
 }

@@ -37,6 +37,16 @@ pub fn freeing_patch(pod: Uid, finalizer: &str) -> Vec<u8> {
     .into_bytes()
 }
 
+/// The same, if the Pod is still of this version.
+pub fn freeing_patch_of_version(pod: Uid, version: u64, finalizer: &str) -> Vec<u8> {
+    let body = json!({"metadata": {
+        "uid": pod.to_string(),
+        "resourceVersion": version.to_string(),
+        "$deleteFromPrimitiveList/finalizers": [finalizer],
+    }});
+    body.to_string().into_bytes()
+}
+
 /// Takes a Job from the Pod's owners, and our finalizer off.
 pub fn release_patch(pod: Uid, job: Uid, finalizer: &str) -> Vec<u8> {
     let body = json!({"metadata": {

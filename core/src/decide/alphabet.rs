@@ -16,6 +16,8 @@ pub enum Effect {
     DeletePod(Slot),
     /// Take the tracking finalizer off the Pod in this slot.
     RemoveFinalizer(Slot),
+    /// The same, if the Pod is still as it is known: it goes uncounted, and must not have ended meanwhile.
+    RemoveFinalizerIfUnchanged(Slot),
     /// Replace the Job's status by this one, on top of the version last seen.
     WriteStatus(Box<JobStatus>),
     /// Make the Workload or PodGroup of the Job.
@@ -97,6 +99,8 @@ pub enum Outcome {
     FinalizerRemoved(Slot),
     /// The finalizer is still on, or nobody knows.
     FinalizerNotRemoved(Slot),
+    /// The finalizer is still on, as the Pod is not what it was known to be. Now it is.
+    PodChanged(Slot),
     /// The server has the status of the last [`Effect::WriteStatus`].
     StatusWritten,
     /// It has not, or nobody knows.
@@ -116,7 +120,8 @@ impl Outcome {
             | Self::PodDeleted(_)
             | Self::PodNotDeleted(_)
             | Self::FinalizerRemoved(_)
-            | Self::FinalizerNotRemoved(_) => true,
+            | Self::FinalizerNotRemoved(_)
+            | Self::PodChanged(_) => true,
             Self::StatusWritten
             | Self::StatusNotWritten
             | Self::GangObjectMade
@@ -138,6 +143,8 @@ pub enum CreateError {
     RefusedFor(Duration),
     /// There was no answer, or one that does not tell.
     Unknown,
+    /// It was not sent, as the Job wants no Pods any more.
+    NotSent,
 }
 
 impl CreateError {
@@ -145,7 +152,7 @@ impl CreateError {
     pub fn is_failure(self) -> bool {
         match self {
             Self::Refused | Self::RefusedFor(_) | Self::Unknown => true,
-            Self::NameTaken | Self::NamespaceTerminating => false,
+            Self::NameTaken | Self::NamespaceTerminating | Self::NotSent => false,
         }
     }
 }

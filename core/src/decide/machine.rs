@@ -249,6 +249,12 @@ impl JobMachine {
         self.gang.hear(facts);
     }
 
+    /// Whether the Job wants no new Pods, whatever it asked for before: it ends, or is suspended. A creation
+    /// that waits to be sent need not be.
+    pub fn wants_no_pods(&self) -> bool {
+        self.ending.is_some() || self.spec.suspend || self.deleting || self.gone
+    }
+
     /// The PodGroup that new Pods are put into.
     pub fn pod_group(&self) -> Option<&Arc<PodGroup>> {
         self.gang.group()
@@ -282,6 +288,10 @@ impl JobMachine {
             Outcome::FinalizerRemoved(_) => self.removals.done(true, now),
             Outcome::FinalizerNotRemoved(slot) => {
                 self.removals.done(false, now);
+                self.finalizer_not_removed(slot);
+            }
+            Outcome::PodChanged(slot) => {
+                self.removals.done(true, now);
                 self.finalizer_not_removed(slot);
             }
             Outcome::StatusWritten => self.status_written(now),
@@ -450,6 +460,8 @@ impl JobMachine {
             return;
         }
         let width = self.limits.max_pod_writes;
+        let counts_success =
+            self.ending.is_none() && !self.deleting && !self.lets_go_of_everything();
         while let Some(slot) = self.deletions.next(width, now) {
             if self.tracked[slot.at()].has(Facts::DELETION) {
                 self.deletions.sent();
@@ -463,7 +475,11 @@ impl JobMachine {
                 tracked.facts.set(Facts::REMOVAL_SENT, true);
                 self.removals.sent();
                 self.errands.ask(now);
-                self.effects.push_back(Effect::RemoveFinalizer(slot));
+                let is_shed = tracked.stage == Stage::Shed;
+                self.effects.push_back(match is_shed && counts_success {
+                    true => Effect::RemoveFinalizerIfUnchanged(slot),
+                    false => Effect::RemoveFinalizer(slot),
+                });
             }
         }
     }

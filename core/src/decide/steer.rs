@@ -326,6 +326,14 @@ impl JobMachine {
                     self.lost_until = self.lost_until.max(Some(now + DOUBTFUL_CREATION_LIFE));
                 }
             }
+            CreateError::NotSent => match self.creations.get_mut(&id) {
+                // What became of the attempt before is still to be found out.
+                Some(creation) if creation.doubted => {
+                    creation.state = CreationState::Doubtful;
+                    self.doubtful += 1;
+                }
+                _ => self.forget_creation(id),
+            },
             CreateError::NamespaceTerminating => {
                 if let Some(creation) = self.creations.get_mut(&id) {
                     creation.state = CreationState::Void;

@@ -201,7 +201,7 @@ fn a_write_goes_to_the_pod_that_is_meant() {
     store.apply_pod(foreign);
     let key = find(&store, &other);
     let turn = give(&mut store, key);
-    let [Op::RemoveFinalizer(pod)] = &turn.writes[..] else {
+    let [Op::RemoveFinalizer(pod, _)] = &turn.writes[..] else {
         panic!("{:?}", turn.writes);
     };
     assert_eq!((pod.name.as_str(), pod.uid), ("j-70", Uid::from_u128(0x70)));
@@ -273,7 +273,7 @@ fn a_pod_that_vanished_among_many_is_not_deleted() {
         let mut outcomes = Vec::new();
         for write in turn.writes {
             match write {
-                Op::RemoveFinalizer(pod) => {
+                Op::RemoveFinalizer(pod, _) => {
                     store.pod_written(key, (pod.slot, pod.uid), Some(7), |pod| {
                         pod.flags.set(PodFlags::FINALIZER, false);
                     });

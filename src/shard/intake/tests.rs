@@ -551,7 +551,7 @@ impl World {
 
     /// No write to an object that was not told of in that namespace under that UID, as that Job's.
     fn check_write(&self, write: &Sent) {
-        let (Op::Delete(pod) | Op::RemoveFinalizer(pod)) = &write.op else {
+        let (Op::Delete(pod) | Op::RemoveFinalizer(pod, _)) = &write.op else {
             return;
         };
         let place = (write.job.key.namespace.to_string(), pod.name.to_string());
@@ -577,9 +577,11 @@ impl World {
             Op::Delete(pod) => self.write_pod(&write.job.key, &pod.name, pod.uid, |pod| {
                 pod["metadata"]["deletionTimestamp"] = json!("2020-01-01T00:00:00Z");
             }),
-            Op::RemoveFinalizer(pod) => self.write_pod(&write.job.key, &pod.name, pod.uid, |pod| {
-                pod["metadata"]["finalizers"] = json!([]);
-            }),
+            Op::RemoveFinalizer(pod, _) => {
+                self.write_pod(&write.job.key, &pod.name, pod.uid, |pod| {
+                    pod["metadata"]["finalizers"] = json!([]);
+                })
+            }
             Op::Status {
                 status, version, ..
             } => {
@@ -681,11 +683,11 @@ impl World {
                 Outcome::PodDeleted(pod.slot)
             }
             (Op::Delete(pod), _) => Outcome::PodNotDeleted(pod.slot),
-            (Op::RemoveFinalizer(pod), Answer::Done(version)) => {
+            (Op::RemoveFinalizer(pod, _), Answer::Done(version)) => {
                 done(pod.slot, pod.uid, version, PodFlags::FINALIZER, false);
                 Outcome::FinalizerRemoved(pod.slot)
             }
-            (Op::RemoveFinalizer(pod), _) => Outcome::FinalizerNotRemoved(pod.slot),
+            (Op::RemoveFinalizer(pod, _), _) => Outcome::FinalizerNotRemoved(pod.slot),
             (Op::Status { status, .. }, Answer::Done(Some(version))) => {
                 self.shard.store.job_status_written(key, *status, version);
                 Outcome::StatusWritten

@@ -287,7 +287,7 @@ impl Driver {
                 }
                 (kind("delete", refused), self.labels.label(uid))
             }
-            Effect::RemoveFinalizer(slot) => {
+            Effect::RemoveFinalizer(slot) | Effect::RemoveFinalizerIfUnchanged(slot) => {
                 let uid = self.uids[slot];
                 let refused = self.faults.finalizers_fail;
                 self.outcomes.push_back(match refused {
@@ -359,6 +359,7 @@ impl Driver {
                     CreateError::NameTaken => "/name taken",
                     CreateError::Unknown => "/no answer",
                     CreateError::NamespaceTerminating => "/namespace terminating",
+                    CreateError::NotSent => "/not sent",
                 }
             }
             Answer::Withheld => {

@@ -262,7 +262,9 @@ impl World {
     fn send(&mut self, effect: Effect) {
         self.note(|| format!("effect {effect:?}"));
         let uid = match &effect {
-            Effect::DeletePod(slot) | Effect::RemoveFinalizer(slot) => self.uids[slot],
+            Effect::DeletePod(slot)
+            | Effect::RemoveFinalizer(slot)
+            | Effect::RemoveFinalizerIfUnchanged(slot) => self.uids[slot],
             Effect::CreatePod(new) => {
                 self.judge.asked_for_pod(self.base);
                 let name = PodName::new(&self.server.job.key.name, &self.server.name_of(new));
@@ -321,7 +323,9 @@ impl World {
                 Outcome::PodNotCreated(new.id(), error)
             }
             (Effect::DeletePod(slot), _) => Outcome::PodNotDeleted(*slot),
-            (Effect::RemoveFinalizer(slot), _) => Outcome::FinalizerNotRemoved(*slot),
+            (Effect::RemoveFinalizer(slot) | Effect::RemoveFinalizerIfUnchanged(slot), _) => {
+                Outcome::FinalizerNotRemoved(*slot)
+            }
             (Effect::WriteStatus(_), _) => Outcome::StatusNotWritten,
             (_, other) => other,
         };
@@ -372,7 +376,7 @@ impl World {
                 }
                 (Outcome::PodDeleted(*slot), record, None)
             }
-            Effect::RemoveFinalizer(slot) => {
+            Effect::RemoveFinalizer(slot) | Effect::RemoveFinalizerIfUnchanged(slot) => {
                 let mut record = None;
                 if happens && self.server.pods.contains_key(&uid) {
                     if let Some(view) = flight.view.as_ref().filter(|_| !self.job_is_gone) {

@@ -453,7 +453,9 @@ fn write(pods: &PodTable, effect: Effect) -> Option<Write> {
     let write = match effect {
         Effect::CreatePod(new) => Write::Create(Shared::new(new)),
         Effect::DeletePod(slot) => uid(slot).map(|(slot, uid)| Write::Delete(slot, uid))?,
-        Effect::RemoveFinalizer(slot) => uid(slot).map(|(slot, uid)| Write::Release(slot, uid))?,
+        Effect::RemoveFinalizer(slot) | Effect::RemoveFinalizerIfUnchanged(slot) => {
+            uid(slot).map(|(slot, uid)| Write::Release(slot, uid))?
+        }
         Effect::WriteStatus(status) => Write::Status(Shared::new(*status), 0),
         Effect::MakeGangObject(_) => unreachable!("nobody told of gangs"),
         Effect::Report(_) | Effect::PolicyApplied(_) => return None,

@@ -64,7 +64,7 @@ impl Work {
 }
 
 /// Index and work list.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Garbage {
     /// Live objects by uid.
     places: HashMap<Arc<str>, Live>,
@@ -75,7 +75,7 @@ pub(crate) struct Garbage {
     uncounted: BTreeSet<CompactString>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Live {
     place: Place,
     owners: Arc<[Owner]>,
@@ -98,7 +98,7 @@ pub(super) enum Standing {
     Unknown,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Dependents {
     places: BTreeSet<Place>,
     blocking: usize,

@@ -36,6 +36,12 @@ impl ApiServer {
         server
     }
 
+    /// Begins another series of UIDs and names: a server that goes on from a copy must not give out again what
+    /// it gave out after the copy was made.
+    pub fn reseed(&mut self, seed: u64) {
+        self.rng = Rng::new(seed);
+    }
+
     /// A server with these objects, as [`Stored::bytes`] gave them, and all versions above `version`.
     /// Watches from earlier versions get 410.
     ///

@@ -39,8 +39,8 @@ impl Default for Limits {
 /// Methods: [`Self::handle`] takes a request; [`Self::pull`] feeds a watcher;
 /// [`Self::collect_garbage`] works off what deletions left behind, and
 /// [`Self::garbage_pending`] says whether there is any. `now` never goes back. The same seed and
-/// the same calls give the same answers.
-#[derive(Debug)]
+/// the same calls give the same answers. A clone is a backup: it shares what does not change.
+#[derive(Clone, Debug)]
 pub struct ApiServer {
     pub(super) store: Store,
     pub(super) garbage: Garbage,

@@ -30,7 +30,7 @@ pub struct Event {
 }
 
 /// Events in version order; old ones fall out.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct EventLog {
     events: VecDeque<Event>,
     /// Position of the front entry; positions count up from 0 and are never reused.

@@ -22,14 +22,14 @@ use crate::apiserver::object::{
 };
 
 /// All state that requests can see.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Store {
     version: u64,
     shelves: Vec<Shelf>,
 }
 
 /// The objects of one kind.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Shelf {
     objects: Index,
     log: EventLog,

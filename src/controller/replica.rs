@@ -8,23 +8,14 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    informer::{Informers, Kind, Watched, is_informers},
+    informer::{Informers, Watched, is_informers},
     machine::{CallId, Input, Machine, Request},
     metrics::Metrics,
     model::{Now, Timeout},
-    shard::{Controllers, Limiter, Settings, Shard},
+    shard::{Limiter, Settings, Shard},
 };
 
-/// The kinds that such controllers watch: Jobs before their Pods, CronJobs and, if they are asked for, gangs.
-pub fn kinds(controllers: Controllers, with_gangs: bool) -> Vec<Kind> {
-    let mut kinds = vec![Kind::Job];
-    kinds.extend(controllers.job.then_some(Kind::Pod));
-    kinds.extend(controllers.cronjob.then_some(Kind::CronJob));
-    if with_gangs {
-        kinds.extend([Kind::Workload, Kind::PodGroup]);
-    }
-    kinds
-}
+use super::{Message, Part, Recipient};
 
 /// See the module's text.
 #[derive(Debug)]
@@ -59,31 +50,6 @@ impl Replica {
             self.informers.history_ends(number);
         }
     }
-
-    /// The kinds that were never listed in full.
-    pub fn missing(&self) -> Vec<&'static str> {
-        self.informers.missing()
-    }
-
-    /// Stops: what waits is forgotten, calls under way finish.
-    pub fn close(&mut self, now: Now) {
-        self.shard.close(now);
-    }
-
-    /// Whether no call is under way, but for Events and the informers'.
-    pub fn is_idle(&self) -> bool {
-        self.shard.is_idle()
-    }
-
-    /// Whether Events wait or are under way.
-    pub fn has_events(&self) -> bool {
-        self.shard.has_events()
-    }
-
-    /// How long the thread may rest before it looks for more.
-    pub fn rest(&self) -> Duration {
-        self.shard.rest()
-    }
 }
 
 impl Machine for Replica {
@@ -114,5 +80,35 @@ impl Machine for Replica {
 
     fn poll_abandoned(&mut self) -> Option<CallId> {
         self.informers.poll_abandoned()
+    }
+}
+
+impl Part for Replica {
+    fn receive(&mut self, _: Message, _: Now) {
+        // Nobody else is there to send any.
+    }
+
+    fn poll_message(&mut self) -> Option<(Recipient, Message)> {
+        None
+    }
+
+    fn missing(&self) -> Option<Vec<&'static str>> {
+        Some(self.informers.missing())
+    }
+
+    fn close(&mut self, now: Now) {
+        self.shard.close(now);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.shard.is_idle()
+    }
+
+    fn has_events(&self) -> bool {
+        self.shard.has_events()
+    }
+
+    fn rest(&self) -> Duration {
+        self.shard.rest()
     }
 }

@@ -1,0 +1,77 @@
+//! The controller, as the parts of it that have a loop of their own.
+//!
+//! Usually there is one part, a [`Replica`]: informers and one shard. With more shards there is a [`Feed`], the
+//! informers, and a [`FedShard`] for each shard. Parts share nothing; they send each other [`Message`]s, and
+//! whoever runs them, loops over channels or a simulation, delivers these in order.
+//!
+//! Must not: decide anything; it passes on.
+
+mod replica;
+mod sharded;
+
+use std::time::Duration;
+
+use crate::{
+    informer::{Kind, News, Notice},
+    machine::Machine,
+    model::Now,
+    shard::Controllers,
+};
+
+pub use replica::Replica;
+pub use sharded::{FedShard, Feed};
+
+/// What one part tells another.
+#[derive(Debug)]
+pub enum Message {
+    /// News of an object, for the shard of its namespace.
+    News(Box<News<'static>>),
+    /// What concerns everything that is known, for all shards.
+    Notice(Notice),
+    /// A history has ended, as a shard found out; for the informers.
+    HistoryEnded(u64),
+}
+
+/// Which part a message is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recipient {
+    /// The informers.
+    Feed,
+    /// The shard of this number.
+    Shard(usize),
+}
+
+/// A part of the controller that has a loop of its own, and what the loop asks of it besides.
+pub trait Part: Machine + Send + 'static {
+    /// Takes in a message from another part.
+    fn receive(&mut self, message: Message, now: Now);
+
+    /// Gives a message for another part; to be asked after each input, message and request.
+    fn poll_message(&mut self) -> Option<(Recipient, Message)>;
+
+    /// The kinds that were never listed in full, if it is here that this is known.
+    fn missing(&self) -> Option<Vec<&'static str>>;
+
+    /// Stops: what waits is forgotten, calls under way finish.
+    fn close(&mut self, now: Now);
+
+    /// Whether no call is under way, but for Events and the informers'.
+    fn is_idle(&self) -> bool;
+
+    /// Whether Events wait or are under way.
+    fn has_events(&self) -> bool;
+
+    /// How long the thread may rest before it looks for more.
+    fn rest(&self) -> Duration;
+}
+
+/// The kinds that such controllers watch: Jobs before their Pods, CronJobs and, if they are asked for, gangs.
+pub fn kinds(controllers: Controllers, with_gangs: bool) -> Vec<Kind> {
+    let mut kinds = vec![Kind::Job];
+    kinds.extend(controllers.job.then_some(Kind::Pod));
+    kinds.extend(controllers.cronjob.then_some(Kind::CronJob));
+    if with_gangs {
+        kinds.extend([Kind::Workload, Kind::PodGroup]);
+    }
+    kinds
+}

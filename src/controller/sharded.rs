@@ -1,0 +1,192 @@
+//! The parts of a controller of several shards: the informers, and each shard.
+//!
+//! Must not: decide anything; it passes on.
+
+use std::{collections::VecDeque, time::Duration};
+
+use crate::{
+    informer::{Informers, News},
+    machine::{CallId, Input, Machine, Request},
+    model::{Now, Timeout},
+    shard::Shard,
+};
+
+use super::{Message, Part, Recipient};
+
+/// The informers of several shards.
+#[derive(Debug)]
+pub struct Feed {
+    informers: Informers,
+    shards: usize,
+    outbox: VecDeque<(Recipient, Message)>,
+    closed: bool,
+}
+
+impl Feed {
+    /// Informers that tell so many shards.
+    pub fn new(informers: Informers, shards: usize) -> Self {
+        Self {
+            informers,
+            shards,
+            outbox: VecDeque::new(),
+            closed: false,
+        }
+    }
+
+    fn pass_on(&mut self) {
+        while let Some(notice) = self.informers.poll_notice() {
+            for shard in 0..self.shards {
+                let message = Message::Notice(notice.clone());
+                self.outbox.push_back((Recipient::Shard(shard), message));
+            }
+        }
+    }
+}
+
+impl Machine for Feed {
+    fn handle(&mut self, input: Input, now: Now) {
+        let (shards, outbox) = (self.shards, &mut self.outbox);
+        let mut tell = |news: News<'_>| {
+            let shard = Recipient::Shard(shard_of(news.namespace(), shards));
+            let message = Message::News(Box::new(news.into_owned()));
+            outbox.push_back((shard, message));
+        };
+        self.informers.handle(input, now, &mut tell);
+        self.pass_on();
+    }
+
+    fn poll_request(&mut self, now: Now) -> Option<Request> {
+        if self.closed {
+            return None;
+        }
+        let request = self.informers.poll_request(now);
+        self.pass_on();
+        request
+    }
+
+    fn poll_timeout(&self) -> Timeout {
+        self.informers.poll_timeout()
+    }
+
+    fn poll_abandoned(&mut self) -> Option<CallId> {
+        self.informers.poll_abandoned()
+    }
+}
+
+impl Part for Feed {
+    fn receive(&mut self, message: Message, _: Now) {
+        if let Message::HistoryEnded(number) = message {
+            self.informers.history_ends(number);
+            self.pass_on();
+        }
+    }
+
+    fn poll_message(&mut self) -> Option<(Recipient, Message)> {
+        self.outbox.pop_front()
+    }
+
+    fn missing(&self) -> Option<Vec<&'static str>> {
+        Some(self.informers.missing())
+    }
+
+    fn close(&mut self, _: Now) {
+        self.closed = true;
+    }
+
+    fn is_idle(&self) -> bool {
+        true
+    }
+
+    fn has_events(&self) -> bool {
+        false
+    }
+
+    fn rest(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// A shard that hears by messages.
+#[derive(Debug)]
+pub struct FedShard(Shard);
+
+impl FedShard {
+    /// A shard that knows nothing yet.
+    pub fn new(shard: Shard) -> Self {
+        Self(shard)
+    }
+}
+
+impl Machine for FedShard {
+    fn handle(&mut self, input: Input, now: Now) {
+        self.0.handle(input, now);
+    }
+
+    fn poll_request(&mut self, now: Now) -> Option<Request> {
+        self.0.poll_request(now)
+    }
+
+    fn poll_timeout(&self) -> Timeout {
+        self.0.poll_timeout()
+    }
+}
+
+impl Part for FedShard {
+    fn receive(&mut self, message: Message, now: Now) {
+        match message {
+            Message::News(news) => self.0.hear(*news, now),
+            Message::Notice(notice) => self.0.notice(&notice),
+            Message::HistoryEnded(_) => {}
+        }
+    }
+
+    fn poll_message(&mut self) -> Option<(Recipient, Message)> {
+        let ended = self.0.poll_report()?;
+        Some((Recipient::Feed, Message::HistoryEnded(ended)))
+    }
+
+    fn missing(&self) -> Option<Vec<&'static str>> {
+        None
+    }
+
+    fn close(&mut self, now: Now) {
+        self.0.close(now);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.0.is_idle()
+    }
+
+    fn has_events(&self) -> bool {
+        self.0.has_events()
+    }
+
+    fn rest(&self) -> Duration {
+        self.0.rest()
+    }
+}
+
+/// Which of so many shards a namespace belongs to: by FNV-1a, which is the same in every process.
+fn shard_of(namespace: &str, shards: usize) -> usize {
+    let hash = namespace.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    (hash % shards.max(1) as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn namespaces_are_shared_out_and_stay_where_they_are() {
+        let mut counts = [0; 4];
+        for number in 0..400 {
+            let shard = shard_of(&format!("team-{number}"), 4);
+            counts[shard] += 1;
+        }
+        assert!(counts.iter().all(|count| *count > 50), "{counts:?}");
+        assert_eq!(shard_of("default", 1), 0);
+        assert_eq!(shard_of("default", 4), shard_of("default", 4));
+    }
+}

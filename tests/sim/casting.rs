@@ -1,0 +1,398 @@
+//! From a seed to a scenario: which Jobs there are, who does what to them, and what goes wrong when.
+//!
+//! A scenario is a list of deeds with their times, so that it can be printed, and made shorter.
+//!
+//! Must not: know what a controller makes of it.
+
+use serde_json::{Value, json};
+
+use super::{
+    deeds::{Deed, Propagation, Trouble},
+    dice::Dice,
+    server::Webhook,
+};
+
+/// Deeds are done until then, in milliseconds; after that nothing goes wrong any more.
+pub(crate) const TROUBLE_ENDS: u64 = 90_000;
+
+/// Where nobody does anything to anybody.
+pub(crate) const QUIET: &str = "quiet";
+
+/// Where people work.
+pub(crate) const BUSY: &str = "busy";
+
+/// Where somebody does harm.
+pub(crate) const HOSTILE: &str = "hostile";
+
+/// The kinds of trouble that a scenario may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Profile {
+    /// Users edit, suspend, scale, delete and re-create.
+    People,
+    /// Lost, late, doubled and reordered news, lists of the past, 410.
+    Watches,
+    /// Writes that fail before or after they took effect, and refusals.
+    Writes,
+    /// A crash between any two steps; stalls.
+    Crashes,
+    /// Two controllers at once.
+    Two,
+    /// An API server that comes back with an older state.
+    Backup,
+    /// Nodes are lost, Pods are deleted by force, finalizers are stripped.
+    Pods,
+    /// Somebody floods, refuses, changes what is made, writes others' statuses.
+    Hostile,
+    /// Clocks are set.
+    Clocks,
+}
+
+impl Profile {
+    pub(crate) const ALL: [Self; 9] = [
+        Self::People,
+        Self::Watches,
+        Self::Writes,
+        Self::Crashes,
+        Self::Two,
+        Self::Backup,
+        Self::Pods,
+        Self::Hostile,
+        Self::Clocks,
+    ];
+}
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+pub(crate) struct Scenario {
+    pub(crate) seed: u64,
+    pub(crate) profiles: Vec<Profile>,
+    pub(crate) deeds: Vec<(u64, Deed)>,
+    /// So many of a thousand tries of containers fail that say nothing else.
+    pub(crate) fail_permille: u64,
+    /// The controllers' limit on calls a second; 0 for none.
+    pub(crate) qps: u32,
+    /// How many shards a controller has.
+    pub(crate) shards: usize,
+    /// Whether Jobs that need all their Pods at once get a Workload and a PodGroup.
+    pub(crate) gangs: bool,
+    /// Whether the hostile namespace's quota and webhook stay to the end.
+    pub(crate) obstacles_stay: bool,
+    /// More steps than this are a loop.
+    pub(crate) max_steps: u64,
+}
+
+impl Scenario {
+    /// The scenario of a seed: some of these profiles.
+    pub(crate) fn cast(seed: u64, of: &[Profile]) -> Self {
+        let mut dice = Dice::new(seed ^ 0x5c3e_a210);
+        let share = dice.pick(&[150, 300, 600]);
+        let mut profiles = Vec::new();
+        for profile in of {
+            if dice.permille(share) {
+                profiles.push(*profile);
+            }
+        }
+        let mut scenario = Self {
+            seed,
+            profiles,
+            deeds: Vec::new(),
+            fail_permille: dice.pick(&[0, 0, 100, 400]),
+            qps: dice.pick(&[0, 0, 0, 20]),
+            shards: dice.pick(&[1, 1, 1, 3]),
+            gangs: dice.permille(200),
+            obstacles_stay: dice.permille(300),
+            max_steps: 60_000,
+        };
+        scenario.cast_jobs(&mut dice.split());
+        for profile in scenario.profiles.clone() {
+            let mut dice = dice.split();
+            for _ in 0..dice.between(1, 4) {
+                let at = dice.between(200, TROUBLE_ENDS - 20_000);
+                scenario.cast_deeds(profile, at, &mut dice);
+            }
+        }
+        scenario.deeds.sort_by_key(|(at, _)| *at);
+        scenario
+    }
+
+    fn has(&self, profile: Profile) -> bool {
+        self.profiles.contains(&profile)
+    }
+
+    fn at(&mut self, at: u64, deed: Deed) {
+        self.deeds.push((at, deed));
+    }
+
+    fn cast_jobs(&mut self, dice: &mut Dice) {
+        for number in 0..dice.between(1, 3) {
+            let at = dice.between(10, 20_000);
+            let spec = job_spec(dice);
+            self.at(at, Deed::CreateJob(BUSY, number, Box::new(spec)));
+        }
+        let at = dice.between(10, 40_000);
+        self.at(at, Deed::CreateJob(QUIET, 0, Box::new(bystander())));
+        if dice.permille(250) {
+            let at = dice.between(10, 20_000);
+            let cron_job = cron_job(dice);
+            self.at(at, Deed::CreateCronJob(Box::new(cron_job)));
+        }
+        if self.has(Profile::Hostile) {
+            let at = dice.between(10, 20_000);
+            let spec = job_spec(dice);
+            self.at(at, Deed::CreateJob(HOSTILE, 0, Box::new(spec)));
+        }
+    }
+
+    fn cast_deeds(&mut self, profile: Profile, at: u64, dice: &mut Dice) {
+        let job = dice.below(3);
+        let millis = dice.pick(&[500, 3_000, 15_000]);
+        let trouble = |of: &[Trouble], dice: &mut Dice| Deed::Trouble(dice.pick(of), millis);
+        match profile {
+            Profile::People => self.cast_people(job, at, dice),
+            Profile::Watches => {
+                let deed = match dice.below(8) {
+                    0 => Deed::CutStreams,
+                    1 => Deed::MuteStreams,
+                    2 => Deed::ForgetEvents,
+                    _ => trouble(
+                        &[
+                            Trouble::LateEvents,
+                            Trouble::DoublesEvents,
+                            Trouble::SwapsEvents,
+                            Trouble::StaleLists,
+                            Trouble::Slow,
+                        ],
+                        dice,
+                    ),
+                };
+                self.at(at, deed);
+            }
+            Profile::Writes => {
+                let deed = trouble(
+                    &[
+                        Trouble::Down,
+                        Trouble::LosesRequests,
+                        Trouble::LosesAnswers,
+                        Trouble::SendsTwice,
+                        Trouble::Busy,
+                        Trouble::Failing,
+                        Trouble::Unavailable,
+                        Trouble::Unauthorized,
+                        Trouble::Forbidden,
+                        Trouble::Conflicting,
+                        Trouble::Invalid,
+                    ],
+                    dice,
+                );
+                self.at(at, deed);
+            }
+            Profile::Crashes => match dice.below(4) {
+                0 => self.at(at, Deed::Stall(0, millis)),
+                1 => {
+                    self.at(at, Deed::Stop(0));
+                    self.at(at + dice.between(1, 300), Deed::Kill(0));
+                    self.at(at + 300 + millis, Deed::Start(0));
+                }
+                _ => {
+                    self.at(at, Deed::KillAfter(0, dice.below(400)));
+                    // Long enough for so many steps; one that still runs is not started again.
+                    let again = dice.pick(&[1, 40, 1_000, millis]);
+                    self.at(at + again, Deed::Start(0));
+                    self.at(at + again + 2_000, Deed::Start(0));
+                    self.at(at + again + 20_000, Deed::Start(0));
+                }
+            },
+            Profile::Two => {
+                self.at(at, Deed::Start(1));
+                let end = at + millis;
+                let leaves = dice.pick(&[0, 1]);
+                self.at(end, Deed::Kill(leaves));
+            }
+            Profile::Backup => {
+                self.at(at, Deed::BackUp);
+                self.at(at + millis, Deed::Restore);
+            }
+            Profile::Pods => {
+                let deed = match dice.below(6) {
+                    0 => Deed::LoseNode(dice.below(2)),
+                    1 => Deed::AddNode(dice.below(2)),
+                    2 => Deed::StripFinalizer(dice.next() as u16),
+                    3 => Deed::DeletePodByForce(dice.next() as u16),
+                    4 => Deed::DeletePod(dice.next() as u16),
+                    _ => Deed::FailPod(dice.next() as u16),
+                };
+                self.at(at, deed);
+            }
+            Profile::Hostile => self.cast_hostile(at, millis, dice),
+            Profile::Clocks => {
+                let skew = dice.pick(&[-3_600_000, -5_000, 5_000, 3_600_000]);
+                self.at(at, Deed::SetClock(0, skew));
+                self.at(at + millis, Deed::SetClock(0, 0));
+            }
+        }
+    }
+
+    fn cast_people(&mut self, job: u64, at: u64, dice: &mut Dice) {
+        let number = dice.next() as u16;
+        let ways = [
+            Propagation::Background,
+            Propagation::Foreground,
+            Propagation::Orphan,
+        ];
+        match dice.below(8) {
+            0 => {
+                self.at(at, Deed::Suspend(job, true));
+                self.at(at + dice.between(1, 10_000), Deed::Suspend(job, false));
+            }
+            1 => self.at(at, Deed::Scale(job, dice.below(7))),
+            2 => self.at(at, Deed::Resize(job, dice.between(1, 8))),
+            3 => self.at(at, Deed::DeleteJob(job, dice.pick(&ways))),
+            4 => {
+                self.at(at, Deed::DeleteJob(job, dice.pick(&ways)));
+                let spec = job_spec(dice);
+                let again = at + dice.between(1, 5_000);
+                self.at(again, Deed::CreateJob(BUSY, job, Box::new(spec)));
+            }
+            5 => self.at(at, Deed::SetDeadline(job, dice.between(1, 30))),
+            6 => self.at(at, Deed::SuspendCronJob(dice.permille(500))),
+            _ => self.at(at, Deed::DeletePod(number)),
+        }
+    }
+
+    fn cast_hostile(&mut self, at: u64, millis: u64, dice: &mut Dice) {
+        let number = dice.next() as u16;
+        match dice.below(8) {
+            0 => self.at(at, Deed::Flood(dice.between(3, 12))),
+            1 => {
+                let webhook = match dice.below(4) {
+                    0 => Webhook::Strips,
+                    _ => Webhook::Refuses(dice.pick(&[400, 403, 409, 422, 429, 500, 503])),
+                };
+                self.at(at, Deed::SetWebhook(Some(webhook)));
+                if !self.obstacles_stay {
+                    self.at(at + 2 * millis, Deed::SetWebhook(None));
+                }
+            }
+            2 => {
+                self.at(at, Deed::SetQuota(dice.below(4)));
+                if !self.obstacles_stay {
+                    self.at(at + 2 * millis, Deed::RemoveQuota);
+                }
+            }
+            3 => self.at(at, Deed::ForeignOwner(number)),
+            4 => self.at(at, Deed::EditIndex(number)),
+            5 => self.at(at, Deed::TakeLabels(number)),
+            6 => self.at(at, Deed::WriteStatus(dice.below(3))),
+            _ => self.at(at, Deed::ForgedPod(number)),
+        }
+    }
+}
+
+/// A Job that nobody does anything to: three Pods of a second each.
+fn bystander() -> Value {
+    json!({
+        "completions": 3, "parallelism": 2,
+        "template": template(dice_free_annotations(), "Never"),
+    })
+}
+
+fn dice_free_annotations() -> Value {
+    json!({"sim.lakh.dev/duration": "1s", "sim.lakh.dev/exit-code": "0"})
+}
+
+fn template(annotations: Value, restart_policy: &str) -> Value {
+    json!({
+        "metadata": {"annotations": annotations},
+        "spec": {
+            "restartPolicy": restart_policy,
+            "terminationGracePeriodSeconds": 2,
+            "containers": [{"name": "main", "image": "busybox"}],
+        },
+    })
+}
+
+/// The spec of some Job.
+fn job_spec(dice: &mut Dice) -> Value {
+    let is_indexed = dice.permille(600);
+    let completions = dice.between(1, 8);
+    let restart_policy = if dice.permille(150) {
+        "OnFailure"
+    } else {
+        "Never"
+    };
+    let duration = dice.pick(&["0s", "200ms", "2s", "7s"]);
+    let mut annotations = json!({"sim.lakh.dev/duration": duration});
+    match dice.below(5) {
+        0 => annotations["sim.lakh.dev/exit-code"] = json!(dice.pick(&["1", "42"])),
+        1 if is_indexed => annotations["sim.lakh.dev/fail-indexes"] = json!("1,3"),
+        2 | 3 => annotations["sim.lakh.dev/exit-code"] = json!("0"),
+        _ => {}
+    }
+    let mut spec = json!({
+        "parallelism": dice.between(1, 5),
+        "backoffLimit": dice.pick(&[0, 1, 2, 6]),
+        "template": template(annotations, restart_policy),
+    });
+    if is_indexed || dice.permille(700) {
+        spec["completions"] = json!(completions);
+    }
+    if is_indexed {
+        if dice.permille(300) {
+            // All at once, as gangs are.
+            spec["parallelism"] = json!(completions);
+        }
+        spec["completionMode"] = json!("Indexed");
+        if restart_policy == "Never" && dice.permille(300) {
+            spec["backoffLimitPerIndex"] = json!(dice.below(3));
+            if dice.permille(500) {
+                spec["maxFailedIndexes"] = json!(dice.below(completions + 1));
+            }
+            spec["backoffLimit"] = Value::Null;
+        }
+        if dice.permille(200) {
+            spec["successPolicy"] =
+                json!({"rules": [{"succeededCount": dice.between(1, completions)}]});
+        }
+    }
+    if restart_policy == "Never" && dice.permille(250) {
+        let action = dice.pick(&["FailJob", "Ignore", "Count"]);
+        spec["podFailurePolicy"] = json!({"rules": [{
+            "action": action,
+            "onExitCodes": {"operator": "In", "values": [42]},
+        }, {
+            "action": "Ignore",
+            "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
+        }]});
+    }
+    if dice.permille(250) || !spec["podFailurePolicy"].is_null() {
+        spec["podReplacementPolicy"] = json!("Failed");
+    } else if dice.permille(200) {
+        spec["podReplacementPolicy"] = json!("TerminatingOrFailed");
+    }
+    if dice.permille(150) {
+        spec["activeDeadlineSeconds"] = json!(dice.between(1, 40));
+    }
+    if dice.permille(150) {
+        spec["ttlSecondsAfterFinished"] = json!(dice.below(20));
+    }
+    if dice.permille(80) {
+        spec["suspend"] = json!(true);
+    }
+    spec
+}
+
+/// The spec of a CronJob whose Jobs are short.
+fn cron_job(dice: &mut Dice) -> Value {
+    let policy = dice.pick(&["Allow", "Forbid", "Replace"]);
+    let duration = dice.pick(&["1s", "50s", "80s"]);
+    json!({
+        "schedule": dice.pick(&["* * * * *", "*/2 * * * *"]),
+        "concurrencyPolicy": policy,
+        "successfulJobsHistoryLimit": dice.below(3),
+        "failedJobsHistoryLimit": dice.below(2),
+        "startingDeadlineSeconds": dice.pick(&[15, 100]),
+        "jobTemplate": {"spec": {
+            "template": template(json!({"sim.lakh.dev/duration": duration}), "Never"),
+        }},
+    })
+}

@@ -1,0 +1,359 @@
+//! What is done to a cluster by people, nodes, networks and clocks, and how.
+//!
+//! Must not: choose when, or judge what comes of it.
+
+use lakh::embedded::apiserver::{Kind, Stored};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+use super::{
+    casting::{BUSY, HOSTILE},
+    server::Webhook,
+    world::World,
+};
+
+/// Something that is wrong with the way to the server, or with the server, for some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Trouble {
+    Slow,
+    Down,
+    LosesRequests,
+    LosesAnswers,
+    SendsTwice,
+    Busy,
+    Failing,
+    Unavailable,
+    Unauthorized,
+    Forbidden,
+    Conflicting,
+    Invalid,
+    LateEvents,
+    DoublesEvents,
+    SwapsEvents,
+    StaleLists,
+}
+
+/// What becomes of an object's dependents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Propagation {
+    Background,
+    Foreground,
+    Orphan,
+}
+
+/// Something that is done. Jobs of the busy namespace go by number, Pods by their place among those there are.
+#[derive(Clone, Debug)]
+pub(crate) enum Deed {
+    CreateJob(&'static str, u64, Box<Value>),
+    Suspend(u64, bool),
+    Scale(u64, u64),
+    /// Sets completions and parallelism, as an elastic indexed Job allows it.
+    Resize(u64, u64),
+    SetDeadline(u64, u64),
+    DeleteJob(u64, Propagation),
+    CreateCronJob(Box<Value>),
+    SuspendCronJob(bool),
+    DeletePod(u16),
+    DeletePodByForce(u16),
+    /// Its node says that it failed.
+    FailPod(u16),
+    StripFinalizer(u16),
+    LoseNode(u64),
+    AddNode(u64),
+    Kill(usize),
+    /// A crash after so many steps of anybody: between any two.
+    KillAfter(usize, u64),
+    Start(usize),
+    Stop(usize),
+    Stall(usize, u64),
+    SetClock(usize, i64),
+    Trouble(Trouble, u64),
+    CutStreams,
+    MuteStreams,
+    ForgetEvents,
+    BackUp,
+    Restore,
+    Flood(u64),
+    SetWebhook(Option<Webhook>),
+    SetQuota(u64),
+    RemoveQuota,
+    /// A Pod of the hostile namespace names another namespace's Job as its controller.
+    ForeignOwner(u16),
+    EditIndex(u16),
+    TakeLabels(u16),
+    /// Somebody writes a status that is none of his business.
+    WriteStatus(u64),
+    /// A Pod that nobody but its maker says to be the Job's.
+    ForgedPod(u16),
+}
+
+impl Deed {
+    /// Whether it may hold up everybody, and not just those it is done to.
+    pub(crate) fn concerns_all(&self) -> bool {
+        matches!(
+            self,
+            Self::Kill(_)
+                | Self::KillAfter(..)
+                | Self::Start(_)
+                | Self::Stop(_)
+                | Self::Stall(..)
+                | Self::SetClock(..)
+                | Self::Trouble(..)
+                | Self::CutStreams
+                | Self::MuteStreams
+                | Self::ForgetEvents
+                | Self::Restore
+                | Self::LoseNode(_)
+                | Self::DeletePod(_)
+                | Self::DeletePodByForce(_)
+                | Self::FailPod(_)
+                | Self::StripFinalizer(_)
+        )
+    }
+}
+
+/// The name of a Job by its number.
+fn job_path(number: u64) -> String {
+    format!("/apis/batch/v1/namespaces/{BUSY}/jobs/job-{number}")
+}
+
+fn pod_path(pod: &Stored) -> String {
+    format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name)
+}
+
+impl World {
+    /// Does a deed.
+    pub(crate) fn carry_out(&mut self, deed: &Deed) {
+        match deed {
+            Deed::CreateJob(namespace, number, spec) => {
+                self.create_job(namespace, &format!("job-{number}"), spec);
+            }
+            Deed::Suspend(job, suspend) => {
+                self.patch(&job_path(*job), &json!({"spec": {"suspend": suspend}}));
+            }
+            Deed::Scale(job, parallelism) => {
+                let patch = json!({"spec": {"parallelism": parallelism}});
+                self.patch(&job_path(*job), &patch);
+            }
+            Deed::Resize(job, size) => {
+                let patch = json!({"spec": {"completions": size, "parallelism": size}});
+                self.patch(&job_path(*job), &patch);
+            }
+            Deed::SetDeadline(job, seconds) => {
+                let patch = json!({"spec": {"activeDeadlineSeconds": seconds}});
+                self.patch(&job_path(*job), &patch);
+            }
+            Deed::DeleteJob(job, propagation) => {
+                let body = json!({"propagationPolicy": format!("{propagation:?}")});
+                self.ask("DELETE", &job_path(*job), &body.to_string());
+            }
+            Deed::CreateCronJob(spec) => {
+                self.ensure_namespace(BUSY);
+                let body = json!({
+                    "apiVersion": "batch/v1", "kind": "CronJob",
+                    "metadata": {"name": "cron"}, "spec": spec,
+                });
+                let path = format!("/apis/batch/v1/namespaces/{BUSY}/cronjobs");
+                self.ask("POST", &path, &body.to_string());
+            }
+            Deed::SuspendCronJob(suspend) => {
+                let path = format!("/apis/batch/v1/namespaces/{BUSY}/cronjobs/cron");
+                self.patch(&path, &json!({"spec": {"suspend": suspend}}));
+            }
+            Deed::DeletePod(_)
+            | Deed::DeletePodByForce(_)
+            | Deed::FailPod(_)
+            | Deed::StripFinalizer(_)
+            | Deed::ForeignOwner(_)
+            | Deed::EditIndex(_)
+            | Deed::TakeLabels(_)
+            | Deed::ForgedPod(_) => self.do_to_pod(deed),
+            Deed::LoseNode(node) => {
+                self.ask("DELETE", &format!("/api/v1/nodes/hollow-{node}"), "");
+            }
+            Deed::AddNode(node) => {
+                let at = self.at;
+                self.nodes.add_node(*node, at, &mut self.server);
+                self.changed(super::world::By::Person, at);
+            }
+            Deed::Kill(number) => self.kill(*number),
+            Deed::KillAfter(number, steps) => self.kill_after(*number, *steps),
+            Deed::Start(number) => self.start(*number),
+            Deed::Stop(number) => self.close(*number),
+            Deed::Stall(number, millis) => self.stall(*number, *millis),
+            Deed::SetClock(number, skew) => self.set_clock(*number, *skew),
+            Deed::Trouble(trouble, millis) => {
+                let end = self.at + millis;
+                let ends = self.trouble.entry(*trouble).or_default();
+                *ends = end.max(*ends);
+            }
+            Deed::CutStreams => self.cut_streams(true),
+            Deed::MuteStreams => self.cut_streams(false),
+            Deed::ForgetEvents => self.server.forget_events(),
+            Deed::BackUp => self.back_up(),
+            Deed::Restore => self.restore(),
+            Deed::Flood(count) => {
+                let spec = json!({
+                    "parallelism": 4, "completions": 4,
+                    "template": {"spec": {
+                        "restartPolicy": "Never",
+                        "containers": [{"name": "main", "image": "busybox"}],
+                    }},
+                });
+                for number in 0..*count {
+                    self.create_job(HOSTILE, &format!("flood-{number}"), &spec);
+                }
+            }
+            Deed::SetWebhook(webhook) => {
+                self.server.webhook = webhook.map(|webhook| (HOSTILE, webhook));
+            }
+            Deed::SetQuota(pods) => {
+                self.ensure_namespace(HOSTILE);
+                let body = json!({
+                    "apiVersion": "v1", "kind": "ResourceQuota",
+                    "metadata": {"name": "quota"}, "spec": {"hard": {"pods": pods.to_string()}},
+                });
+                let path = format!("/api/v1/namespaces/{HOSTILE}/resourcequotas");
+                self.ask("POST", &path, &body.to_string());
+            }
+            Deed::RemoveQuota => {
+                let path = format!("/api/v1/namespaces/{HOSTILE}/resourcequotas/quota");
+                self.ask("DELETE", &path, "");
+            }
+            Deed::WriteStatus(number) => self.write_status(*number),
+        }
+    }
+
+    fn do_to_pod(&mut self, deed: &Deed) {
+        match deed {
+            Deed::DeletePod(number) => {
+                if let Some(pod) = self.pod(BUSY, *number) {
+                    self.ask("DELETE", &pod_path(&pod), "");
+                }
+            }
+            Deed::DeletePodByForce(number) => {
+                if let Some(pod) = self.pod(BUSY, *number) {
+                    let body = r#"{"gracePeriodSeconds":0}"#;
+                    self.ask("DELETE", &pod_path(&pod), body);
+                }
+            }
+            Deed::FailPod(number) => {
+                if let Some(pod) = self.pod(BUSY, *number).filter(|pod| !has_ended(pod)) {
+                    let path = format!("{}/status", pod_path(&pod));
+                    self.patch(&path, &json!({"status": {"phase": "Failed"}}));
+                }
+            }
+            Deed::StripFinalizer(number) => {
+                if let Some(pod) = self.pod(BUSY, *number) {
+                    self.judges.meddled(&pod);
+                    let patch = json!({"metadata": {"finalizers": null}});
+                    self.patch(&pod_path(&pod), &patch);
+                }
+            }
+            Deed::EditIndex(number) => {
+                if let Some(pod) = self.pod(HOSTILE, *number) {
+                    self.judges.meddled(&pod);
+                    let index = "batch.kubernetes.io/job-completion-index";
+                    let patch = json!({"metadata": {"annotations": {index: "2"}}});
+                    self.patch(&pod_path(&pod), &patch);
+                }
+            }
+            Deed::TakeLabels(number) => {
+                if let Some(pod) = self.pod(HOSTILE, *number) {
+                    self.judges.meddled(&pod);
+                    let patch = json!({"metadata": {"labels": null}});
+                    self.patch(&pod_path(&pod), &patch);
+                }
+            }
+            Deed::ForeignOwner(number) | Deed::ForgedPod(number) => {
+                let is_foreign = matches!(deed, Deed::ForeignOwner(_));
+                self.forge(*number, is_foreign);
+            }
+            _ => {}
+        }
+    }
+
+    fn patch(&mut self, path: &str, patch: &Value) {
+        self.ask("PATCH", path, &patch.to_string());
+    }
+
+    fn ensure_namespace(&mut self, namespace: &str) {
+        if self
+            .server
+            .api
+            .get(Kind::Namespace, "", namespace)
+            .is_none()
+        {
+            let body =
+                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+            self.ask("POST", "/api/v1/namespaces", &body.to_string());
+        }
+    }
+
+    fn create_job(&mut self, namespace: &str, name: &str, spec: &Value) {
+        self.ensure_namespace(namespace);
+        let body = json!({
+            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec,
+        });
+        let path = format!("/apis/batch/v1/namespaces/{namespace}/jobs");
+        let (code, answer) = self.ask("POST", &path, &body.to_string());
+        let is_known = code == 201 || code == 409 || code == 403;
+        assert!(is_known, "{code}: {}", String::from_utf8_lossy(&answer));
+    }
+
+    /// A Pod of a namespace, if there is one.
+    fn pod(&self, namespace: &str, number: u16) -> Option<Arc<Stored>> {
+        let pods = self.server.api.objects(Kind::Pod);
+        let pods: Vec<_> = pods.filter(|pod| pod.namespace == namespace).collect();
+        let at = usize::from(number).checked_rem(pods.len())?;
+        Some(Arc::clone(pods[at]))
+    }
+
+    /// Makes a Pod in the hostile namespace that claims to be a Job's: of a Job there, or of another namespace's.
+    fn forge(&mut self, number: u16, is_foreign: bool) {
+        let from = if is_foreign { BUSY } else { HOSTILE };
+        let jobs = self.server.api.objects(Kind::Job);
+        let jobs: Vec<_> = jobs.filter(|job| job.namespace == from).cloned().collect();
+        let Some(job) = usize::from(number).checked_rem(jobs.len()) else {
+            return;
+        };
+        let job = &jobs[job];
+        self.ensure_namespace(HOSTILE);
+        let body = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "name": format!("forged-{number}"),
+                "finalizers": ["batch.kubernetes.io/job-tracking"],
+                "annotations": {"batch.kubernetes.io/job-completion-index": "0"},
+                "labels": {"batch.kubernetes.io/controller-uid": &*job.uid},
+                "ownerReferences": [{
+                    "apiVersion": "batch/v1", "kind": "Job", "name": job.name, "uid": &*job.uid,
+                    "controller": true,
+                }],
+            },
+            "spec": {"containers": [{"name": "main", "image": "busybox"}], "restartPolicy": "Never"},
+        });
+        let path = format!("/api/v1/namespaces/{HOSTILE}/pods");
+        self.judges.meddled_with_job(&job.uid);
+        self.ask("POST", &path, &body.to_string());
+    }
+
+    /// Writes counters into the status of a Job of the hostile namespace.
+    fn write_status(&mut self, number: u64) {
+        let Some(job) = self.server.api.get(Kind::Job, HOSTILE, "job-0") else {
+            return;
+        };
+        self.judges.meddled_with_job(&job.uid);
+        let path = format!("/apis/batch/v1/namespaces/{HOSTILE}/jobs/job-0/status");
+        let status = match number {
+            0 => json!({"failed": 3}),
+            1 => json!({"active": 77}),
+            _ => json!({"uncountedTerminatedPods": {"succeeded": ["nobody"], "failed": []}}),
+        };
+        self.patch(&path, &json!({"status": status}));
+    }
+}
+
+fn has_ended(pod: &Stored) -> bool {
+    matches!(&*pod.phase, "Succeeded" | "Failed")
+}

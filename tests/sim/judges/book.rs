@@ -1,0 +1,135 @@
+//! What judges remember of Jobs and Pods.
+//!
+//! Must not: judge.
+
+use std::collections::BTreeSet;
+
+use lakh::embedded::apiserver::Stored;
+
+use super::views::{JobView, PodView};
+use crate::world::By;
+
+/// How late a controller may hear of what people change.
+const HEARSAY: u64 = 95_000;
+
+#[derive(Clone, Debug)]
+pub(super) struct Job {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) view: JobView,
+    pub(super) created_at: u64,
+    pub(super) is_deleting: bool,
+    pub(super) gone_at: Option<u64>,
+    pub(super) verdict_at: Option<u64>,
+    /// Values of `parallelism`, and until when each held.
+    parallelisms: Vec<(u64, u64)>,
+    /// Whether counters may be wrong, as somebody has written what he should not.
+    pub(super) is_meddled_with: bool,
+    /// UIDs that were listed as uncounted and then counted.
+    pub(super) counted: BTreeSet<String>,
+    /// The values of `completions`.
+    pub(super) sizes: BTreeSet<u64>,
+    /// When a Pod was made for it last.
+    pub(super) busy_at: u64,
+    /// A write of a controller that is no more has made a Pod for it.
+    pub(super) is_haunted: bool,
+}
+
+impl Job {
+    pub(super) fn new(job: &Stored, view: JobView, at: u64) -> Self {
+        Self {
+            namespace: job.namespace.to_string(),
+            name: job.name.to_string(),
+            created_at: at,
+            is_deleting: false,
+            gone_at: None,
+            verdict_at: None,
+            parallelisms: Vec::new(),
+            is_meddled_with: false,
+            counted: BTreeSet::new(),
+            is_haunted: false,
+            sizes: view.spec.completions.into_iter().collect(),
+            busy_at: at,
+            view,
+        }
+    }
+
+    pub(super) fn changed(&mut self, job: &Stored, view: JobView, at: u64) {
+        let before = self.view.spec.parallelism.unwrap_or(1);
+        if view.spec.parallelism.unwrap_or(1) != before {
+            self.parallelisms.push((before, at));
+        }
+        if view.status.has_verdict() && self.verdict_at.is_none() {
+            self.verdict_at = Some(at);
+        }
+        self.is_deleting = job.deletion.is_some();
+        self.sizes.extend(view.spec.completions);
+        self.view = view;
+    }
+
+    /// The greatest number of Pods at once that a controller may believe to be wanted.
+    pub(super) fn parallelism(&self, at: u64) -> u64 {
+        let now = self.view.spec.parallelism.unwrap_or(1);
+        let heard = self.parallelisms.iter();
+        let heard = heard.filter(|(_, until)| until + HEARSAY > at);
+        heard
+            .map(|(parallelism, _)| *parallelism)
+            .fold(now, u64::max)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Pod {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) view: PodView,
+    /// The UID of the Job that it was made for.
+    pub(super) job: Option<String>,
+    pub(super) is_gone: bool,
+    /// It had ended so while it was held.
+    pub(super) ended_as: Option<String>,
+    /// Its deletion was asked for before its end.
+    pub(super) was_stopped: bool,
+    pub(super) is_meddled_with: bool,
+    /// A controller took the finalizer off.
+    pub(super) was_freed: bool,
+}
+
+impl Pod {
+    pub(super) fn new(pod: &Stored, view: PodView, job: Option<String>) -> Self {
+        Self {
+            namespace: pod.namespace.to_string(),
+            name: pod.name.to_string(),
+            job,
+            is_gone: false,
+            ended_as: None,
+            was_stopped: false,
+            is_meddled_with: false,
+            was_freed: false,
+            view,
+        }
+    }
+
+    pub(super) fn changed(&mut self, view: PodView, is_gone: bool, by: By) {
+        self.is_gone = is_gone;
+        self.was_stopped |= view.is_deleting && !self.view.has_ended();
+        if view.has_ended() && (view.is_held || self.view.is_held) && self.ended_as.is_none() {
+            self.ended_as = Some(view.phase.clone());
+        }
+        if self.view.is_held && !view.is_held && matches!(by, By::Controller(_)) {
+            self.was_freed = true;
+        }
+        self.view = view;
+    }
+
+    /// Whether it is a Pod of this Job: made for it, and not set free.
+    pub(super) fn belongs_to(&self, job: &str) -> bool {
+        let owner = self.view.job.as_ref();
+        self.job.as_deref() == Some(job) && owner.is_some_and(|(owner, _)| owner == job)
+    }
+
+    /// Whether it is at work, or may yet be.
+    pub(super) fn is_active(&self) -> bool {
+        !self.is_gone && !self.view.has_ended() && !self.view.is_deleting
+    }
+}

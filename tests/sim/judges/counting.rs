@@ -1,0 +1,249 @@
+//! Each Pod and each index is counted once, and no Pod is let go before a status has named it.
+//!
+//! Source: the protocol of `uncountedTerminatedPods` (KEP-2307): a Pod that has ended is listed, then loses its
+//! finalizer, then leaves the list while a counter grows by one. Completed indexes take the place of the list
+//! for Pods of an indexed Job that succeeded.
+
+use super::{
+    Judges, Written,
+    views::{JobView, PodView, indexes},
+};
+use crate::world::By;
+
+const JUDGE: &str = "counting";
+
+impl Judges {
+    /// A Job was changed: what its status tells follows from what it told.
+    pub(super) fn judge_status(
+        &mut self,
+        uid: &str,
+        old: &JobView,
+        new: &JobView,
+        written: Written,
+    ) {
+        let Some(job) = self.jobs.get(uid) else {
+            return;
+        };
+        let is_ours = matches!(written.by, By::Controller(_));
+        if !is_ours || job.is_meddled_with {
+            return;
+        }
+        let name = format!("{}/{}", job.namespace, job.name);
+        let mut wrong = Vec::new();
+        let (was, is) = (&old.status, &new.status);
+        if is.failed < was.failed {
+            wrong.push(format!("failed fell from {} to {}", was.failed, is.failed));
+        }
+        let (was_done, is_done) = (
+            indexes(&was.completed_indexes),
+            indexes(&is.completed_indexes),
+        );
+        if new.spec.is_indexed() {
+            if is_done.len() as u64 != is.succeeded {
+                wrong.push(format!(
+                    "{} succeeded, but indexes {is_done:?}",
+                    is.succeeded
+                ));
+            }
+            let completions = new.spec.completions.unwrap_or(0);
+            let lost = was_done.iter().filter(|index| **index < completions);
+            if !lost.clone().all(|index| is_done.contains(index)) {
+                wrong.push(format!("completed {was_done:?} became {is_done:?}"));
+            }
+        } else if is.succeeded < was.succeeded {
+            wrong.push(format!(
+                "succeeded fell from {} to {}",
+                was.succeeded, is.succeeded
+            ));
+        }
+        let (listed, list) = (was.uncounted(), is.uncounted());
+        let counted = |was: &std::collections::BTreeSet<String>, is| {
+            was.difference(is).cloned().collect::<Vec<String>>()
+        };
+        let failed = counted(&listed.failed, &list.failed);
+        if is.failed.saturating_sub(was.failed) != failed.len() as u64 {
+            wrong.push(format!(
+                "failed went from {} to {}, but the list lost {failed:?}",
+                was.failed, is.failed
+            ));
+        }
+        let succeeded = counted(&listed.succeeded, &list.succeeded);
+        if !new.spec.is_indexed()
+            && is.succeeded.saturating_sub(was.succeeded) != succeeded.len() as u64
+        {
+            wrong.push(format!(
+                "succeeded went from {} to {}, but the list lost {succeeded:?}",
+                was.succeeded, is.succeeded
+            ));
+        }
+        for uid in failed.iter().chain(&succeeded) {
+            let is_held = self
+                .pods
+                .get(uid)
+                .is_some_and(|pod| !pod.is_gone && pod.view.is_held);
+            if is_held {
+                wrong.push(format!("{uid} was counted while it has its finalizer"));
+            }
+        }
+        let counted = &job.counted;
+        for uid in list.failed.iter().chain(&list.succeeded) {
+            if counted.contains(uid) {
+                wrong.push(format!("{uid} is listed again after it was counted"));
+            }
+            if !listed.failed.contains(uid) && !listed.succeeded.contains(uid) {
+                wrong.extend(self.wrongly_listed(uid, list.failed.contains(uid)));
+            }
+        }
+        for index in is_done.difference(&was_done) {
+            if !self.has_succeeded(uid, *index) {
+                wrong.push(format!("no Pod of index {index} has succeeded"));
+            }
+        }
+        if was.is_finished() && !is.is_finished() {
+            wrong.push("a finished Job is not finished any more".to_owned());
+        }
+        let lasting = ["FailureTarget", "SuccessCriteriaMet"];
+        for kind in lasting {
+            if was.condition(kind).is_some() && is.condition(kind).is_none() {
+                wrong.push(format!("{kind} is not true any more"));
+            }
+        }
+        if is.condition("Complete").is_some() && is.condition("Failed").is_some() {
+            wrong.push("Complete and Failed".to_owned());
+        }
+        if is.is_finished() && is.uncounted_terminated_pods.is_some() {
+            let list = is.uncounted();
+            if !list.failed.is_empty() || !list.succeeded.is_empty() {
+                wrong.push("finished with Pods that are not counted".to_owned());
+            }
+        }
+        if !is.has_verdict() {
+            wrong.extend(self.silent_verdict(new));
+        }
+        if let Some(job) = self.jobs.get_mut(uid) {
+            job.counted.extend(failed.into_iter().chain(succeeded));
+        }
+        if self.is_in_doubt(written.at) && !wrong.is_empty() {
+            self.meddled_with_job(uid);
+            return;
+        }
+        for text in wrong {
+            self.find(JUDGE, format!("{name}: {text}"));
+        }
+    }
+
+    /// What a status names or counts that fails the Job, when it does not say so: once the Pod's finalizer is off,
+    /// nobody could tell any more.
+    fn silent_verdict(&self, job: &JobView) -> Option<String> {
+        let (spec, status) = (&job.spec, &job.status);
+        let listed = status.uncounted().failed;
+        let failures = status.failed + listed.len() as u64;
+        let limit = spec.backoff_limit.unwrap_or(6);
+        // Restarts of containers count as well where there are any.
+        let is_plain = spec.backoff_limit_per_index.is_none();
+        if is_plain && failures > limit {
+            return Some(format!("{failures} failures of {limit}, and no verdict"));
+        }
+        let failed_indexes = status.failed_indexes.as_deref().unwrap_or_default();
+        let failed_indexes = indexes(failed_indexes).len() as u64;
+        if spec
+            .max_failed_indexes
+            .is_some_and(|max| failed_indexes > max)
+        {
+            return Some(format!("{failed_indexes} indexes failed, and no verdict"));
+        }
+        let fails_job = |uid: &&String| {
+            let pod = self.pods.get(*uid);
+            let code = pod.and_then(|pod| pod.view.exit_code);
+            code.is_some_and(|code| spec.fails_job(code))
+        };
+        let culprit = listed.iter().find(fails_job)?;
+        Some(format!("{culprit} fails the Job, and no verdict"))
+    }
+
+    /// Why a Pod should not be in a list of uncounted Pods.
+    fn wrongly_listed(&self, uid: &str, as_failed: bool) -> Option<String> {
+        let Some(pod) = self.pods.get(uid) else {
+            return Some(format!("{uid} is listed, but there was no such Pod"));
+        };
+        if pod.is_meddled_with {
+            return None;
+        }
+        let is_right = match as_failed {
+            // A Pod that goes away before its end counts as failed.
+            true => pod.view.phase == "Failed" || pod.view.is_deleting || pod.is_gone,
+            false => pod.view.phase == "Succeeded",
+        };
+        let list = if as_failed { "failed" } else { "succeeded" };
+        (!is_right).then(|| format!("{} is {}, but listed as {list}", pod.name, pod.view.phase))
+    }
+
+    fn has_succeeded(&self, job: &str, index: u64) -> bool {
+        let mut pods = self.pods.values();
+        pods.any(|pod| {
+            let is_its = pod.job.as_deref() == Some(job) && pod.view.index == Some(index);
+            is_its && pod.view.phase == "Succeeded"
+        })
+    }
+
+    /// A Pod was changed: its finalizer goes only after a status has named it.
+    pub(super) fn judge_pod_change(
+        &mut self,
+        uid: &str,
+        before: &PodView,
+        now: &PodView,
+        is_gone: bool,
+        written: Written,
+    ) {
+        if !matches!(written.by, By::Controller(_)) || is_gone && !before.is_held {
+            return;
+        }
+        // One that is no Pod of the Job's any more is not counted.
+        let is_freed = before.is_held && !now.is_held && (is_gone || now.job == before.job);
+        let pod = &self.pods[uid];
+        let Some(job) = pod.job.as_ref().and_then(|job| self.jobs.get(job)) else {
+            return;
+        };
+        let is_over = job.gone_at.is_some() || job.is_deleting;
+        if !is_freed || is_over || pod.is_meddled_with || job.is_meddled_with {
+            return;
+        }
+        let status = &job.view.status;
+        if before.has_ended() && !status.is_finished() {
+            let list = status.uncounted();
+            let is_listed = list.failed.contains(uid) || list.succeeded.contains(uid);
+            // What is ignored by policy, or ends after the Job's success, counts as nothing.
+            let is_spared = match before.phase.as_str() {
+                "Failed" => job.view.spec.ignores_failures(),
+                _ => false,
+            };
+            let is_over = status.condition("SuccessCriteriaMet").is_some();
+            let is_named =
+                is_listed || is_spared || is_over || self.is_counted_by_index(job, before);
+            if !is_named && self.is_in_doubt(written.at) {
+                // It was named, but in a history that is no more: it is never counted.
+                let job = pod.job.clone().unwrap_or_default();
+                self.meddled_with_job(&job);
+            } else if !is_named {
+                let text = format!(
+                    "{}/{} ({}) lost its finalizer, and no status has named it: {status:?}",
+                    pod.namespace, pod.name, before.phase
+                );
+                self.find(JUDGE, text);
+            }
+        }
+    }
+
+    /// A Pod of an indexed Job that succeeded is named by its index; one without valid index needs no name.
+    fn is_counted_by_index(&self, job: &super::Job, pod: &PodView) -> bool {
+        if !job.view.spec.is_indexed() {
+            return false;
+        }
+        let completions = job.view.spec.completions.unwrap_or(0);
+        let Some(index) = pod.index.filter(|index| *index < completions) else {
+            return true;
+        };
+        let done = indexes(&job.view.status.completed_indexes);
+        pod.phase == "Succeeded" && done.contains(&index)
+    }
+}

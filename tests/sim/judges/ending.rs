@@ -1,0 +1,199 @@
+//! What must hold at the end, when nothing goes wrong any more and all has had time to end.
+
+use std::collections::BTreeMap;
+
+use lakh::embedded::apiserver::Kind;
+
+use super::{Job, Judges, book::Pod, views::indexes};
+use crate::{casting, deeds::Deed, world::World};
+
+const JUDGE: &str = "ending";
+
+/// How long a Job of three Pods may take beside whatever others do.
+const BYSTANDER: u64 = 30_000;
+
+/// The longest time between two Pods of a Job that goes on: upstream's longest backoff, and a Pod's life.
+const LONGEST_BACKOFF: u64 = 620_000;
+
+impl Judges {
+    /// Judges all Jobs and Pods that there are.
+    pub(super) fn judge_ending(&mut self, world: &World) {
+        let events = told(world);
+        let uids: Vec<String> = self.jobs.keys().cloned().collect();
+        for uid in &uids {
+            let (events, warnings) = events.get(uid).copied().unwrap_or_default();
+            self.judge_event_count(uid, events);
+            let is_told = warnings > 0 && world.scenario.obstacles_stay;
+            let is_excused = is_told && self.jobs[uid].namespace == casting::HOSTILE;
+            self.judge_job(uid, is_excused, world.at);
+        }
+        self.judge_pods();
+        self.judge_bystander(world);
+    }
+
+    /// A Job is done with, unless it is `excused`: something stands in its way, and a Warning says so.
+    fn judge_job(&mut self, uid: &str, excused: bool, now: u64) {
+        let job = &self.jobs[uid];
+        let name = format!("{}/{}", job.namespace, job.name);
+        if job.gone_at.is_some() {
+            return;
+        }
+        let mut wrong = Vec::new();
+        let status = &job.view.status;
+        let is_asleep = job.view.spec.suspend || job.view.spec.parallelism == Some(0);
+        // Failures that are ignored go on without end.
+        let is_asleep = is_asleep || job.busy_at + LONGEST_BACKOFF > now;
+        if job.is_deleting {
+            wrong.push("is still being deleted".to_owned());
+        } else if !status.is_finished() && !is_asleep && !job.is_meddled_with && !excused {
+            wrong.push(format!("stands still: {status:?}"));
+        }
+        if status.is_finished() && !job.is_meddled_with {
+            wrong.extend(self.wrongly_finished(uid, job));
+        }
+        let of_job = |pod: &&Pod| pod.belongs_to(uid) && pod.is_active();
+        let active = self.pods_of(uid).filter(of_job).count();
+        if active > 0 && (status.is_finished() || job.view.spec.suspend) && !job.is_meddled_with {
+            wrong.push(format!("{active} Pods are still active"));
+        }
+        for text in wrong {
+            self.find(JUDGE, format!("{name}: {text}"));
+        }
+    }
+
+    fn pods_of<'a>(&'a self, job: &'a str) -> impl Iterator<Item = &'a Pod> {
+        let pods = self.pods.values();
+        pods.filter(move |pod| pod.job.as_deref() == Some(job))
+    }
+
+    /// What a simple model says against how a Job has ended.
+    fn wrongly_finished(&self, uid: &str, job: &Job) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let (spec, status) = (&job.view.spec, &job.view.status);
+        let ended = |phase: &'static str| {
+            let pods = self.pods_of(uid);
+            pods.filter(move |pod| pod.ended_as.as_deref() == Some(phase))
+        };
+        let succeeded = ended("Succeeded").count() as u64;
+        let failed = ended("Failed").count() as u64;
+        // One that is stopped counts as failed, however it ends.
+        let is_stopped = |pod: &&Pod| {
+            pod.ended_as.is_none() || (pod.was_stopped && pod.ended_as.as_deref() != Some("Failed"))
+        };
+        let others = self.pods_of(uid).filter(is_stopped).count() as u64;
+        if status.failed > failed + others {
+            wrong.push(format!(
+                "{} failed, but only {failed} and {others} could",
+                status.failed
+            ));
+        }
+        if !spec.is_indexed() && status.succeeded > succeeded {
+            wrong.push(format!(
+                "{} succeeded, but {succeeded} Pods",
+                status.succeeded
+            ));
+        }
+        if let Some(complete) = status.condition("Complete") {
+            let by_policy = complete.reason == "SuccessPolicy" && spec.success_policy.is_some();
+            // An elastic Job may have been of another size when it ended.
+            let is_enough = match job.sizes.first() {
+                Some(completions) => status.succeeded >= *completions || by_policy,
+                None => status.succeeded >= 1,
+            };
+            if !is_enough {
+                wrong.push(format!("complete after {}: {spec:?}", status.succeeded));
+            }
+            if job
+                .sizes
+                .last()
+                .is_some_and(|completions| status.succeeded > *completions)
+            {
+                wrong.push(format!("{} succeeded of {spec:?}", status.succeeded));
+            }
+        }
+        let Some(why) = status.condition("Failed") else {
+            return wrong;
+        };
+        let limit = spec.backoff_limit.unwrap_or(6);
+        let failed_indexes = status.failed_indexes.as_deref().unwrap_or_default();
+        let failed_indexes = indexes(failed_indexes).len() as u64;
+        let is_right = match why.reason.as_str() {
+            // Restarts of containers count as well, and nobody can tell how many there were.
+            "BackoffLimitExceeded" if spec.template.spec.restart_policy == "OnFailure" => true,
+            "BackoffLimitExceeded" => failed + others > limit,
+            "DeadlineExceeded" => spec.active_deadline_seconds.is_some(),
+            "MaxFailedIndexesExceeded" | "FailedIndexes" => {
+                failed_indexes > 0 && spec.backoff_limit_per_index.is_some()
+            }
+            "PodFailurePolicy" => failed > 0,
+            _ => false,
+        };
+        if !is_right {
+            let reason = &why.reason;
+            wrong.push(format!(
+                "failed by {reason} after {failed} and {others}: {spec:?}"
+            ));
+        }
+        wrong
+    }
+
+    /// No Pod of a Job that has ended or is gone is held any more.
+    fn judge_pods(&mut self) {
+        let mut wrong = Vec::new();
+        for pod in self
+            .pods
+            .values()
+            .filter(|pod| !pod.is_gone && pod.view.is_held)
+        {
+            let Some(job) = pod.job.as_ref().and_then(|job| self.jobs.get(job)) else {
+                continue;
+            };
+            let is_over = job.gone_at.is_some() || job.view.status.is_finished();
+            let is_its = pod.namespace == job.namespace && pod.view.job.is_some();
+            if is_over && is_its && !pod.is_meddled_with {
+                wrong.push(format!("{}/{} is still held", pod.namespace, pod.name));
+            }
+        }
+        for text in wrong {
+            self.find(JUDGE, text);
+        }
+    }
+
+    /// A Job in a namespace that nobody does anything to ends soon, whatever happens elsewhere.
+    fn judge_bystander(&mut self, world: &World) {
+        let scenario = &world.scenario;
+        let first = scenario.deeds.iter().find(|(_, deed)| deed.concerns_all());
+        let first = first.map_or(u64::MAX, |(at, _)| *at);
+        let mut deeds = scenario.deeds.iter();
+        let created = deeds.find(|(_, deed)| matches!(deed, Deed::CreateJob(casting::QUIET, ..)));
+        let Some((created, _)) = created else {
+            return;
+        };
+        // All tries of its containers succeed.
+        let is_limited = scenario.qps > 0;
+        if first < created + BYSTANDER || is_limited {
+            return;
+        }
+        let mut jobs = self.jobs.values();
+        let job = jobs.find(|job| job.namespace == casting::QUIET);
+        let ended_at = job.and_then(|job| job.verdict_at);
+        if ended_at.is_none_or(|at| at > created + BYSTANDER) {
+            let text = format!("made at {created}, ended at {ended_at:?}");
+            self.find("tenants", text);
+        }
+    }
+}
+
+/// How many Events there are about each Job, and how many of them are Warnings.
+fn told(world: &World) -> BTreeMap<String, (usize, usize)> {
+    let mut told: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    for event in world.server.api.objects(Kind::Event) {
+        let view: serde_json::Value =
+            serde_json::from_slice(event.bytes()).expect("stored objects are JSON");
+        let about = view["involvedObject"]["uid"].as_str().unwrap_or_default();
+        let (events, warnings) = told.entry(about.to_owned()).or_default();
+        *events += 1;
+        *warnings += usize::from(view["type"] == "Warning");
+    }
+    told
+}

@@ -1,0 +1,231 @@
+//! The judges of a simulation. They see what the API server sees, and share nothing with the decisions.
+//!
+//! - [`counting`]: each Pod and index is counted once, and no Pod is let go before it is named.
+//! - [`pods`]: never more Pods than may be, no index twice, nothing after a verdict.
+//! - [`writes`]: no hot loop, no status that the server refuses, nobody else's objects.
+//! - [`events`]: what Events tell is true.
+//! - [`ending`]: what must hold at the end, when nothing goes wrong any more.
+//!
+//! Must not: ask the controller anything.
+
+mod book;
+mod counting;
+mod ending;
+mod events;
+mod pods;
+mod views;
+mod writes;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lakh::embedded::apiserver::{EventType, Kind, Stored};
+
+use super::{
+    casting::Scenario,
+    server::Change,
+    world::{By, Finding, World},
+};
+
+use book::{Job, Pod};
+
+/// How long it takes until all controllers know that the server was restored: the longest silence of a watch,
+/// and the time for which lists are not believed.
+const DOUBT: u64 = 100_000;
+
+/// A call that a controller has made.
+#[derive(Debug)]
+pub(crate) struct Called<'a> {
+    pub(crate) at: u64,
+    pub(crate) method: &'a str,
+    pub(crate) path: &'a str,
+    pub(crate) body: &'a [u8],
+    pub(crate) code: u16,
+    pub(crate) answer: &'a [u8],
+    /// It was refused because the scenario says so.
+    pub(crate) by_trouble: bool,
+}
+
+/// Something was written, by whom and when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Written {
+    pub(crate) by: By,
+    /// Whether the controller that wrote it still lives.
+    pub(crate) is_current: bool,
+    /// Whether nobody waited for it any more.
+    pub(crate) is_unwanted: bool,
+    pub(crate) sent: u64,
+    pub(crate) at: u64,
+}
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+pub(crate) struct Judges {
+    jobs: BTreeMap<String, Job>,
+    pods: BTreeMap<String, Pod>,
+    /// Namespace and name of each PodGroup.
+    pod_groups: BTreeSet<(String, String)>,
+    writes: writes::Writes,
+    events: events::Events,
+    /// When a controller was started or killed last, or the server restored.
+    unsettled_at: u64,
+    /// When the server was restored last: until they know, controllers go by what is no more.
+    restored_at: Option<u64>,
+    /// Whether two controllers may be at work at once.
+    is_shared: bool,
+    findings: Vec<Finding>,
+}
+
+impl Judges {
+    pub(crate) fn new(scenario: &Scenario) -> Self {
+        Self {
+            jobs: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            pod_groups: BTreeSet::new(),
+            writes: writes::Writes::default(),
+            events: events::Events::default(),
+            unsettled_at: 0,
+            restored_at: None,
+            is_shared: scenario.profiles.contains(&super::casting::Profile::Two),
+            findings: Vec::new(),
+        }
+    }
+
+    /// What was found first, if anything was.
+    pub(crate) fn found(&mut self) -> Result<(), Finding> {
+        match self.findings.is_empty() {
+            true => Ok(()),
+            false => Err(self.findings.swap_remove(0)),
+        }
+    }
+
+    fn find(&mut self, judge: &'static str, text: String) {
+        self.findings.push(Finding { judge, text });
+    }
+
+    pub(crate) fn started(&mut self, at: u64) {
+        self.unsettled_at = at;
+    }
+
+    pub(crate) fn killed(&mut self, at: u64) {
+        self.unsettled_at = at;
+    }
+
+    /// The server has what it had when these judges were kept.
+    pub(crate) fn restored(&mut self, kept: Self, at: u64) {
+        let (events, writes) = (self.events.clone(), self.writes.clone());
+        *self = kept;
+        self.events.remember(&events);
+        self.writes = writes;
+        self.unsettled_at = at;
+        self.restored_at = Some(at);
+    }
+
+    /// Whether controllers may go by a history that is no more.
+    fn is_in_doubt(&self, at: u64) -> bool {
+        let restored = self.restored_at;
+        restored.is_some_and(|restored| restored + DOUBT > at)
+    }
+
+    /// A person has done something to a Pod that nobody may be blamed for.
+    pub(crate) fn meddled(&mut self, pod: &Stored) {
+        if let Some(pod) = self.pods.get_mut(&*pod.uid) {
+            pod.is_meddled_with = true;
+            if let Some(job) = pod.job.clone() {
+                self.meddled_with_job(&job);
+            }
+        }
+    }
+
+    /// The same for a Job: what its counters say may be wrong.
+    pub(crate) fn meddled_with_job(&mut self, uid: &str) {
+        if let Some(job) = self.jobs.get_mut(uid) {
+            job.is_meddled_with = true;
+        }
+    }
+
+    /// A controller has called the server.
+    pub(crate) fn called(&mut self, called: &Called<'_>) {
+        self.judge_call(called);
+    }
+
+    /// The server has changed something.
+    pub(crate) fn changed(&mut self, change: &Change, written: Written) {
+        match change.new.kind {
+            Kind::Job => self.job_changed(change, written),
+            Kind::Pod => self.pod_changed(change, written),
+            Kind::PodGroup => {
+                let group = &change.new;
+                let key = (group.namespace.to_string(), group.name.to_string());
+                match change.what {
+                    EventType::Deleted => self.pod_groups.remove(&key),
+                    _ => self.pod_groups.insert(key),
+                };
+            }
+            Kind::Event if change.what != EventType::Deleted => {
+                self.judge_event(&change.new);
+            }
+            _ => {}
+        }
+    }
+
+    fn job_changed(&mut self, change: &Change, written: Written) {
+        let new = &change.new;
+        let uid = new.uid.to_string();
+        self.writes.something_happened(&uid, written.by);
+        if change.what == EventType::Deleted {
+            if let Some(job) = self.jobs.get_mut(&uid) {
+                job.gone_at = Some(written.at);
+            }
+            return;
+        }
+        let view = views::job(new);
+        let Some(job) = self.jobs.get(&uid) else {
+            self.jobs.insert(uid, Job::new(new, view, written.at));
+            return;
+        };
+        let before = job.view.clone();
+        self.judge_status(&uid, &before, &view, written);
+        if let Some(job) = self.jobs.get_mut(&uid) {
+            job.changed(new, view, written.at);
+        }
+    }
+
+    fn pod_changed(&mut self, change: &Change, written: Written) {
+        let new = &change.new;
+        let uid = new.uid.to_string();
+        let view = views::PodView::read(new);
+        if let Some((job, _)) = &view.job {
+            self.writes.something_happened(job, written.by);
+        }
+        self.events.pod_seen(new);
+        let before = self.pods.get(&uid).map(|pod| pod.view.clone());
+        if before.is_none() {
+            let job = view.job.clone().map(|(job, _)| job);
+            let job = job.filter(|job| self.jobs.contains_key(job));
+            if matches!(written.by, By::Controller(_)) {
+                self.judge_creation(new, &view, job.as_deref(), written);
+            }
+            if let Some(job) = job.as_ref().and_then(|job| self.jobs.get_mut(job)) {
+                job.busy_at = written.at;
+            }
+            self.pods
+                .insert(uid.clone(), Pod::new(new, view.clone(), job));
+        }
+        let is_gone = change.what == EventType::Deleted;
+        if let Some(before) = &before {
+            self.judge_pod_change(&uid, before, &view, is_gone, written);
+        }
+        if let Some(pod) = self.pods.get_mut(&uid) {
+            pod.changed(view, is_gone, written.by);
+        }
+    }
+
+    /// Nothing goes wrong any more, and all has had time to end.
+    pub(crate) fn judge_the_end(world: &mut World) -> Result<(), Finding> {
+        let mut judges = std::mem::replace(&mut world.judges, Self::new(&world.scenario));
+        judges.judge_ending(world);
+        let found = judges.found();
+        world.judges = judges;
+        found
+    }
+}

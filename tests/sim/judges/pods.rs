@@ -1,0 +1,105 @@
+//! Never more Pods than may be, no index twice at once or again, nothing after a verdict.
+
+use lakh::embedded::apiserver::Stored;
+
+use super::{
+    Judges, Written,
+    views::{PodView, indexes},
+};
+
+const JUDGE: &str = "pods";
+
+impl Judges {
+    /// A controller has made a Pod.
+    pub(super) fn judge_creation(
+        &mut self,
+        pod: &Stored,
+        view: &PodView,
+        job: Option<&str>,
+        written: Written,
+    ) {
+        let name = format!("{}/{}", pod.namespace, pod.name);
+        let Some(uid) = job else {
+            if !self.is_in_doubt(written.at) {
+                self.find(JUDGE, format!("{name} was made for no Job"));
+            }
+            return;
+        };
+        let job = &self.jobs[uid];
+        if job.namespace != *pod.namespace {
+            let text = format!("{name} was made for a Job of {}", job.namespace);
+            self.find(JUDGE, text);
+            return;
+        }
+        // What a controller that is no more had sent may come late; its successor cannot know of it.
+        // So may a request that was given up long ago, after the Pod that its repetition made has gone.
+        let mut pods = self.pods.values();
+        let is_repeated = pods.any(|other| {
+            other.is_gone && other.name == *pod.name && other.namespace == *pod.namespace
+        });
+        let is_ghost = !written.is_current || (written.is_unwanted && is_repeated);
+        let is_haunted = job.is_haunted || is_ghost;
+        let is_shared = self.is_shared;
+        let mut wrong = Vec::new();
+        let others = self.pods.values();
+        let others: Vec<_> = others
+            .filter(|other| other.belongs_to(uid) && !other.is_meddled_with)
+            .collect();
+        if let Some(index) = view.index.filter(|_| job.view.spec.is_indexed()) {
+            let same = others
+                .iter()
+                .filter(|other| other.view.index == Some(index));
+            let rival = same.clone().find(|other| {
+                let waits = other.view.phase == "Succeeded" && other.view.is_held;
+                other.is_active() || (waits && !other.is_gone)
+            });
+            if let Some(rival) = rival {
+                wrong.push(format!(
+                    "{name} was made beside {} of the same index ({}), which is {}",
+                    rival.name, index, rival.view.phase
+                ));
+            }
+            if indexes(&job.view.status.completed_indexes).contains(&index) {
+                wrong.push(format!("{name} was made, and its index is done"));
+            }
+            let failed = job.view.status.failed_indexes.as_deref();
+            if indexes(failed.unwrap_or_default()).contains(&index) {
+                wrong.push(format!("{name} was made, and its index has failed"));
+            }
+        }
+        if let Some(group) = &view.pod_group {
+            let key = (pod.namespace.to_string(), group.clone());
+            if !self.pod_groups.contains(&key) {
+                wrong.push(format!(
+                    "{name} was made for PodGroup {group}, which is not there"
+                ));
+            }
+        }
+        let waits = job.view.spec.pod_replacement_policy == "Failed";
+        let busy = others.iter().filter(|other| {
+            let is_going = !other.is_gone && other.view.is_deleting && !other.view.has_ended();
+            other.is_active() || (waits && is_going)
+        });
+        let (busy, most) = (busy.count() as u64 + 1, job.parallelism(written.at));
+        if busy > most {
+            wrong.push(format!("{name} is one of {busy}, and only {most} may be"));
+        }
+        if let Some(verdict_at) = job.verdict_at
+            && written.sent > verdict_at
+        {
+            wrong.push(format!("{name} was made after the Job's verdict"));
+        }
+        let is_in_doubt = self.is_in_doubt(written.at);
+        if is_haunted || is_shared || is_in_doubt || job.is_meddled_with {
+            wrong.clear();
+        }
+        if let Some(job) = self.jobs.get_mut(uid)
+            && is_ghost
+        {
+            job.is_haunted = true;
+        }
+        for text in wrong {
+            self.find(JUDGE, text);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! No hot loop, no status that the server refuses, no object of another namespace or UID.
+
+use std::collections::BTreeMap;
+
+use super::{Called, Judges};
+use crate::world::By;
+
+const JUDGE: &str = "writes";
+
+/// What is known of the calls about a Job.
+#[derive(Clone, Copy, Debug)]
+struct Account {
+    /// Calls that may still be made.
+    credit: i64,
+    /// When credit was given last for time alone.
+    at: u64,
+}
+
+/// A Job's first calls.
+const START: i64 = 60;
+
+/// For each thing that others do to the Job or its Pods, and for each Pod that is made: to list, to free, to count,
+/// to delete, to make the next one, and some tries of each.
+const PER_CHANGE: i64 = 8;
+
+/// A Job that stands still is looked at this often; upstream's queue goes down to once in 1,000 s.
+const MILLIS_PER_CALL: u64 = 1_000;
+
+/// See the module's text.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Writes {
+    /// By the Job's UID.
+    accounts: BTreeMap<String, Account>,
+    /// How many there were in all.
+    pub(super) count: u64,
+}
+
+impl Writes {
+    /// Something was done to a Job or its Pods; what others do gives a reason for calls.
+    pub(super) fn something_happened(&mut self, job: &str, by: By) {
+        let more = match by {
+            By::Controller(_) => 1,
+            _ => PER_CHANGE,
+        };
+        if let Some(account) = self.accounts.get_mut(job) {
+            account.credit += more;
+        }
+    }
+
+    /// A call was made about a Job; whether there are too many.
+    fn spend(&mut self, job: &str, at: u64) -> bool {
+        self.count += 1;
+        let account = self
+            .accounts
+            .entry(job.to_owned())
+            .or_insert(Account { credit: START, at });
+        let earned = (at - account.at) / MILLIS_PER_CALL;
+        account.at += earned * MILLIS_PER_CALL;
+        let earned = i64::try_from(earned).unwrap_or(i64::MAX);
+        account.credit = (account.credit + earned - 1).min(account.credit.max(START));
+        account.credit < -START
+    }
+}
+
+impl Judges {
+    pub(super) fn judge_call(&mut self, called: &Called<'_>) {
+        let Called {
+            method, path, code, ..
+        } = *called;
+        if method == "GET" {
+            return;
+        }
+        let parts: Vec<&str> = path.split('/').collect();
+        let at = parts.iter().position(|part| *part == "namespaces");
+        let Some(at) = at else {
+            return;
+        };
+        let part = |number: usize| parts.get(at + number).copied().unwrap_or_default();
+        let (namespace, resource, name) = (part(1), part(2), part(3));
+        let is_status = part(4) == "status";
+        let says = || String::from_utf8_lossy(called.answer).into_owned();
+        // A status for a Job of another UID is refused by that.
+        let is_refused = matches!(code, 400 | 422) && is_status && !called.by_trouble;
+        if is_refused && !says().contains("metadata.uid") {
+            let body = String::from_utf8_lossy(called.body);
+            let text = format!("the server refuses a status: {body} -> {}", says());
+            self.find(JUDGE, text);
+        }
+        let job = match resource {
+            "jobs" => self.job_named(namespace, name),
+            "pods" if method == "POST" => {
+                let body: serde_json::Value =
+                    serde_json::from_slice(called.body).unwrap_or_default();
+                let owner = &body["metadata"]["ownerReferences"][0]["uid"];
+                owner.as_str().map(str::to_owned)
+            }
+            "pods" => {
+                let mut pods = self.pods.values();
+                let pod =
+                    pods.find(|pod| pod.namespace == namespace && pod.name == name && !pod.is_gone);
+                let pod = pod.map(|pod| (pod.view.job.clone(), pod.job.clone()));
+                if let Some((Some((job, _)), _)) = &pod
+                    && !self.is_job_of(job, namespace)
+                    // A Pod that names no Job of its namespace is set free, as upstream does it, and no more.
+                    && method == "DELETE"
+                    && code < 300
+                {
+                    let text = format!("{method} {path}, which belongs to nobody in its namespace");
+                    self.find(JUDGE, text);
+                }
+                pod.and_then(|(_, job)| job)
+            }
+            _ => None,
+        };
+        let Some(job) = job else {
+            return;
+        };
+        if self.writes.spend(&job, called.at) {
+            let job = self.jobs.get(&job).map(|job| job.name.clone());
+            self.find(
+                JUDGE,
+                format!("too many calls about {job:?}, the last {method} {path} -> {code}"),
+            );
+        }
+    }
+
+    fn job_named(&self, namespace: &str, name: &str) -> Option<String> {
+        let mut jobs = self.jobs.iter();
+        let job = jobs.find(|(_, job)| {
+            job.namespace == namespace && job.name == name && job.gone_at.is_none()
+        });
+        job.map(|(uid, _)| uid.clone())
+    }
+
+    /// Whether a Job is, or was, in this namespace; Pods whose Job nobody has heard of are freed, too.
+    fn is_job_of(&self, uid: &str, namespace: &str) -> bool {
+        self.jobs
+            .get(uid)
+            .is_none_or(|job| job.namespace == namespace)
+    }
+}

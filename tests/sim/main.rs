@@ -1,0 +1,208 @@
+//! The simulation: the whole controller, as it is, in a world of virtual time, and judges who watch.
+//!
+//! `cargo test --release --test sim` plays the seeds that failed once, and some fresh ones. From the environment:
+//! `SIM_SEEDS` (how many), `SIM_BASE` (the first), `SIM_SEED` (only this one, told step by step),
+//! `SIM_PROFILES` (names, with commas). See docs/simulator.md.
+
+#![expect(
+    clippy::print_stdout,
+    reason = "seeds and findings are told whoever runs it"
+)]
+
+mod casting;
+mod deeds;
+mod dice;
+mod judges;
+mod nodes;
+mod replica;
+mod server;
+mod shrink;
+mod world;
+
+use std::{
+    collections::BTreeMap,
+    hash::{BuildHasher as _, RandomState},
+    panic::{AssertUnwindSafe, catch_unwind},
+    process::Command,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::Instant,
+};
+
+use casting::{Profile, Scenario, TROUBLE_ENDS};
+use judges::Judges;
+use world::{Finding, World};
+
+/// How long all may take to end once nothing goes wrong any more: backoffs grow to minutes.
+const SETTLES_IN: u64 = 1_500_000;
+
+/// Plays a scenario to its end; gives the number of steps.
+fn play(scenario: Scenario) -> Result<u64, Finding> {
+    let mut world = World::new(scenario);
+    let told = play_in(&mut world);
+    told.map(|()| world.steps)
+}
+
+fn play_in(world: &mut World) -> Result<(), Finding> {
+    let played = catch_unwind(AssertUnwindSafe(|| {
+        world.run_until(TROUBLE_ENDS)?;
+        world.calm_down();
+        world.run_until(TROUBLE_ENDS + SETTLES_IN)?;
+        Judges::judge_the_end(world)
+    }));
+    played.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        Err(Finding {
+            judge: "panic",
+            text: text.unwrap_or_default(),
+        })
+    })
+}
+
+fn setting<T: std::str::FromStr>(name: &str) -> Option<T> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// The profiles of fresh seeds: those that hold.
+const HELD: [Profile; 8] = [
+    Profile::People,
+    Profile::Watches,
+    Profile::Writes,
+    Profile::Crashes,
+    Profile::Backup,
+    Profile::Pods,
+    Profile::Hostile,
+    Profile::Clocks,
+];
+
+/// The profiles that scenarios are made of.
+fn profiles() -> Vec<Profile> {
+    let Ok(names) = std::env::var("SIM_PROFILES") else {
+        return HELD.to_vec();
+    };
+    let named = |profile: &Profile| {
+        let name = format!("{profile:?}");
+        names.split(',').any(|one| one == name)
+    };
+    Profile::ALL.into_iter().filter(named).collect()
+}
+
+/// Which code this is, for whoever wants to repeat a history.
+fn commit() -> String {
+    let git = Command::new("git")
+        .args(["describe", "--always", "--dirty"])
+        .output();
+    let told = git.ok().filter(|output| output.status.success());
+    told.map_or("unknown".to_owned(), |output| {
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    })
+}
+
+/// Plays a seed and says what happens, step by step.
+fn tell(seed: u64) {
+    let scenario = Scenario::cast(seed, &profiles());
+    println!("seed {seed}, profiles {:?}", scenario.profiles);
+    let found = play(scenario.clone()).err();
+    let scenario = match &found {
+        Some(finding) => shrink::shrink(&scenario, finding).0,
+        None => scenario,
+    };
+    let mut world = World::new(scenario);
+    world.log = Some(String::new());
+    let found = play_in(&mut world);
+    println!("{}", world.log.take().unwrap_or_default());
+    for (at, deed) in &world.scenario.deeds {
+        println!("{:>9.3} {deed:?}", *at as f64 / 1000.0);
+    }
+    println!("{} steps: {found:?}", world.steps);
+    assert!(found.is_ok(), "seed {seed}");
+}
+
+/// Plays many seeds on all cores; says how it went.
+fn play_seeds(seeds: Vec<u64>) {
+    let began = Instant::now();
+    let (next, steps, short) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let failed: Mutex<BTreeMap<u64, Finding>> = Mutex::default();
+    let profiles = profiles();
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed) as usize;
+                    let Some(seed) = seeds.get(at) else {
+                        return;
+                    };
+                    match play(Scenario::cast(*seed, &profiles)) {
+                        Ok(count) => {
+                            steps.fetch_add(count, Ordering::Relaxed);
+                            short.fetch_add(u64::from(count < 200), Ordering::Relaxed);
+                        }
+                        Err(finding) => {
+                            let mut failed = failed.lock().expect("no thread panics");
+                            failed.insert(*seed, finding);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let took = began.elapsed().as_secs_f64();
+    let steps = steps.into_inner();
+    let failed = failed.into_inner().expect("no thread panics");
+    println!(
+        "{} seeds, {steps} steps in {took:.1} s: {:.0} steps a second, {} seeds of fewer than 200 steps",
+        seeds.len(),
+        steps as f64 / took,
+        short.into_inner(),
+    );
+    for (seed, finding) in &failed {
+        let of = Scenario::cast(*seed, &profiles).profiles;
+        println!(
+            "SIM_SEED={seed} {of:?}: {}: {}",
+            finding.judge, finding.text
+        );
+    }
+    if let Some((seed, finding)) = failed.first_key_value() {
+        println!("commit {}", commit());
+        let (short, found) = shrink::shrink(&Scenario::cast(*seed, &profiles), finding);
+        println!("seed {seed} in short: {}: {}", found.judge, found.text);
+        for (at, deed) in &short.deeds {
+            println!("{:>9.3} {deed:?}", *at as f64 / 1000.0);
+        }
+    }
+    assert!(
+        failed.is_empty(),
+        "{} of {} seeds failed",
+        failed.len(),
+        seeds.len()
+    );
+}
+
+/// Seeds that failed once. Each line has a seed, and what was found.
+#[test]
+fn seeds_that_failed_once() {
+    let kept = include_str!("kept_seeds.txt").lines();
+    let kept = kept.filter(|line| !line.starts_with('#') && !line.is_empty());
+    let seeds = kept.map(|line| {
+        let seed = line.split_whitespace().next().unwrap_or_default();
+        seed.parse().expect("a line begins with a seed")
+    });
+    play_seeds(seeds.collect());
+}
+
+#[test]
+fn fresh_seeds() {
+    if let Some(seed) = setting("SIM_SEED") {
+        tell(seed);
+        return;
+    }
+    let fresh = RandomState::new().hash_one("a fresh seed") >> 16;
+    let base = setting("SIM_BASE").unwrap_or(fresh);
+    let count = setting("SIM_SEEDS").unwrap_or(60);
+    println!("SIM_BASE={base} SIM_SEEDS={count}");
+    play_seeds((base..base + count).collect());
+}

@@ -1,0 +1,236 @@
+//! A controller in a simulation: the real one, and what its loops would do for it.
+//!
+//! It has one part, or informers and several shards, each of which would have a loop and a thread of its own.
+//!
+//! Must not: decide anything for the controller, or know what its requests are for.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use lakh::{
+    controller::{FedShard, Feed, Message, Part, Recipient, Replica, kinds},
+    informer::{Informers, Watched},
+    machine::{CallId, Input, Request},
+    metrics::Metrics,
+    model::{Limits, Monotonic, Now, Time},
+    ownership::Mode,
+    shard::{Controllers, Limiter, Rate, Settings, Shard},
+    wire::SchedulingApi,
+};
+
+/// When the world begins: 2026-01-01.
+const BEGIN: Time = Time::from_secs(1_767_225_600);
+
+/// The date so long after the world began.
+pub(crate) fn date(at: u64) -> Time {
+    BEGIN + Duration::from_millis(at)
+}
+
+/// What a controller is started with.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// Calls a second, if there is a limit.
+    pub(crate) qps: u32,
+    /// How many shards there are.
+    pub(crate) shards: usize,
+    /// Where Workloads and PodGroups are, if Jobs that need all their Pods at once get them.
+    pub(crate) scheduling_api: Option<SchedulingApi>,
+}
+
+/// A process that runs.
+pub(crate) struct Process {
+    /// The only part; or the informers, and then the shards.
+    parts: Vec<Box<dyn Part>>,
+    /// Messages between parts that have not come yet.
+    mail: VecDeque<(Recipient, Message)>,
+    /// By the numbers that the world knows: which part made a request, and its own number of it.
+    requests: BTreeMap<CallId, (usize, CallId)>,
+    next_id: CallId,
+    /// Tells it from those that ran before under the same number.
+    pub(crate) incarnation: u64,
+    /// When it was started.
+    started: u64,
+    /// By how many milliseconds its time of day differs.
+    pub(crate) skew: i64,
+    /// It does nothing until then.
+    pub(crate) stalled_until: u64,
+    /// When it is to be woken, as was said last.
+    pub(crate) wake_at: Option<u64>,
+}
+
+impl Process {
+    pub(crate) fn new(options: Options, incarnation: u64, at: u64) -> Self {
+        let controllers = Controllers::default();
+        let mode = Mode::default();
+        let api = options.scheduling_api;
+        let watched = Watched {
+            kinds: kinds(controllers, api.is_some()),
+            namespaces: Vec::new(),
+            finalizer: mode.finalizer(),
+            api: api.clone(),
+        };
+        let settings = Settings {
+            controllers,
+            mode,
+            limits: Limits::default(),
+            namespaces: Vec::new(),
+            max_in_flight: 16,
+            concurrent_cron_job_syncs: 5,
+            concurrent_ttl_syncs: 5,
+            scheduling_api: api,
+        };
+        let limiter = Arc::new(Limiter::new(Rate {
+            qps: options.qps,
+            burst: options.qps,
+        }));
+        let metrics = Arc::new(Metrics::default());
+        let parts: Vec<Box<dyn Part>> = match options.shards {
+            1 => {
+                let replica = Replica::new(&watched, settings, &limiter, &metrics);
+                vec![Box::new(replica)]
+            }
+            shards => {
+                let informers = Informers::new(&watched, &limiter, Arc::clone(&metrics));
+                let feed: Box<dyn Part> = Box::new(Feed::new(informers, shards));
+                let shards = (0..shards).map(|_| -> Box<dyn Part> {
+                    let shard = Shard::new(settings.clone(), &limiter, Arc::clone(&metrics));
+                    Box::new(FedShard::new(shard))
+                });
+                std::iter::once(feed).chain(shards).collect()
+            }
+        };
+        Self {
+            parts,
+            mail: VecDeque::new(),
+            requests: BTreeMap::new(),
+            next_id: 0,
+            incarnation,
+            started: at,
+            skew: 0,
+            stalled_until: at,
+            wake_at: None,
+        }
+    }
+
+    /// What its clocks show.
+    fn now(&self, at: u64) -> Now {
+        let skew = Duration::from_millis(self.skew.unsigned_abs());
+        let wall = match self.skew {
+            0.. => date(at) + skew,
+            _ => Time::from_millis(date(at).as_millis() + self.skew),
+        };
+        Now {
+            wall,
+            monotonic: Monotonic::from_millis(at - self.started),
+        }
+    }
+
+    /// Takes in what became of a request.
+    pub(crate) fn handle(&mut self, input: Input, at: u64) {
+        let now = self.now(at);
+        let id = input.id();
+        let is_over = matches!(input, Input::Answer(..) | Input::Ended(..));
+        let Some((part, own)) = self.requests.get(&id).copied() else {
+            return;
+        };
+        if is_over {
+            self.requests.remove(&id);
+        }
+        let input = match input {
+            Input::Answer(_, result) => Input::Answer(own, result),
+            Input::Opened(_, encoding) => Input::Opened(own, encoding),
+            Input::Piece(_, bytes) => Input::Piece(own, bytes),
+            Input::Ended(_, error) => Input::Ended(own, error),
+        };
+        self.parts[part].handle(input, now);
+        self.collect_mail(part);
+    }
+
+    fn collect_mail(&mut self, part: usize) {
+        while let Some(message) = self.parts[part].poll_message() {
+            self.mail.push_back(message);
+        }
+    }
+
+    /// Brings a message to the part that it is for; whether there was one.
+    fn deliver(&mut self, now: Now) -> bool {
+        let Some((recipient, message)) = self.mail.pop_front() else {
+            return false;
+        };
+        let part = match recipient {
+            Recipient::Feed => 0,
+            Recipient::Shard(number) => number + 1,
+        };
+        self.parts[part].receive(message, now);
+        self.collect_mail(part);
+        true
+    }
+
+    /// What it asks for now, and the streams that it has no use for any more.
+    pub(crate) fn poll(&mut self, at: u64) -> (Vec<Request>, Vec<CallId>) {
+        let now = self.now(at);
+        let (mut requests, mut abandoned) = (Vec::new(), Vec::new());
+        while {
+            for part in 0..self.parts.len() {
+                self.poll_part(part, now, &mut requests, &mut abandoned);
+            }
+            self.deliver(now)
+        } {}
+        (requests, abandoned)
+    }
+
+    fn poll_part(
+        &mut self,
+        part: usize,
+        now: Now,
+        requests: &mut Vec<Request>,
+        abandoned: &mut Vec<CallId>,
+    ) {
+        while let Some(request) = self.parts[part].poll_request(now) {
+            self.next_id += 1;
+            self.requests.insert(self.next_id, (part, request.id));
+            requests.push(Request {
+                id: self.next_id,
+                ..request
+            });
+        }
+        self.collect_mail(part);
+        while let Some(own) = self.parts[part].poll_abandoned() {
+            let mut all = self.requests.iter();
+            let id = all.find(|(_, request)| **request == (part, own));
+            if let Some(id) = id.map(|(id, _)| *id) {
+                self.requests.remove(&id);
+                abandoned.push(id);
+            }
+        }
+    }
+
+    /// When it wants to be asked again, though nothing happens.
+    pub(crate) fn timeout(&self, at: u64) -> Option<u64> {
+        let now = self.now(at);
+        let parts = self.parts.iter();
+        let left = parts
+            .filter_map(|part| part.poll_timeout().left(now))
+            .min()?;
+        // A pause of no length is one round of the loop.
+        let left = u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1);
+        Some(at.saturating_add(left))
+    }
+
+    /// Asks it to stop.
+    pub(crate) fn close(&mut self, at: u64) {
+        let now = self.now(at);
+        self.parts.iter_mut().for_each(|part| part.close(now));
+    }
+}
+
+impl std::fmt::Debug for Process {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Process")
+            .field("incarnation", &self.incarnation)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,203 @@
+//! The API server of a simulation: the embedded one, with a journal of its changes, a backup, and webhooks.
+//!
+//! Must not: know who is right.
+
+use std::sync::Arc;
+
+use lakh::{
+    embedded::apiserver::{
+        ApiServer, Body, EventType, Kind, Limits, Reply, Request, Stored, prepare,
+    },
+    model::Time,
+    wire::SchedulingApi,
+};
+use serde_json::{Value, json};
+
+/// Changes that a watch may be behind before it gets 410.
+const LOG: usize = 400;
+
+/// The kinds whose changes judges and nodes hear of.
+pub(crate) const JOURNALED: [Kind; 6] = [
+    Kind::Job,
+    Kind::Pod,
+    Kind::CronJob,
+    Kind::Event,
+    Kind::Node,
+    Kind::PodGroup,
+];
+
+/// An object was made, changed or deleted.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    pub(crate) what: EventType,
+    /// As it is now, or was at last.
+    pub(crate) new: Arc<Stored>,
+}
+
+/// What an admission webhook does to Pods of a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Webhook {
+    /// It refuses what is made, with this code.
+    Refuses(u16),
+    /// It takes the labels off.
+    Strips,
+}
+
+/// What was answered.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Whole(u16, Vec<u8>),
+    Watch(Box<lakh::embedded::apiserver::WatchCursor>),
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) api: ApiServer,
+    positions: [u64; JOURNALED.len()],
+    /// In which namespace, and what it does.
+    pub(crate) webhook: Option<(&'static str, Webhook)>,
+}
+
+impl Server {
+    pub(crate) fn new(seed: u64, now: Time) -> Self {
+        let limits = Limits { log_capacity: LOG };
+        let mut server = Self {
+            api: ApiServer::new(seed, limits, now),
+            positions: [0; JOURNALED.len()],
+            webhook: None,
+        };
+        let _ = server.changes();
+        server
+    }
+
+    /// Puts an earlier state in place of this one.
+    pub(crate) fn restore(&mut self, backup: ApiServer, seed: u64) {
+        self.api = backup;
+        self.api.reseed(seed);
+        self.api.forget_events();
+        self.skip();
+    }
+
+    /// Forgets what watches have yet to be told.
+    pub(crate) fn forget_events(&mut self) {
+        self.api.forget_events();
+        self.skip();
+    }
+
+    fn skip(&mut self) {
+        for (position, kind) in self.positions.iter_mut().zip(JOURNALED) {
+            *position = self.api.log_end(kind);
+        }
+    }
+
+    /// What has changed since this was asked last.
+    pub(crate) fn changes(&mut self) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for (position, kind) in self.positions.iter_mut().zip(JOURNALED) {
+            if *position == self.api.log_end(kind) {
+                continue;
+            }
+            let events = self.api.events(kind, *position, usize::MAX);
+            for event in events.expect("it is read after each request") {
+                *position += 1;
+                changes.push(Change {
+                    what: event.event_type,
+                    new: event.object,
+                });
+            }
+        }
+        changes.sort_by_key(|change| change.new.version);
+        changes
+    }
+
+    /// Answers a request; a read perhaps as so many changes ago.
+    pub(crate) fn handle(&mut self, request: Request<'_>, stale: u64, now: Time) -> Answer {
+        if let Some(refusal) = self.ask_webhook(&request) {
+            return refusal;
+        }
+        let stripped = self.strip(&request);
+        let mut request = request;
+        if let Some(body) = &stripped {
+            request.body = body;
+        }
+        let prepared = prepare(request);
+        let reply = match stale {
+            0 => self.api.handle_prepared(prepared, now),
+            changes => self.api.handle_stale(prepared, changes, now),
+        };
+        match reply {
+            Reply::Watch(cursor) => Answer::Watch(cursor),
+            Reply::Complete(response) => {
+                let code = response.status;
+                let bytes = match response.body {
+                    Body::Bytes(bytes) => bytes,
+                    _ => response.into_bytes(),
+                };
+                Answer::Whole(code, bytes)
+            }
+        }
+    }
+
+    /// The newest version of the API of gangs that it serves.
+    pub(crate) fn scheduling_api(&mut self) -> SchedulingApi {
+        let path = SchedulingApi::group_path();
+        let asked = Request {
+            method: "GET",
+            path: &path,
+            ..Request::default()
+        };
+        let Answer::Whole(_, body) = self.handle(asked, 0, Time::default()) else {
+            unreachable!("a group is no watch");
+        };
+        let offered = SchedulingApi::offered(&body).expect("the server describes the group");
+        offered.into_iter().next().expect("it serves gangs")
+    }
+
+    fn is_hooked(&self, request: &Request<'_>) -> Option<Webhook> {
+        let (namespace, webhook) = self.webhook?;
+        let pods = format!("/api/v1/namespaces/{namespace}/pods");
+        (request.method == "POST" && request.path == pods).then_some(webhook)
+    }
+
+    fn ask_webhook(&self, request: &Request<'_>) -> Option<Answer> {
+        let Webhook::Refuses(code) = self.is_hooked(request)? else {
+            return None;
+        };
+        Some(Answer::Whole(
+            code,
+            refusal(
+                code,
+                "admission webhook \"w.example.com\" denied the request: no",
+            ),
+        ))
+    }
+
+    fn strip(&self, request: &Request<'_>) -> Option<Vec<u8>> {
+        if self.is_hooked(request)? != Webhook::Strips {
+            return None;
+        }
+        let mut pod: Value = serde_json::from_slice(request.body).ok()?;
+        pod["metadata"]["labels"] = json!({});
+        Some(pod.to_string().into_bytes())
+    }
+}
+
+/// A Status object as an API server answers with this code.
+pub(crate) fn refusal(code: u16, message: &str) -> Vec<u8> {
+    let reason = match code {
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        409 => "Conflict",
+        422 => "Invalid",
+        500 => "InternalError",
+        503 => "ServiceUnavailable",
+        504 => "Timeout",
+        _ => "",
+    };
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": message, "reason": reason, "code": code,
+    });
+    status.to_string().into_bytes()
+}

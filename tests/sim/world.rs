@@ -1,0 +1,883 @@
+//! The world of a simulation: one bus of events in virtual time, and what each of them does.
+//!
+//! Controllers, the API server, nodes, people and garbage collection take turns; there are no threads, no
+//! sockets and no clocks. All that is left to chance comes from the seed, so a seed is a history.
+//!
+//! Must not: judge what it sees.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use bytes::Bytes;
+use lakh::{
+    embedded::apiserver::{ApiServer, Kind, Request as Asked, WatchCursor},
+    machine::{CallId, Input, Request},
+    wire::{ApiError, Call, Encoding},
+};
+
+use super::{
+    casting::Scenario,
+    deeds::{Deed, Trouble},
+    dice::Dice,
+    judges::{Called, Judges, Written},
+    nodes::Nodes,
+    replica::{Options, Process, date},
+    server::{Answer, Server, refusal},
+};
+
+/// How long a controller's connections wait for an answer (`wire/error.rs`).
+const CALL_TIMEOUT: u64 = 30_000;
+
+/// How long a server takes to come back.
+const RESTART: u64 = 700;
+
+/// Bookmarks come once a minute, as from a real server.
+const BOOKMARKS: u64 = 60_000;
+
+/// A controller of some number, in one of its lives.
+pub(crate) type Who = (usize, u64);
+
+/// Who has changed something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    Controller(Who),
+    Kubelet,
+    /// The collectors of Pods and of garbage.
+    Collector,
+    Person,
+}
+
+/// Something that happens.
+#[derive(Debug)]
+enum Event {
+    Deed(usize),
+    /// A controller has something to do, as it said itself.
+    Wake(Who),
+    /// A request comes to the server.
+    Arrives(Box<Flight>),
+    /// What became of a request comes to a controller.
+    Input(Who, Input),
+    /// A stream's next piece comes to its controller, unless it was cut.
+    Piece(u64, Input),
+    /// There may be news for a stream.
+    Pump(u64),
+    Bookmark(u64),
+    Kubelet,
+    Collector,
+    Garbage,
+}
+
+/// A request under way.
+#[derive(Debug)]
+struct Flight {
+    who: Who,
+    id: CallId,
+    call: Call,
+    is_watch: bool,
+    sent: u64,
+    /// What becomes of its answer.
+    answer: Fate,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Comes,
+    IsLost,
+    /// Nobody waits for it: it was lost already, or another of the same request came.
+    IsUnwanted,
+}
+
+/// A watch that is open.
+#[derive(Debug)]
+struct Stream {
+    who: Who,
+    id: CallId,
+    cursor: WatchCursor,
+    /// When its next piece comes at the earliest: pieces keep their order.
+    not_before: u64,
+    is_pumped: bool,
+    /// Nothing comes any more, and nobody says so.
+    is_mute: bool,
+}
+
+/// Why a simulation failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    pub(crate) judge: &'static str,
+    pub(crate) text: String,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) at: u64,
+    bus: BTreeMap<(u64, u64), Event>,
+    number: u64,
+    pub(crate) steps: u64,
+    dice: Dice,
+    pub(crate) scenario: Scenario,
+    pub(crate) server: Server,
+    backup: Option<(ApiServer, Judges)>,
+    pub(crate) nodes: Nodes,
+    processes: Vec<Option<Process>>,
+    lives: u64,
+    /// After which step which controller crashes.
+    crash: Option<(u64, usize)>,
+    streams: BTreeMap<u64, Stream>,
+    /// Until when each trouble lasts.
+    pub(crate) trouble: BTreeMap<Trouble, u64>,
+    pub(crate) judges: Judges,
+    kubelet_at: Option<u64>,
+    collector_at: Option<u64>,
+    garbage_is_due: bool,
+    /// What happened, line by line, if somebody wants to read it.
+    pub(crate) log: Option<String>,
+}
+
+impl World {
+    pub(crate) fn new(scenario: Scenario) -> Self {
+        let mut dice = Dice::new(scenario.seed);
+        let mut server = Server::new(dice.next(), date(0));
+        let nodes = Nodes::new(dice.next(), scenario.fail_permille, &mut server);
+        let mut world = Self {
+            at: 0,
+            bus: BTreeMap::new(),
+            number: 0,
+            steps: 0,
+            dice,
+            server,
+            backup: None,
+            nodes,
+            processes: vec![None, None],
+            lives: 0,
+            crash: None,
+            streams: BTreeMap::new(),
+            trouble: BTreeMap::new(),
+            judges: Judges::new(&scenario),
+            kubelet_at: None,
+            collector_at: None,
+            garbage_is_due: false,
+            log: None,
+            scenario,
+        };
+        for number in 0..world.scenario.deeds.len() {
+            let at = world.scenario.deeds[number].0;
+            world.push(at, Event::Deed(number));
+        }
+        world.start(0);
+        world
+    }
+
+    fn push(&mut self, at: u64, event: Event) {
+        self.number += 1;
+        self.bus.insert((at.max(self.at), self.number), event);
+    }
+
+    pub(crate) fn say(&mut self, line: impl FnOnce() -> String) {
+        if let Some(log) = &mut self.log {
+            writeln!(log, "{:>9.3} {}", self.at as f64 / 1000.0, line()).expect("a string");
+        }
+    }
+
+    pub(crate) fn has(&self, trouble: Trouble) -> bool {
+        self.trouble.get(&trouble).is_some_and(|end| *end > self.at)
+    }
+
+    /// Runs until then, or until there is nothing to come.
+    pub(crate) fn run_until(&mut self, end: u64) -> Result<(), Finding> {
+        while let Some(entry) = self.bus.first_entry()
+            && entry.key().0 <= end
+        {
+            let ((at, _), event) = entry.remove_entry();
+            self.at = at;
+            self.steps += 1;
+            if self.steps > self.scenario.max_steps {
+                return Err(Finding {
+                    judge: "steps",
+                    text: format!("no rest after {} steps", self.steps),
+                });
+            }
+            self.happens(event);
+            if let Some((_, number)) = self.crash.take_if(|(step, _)| *step <= self.steps) {
+                self.kill(number);
+            }
+            self.judges.found()?;
+        }
+        self.at = end;
+        Ok(())
+    }
+
+    fn happens(&mut self, event: Event) {
+        match event {
+            Event::Deed(number) => {
+                let deed = self.scenario.deeds[number].1.clone();
+                self.say(|| format!("deed {deed:?}"));
+                self.carry_out(&deed);
+            }
+            Event::Wake(who) => {
+                if let Some(process) = self.process(who)
+                    && process.wake_at.is_some_and(|at| at <= self.at)
+                {
+                    self.run(who);
+                }
+            }
+            Event::Arrives(flight) => self.arrives(*flight),
+            Event::Input(who, input) => self.input(who, input),
+            Event::Piece(stream, input) => self.piece(stream, input),
+            Event::Pump(stream) => self.pump(stream),
+            Event::Bookmark(stream) => self.bookmark(stream),
+            // One that was planned anew for an earlier time has had its turn.
+            Event::Kubelet if self.kubelet_at.is_some_and(|at| at <= self.at) => {
+                self.kubelet_at = None;
+                self.kubelet();
+            }
+            Event::Kubelet => {}
+            Event::Collector => {
+                self.collector_at = None;
+                if self.nodes.collect(self.at, &mut self.server) {
+                    self.changed(By::Collector, self.at);
+                    self.collector_at = Some(self.at + 1);
+                    self.push(self.at + 1, Event::Collector);
+                }
+                self.plan_nodes(false);
+            }
+            Event::Garbage => {
+                self.garbage_is_due = false;
+                self.server.api.collect_garbage(date(self.at), 8);
+                self.changed(By::Collector, self.at);
+            }
+        }
+    }
+
+    // Controllers.
+
+    fn process(&mut self, who: Who) -> Option<&mut Process> {
+        let process = self.processes[who.0].as_mut()?;
+        (process.incarnation == who.1).then_some(process)
+    }
+
+    /// Whether it runs, and is not one that ran before.
+    pub(crate) fn is_alive(&self, who: Who) -> bool {
+        let process = self.processes[who.0].as_ref();
+        process.is_some_and(|process| process.incarnation == who.1)
+    }
+
+    /// Starts a controller, unless it runs.
+    pub(crate) fn start(&mut self, number: usize) {
+        if self.processes[number].is_some() {
+            return;
+        }
+        self.lives += 1;
+        let options = Options {
+            qps: self.scenario.qps,
+            shards: self.scenario.shards,
+            scheduling_api: self.scenario.gangs.then(|| self.server.scheduling_api()),
+        };
+        self.processes[number] = Some(Process::new(options, self.lives, self.at));
+        self.judges.started(self.at);
+        self.run((number, self.lives));
+    }
+
+    /// Kills a controller: what it knew is lost, and so is some of what it has sent.
+    pub(crate) fn kill(&mut self, number: usize) {
+        let Some(process) = self.processes[number].take() else {
+            return;
+        };
+        self.streams
+            .retain(|_, stream| stream.who.1 != process.incarnation);
+        self.judges.killed(self.at);
+        let dice = &mut self.dice;
+        self.bus.retain(|_, event| match event {
+            Event::Arrives(flight) if flight.who.1 == process.incarnation => dice.permille(500),
+            _ => true,
+        });
+    }
+
+    /// Kills a controller after so many steps of anybody.
+    pub(crate) fn kill_after(&mut self, number: usize, steps: u64) {
+        self.crash = Some((self.steps + steps, number));
+    }
+
+    /// Asks a controller to stop; it is killed a little later.
+    pub(crate) fn close(&mut self, number: usize) {
+        let at = self.at;
+        if let Some(process) = &mut self.processes[number] {
+            process.close(at);
+            let who = (number, process.incarnation);
+            self.run(who);
+        }
+    }
+
+    /// Lets a controller do nothing for so long.
+    pub(crate) fn stall(&mut self, number: usize, millis: u64) {
+        let until = self.at + millis;
+        if let Some(process) = &mut self.processes[number] {
+            process.stalled_until = until;
+        }
+    }
+
+    /// Sets a controller's time of day.
+    pub(crate) fn set_clock(&mut self, number: usize, skew: i64) {
+        if let Some(process) = &mut self.processes[number] {
+            process.skew = skew;
+            let who = (number, process.incarnation);
+            self.run(who);
+        }
+    }
+
+    fn input(&mut self, who: Who, input: Input) {
+        let at = self.at;
+        let Some(process) = self.process(who) else {
+            return;
+        };
+        if process.stalled_until > at {
+            let until = process.stalled_until;
+            self.push(until, Event::Input(who, input));
+            return;
+        }
+        process.handle(input, at);
+        self.run(who);
+    }
+
+    /// Lets a controller do what it wants to do now.
+    fn run(&mut self, who: Who) {
+        let at = self.at;
+        let Some(process) = self.process(who) else {
+            return;
+        };
+        if process.stalled_until > at {
+            let until = process.stalled_until;
+            process.wake_at = Some(until);
+            self.push(until, Event::Wake(who));
+            return;
+        }
+        let (requests, abandoned) = process.poll(at);
+        let due = process.timeout(at);
+        let planned = process.wake_at.filter(|planned| *planned > at);
+        // A wake-up that comes too early does no harm; one that was planned already is not planned again.
+        process.wake_at = planned;
+        if let Some(due) = due
+            && planned.is_none_or(|planned| planned > due)
+        {
+            process.wake_at = Some(due);
+            self.push(due, Event::Wake(who));
+        }
+        for id in abandoned {
+            self.streams
+                .retain(|_, stream| stream.who != who || stream.id != id);
+        }
+        for request in requests {
+            self.send(who, request);
+        }
+    }
+
+    // The way to the server and back.
+
+    fn latency(&mut self) -> u64 {
+        let most = if self.has(Trouble::Slow) { 2_000 } else { 12 };
+        self.dice.between(1, most)
+    }
+
+    fn send(&mut self, who: Who, request: Request) {
+        let Request { id, call, is_watch } = request;
+        self.say(|| format!("{who:?} sends {} {}", call.method, call.path));
+        let fail = |error| match is_watch {
+            true => Input::Ended(id, Some(error)),
+            false => Input::Answer(id, Err(error)),
+        };
+        let latency = self.latency();
+        if self.has(Trouble::Down) {
+            let error = ApiError::not_sent("connection refused");
+            self.push(self.at + latency, Event::Input(who, fail(error)));
+            return;
+        }
+        let is_broken = |world: &mut Self, trouble, permille| {
+            world.has(trouble) && world.dice.permille(permille)
+        };
+        let mut flight = Flight {
+            who,
+            id,
+            is_watch,
+            sent: self.at,
+            answer: Fate::Comes,
+            call,
+        };
+        if is_broken(self, Trouble::LosesRequests, 300) {
+            let after = self.dice.pick(&[latency, CALL_TIMEOUT]);
+            let error = ApiError::no_answer("connection reset");
+            self.push(self.at + after, Event::Input(who, fail(error)));
+            if self.dice.permille(300) && !is_watch {
+                // It comes long after nobody waits for it any more.
+                flight.answer = Fate::IsUnwanted;
+                let late = after + self.dice.between(1, 40_000);
+                self.push(self.at + late, Event::Arrives(Box::new(flight)));
+            }
+            return;
+        }
+        if is_broken(self, Trouble::LosesAnswers, 300) && !is_watch {
+            flight.answer = Fate::IsLost;
+        }
+        if is_broken(self, Trouble::SendsTwice, 300) && !is_watch {
+            let copy = Flight {
+                answer: Fate::IsUnwanted,
+                call: flight.call.clone(),
+                ..flight
+            };
+            let later = latency + self.latency();
+            self.push(self.at + later, Event::Arrives(Box::new(copy)));
+        }
+        self.push(self.at + latency, Event::Arrives(Box::new(flight)));
+    }
+
+    /// The code with which the server refuses a call for no reason of the call's.
+    fn refuses(&mut self, flight: &Flight) -> Option<u16> {
+        let refusing = [
+            (Trouble::Busy, 429),
+            (Trouble::Failing, 500),
+            (Trouble::Unavailable, 503),
+            (Trouble::Unauthorized, 401),
+            (Trouble::Forbidden, 403),
+            (Trouble::Conflicting, 409),
+            (Trouble::Invalid, 422),
+        ];
+        let is_write = flight.call.method != "GET";
+        for (trouble, code) in refusing {
+            let concerns = is_write || matches!(code, 429 | 500 | 503 | 401);
+            let is_status = flight.call.path.ends_with("/status");
+            let concerns = concerns && (code != 409 || is_status) && (code != 422 || is_status);
+            if concerns && self.has(trouble) && self.dice.permille(400) {
+                return Some(code);
+            }
+        }
+        None
+    }
+
+    fn arrives(&mut self, flight: Flight) {
+        let refused = self.refuses(&flight);
+        let (path, query) = match flight.call.path.split_once('?') {
+            Some((path, query)) => (path, query),
+            None => (flight.call.path.as_str(), ""),
+        };
+        let answer = match refused {
+            Some(code) => Answer::Whole(code, refusal(code, "trouble")),
+            None => {
+                let asked = Asked {
+                    method: flight.call.method.as_str(),
+                    path,
+                    query,
+                    accept: flight.call.accept,
+                    content_type: flight.call.content_type.unwrap_or_default(),
+                    user_agent: "lakh",
+                    body: &flight.call.body,
+                    ..Asked::default()
+                };
+                let is_stale = self.has(Trouble::StaleLists) && self.dice.permille(500);
+                let stale = if is_stale {
+                    self.dice.between(1, 20)
+                } else {
+                    0
+                };
+                self.server.handle(asked, stale, date(self.at))
+            }
+        };
+        if let Answer::Whole(code, body) = &answer {
+            let called = Called {
+                at: self.at,
+                method: flight.call.method.as_str(),
+                path,
+                body: &flight.call.body,
+                code: *code,
+                answer: body,
+                by_trouble: refused.is_some(),
+            };
+            self.judges.called(&called);
+            if let Some(log) = &mut self.log {
+                let at = self.at as f64 / 1000.0;
+                let body = String::from_utf8_lossy(if flight.call.method == "GET" {
+                    b""
+                } else {
+                    &flight.call.body
+                });
+                let said = if *code < 300 {
+                    String::new()
+                } else {
+                    String::from_utf8_lossy(body_start(called.answer)).into_owned()
+                };
+                writeln!(
+                    log,
+                    "{at:>9.3}   {:?} {} {path}?{query} {body} -> {code} {said}",
+                    flight.who, flight.call.method
+                )
+                .expect("a string");
+            }
+        }
+        let is_unwanted = flight.answer == Fate::IsUnwanted;
+        self.changed_by_call(By::Controller(flight.who), flight.sent, is_unwanted);
+        match answer {
+            Answer::Watch(cursor) => self.open(&flight, *cursor),
+            Answer::Whole(code, body) => self.answer(&flight, code, body),
+        }
+    }
+
+    fn answer(&mut self, flight: &Flight, code: u16, body: Vec<u8>) {
+        let latency = self.latency();
+        let (after, result) = match flight.answer {
+            Fate::IsUnwanted => return,
+            Fate::IsLost => {
+                let after = self.dice.pick(&[latency, CALL_TIMEOUT]);
+                (after, Err(ApiError::no_answer("connection reset")))
+            }
+            Fate::Comes if code < 300 => (latency, Ok(Bytes::from(body))),
+            Fate::Comes => (latency, Err(ApiError::from_response(code, &body, None))),
+        };
+        let input = match (flight.is_watch, result) {
+            (true, result) => Input::Ended(flight.id, result.err()),
+            (false, result) => Input::Answer(flight.id, result),
+        };
+        self.push(self.at + after, Event::Input(flight.who, input));
+    }
+
+    // Streams.
+
+    fn open(&mut self, flight: &Flight, cursor: WatchCursor) {
+        let Flight { who, id, .. } = *flight;
+        if !self.is_alive(who) {
+            return;
+        }
+        let opens = self.at + self.latency();
+        let number = self.number;
+        let ends = cursor.timeout().map_or(u64::MAX, |timeout| {
+            self.at + u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)
+        });
+        self.streams.insert(
+            number,
+            Stream {
+                who,
+                id,
+                cursor,
+                not_before: opens,
+                is_pumped: true,
+                is_mute: false,
+            },
+        );
+        self.push(
+            opens,
+            Event::Piece(number, Input::Opened(id, Encoding::Json)),
+        );
+        self.push(opens + 1, Event::Pump(number));
+        self.push(self.at + BOOKMARKS, Event::Bookmark(number));
+        self.push(ends, Event::Piece(number, Input::Ended(id, None)));
+    }
+
+    fn piece(&mut self, number: u64, input: Input) {
+        let Some(stream) = self.streams.get(&number) else {
+            return;
+        };
+        let who = stream.who;
+        if matches!(input, Input::Ended(..)) {
+            self.streams.remove(&number);
+        }
+        self.input(who, input);
+    }
+
+    fn pump(&mut self, number: u64) {
+        let most = self.dice.pick(&[1, 3, 50]);
+        let (doubles, swaps) = (
+            self.has(Trouble::DoublesEvents),
+            self.has(Trouble::SwapsEvents),
+        );
+        let (doubles, swaps) = (
+            doubles && self.dice.permille(400),
+            swaps && self.dice.permille(400),
+        );
+        let Some(stream) = self.streams.get_mut(&number) else {
+            return;
+        };
+        stream.is_pumped = false;
+        if stream.is_mute {
+            return;
+        }
+        let pulled = self.server.api.pull(&mut stream.cursor, most);
+        if pulled.is_empty() {
+            return;
+        }
+        let mut bytes = Vec::new();
+        stream.cursor.encode(pulled, date(self.at), &mut bytes);
+        let is_over = stream.cursor.ended();
+        let bytes = if is_over {
+            bytes
+        } else {
+            damage(bytes, doubles, swaps)
+        };
+        self.deliver(number, bytes);
+        if is_over {
+            let stream = &self.streams[&number];
+            let (id, at) = (stream.id, stream.not_before + 1);
+            self.push(at, Event::Piece(number, Input::Ended(id, None)));
+        } else {
+            self.plan_pump(number);
+        }
+    }
+
+    /// Sends bytes on a stream, cut anywhere.
+    fn deliver(&mut self, number: u64, bytes: Vec<u8>) {
+        let late = if self.has(Trouble::LateEvents) {
+            3_000
+        } else {
+            10
+        };
+        let latency = self.dice.between(1, late);
+        let cut = match self.dice.permille(200) {
+            true => self.dice.below(bytes.len() as u64 + 1) as usize,
+            false => bytes.len(),
+        };
+        let mut first = Bytes::from(bytes);
+        let second = first.split_off(cut);
+        for piece in [first, second] {
+            let Some(stream) = self.streams.get_mut(&number) else {
+                return;
+            };
+            if !piece.is_empty() {
+                stream.not_before = stream.not_before.max(self.at + latency);
+                let (id, at) = (stream.id, stream.not_before);
+                self.push(at, Event::Piece(number, Input::Piece(id, piece)));
+            }
+        }
+    }
+
+    fn bookmark(&mut self, number: u64) {
+        let Some(stream) = self.streams.get_mut(&number) else {
+            return;
+        };
+        if stream.is_mute {
+            return;
+        }
+        let mut bytes = Vec::new();
+        if !stream.is_pumped {
+            stream.cursor.encode_bookmark(&mut bytes);
+        }
+        if !bytes.is_empty() {
+            self.deliver(number, bytes);
+        }
+        self.push(self.at + BOOKMARKS, Event::Bookmark(number));
+    }
+
+    fn plan_pump(&mut self, number: u64) {
+        let after = self.dice.between(1, 4);
+        if let Some(stream) = self.streams.get_mut(&number)
+            && !stream.is_pumped
+        {
+            stream.is_pumped = true;
+            self.push(self.at + after, Event::Pump(number));
+        }
+    }
+
+    /// Breaks the streams of all controllers; those that are only mute are not told of it.
+    pub(crate) fn cut_streams(&mut self, is_told: bool) {
+        let numbers: Vec<u64> = self.streams.keys().copied().collect();
+        for number in numbers {
+            if !self.dice.permille(600) {
+                continue;
+            }
+            if !is_told {
+                self.streams.get_mut(&number).expect("it is there").is_mute = true;
+                continue;
+            }
+            let stream = self.streams.remove(&number).expect("it is there");
+            let latency = self.latency();
+            let error = ApiError::no_answer("connection reset");
+            let input = Input::Ended(stream.id, Some(error));
+            self.push(self.at + latency, Event::Input(stream.who, input));
+        }
+    }
+
+    // The server.
+
+    /// The server has done something: whoever has to know of it does.
+    pub(crate) fn changed(&mut self, by: By, sent: u64) {
+        self.changed_by_call(by, sent, false);
+    }
+
+    fn changed_by_call(&mut self, by: By, sent: u64, is_unwanted: bool) {
+        let changes = self.server.changes();
+        for change in &changes {
+            self.nodes.hear(change, self.at);
+            let is_current = match by {
+                By::Controller(who) => self.is_alive(who),
+                _ => true,
+            };
+            let written = Written {
+                by,
+                is_current,
+                is_unwanted,
+                sent,
+                at: self.at,
+            };
+            self.judges.changed(change, written);
+            if self.log.is_some() {
+                let (what, new) = (change.what, change.new.clone());
+                self.say(|| {
+                    let (kind, space, name) = (new.kind, &new.namespace, &new.name);
+                    let phase = if kind == Kind::Pod { &*new.phase } else { "" };
+                    format!(
+                        "    {by:?}: {what:?} {kind:?} {space}/{name} @{} {phase} {}{:?}",
+                        new.version,
+                        if new.deletion.is_some() {
+                            "deleting "
+                        } else {
+                            ""
+                        },
+                        new.finalizers
+                    )
+                });
+            }
+        }
+        if !changes.is_empty() {
+            let kinds: Vec<Kind> = changes.iter().map(|change| change.new.kind).collect();
+            let concerned = self.streams.iter();
+            let concerned = concerned.filter(|(_, stream)| kinds.contains(&stream.cursor.kind()));
+            let concerned: Vec<u64> = concerned.map(|(number, _)| *number).collect();
+            concerned
+                .into_iter()
+                .for_each(|number| self.plan_pump(number));
+            let hears = |kind: &Kind| matches!(kind, Kind::Pod | Kind::Node);
+            self.plan_nodes(kinds.iter().any(hears));
+        }
+        if !self.garbage_is_due && self.server.api.garbage_pending() {
+            self.garbage_is_due = true;
+            let after = self.dice.pick(&[1, 5, 700]);
+            self.push(self.at + after, Event::Garbage);
+        }
+    }
+
+    fn kubelet(&mut self) {
+        let write = self.nodes.poll_write(self.at);
+        if let Some(write) = &write {
+            self.nodes.write(write, self.at, &mut self.server);
+            self.changed(By::Kubelet, self.at);
+        }
+        self.plan_nodes(write.is_some());
+    }
+
+    /// Plans when nodes and the collector have their next turns: at once, if they may have something to write.
+    fn plan_nodes(&mut self, is_pressed: bool) {
+        let (kubelet, collector) = self.nodes.timeouts();
+        let kubelet = if is_pressed { Some(0) } else { kubelet };
+        if let Some(due) = kubelet.map(|due| due.max(self.at + 1))
+            && self.kubelet_at.is_none_or(|at| at > due)
+        {
+            self.kubelet_at = Some(due);
+            self.push(due, Event::Kubelet);
+        }
+        if let Some(due) = collector.map(|due| due.max(self.at + 1))
+            && self.collector_at.is_none()
+        {
+            self.collector_at = Some(due);
+            self.push(due, Event::Collector);
+        }
+    }
+
+    /// Keeps a copy of all that the server has, and of what is known of it.
+    pub(crate) fn back_up(&mut self) {
+        self.backup = Some((self.server.api.clone(), self.judges.clone()));
+    }
+
+    /// The server comes back with what it had then; all connections to it break.
+    pub(crate) fn restore(&mut self) {
+        let Some((server, judges)) = self.backup.take() else {
+            return;
+        };
+        let seed = self.dice.next();
+        self.server.restore(server, seed);
+        self.judges.restored(judges, self.at);
+        // It has to start first.
+        self.trouble.insert(Trouble::Down, self.at + RESTART);
+        self.nodes.restart(self.at, &self.server);
+        let flights = self
+            .bus
+            .extract_if(.., |_, event| matches!(event, Event::Arrives(_)));
+        let lost: Vec<Event> = flights.map(|(_, event)| event).collect();
+        for event in lost {
+            if let Event::Arrives(flight) = event
+                && flight.answer != Fate::IsUnwanted
+            {
+                let error = ApiError::no_answer("connection reset");
+                let input = match flight.is_watch {
+                    true => Input::Ended(flight.id, Some(error)),
+                    false => Input::Answer(flight.id, Err(error)),
+                };
+                self.push(self.at + 1, Event::Input(flight.who, input));
+            }
+        }
+        let numbers: Vec<u64> = self.streams.keys().copied().collect();
+        for number in numbers {
+            let stream = self.streams.remove(&number).expect("it is there");
+            let error = ApiError::no_answer("connection reset");
+            let input = Input::Ended(stream.id, Some(error));
+            self.push(self.at + 1, Event::Input(stream.who, input));
+        }
+        self.garbage_is_due = false;
+        self.plan_nodes(true);
+    }
+
+    /// Somebody at the command line asks the server for something; the answer's code and body.
+    pub(crate) fn ask(&mut self, method: &str, path: &str, body: &str) -> (u16, Vec<u8>) {
+        let content_type = match method {
+            "PATCH" => "application/merge-patch+json",
+            _ => "application/json",
+        };
+        let asked = Asked {
+            method,
+            path,
+            content_type,
+            user_agent: "kubectl",
+            body: body.as_bytes(),
+            ..Asked::default()
+        };
+        let answer = self.server.handle(asked, 0, date(self.at));
+        self.changed(By::Person, self.at);
+        match answer {
+            Answer::Whole(code, body) => (code, body),
+            Answer::Watch(_) => (200, Vec::new()),
+        }
+    }
+
+    /// Nothing is in anybody's way from now on, and the first controller runs alone.
+    pub(crate) fn calm_down(&mut self) {
+        self.trouble.clear();
+        self.crash = None;
+        self.kill(1);
+        self.start(0);
+        let at = self.at;
+        if let Some(process) = &mut self.processes[0] {
+            process.stalled_until = at;
+            process.skew = 0;
+            let who = (0, process.incarnation);
+            self.run(who);
+        }
+        for node in 0..super::nodes::NODES {
+            self.nodes.add_node(node, at, &mut self.server);
+            self.changed(By::Person, at);
+        }
+        if !self.scenario.obstacles_stay {
+            self.server.webhook = None;
+            self.carry_out(&Deed::RemoveQuota);
+        }
+        self.carry_out(&Deed::SuspendCronJob(true));
+    }
+}
+
+/// Some frames of a stream, sent twice or in another order, as something between might do it.
+fn damage(bytes: Vec<u8>, doubles: bool, swaps: bool) -> Vec<u8> {
+    let mut lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
+    if swaps && lines.len() > 1 {
+        lines.swap(0, 1);
+    }
+    if doubles {
+        lines.push(lines[0]);
+    }
+    lines.concat()
+}
+
+fn body_start(body: &[u8]) -> &[u8] {
+    &body[..body.len().min(300)]
+}
