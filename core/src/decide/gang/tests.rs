@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::{
-    decide::{Effect, Outcome},
+    decide::{Effect, JobMachine, Outcome},
     model::{
-        CompletionMode, Condition, JobSpec, Now, PodGroup, PodGroupTemplate, PodRecord, Time,
-        Workload,
+        CompletionMode, Condition, JobSpec, Now, PodGroup, PodGroupTemplate, PodRecord, PodTable,
+        Time, Workload,
     },
 };
 

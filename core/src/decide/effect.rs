@@ -61,6 +61,18 @@ pub struct CreationId {
     pub suffix: PodSuffix,
 }
 
+impl CreationId {
+    /// The Pod that is asked for.
+    pub(super) fn pod(self, failures: Option<FailureCounts>, reason: CreationReason) -> NewPod {
+        NewPod {
+            index: self.index,
+            failures,
+            suffix: self.suffix,
+            reason,
+        }
+    }
+}
+
 /// Why a Pod is created, going by the Pods that were known when it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreationReason {

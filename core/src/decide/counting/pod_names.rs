@@ -17,7 +17,7 @@ use crate::model::{
     names::{SUFFIXES, Series},
 };
 
-use super::{alphabet::CreationId, holders::Holders};
+use super::{super::effect::CreationId, holders::Holders};
 
 /// See the module's text.
 #[derive(Clone, Debug)]
