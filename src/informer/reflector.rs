@@ -9,6 +9,7 @@
 use std::{collections::VecDeque, fmt::Display, time::Duration};
 
 use bytes::Bytes;
+use compact_str::CompactString;
 
 use crate::{
     machine::{CallId, Input},
@@ -17,7 +18,7 @@ use crate::{
     wire::{
         ApiError, Call, Encoding, ErrorKind, Object, PodDecoder, PodEvent, Splitter, WatchEvent,
         decode_cron_job, decode_job, decode_list_page, decode_pod_group, decode_watch_frame,
-        decode_watch_line, decode_workload,
+        decode_watch_line, decode_workload, paths,
     },
 };
 
@@ -86,6 +87,41 @@ struct Told {
     version: u64,
     /// Since when lists are older.
     older_since: Option<Monotonic>,
+    /// The object that the watch has told of last.
+    witness: Option<Witness>,
+}
+
+/// An object whose version shows whether the server still tells the same history.
+#[derive(Debug)]
+struct Witness {
+    namespace: CompactString,
+    name: CompactString,
+    version: u64,
+    is_gone: bool,
+}
+
+impl Witness {
+    fn of(news: &News<'_>) -> Option<Self> {
+        let (change, namespace, name, version) = match news {
+            News::Job(change, read) => {
+                let job = &read.job;
+                let key = &job.key;
+                (*change, &key.namespace, &key.name, job.resource_version)
+            }
+            News::Pod(change, pod) => {
+                let version = pod.record.resource_version;
+                (*change, &pod.namespace, &pod.name, version)
+            }
+            // Nobody is sent for them by what is believed of them alone.
+            News::CronJob(..) | News::Workload(..) | News::PodGroup(..) => return None,
+        };
+        Some(Self {
+            namespace: namespace.clone(),
+            name: name.clone(),
+            version,
+            is_gone: change == Change::Deleted,
+        })
+    }
 }
 
 /// What is done, or to be done once the pause is over.
@@ -103,8 +139,9 @@ enum Step {
         from: u64,
         heard: Monotonic,
     },
-    /// To ask whether the server, after it could not be heard, has come as far as it had. A watch from a
-    /// version that is still to come would be open, and tell nothing.
+    /// To ask whether the server, after it could not be heard, has come as far as it had, and has what it told of
+    /// last. A watch from a version that is still to come would be open, and tell nothing; one on other data would
+    /// tell what does not fit.
     Compare,
     Comparing(CallId),
 }
@@ -185,7 +222,21 @@ impl Reflector {
             }
             Step::Compare => {
                 self.step = Step::Comparing(id);
-                return (Call::get(format!("{}?limit=1", self.path)), false);
+                let path = match &self.told.witness {
+                    Some(Witness {
+                        namespace, name, ..
+                    }) => {
+                        let namespace = Some(namespace.as_str());
+                        let collection = match self.extent.kind {
+                            Kind::Pod => paths::pods(namespace),
+                            _ => paths::jobs(namespace),
+                        };
+                        // To find one object by its name costs the server as much as to get it.
+                        format!("{collection}?fieldSelector=metadata.name%3D{name}")
+                    }
+                    None => format!("{}?limit=1", self.path),
+                };
+                return (Call::get(path), false);
             }
             Step::Watch | Step::Watching { .. } | Step::Listing(_) | Step::Comparing(_) => {}
         }
@@ -335,12 +386,16 @@ impl Reflector {
             outside.now
         });
         if outside.now.since(since) >= OLDER_FOR {
-            tracing::warn!(
-                kind = self.label(),
-                "the API server has older data than it had, as if restored from a backup; starting anew"
-            );
-            outside.history.ends(number);
+            self.history_ends(outside);
         }
+    }
+
+    fn history_ends(&self, outside: &mut Outside<'_>) {
+        tracing::warn!(
+            kind = self.label(),
+            "the API server has older data than it had, as if restored from a backup; starting anew"
+        );
+        outside.history.ends(self.told.history);
     }
 
     fn list_anew(&mut self, error: &ApiError, outside: &Outside<'_>) {
@@ -383,12 +438,43 @@ impl Reflector {
     fn compared(&mut self, answer: &Result<Bytes, ApiError>, outside: &mut Outside<'_>) {
         let code = answer.as_ref().map_or_else(|error| error.code, |_| 200);
         outside.metrics.call("list", self.label(), code);
-        let page = answer.as_ref().ok();
-        let page = page.and_then(|body| decode_list_page(body).ok());
-        let at = page.and_then(|page| page.resource_version.parse::<u64>().ok());
         self.step = Step::Watch;
-        if at.is_some_and(|at| at < self.told.version) {
+        let page = answer.as_ref().ok();
+        let Some(page) = page.and_then(|body| decode_list_page(body).ok()) else {
+            return;
+        };
+        let Ok(at) = page.resource_version.parse::<u64>() else {
+            return;
+        };
+        if at < self.told.version {
             self.watch_failed(ApiError::behind(), outside);
+            return;
+        }
+        let Some(witness) = &self.told.witness else {
+            return;
+        };
+        let found = page.items.first();
+        match found.and_then(|object| self.version_of(*object)) {
+            Some(found) if found < witness.version => self.history_ends(outside),
+            // It may have gone meanwhile. If it was never there, all that was told may be wrong.
+            None if !witness.is_gone => {
+                self.failures = 0;
+                self.step = Step::List(String::new());
+            }
+            _ => {}
+        }
+    }
+
+    fn version_of(&self, object: Object<'_>) -> Option<u64> {
+        match self.extent.kind {
+            Kind::Pod => {
+                let pod = self.decoder.decode(object).ok()?;
+                Some(pod.record.resource_version)
+            }
+            _ => {
+                let read = object.json().and_then(decode_job).ok()?;
+                Some(read.job.resource_version)
+            }
         }
     }
 
@@ -414,7 +500,15 @@ impl Reflector {
         };
         let before = self.told.version;
         let taken_in = splitter.push(piece, |event| {
-            let Some(seen) = self.event(encoding, event, outside, tell)? else {
+            let mut witness = None;
+            let told = self.event(encoding, event, outside, &mut |news| {
+                witness = Witness::of(&news);
+                tell(news);
+            });
+            if witness.is_some() {
+                self.told.witness = witness;
+            }
+            let Some(seen) = told? else {
                 return Ok(());
             };
             if seen < from {

@@ -456,8 +456,13 @@ impl Answers<'_> {
         };
         let found = result.ok().and_then(|answer| wire::ack_of_write(&answer));
         let Some((uid, found, _)) = found else { return };
+        if uid != write.job.uid {
+            // Another Job has its name, so it is gone, whatever the watch tells.
+            self.store.delete_job(&write.job);
+            return;
+        }
         let is_known = self.store.get(write.actor).is_some();
-        if uid == write.job.uid && found < version && is_known {
+        if found < version && is_known {
             tracing::warn!(job = %write.job.key, found, version, "the API server has older data; starting anew");
             *self.history_ends = true;
         }

@@ -5,7 +5,10 @@
 //!
 //! Must not: judge what it sees.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
 
 use bytes::Bytes;
 use lakh::{
@@ -123,6 +126,8 @@ pub(crate) struct World {
     /// After which step which controller crashes.
     crash: Option<(u64, usize)>,
     streams: BTreeMap<u64, Stream>,
+    /// Which process has read what.
+    listed: BTreeSet<(u64, String)>,
     /// Until when each trouble lasts.
     pub(crate) trouble: BTreeMap<Trouble, u64>,
     pub(crate) judges: Judges,
@@ -151,6 +156,7 @@ impl World {
             lives: 0,
             crash: None,
             streams: BTreeMap::new(),
+            listed: BTreeSet::new(),
             trouble: BTreeMap::new(),
             judges: Judges::new(&scenario),
             kubelet_at: None,
@@ -470,7 +476,10 @@ impl World {
                     body: &flight.call.body,
                     ..Asked::default()
                 };
-                let is_stale = self.has(Trouble::StaleLists) && self.dice.permille(500);
+                // The first list of a process is never stale: it asks for the newest data there are.
+                let is_first = (self.listed).insert((flight.who.1, path.to_owned()));
+                let is_stale =
+                    self.has(Trouble::StaleLists) && self.dice.permille(500) && !is_first;
                 let stale = if is_stale {
                     self.dice.between(1, 20)
                 } else {

@@ -31,7 +31,7 @@ pub(super) struct Job {
     pub(super) sizes: BTreeSet<u64>,
     /// When a Pod was made for it last.
     pub(super) busy_at: u64,
-    /// A write of a controller that is no more has made a Pod for it.
+    /// A Pod was made for it by a write that its controller knows nothing of, or cannot know to be wrong.
     pub(super) is_haunted: bool,
 }
 

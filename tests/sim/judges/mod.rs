@@ -70,6 +70,11 @@ pub(crate) struct Judges {
     unsettled_at: u64,
     /// When the server was restored last: until they know, controllers go by what is no more.
     restored_at: Option<u64>,
+    /// UIDs and versions of the Jobs and Pods of this history, and of those that are no more.
+    versions: BTreeSet<(String, u64)>,
+    lost_versions: BTreeSet<(String, u64)>,
+    /// An object had the same version in two histories: nobody can tell them apart.
+    is_undecidable: bool,
     /// Whether two controllers may be at work at once.
     is_shared: bool,
     findings: Vec<Finding>,
@@ -85,6 +90,9 @@ impl Judges {
             events: events::Events::default(),
             unsettled_at: 0,
             restored_at: None,
+            versions: BTreeSet::new(),
+            lost_versions: BTreeSet::new(),
+            is_undecidable: false,
             is_shared: scenario.profiles.contains(&super::casting::Profile::Two),
             findings: Vec::new(),
         }
@@ -92,7 +100,7 @@ impl Judges {
 
     /// What was found first, if anything was.
     pub(crate) fn found(&mut self) -> Result<(), Finding> {
-        match self.findings.is_empty() {
+        match self.findings.is_empty() || self.is_undecidable {
             true => Ok(()),
             false => Err(self.findings.swap_remove(0)),
         }
@@ -113,7 +121,10 @@ impl Judges {
     /// The server has what it had when these judges were kept.
     pub(crate) fn restored(&mut self, kept: Self, at: u64) {
         let (events, writes) = (self.events.clone(), self.writes.clone());
+        let mut lost_versions = std::mem::take(&mut self.lost_versions);
+        lost_versions.extend(self.versions.difference(&kept.versions).cloned());
         *self = kept;
+        self.lost_versions = lost_versions;
         self.events.remember(&events);
         self.writes = writes;
         self.unsettled_at = at;
@@ -150,6 +161,11 @@ impl Judges {
 
     /// The server has changed something.
     pub(crate) fn changed(&mut self, change: &Change, written: Written) {
+        if matches!(change.new.kind, Kind::Job | Kind::Pod) {
+            let version = (change.new.uid.to_string(), change.new.version);
+            self.is_undecidable |= self.lost_versions.contains(&version);
+            self.versions.insert(version);
+        }
         match change.new.kind {
             Kind::Job => self.job_changed(change, written),
             Kind::Pod => self.pod_changed(change, written),

@@ -49,8 +49,11 @@ impl Judges {
             let same = others
                 .iter()
                 .filter(|other| other.view.index == Some(index));
+            // One that was stopped may be replaced at once, before anybody knows how it ends.
+            let is_replaced_at_once = job.view.spec.pod_replacement_policy != "Failed";
             let rival = same.clone().find(|other| {
                 let waits = other.view.phase == "Succeeded" && other.view.is_held;
+                let waits = waits && !(other.was_stopped && is_replaced_at_once);
                 other.is_active() || (waits && !other.is_gone)
             });
             if let Some(rival) = rival {
@@ -94,7 +97,7 @@ impl Judges {
             wrong.clear();
         }
         if let Some(job) = self.jobs.get_mut(uid)
-            && is_ghost
+            && (is_ghost || is_in_doubt)
         {
             job.is_haunted = true;
         }
