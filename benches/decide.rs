@@ -34,7 +34,7 @@ struct Bench {
 impl Bench {
     fn new(size: u32, mode: CompletionMode) -> Self {
         let mut bench = Self {
-            machine: JobMachine::new(&job(size, mode), Limits::default(), 7),
+            machine: JobMachine::new(&job(size, mode), Limits::default()),
             pods: PodTable::default(),
             slots: Vec::new(),
             now: Now::at(Time::from_secs(1_000_000)),
@@ -83,7 +83,7 @@ impl Bench {
                     }
                     Effect::WriteStatus(_) => outcomes.push(Outcome::StatusWritten),
                     Effect::DeletePod(slot) => outcomes.push(Outcome::PodDeleted(slot)),
-                    Effect::CreatePod(new) => outcomes.push(Outcome::PodCreated(new.suffix)),
+                    Effect::CreatePod(new) => outcomes.push(Outcome::PodCreated(new.id())),
                     Effect::MakeGangObject(_) => unreachable!("nobody told of gangs"),
                     Effect::Report(_) | Effect::PolicyApplied(_) => {}
                 }

@@ -26,7 +26,7 @@ const BUDGET: f64 = 300.0;
 fn held(size: u32, mode: CompletionMode) -> (usize, usize) {
     let before = dhat::HeapStats::get().curr_bytes;
     let since = || dhat::HeapStats::get().curr_bytes - before;
-    let mut machine = JobMachine::new(&job(size, mode), Limits::default(), 7);
+    let mut machine = JobMachine::new(&job(size, mode), Limits::default());
     let mut pods = PodTable::default();
     let slots: Vec<Slot> = (0..size)
         .map(|index| {
@@ -71,7 +71,7 @@ fn turn(machine: &mut JobMachine, pods: &mut PodTable) {
                 }
                 Effect::WriteStatus(_) => outcomes.push(Outcome::StatusWritten),
                 Effect::DeletePod(slot) => outcomes.push(Outcome::PodDeleted(slot)),
-                Effect::CreatePod(new) => outcomes.push(Outcome::PodCreated(new.suffix)),
+                Effect::CreatePod(new) => outcomes.push(Outcome::PodCreated(new.id())),
                 Effect::MakeGangObject(_) => unreachable!("nobody told of gangs"),
                 Effect::Report(_) | Effect::PolicyApplied(_) => {}
             }

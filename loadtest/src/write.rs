@@ -8,7 +8,7 @@ use std::{error::Error, path::PathBuf, sync::Arc};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use lakh::{
     cluster::{self, Patch},
-    model::{PodSuffix, TRACKING_FINALIZER},
+    model::{PodSuffix, TRACKING_FINALIZER, names::Series},
     wire::{ApiError, PodTemplate, decode_job, paths},
 };
 
@@ -45,7 +45,8 @@ pub(crate) async fn run(args: WriteArgs) -> Result<(), Box<dyn Error>> {
         r#"{{"metadata":{{"$deleteFromPrimitiveList/finalizers":["{TRACKING_FINALIZER}"]}}}}"#
     );
     let writes = (0..args.size).map(|index| {
-        let (name, body) = template.pod(Some(index), None, PodSuffix::nth(0, index.into()), None);
+        let suffix = PodSuffix::nth(Series::new(job.job.uid, Some(index)), 0);
+        let (name, body) = template.pod(Some(index), None, suffix, None);
         let (client, pods, patch) = (client.clone(), Arc::clone(&pods), patch.clone());
         let pod = paths::pod(namespace, &name);
         // A task each, as the controller's writers are: so both processors are used.

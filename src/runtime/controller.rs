@@ -231,7 +231,6 @@ impl Parts {
     fn settings(&self, number: usize, shards: usize) -> Settings {
         let options = &self.options;
         let share = |all: usize| (all / shards + usize::from(number < all % shards)).max(1);
-        let started = options.clock.now().wall.as_millis();
         Settings {
             controllers: options.controllers,
             mode: options.mode.clone(),
@@ -241,9 +240,6 @@ impl Parts {
             concurrent_cron_job_syncs: share(options.concurrent_cron_job_syncs),
             concurrent_ttl_syncs: share(options.concurrent_ttl_syncs),
             scheduling_api: self.api.clone(),
-            seed: u64::try_from(started)
-                .unwrap_or(0)
-                .wrapping_mul(0x9e37_79b9),
         }
     }
 

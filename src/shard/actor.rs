@@ -88,8 +88,6 @@ pub(super) struct Turn {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules<'a> {
     pub(super) limits: Limits,
-    /// Differs from start to start, so that the names of new Pods do.
-    pub(super) seed: u64,
     /// The gangs, if they are asked for.
     pub(super) gangs: Option<&'a Gangs>,
 }
@@ -168,12 +166,7 @@ impl Actor {
             }
             // They are of a machine that is no more.
             self.outcomes.clear();
-            let seed = rules.seed ^ (self.id.uid.as_u128() as u64);
-            self.machine = Some(JobMachine::new(
-                &self.job_or_orphanage(),
-                rules.limits,
-                seed,
-            ));
+            self.machine = Some(JobMachine::new(&self.job_or_orphanage(), rules.limits));
             is_new = true;
             turn.first = true;
         }

@@ -86,8 +86,6 @@ pub struct Settings {
     pub concurrent_ttl_syncs: usize,
     /// Where gangs are, if they are asked for.
     pub scheduling_api: Option<SchedulingApi>,
-    /// Differs from start to start, so that the names of new Pods do.
-    pub seed: u64,
 }
 
 /// See the module's text.
@@ -248,7 +246,6 @@ impl Shard {
         }
         let rules = Rules {
             limits: self.settings.limits,
-            seed: self.settings.seed,
             gangs: self.gangs.as_ref(),
         };
         let watch = self.metrics.stopwatch();

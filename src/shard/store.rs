@@ -328,6 +328,7 @@ impl Store {
         let Entry::Vacant(entry) = self.placements.entry(record.uid) else {
             return;
         };
+        self.seen.pod(false, is_held_after_end(Some(&record)));
         let slot = self.actors[key].pods.insert(record);
         entry.insert(Placement { actor: key, slot });
     }

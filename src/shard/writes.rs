@@ -51,7 +51,7 @@ enum Step {
     /// The Pod of this name is being made.
     Creating(String),
     /// The name is taken, and it is looked by whom.
-    Looking(String),
+    Looking,
     /// The server has another version of the Job, and it is looked which.
     Comparing,
     /// The server has another version of the Pod, and it is looked at.
@@ -172,13 +172,13 @@ impl Write {
     pub(super) fn unsent(&self) -> Outcome {
         match &self.op {
             Op::Create { pod, .. } if matches!(self.step, Step::Asked) => {
-                Outcome::PodNotCreated(pod.suffix, CreateError::NotSent)
+                Outcome::PodNotCreated(pod.id(), CreateError::NotSent)
             }
             Op::Create { template, pod, .. } => {
                 if let Err(message) = &**template {
                     tracing::warn!(job = %self.job.key, message, "template makes no Pods");
                 }
-                Outcome::PodNotCreated(pod.suffix, CreateError::Refused)
+                Outcome::PodNotCreated(pod.id(), CreateError::Refused)
             }
             Op::Delete(pod) => Outcome::PodNotDeleted(pod.slot),
             Op::RemoveFinalizer(pod, _) => Outcome::FinalizerNotRemoved(pod.slot),
@@ -208,7 +208,7 @@ impl Answers<'_> {
     /// Takes in the answer to a write's call.
     pub(super) fn take(&mut self, write: &mut Write, result: Result<Bytes, ApiError>) -> Next {
         match std::mem::take(&mut write.step) {
-            Step::Looking(name) => return Next::Over(self.looked(write, &name, result)),
+            Step::Looking => return Next::Over(self.looked(write, result)),
             Step::Comparing => {
                 self.compared(write, result);
                 return Next::Over(Outcome::StatusNotWritten);
@@ -244,7 +244,7 @@ impl Answers<'_> {
                         "Error creating: pod {name:?} was changed on its way in and lacks its {what}"
                     );
                     self.report(write, Report::warning("FailedCreate", &message));
-                    let refused = Outcome::PodNotCreated(pod.suffix, CreateError::Refused);
+                    let refused = Outcome::PodNotCreated(pod.id(), CreateError::Refused);
                     return Next::Over(refused);
                 }
                 return Next::Over(self.created(write, &answer, &name, pod));
@@ -255,7 +255,7 @@ impl Answers<'_> {
         if why == CreateError::NameTaken {
             if error.message.contains(&*name) {
                 let path = paths::pod(&write.job.key.namespace, &name);
-                write.step = Step::Looking(name);
+                write.step = Step::Looking;
                 return Next::Call(Named::new("get", "pods", Call::get(path)));
             }
             // Those are not the server's words: an admission webhook chose this reason.
@@ -274,29 +274,37 @@ impl Answers<'_> {
             tracing::debug!(job = %write.job.key, pod = name, %error, "Pod not created");
             self.report_failure(write, "FailedCreate", "creating", &error);
         }
-        Next::Over(Outcome::PodNotCreated(pod.suffix, why))
+        Next::Over(Outcome::PodNotCreated(pod.id(), why))
     }
 
     /// The name of a Pod is taken: by that Pod? It may have been created by an earlier attempt that had no
-    /// answer, or by this one, if something on the way to the server has sent it twice.
-    fn looked(&mut self, write: &Write, name: &str, result: Result<Bytes, ApiError>) -> Outcome {
+    /// answer, by this one, if something on the way to the server has sent it twice, or by another controller.
+    /// It is taken in as it is: if it has ended, the Job goes on from there.
+    fn looked(&mut self, write: &Write, result: Result<Bytes, ApiError>) -> Outcome {
         let Op::Create { pod, .. } = write.op else {
             return write.unsent();
         };
-        let unknown = Outcome::PodNotCreated(pod.suffix, CreateError::Unknown);
+        let unknown = Outcome::PodNotCreated(pod.id(), CreateError::Unknown);
         let Ok(answer) = result else {
             return unknown;
         };
         let decoder = PodDecoder {
             finalizer: self.finalizer,
         };
+        let index = pod.index.and_then(CompactIndex::new);
         let json = std::str::from_utf8(&answer).ok();
         let found = json.and_then(|json| decoder.decode(wire::Object::Json(json)).ok());
-        match found.map(|found| found.controller) {
-            Some(Controller::Job(job)) if job == *write.job => {
-                self.created(write, &answer, name, pod)
+        match found {
+            Some(DecodedPod {
+                controller: Controller::Job(job),
+                record,
+                ..
+            }) if job == *write.job && (pod.index.is_none() || record.index == index) => {
+                self.quota.created(&job.key.namespace, job.uid);
+                self.store.pod_created(write.actor, record);
+                Outcome::PodCreated(pod.id())
             }
-            Some(_) => Outcome::PodNotCreated(pod.suffix, CreateError::NameTaken),
+            Some(_) => Outcome::PodNotCreated(pod.id(), CreateError::NameTaken),
             None => unknown,
         }
     }
@@ -305,7 +313,7 @@ impl Answers<'_> {
     fn created(&mut self, write: &Write, answer: &[u8], name: &str, pod: NewPod) -> Outcome {
         let Some((uid, version, deleting)) = wire::ack_of_write(answer) else {
             // The watch will tell.
-            return Outcome::PodNotCreated(pod.suffix, CreateError::Unknown);
+            return Outcome::PodNotCreated(pod.id(), CreateError::Unknown);
         };
         let flags = PodFlags::default()
             .with(PodFlags::FINALIZER, true)
@@ -320,7 +328,7 @@ impl Answers<'_> {
         };
         self.quota.created(&write.job.key.namespace, write.job.uid);
         self.store.pod_created(write.actor, record);
-        Outcome::PodCreated(pod.suffix)
+        Outcome::PodCreated(pod.id())
     }
 
     fn delete(

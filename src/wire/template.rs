@@ -259,6 +259,10 @@ mod tests {
     use super::*;
     use crate::{model::TRACKING_FINALIZER, wire::decode_job};
 
+    fn suffix() -> PodSuffix {
+        PodSuffix::of_name("bcdfg").expect("letters of the alphabet")
+    }
+
     fn pod(spec: &str, index: Option<u32>) -> Value {
         pod_after(spec, index, None)
     }
@@ -271,10 +275,10 @@ mod tests {
         let decoded = decode_job(&json).expect("a good Job");
         let template = PodTemplate::new(&decoded.job, &decoded.template, TRACKING_FINALIZER)
             .expect("a good template");
-        let (name, body) = template.pod(index, failures, PodSuffix::nth(1, 1), None);
+        let (name, body) = template.pod(index, failures, suffix(), None);
         let pod: Value = serde_json::from_slice(&body).expect("JSON");
         assert_eq!(pod["metadata"]["name"], name);
-        let (_, body) = template.pod(index, failures, PodSuffix::nth(1, 1), Some("g"));
+        let (_, body) = template.pod(index, failures, suffix(), Some("g"));
         let mut grouped: Value = serde_json::from_slice(&body).expect("JSON");
         let group = grouped["spec"]
             .as_object_mut()
@@ -336,7 +340,7 @@ mod tests {
         let decoded = decode_job(&json).expect("a good Job");
         let template = PodTemplate::new(&decoded.job, &decoded.template, TRACKING_FINALIZER);
         let template = template.expect("a good template");
-        let (_, made) = template.pod(Some(1), None, PodSuffix::nth(1, 1), None);
+        let (_, made) = template.pod(Some(1), None, suffix(), None);
         assert_eq!(template.lacks(&made), None);
         let answer = |labels: &[(&str, &str)], finalizers: &[&str]| {
             let labels = labels

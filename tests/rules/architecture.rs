@@ -272,11 +272,15 @@ fn modules_use_only_what_they_may() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// A file of the API server: its module's path below `apiserver`.
-fn api_module(file: &File) -> Vec<String> {
+/// The folders in which no two files use each other, directly or by way of others.
+const API_SERVER: &str = "embedded/src/apiserver";
+const JOB_MACHINE: &str = "core/src/decide";
+
+/// A file below a folder: its module's path there.
+fn module_below(folder: &str, file: &File) -> Vec<String> {
     let below = Path::new(&file.path)
-        .strip_prefix("embedded/src/apiserver")
-        .expect("a file of the API server");
+        .strip_prefix(folder)
+        .expect("a file of the folder");
     let mut path: Vec<String> = below
         .with_extension("")
         .iter()
@@ -311,8 +315,9 @@ fn expand(tree: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// What of the API server a file of it names: paths below `apiserver`.
-fn api_uses(file: &File) -> Vec<Vec<String>> {
+/// What of a folder a file of it names: paths below the folder.
+fn uses_below(folder: &str, file: &File) -> Vec<Vec<String>> {
+    let (_, own) = folder.rsplit_once('/').expect("a folder of a crate");
     let lines: Vec<&str> = file.code().map(|(_, line)| line).collect();
     let code = lines.join("\n");
     let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
@@ -336,7 +341,7 @@ fn api_uses(file: &File) -> Vec<Vec<String>> {
     }
     let inline = rest.split(|c| !is_name(c));
     paths.extend(inline.filter(|word| word.contains("::")).flat_map(expand));
-    let module = api_module(file);
+    let module = module_below(folder, file);
     let below = paths.into_iter().filter_map(|path| {
         let ups = path.iter().take_while(|part| *part == "super").count();
         match path.first()?.as_str() {
@@ -344,7 +349,7 @@ fn api_uses(file: &File) -> Vec<Vec<String>> {
                 let kept = module.len().checked_sub(ups)?;
                 Some([&module[..kept], &path[ups..]].concat())
             }
-            "crate" if path.get(1)? == "apiserver" => Some(path[2..].to_vec()),
+            "crate" if path.get(1)? == own => Some(path[2..].to_vec()),
             "self" => Some([&module, &path[1..]].concat()),
             child if children.contains(child) => Some([module.clone(), path].concat()),
             _ => None,
@@ -353,25 +358,26 @@ fn api_uses(file: &File) -> Vec<Vec<String>> {
     below.collect()
 }
 
-fn api_sources() -> Vec<File> {
-    let mut files = sources_below("embedded/src");
-    files.retain(|file| file.module == "apiserver" && !is_test(file));
-    assert!(files.len() > 50, "only {} sources found", files.len());
+fn sources_of(folder: &'static str, at_least: usize) -> Vec<File> {
+    let (top, module) = folder.rsplit_once('/').expect("a folder of a crate");
+    let mut files = sources_below(top);
+    files.retain(|file| file.module == module && !is_test(file));
+    assert!(files.len() > at_least, "only {} sources found", files.len());
     files
 }
 
 #[test]
 fn folders_of_the_api_server_use_only_what_they_may() {
     let mut wrong = Vec::new();
-    for file in api_sources() {
-        let module = api_module(&file);
+    for file in sources_of(API_SERVER, 50) {
+        let module = module_below(API_SERVER, &file);
         // The root has no code: it names what is public.
         let Some(own) = module.first() else { continue };
         let Some((_, allowed)) = API_FOLDERS.iter().find(|(folder, _)| folder == own) else {
             wrong.push(format!("{}: {own} is not in the table", file.path));
             continue;
         };
-        for used in api_uses(&file) {
+        for used in uses_below(API_SERVER, &file) {
             let name = used.first().map_or("the root", String::as_str);
             if name != own && !allowed.contains(&name) {
                 let used = used.join("::");
@@ -384,12 +390,24 @@ fn folders_of_the_api_server_use_only_what_they_may() {
 
 #[test]
 fn files_of_the_api_server_use_each_other_in_no_circle() {
-    let files = api_sources();
-    let modules: BTreeSet<Vec<String>> = files.iter().map(api_module).collect();
+    let left = circles(API_SERVER, &sources_of(API_SERVER, 50), 150);
+    assert!(left.is_empty(), "in circles:\n{}", left.join("\n"));
+}
+
+#[test]
+fn files_of_the_job_machine_use_each_other_in_no_circle() {
+    let left = circles(JOB_MACHINE, &sources_of(JOB_MACHINE, 20), 50);
+    assert!(left.is_empty(), "in circles:\n{}", left.join("\n"));
+}
+
+/// The modules of a folder that use each other, directly or by way of others.
+fn circles(folder: &str, files: &[File], least_uses: usize) -> Vec<String> {
+    let module_of = |file: &File| module_below(folder, file);
+    let modules: BTreeSet<Vec<String>> = files.iter().map(module_of).collect();
     let mut uses: BTreeMap<Vec<String>, BTreeSet<Vec<String>>> = BTreeMap::new();
-    for file in &files {
-        let module = api_module(file);
-        let named = api_uses(file).into_iter().filter_map(|path| {
+    for file in files {
+        let module = module_of(file);
+        let named = uses_below(folder, file).into_iter().filter_map(|path| {
             let mut lengths = (1..=path.len()).rev();
             let length = lengths.find(|length| modules.contains(&path[..*length]))?;
             Some(path[..length].to_vec())
@@ -398,7 +416,7 @@ fn files_of_the_api_server_use_each_other_in_no_circle() {
         uses.insert(module, others);
     }
     let arrows: usize = uses.values().map(BTreeSet::len).sum();
-    assert!(arrows > 150, "only {arrows} uses found");
+    assert!(arrows > least_uses, "only {arrows} uses found");
     // Those that use nothing that is left go, and those that nothing left uses: circles stay.
     loop {
         let before = uses.len();
@@ -410,8 +428,103 @@ fn files_of_the_api_server_use_each_other_in_no_circle() {
             break;
         }
     }
-    let left: Vec<String> = uses.keys().map(|module| module.join("::")).collect();
-    assert!(left.is_empty(), "in circles:\n{}", left.join("\n"));
+    uses.keys().map(|module| module.join("::")).collect()
+}
+
+/// A type whose methods stand in several files is one file cut by length if these call each other.
+#[test]
+fn methods_of_the_job_machine_call_each_other_across_files_one_way() {
+    let files = sources_of(JOB_MACHINE, 20);
+    let calls = |file: &File| -> BTreeSet<String> {
+        let lines = file
+            .code()
+            .flat_map(|(_, line)| line.split("self.").skip(1));
+        let called = lines.filter_map(|rest| rest.split_once('(').map(|(name, _)| name));
+        called
+            .filter(|name| is_word(name))
+            .map(str::to_owned)
+            .collect()
+    };
+    let methods = |file: &File| -> BTreeMap<String, BTreeSet<String>> {
+        let mut of_types: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        let mut owner = None;
+        for (_, line) in file.code() {
+            if let Some(rest) = line.strip_prefix("impl ") {
+                let name: String = rest.chars().take_while(|c| is_letter(*c)).collect();
+                owner = Some(name);
+            } else if line.starts_with('}') {
+                owner = None;
+            } else if let (Some(owner), Some((_, rest))) = (&owner, line.split_once("fn "))
+                && line.starts_with("    ")
+            {
+                let name = rest.chars().take_while(|c| is_letter(*c)).collect();
+                of_types.entry(owner.clone()).or_default().insert(name);
+            }
+        }
+        of_types
+    };
+    let known: Vec<_> = files
+        .iter()
+        .map(|file| (file, calls(file), methods(file)))
+        .collect();
+    let found: usize = known.iter().map(|(_, calls, _)| calls.len()).sum();
+    assert!(found > 50, "only {found} calls found");
+    let (mut wrong, mut shared) = (Vec::new(), 0);
+    for (one, one_calls, one_has) in &known {
+        for (other, other_calls, other_has) in &known {
+            for (owner, theirs) in other_has {
+                let Some(ours) = one_has.get(owner).filter(|_| one.path < other.path) else {
+                    continue;
+                };
+                shared += 1;
+                let there: Vec<_> = one_calls.intersection(theirs).collect();
+                let back: Vec<_> = other_calls.intersection(ours).collect();
+                if !there.is_empty() && !back.is_empty() {
+                    let (one, other) = (&one.path, &other.path);
+                    wrong.push(format!("{owner}: {one} {there:?}, {other} {back:?}"));
+                }
+            }
+        }
+    }
+    assert!(shared > 0, "no type has methods in two files");
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+fn is_letter(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(is_letter)
+}
+
+/// More fields than anybody can keep in mind are two types.
+const MOST_FIELDS: usize = 15;
+
+#[test]
+fn types_of_the_job_machine_have_few_fields() {
+    let (mut types, mut wrong) = (0, Vec::new());
+    for file in sources_of(JOB_MACHINE, 20) {
+        let mut lines = file.code();
+        while let Some((number, line)) = lines.next() {
+            if !line.contains("struct ") || !line.trim_end().ends_with('{') {
+                continue;
+            }
+            let body = lines.by_ref().take_while(|(_, line)| *line != "}");
+            let is_field = |line: &str| {
+                let line = line.strip_prefix("    ").unwrap_or_default();
+                let (name, _) = line.split_once(": ").unwrap_or_default();
+                is_word(name.rsplit(' ').next().unwrap_or_default())
+            };
+            let fields = body.filter(|(_, line)| is_field(line)).count();
+            types += 1;
+            if fields > MOST_FIELDS {
+                wrong.push(format!("{}:{number}: {fields} fields", file.path));
+            }
+        }
+    }
+    assert!(types > 20, "only {types} types found");
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
 #[test]

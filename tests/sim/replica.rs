@@ -32,7 +32,6 @@ pub(crate) fn date(at: u64) -> Time {
 /// What a controller is started with.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    pub(crate) seed: u64,
     /// Calls a second, if there is a limit.
     pub(crate) qps: u32,
     /// How many shards there are.
@@ -82,7 +81,6 @@ impl Process {
             concurrent_cron_job_syncs: 5,
             concurrent_ttl_syncs: 5,
             scheduling_api: api,
-            seed: options.seed,
         };
         let limiter = Arc::new(Limiter::new(Rate {
             qps: options.qps,

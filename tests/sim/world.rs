@@ -274,7 +274,6 @@ impl World {
         }
         self.lives += 1;
         let options = Options {
-            seed: self.dice.next(),
             qps: self.scenario.qps,
             shards: self.scenario.shards,
             scheduling_api: self.scenario.gangs.then(|| self.server.scheduling_api()),

@@ -1,112 +1,141 @@
-//! How long a Job waits after failed Pods before it makes new ones.
-//!
-//! Source: docs/rules/jobs.md, 5.1 to 5.4. The record lives in memory only; it is part of a status
-//! write in the sense that a write that fails leaves the record of the last one that did not.
+//! Holds back one kind of write after it was refused.
 
 use std::time::Duration;
 
-use crate::model::{Exponential, Time};
+use crate::model::{Exponential, Monotonic};
 
-/// Failures in a row, and when the last one was.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Failures {
-    count: u32,
-    last: Time,
+/// Closed for a while after each failure, longer each time in a row.
+#[derive(Clone, Debug)]
+pub(super) struct Backoff {
+    backoff: Exponential,
+    failures: u32,
+    /// Something happened that is a failure if it happens again before a success.
+    warned: bool,
+    closed_until: Option<Monotonic>,
 }
 
-/// The Pods of one batch that ended, whatever their order.
-#[derive(Clone, Debug, Default)]
-pub(super) struct EndedBatch {
-    last_success: Option<Time>,
-    failures: Vec<Time>,
-}
-
-impl EndedBatch {
-    pub(super) fn success(&mut self, at: Time) {
-        self.last_success = self.last_success.max(Some(at));
-    }
-
-    pub(super) fn failure(&mut self, at: Time) {
-        self.failures.push(at);
-    }
-}
-
-impl Failures {
-    /// Takes a batch in: a success ends the row, and only failures after the last success of the
-    /// batch start a new one; a failure of the same second does not.
-    pub(super) fn fold(&mut self, batch: &mut EndedBatch) {
-        let success = batch.last_success.take();
-        if success.is_some() {
-            *self = Self::default();
-        }
-        for at in batch.failures.drain(..) {
-            if success.is_none_or(|success| at > success) {
-                self.count = self.count.saturating_add(1);
-                self.last = self.last.max(at);
-            }
+impl Backoff {
+    pub(super) fn new(backoff: Exponential) -> Self {
+        Self {
+            backoff,
+            failures: 0,
+            warned: false,
+            closed_until: None,
         }
     }
 
-    /// Until when no Pod may be made, if that is not over.
-    pub(super) fn until(&self, backoff: Exponential, now: Time) -> Option<Time> {
-        if self.count == 0 {
-            return None;
-        }
-        let until = self.last + backoff.delay(self.count);
-        (until > now && until.since(now) > Duration::ZERO).then_some(until)
+    /// Notes a failure. Failures that come while the gate is closed are of the same batch and
+    /// make the wait no longer.
+    pub(super) fn fail(&mut self, now: Monotonic) {
+        self.close(now, |usual| usual);
     }
 
-    #[cfg(test)]
-    pub(super) fn of(count: u32, last: Time) -> Self {
-        Self { count, last }
+    /// Notes a failure after which another try is worth it after so long at most, but not at once.
+    pub(super) fn fail_until(&mut self, wait: Duration, now: Monotonic) {
+        let wait = wait.max(self.backoff.base);
+        self.close(now, |usual| usual.min(wait));
+    }
+
+    fn close(&mut self, now: Monotonic, wait: impl FnOnce(Duration) -> Duration) {
+        if self.is_closed(now) {
+            return;
+        }
+        self.failures = self.failures.saturating_add(1);
+        self.closed_until = Some(now + wait(self.backoff.delay(self.failures)));
+    }
+
+    /// Notes what may happen by chance, but hardly twice in a row; whether it has become a failure.
+    pub(super) fn fail_if_again(&mut self, now: Monotonic) -> bool {
+        let again = std::mem::replace(&mut self.warned, true);
+        if again {
+            self.fail(now);
+        }
+        again
+    }
+
+    /// Notes a success; it ends the row of failures unless it is of the batch that failed.
+    pub(super) fn succeed(&mut self, now: Monotonic) {
+        if !self.is_closed(now) {
+            self.failures = 0;
+            self.warned = false;
+            self.closed_until = None;
+        }
+    }
+
+    /// Opens the gate, because what was wrong has been learned.
+    pub(super) fn open(&mut self) {
+        self.closed_until = None;
+    }
+
+    pub(super) fn is_closed(&self, now: Monotonic) -> bool {
+        self.opens_at(now).is_some()
+    }
+
+    /// When it opens, if it is closed.
+    pub(super) fn opens_at(&self, now: Monotonic) -> Option<Monotonic> {
+        self.closed_until.filter(|until| now < *until)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
-    const BACKOFF: Exponential = Exponential {
-        base: Duration::from_secs(10),
-        max: Duration::from_secs(600),
-    };
-
-    fn folded(start: Failures, successes: &[i64], failures: &[i64]) -> Failures {
-        let mut batch = EndedBatch::default();
-        for at in successes {
-            batch.success(Time::from_secs(*at));
+    #[test]
+    fn failures_of_one_batch_count_once_and_a_row_of_batches_doubles() {
+        let backoff = Exponential {
+            base: Duration::from_secs(1),
+            max: Duration::from_secs(60),
+        };
+        let mut gate = Backoff::new(backoff);
+        gate.fail(Monotonic::from_secs(0));
+        gate.fail(Monotonic::from_secs(0));
+        gate.succeed(Monotonic::from_secs(0));
+        assert_eq!(
+            gate.opens_at(Monotonic::from_secs(0)),
+            Some(Monotonic::from_secs(1))
+        );
+        gate.fail(Monotonic::from_secs(1));
+        assert_eq!(
+            gate.opens_at(Monotonic::from_secs(1)),
+            Some(Monotonic::from_secs(3))
+        );
+        gate.succeed(Monotonic::from_secs(3));
+        gate.fail(Monotonic::from_secs(3));
+        assert_eq!(
+            gate.opens_at(Monotonic::from_secs(3)),
+            Some(Monotonic::from_secs(4))
+        );
+        gate.succeed(Monotonic::from_secs(4));
+        for now in [4, 5, 7, 11, 16] {
+            gate.fail_until(Duration::from_secs(5), Monotonic::from_secs(now));
         }
-        for at in failures {
-            batch.failure(Time::from_secs(*at));
-        }
-        let mut failures = start;
-        failures.fold(&mut batch);
-        failures
+        assert_eq!(
+            gate.opens_at(Monotonic::from_secs(16)),
+            Some(Monotonic::from_secs(21))
+        );
+        gate.fail_until(Duration::ZERO, Monotonic::from_secs(21));
+        assert!(
+            gate.is_closed(Monotonic::from_secs(21)),
+            "tried again at once"
+        );
+        assert!(!gate.is_closed(Monotonic::from_secs(22)));
     }
 
     #[test]
-    fn a_success_ends_the_row_but_for_later_failures() {
-        let two = Failures::of(2, Time::from_secs(5));
-        assert_eq!(folded(two, &[], &[]), two);
-        assert_eq!(
-            folded(two, &[], &[7, 6]),
-            Failures::of(4, Time::from_secs(7))
-        );
-        assert_eq!(folded(two, &[8], &[]), Failures::default());
-        assert_eq!(
-            folded(two, &[8, 6], &[7, 8, 9]),
-            Failures::of(1, Time::from_secs(9))
-        );
-    }
-
-    #[test]
-    fn the_wait_is_measured_from_the_last_failure() {
-        let one = Failures::of(1, Time::from_secs(100));
-        assert_eq!(
-            one.until(BACKOFF, Time::from_secs(109)),
-            Some(Time::from_secs(110))
-        );
-        assert_eq!(one.until(BACKOFF, Time::from_secs(110)), None);
-        assert_eq!(Failures::default().until(BACKOFF, Time::from_secs(0)), None);
+    fn what_happens_once_by_chance_is_no_failure() {
+        let mut gate = Backoff::new(Exponential {
+            base: Duration::from_secs(1),
+            max: Duration::from_secs(60),
+        });
+        let now = Monotonic::from_secs(0);
+        assert!(!gate.fail_if_again(now));
+        assert!(!gate.is_closed(now));
+        gate.succeed(now);
+        assert!(!gate.fail_if_again(now));
+        assert!(gate.fail_if_again(now));
+        assert!(gate.is_closed(now));
     }
 }

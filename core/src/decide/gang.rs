@@ -11,10 +11,10 @@ use compact_str::format_compact;
 
 use crate::model::{
     ConditionKind, GangFacts, GangObject, Job, JobKey, JobStatus, Limits, Monotonic, NewPodGroup,
-    NewWorkload, PodGroup, PodTable, Uid, names,
+    NewWorkload, PodGroup, Uid, names,
 };
 
-use super::{CreateError, JobMachine, Report, gate::Gate};
+use super::{CreateError, Report, backoff::Backoff, job::KnownJob};
 
 /// How often it is looked whether the object whose name is taken is the one that is wanted:
 /// upstream's default for conflicts.
@@ -67,7 +67,7 @@ pub(super) struct Gang {
     /// How often in a row a name was taken.
     taken: u32,
     look_again: Option<Monotonic>,
-    gate: Gate,
+    backoff: Backoff,
     /// Everything else waits.
     waits: bool,
 }
@@ -83,7 +83,7 @@ impl Gang {
             making: None,
             taken: 0,
             look_again: None,
-            gate: Gate::new(limits.retry_backoff),
+            backoff: Backoff::new(limits.retry_backoff),
             waits: false,
         }
     }
@@ -96,7 +96,7 @@ impl Gang {
     /// When to look again, if it is not yet time.
     pub(super) fn due_at(&self, now: Monotonic) -> Option<Monotonic> {
         let again = self.look_again.filter(|at| *at > now);
-        again.max(self.gate.opens_at(now)).filter(|_| self.waits)
+        again.max(self.backoff.opens_at(now)).filter(|_| self.waits)
     }
 
     /// Takes in which Workloads and PodGroups there are.
@@ -114,75 +114,70 @@ impl Gang {
         self.news.take()
     }
 
+    /// Takes in that a Workload or PodGroup was made; it is among the facts by now.
+    pub(super) fn made(&mut self, job: &str, now: Monotonic) -> Option<Report> {
+        self.taken = 0;
+        self.backoff.succeed(now);
+        let Some(GangObject::Workload(made)) = self.making.take() else {
+            return None;
+        };
+        let message = format!("Created Workload {} for Job {job}", made.name);
+        Some(Report::normal("WorkloadCreated", &message))
+    }
+
+    /// Takes in that a Workload or PodGroup was not made, or that nobody knows.
+    pub(super) fn not_made(&mut self, error: CreateError, now: Monotonic) {
+        self.making = None;
+        self.taken += 1;
+        if error == CreateError::NameTaken && self.taken < ATTEMPTS {
+            self.look_again = Some(now + PAUSE);
+        } else {
+            self.taken = 0;
+            self.backoff.fail(now);
+        }
+    }
+
+    /// Sees to it that new Pods have their PodGroup. While everything else has to wait it is an error, with
+    /// what is to be made for it, if anything is.
+    pub(super) fn settle(
+        &mut self,
+        job: &KnownJob,
+        no_pods: bool,
+        now: Monotonic,
+    ) -> Result<(), Option<GangObject>> {
+        self.waits = false;
+        let wanted = job.spec.is_gang() && !job.deleting;
+        let Some(facts) = self.facts.as_ref().filter(|_| wanted) else {
+            self.group = None;
+            return Ok(());
+        };
+        self.waits = true;
+        if self.making.is_some() || self.due_at(now).is_some() {
+            return Err(None);
+        }
+        let is_new = no_pods && has_not_begun(&job.status);
+        match next(&job.key, self.job, job.spec.parallelism, is_new, facts) {
+            Ok(Step::Join(group)) => {
+                self.fallback = None;
+                self.group = Some(group);
+            }
+            Ok(Step::Make(object)) => {
+                self.making = Some(object.clone());
+                return Err(Some(object));
+            }
+            Err(why) => self.fall_back(why),
+        }
+        self.waits = false;
+        self.taken = 0;
+        self.backoff.succeed(now);
+        Ok(())
+    }
+
     fn fall_back(&mut self, why: Fallback) {
         self.group = None;
         if self.fallback.replace(why) != Some(why) {
             self.news = Some(why);
         }
-    }
-}
-
-impl JobMachine {
-    /// Takes in that a Workload or PodGroup was made; it is among the facts by now.
-    pub(super) fn gang_object_made(&mut self, now: Monotonic) {
-        self.gang.taken = 0;
-        self.gang.gate.succeed(now);
-        if let Some(GangObject::Workload(made)) = self.gang.making.take() {
-            let message = format!("Created Workload {} for Job {}", made.name, self.key.name);
-            self.report(Report::normal("WorkloadCreated", &message));
-        }
-    }
-
-    /// Takes in that a Workload or PodGroup was not made, or that nobody knows.
-    pub(super) fn gang_object_not_made(&mut self, error: CreateError, now: Monotonic) {
-        let gang = &mut self.gang;
-        gang.making = None;
-        gang.taken += 1;
-        if error == CreateError::NameTaken && gang.taken < ATTEMPTS {
-            gang.look_again = Some(now + PAUSE);
-        } else {
-            gang.taken = 0;
-            gang.gate.fail(now);
-        }
-    }
-
-    /// Sees to it that new Pods have their PodGroup; whether everything else may go on.
-    pub(super) fn settle_gang(&mut self, pods: &PodTable, now: Monotonic) -> bool {
-        self.gang.waits = false;
-        let wanted = self.spec.is_gang() && !self.deleting;
-        let Some(facts) = self.gang.facts.as_ref().filter(|_| wanted) else {
-            self.gang.group = None;
-            return true;
-        };
-        self.gang.waits = true;
-        if self.gang.making.is_some() || self.gang.due_at(now).is_some() {
-            return false;
-        }
-        let no_pods = pods.is_empty() && self.creations.is_empty();
-        let is_new = no_pods && has_not_begun(&self.status);
-        match next(
-            &self.key,
-            self.gang.job,
-            self.spec.parallelism,
-            is_new,
-            facts,
-        ) {
-            Ok(Step::Join(group)) => {
-                self.gang.fallback = None;
-                self.gang.group = Some(group);
-            }
-            Ok(Step::Make(object)) => {
-                self.gang.making = Some(object.clone());
-                self.effects
-                    .push_back(super::Effect::MakeGangObject(object));
-                return false;
-            }
-            Err(why) => self.gang.fall_back(why),
-        }
-        self.gang.waits = false;
-        self.gang.taken = 0;
-        self.gang.gate.succeed(now);
-        true
     }
 }
 

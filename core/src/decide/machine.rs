@@ -1,32 +1,29 @@
 //! The Job machine: all that others may call, and the pass over the rules in their order.
 //!
-//! What has no file of its own is here, too: suspension, and completion modes that nobody knows.
+//! Its parts have their state each to themselves; values pass between them here. What has no file of its own
+//! is here, too: Jobs of a completion mode that nobody knows.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-};
+#[cfg(test)]
+mod tests;
+
+use std::{collections::VecDeque, sync::Arc};
 
 use crate::model::{
-    CompletionMode, GangFacts, Job, JobKey, JobSpec, JobStatus, Limits, Monotonic, Now,
-    PerIndexLimit, PodGroup, PodRecord, PodSuffix, PodTable, Slot, Time, Timeout,
+    CompactIndex, CompletionMode, GangFacts, Job, JobStatus, Limits, Monotonic, Now, PodGroup,
+    PodRecord, PodSuffix, PodTable, Report, Slot, Timeout,
 };
 
 use super::{
-    Effect, Outcome, Report, Verdict,
-    account::{EndedPods, UncountedList},
-    backoff::{EndedBatch, Failures},
+    counting::Counting,
+    creations::Creations,
+    effect::{CreateError, CreationId, Effect, Outcome},
+    ending::Ending,
     errands::Errands,
     gang::{Fallback, Gang},
-    gate::Gate,
-    indexes::Indexes,
-    lane::Lane,
-    ramp::Ramp,
-    retention::Retention,
-    status::Writing,
-    steer::{Creation, CreationState},
-    success_policy::Successes,
-    tracked::{Facts, Stage, Tally, Tracked},
+    job::{Basis, KnownJob},
+    manage_pods::{blocked_until, manage_pods},
+    status::{News, StatusWriter, compose_conditions},
+    suspension::Suspension,
 };
 
 /// The decision state of one Job.
@@ -43,129 +40,34 @@ use super::{
 /// [`JobMachine::is_outdated`] true; its [`JobMachine::successor`] then starts from the store, as
 /// after a restart.
 #[derive(Clone, Debug)]
+#[doc(alias = "syncJob")]
 pub struct JobMachine {
-    pub(super) limits: Limits,
-    pub(super) key: JobKey,
-    pub(super) spec: JobSpec,
-    pub(super) deleting: bool,
-    gone: bool,
-    outdated: bool,
-    /// The status as the server has it.
-    pub(super) status: JobStatus,
-    pub(super) start_time: Option<Time>,
-    /// Whether a Suspended condition exists, and which way it shall be.
-    pub(super) suspended: Option<bool>,
-    /// The verdict, going by what is known now. Nothing is done for it before the server has it.
-    pub(super) ending: Option<Verdict>,
-    /// Whether a status write has carried it: then it stands, also if what led to it (restarts of
-    /// Pods that are gone by now) can no longer be seen.
-    pub(super) announced: bool,
-    /// What the first Pod led to that fails the Job by the podFailurePolicy.
-    pub(super) fail_job: Option<Verdict>,
-
-    pub(super) tracked: Vec<Tracked>,
-    /// Pods to be looked at again in the next `decide`.
-    pub(super) revisit: Vec<Slot>,
-    pub(super) tally: Tally,
-    pub(super) indexes: Indexes,
-    pub(super) successes: Successes,
-    pub(super) retention: Retention,
-    pub(super) uncounted: UncountedList,
-    pub(super) ended_pods: EndedPods,
-    pub(super) batch: EndedBatch,
-    pub(super) failures: Failures,
-    /// The failures as of the last status write that succeeded.
-    pub(super) failures_stored: Failures,
-
-    pub(super) creations: BTreeMap<PodSuffix, Creation>,
-    pub(super) doubtful: u32,
-    pub(super) void: u32,
-    /// Creations of unknown fate whose index is none at present: it may be one again.
-    pub(super) beyond: Vec<(PodSuffix, Creation)>,
-    /// Until when void and doubtful creations count.
-    pub(super) lost_until: Option<Monotonic>,
-    /// How many Pods were still missing after the last `decide`.
-    pub(super) missing: u32,
-    pub(super) ramp: Ramp,
-    pub(super) create_gate: Gate,
-    pub(super) removals: Lane,
-    pub(super) deletions: Lane,
-    pub(super) errands: Errands,
-    pub(super) seed: u64,
-    pub(super) suffixes_used: u64,
-
-    pub(super) writing: Option<Writing>,
-    /// When the last status write was sent.
-    pub(super) written_at: Option<Monotonic>,
-    pub(super) status_is_stale: bool,
-    /// When that was first noticed.
-    pub(super) stale_since: Option<Monotonic>,
-    pub(super) status_gate: Gate,
-
-    pub(super) gang: Gang,
-
+    limits: Limits,
+    job: KnownJob,
+    suspension: Suspension,
+    ending: Ending,
+    counting: Counting,
+    creations: Creations,
+    status: StatusWriter,
+    errands: Errands,
+    gang: Gang,
     reported_left_alone: bool,
-    pub(super) effects: VecDeque<Effect>,
+    effects: VecDeque<Effect>,
     timeout: Option<(Timeout, &'static str)>,
 }
 
 impl JobMachine {
-    /// A machine for a Job, as the server has it. `seed` makes the names of its Pods differ from
-    /// those of the Job's other machines, before and after.
-    pub fn new(job: &Job, limits: Limits, seed: u64) -> Self {
-        let completions = job
-            .spec
-            .completions
-            .filter(|_| job.spec.is_indexed())
-            .unwrap_or(0);
-        let suspended = job
-            .status
-            .conditions
-            .iter()
-            .find(|condition| condition.is(crate::model::ConditionKind::Suspended));
-        let indexes = Indexes::new(completions, &job.status, job.spec.per_index.is_some());
+    /// A machine for a Job, as the server has it.
+    pub fn new(job: &Job, limits: Limits) -> Self {
         Self {
             limits,
-            key: job.key.clone(),
-            spec: job.spec.clone(),
-            deleting: job.deleting,
-            gone: false,
-            outdated: false,
-            start_time: job.status.start_time,
-            suspended: suspended.map(|condition| condition.is_true()),
-            ending: None,
-            announced: false,
-            fail_job: None,
-            tracked: Vec::new(),
-            revisit: Vec::new(),
-            tally: Tally::default(),
-            successes: Successes::new(job.spec.success.as_ref(), indexes.completed()),
-            indexes,
-            retention: Retention::default(),
-            uncounted: UncountedList::new(job.status.uncounted.as_ref()),
-            ended_pods: EndedPods::default(),
-            batch: EndedBatch::default(),
-            failures: Failures::default(),
-            failures_stored: Failures::default(),
-            creations: BTreeMap::new(),
-            doubtful: 0,
-            void: 0,
-            beyond: Vec::new(),
-            lost_until: None,
-            missing: 0,
-            ramp: Ramp::new(limits.max_pod_writes),
-            create_gate: Gate::new(limits.retry_backoff),
-            removals: Lane::new(&limits),
-            deletions: Lane::new(&limits),
+            job: KnownJob::new(job),
+            suspension: Suspension::new(&job.status),
+            ending: Ending::default(),
+            counting: Counting::new(job, &limits),
+            creations: Creations::new(&limits),
+            status: StatusWriter::new(&limits),
             errands: Errands::default(),
-            seed,
-            suffixes_used: 0,
-            writing: None,
-            written_at: None,
-            status_is_stale: true,
-            stale_since: None,
-            status_gate: Gate::new(limits.retry_backoff),
-            status: job.status.clone(),
             gang: Gang::new(job, &limits),
             reported_left_alone: false,
             effects: VecDeque::new(),
@@ -178,31 +80,15 @@ impl JobMachine {
     /// which nobody knows whether they happened.
     #[must_use]
     pub fn successor(&self, job: &Job) -> Self {
-        let mut next = Self::new(job, self.limits, self.seed);
-        next.suffixes_used = self.suffixes_used;
-        next.fail_job.clone_from(&self.fail_job);
-        next.failures = self.failures_stored;
-        next.failures_stored = self.failures_stored;
-        next.status_gate = self.status_gate.clone();
-        next.create_gate = self.create_gate.clone();
+        let mut next = Self::new(job, self.limits);
+        next.ending.succeed_to(&self.ending);
+        next.counting.succeed_to(&self.counting);
+        next.status.succeed_to(&self.status);
         next.gang = self.gang.clone();
         next.reported_left_alone = self.reported_left_alone;
-        next.lost_until = self.lost_until;
-        let doubtful = self
-            .creations
-            .iter()
-            .map(|(suffix, creation)| (*suffix, *creation));
-        let doubtful = doubtful.filter(|(_, creation)| creation.state == CreationState::Doubtful);
-        for (suffix, creation) in doubtful.chain(self.beyond.iter().copied()) {
-            if let Some(index) = creation.index {
-                if !next.indexes.is_valid(index) {
-                    next.beyond.push((suffix, creation));
-                    continue;
-                }
-                next.indexes.take(index);
-            }
-            next.doubtful += 1;
-            next.creations.insert(suffix, creation);
+        let has_index = |index| next.counting.has_index(index);
+        for id in next.creations.succeed_to(&self.creations, has_index) {
+            next.counting.keep_place(id);
         }
         next
     }
@@ -210,42 +96,41 @@ impl JobMachine {
     /// Takes in a newer version of the Job. Not to be called while a status write is under way:
     /// what it brings may be that very write.
     pub fn handle_job(&mut self, job: &Job) {
-        self.outdated |= !has_same_rules(&self.spec, &job.spec) || job.status != self.status;
-        if self.outdated {
-            return;
+        if self.job.take_in(job) {
+            self.status.try_at_once();
         }
-        self.spec = job.spec.clone();
-        self.deleting = job.deleting;
-        self.status_gate.open();
     }
 
     /// The Job is no more; what is left of it is to let its Pods go.
     pub fn handle_job_gone(&mut self) {
-        if !self.gone {
-            self.gone = true;
-            self.let_go_of_all();
-        }
-    }
-
-    /// Lets every Pod go that has its finalizer, uncounted.
-    pub(super) fn let_go_of_all(&mut self) {
-        self.retention.clear();
-        let slots = 0..u32::try_from(self.tracked.len()).unwrap_or(u32::MAX);
-        for slot in slots.map(Slot) {
-            if self.tracked[slot.at()].has(Facts::FINALIZER) {
-                self.restage(slot, |_| Stage::Waived);
-            }
+        if !self.job.gone {
+            self.job.gone = true;
+            let (basis, counting) = self.counting();
+            counting.let_go_of_all(basis);
         }
     }
 
     /// Takes in what is known of the Pod in a slot: its record, or that it is gone.
     pub fn handle_pod(&mut self, slot: Slot, pod: Option<&PodRecord>) {
-        self.hear_pod(slot, pod);
+        if let Some(pod) = pod.filter(|_| !self.creations.is_empty())
+            && let Some(suffix) = PodSuffix::of_name(pod.name.tail())
+        {
+            let index = pod.index.filter(|_| self.job.spec.is_indexed());
+            let index = index.map(CompactIndex::get);
+            self.creation_is_over(CreationId { index, suffix });
+        }
+        let (basis, counting) = self.counting();
+        let heard = counting.handle_pod(basis, slot, pod);
+        if let Some(message) = heard.fails_job {
+            self.ending.fail_job(&message);
+        }
+        self.effects
+            .extend(heard.applied.map(Effect::PolicyApplied));
     }
 
     /// Whether it is to be told of Workloads and PodGroups before each [`JobMachine::decide`].
     pub fn is_gang(&self) -> bool {
-        self.spec.is_gang()
+        self.job.spec.is_gang()
     }
 
     /// Takes in which Workloads and PodGroups there are.
@@ -256,7 +141,8 @@ impl JobMachine {
     /// Whether the Job wants no new Pods, whatever it asked for before: it ends, or is suspended. A creation
     /// that waits to be sent need not be.
     pub fn wants_no_pods(&self) -> bool {
-        self.ending.is_some() || self.spec.suspend || self.deleting || self.gone
+        let ends = self.ending.verdict().is_some();
+        ends || self.job.spec.suspend || self.job.deleting || self.job.gone
     }
 
     /// The PodGroup that new Pods are put into.
@@ -275,33 +161,41 @@ impl JobMachine {
         if outcome.is_of_pod() {
             self.errands.answer(now);
         }
+        let basis = Basis::new(&self.job, &self.limits, self.ending.fails());
+        let counting = &mut self.counting;
         match outcome {
-            Outcome::PodCreated(suffix) => {
-                self.create_gate.succeed(now);
-                self.forget_creation(suffix);
+            Outcome::PodCreated(id) => {
+                if self.creations.created(id, now) {
+                    counting.give_up_place(id);
+                }
             }
-            Outcome::PodNotCreated(suffix, error) => self.not_created(suffix, error, now),
-            Outcome::PodDeleted(_) => self.deletions.done(true, now),
-            Outcome::PodNotDeleted(slot) => {
-                self.deletions.done(false, now);
-                self.change_facts(slot, |facts| {
-                    facts.set(Facts::CONDEMNED, false);
-                    facts.set(Facts::DELETION, false);
-                });
+            Outcome::PodNotCreated(id, error) => {
+                if error == CreateError::NameTaken {
+                    counting.avoid_name(id);
+                }
+                let (is_over, report) = self.creations.not_created(id, error, now);
+                if is_over {
+                    counting.give_up_place(id);
+                }
+                self.effects.extend(report.map(Effect::Report));
             }
-            Outcome::FinalizerRemoved(_) => self.removals.done(true, now),
+            Outcome::PodDeleted(slot) => counting.deletion_answered(basis, slot, true, now),
+            Outcome::PodNotDeleted(slot) => counting.deletion_answered(basis, slot, false, now),
+            Outcome::FinalizerRemoved(_) => counting.finalizer_removed(now),
             Outcome::FinalizerNotRemoved(slot) => {
-                self.removals.done(false, now);
-                self.finalizer_not_removed(slot);
+                counting.finalizer_not_removed(basis, slot, true, now);
             }
-            Outcome::PodChanged(slot) => {
-                self.removals.done(true, now);
-                self.finalizer_not_removed(slot);
-            }
+            Outcome::PodChanged(slot) => counting.finalizer_not_removed(basis, slot, false, now),
             Outcome::StatusWritten => self.status_written(now),
-            Outcome::StatusNotWritten => self.status_not_written(now),
-            Outcome::GangObjectMade => self.gang_object_made(now),
-            Outcome::GangObjectNotMade(error) => self.gang_object_not_made(error, now),
+            Outcome::StatusNotWritten => {
+                counting.status_not_written(basis);
+                self.status.not_written(now);
+            }
+            Outcome::GangObjectMade => {
+                let report = self.gang.made(&self.job.key.name, now);
+                self.effects.extend(report.map(Effect::Report));
+            }
+            Outcome::GangObjectNotMade(error) => self.gang.not_made(error, now),
         }
     }
 
@@ -315,24 +209,24 @@ impl JobMachine {
             return;
         }
         if self.is_left_alone() {
-            if !self.deleting {
+            if !self.job.deleting {
                 return;
             }
             // Its Pods would else keep it from going.
             self.handle_job_gone();
         }
-        for slot in std::mem::take(&mut self.revisit) {
-            self.hear_pod(slot, pods.get(slot));
+        for slot in self.counting.take_revisits() {
+            self.handle_pod(slot, pods.get(slot));
         }
-        self.failures.fold(&mut self.batch);
-        if !self.lets_go_of_everything() && self.settle_gang(pods, now.monotonic) {
+        self.counting.end_batch();
+        if !self.job.is_over() && self.settle_gang(pods, now.monotonic) {
             self.conduct(pods, now);
-            if self.status_is_stale {
-                self.stale_since.get_or_insert(now.monotonic);
-            }
+            self.note_changes();
+            self.status.note_time(now.monotonic);
             self.write_status_if_due(pods, now);
         }
         self.send_pod_writes(now.monotonic);
+        self.note_changes();
         self.set_timeout(now);
     }
 
@@ -348,190 +242,293 @@ impl JobMachine {
 
     /// Whether the machine must give way to its [`JobMachine::successor`].
     pub fn is_outdated(&self) -> bool {
-        self.outdated && !self.gone
+        self.job.is_outdated()
     }
 
     /// Whether a status write is under way.
     pub fn is_writing_status(&self) -> bool {
-        self.writing.is_some()
+        self.status.is_writing()
+    }
+
+    /// Panics if a sum, a set or a list is not what it would be if it were made anew from the
+    /// Pods. To be called when the machine has heard of every Pod; costs a look at all of them.
+    #[doc(hidden)]
+    pub fn debug_check(&self, pods: &PodTable) {
+        let basis = Basis::new(&self.job, &self.limits, self.ending.fails());
+        self.counting.check(basis, pods, self.creations.check());
+    }
+
+    fn counting(&mut self) -> (Basis<'_>, &mut Counting) {
+        let basis = Basis::new(&self.job, &self.limits, self.ending.fails());
+        (basis, &mut self.counting)
+    }
+
+    /// A Pod that was asked for is here, or will not come.
+    fn creation_is_over(&mut self, id: CreationId) {
+        if self.creations.forget(id) {
+            self.counting.give_up_place(id);
+        }
     }
 
     /// One pass over the rules, in their order.
     fn conduct(&mut self, pods: &PodTable, now: Now) {
-        self.take_back_suspension(now.wall);
-        if self.start_time.is_none() && !self.spec.suspend {
-            self.start_time = Some(now.wall.whole_secs());
+        let KnownJob { spec, status, .. } = &self.job;
+        let report = self.suspension.begin_turn(spec, status, now.wall);
+        self.effects.extend(report.map(Effect::Report));
+        self.judge(now);
+        let wants_pods = !self.job.deleting && !self.job.spec.suspend;
+        let repeats = self.ending.verdict().is_none() && wants_pods;
+        let lost = self.creations.forget_lost(repeats, now.monotonic);
+        for id in &lost {
+            self.counting.give_up_place(*id);
         }
-        self.ending = self.verdict(now.wall);
-        let repeats = self.ending.is_none() && !self.deleting && !self.spec.suspend;
-        if self.forget_lost_creations(repeats, now.monotonic) {
+        if !lost.is_empty() {
             // They may have been all that was waited for.
-            self.ending = self.verdict(now.wall);
+            self.judge(now);
         }
-        if self.deleting {
-            self.release_all_retained();
-            if !self.ends_badly() {
-                self.waive_live();
+        let (basis, counting) = self.counting();
+        if basis.job.deleting {
+            counting.release_all_delayed(basis);
+            if !basis.fails {
+                counting.stop_live(basis);
             }
         }
-        let steers = self.ending.is_none() && !self.deleting;
-        self.missing = 0;
-        if steers {
-            self.steer(pods, now);
-            self.note_suspension(now.wall);
-        } else if self.ending.is_some() {
+        self.creations.set_missing(0);
+        if self.ending.verdict().is_some() {
             self.follow_verdict(pods);
+        } else if !self.job.deleting {
+            self.manage_pods(pods, now);
         }
     }
 
-    /// Keeps track of suspension: it stops the Job's clock, resuming starts it anew.
-    fn note_suspension(&mut self, now: Time) {
-        let was = self.suspended == Some(true);
-        if self.spec.suspend == was {
+    fn judge(&mut self, now: Now) {
+        let due = self.suspension.deadline(&self.job.spec);
+        let is_overdue = due.is_some_and(|due| now.wall >= due);
+        let creates = !self.creations.is_empty();
+        let basis = Basis::new(&self.job, &self.limits, self.ending.fails());
+        self.ending
+            .judge(basis, &self.counting, creates, is_overdue);
+    }
+
+    fn manage_pods(&mut self, pods: &PodTable, now: Now) {
+        let basis = Basis::new(&self.job, &self.limits, self.ending.fails());
+        let (counting, creations) = (&mut self.counting, &mut self.creations);
+        for pod in manage_pods(basis, counting, creations, pods, now) {
+            self.errands.ask(now.monotonic);
+            self.effects.push_back(Effect::CreatePod(pod));
+        }
+        if let Some(report) = self.suspension.flip(&self.job.spec, now.wall) {
+            self.status.set_stale();
+            self.effects.push_back(Effect::Report(report));
+        }
+    }
+
+    /// Does what follows from a verdict, as far as it may be done by now.
+    fn follow_verdict(&mut self, pods: &PodTable) {
+        let must_announce = self.ending.must_announce(&self.job.status);
+        if must_announce || self.may_end() {
+            self.status.set_stale();
+        }
+        if self.ending.is_announced() || !must_announce {
+            self.settle_all(pods);
+        }
+        let (basis, counting) = self.counting();
+        if !must_announce && counting.tally().active > counting.tally().to_delete {
+            counting.delete_active(basis);
+        }
+    }
+
+    /// No Pod is kept for its index any more and, once none is active, none is waited for.
+    fn settle_all(&mut self, pods: &PodTable) {
+        let creates = !self.creations.is_empty();
+        let (basis, counting) = self.counting();
+        counting.release_all_delayed(basis);
+        if counting.tally().active == 0 && !creates {
+            counting.settle_live(basis, pods);
+        }
+    }
+
+    /// Whether nothing keeps an announced verdict from being the Job's end.
+    fn may_end(&self) -> bool {
+        self.counting.is_settled() && self.creations.is_empty()
+    }
+
+    /// Sees to it that new Pods have their PodGroup; whether everything else may go on.
+    fn settle_gang(&mut self, pods: &PodTable, now: Monotonic) -> bool {
+        let no_pods = pods.is_empty() && self.creations.is_empty();
+        match self.gang.settle(&self.job, no_pods, now) {
+            Ok(()) => true,
+            Err(missing) => {
+                self.effects.extend(missing.map(Effect::MakeGangObject));
+                false
+            }
+        }
+    }
+
+    /// Sends a status write if one is due. The first after a verdict carries it.
+    fn write_status_if_due(&mut self, pods: &PodTable, now: Now) {
+        let due = self.status_due_at(now.monotonic);
+        if due.is_none_or(|due| due > now.monotonic) {
             return;
         }
-        self.status_is_stale = true;
-        self.suspended = Some(self.spec.suspend);
-        self.start_time = (!self.spec.suspend).then(|| now.whole_secs());
-        self.report_suspension(self.spec.suspend);
-    }
-
-    /// Takes back a flip that the server never heard of once the spec has flipped back: it refuses
-    /// to move the start of a Job that it does not know as suspended.
-    fn take_back_suspension(&mut self, now: Time) {
-        let stored = self.stored_suspension();
-        let heard = self.suspended == stored;
-        if heard || (stored == Some(true)) != self.spec.suspend {
+        self.status.begin();
+        self.ending.announce();
+        if self.ending.verdict().is_some() {
+            self.settle_all(pods);
+        }
+        let next = self.compose(pods, now);
+        let only_start_time = JobStatus {
+            start_time: self.job.status.start_time,
+            ..next.clone()
+        };
+        if only_start_time == self.job.status {
+            self.counting.forget_write();
             return;
         }
-        self.suspended = stored;
-        self.start_time = self.status.start_time;
-        if !self.spec.suspend {
-            self.start_time.get_or_insert(now.whole_secs());
-        }
-        self.report_suspension(self.spec.suspend);
+        let effect = Effect::WriteStatus(Box::new(next.clone()));
+        self.effects.push_back(effect);
+        self.status.sent(next, now.monotonic);
     }
 
-    fn report_suspension(&mut self, suspended: bool) {
-        self.report(match suspended {
-            true => Report::normal("Suspended", "Job suspended"),
-            false => Report::normal("Resumed", "Job resumed"),
-        });
+    fn compose(&mut self, pods: &PodTable, now: Now) -> JobStatus {
+        let mut next = self.job.status.clone();
+        let (basis, counting) = self.counting();
+        counting.write_into(basis, pods, &mut next);
+        next.active += self.creations.void();
+        next.start_time = self.suspension.start_time();
+        let verdict = self
+            .ending
+            .verdict()
+            .map(|verdict| (verdict, self.may_end()));
+        let suspended = self.suspension.condition();
+        let now = now.wall.whole_secs();
+        compose_conditions(&mut next, &self.job.spec, suspended, verdict, now);
+        next
+    }
+
+    /// When the next status write is due, if there is something to write.
+    fn status_due_at(&self, now: Monotonic) -> Option<Monotonic> {
+        if self.status.has_nothing_to_write() || self.job.is_over() {
+            return None;
+        }
+        let KnownJob { spec, status, .. } = &self.job;
+        let tally = self.counting.tally();
+        let ends = self.ending.verdict().is_some();
+        let none_comes = tally.active == 0 && self.creations.is_empty();
+        let most = self.limits.max_uncounted_pods;
+        let news = News {
+            is_urgent: self.ending.must_announce(status)
+                || (ends && self.may_end())
+                || self.counting.has_backlog(most, ends && none_comes),
+            flips_suspension: self.suspension.flips(status),
+            is_moving: tally.to_delete > 0 || self.creations.under_way() > 0,
+            ends: self.job.deleting || ends,
+            crowd: super::status::crowd(spec, status, tally.active),
+            progress: self
+                .counting
+                .waiting_to_be_named()
+                .max(tally.active.abs_diff(status.active)),
+            latency: self.errands.take(now),
+        };
+        Some(
+            self.status
+                .due_at(&news, self.limits.sync_batch_period, now),
+        )
+    }
+
+    /// The server has the status: what it names is counted, and people are told how the Job ended.
+    fn status_written(&mut self, now: Monotonic) {
+        let Some(written) = self.status.written(now) else {
+            return;
+        };
+        self.job.status = written;
+        let (basis, counting) = self.counting();
+        let applied = counting.status_written(basis);
+        if basis.job.status.is_finished() && counting.tally().with_finalizer > 0 {
+            // They came while the Job's end was under way.
+            counting.let_go_of_all(basis);
+        }
+        self.effects
+            .extend(applied.into_iter().map(Effect::PolicyApplied));
+        if let Some(verdict) = self.ending.verdict() {
+            self.status.set_stale();
+            if self.job.status.is_finished() {
+                let reports = verdict.reports(&self.job.spec, &self.job.status);
+                self.effects.extend(reports.into_iter().map(Effect::Report));
+            }
+        }
+    }
+
+    /// A status tells what has changed.
+    fn note_changes(&mut self) {
+        let (pods, creations) = (self.counting.take_changed(), self.creations.take_changed());
+        if pods || creations {
+            self.status.set_stale();
+        }
     }
 
     /// Whether the Job is one that lakh must not touch.
     fn is_left_alone(&mut self) -> bool {
-        if self.lets_go_of_everything() {
+        if self.job.is_over() || self.job.spec.mode != CompletionMode::Unrecognized {
             return false;
         }
-        if self.spec.mode != CompletionMode::Unrecognized {
-            return false;
-        }
-        let report = Report::warning(
-            "UnknownCompletionMode",
-            "Skipped Job sync because completion mode is unknown",
-        );
         if !std::mem::replace(&mut self.reported_left_alone, true) {
-            self.report(report);
+            self.effects.push_back(Effect::Report(Report::warning(
+                "UnknownCompletionMode",
+                "Skipped Job sync because completion mode is unknown",
+            )));
         }
         true
     }
 
-    /// Whether all that is left is to let the Pods go: the Job has ended or is no more.
-    pub(super) fn lets_go_of_everything(&self) -> bool {
-        self.gone || self.status.is_finished()
-    }
-
-    /// Whether the Job fails: its Pods are deleted with their finalizer on, and count.
-    pub(super) fn ends_badly(&self) -> bool {
-        self.ending.as_ref().is_some_and(|verdict| !verdict.success)
-    }
-
-    pub(super) fn report(&mut self, report: Report) {
-        self.effects.push_back(Effect::Report(report));
-    }
-
-    /// Changes what is under way for a Pod, if it is still there.
-    pub(super) fn change_facts(&mut self, slot: Slot, change: impl FnOnce(&mut Facts)) {
-        if slot.at() < self.tracked.len() {
-            self.restage_with(slot, |_, tracked| change(&mut tracked.facts));
-        }
-    }
-
     fn send_pod_writes(&mut self, now: Monotonic) {
-        if self.must_announce() && !self.lets_go_of_everything() {
+        let is_over = self.job.is_over();
+        if self.ending.must_announce(&self.job.status) && !is_over {
             // What led to the verdict stays until the server has it.
             return;
         }
-        let width = self.limits.max_pod_writes;
-        let counts_success =
-            self.ending.is_none() && !self.deleting && !self.lets_go_of_everything();
-        while let Some(slot) = self.deletions.next(width, now) {
-            if self.tracked[slot.at()].has(Facts::DELETION) {
-                self.deletions.sent();
-                self.errands.ask(now);
-                self.effects.push_back(Effect::DeletePod(slot));
-            }
+        let counts_success = self.ending.verdict().is_none() && !self.job.deleting && !is_over;
+        while let Some(slot) = self.counting.next_deletion(&self.limits, now) {
+            self.errands.ask(now);
+            self.effects.push_back(Effect::DeletePod(slot));
         }
-        while let Some(slot) = self.removals.next(width, now) {
-            let tracked = &mut self.tracked[slot.at()];
-            if tracked.has(Facts::REMOVAL) && !tracked.has(Facts::REMOVAL_SENT) {
-                tracked.facts.set(Facts::REMOVAL_SENT, true);
-                self.removals.sent();
-                self.errands.ask(now);
-                let is_shed = tracked.stage == Stage::Shed;
-                self.effects.push_back(match is_shed && counts_success {
-                    true => Effect::RemoveFinalizerIfUnchanged(slot),
-                    false => Effect::RemoveFinalizer(slot),
-                });
-            }
+        while let Some((slot, was_stopped)) = self.counting.next_removal(&self.limits, now) {
+            self.errands.ask(now);
+            self.effects.push_back(match was_stopped && counts_success {
+                true => Effect::RemoveFinalizerIfUnchanged(slot),
+                false => Effect::RemoveFinalizer(slot),
+            });
         }
     }
 
     fn set_timeout(&mut self, now: Now) {
-        let waits = self.gang.waits() && !self.lets_go_of_everything();
-        let runs = !self.lets_go_of_everything() && self.ending.is_none() && !waits;
-        let creates = runs && !self.deleting && !self.spec.suspend;
+        let is_over = self.job.is_over();
+        let waits = self.gang.waits() && !is_over;
+        let runs = !is_over && self.ending.verdict().is_none() && !waits;
+        let creates = runs && !self.job.deleting && !self.job.spec.suspend;
+        let misses = creates && self.creations.missing() > 0;
         let Now { wall, monotonic } = now;
+        let basis = Basis::new(&self.job, &self.limits, self.ending.fails());
+        let (counting, creations) = (&self.counting, &self.creations);
+        let blocked = blocked_until(basis, counting, creations, now).filter(|_| misses);
+        let index_due = counting.next_index_due().filter(|_| misses);
+        let repeat = creations.opens_at(monotonic);
+        let repeat = repeat.filter(|_| creates && creations.has_unconfirmed());
+        let [deletions, removals] = counting.writes_open_at(monotonic);
+        let deadline = self.suspension.deadline(&self.job.spec);
+        let deadline = deadline.filter(|due| runs && *due > wall);
+        let status = self.status_due_at(monotonic).filter(|_| !waits);
+        let gang = self.gang.due_at(monotonic).filter(|_| waits);
         let timeouts: [(Timeout, &'static str); 9] = [
-            (
-                self.create_blocked_until(now)
-                    .filter(|_| creates && self.missing > 0)
-                    .unwrap_or_default(),
-                "pod creation backoff",
-            ),
-            (
-                self.retention
-                    .next_due()
-                    .filter(|_| creates && self.missing > 0)
-                    .into(),
-                "index backoff",
-            ),
-            (
-                self.create_gate
-                    .opens_at(monotonic)
-                    .filter(|_| creates && self.doubtful > 0)
-                    .into(),
-                "pod creation retry",
-            ),
-            (
-                self.deletions.opens_at(monotonic).into(),
-                "pod deletion retry",
-            ),
-            (
-                self.removals.opens_at(monotonic).into(),
-                "finalizer removal retry",
-            ),
-            (
-                self.deadline_at().filter(|due| runs && *due > wall).into(),
-                "active deadline",
-            ),
-            (
-                self.status_due_at(monotonic).filter(|_| !waits).into(),
-                "status write",
-            ),
-            (self.gang.due_at(monotonic).filter(|_| waits).into(), "gang"),
-            (self.lost_creations_end(monotonic).into(), "lost creations"),
+            (blocked.unwrap_or_default(), "pod creation backoff"),
+            (index_due.into(), "index backoff"),
+            (repeat.into(), "pod creation retry"),
+            (deletions.into(), "pod deletion retry"),
+            (removals.into(), "finalizer removal retry"),
+            (deadline.into(), "active deadline"),
+            (status.into(), "status write"),
+            (gang.into(), "gang"),
+            (creations.lost_end(monotonic).into(), "lost creations"),
         ];
         let first = timeouts
             .iter()
@@ -542,35 +539,4 @@ impl JobMachine {
             (all.fold(Timeout::default(), Timeout::or), why)
         });
     }
-}
-
-/// Whether two specs of a Job are alike in what a machine is built on.
-///
-/// Each field is named, so that nobody adds one to a Job without a thought of where it belongs.
-fn has_same_rules(one: &JobSpec, other: &JobSpec) -> bool {
-    let JobSpec {
-        completions,
-        mode,
-        pod_replacement,
-        pod_failure,
-        success,
-        per_index,
-        // Read anew in each turn.
-        parallelism: _,
-        backoff_limit: _,
-        active_deadline: _,
-        suspend: _,
-        restart_policy: _,
-        own_scheduling_group: _,
-        // Read by others than the machine.
-        ttl_after_finished: _,
-        managed_by: _,
-    } = one;
-    let by_index = |limit: &Option<PerIndexLimit>| limit.map(|limit| limit.backoff_limit);
-    *completions == other.completions
-        && *mode == other.mode
-        && *pod_replacement == other.pod_replacement
-        && *pod_failure == other.pod_failure
-        && *success == other.success
-        && by_index(per_index) == by_index(&other.per_index)
 }

@@ -4,36 +4,29 @@
 //! Must not: know of HTTP, JSON, tasks, locks, random sources or the wall clock; scan all Pods of
 //! a Job because of one Pod's event.
 //!
-//! Read first: [`JobMachine`], then `steer` (Pods wanted), `account` (Pods counted), `verdict`
-//! (how it ends), `status` (what is written); then the
-//! policies: `failure_policy`, `retention` (failures index by index), `success_policy`; and `gang` (all
-//! Pods at once, or none). The rules are those of Kubernetes' Job controller:
-//! docs/rules/jobs.md.
+//! Read first: [`JobMachine`], which has the order of the rules and passes values between its parts. Each part
+//! has its state to itself: `counting` (the Pods there are, how far each is counted, and their places),
+//! `creations` (the Pods that were asked for), `ending` (the verdict), `suspension`, `status` (when and what is
+//! written) and `gang` (all Pods at once, or none). `manage_pods` compares the Pods there are with those that
+//! are wanted. The rules are those of Kubernetes' Job controller: docs/rules/jobs.md.
 
-mod account;
-mod alphabet;
 mod backoff;
-mod check;
+mod counting;
+mod creations;
+mod effect;
+mod ending;
 mod errands;
-mod failure_policy;
 mod gang;
-mod gate;
-mod holders;
-mod indexes;
-mod lane;
+mod job;
 mod machine;
-mod ramp;
+mod manage_pods;
 mod rank;
-mod retention;
 mod status;
-mod steer;
-mod success_policy;
-mod tracked;
-mod verdict;
+mod suspension;
 
-pub use alphabet::{CreateError, CreationReason, Effect, NewPod, Outcome};
+pub use effect::{CreateError, CreationId, CreationReason, Effect, NewPod, Outcome};
 
 pub use crate::model::{Report, Severity};
+pub use ending::Verdict;
 pub use gang::Fallback;
 pub use machine::JobMachine;
-pub use verdict::Verdict;

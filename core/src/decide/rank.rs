@@ -74,7 +74,7 @@ pub(super) fn first_to_go(candidates: Vec<Slot>, pods: &PodTable, count: usize) 
 
 /// Splits active Pods of an Indexed Job into those that must go whatever their number (no index,
 /// all but the best of each index, an index out of range), in that order, and the rest.
-pub(super) fn split_misfits(
+pub(super) fn split_misplaced(
     candidates: Vec<Slot>,
     pods: &PodTable,
     completions: u32,
@@ -92,15 +92,15 @@ pub(super) fn split_misfits(
     let mut by_index: Vec<(u32, Vec<Slot>)> = by_index.into_iter().collect();
     by_index.sort_unstable();
     let mut rest = Vec::new();
-    let mut misfits = without_index;
+    let mut misplaced = without_index;
     for (_, holders) in by_index {
         let count = holders.len();
         let mut ranked = first_to_go(holders, pods, count);
         rest.extend(ranked.pop());
-        misfits.append(&mut ranked);
+        misplaced.append(&mut ranked);
     }
-    misfits.append(&mut out_of_range);
-    (misfits, rest)
+    misplaced.append(&mut out_of_range);
+    (misplaced, rest)
 }
 
 #[cfg(test)]

@@ -1,21 +1,27 @@
 //! The names of a Job's Pods, and of its Workload and PodGroup.
 //!
-//! They follow upstream's `podGenerateNameWithIndex`, and its Job controller for the objects of a gang. lakh
-//! chooses the random-looking part of a Pod's name itself, so that a creation whose answer was lost can be
-//! repeated without making a second Pod.
+//! They follow upstream's `podGenerateNameWithIndex`, and its Job controller for the objects of a gang. The
+//! random-looking part of a Pod's name follows from the Job's UID, the Pod's index and a count. So every
+//! controller gives the same Pod the same name, and the API server refuses to make it twice.
 
 use std::fmt::{Display, Write as _};
 
 use compact_str::{CompactString, format_compact};
 
+use super::Uid;
+
 /// The alphabet that the API server uses for generated names: no vowels, no look-alikes.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// How many suffixes of five letters there are.
-const SUFFIXES: u32 = 27 * 27 * 27 * 27 * 27;
+pub const SUFFIXES: u32 = 27 * 27 * 27 * 27 * 27;
 
-/// A step that shares no factor with 27^5, so that counting by it meets every suffix once.
+/// A step that shares no factor with 27^5: counting by it meets every suffix once, and neighbours do not
+/// look alike.
 const STEP: u64 = 8_675_309;
+
+/// What undoes a step: their product is 1 modulo 27^5.
+const STEP_BACK: u64 = 8_101_670;
 
 /// Pod names are cut so that the part before the suffix has at most this many characters.
 const PREFIX_MAX: usize = 58;
@@ -29,15 +35,25 @@ pub struct PodSuffix([u8; 5]);
 
 impl PodSuffix {
     /// The `count`-th suffix of a series; no two of a series are alike until all have been used.
-    pub fn nth(seed: u64, count: u64) -> Self {
-        let at = u128::from(seed) + u128::from(count) * u128::from(STEP);
-        let mut rest = (at % u128::from(SUFFIXES)) as u32;
+    pub fn nth(series: Series, count: u32) -> Self {
+        let step = u64::from(count) * STEP % u64::from(SUFFIXES);
+        let mut rest = (series.0 + step) % u64::from(SUFFIXES);
         let mut letters = [0; 5];
         for letter in &mut letters {
             *letter = ALPHABET[(rest % 27) as usize];
             rest /= 27;
         }
         Self(letters)
+    }
+
+    /// Where in a series the suffix stands: below [`SUFFIXES`].
+    pub fn count(self, series: Series) -> u32 {
+        let digit = |letter: &u8| ALPHABET.iter().position(|other| other == letter);
+        let number = self.0.iter().rev().fold(0, |number, letter| {
+            number * 27 + digit(letter).unwrap_or(0) as u64
+        });
+        let steps = number + u64::from(SUFFIXES) - series.0;
+        (steps % u64::from(SUFFIXES) * STEP_BACK % u64::from(SUFFIXES)) as u32
     }
 
     /// Takes the suffix off a Pod's name, if the name ends like a generated one.
@@ -53,6 +69,34 @@ impl PodSuffix {
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).expect("the alphabet is ASCII")
     }
+}
+
+/// The suffixes of Pods that are told apart by a count alone: those of an index, or of a Job without
+/// indexes.
+///
+/// Controllers of different versions may be at work at once, so the series of a Job never changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Series(u64);
+
+impl Series {
+    /// The series of a Job's index, or of a Job without indexes.
+    pub const fn new(job: Uid, index: Option<u32>) -> Self {
+        let uid = job.as_u128();
+        let job = mix(mix((uid >> 64) as u64) ^ uid as u64);
+        let start = match index {
+            Some(index) => mix(job ^ (index as u64 + 1)),
+            None => job,
+        };
+        Self(start % SUFFIXES as u64)
+    }
+}
+
+/// The end of SplitMix64: numbers that are close come far apart.
+const fn mix(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ number >> 31
 }
 
 /// What stands before the suffix in the name of a Pod without completion index.
@@ -125,17 +169,35 @@ mod tests {
 
     use super::*;
 
+    const JOB: Uid = Uid::from_u128(0x0a1b_2c3d_4e5f_6071_8293_a4b5_c6d7_e8f9);
+
     #[test]
-    fn suffixes_of_a_series_do_not_repeat() {
-        let series: HashSet<PodSuffix> =
-            (0..200_000).map(|count| PodSuffix::nth(7, count)).collect();
-        assert_eq!(series.len(), 200_000);
-        assert_ne!(PodSuffix::nth(1, 0), PodSuffix::nth(2, 0));
+    fn suffixes_of_a_series_do_not_repeat_and_tell_their_count() {
+        let series = Series::new(JOB, None);
+        let mut suffixes = HashSet::new();
+        for count in (0..200_000).chain([SUFFIXES - 1]) {
+            let suffix = PodSuffix::nth(series, count);
+            assert_eq!(suffix.count(series), count);
+            assert!(suffixes.insert(suffix), "{count}");
+        }
+        assert_eq!(PodSuffix::nth(series, SUFFIXES), PodSuffix::nth(series, 0));
+    }
+
+    #[test]
+    fn names_are_those_of_all_versions() {
+        let names = |job, index| {
+            let series = Series::new(job, index);
+            [0, 1, 2].map(|count| PodSuffix::nth(series, count).as_str().to_owned())
+        };
+        assert_eq!(names(JOB, None), ["8qvsx", "x2m6k", "pcfh7"]);
+        assert_eq!(names(JOB, Some(0)), ["hbh2t", "8k8ch", "xtxn4"]);
+        assert_eq!(names(JOB, Some(1)), ["pchvj", "gm875", "7vxjq"]);
+        assert_eq!(names(Uid::from_u128(1), None), ["kkgmk", "bt7w6", "25w9q"]);
     }
 
     #[test]
     fn a_suffix_is_found_in_its_name() {
-        let suffix = PodSuffix::nth(42, 3);
+        let suffix = PodSuffix::nth(Series::new(JOB, Some(7)), 3);
         assert_eq!(
             PodSuffix::of_name(&pod_name("train-7-", suffix)),
             Some(suffix)

@@ -42,7 +42,6 @@ fn pod(number: u128, phase: PodPhase) -> DecodedPod<'static> {
 fn give(store: &mut Store, key: ActorKey) -> Turn {
     let rules = Rules {
         limits: Limits::default(),
-        seed: 1,
         gangs: None,
     };
     let now = Now::at(Time::from_secs(100));
@@ -248,7 +247,7 @@ fn an_index_has_no_second_pod_because_much_else_came_at_once() {
     let name = format!("j-{}-{}", more + 1, new.suffix.as_str());
     record.name = PodName::new("j", &name);
     store.pod_created(key, record);
-    answer(&mut store, key, vec![Outcome::PodCreated(new.suffix)]);
+    answer(&mut store, key, vec![Outcome::PodCreated(new.id())]);
     for number in 0..more {
         store.apply_pod(indexed(number, 8));
     }

@@ -183,7 +183,6 @@ impl World {
             concurrent_cron_job_syncs: 5,
             concurrent_ttl_syncs: 5,
             scheduling_api: None,
-            seed: 1,
         };
         let limiter = Arc::new(Limiter::new(Rate { qps: 0, burst: 0 }));
         let mut shard = Shard::new(settings, &limiter, Arc::new(Metrics::default()));
@@ -519,7 +518,6 @@ impl World {
         };
         let rules = Rules {
             limits: Limits::default(),
-            seed: self.uids as u64,
             gangs: None,
         };
         let (claims, now) = (&self.shard.rounds.claims, self.now);
@@ -677,9 +675,9 @@ impl World {
         let outcome = match (write.op, answer) {
             (Op::Create { pod, .. }, Answer::Created(record)) => {
                 self.created(key, &id, record);
-                Outcome::PodCreated(pod.suffix)
+                Outcome::PodCreated(pod.id())
             }
-            (Op::Create { pod, .. }, _) => Outcome::PodNotCreated(pod.suffix, CreateError::Refused),
+            (Op::Create { pod, .. }, _) => Outcome::PodNotCreated(pod.id(), CreateError::Refused),
             (Op::Delete(pod), Answer::Done(version)) => {
                 done(pod.slot, pod.uid, version, PodFlags::DELETING, true);
                 Outcome::PodDeleted(pod.slot)

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use lakh::{
-    decide::{CreateError, Effect, JobMachine, NewPod, Outcome, Severity},
+    decide::{CreateError, CreationId, Effect, JobMachine, NewPod, Outcome, Severity},
     model::{
         CompactIndex, FailureFacts, JobStatus, Limits, Now, PodFlags, PodName, PodPhase, PodRecord,
-        PodSuffix, PodTable, Slot, Time, Timeout, Uid,
+        PodTable, Slot, Time, Timeout, Uid,
     },
 };
 
@@ -53,8 +53,8 @@ pub(crate) struct Driver {
     slots: BTreeMap<Uid, Slot>,
     uids: HashMap<Slot, Uid>,
     labels: Labels,
-    /// The names that this controller has asked for.
-    asked: BTreeSet<PodSuffix>,
+    /// Creations of which this controller does not know whether they happened.
+    unconfirmed: BTreeSet<CreationId>,
     faults: Faults,
     outcomes: VecDeque<Outcome>,
     withheld: Vec<NewPod>,
@@ -70,7 +70,7 @@ impl Driver {
     pub(crate) fn new(inputs: &[(String, String)]) -> Self {
         let job = plain_job();
         let mut driver = Self {
-            machine: JobMachine::new(&job, Limits::default(), 7),
+            machine: JobMachine::new(&job, Limits::default()),
             server: Server::new(job),
             limits: Limits::default(),
             seen_version: 0,
@@ -78,7 +78,7 @@ impl Driver {
             slots: BTreeMap::new(),
             uids: HashMap::new(),
             labels: Labels::default(),
-            asked: BTreeSet::new(),
+            unconfirmed: BTreeSet::new(),
             faults: Faults::default(),
             outcomes: VecDeque::new(),
             withheld: Vec::new(),
@@ -179,11 +179,11 @@ impl Driver {
 
     fn restart(&mut self) {
         self.limits = Limits { ..self.limits };
-        self.machine = JobMachine::new(&self.server.job, self.limits, 11);
+        self.machine = JobMachine::new(&self.server.job, self.limits);
         self.seen_version = self.server.job.resource_version;
         self.outcomes.clear();
         self.withheld.clear();
-        self.asked.clear();
+        self.unconfirmed.clear();
         self.watch();
         self.table.mark_all();
     }
@@ -315,9 +315,9 @@ impl Driver {
 
     fn create(&mut self, new: &NewPod) -> (String, String) {
         let word = policies::creation(new);
-        let verb = match self.asked.insert(new.suffix) {
-            true => "create",
-            false => "repeat",
+        let verb = match self.unconfirmed.contains(&new.id()) {
+            true => "repeat",
+            false => "create",
         };
         let mut answer = self.faults.creates;
         if let Some(left) = &mut self.faults.accepted {
@@ -330,15 +330,21 @@ impl Driver {
             self.faults.taken -= 1;
             answer = Answer::No(CreateError::NameTaken);
         }
+        if matches!(answer, Answer::Lost | Answer::No(CreateError::Unknown)) {
+            self.unconfirmed.insert(new.id());
+        }
+        if answer == Answer::Yes {
+            self.unconfirmed.remove(&new.id());
+        }
         let suffix = match answer {
             Answer::Yes | Answer::Lost => match self.server.create(new, self.now.wall) {
                 Ok(uid) => {
                     self.labels.created(uid);
                     if answer == Answer::Yes {
-                        self.outcomes.push_back(Outcome::PodCreated(new.suffix));
+                        self.outcomes.push_back(Outcome::PodCreated(new.id()));
                         ""
                     } else {
-                        let lost = Outcome::PodNotCreated(new.suffix, CreateError::Unknown);
+                        let lost = Outcome::PodNotCreated(new.id(), CreateError::Unknown);
                         self.outcomes.push_back(lost);
                         "/answer lost"
                     }
@@ -346,7 +352,7 @@ impl Driver {
                 Err(error) => panic!("{error:?}"),
             },
             Answer::No(error) => {
-                let no = Outcome::PodNotCreated(new.suffix, error);
+                let no = Outcome::PodNotCreated(new.id(), error);
                 self.outcomes.push_back(no);
                 match error {
                     CreateError::Refused | CreateError::RefusedFor(_) => "/refused",
@@ -372,7 +378,7 @@ impl Driver {
         for new in std::mem::take(&mut self.withheld) {
             let uid = self.server.create(&new, self.now.wall).expect("a new name");
             self.labels.created(uid);
-            outcomes.push(Outcome::PodCreated(new.suffix));
+            outcomes.push(Outcome::PodCreated(new.id()));
         }
         outcomes
     }

@@ -64,13 +64,18 @@ impl Server {
         self.pods.insert(pod.record.uid, pod);
     }
 
+    pub(crate) fn name_of(&self, new: &NewPod) -> String {
+        let job = &self.job.key.name;
+        let prefix = match new.index {
+            Some(index) => generate_name_indexed(job, index),
+            None => generate_name(job),
+        };
+        pod_name(&prefix, new.suffix).to_string()
+    }
+
     pub(crate) fn create(&mut self, new: &NewPod, now: Time) -> Result<Uid, CreateError> {
         let job = self.job.key.name.clone();
-        let prefix = match new.index {
-            Some(index) => generate_name_indexed(&job, index),
-            None => generate_name(&job),
-        };
-        let name = pod_name(&prefix, new.suffix).to_string();
+        let name = self.name_of(new);
         if let Some(taken) = self.pods.values().find(|pod| pod.name == name) {
             // All Pods here are this Job's: it is the one that was asked for.
             return Ok(taken.record.uid);

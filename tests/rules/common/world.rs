@@ -12,8 +12,8 @@ use std::{
 use lakh::{
     decide::{CreateError, Effect, JobMachine, Outcome},
     model::{
-        FailedContainer, Job, JobSpec, Limits, Now, PodFlags, PodPhase, PodRecord, PodTable, Slot,
-        Time, Timeout, Uid,
+        FailedContainer, Job, JobSpec, Limits, Now, PodFlags, PodName, PodPhase, PodRecord,
+        PodTable, Slot, Time, Timeout, Uid,
     },
 };
 
@@ -114,7 +114,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(job: Job, limits: Limits, odds: Odds, dice: Dice) -> Self {
         Self {
-            machine: JobMachine::new(&job, limits, dice.0),
+            machine: JobMachine::new(&job, limits),
             judge: Judge::new(&job),
             base: job.resource_version,
             known_job: job.clone(),
@@ -265,8 +265,11 @@ impl World {
             Effect::DeletePod(slot)
             | Effect::RemoveFinalizer(slot)
             | Effect::RemoveFinalizerIfUnchanged(slot) => self.uids[slot],
-            Effect::CreatePod(_) => {
+            Effect::CreatePod(new) => {
                 self.judge.asked_for_pod(self.base);
+                let name = PodName::new(&self.server.job.key.name, &self.server.name_of(new));
+                let known = self.table.iter().find(|(_, pod)| pod.name == name);
+                assert_eq!(known, None, "{new:?} has the name of a Pod that is known");
                 Uid::default()
             }
             Effect::WriteStatus(_) => Uid::default(),
@@ -317,7 +320,7 @@ impl World {
                     true => CreateError::Refused,
                     false => CreateError::Unknown,
                 };
-                Outcome::PodNotCreated(new.suffix, error)
+                Outcome::PodNotCreated(new.id(), error)
             }
             (Effect::DeletePod(slot), _) => Outcome::PodNotDeleted(*slot),
             (Effect::RemoveFinalizer(slot) | Effect::RemoveFinalizerIfUnchanged(slot), _) => {
@@ -349,7 +352,7 @@ impl World {
         match &flight.effect {
             Effect::CreatePod(new) => {
                 if !happens {
-                    return (Outcome::PodCreated(new.suffix), None, None);
+                    return (Outcome::PodCreated(new.id()), None, None);
                 }
                 let before = self.server.pods.len();
                 match self.server.create(new, self.now.wall) {
@@ -359,9 +362,9 @@ impl World {
                             self.publish(uid);
                         }
                         let record = self.server.pods[&uid].record.clone();
-                        (Outcome::PodCreated(new.suffix), Some(record), None)
+                        (Outcome::PodCreated(new.id()), Some(record), None)
                     }
-                    Err(error) => (Outcome::PodNotCreated(new.suffix, error), None, None),
+                    Err(error) => (Outcome::PodNotCreated(new.id(), error), None, None),
                 }
             }
             Effect::DeletePod(slot) => {
@@ -692,7 +695,7 @@ impl World {
         self.known_job = self.server.job.clone();
         self.base = self.known_job.resource_version;
         self.fed_spec = self.known_job.spec.clone();
-        self.machine = JobMachine::new(&self.known_job, self.limits, self.dice.next());
+        self.machine = JobMachine::new(&self.known_job, self.limits);
         self.judge.machine_made();
         if self.job_is_gone {
             self.machine.handle_job_gone();

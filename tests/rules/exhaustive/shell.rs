@@ -11,11 +11,8 @@ use std::{
 };
 
 use lakh::{
-    decide::{CreateError, Effect, JobMachine, NewPod, Outcome},
-    model::{
-        Job, JobSpec, JobStatus, Limits, Now, PodFlags, PodRecord, PodSuffix, PodTable, Slot, Time,
-        Uid,
-    },
+    decide::{CreateError, CreationId, Effect, JobMachine, NewPod, Outcome},
+    model::{Job, JobSpec, JobStatus, Limits, Now, PodFlags, PodRecord, PodTable, Slot, Time, Uid},
     ownership::Standing,
 };
 
@@ -54,7 +51,7 @@ pub(super) enum Write {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Answer {
     /// The Pod's record as the answer tells it, unless the watch has told of its end by now.
-    Created(PodSuffix, Option<Shared<PodRecord>>),
+    Created(CreationId, Option<Shared<PodRecord>>),
     /// The Pod's version, if it is still there.
     Deleted(Slot, Uid, Option<u64>),
     Released(Slot, Uid, Option<u64>),
@@ -196,7 +193,7 @@ impl Cell {
     /// A write was carried out.
     pub(super) fn answered(&mut self, actor: &mut Actor, answer: Answer) {
         let outcome = match answer {
-            Answer::Created(suffix, record) => {
+            Answer::Created(id, record) => {
                 if let Some(record) = record
                     && self.slot(record.uid).is_none()
                 {
@@ -204,7 +201,7 @@ impl Cell {
                         pods.insert(PodRecord::clone(&record));
                     });
                 }
-                Outcome::PodCreated(suffix)
+                Outcome::PodCreated(id)
             }
             Answer::Deleted(slot, uid, version) => {
                 self.written(actor, (slot, uid, version), PodFlags::DELETING, true);
@@ -242,7 +239,7 @@ impl Cell {
                     true => CreateError::Refused,
                     false => CreateError::Unknown,
                 };
-                Outcome::PodNotCreated(new.suffix, error)
+                Outcome::PodNotCreated(new.id(), error)
             }
             Write::Delete(slot, _) => Outcome::PodNotDeleted(*slot),
             Write::Release(slot, _) => Outcome::FinalizerNotRemoved(*slot),
@@ -363,7 +360,7 @@ impl Actor {
                 }
                 is_new = true;
                 outcomes = &[];
-                JobMachine::new(&self.job(cell), self.limits, u64::from(cell.life))
+                JobMachine::new(&self.job(cell), self.limits)
             }
         };
         for outcome in outcomes {

@@ -432,7 +432,7 @@ impl World {
                         .with(PodFlags::DELETING, deleting),
                     ..PodRecord::default()
                 };
-                Answer::Created(new.suffix, Some(Shared::new(told)))
+                Answer::Created(new.id(), Some(Shared::new(told)))
             }
             Write::Delete(slot, uid) => {
                 let there = self.server.pod(*uid).is_some();

@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::{
-    decide::{Effect, Outcome},
+    decide::{Effect, JobMachine, Outcome},
     model::{
-        CompletionMode, Condition, JobSpec, Now, PodGroup, PodGroupTemplate, PodRecord, Time,
-        Workload,
+        CompletionMode, Condition, JobSpec, Now, PodGroup, PodGroupTemplate, PodRecord, PodTable,
+        Time, Workload,
     },
 };
 
@@ -175,7 +175,7 @@ struct Play {
 impl Play {
     fn of(job: &Job) -> Self {
         Self {
-            machine: JobMachine::new(job, Limits::default(), 1),
+            machine: JobMachine::new(job, Limits::default()),
             pods: PodTable::default(),
             now: Now::at(Time::from_secs(100)),
         }

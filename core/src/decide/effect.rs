@@ -42,6 +42,37 @@ pub struct NewPod {
     pub reason: CreationReason,
 }
 
+impl NewPod {
+    /// Which creation it is.
+    pub fn id(&self) -> CreationId {
+        CreationId {
+            index: self.index,
+            suffix: self.suffix,
+        }
+    }
+}
+
+/// Which creation of a Job is meant: its Pod's name follows from this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CreationId {
+    /// The Pod's completion index, for Indexed Jobs.
+    pub index: Option<u32>,
+    /// The end of its name.
+    pub suffix: PodSuffix,
+}
+
+impl CreationId {
+    /// The Pod that is asked for.
+    pub(super) fn pod(self, failures: Option<FailureCounts>, reason: CreationReason) -> NewPod {
+        NewPod {
+            index: self.index,
+            failures,
+            suffix: self.suffix,
+            reason,
+        }
+    }
+}
+
 /// Why a Pod is created, going by the Pods that were known when it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreationReason {
@@ -69,9 +100,9 @@ impl CreationReason {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The Pod exists; its record is in the table.
-    PodCreated(PodSuffix),
+    PodCreated(CreationId),
     /// The Pod was not created, or nobody knows.
-    PodNotCreated(PodSuffix, CreateError),
+    PodNotCreated(CreationId, CreateError),
     /// The delete was accepted, or the Pod was gone already.
     PodDeleted(Slot),
     /// The delete was refused.

@@ -7,35 +7,7 @@ use roaring::RoaringBitmap;
 
 use crate::model::{CompactIndex, FailureAction, PodFlags, PodPhase, PodRecord, Slot};
 
-/// How a Pod ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    Success,
-    Failure,
-}
-
-/// How far the counting of a Pod has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// Nothing to count: it has not ended, or it came without our finalizer.
-    #[default]
-    Live,
-    /// It failed and is kept until its index has a new Pod.
-    Retained,
-    /// It ended and waits for the next status write.
-    Ended(End),
-    /// A status write that has it is under way.
-    Listing(End),
-    /// The server's status has it: its finalizer may go.
-    Listed(End),
-    /// It has not ended and goes uncounted: its finalizer may go. If it ends before the server was
-    /// asked for that, or the server refused, it counts after all.
-    Shed,
-    /// It is not to be counted, whatever becomes of it: its finalizer may go.
-    Waived,
-    /// Nothing is left to do.
-    Settled,
-}
+use super::stage::{End, Stage};
 
 /// What the Job's podFailurePolicy says of a failed Pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,7 +46,8 @@ pub(super) struct Tracked {
     pub(super) stage: Stage,
     pub(super) ruling: Ruling,
     pub(super) facts: Facts,
-    pub(super) index: Option<CompactIndex>,
+    /// Its completion index; of a Job without indexes the count in its name.
+    pub(super) number: Option<CompactIndex>,
     restarts: u32,
 }
 
@@ -88,7 +61,7 @@ impl Facts {
     pub(super) const TERMINATING: Self = Self(1 << 2);
     pub(super) const FINALIZER: Self = Self(1 << 3);
     /// It shall go: it is more than what is wanted, or the Job is over or suspended.
-    pub(super) const CONDEMNED: Self = Self(1 << 4);
+    pub(super) const TO_DELETE: Self = Self(1 << 4);
     /// Its deletion is queued or under way.
     pub(super) const DELETION: Self = Self(1 << 5);
     /// The removal of its finalizer is queued or under way.
@@ -131,7 +104,6 @@ impl Tracked {
     /// Takes over what a record tells; stage and work under way stay.
     pub(super) fn see(&mut self, pod: &PodRecord) {
         self.facts.see(pod);
-        self.index = pod.index;
         let counts = matches!(pod.phase, PodPhase::Pending | PodPhase::Running);
         self.restarts = if counts { pod.restarts } else { 0 };
     }
@@ -139,27 +111,38 @@ impl Tracked {
     pub(super) fn has(&self, fact: Facts) -> bool {
         self.facts.has(fact)
     }
+
+    /// Takes in what the policy says, unless it is settled how the Pod counts; whether that is new.
+    pub(super) fn rule(&mut self, ruling: Ruling) -> bool {
+        let is_open = match self.stage {
+            Stage::Live | Stage::Delayed | Stage::Ended(_) => true,
+            Stage::Stopped => !self.has(Facts::REMOVAL_SENT),
+            Stage::Listing(_) | Stage::Listed(_) | Stage::Skipped | Stage::Settled => false,
+        };
+        is_open && std::mem::replace(&mut self.ruling, ruling) != ruling
+    }
 }
 
 /// Sums over the Pods of a Job.
+#[doc(alias = "syncJobCtx")]
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Tally {
-    pub(super) active: u32,
-    pub(super) ready: u32,
-    pub(super) terminating: u32,
-    pub(super) with_finalizer: u32,
+pub(in crate::decide) struct Tally {
+    pub(in crate::decide) active: u32,
+    pub(in crate::decide) ready: u32,
+    pub(in crate::decide) terminating: u32,
+    pub(in crate::decide) with_finalizer: u32,
     /// Active Pods that shall go.
-    pub(super) condemned: u32,
+    pub(in crate::decide) to_delete: u32,
     /// Restarts in Pods that are Pending or Running.
-    pub(super) restarts: u64,
+    pub(in crate::decide) restarts: u64,
     /// Pods in [`Stage::Ended`], by how they ended: success, failure.
     pub(super) ended: [u32; 2],
     /// Pods in [`Stage::Listing`] likewise.
     pub(super) listing: [u32; 2],
-    /// Pods in [`Stage::Retained`] that count.
-    pub(super) retained: u32,
+    /// Pods in [`Stage::Delayed`] that count.
+    pub(super) delayed: u32,
     /// Active Pods of an Indexed Job without a valid index.
-    pub(super) misfits: u32,
+    pub(in crate::decide) invalid_index: u32,
     /// The active Pods.
     pub(super) active_slots: RoaringBitmap,
     /// The Pods in [`Stage::Live`] that have the finalizer.
@@ -168,7 +151,7 @@ pub(super) struct Tally {
 
 impl Tally {
     /// Puts a Pod's share in (`more`), or takes it out.
-    pub(super) fn share(&mut self, slot: Slot, pod: &Tracked, misfit: bool, more: bool) {
+    pub(super) fn share(&mut self, slot: Slot, pod: &Tracked, invalid: bool, more: bool) {
         let add = |sum: &mut u32, counts: bool| {
             if counts && more {
                 *sum += 1;
@@ -181,16 +164,16 @@ impl Tally {
         add(&mut self.ready, pod.has(Facts::READY));
         add(&mut self.terminating, pod.has(Facts::TERMINATING));
         add(&mut self.with_finalizer, pod.has(Facts::FINALIZER));
-        add(&mut self.condemned, active && pod.has(Facts::CONDEMNED));
+        add(&mut self.to_delete, active && pod.has(Facts::TO_DELETE));
         add(
-            &mut self.misfits,
-            active && misfit && !pod.has(Facts::CONDEMNED),
+            &mut self.invalid_index,
+            active && invalid && !pod.has(Facts::TO_DELETE),
         );
         match pod.stage {
             Stage::Ended(end) => add(&mut self.ended[end as usize], true),
             Stage::Listing(end) => add(&mut self.listing[end as usize], true),
-            Stage::Retained => add(&mut self.retained, pod.ruling != Ruling::Ignored),
-            Stage::Live | Stage::Listed(_) | Stage::Shed | Stage::Waived | Stage::Settled => {}
+            Stage::Delayed => add(&mut self.delayed, pod.ruling != Ruling::Ignored),
+            Stage::Live | Stage::Listed(_) | Stage::Stopped | Stage::Skipped | Stage::Settled => {}
         }
         if more {
             self.restarts += u64::from(pod.restarts);

@@ -6,22 +6,22 @@ use std::collections::VecDeque;
 
 use crate::model::{Limits, Monotonic, Slot};
 
-use super::gate::Gate;
+use super::super::backoff::Backoff;
 
 /// See the module's text.
 #[derive(Clone, Debug)]
-pub(super) struct Lane {
+pub(super) struct PodWrites {
     waiting: VecDeque<Slot>,
     in_flight: u32,
-    gate: Gate,
+    backoff: Backoff,
 }
 
-impl Lane {
+impl PodWrites {
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
             waiting: VecDeque::new(),
             in_flight: 0,
-            gate: Gate::new(limits.retry_backoff),
+            backoff: Backoff::new(limits.retry_backoff),
         }
     }
 
@@ -31,7 +31,7 @@ impl Lane {
 
     /// Takes the next Pod, if one more may be written to.
     pub(super) fn next(&mut self, width: u32, now: Monotonic) -> Option<Slot> {
-        if self.in_flight >= width || self.gate.is_closed(now) {
+        if self.in_flight >= width || self.backoff.is_closed(now) {
             return None;
         }
         self.waiting.pop_front()
@@ -46,14 +46,16 @@ impl Lane {
     pub(super) fn done(&mut self, accepted: bool, now: Monotonic) {
         self.in_flight = self.in_flight.saturating_sub(1);
         if accepted {
-            self.gate.succeed(now);
+            self.backoff.succeed(now);
         } else {
-            self.gate.fail(now);
+            self.backoff.fail(now);
         }
     }
 
     /// When the next may go that waits for no more than for time to pass.
     pub(super) fn opens_at(&self, now: Monotonic) -> Option<Monotonic> {
-        self.gate.opens_at(now).filter(|_| !self.waiting.is_empty())
+        self.backoff
+            .opens_at(now)
+            .filter(|_| !self.waiting.is_empty())
     }
 }

@@ -7,13 +7,14 @@
 
 /// See the module's text.
 #[derive(Clone, Debug)]
-pub(super) struct Ramp {
+#[doc(alias = "slowStartBatch")]
+pub(super) struct SlowStart {
     width: u32,
     width_max: u32,
     sent_in_round: u32,
 }
 
-impl Ramp {
+impl SlowStart {
     pub(super) fn new(width_max: u32) -> Self {
         Self {
             width: 1,
@@ -52,15 +53,15 @@ mod tests {
 
     #[test]
     fn rounds_double_then_slide() {
-        let mut ramp = Ramp::new(8);
+        let mut start = SlowStart::new(8);
         for round in [1, 2, 4] {
-            assert_eq!(ramp.room(0), round);
-            ramp.sent(round);
-            assert_eq!(ramp.room(1), 0, "the round is not over");
+            assert_eq!(start.room(0), round);
+            start.sent(round);
+            assert_eq!(start.room(1), 0, "the round is not over");
         }
-        assert_eq!(ramp.room(0), 8);
-        assert_eq!(ramp.room(5), 3, "no rounds any more");
-        ramp.refused();
-        assert_eq!(ramp.room(0), 1);
+        assert_eq!(start.room(0), 8);
+        assert_eq!(start.room(5), 3, "no rounds any more");
+        start.refused();
+        assert_eq!(start.room(0), 1);
     }
 }

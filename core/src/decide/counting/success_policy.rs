@@ -5,9 +5,8 @@
 
 use crate::model::{IndexSet, SuccessPolicy, SuccessRule};
 
-use super::{JobMachine, Verdict};
-
 /// For each rule, how many of the indexes it names are done.
+#[doc(alias = "matchSuccessPolicy")]
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Successes {
     done: Vec<u32>,
@@ -28,7 +27,7 @@ impl Successes {
     }
 
     /// Notes that one more index is done.
-    fn add(&mut self, policy: &SuccessPolicy, index: u32) {
+    pub(super) fn add(&mut self, policy: &SuccessPolicy, index: u32) {
         for (done, rule) in self.done.iter_mut().zip(&policy.rules) {
             match rule {
                 SuccessRule::Among { indexes, .. } if indexes.contains(index) => *done += 1,
@@ -38,7 +37,7 @@ impl Successes {
     }
 
     /// The place of the first rule that is met, when so many indexes are done in all.
-    fn met(&self, policy: &SuccessPolicy, completed: u32) -> Option<usize> {
+    pub(super) fn met(&self, policy: &SuccessPolicy, completed: u32) -> Option<usize> {
         if completed == 0 {
             return None;
         }
@@ -48,24 +47,6 @@ impl Successes {
             SuccessRule::Any(enough) => completed >= *enough,
             SuccessRule::Never => false,
         })
-    }
-}
-
-impl JobMachine {
-    /// Notes that an index is done that was not before.
-    pub(super) fn count_success(&mut self, index: u32) {
-        if let Some(policy) = &self.spec.success {
-            self.successes.add(policy, index);
-        }
-    }
-
-    pub(super) fn success_policy_verdict(&self) -> Option<Verdict> {
-        let policy = self.spec.success.as_ref()?;
-        let rule = self.successes.met(policy, self.indexes.completed_len())?;
-        Some(Verdict::succeeded(
-            "SuccessPolicy",
-            &format!("Matched rules at index {rule}"),
-        ))
     }
 }
 

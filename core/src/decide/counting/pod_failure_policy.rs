@@ -5,14 +5,11 @@
 //! not; the first that does keeps its message until the Job has ended.
 
 use crate::model::{
-    CodeOperator, FailedContainer, FailureAction, FailureFacts, FailureTest, PodFailurePolicy,
-    PodPhase, PodRecord,
+    CodeOperator, FailedContainer, FailureAction, FailureFacts, FailureTest, JobKey,
+    PodFailurePolicy, PodRecord,
 };
 
-use super::{
-    JobMachine, Verdict,
-    tracked::{Facts, Ruling, Stage, Tracked},
-};
+use super::pod::Ruling;
 
 /// The rule that decides, and what it found in the Pod.
 #[derive(Debug, PartialEq)]
@@ -81,56 +78,35 @@ fn ruling(action: FailureAction) -> Ruling {
     }
 }
 
-impl JobMachine {
-    /// Judges a Pod that has failed; whether that changes what was said of it.
-    pub(super) fn rule_on(&mut self, tracked: &mut Tracked, pod: &PodRecord) -> bool {
-        if pod.phase != PodPhase::Failed {
-            return false;
-        }
-        let found = self.judged(pod);
-        if let Some(found) = found
-            .as_ref()
-            .filter(|one| one.action == FailureAction::FailJob)
-            && self.fail_job.is_none()
-        {
-            let message = self.fail_job_message(pod, found);
-            self.fail_job = Some(Verdict::failed("PodFailurePolicy", &message));
-        }
-        let is_open = match tracked.stage {
-            Stage::Live | Stage::Retained | Stage::Ended(_) => true,
-            Stage::Shed => !tracked.has(Facts::REMOVAL_SENT),
-            Stage::Listing(_) | Stage::Listed(_) | Stage::Waived | Stage::Settled => false,
-        };
-        let ruling = found.map_or(Ruling::NoRule, |found| ruling(found.action));
-        is_open && std::mem::replace(&mut tracked.ruling, ruling) != ruling
-    }
+/// What the policy says of a Pod, and why the Job fails for it, if it does.
+#[doc(alias = "matchPodFailurePolicy")]
+pub(super) fn rule_on(
+    policy: Option<&PodFailurePolicy>,
+    job: &JobKey,
+    pod: &PodRecord,
+) -> (Ruling, Option<String>) {
+    let facts = policy.zip(pod.failure.as_deref());
+    let Some(found) = facts.and_then(|(policy, facts)| judge(policy, facts)) else {
+        return (Ruling::NoRule, None);
+    };
+    let fails_job = found.action == FailureAction::FailJob;
+    let why = fails_job.then(|| fail_job_message(job, pod, &found));
+    (ruling(found.action), why)
+}
 
-    /// What is said of a Pod that is stopped because the Job fails: the rules are held against it
-    /// though it has not failed.
-    pub(super) fn ruling_on_stopped(&self, pod: &PodRecord) -> Ruling {
-        let found = self.judged(pod);
-        found.map_or(Ruling::NoRule, |found| ruling(found.action))
-    }
-
-    fn judged<'a>(&self, pod: &'a PodRecord) -> Option<Match<'a>> {
-        judge(self.spec.pod_failure.as_ref()?, pod.failure.as_deref()?)
-    }
-
-    fn fail_job_message(&self, pod: &PodRecord, found: &Match<'_>) -> String {
-        let namespace = &self.key.namespace;
-        let name = pod.name.full(&self.key.name);
-        let rule = format!("matching FailJob rule at index {}", found.rule);
-        match found.cause {
-            Cause::Container(FailedContainer {
-                name: container,
-                exit_code,
-            }) => format!(
-                "Container {container} for pod {namespace}/{name} failed with exit code \
-                 {exit_code} {rule}"
-            ),
-            Cause::Condition(kind) => {
-                format!("Pod {namespace}/{name} has condition {kind} {rule}")
-            }
+fn fail_job_message(job: &JobKey, pod: &PodRecord, found: &Match<'_>) -> String {
+    let namespace = &job.namespace;
+    let name = pod.name.full(&job.name);
+    let rule = format!("matching FailJob rule at index {}", found.rule);
+    match found.cause {
+        Cause::Container(FailedContainer {
+            name: container,
+            exit_code,
+        }) => format!(
+            "Container {container} for pod {namespace}/{name} failed with exit code {exit_code} {rule}"
+        ),
+        Cause::Condition(kind) => {
+            format!("Pod {namespace}/{name} has condition {kind} {rule}")
         }
     }
 }

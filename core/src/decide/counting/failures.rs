@@ -1,0 +1,160 @@
+//! How long a Job waits after failed Pods before it makes new ones.
+//!
+//! Source: docs/rules/jobs.md, 5.1 to 5.4. The record lives in memory only; it is part of a status
+//! write in the sense that a write that fails leaves the record of the last one that did not.
+
+use std::time::Duration;
+
+use crate::model::{Exponential, Time};
+
+/// Failures in a row, and when the last one was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Failures {
+    count: u32,
+    last: Time,
+}
+
+/// The Pods of one batch that ended, whatever their order.
+#[derive(Clone, Debug, Default)]
+struct EndedBatch {
+    last_success: Option<Time>,
+    failures: Vec<Time>,
+}
+
+impl EndedBatch {
+    fn success(&mut self, at: Time) {
+        self.last_success = self.last_success.max(Some(at));
+    }
+
+    fn failure(&mut self, at: Time) {
+        self.failures.push(at);
+    }
+}
+
+impl Failures {
+    /// Takes a batch in: a success ends the row, and only failures after the last success of the
+    /// batch start a new one; a failure of the same second does not.
+    fn fold(&mut self, batch: &mut EndedBatch) {
+        let success = batch.last_success.take();
+        if success.is_some() {
+            *self = Self::default();
+        }
+        for at in batch.failures.drain(..) {
+            if success.is_none_or(|success| at > success) {
+                self.count = self.count.saturating_add(1);
+                self.last = self.last.max(at);
+            }
+        }
+    }
+
+    /// Until when no Pod may be made, if that is not over.
+    fn until(&self, backoff: Exponential, now: Time) -> Option<Time> {
+        if self.count == 0 {
+            return None;
+        }
+        let until = self.last + backoff.delay(self.count);
+        (until > now && until.since(now) > Duration::ZERO).then_some(until)
+    }
+
+    #[cfg(test)]
+    fn of(count: u32, last: Time) -> Self {
+        Self { count, last }
+    }
+}
+
+/// The failures in a row as they are known now, and as of the last status write that succeeded.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PodFailures {
+    batch: EndedBatch,
+    in_a_row: Failures,
+    stored: Failures,
+}
+
+impl PodFailures {
+    /// A Pod has succeeded.
+    pub(super) fn success(&mut self, at: Time) {
+        self.batch.success(at);
+    }
+
+    /// A Pod has failed.
+    pub(super) fn failure(&mut self, at: Time) {
+        self.batch.failure(at);
+    }
+
+    /// The batch is complete.
+    pub(super) fn fold(&mut self) {
+        self.in_a_row.fold(&mut self.batch);
+    }
+
+    /// Until when no Pod may be made, if that is not over.
+    pub(super) fn until(&self, backoff: Exponential, now: Time) -> Option<Time> {
+        self.in_a_row.until(backoff, now)
+    }
+
+    pub(super) fn in_a_row(&self) -> Failures {
+        self.in_a_row
+    }
+
+    /// A status write has succeeded that was made when this was known.
+    pub(super) fn stored(&mut self, failures: Failures) {
+        self.stored = failures;
+    }
+
+    /// What a new machine goes on with.
+    pub(super) fn as_stored(&self) -> Self {
+        Self {
+            in_a_row: self.stored,
+            stored: self.stored,
+            batch: EndedBatch::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BACKOFF: Exponential = Exponential {
+        base: Duration::from_secs(10),
+        max: Duration::from_secs(600),
+    };
+
+    fn folded(start: Failures, successes: &[i64], failures: &[i64]) -> Failures {
+        let mut batch = EndedBatch::default();
+        for at in successes {
+            batch.success(Time::from_secs(*at));
+        }
+        for at in failures {
+            batch.failure(Time::from_secs(*at));
+        }
+        let mut failures = start;
+        failures.fold(&mut batch);
+        failures
+    }
+
+    #[test]
+    fn a_success_ends_the_row_but_for_later_failures() {
+        let two = Failures::of(2, Time::from_secs(5));
+        assert_eq!(folded(two, &[], &[]), two);
+        assert_eq!(
+            folded(two, &[], &[7, 6]),
+            Failures::of(4, Time::from_secs(7))
+        );
+        assert_eq!(folded(two, &[8], &[]), Failures::default());
+        assert_eq!(
+            folded(two, &[8, 6], &[7, 8, 9]),
+            Failures::of(1, Time::from_secs(9))
+        );
+    }
+
+    #[test]
+    fn the_wait_is_measured_from_the_last_failure() {
+        let one = Failures::of(1, Time::from_secs(100));
+        assert_eq!(
+            one.until(BACKOFF, Time::from_secs(109)),
+            Some(Time::from_secs(110))
+        );
+        assert_eq!(one.until(BACKOFF, Time::from_secs(110)), None);
+        assert_eq!(Failures::default().until(BACKOFF, Time::from_secs(0)), None);
+    }
+}

@@ -1,0 +1,56 @@
+//! What a Pod's record says, by the Job's rules.
+//!
+//! Must not: change anything.
+
+use crate::model::{CompactIndex, PodFlags, PodPhase, PodRecord, PodReplacement};
+
+use super::{
+    super::job::Basis,
+    pod::{Facts, Ruling, Tracked},
+    pod_failure_policy,
+    stage::End,
+};
+
+/// A Pod's completion index, where Pods have one.
+pub(super) fn index_of(basis: Basis<'_>, tracked: &Tracked) -> Option<u32> {
+    let number = tracked.number.filter(|_| basis.spec.is_indexed());
+    number.map(CompactIndex::get)
+}
+
+/// Whether a Pod keeps others from its index.
+pub(super) fn holds_index(basis: Basis<'_>, tracked: &Tracked) -> bool {
+    tracked.has(Facts::ACTIVE)
+        || (basis.spec.pod_replacement == PodReplacement::Failed && tracked.has(Facts::TERMINATING))
+}
+
+/// How a Pod ended, if it has, by the Job's rule for Pods that are being deleted.
+pub(super) fn ended_how(basis: Basis<'_>, pod: &PodRecord) -> Option<End> {
+    match pod.phase {
+        PodPhase::Succeeded => Some(End::Success),
+        PodPhase::Failed => Some(End::Failure),
+        PodPhase::Pending | PodPhase::Running | PodPhase::Unknown => {
+            let at_once = basis.spec.pod_replacement == PodReplacement::TerminatingOrFailed;
+            (at_once && pod.has(PodFlags::DELETING)).then_some(End::Failure)
+        }
+    }
+}
+
+/// Whether a Pod's failure is one more than its index may have. Pods that this machine stops
+/// because the Job ends do not fail their index.
+pub(super) fn fails_index(basis: Basis<'_>, tracked: &Tracked, pod: &PodRecord) -> bool {
+    let stopped = !pod.phase.is_terminal() && tracked.has(Facts::TO_DELETE);
+    let before = pod.failure.as_ref().map(|facts| facts.counts.counted);
+    let limit = basis.spec.per_index.map(|limit| limit.backoff_limit);
+    match tracked.ruling {
+        Ruling::FailsIndex => true,
+        Ruling::Ignored => false,
+        Ruling::Open | Ruling::NoRule | Ruling::Counts | Ruling::FailsJob => {
+            !stopped && Some(before.unwrap_or(0)) >= limit
+        }
+    }
+}
+
+/// What the podFailurePolicy says of a Pod, and why the Job fails for it, if it does.
+pub(super) fn policy_on(basis: Basis<'_>, pod: &PodRecord) -> (Ruling, Option<String>) {
+    pod_failure_policy::rule_on(basis.spec.pod_failure.as_ref(), &basis.job.key, pod)
+}

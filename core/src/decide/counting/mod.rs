@@ -1,0 +1,578 @@
+//! Counts each ended Pod exactly once, by way of its finalizer.
+//!
+//! Source: docs/rules/jobs.md, 3. The order that makes it safe, per Pod: it ends; a status write
+//! names it (its UID, or its index in `completedIndexes`); only then is its finalizer removed;
+//! only then does its UID move from the list into the counter. Whatever crashes in between, the
+//! next machine finds either the finalizer or the name.
+//!
+//! Read first: `stage`, the table of a Pod's stages; then [`Counting::handle_pod`].
+//!
+//! Must not: decide how many Pods there should be, or when a status is written.
+
+mod check;
+mod delayed_deletion;
+mod failures;
+mod holders;
+mod indexes;
+mod look;
+mod naming;
+mod pod;
+mod pod_failure_policy;
+mod pod_names;
+mod pod_writes;
+mod stage;
+mod status;
+mod success_policy;
+mod sums;
+mod uncounted;
+
+use crate::model::{
+    CompactIndex, FailureAction, Job, Limits, Monotonic, PodPhase, PodRecord, PodTable, Slot,
+};
+
+use super::job::Basis;
+
+use self::{
+    delayed_deletion::DelayedDeletions,
+    failures::PodFailures,
+    indexes::Indexes,
+    look::{ended_how, fails_index, holds_index, index_of, policy_on},
+    naming::Naming,
+    pod::{Facts, Ruling, Tracked},
+    pod_names::PodNames,
+    pod_writes::PodWrites,
+    stage::{End, Input, Stage},
+    success_policy::Successes,
+    uncounted::UncountedList,
+};
+
+pub(super) use self::pod::Tally;
+
+/// What is known of the Job's Pods, and how far each has been counted.
+#[derive(Clone, Debug)]
+#[doc(alias = "trackJobStatusAndRemoveFinalizers")]
+pub(super) struct Counting {
+    pods: Vec<Tracked>,
+    /// Pods to be looked at again before the next decision.
+    revisit: Vec<Slot>,
+    tally: Tally,
+    indexes: Indexes,
+    successes: Successes,
+    delayed: DelayedDeletions,
+    uncounted: UncountedList,
+    naming: Naming,
+    failures: PodFailures,
+    removals: PodWrites,
+    deletions: PodWrites,
+    names: PodNames,
+    /// Something has changed that a status tells.
+    changed: bool,
+}
+
+/// What news of a Pod lead to.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    /// Why the Job fails for it by the podFailurePolicy, if it does.
+    pub(super) fails_job: Option<String>,
+    /// A rule of the policy has decided on it for good.
+    pub(super) applied: Option<FailureAction>,
+}
+
+impl Counting {
+    pub(super) fn new(job: &Job, limits: &Limits) -> Self {
+        let spec = &job.spec;
+        let completions = spec.completions.filter(|_| spec.is_indexed()).unwrap_or(0);
+        let indexes = Indexes::new(completions, &job.status, spec.per_index.is_some());
+        Self {
+            pods: Vec::new(),
+            revisit: Vec::new(),
+            tally: Tally::default(),
+            successes: Successes::new(spec.success.as_ref(), indexes.completed()),
+            indexes,
+            delayed: DelayedDeletions::default(),
+            uncounted: UncountedList::new(job.status.uncounted.as_ref()),
+            naming: Naming::default(),
+            failures: PodFailures::default(),
+            removals: PodWrites::new(limits),
+            deletions: PodWrites::new(limits),
+            names: PodNames::new(job.uid),
+            changed: false,
+        }
+    }
+
+    /// Takes over from the machine before what the server does not tell: the failures in a row.
+    pub(super) fn succeed_to(&mut self, before: &Self) {
+        self.failures = before.failures.as_stored();
+    }
+
+    /// Takes in what is known of the Pod in a slot: its record, or that it is gone.
+    pub(super) fn handle_pod(
+        &mut self,
+        basis: Basis<'_>,
+        slot: Slot,
+        pod: Option<&PodRecord>,
+    ) -> Heard {
+        if self.pods.len() <= slot.at() {
+            self.pods.resize(slot.at() + 1, Tracked::default());
+        }
+        let mut heard = Heard::default();
+        let mut tracked = self.pods[slot.at()];
+        let was_ignored = self.is_freed_as_ignored(basis, &tracked);
+        self.share(basis, slot, &tracked, false);
+        if let Some(index) = tracked.number.filter(|_| tracked.stage == Stage::Delayed) {
+            self.delayed.remove(index.get());
+        }
+        if let Some(pod) = pod {
+            tracked.see(pod);
+            self.give_number(basis, &mut tracked, pod);
+            let new_ruling = pod.phase == PodPhase::Failed && {
+                let (ruling, fails_job) = policy_on(basis, pod);
+                heard.fails_job = fails_job;
+                tracked.rule(ruling)
+            };
+            let input = self.input(basis, slot, &mut tracked, pod, new_ruling);
+            tracked.stage = tracked.stage.after(input);
+            if !tracked.has(Facts::FINALIZER) {
+                tracked.facts.set(Facts::REMOVAL, false);
+                tracked.facts.set(Facts::REMOVAL_SENT, false);
+            }
+            self.queue_work(basis, slot, &mut tracked);
+        } else {
+            match tracked.stage {
+                Stage::Listed(_) => self.uncounted.release_slot(slot),
+                Stage::Listing(end) => self.naming.orphan(end),
+                Stage::Live
+                | Stage::Delayed
+                | Stage::Ended(_)
+                | Stage::Stopped
+                | Stage::Skipped
+                | Stage::Settled => {}
+            }
+            if let Some(count) = tracked.number.filter(|_| !basis.spec.is_indexed()) {
+                self.names.give_back_count(count.get());
+            }
+            let stage = tracked.stage.after(Input::Gone);
+            tracked = Tracked::default();
+            tracked.stage = stage;
+        }
+        self.note_name(basis, slot, &tracked, pod);
+        self.share(basis, slot, &tracked, true);
+        self.pods[slot.at()] = tracked;
+        if let Some(index) = index_of(basis, &tracked).filter(|_| tracked.has(Facts::ACTIVE)) {
+            // It is what its index's failed Pod was kept for.
+            self.release_delayed(basis, index);
+        }
+        self.changed = true;
+        let is_ignored = was_ignored && !tracked.has(Facts::FINALIZER);
+        heard.applied = is_ignored.then_some(FailureAction::Ignore);
+        heard
+    }
+
+    /// Whether a Pod is losing its finalizer because a policy ignores its failure.
+    fn is_freed_as_ignored(&self, basis: Basis<'_>, tracked: &Tracked) -> bool {
+        tracked.ruling == Ruling::Ignored
+            && tracked.has(Facts::FINALIZER)
+            && matches!(tracked.stage, Stage::Stopped | Stage::Skipped)
+            && !self.has_invalid_index(basis, tracked)
+            && !basis.is_over
+    }
+
+    /// Takes in which of the Job's Pods it is.
+    fn give_number(&mut self, basis: Basis<'_>, tracked: &mut Tracked, pod: &PodRecord) {
+        if basis.spec.is_indexed() {
+            tracked.number = pod.index;
+        } else if tracked.number.is_none()
+            && let Some(count) = self.names.count_of(pod)
+        {
+            self.names.take_count(count);
+            tracked.number = CompactIndex::new(count);
+        }
+    }
+
+    /// The next Pod of an index is not to have the name of one that exists.
+    fn note_name(
+        &mut self,
+        basis: Basis<'_>,
+        slot: Slot,
+        tracked: &Tracked,
+        pod: Option<&PodRecord>,
+    ) {
+        self.names.forget_ended(slot);
+        if let Some(pod) = pod
+            && let Some(index) = index_of(basis, tracked)
+            && !holds_index(basis, tracked)
+            && !self.indexes.is_done(index)
+        {
+            self.names.ended(slot, index, pod);
+        }
+    }
+
+    /// What a Pod's record means for its stage.
+    fn input(
+        &mut self,
+        basis: Basis<'_>,
+        slot: Slot,
+        tracked: &mut Tracked,
+        pod: &PodRecord,
+        new_ruling: bool,
+    ) -> Input {
+        if !tracked.has(Facts::FINALIZER) {
+            match tracked.stage {
+                Stage::Listed(_) => self.uncounted.release(pod.uid),
+                Stage::Listing(end) => self.naming.orphan(end),
+                _ => {}
+            }
+            return Input::Freed;
+        }
+        if basis.is_over {
+            return Input::JobOver;
+        }
+        match tracked.stage {
+            Stage::Live | Stage::Delayed => self.first_look(basis, slot, tracked, pod),
+            // Its index has failed with it: what it was first it stays.
+            Stage::Ended(End::Failure) if self.index_has_failed(basis, tracked) => Input::Seen,
+            Stage::Ended(End::Failure) if pod.phase == PodPhase::Succeeded => {
+                self.failures.success(pod.finished_at());
+                self.succeed(basis, slot, tracked)
+            }
+            Stage::Ended(End::Failure) if new_ruling => self.fail(basis, slot, tracked, pod),
+            Stage::Stopped if pod.phase.is_terminal() && !tracked.has(Facts::REMOVAL_SENT) => {
+                tracked.facts.set(Facts::REMOVAL, false);
+                self.first_look(basis, slot, tracked, pod)
+            }
+            _ => Input::Seen,
+        }
+    }
+
+    /// What is found of a Pod with finalizer that is not yet being counted.
+    fn first_look(
+        &mut self,
+        basis: Basis<'_>,
+        slot: Slot,
+        tracked: &Tracked,
+        pod: &PodRecord,
+    ) -> Input {
+        if let Some(end) = self.uncounted.end_of(pod.uid) {
+            self.uncounted.add(pod.uid, end, Some(slot));
+            return Input::WasListed(end);
+        }
+        match ended_how(basis, pod) {
+            None => Input::Seen,
+            Some(_) if self.has_invalid_index(basis, tracked) => Input::Ignored,
+            Some(End::Success) => {
+                self.failures.success(pod.finished_at());
+                self.succeed(basis, slot, tracked)
+            }
+            Some(End::Failure) => {
+                self.failures.failure(pod.finished_at());
+                self.fail(basis, slot, tracked, pod)
+            }
+        }
+    }
+
+    /// Queues a Pod that succeeded for the next status write. A success of an index that has failed
+    /// for good comes too late: the server would refuse to have both.
+    fn succeed(&mut self, basis: Basis<'_>, slot: Slot, tracked: &Tracked) -> Input {
+        let Some(index) = index_of(basis, tracked) else {
+            self.naming.by_uid.push_back(slot);
+            return Input::Succeeded;
+        };
+        if self.indexes.has_failed(index) {
+            return Input::Ignored;
+        }
+        if self.indexes.complete(index) {
+            if let Some(policy) = &basis.spec.success {
+                self.successes.add(policy, index);
+            }
+            self.release_delayed(basis, index);
+        }
+        if self.indexes.is_stored(index) {
+            return Input::IndexStored;
+        }
+        self.naming.by_index.push(slot);
+        Input::Succeeded
+    }
+
+    /// Takes in that a Pod failed: it fails its index, is kept for it, or counts.
+    fn fail(&mut self, basis: Basis<'_>, slot: Slot, tracked: &Tracked, pod: &PodRecord) -> Input {
+        let index = index_of(basis, tracked);
+        let Some(index) = index.filter(|_| basis.spec.per_index.is_some()) else {
+            return self.count_failure(slot, tracked.ruling);
+        };
+        if fails_index(basis, tracked, pod) {
+            self.indexes.fail(index);
+            self.release_delayed(basis, index);
+        }
+        let before = pod.failure.as_ref().map(|facts| facts.counts);
+        let failures = before
+            .unwrap_or_default()
+            .and_one(tracked.ruling == Ruling::Ignored);
+        let finished = pod.finished_at();
+        let needs_none = self.indexes.is_over(index) || self.delayed.has_active(index);
+        if needs_none || !self.delayed.would_keep(index, failures, finished) {
+            return self.count_failure(slot, tracked.ruling);
+        }
+        self.release_delayed(basis, index);
+        let backoff = basis.limits.pod_failure_backoff;
+        self.delayed
+            .keep((index, slot), failures, finished, backoff);
+        Input::Kept
+    }
+
+    /// Queues a failed Pod for the next status write, if it counts.
+    fn count_failure(&mut self, slot: Slot, ruling: Ruling) -> Input {
+        if ruling == Ruling::Ignored {
+            return Input::Ignored;
+        }
+        self.naming.by_uid.push_back(slot);
+        Input::Failed
+    }
+
+    /// An index needs its failed Pod no more: it may be counted and go.
+    fn release_delayed(&mut self, basis: Basis<'_>, index: u32) {
+        let Some(slot) = self.delayed.remove(index) else {
+            return;
+        };
+        let input = self.count_failure(slot, self.pods[slot.at()].ruling);
+        self.happens(basis, slot, input);
+        self.changed = true;
+    }
+
+    /// No index needs its failed Pod any more.
+    pub(super) fn release_all_delayed(&mut self, basis: Basis<'_>) {
+        while let Some(index) = self.delayed.first() {
+            self.release_delayed(basis, index);
+        }
+    }
+
+    /// Pods to be heard of anew.
+    pub(super) fn take_revisits(&mut self) -> Vec<Slot> {
+        std::mem::take(&mut self.revisit)
+    }
+
+    /// All news of this turn have been heard.
+    pub(super) fn end_batch(&mut self) {
+        self.failures.fold();
+    }
+
+    /// Whether something has changed that a status tells, since it was asked last.
+    pub(super) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Lets every Pod go that has its finalizer, uncounted.
+    pub(super) fn let_go_of_all(&mut self, basis: Basis<'_>) {
+        self.delayed.clear();
+        let slots = 0..u32::try_from(self.pods.len()).unwrap_or(u32::MAX);
+        for slot in slots.map(Slot) {
+            if self.pods[slot.at()].has(Facts::FINALIZER) {
+                self.happens(basis, slot, Input::JobOver);
+            }
+        }
+    }
+
+    /// Once a verdict stands and no Pod is active, the Pods that have not ended are let go: counted
+    /// as failed when the Job fails and no policy has them ignored, not counted when it succeeds.
+    pub(super) fn settle_live(&mut self, basis: Basis<'_>, pods: &PodTable) {
+        for slot in self.tally.live_slots.clone() {
+            let slot = Slot(slot);
+            let fails = basis.fails && !self.has_invalid_index(basis, &self.pods[slot.at()]);
+            let pod = pods.get(slot).filter(|_| fails);
+            let ruling = pod.map_or(Ruling::Open, |pod| policy_on(basis, pod).0);
+            let counts = fails && ruling != Ruling::Ignored;
+            if counts {
+                self.naming.by_uid.push_back(slot);
+                self.changed = true;
+            }
+            self.change(basis, slot, |tracked| {
+                tracked.ruling = ruling;
+                tracked.stage = tracked.stage.after(match counts {
+                    true => Input::Failed,
+                    false => Input::Stopped,
+                });
+            });
+        }
+    }
+
+    /// The Pods that have not ended are let go without being counted.
+    pub(super) fn stop_live(&mut self, basis: Basis<'_>) {
+        for slot in self.tally.live_slots.clone() {
+            self.happens(basis, Slot(slot), Input::Stopped);
+        }
+    }
+
+    /// Deletes every active Pod. Where the Job does not fail, they must not count as failed and lose their
+    /// finalizer first.
+    #[doc(alias = "deleteActivePods")]
+    pub(super) fn delete_active(&mut self, basis: Basis<'_>) {
+        for slot in self.tally.active_slots.clone() {
+            self.delete(basis, Slot(slot), basis.fails);
+        }
+    }
+
+    /// Deletes a Pod; its finalizer goes first, so that it is never counted.
+    pub(super) fn delete_uncounted(&mut self, basis: Basis<'_>, slot: Slot) {
+        self.delete(basis, slot, false);
+    }
+
+    fn delete(&mut self, basis: Basis<'_>, slot: Slot, counts: bool) {
+        if !self.pods[slot.at()].has(Facts::TO_DELETE) {
+            self.change(basis, slot, |tracked| {
+                tracked.facts.set(Facts::TO_DELETE, true);
+            });
+        }
+        if !counts && self.pods[slot.at()].stage == Stage::Live {
+            self.happens(basis, slot, Input::Stopped);
+        }
+    }
+
+    /// Takes in how a deletion ended.
+    pub(super) fn deletion_answered(
+        &mut self,
+        basis: Basis<'_>,
+        slot: Slot,
+        accepted: bool,
+        now: Monotonic,
+    ) {
+        self.deletions.done(accepted, now);
+        if !accepted && slot.at() < self.pods.len() {
+            self.change(basis, slot, |tracked| {
+                tracked.facts.set(Facts::TO_DELETE, false);
+                tracked.facts.set(Facts::DELETION, false);
+            });
+        }
+    }
+
+    /// A finalizer is off.
+    pub(super) fn finalizer_removed(&mut self, now: Monotonic) {
+        self.removals.done(true, now);
+    }
+
+    /// A finalizer is still on; whether that was `refused`, or the Pod has changed. One that was to go
+    /// uncounted is looked at again: it may have ended, or be wanted by now.
+    pub(super) fn finalizer_not_removed(
+        &mut self,
+        basis: Basis<'_>,
+        slot: Slot,
+        refused: bool,
+        now: Monotonic,
+    ) {
+        self.removals.done(!refused, now);
+        if slot.at() >= self.pods.len() {
+            return;
+        }
+        let was_stopped = self.pods[slot.at()].stage == Stage::Stopped;
+        if was_stopped {
+            self.revisit.push(slot);
+        }
+        self.change(basis, slot, |tracked| {
+            tracked.facts.set(Facts::REMOVAL, false);
+            tracked.facts.set(Facts::REMOVAL_SENT, false);
+            if was_stopped {
+                tracked.facts.set(Facts::TO_DELETE, false);
+                tracked.facts.set(Facts::DELETION, false);
+            }
+            tracked.stage = tracked.stage.after(Input::RemovalRefused);
+        });
+    }
+
+    /// The next Pod that is to be deleted, if one may be now.
+    pub(super) fn next_deletion(&mut self, limits: &Limits, now: Monotonic) -> Option<Slot> {
+        loop {
+            let slot = self.deletions.next(limits.max_pod_writes, now)?;
+            if self.pods[slot.at()].has(Facts::DELETION) {
+                self.deletions.sent();
+                return Some(slot);
+            }
+        }
+    }
+
+    /// The next Pod whose finalizer is to go, if one may now, and whether it goes uncounted because it was
+    /// stopped.
+    pub(super) fn next_removal(&mut self, limits: &Limits, now: Monotonic) -> Option<(Slot, bool)> {
+        loop {
+            let slot = self.removals.next(limits.max_pod_writes, now)?;
+            let tracked = &mut self.pods[slot.at()];
+            if tracked.has(Facts::REMOVAL) && !tracked.has(Facts::REMOVAL_SENT) {
+                tracked.facts.set(Facts::REMOVAL_SENT, true);
+                self.removals.sent();
+                return Some((slot, tracked.stage == Stage::Stopped));
+            }
+        }
+    }
+
+    /// When deletions and removals that were refused may go on.
+    pub(super) fn writes_open_at(&self, now: Monotonic) -> [Option<Monotonic>; 2] {
+        [self.deletions.opens_at(now), self.removals.opens_at(now)]
+    }
+
+    /// Something happens to a Pod.
+    fn happens(&mut self, basis: Basis<'_>, slot: Slot, input: Input) {
+        self.change(basis, slot, |tracked| {
+            tracked.stage = tracked.stage.after(input);
+        });
+    }
+
+    /// Changes what is remembered of a Pod, keeping the sums true and queueing what follows.
+    fn change(&mut self, basis: Basis<'_>, slot: Slot, change: impl FnOnce(&mut Tracked)) {
+        let mut tracked = self.pods[slot.at()];
+        self.share(basis, slot, &tracked, false);
+        change(&mut tracked);
+        self.queue_work(basis, slot, &mut tracked);
+        self.share(basis, slot, &tracked, true);
+        self.pods[slot.at()] = tracked;
+    }
+
+    /// Puts a Pod in or takes it out of the sums and of its index.
+    fn share(&mut self, basis: Basis<'_>, slot: Slot, tracked: &Tracked, more: bool) {
+        let is_invalid = self.has_invalid_index(basis, tracked);
+        self.tally.share(slot, tracked, is_invalid, more);
+        let Some(index) = index_of(basis, tracked) else {
+            return;
+        };
+        if basis.spec.per_index.is_some() && tracked.has(Facts::ACTIVE) {
+            self.delayed.share_active(index, more);
+        }
+        if !holds_index(basis, tracked) {
+            return;
+        }
+        if more {
+            self.indexes.take(index);
+        } else {
+            self.indexes.give_back(index);
+        }
+    }
+
+    /// Whether a Pod of an Indexed Job has no index that the Job has.
+    fn has_invalid_index(&self, basis: Basis<'_>, tracked: &Tracked) -> bool {
+        basis.spec.is_indexed()
+            && tracked
+                .number
+                .is_none_or(|index| !self.indexes.is_valid(index.get()))
+    }
+
+    /// Whether a Pod's index has failed for good.
+    fn index_has_failed(&self, basis: Basis<'_>, tracked: &Tracked) -> bool {
+        let index = index_of(basis, tracked);
+        index.is_some_and(|index| self.indexes.has_failed(index))
+    }
+
+    /// Queues the removal of a finalizer that may go, and the deletion of a Pod that is to go and whose
+    /// finalizer is off, or counts.
+    fn queue_work(&mut self, basis: Basis<'_>, slot: Slot, tracked: &mut Tracked) {
+        let has_finalizer = tracked.has(Facts::FINALIZER);
+        if tracked.stage.may_be_freed() && has_finalizer && !tracked.has(Facts::REMOVAL) {
+            tracked.facts.set(Facts::REMOVAL, true);
+            self.removals.queue(slot);
+        }
+        if !tracked.has(Facts::ACTIVE) {
+            tracked.facts.set(Facts::TO_DELETE, false);
+            tracked.facts.set(Facts::DELETION, false);
+        }
+        let is_due = tracked.has(Facts::TO_DELETE) && !tracked.has(Facts::DELETION);
+        if is_due && (!has_finalizer || basis.fails) {
+            tracked.facts.set(Facts::DELETION, true);
+            self.deletions.queue(slot);
+        }
+    }
+}

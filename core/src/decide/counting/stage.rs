@@ -1,0 +1,257 @@
+//! How far the counting of a Pod has come, and the one table of how it goes on.
+//!
+//! ARCHITECTURE.md prints the table; a test compares the two.
+//!
+//! Must not: decide what has happened to a Pod.
+
+/// How a Pod ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Success,
+    Failure,
+}
+
+/// How far the counting of a Pod has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Nothing to count: it has not ended, or it came without our finalizer.
+    #[default]
+    Live,
+    /// It failed and is kept until its index has a new Pod.
+    Delayed,
+    /// It ended and waits for the next status write.
+    Ended(End),
+    /// A status write that has it is under way.
+    Listing(End),
+    /// The server's status has it: its finalizer may go.
+    Listed(End),
+    /// It has not ended and goes uncounted: its finalizer may go. If it ends before the server was
+    /// asked for that, or the server refused, it counts after all.
+    Stopped,
+    /// It is not to be counted, whatever becomes of it: its finalizer may go.
+    Skipped,
+    /// Nothing is left to do.
+    Settled,
+}
+
+/// What happens to a Pod, as far as its counting goes by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Input {
+    /// The Pod is gone.
+    Gone,
+    /// The Job has ended or is no more, and the Pod has the finalizer.
+    JobOver,
+    /// The Pod is seen without the finalizer.
+    Freed,
+    /// The Pod is seen with the finalizer, and nothing new is known of its end.
+    Seen,
+    /// The status that the server has lists it.
+    WasListed(End),
+    /// It succeeded.
+    Succeeded,
+    /// It succeeded, and the status that the server has names its index.
+    IndexStored,
+    /// It failed, and counts.
+    Failed,
+    /// It failed, and is kept for its index.
+    Kept,
+    /// It ended and does not count: its index is invalid or has failed, or a policy ignores it.
+    Ignored,
+    /// It is not wanted any more.
+    Stopped,
+    /// The server did not take its finalizer off.
+    RemovalRefused,
+    /// A status write names it.
+    Named,
+    /// The server has the status that names it.
+    StatusWritten,
+    /// The server may not have the status that names it.
+    StatusNotWritten,
+}
+
+impl Stage {
+    /// The stage that follows.
+    pub(super) fn after(self, input: Input) -> Self {
+        use Stage::{Delayed, Ended, Listed, Listing, Live, Settled, Skipped, Stopped};
+        match (self, input) {
+            (_, Input::Gone) => Live,
+            (_, Input::JobOver) => Skipped,
+
+            (Live | Delayed, Input::Freed) => Live,
+            (_, Input::Freed) => Settled,
+            // It was counted or skipped before: never a second time.
+            (Settled, Input::Seen) => Skipped,
+
+            (Delayed, Input::Seen) => Live,
+            (Live | Delayed | Stopped, Input::WasListed(end)) => Listed(end),
+            (Live | Delayed | Stopped | Ended(End::Failure), Input::Succeeded) => {
+                Ended(End::Success)
+            }
+            (Live | Delayed | Stopped | Ended(_), Input::IndexStored) => Listed(End::Success),
+            (Live | Delayed | Stopped | Ended(End::Failure), Input::Failed) => Ended(End::Failure),
+            (Live | Delayed | Stopped | Ended(End::Failure), Input::Kept) => Delayed,
+            (Live | Delayed | Stopped | Ended(End::Failure), Input::Ignored) => Skipped,
+
+            (Live, Input::Stopped) => Stopped,
+            (Stopped, Input::RemovalRefused) => Live,
+
+            (Ended(end), Input::Named) => Listing(end),
+            (Listing(end), Input::StatusWritten) => Listed(end),
+            (Listing(end), Input::StatusNotWritten) => Ended(end),
+
+            (same, _) => same,
+        }
+    }
+
+    /// Whether the Pod's finalizer may go.
+    pub(super) fn may_be_freed(self) -> bool {
+        matches!(self, Self::Listed(_) | Self::Stopped | Self::Skipped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    const ENDS: [End; 2] = [End::Success, End::Failure];
+
+    /// Every stage with its name in the table.
+    fn stages() -> Vec<(String, Stage)> {
+        let plain = [
+            Stage::Live,
+            Stage::Delayed,
+            Stage::Stopped,
+            Stage::Skipped,
+            Stage::Settled,
+        ];
+        let with_end: [fn(End) -> Stage; 3] = [Stage::Ended, Stage::Listing, Stage::Listed];
+        let with_end = with_end.iter().flat_map(|stage| ENDS.map(stage));
+        let all = plain.into_iter().chain(with_end);
+        all.map(|stage| (name(&stage), stage)).collect()
+    }
+
+    fn inputs() -> Vec<(String, Input)> {
+        let plain = [
+            Input::Gone,
+            Input::JobOver,
+            Input::Freed,
+            Input::Seen,
+            Input::Succeeded,
+            Input::IndexStored,
+            Input::Failed,
+            Input::Kept,
+            Input::Ignored,
+            Input::Stopped,
+            Input::RemovalRefused,
+            Input::Named,
+            Input::StatusWritten,
+            Input::StatusNotWritten,
+        ];
+        let all = plain.into_iter().chain(ENDS.map(Input::WasListed));
+        all.map(|input| (name(&input), input)).collect()
+    }
+
+    /// `Ended(Success)` is `Ended Success` in the table.
+    fn name(value: &impl std::fmt::Debug) -> String {
+        format!("{value:?}").replace('(', " ").replace(')', "")
+    }
+
+    /// What a cell of the table means: several are parted by commas, `Ended` alone is either end.
+    fn meant<T: Copy>(cell: &str, all: &[(String, T)]) -> Vec<(String, T)> {
+        let of = |word: &str| {
+            let same = move |name: &str| {
+                word == "any"
+                    || name == word
+                    || name
+                        .strip_prefix(word)
+                        .is_some_and(|rest| rest.starts_with(' '))
+            };
+            let found: Vec<_> = all.iter().filter(|(name, _)| same(name)).cloned().collect();
+            assert!(!found.is_empty(), "{word} is nothing of ours");
+            found
+        };
+        cell.split(", ").flat_map(of).collect()
+    }
+
+    /// The same end as the stage or input has, where the table leaves it open.
+    fn next(cell: &str, stage: &str, input: &str, all: &[(String, Stage)]) -> Stage {
+        let found = meant(cell, all);
+        let end = |name: &str| name.split_once(' ').map(|(_, end)| end.to_owned());
+        let end = end(input).or_else(|| end(stage));
+        let mut fitting = found.iter().filter(|(name, _)| {
+            found.len() == 1 || name.split_once(' ').map(|(_, end)| end.to_owned()) == end
+        });
+        let (_, stage) = fitting.next().expect("a stage that fits");
+        *stage
+    }
+
+    #[test]
+    fn the_printed_table_is_the_one_that_holds() {
+        let text = concat!(env!("CARGO_MANIFEST_DIR"), "/../ARCHITECTURE.md");
+        let text = std::fs::read_to_string(text).expect("ARCHITECTURE.md can be read");
+        let (_, table) = text
+            .split_once("| Stage | Input | Next stage |\n")
+            .expect("the table");
+        let (stages, inputs) = (stages(), inputs());
+        let mut seen = BTreeSet::new();
+        let mut same: Vec<_> = Vec::new();
+        for (stage_name, stage) in &stages {
+            for (input_name, input) in &inputs {
+                same.push((stage_name.clone(), input_name.clone(), *stage, *input));
+            }
+        }
+        for row in table
+            .lines()
+            .skip(1)
+            .take_while(|line| line.starts_with('|'))
+        {
+            let cells: Vec<&str> = row.trim_matches(['|', ' ']).split(" | ").collect();
+            let [from, on, to] = cells[..] else {
+                panic!("not three cells: {row}");
+            };
+            for (stage_name, stage) in meant(from, &stages) {
+                for (input_name, input) in meant(on, &inputs) {
+                    // The first row that fits decides.
+                    if seen.insert((stage_name.clone(), input_name.clone())) {
+                        let next = next(to, &stage_name, &input_name, &stages);
+                        assert_eq!(stage.after(input), next, "{row}: {stage:?}, {input:?}");
+                    }
+                }
+            }
+        }
+        assert!(
+            seen.len() > 60,
+            "only {} pairs are in the table",
+            seen.len()
+        );
+        for (stage_name, input_name, stage, input) in same {
+            if !seen.contains(&(stage_name, input_name)) {
+                assert_eq!(
+                    stage.after(input),
+                    stage,
+                    "{stage:?}, {input:?} is not printed"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn no_pod_is_counted_twice_or_loses_what_it_was_listed_as() {
+        for (_, stage) in stages() {
+            for (_, input) in inputs() {
+                let next = stage.after(input);
+                if matches!(stage, Stage::Settled | Stage::Skipped) && input != Input::Gone {
+                    assert!(
+                        matches!(next, Stage::Settled | Stage::Skipped),
+                        "{stage:?}, {input:?}"
+                    );
+                }
+                if let (Stage::Listed(was), Stage::Ended(is) | Stage::Listing(is)) = (stage, next) {
+                    panic!("{was:?} becomes {is:?} by {input:?}");
+                }
+            }
+        }
+    }
+}

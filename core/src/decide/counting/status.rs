@@ -1,0 +1,180 @@
+//! What a status says of Pods, and what its success or failure means for them.
+//!
+//! Must not: decide when a status is written, or how the Job stands.
+
+use crate::model::{CompactIndex, FailureAction, JobStatus, PodTable, Slot, Uid, Uncounted};
+
+use super::{
+    super::job::Basis,
+    Counting,
+    naming::{Named, UnderWay},
+    stage::{End, Input, Stage},
+};
+
+impl Counting {
+    /// Writes what there is to say of Pods into the next status, on top of the one that the server has.
+    pub(in crate::decide) fn write_into(
+        &mut self,
+        basis: Basis<'_>,
+        pods: &PodTable,
+        next: &mut JobStatus,
+    ) {
+        next.active = self.tally.active;
+        next.ready = Some(self.tally.ready);
+        next.terminating = Some(self.tally.terminating);
+        let counted = self.count_released(basis, next);
+        let named = self.name_ended(basis, pods);
+        let indexed = self.name_indexed(basis, next);
+        next.failed_indexes = self.indexes.failed_text();
+        let list = |end| {
+            let new = named.iter().filter(move |pod| pod.end == end);
+            let new = new.map(|pod| pod.uid);
+            self.uncounted.held(end).chain(new).collect()
+        };
+        next.uncounted = Some(Uncounted {
+            succeeded: list(End::Success),
+            failed: list(End::Failure),
+            ..Uncounted::default()
+        });
+        self.naming.under_way = Some(UnderWay {
+            named,
+            indexed,
+            counted,
+            orphans: [0, 0],
+            failures: self.failures.in_a_row(),
+        });
+    }
+
+    /// Moves Pods whose finalizer is off from the list into the counters.
+    fn count_released(&self, basis: Basis<'_>, next: &mut JobStatus) -> Vec<Uid> {
+        let by_pod = !basis.spec.is_indexed();
+        let mut add = |end, count| match end {
+            End::Success if by_pod => next.succeeded += count,
+            End::Success => {}
+            End::Failure => next.failed += count,
+        };
+        for end in [End::Success, End::Failure] {
+            add(end, self.uncounted.strange(end));
+        }
+        let released = self.uncounted.released();
+        released
+            .map(|(uid, end)| {
+                add(end, 1);
+                uid
+            })
+            .collect()
+    }
+
+    /// Chooses the Pods that this write names by UID, as many as one status may name.
+    fn name_ended(&mut self, basis: Basis<'_>, pods: &PodTable) -> Vec<Named> {
+        let most = basis.limits.max_uncounted_pods as usize;
+        let mut named = Vec::new();
+        while self.uncounted.held_total() + named.len() < most {
+            let Some(slot) = self.naming.by_uid.pop_front() else {
+                break;
+            };
+            let Stage::Ended(end) = self.pods[slot.at()].stage else {
+                continue;
+            };
+            if basis.spec.is_indexed() && end == End::Success {
+                continue;
+            }
+            let Some(pod) = pods.get(slot) else { continue };
+            named.push(Named {
+                uid: pod.uid,
+                end,
+                slot,
+                ruling: self.pods[slot.at()].ruling,
+            });
+            self.happens(basis, slot, Input::Named);
+        }
+        named
+    }
+
+    /// Names the Pods of an Indexed Job that succeeded, by their indexes.
+    fn name_indexed(&mut self, basis: Basis<'_>, next: &mut JobStatus) -> Vec<Slot> {
+        if !basis.spec.is_indexed() {
+            return Vec::new();
+        }
+        next.completed_indexes = self.indexes.completed_text();
+        self.indexes.begin_store();
+        next.succeeded = self.indexes.completed_len();
+        let mut indexed = std::mem::take(&mut self.naming.by_index);
+        indexed.retain(|slot| self.pods[slot.at()].stage == Stage::Ended(End::Success));
+        indexed.sort_unstable();
+        indexed.dedup();
+        indexed.retain(|slot| {
+            let index = self.pods[slot.at()].number.map(CompactIndex::get);
+            // Another Pod of the index may have brought it into the server's status meanwhile.
+            let stored = index.is_some_and(|index| self.indexes.is_stored(index));
+            let input = match stored {
+                true => Input::IndexStored,
+                false => Input::Named,
+            };
+            self.happens(basis, *slot, input);
+            !stored
+        });
+        indexed
+    }
+
+    /// The status was not worth a write: it names nobody.
+    pub(in crate::decide) fn forget_write(&mut self) {
+        self.naming.under_way = None;
+    }
+
+    /// The server has the status: finalizers of the Pods that it names may go. Gives what rules of the
+    /// podFailurePolicy have decided for good.
+    pub(in crate::decide) fn status_written(&mut self, basis: Basis<'_>) -> Vec<FailureAction> {
+        let Some(write) = self.naming.under_way.take() else {
+            return Vec::new();
+        };
+        self.failures.stored(write.failures);
+        self.uncounted.counted(&write.counted);
+        let mut applied = Vec::new();
+        for Named {
+            uid,
+            end,
+            slot,
+            ruling,
+        } in write.named
+        {
+            applied.extend(ruling.action().filter(|_| end == End::Failure));
+            let held = self.pods[slot.at()].stage == Stage::Listing(end);
+            self.uncounted.add(uid, end, held.then_some(slot));
+            if held {
+                self.happens(basis, slot, Input::StatusWritten);
+            } else {
+                self.changed = true;
+            }
+        }
+        for slot in write.indexed {
+            if self.pods[slot.at()].stage == Stage::Listing(End::Success) {
+                self.happens(basis, slot, Input::StatusWritten);
+            }
+        }
+        self.indexes.end_store(true);
+        self.changed |= !self.naming.by_uid.is_empty();
+        applied
+    }
+
+    /// Nobody knows whether the server has the status; the next write says it all again.
+    pub(in crate::decide) fn status_not_written(&mut self, basis: Basis<'_>) {
+        self.changed = true;
+        self.indexes.end_store(false);
+        let Some(write) = self.naming.under_way.take() else {
+            return;
+        };
+        for Named { end, slot, .. } in write.named {
+            if self.pods[slot.at()].stage == Stage::Listing(end) {
+                self.happens(basis, slot, Input::StatusNotWritten);
+                self.naming.by_uid.push_front(slot);
+            }
+        }
+        for slot in write.indexed {
+            if self.pods[slot.at()].stage == Stage::Listing(End::Success) {
+                self.happens(basis, slot, Input::StatusNotWritten);
+                self.naming.by_index.push(slot);
+            }
+        }
+    }
+}

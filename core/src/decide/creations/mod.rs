@@ -1,0 +1,395 @@
+//! Creations that were asked for and whose Pods are not here yet.
+//!
+//! Source: docs/rules/jobs.md, 4.7. They are known by the names of their Pods. One whose answer is lost is asked
+//! for again under its name, so that it can never make two Pods.
+//!
+//! Must not: decide how many Pods there should be, or choose their names.
+
+mod slow_start;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::model::{FailureCounts, Limits, Monotonic, Report};
+
+use super::{
+    backoff::Backoff,
+    effect::{CreateError, CreationId, CreationReason, NewPod},
+};
+
+use self::slow_start::SlowStart;
+
+/// How long a creation counts that the end of its namespace made void: upstream's expiry of
+/// expectations.
+const VOID_LIFE: Duration = Duration::from_secs(300);
+
+/// How long a creation without answer counts that nobody wants any more: an API server gives up
+/// on a request after a minute (`--request-timeout`), and the watch then tells what came of it.
+const UNCONFIRMED_LIFE: Duration = Duration::from_secs(90);
+
+/// A Pod whose creation was asked for and whose record is not here yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Creation {
+    failures: Option<FailureCounts>,
+    state: State,
+    /// An earlier attempt had no clear answer: a refusal of a later one says nothing of the first.
+    doubted: bool,
+}
+
+/// How far a creation has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The write is under way.
+    Sent,
+    /// Nobody knows whether it happened; it will be asked for again under the same name.
+    Unconfirmed,
+    /// Refused because the namespace goes away. Upstream still counts such a Pod as active, and
+    /// forgets it after five minutes; there is nothing better to do than to wait for the end.
+    Void,
+}
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+#[doc(alias = "ControllerExpectations")]
+pub(super) struct Creations {
+    outstanding: BTreeMap<CreationId, Creation>,
+    unconfirmed: u32,
+    void: u32,
+    /// Unconfirmed ones whose index is none at present: it may be one again.
+    out_of_range: Vec<(CreationId, Creation)>,
+    /// Until when void and unconfirmed creations count.
+    lost_until: Option<Monotonic>,
+    /// How many Pods were still missing after the last decision.
+    missing: u32,
+    slow_start: SlowStart,
+    backoff: Backoff,
+    /// Something has changed that a status tells.
+    changed: bool,
+}
+
+impl Creations {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self {
+            outstanding: BTreeMap::new(),
+            unconfirmed: 0,
+            void: 0,
+            out_of_range: Vec::new(),
+            lost_until: None,
+            missing: 0,
+            slow_start: SlowStart::new(limits.max_pod_writes),
+            backoff: Backoff::new(limits.retry_backoff),
+            changed: false,
+        }
+    }
+
+    /// Takes over from the machine before what the server does not tell: creations of which nobody knows
+    /// whether they happened. Gives those that count.
+    pub(super) fn succeed_to(
+        &mut self,
+        before: &Self,
+        has_index: impl Fn(u32) -> bool,
+    ) -> Vec<CreationId> {
+        self.backoff = before.backoff.clone();
+        self.lost_until = before.lost_until;
+        let all = before.outstanding.iter().map(|(id, one)| (*id, *one));
+        let unconfirmed = all.filter(|(_, one)| one.state == State::Unconfirmed);
+        for (id, creation) in unconfirmed.chain(before.out_of_range.iter().copied()) {
+            if id.index.is_none_or(&has_index) {
+                self.unconfirmed += 1;
+                self.outstanding.insert(id, creation);
+            } else {
+                self.out_of_range.push((id, creation));
+            }
+        }
+        self.outstanding.keys().copied().collect()
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> u32 {
+        u32::try_from(self.outstanding.len()).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.outstanding.is_empty()
+    }
+
+    /// How many writes are under way.
+    pub(super) fn under_way(&self) -> u32 {
+        self.len() - self.void - self.unconfirmed
+    }
+
+    /// Those that the end of the namespace made void, as long as they count.
+    pub(super) fn void(&self) -> u32 {
+        self.void
+    }
+
+    pub(super) fn has_unconfirmed(&self) -> bool {
+        self.unconfirmed > 0
+    }
+
+    /// How many Pods were still missing after the last decision.
+    pub(super) fn missing(&self) -> u32 {
+        self.missing
+    }
+
+    /// Takes in how many Pods are missing.
+    pub(super) fn set_missing(&mut self, missing: u32) {
+        self.missing = missing;
+    }
+
+    /// When refused creations may be tried again.
+    pub(super) fn opens_at(&self, now: Monotonic) -> Option<Monotonic> {
+        self.backoff.opens_at(now)
+    }
+
+    /// When creations of which nothing will be heard any more stop to count.
+    pub(super) fn lost_end(&self, now: Monotonic) -> Option<Monotonic> {
+        self.lost_until
+            .filter(|until| self.void + self.unconfirmed > 0 && *until > now)
+    }
+
+    /// Whether something has changed that a status tells, since it was asked last.
+    pub(super) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// How many more may be sent now.
+    pub(super) fn room(&mut self) -> u32 {
+        let under_way = self.under_way();
+        self.slow_start.room(under_way)
+    }
+
+    /// A creation is sent; it is one less that is missing.
+    pub(super) fn send(&mut self, id: CreationId, failures: Option<FailureCounts>) {
+        self.slow_start.sent(1);
+        self.missing -= 1;
+        self.outstanding.insert(
+            id,
+            Creation {
+                failures,
+                state: State::Sent,
+                doubted: false,
+            },
+        );
+    }
+
+    /// Asks again for Pods of which nobody knows whether they exist: the name decides. They come first, and
+    /// by the rounds of slow start as all others: a server that fails is not asked for more each time.
+    pub(super) fn repeat(&mut self, reason: CreationReason, now: Monotonic) -> Vec<NewPod> {
+        if self.unconfirmed == 0 || self.backoff.is_closed(now) {
+            return Vec::new();
+        }
+        let room = self.room() as usize;
+        let all = self.outstanding.iter_mut();
+        let unconfirmed = all.filter(|(_, one)| one.state == State::Unconfirmed);
+        let again = unconfirmed.take(room).map(|(id, creation)| {
+            creation.state = State::Sent;
+            id.pod(creation.failures, reason)
+        });
+        let again: Vec<NewPod> = again.collect();
+        let count = u32::try_from(again.len()).expect("no more than there is room for");
+        self.slow_start.sent(count);
+        self.unconfirmed -= count;
+        again
+    }
+
+    /// The Pod exists.
+    pub(super) fn created(&mut self, id: CreationId, now: Monotonic) -> bool {
+        self.backoff.succeed(now);
+        self.forget(id)
+    }
+
+    /// Forgets a creation, whether it happened or not; whether there was one.
+    pub(super) fn forget(&mut self, id: CreationId) -> bool {
+        let Some(creation) = self.outstanding.remove(&id) else {
+            return false;
+        };
+        match creation.state {
+            State::Sent => {}
+            State::Unconfirmed => self.unconfirmed -= 1,
+            State::Void => {
+                self.void -= 1;
+                self.changed = true;
+            }
+        }
+        true
+    }
+
+    /// Takes in that a Pod was not created, or that nobody knows; whether the creation is over, and what people
+    /// are to be told.
+    pub(super) fn not_created(
+        &mut self,
+        id: CreationId,
+        error: CreateError,
+        now: Monotonic,
+    ) -> (bool, Option<Report>) {
+        let creation = self.outstanding.get_mut(&id);
+        let doubted = creation.as_ref().is_some_and(|one| one.doubted);
+        match error {
+            CreateError::NameTaken => {
+                let again = self.backoff.fail_if_again(now);
+                let message = "Error creating: the names of new Pods are taken";
+                let report = again.then(|| Report::warning("FailedCreate", message));
+                return (self.forget(id), report);
+            }
+            CreateError::Refused if !doubted => {
+                self.slow_start.refused();
+                self.backoff.fail(now);
+                return (self.forget(id), None);
+            }
+            CreateError::RefusedFor(wait) if !doubted => {
+                self.slow_start.refused();
+                self.backoff.fail_until(wait, now);
+                return (self.forget(id), None);
+            }
+            CreateError::Unknown | CreateError::Refused | CreateError::RefusedFor(_) => {
+                self.slow_start.refused();
+                self.backoff.fail(now);
+                if let Some(creation) = creation {
+                    creation.state = State::Unconfirmed;
+                    creation.doubted = true;
+                    self.unconfirmed += 1;
+                    self.lost_until = self.lost_until.max(Some(now + UNCONFIRMED_LIFE));
+                }
+            }
+            CreateError::NotSent => match creation.filter(|_| doubted) {
+                // What became of the attempt before is still to be found out.
+                Some(creation) => {
+                    creation.state = State::Unconfirmed;
+                    self.unconfirmed += 1;
+                }
+                None => return (self.forget(id), None),
+            },
+            CreateError::NamespaceTerminating => {
+                if let Some(creation) = creation {
+                    creation.state = State::Void;
+                    self.void += 1;
+                    self.changed = true;
+                    self.lost_until = self.lost_until.max(Some(now + VOID_LIFE));
+                }
+            }
+        }
+        (false, None)
+    }
+
+    /// Forgets void creations once they have counted long enough; unconfirmed ones too, unless they
+    /// will be `repeated` to learn their fate. Gives those that it forgot.
+    pub(super) fn forget_lost(&mut self, repeated: bool, now: Monotonic) -> Vec<CreationId> {
+        if self.void + self.unconfirmed == 0 && self.out_of_range.is_empty() {
+            self.lost_until = None;
+        }
+        if self.lost_until.is_none_or(|until| until > now) {
+            return Vec::new();
+        }
+        self.out_of_range.clear();
+        let is_lost = |creation: &Creation| match creation.state {
+            State::Sent => false,
+            State::Unconfirmed => !repeated,
+            State::Void => true,
+        };
+        let lost = self.outstanding.iter().filter(|(_, one)| is_lost(one));
+        let lost: Vec<CreationId> = lost.map(|(id, _)| *id).collect();
+        for id in &lost {
+            self.forget(*id);
+        }
+        lost
+    }
+
+    /// Panics if the sums are not those of the creations; gives them.
+    pub(super) fn check(&self) -> impl Iterator<Item = &CreationId> {
+        for (state, kept) in [
+            (State::Unconfirmed, self.unconfirmed),
+            (State::Void, self.void),
+        ] {
+            let found = self.outstanding.values().filter(|one| one.state == state);
+            assert_eq!(found.count(), kept as usize, "{state:?} creations");
+        }
+        self.outstanding.keys()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{PodSuffix, Uid, names::Series};
+
+    fn id(count: u32) -> CreationId {
+        CreationId {
+            index: None,
+            suffix: PodSuffix::nth(Series::new(Uid::from_u128(1), None), count),
+        }
+    }
+
+    fn at(seconds: u64) -> Monotonic {
+        Monotonic::from_secs(1000 + seconds)
+    }
+
+    fn sent(count: u32) -> Creations {
+        let mut creations = Creations::new(&Limits::default());
+        creations.set_missing(count);
+        (0..count).for_each(|count| creations.send(id(count), None));
+        creations
+    }
+
+    #[test]
+    fn a_refusal_after_a_lost_answer_says_nothing_of_the_first_attempt() {
+        let mut creations = sent(2);
+        assert_eq!(
+            creations.not_created(id(0), CreateError::Unknown, at(0)),
+            (false, None)
+        );
+        assert_eq!(
+            creations.not_created(id(1), CreateError::Refused, at(0)),
+            (true, None)
+        );
+        assert_eq!((creations.len(), creations.under_way()), (1, 0));
+        assert!(
+            creations.repeat(CreationReason::New, at(0)).is_empty(),
+            "at once"
+        );
+        let again = creations.repeat(CreationReason::New, at(1));
+        assert_eq!(again.iter().map(NewPod::id).collect::<Vec<_>>(), [id(0)]);
+        assert_eq!(
+            creations.not_created(id(0), CreateError::Refused, at(1)),
+            (false, None)
+        );
+        assert_eq!(
+            creations.not_created(id(0), CreateError::NotSent, at(1)),
+            (false, None)
+        );
+        assert!(creations.created(id(0), at(2)));
+        assert!(!creations.created(id(0), at(2)), "it was there already");
+    }
+
+    #[test]
+    fn what_nobody_will_hear_of_counts_for_a_while() {
+        let mut creations = sent(2);
+        creations.not_created(id(0), CreateError::NamespaceTerminating, at(0));
+        creations.not_created(id(1), CreateError::Unknown, at(0));
+        assert_eq!(
+            (creations.void(), creations.lost_end(at(1))),
+            (1, Some(at(300)))
+        );
+        assert!(creations.take_changed() && !creations.take_changed());
+        assert!(creations.forget_lost(false, at(299)).is_empty());
+        assert_eq!(creations.forget_lost(true, at(300)), [id(0)]);
+        assert_eq!(creations.forget_lost(false, at(300)), [id(1)]);
+        assert!(creations.take_changed() && creations.is_empty());
+    }
+
+    #[test]
+    fn a_new_machine_keeps_what_may_have_been_made() {
+        let mut creations = sent(3);
+        creations.not_created(id(1), CreateError::Unknown, at(0));
+        let indexed = CreationId {
+            index: Some(7),
+            ..id(3)
+        };
+        creations.set_missing(1);
+        creations.send(indexed, None);
+        creations.not_created(indexed, CreateError::Unknown, at(0));
+        let mut next = Creations::new(&Limits::default());
+        assert_eq!(next.succeed_to(&creations, |index| index < 7), [id(1)]);
+        let mut later = Creations::new(&Limits::default());
+        assert_eq!(later.succeed_to(&next, |_| true), [id(1), indexed]);
+    }
+}

@@ -1,0 +1,250 @@
+//! The machine as a whole: the names that it chooses, and clocks that are set.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use crate::model::{
+    CompactIndex, CompletionMode, JobKey, JobSpec, PodFlags, PodName, PodPhase, Time, Uid,
+    names::{self, Series},
+};
+
+use super::*;
+
+const JOB: Uid = Uid::from_u128(1);
+
+fn job(mode: CompletionMode, parallelism: u32, completions: u32) -> Job {
+    Job {
+        key: JobKey {
+            namespace: "default".into(),
+            name: "j".into(),
+        },
+        uid: JOB,
+        resource_version: 1,
+        generation: 1,
+        deleting: false,
+        spec: JobSpec {
+            mode,
+            parallelism,
+            completions: Some(completions),
+            backoff_limit: u32::MAX,
+            ..JobSpec::default()
+        },
+        status: JobStatus::default(),
+    }
+}
+
+fn name(id: CreationId) -> PodName {
+    let prefix = match id.index {
+        Some(index) => names::generate_name_indexed("j", index),
+        None => names::generate_name("j"),
+    };
+    PodName::new("j", &names::pod_name(&prefix, id.suffix))
+}
+
+fn pod(uid: u128, id: CreationId, phase: PodPhase) -> PodRecord {
+    PodRecord {
+        uid: Uid::from_u128(uid),
+        name: name(id),
+        index: id.index.and_then(CompactIndex::new),
+        phase,
+        flags: PodFlags::default().with(PodFlags::FINALIZER, phase != PodPhase::Failed),
+        ..PodRecord::default()
+    }
+}
+
+/// Numbers that a seed determines.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u32) -> u32 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        u32::try_from(self.0 >> 33).expect("31 bits") % end
+    }
+}
+
+/// A machine that hears of these Pods, and gives the creations that it asks for.
+fn asked(machine: &mut JobMachine, pods: &mut PodTable, now: Now) -> Vec<CreationId> {
+    let mut asked = Vec::new();
+    while let Some((slot, pod)) = pods.take_dirty() {
+        machine.handle_pod(slot, pod);
+    }
+    machine.decide(pods, now);
+    machine.debug_check(pods);
+    while let Some(effect) = machine.poll_effect() {
+        if let Effect::CreatePod(new) = effect {
+            asked.push(new.id());
+        }
+    }
+    asked
+}
+
+/// All that a machine asks for while each of its rounds is accepted and nobody tells of the Pods.
+fn all_asked(machine: &mut JobMachine, pods: &mut PodTable) -> BTreeSet<CreationId> {
+    let now = Now::at(Time::from_secs(100_000));
+    let mut all = BTreeSet::new();
+    loop {
+        let round = asked(machine, pods, now);
+        if round.is_empty() {
+            return all;
+        }
+        for id in round {
+            assert!(all.insert(id), "{id:?} is asked for twice");
+            pods.insert(pod(1_000 + all.len() as u128, id, PodPhase::Pending));
+            machine.handle_outcome(Outcome::PodCreated(id), now.monotonic);
+        }
+    }
+}
+
+/// Pods of which some have failed, some run, and some have names that are nobody's.
+fn some_pods(dice: &mut Dice, mode: CompletionMode) -> Vec<PodRecord> {
+    let mut taken = BTreeSet::new();
+    let mut pods = Vec::new();
+    for uid in 0..u128::from(dice.below(30)) {
+        let index = (mode == CompletionMode::Indexed).then(|| dice.below(8));
+        let count = match dice.below(10) {
+            0 => dice.below(names::SUFFIXES),
+            _ => dice.below(9),
+        };
+        let suffix = PodSuffix::nth(Series::new(JOB, index), count);
+        let phase = match dice.below(4) {
+            0 => PodPhase::Running,
+            _ => PodPhase::Failed,
+        };
+        let id = CreationId { index, suffix };
+        if taken.insert(id) {
+            pods.push(pod(uid + 1, id, phase));
+        }
+    }
+    pods
+}
+
+#[test]
+fn machines_that_see_the_same_choose_the_same_names_and_none_that_is_known() {
+    let mut created = 0;
+    for seed in 0..400 {
+        let mut dice = Dice(seed);
+        let mode = match seed % 2 {
+            0 => CompletionMode::Indexed,
+            _ => CompletionMode::NonIndexed,
+        };
+        let job = job(mode, 6, 8);
+        let pods = some_pods(&mut dice, mode);
+        let known: Vec<PodName> = pods.iter().map(|pod| pod.name.clone()).collect();
+        let mut one = PodTable::default();
+        for pod in pods.iter().cloned() {
+            one.insert(pod);
+        }
+        // The other has seen Pods come that are gone again, and hears in another order.
+        let mut other = PodTable::default();
+        let mut veteran = JobMachine::new(&job, Limits::default());
+        let gone = some_pods(&mut dice, mode).into_iter();
+        let gone: Vec<Slot> = gone.map(|pod| other.insert(pod)).collect();
+        while let Some((slot, pod)) = other.take_dirty() {
+            veteran.handle_pod(slot, pod);
+        }
+        gone.into_iter().for_each(|slot| other.remove(slot));
+        for pod in pods.into_iter().rev() {
+            other.insert(pod);
+        }
+        let names = all_asked(&mut JobMachine::new(&job, Limits::default()), &mut one);
+        assert_eq!(names, all_asked(&mut veteran, &mut other), "seed {seed}");
+        for id in &names {
+            assert!(!known.contains(&name(*id)), "seed {seed}: {id:?} is known");
+        }
+        created += names.len();
+    }
+    assert!(created > 400, "only {created} creations");
+}
+
+#[test]
+fn after_a_restart_what_is_in_doubt_is_asked_for_under_the_same_names() {
+    for mode in [CompletionMode::Indexed, CompletionMode::NonIndexed] {
+        for seed in 0..200 {
+            let mut dice = Dice(seed);
+            let job = job(mode, 6, 8);
+            let mut table = PodTable::default();
+            for pod in some_pods(&mut dice, mode) {
+                table.insert(pod);
+            }
+            let mut machine = JobMachine::new(&job, Limits::default());
+            let mut now = Now::at(Time::from_secs(100_000));
+            let mut in_doubt = BTreeSet::new();
+            let mut told = 0;
+            for _ in 0..20 {
+                for id in asked(&mut machine, &mut table, now) {
+                    in_doubt.remove(&id);
+                    let outcome = match dice.below(3) {
+                        0 => {
+                            told += 1;
+                            table.insert(pod(1_000 + told, id, PodPhase::Pending));
+                            Outcome::PodCreated(id)
+                        }
+                        _ => {
+                            in_doubt.insert(id);
+                            Outcome::PodNotCreated(id, CreateError::Unknown)
+                        }
+                    };
+                    machine.handle_outcome(outcome, now.monotonic);
+                }
+                now = now + Duration::from_secs(100);
+                if dice.below(4) == 0 {
+                    break;
+                }
+            }
+            table.mark_all();
+            let names = all_asked(&mut JobMachine::new(&job, Limits::default()), &mut table);
+            let lost: Vec<_> = in_doubt.difference(&names).collect();
+            assert!(
+                lost.is_empty(),
+                "{mode:?}, seed {seed}: {lost:?} of {names:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_name_that_is_somebody_elses_is_passed_over() {
+    for mode in [CompletionMode::Indexed, CompletionMode::NonIndexed] {
+        let mut machine = JobMachine::new(&job(mode, 1, 1), Limits::default());
+        let mut pods = PodTable::default();
+        let mut now = Now::at(Time::from_secs(100_000));
+        let mut seen = BTreeSet::new();
+        for _ in 0..5 {
+            let ids = asked(&mut machine, &mut pods, now);
+            let [id] = ids[..] else { panic!("{ids:?}") };
+            assert!(seen.insert(id), "{id:?} is asked for again");
+            machine.handle_outcome(
+                Outcome::PodNotCreated(id, CreateError::NameTaken),
+                now.monotonic,
+            );
+            now = now + Duration::from_secs(100);
+        }
+    }
+}
+
+#[test]
+fn the_time_of_day_neither_holds_up_nor_hurries_a_status() {
+    let mut machine = JobMachine::new(&job(CompletionMode::Indexed, 5, 20), Limits::default());
+    let pods = PodTable::default();
+    let start = Now::at(Time::from_secs(100_000));
+    machine.decide(&pods, start);
+    while machine.poll_effect().is_some() {}
+    let soon = start + Duration::from_millis(400);
+    for wall in [soon.wall, Time::from_secs(92_800), Time::from_secs(107_200)] {
+        let now = Now { wall, ..soon };
+        machine.decide(&pods, now);
+        let (due, why) = machine.poll_timeout().expect("Pods are being made");
+        assert_eq!(why, "status write");
+        assert_eq!(due.left(now), Some(Duration::from_millis(600)), "{wall:?}");
+    }
+    assert_eq!(machine.poll_effect(), None);
+    let set_back = Now {
+        wall: Time::from_secs(92_800),
+        ..start + Duration::from_secs(1)
+    };
+    machine.decide(&pods, set_back);
+    let status = machine.poll_effect();
+    assert!(matches!(status, Some(Effect::WriteStatus(_))), "{status:?}");
+}

@@ -1,0 +1,133 @@
+//! Whether the Job is suspended, and since when its clock runs.
+//!
+//! Source: docs/rules/jobs.md, 2.6. Suspension stops the clock, resuming starts it anew.
+//!
+//! Must not: know of Pods.
+
+use crate::model::{ConditionKind, JobSpec, JobStatus, Report, Time};
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+pub(super) struct Suspension {
+    start_time: Option<Time>,
+    /// Whether a Suspended condition exists, and which way it shall be.
+    suspended: Option<bool>,
+}
+
+impl Suspension {
+    pub(super) fn new(stored: &JobStatus) -> Self {
+        Self {
+            start_time: stored.start_time,
+            suspended: stored_in(stored),
+        }
+    }
+
+    /// When the Job's clock was started, if it runs.
+    pub(super) fn start_time(&self) -> Option<Time> {
+        self.start_time
+    }
+
+    /// The condition that the status is to have.
+    pub(super) fn condition(&self) -> Option<bool> {
+        self.suspended
+    }
+
+    /// Whether the server has yet to hear of a flip.
+    pub(super) fn flips(&self, stored: &JobStatus) -> bool {
+        self.suspended != stored_in(stored)
+    }
+
+    /// When the Job's deadline passes, if its clock runs.
+    pub(super) fn deadline(&self, spec: &JobSpec) -> Option<Time> {
+        if spec.suspend {
+            return None;
+        }
+        Some(self.start_time? + spec.active_deadline?)
+    }
+
+    /// Starts the clock of a Job that has none, and takes back a flip that the server never heard of once
+    /// the spec has flipped back: it refuses to move the start of a Job that it does not know as suspended.
+    pub(super) fn begin_turn(
+        &mut self,
+        spec: &JobSpec,
+        stored: &JobStatus,
+        now: Time,
+    ) -> Option<Report> {
+        let takes_back = self.flips(stored) && (stored_in(stored) == Some(true)) == spec.suspend;
+        if takes_back {
+            self.suspended = stored_in(stored);
+            self.start_time = stored.start_time;
+        }
+        if !spec.suspend {
+            self.start_time.get_or_insert(now.whole_secs());
+        }
+        takes_back.then(|| report(spec.suspend))
+    }
+
+    /// Takes in that the spec has flipped.
+    #[doc(alias = "ensureJobConditionStatus")]
+    pub(super) fn flip(&mut self, spec: &JobSpec, now: Time) -> Option<Report> {
+        let was = self.suspended == Some(true);
+        if spec.suspend == was {
+            return None;
+        }
+        self.suspended = Some(spec.suspend);
+        self.start_time = (!spec.suspend).then(|| now.whole_secs());
+        Some(report(spec.suspend))
+    }
+}
+
+/// Which way the Suspended condition is, if there is one.
+fn stored_in(status: &JobStatus) -> Option<bool> {
+    let mut conditions = status.conditions.iter();
+    let found = conditions.find(|condition| condition.is(ConditionKind::Suspended))?;
+    Some(found.is_true())
+}
+
+fn report(suspended: bool) -> Report {
+    match suspended {
+        true => Report::normal("Suspended", "Job suspended"),
+        false => Report::normal("Resumed", "Job resumed"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flip_that_nobody_heard_of_is_taken_back_with_its_clock() {
+        let (at, mut spec) = (Time::from_secs, JobSpec::default());
+        let stored = JobStatus {
+            start_time: Some(at(10)),
+            ..JobStatus::default()
+        };
+        let mut suspension = Suspension::new(&stored);
+        assert_eq!(suspension.begin_turn(&spec, &stored, at(20)), None);
+        assert_eq!(suspension.flip(&spec, at(20)), None);
+        spec.suspend = true;
+        assert!(suspension.flip(&spec, at(30)).is_some());
+        assert_eq!(suspension.start_time(), None);
+        assert!(suspension.flips(&stored));
+        spec.suspend = false;
+        assert!(suspension.begin_turn(&spec, &stored, at(40)).is_some());
+        assert_eq!(suspension.start_time(), Some(at(10)));
+        assert!(!suspension.flips(&stored));
+    }
+
+    #[test]
+    fn a_resumed_job_has_its_whole_deadline_again() {
+        let (at, mut spec) = (Time::from_secs, JobSpec::default());
+        spec.active_deadline = Some(std::time::Duration::from_secs(60));
+        let mut suspension = Suspension::new(&JobStatus::default());
+        assert_eq!(suspension.deadline(&spec), None);
+        suspension.begin_turn(&spec, &JobStatus::default(), at(10));
+        assert_eq!(suspension.deadline(&spec), Some(at(70)));
+        spec.suspend = true;
+        suspension.flip(&spec, at(20));
+        assert_eq!(suspension.deadline(&spec), None);
+        spec.suspend = false;
+        suspension.flip(&spec, at(100));
+        assert_eq!(suspension.deadline(&spec), Some(at(160)));
+    }
+}
