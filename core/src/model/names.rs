@@ -1,7 +1,7 @@
 //! The names of a Job's Pods, and of its Workload and PodGroup.
 //!
-//! They follow upstream's `podGenerateNameWithIndex`, and its Job controller for the objects of a gang. lakh
-//! chooses the random-looking part of a Pod's name itself, so that a creation whose answer was lost can be
+//! As upstream's `podGenerateNameWithIndex`; those of a gang as its Job controller makes them. lakh
+//! chooses the random-looking part of a Pod's name itself, so that a create whose answer was lost can be
 //! repeated without making a second Pod.
 
 use std::fmt::{Display, Write as _};
@@ -65,7 +65,6 @@ pub fn generate_name(job: &str) -> CompactString {
 }
 
 /// What stands before the suffix in the name of the Pod of a completion index.
-#[doc(alias = "podGenerateNameWithIndex")]
 pub fn generate_name_indexed(job: &str, index: u32) -> CompactString {
     let mut tail = CompactString::default();
     write!(tail, "-{index}-").expect("writing to a string");
