@@ -13,7 +13,7 @@ pub(super) async fn run(
     lull: Lull,
     mut requests: Requests,
 ) -> Result<u8, Problem> {
-    // A signal to stop is also handled while the server is slow to answer.
+    // Whoever asks for the end while the server is slow to answer is heard, too.
     let mut controller = tokio::select! {
         started = start(args, lull) => started?,
         () = requests.asked_to_end() => return Ok(OK),
