@@ -62,7 +62,7 @@ pub(super) fn of(kind: Kind) -> TypeDef {
     TypeDef::Struct(TABLE.place(kind.info().name))
 }
 
-/// The type behind [`Shape::Struct`].
+/// The type behind [`TypeDef::Struct`].
 pub(super) fn type_at(place: usize) -> &'static Struct {
     &TABLE.types[place]
 }
