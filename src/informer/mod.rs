@@ -10,6 +10,7 @@ mod history;
 mod informers;
 mod news;
 mod reflector;
+mod witness;
 
 pub use informers::{Informers, Watched, is_informers};
 pub use news::{Change, Extent, Kind, News, Notice};

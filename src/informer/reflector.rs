@@ -9,7 +9,6 @@
 use std::{collections::VecDeque, fmt::Display, time::Duration};
 
 use bytes::Bytes;
-use compact_str::CompactString;
 
 use crate::{
     machine::{CallId, Input},
@@ -18,13 +17,14 @@ use crate::{
     wire::{
         ApiError, Call, Encoding, ErrorKind, Object, PodDecoder, PodEvent, Splitter, WatchEvent,
         decode_cron_job, decode_job, decode_list_page, decode_pod_group, decode_watch_frame,
-        decode_watch_line, decode_workload, paths,
+        decode_watch_line, decode_workload,
     },
 };
 
 use super::{
     history::History,
     news::{Change, Extent, Kind, News, Notice},
+    witness::{Testimony, Witness},
 };
 
 /// Objects per page of a list: what the standard client asks for.
@@ -89,39 +89,6 @@ struct Told {
     older_since: Option<Monotonic>,
     /// The object that the watch has told of last.
     witness: Option<Witness>,
-}
-
-/// An object whose version shows whether the server still tells the same history.
-#[derive(Debug)]
-struct Witness {
-    namespace: CompactString,
-    name: CompactString,
-    version: u64,
-    is_gone: bool,
-}
-
-impl Witness {
-    fn of(news: &News<'_>) -> Option<Self> {
-        let (change, namespace, name, version) = match news {
-            News::Job(change, read) => {
-                let job = &read.job;
-                let key = &job.key;
-                (*change, &key.namespace, &key.name, job.resource_version)
-            }
-            News::Pod(change, pod) => {
-                let version = pod.record.resource_version;
-                (*change, &pod.namespace, &pod.name, version)
-            }
-            // Nobody is sent for them by what is believed of them alone.
-            News::CronJob(..) | News::Workload(..) | News::PodGroup(..) => return None,
-        };
-        Some(Self {
-            namespace: namespace.clone(),
-            name: name.clone(),
-            version,
-            is_gone: change == Change::Deleted,
-        })
-    }
 }
 
 /// What is done, or to be done once the pause is over.
@@ -222,20 +189,11 @@ impl Reflector {
             }
             Step::Compare => {
                 self.step = Step::Comparing(id);
-                let path = match &self.told.witness {
-                    Some(Witness {
-                        namespace, name, ..
-                    }) => {
-                        let namespace = Some(namespace.as_str());
-                        let collection = match self.extent.kind {
-                            Kind::Pod => paths::pods(namespace),
-                            _ => paths::jobs(namespace),
-                        };
-                        // To find one object by its name costs the server as much as to get it.
-                        format!("{collection}?fieldSelector=metadata.name%3D{name}")
-                    }
-                    None => format!("{}?limit=1", self.path),
-                };
+                let witness = self.told.witness.as_ref();
+                let path = witness.map_or_else(
+                    || format!("{}?limit=1", self.path),
+                    |witness| witness.path(self.extent.kind),
+                );
                 return (Call::get(path), false);
             }
             Step::Watch | Step::Watching { .. } | Step::Listing(_) | Step::Comparing(_) => {}
@@ -454,14 +412,14 @@ impl Reflector {
             return;
         };
         let found = page.items.first();
-        match found.and_then(|object| self.version_of(*object)) {
-            Some(found) if found < witness.version => self.history_ends(outside),
-            // It may have gone meanwhile. If it was never there, all that was told may be wrong.
-            None if !witness.is_gone => {
+        let found = found.and_then(|object| self.version_of(*object));
+        match witness.speaks(found) {
+            Testimony::Same => {}
+            Testimony::Other => self.history_ends(outside),
+            Testimony::Unknown => {
                 self.failures = 0;
                 self.step = Step::List(String::new());
             }
-            _ => {}
         }
     }
 

@@ -24,8 +24,6 @@ const STILL_SHARED: &[(&str, &str)] = &[
     ("core/src", "Answer"),
     // cronjob/alphabet, decide/alphabet
     ("core/src", "Effect"),
-    // decide/lane, queue/fair
-    ("core/src", "Lane"),
     // decide/rank, queue/fair
     ("core/src", "Rank"),
     // ttl, decide/gang

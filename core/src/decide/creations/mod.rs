@@ -30,14 +30,14 @@ const UNCONFIRMED_LIFE: Duration = Duration::from_secs(90);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Creation {
     failures: Option<FailureCounts>,
-    state: State,
+    state: CreationState,
     /// An earlier attempt had no clear answer: a refusal of a later one says nothing of the first.
     doubted: bool,
 }
 
 /// How far a creation has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum CreationState {
     /// The write is under way.
     Sent,
     /// Nobody knows whether it happened; it will be asked for again under the same name.
@@ -91,7 +91,7 @@ impl Creations {
         self.backoff = before.backoff.clone();
         self.lost_until = before.lost_until;
         let all = before.outstanding.iter().map(|(id, one)| (*id, *one));
-        let unconfirmed = all.filter(|(_, one)| one.state == State::Unconfirmed);
+        let unconfirmed = all.filter(|(_, one)| one.state == CreationState::Unconfirmed);
         for (id, creation) in unconfirmed.chain(before.out_of_range.iter().copied()) {
             if id.index.is_none_or(&has_index) {
                 self.unconfirmed += 1;
@@ -166,7 +166,7 @@ impl Creations {
             id,
             Creation {
                 failures,
-                state: State::Sent,
+                state: CreationState::Sent,
                 doubted: false,
             },
         );
@@ -180,9 +180,9 @@ impl Creations {
         }
         let room = self.room() as usize;
         let all = self.outstanding.iter_mut();
-        let unconfirmed = all.filter(|(_, one)| one.state == State::Unconfirmed);
+        let unconfirmed = all.filter(|(_, one)| one.state == CreationState::Unconfirmed);
         let again = unconfirmed.take(room).map(|(id, creation)| {
-            creation.state = State::Sent;
+            creation.state = CreationState::Sent;
             id.pod(creation.failures, reason)
         });
         let again: Vec<NewPod> = again.collect();
@@ -204,9 +204,9 @@ impl Creations {
             return false;
         };
         match creation.state {
-            State::Sent => {}
-            State::Unconfirmed => self.unconfirmed -= 1,
-            State::Void => {
+            CreationState::Sent => {}
+            CreationState::Unconfirmed => self.unconfirmed -= 1,
+            CreationState::Void => {
                 self.void -= 1;
                 self.changed = true;
             }
@@ -245,7 +245,7 @@ impl Creations {
                 self.slow_start.refused();
                 self.backoff.fail(now);
                 if let Some(creation) = creation {
-                    creation.state = State::Unconfirmed;
+                    creation.state = CreationState::Unconfirmed;
                     creation.doubted = true;
                     self.unconfirmed += 1;
                     self.lost_until = self.lost_until.max(Some(now + UNCONFIRMED_LIFE));
@@ -254,14 +254,14 @@ impl Creations {
             CreateError::NotSent => match creation.filter(|_| doubted) {
                 // What became of the attempt before is still to be found out.
                 Some(creation) => {
-                    creation.state = State::Unconfirmed;
+                    creation.state = CreationState::Unconfirmed;
                     self.unconfirmed += 1;
                 }
                 None => return (self.forget(id), None),
             },
             CreateError::NamespaceTerminating => {
                 if let Some(creation) = creation {
-                    creation.state = State::Void;
+                    creation.state = CreationState::Void;
                     self.void += 1;
                     self.changed = true;
                     self.lost_until = self.lost_until.max(Some(now + VOID_LIFE));
@@ -282,9 +282,9 @@ impl Creations {
         }
         self.out_of_range.clear();
         let is_lost = |creation: &Creation| match creation.state {
-            State::Sent => false,
-            State::Unconfirmed => !repeated,
-            State::Void => true,
+            CreationState::Sent => false,
+            CreationState::Unconfirmed => !repeated,
+            CreationState::Void => true,
         };
         let lost = self.outstanding.iter().filter(|(_, one)| is_lost(one));
         let lost: Vec<CreationId> = lost.map(|(id, _)| *id).collect();
@@ -297,8 +297,8 @@ impl Creations {
     /// Panics if the sums are not those of the creations; gives them.
     pub(super) fn check(&self) -> impl Iterator<Item = &CreationId> {
         for (state, kept) in [
-            (State::Unconfirmed, self.unconfirmed),
-            (State::Void, self.void),
+            (CreationState::Unconfirmed, self.unconfirmed),
+            (CreationState::Void, self.void),
         ] {
             let found = self.outstanding.values().filter(|one| one.state == state);
             assert_eq!(found.count(), kept as usize, "{state:?} creations");

@@ -1,0 +1,103 @@
+//! Whether the server still tells the same history: an object that the watch told of last is its witness.
+//!
+//! Must not: ask for anything itself.
+
+use compact_str::CompactString;
+
+use crate::wire::paths;
+
+use super::news::{Change, Kind, News};
+
+/// What an object's version says of the history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Testimony {
+    /// It is the same, as far as this object shows.
+    Same,
+    /// It is another: the server has the object as older than it was.
+    Other,
+    /// The object may have gone meanwhile. If it was never there, all that was told may be wrong.
+    Unknown,
+}
+
+/// An object whose version shows whether the server still tells the same history.
+#[derive(Debug)]
+pub(super) struct Witness {
+    namespace: CompactString,
+    name: CompactString,
+    version: u64,
+    is_gone: bool,
+}
+
+impl Witness {
+    /// The object that news are of.
+    pub(super) fn of(news: &News<'_>) -> Option<Self> {
+        let (change, namespace, name, version) = match news {
+            News::Job(change, read) => {
+                let job = &read.job;
+                let key = &job.key;
+                (*change, &key.namespace, &key.name, job.resource_version)
+            }
+            News::Pod(change, pod) => {
+                let version = pod.record.resource_version;
+                (*change, &pod.namespace, &pod.name, version)
+            }
+            // Nobody is sent for them by what is believed of them alone.
+            News::CronJob(..) | News::Workload(..) | News::PodGroup(..) => return None,
+        };
+        Some(Self {
+            namespace: namespace.clone(),
+            name: name.clone(),
+            version,
+            is_gone: change == Change::Deleted,
+        })
+    }
+
+    /// The path of a list of this object alone. To find one by its name costs the server as much as to get it.
+    pub(super) fn path(&self, kind: Kind) -> String {
+        let Self {
+            namespace, name, ..
+        } = self;
+        let namespace = Some(namespace.as_str());
+        let collection = match kind {
+            Kind::Pod => paths::pods(namespace),
+            _ => paths::jobs(namespace),
+        };
+        format!("{collection}?fieldSelector=metadata.name%3D{name}")
+    }
+
+    /// Hears which version of the object the server has, if it has it.
+    pub(super) fn speaks(&self, found: Option<u64>) -> Testimony {
+        match found {
+            Some(version) if version < self.version => Testimony::Other,
+            None if !self.is_gone => Testimony::Unknown,
+            _ => Testimony::Same,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_version_is_of_another_history() {
+        let witness = |is_gone| Witness {
+            namespace: "a".into(),
+            name: "j".into(),
+            version: 7,
+            is_gone,
+        };
+        let there = witness(false);
+        assert_eq!(there.speaks(Some(6)), Testimony::Other);
+        assert_eq!(there.speaks(Some(7)), Testimony::Same);
+        assert_eq!(there.speaks(Some(9)), Testimony::Same);
+        assert_eq!(there.speaks(None), Testimony::Unknown);
+        assert_eq!(witness(true).speaks(None), Testimony::Same);
+        assert_eq!(witness(true).speaks(Some(6)), Testimony::Other);
+        let path = there.path(Kind::Job);
+        assert_eq!(
+            path,
+            "/apis/batch/v1/namespaces/a/jobs?fieldSelector=metadata.name%3Dj"
+        );
+    }
+}
