@@ -14,6 +14,8 @@ use std::{
     sync::Arc,
 };
 
+use hashbrown::HashSet;
+
 use crate::{
     decide::{Effect, JobMachine, Outcome, Report},
     metrics::{
@@ -22,7 +24,7 @@ use crate::{
     },
     model::{
         ConditionKind, FailureAction, Job, JobId, JobSpec, JobStatus, Limits, Now, PodGroup,
-        PodTable, Slot, Timeout,
+        PodTable, Slot, Timeout, Uid,
     },
     ownership::Standing,
     wire::PodTemplate,
@@ -90,6 +92,8 @@ pub(super) struct Rules<'a> {
     pub(super) limits: Limits,
     /// The gangs, if they are asked for.
     pub(super) gangs: Option<&'a Gangs>,
+    /// As of which version all Pods of the namespace are known.
+    pub(super) pods_seen: u64,
 }
 
 impl Actor {
@@ -164,6 +168,10 @@ impl Actor {
             if self.in_flight > 0 || !self.needs_machine() {
                 return;
             }
+            if self.lists_unknown_pods(rules.pods_seen) {
+                turn.wake_at = Some((now.monotonic + rules.limits.retry_backoff.base).into());
+                return;
+            }
             // They are of a machine that is no more.
             self.outcomes.clear();
             self.machine = Some(JobMachine::new(&self.job_or_orphanage(), rules.limits));
@@ -184,7 +192,10 @@ impl Actor {
             machine.handle_job(job);
             self.job_is_fresh = false;
             if machine.is_outdated() && !self.gone {
-                if self.in_flight > 0 {
+                let is_behind = lists_unknown_pods(job, &self.pods, rules.pods_seen);
+                if self.in_flight > 0 || is_behind {
+                    let again = now.monotonic + rules.limits.retry_backoff.base;
+                    turn.wake_at = is_behind.then(|| again.into());
                     self.job_is_fresh = true;
                     return;
                 }
@@ -256,6 +267,11 @@ impl Actor {
         }
     }
 
+    fn lists_unknown_pods(&self, pods_seen: u64) -> bool {
+        let job = self.job.as_ref();
+        job.is_some_and(|job| lists_unknown_pods(job, &self.pods, pods_seen))
+    }
+
     /// Whether there is anything to do for a Job that has no machine.
     fn needs_machine(&mut self) -> bool {
         let standing = self.standing();
@@ -282,6 +298,20 @@ impl Actor {
             status: JobStatus::default(),
         })
     }
+}
+
+/// Whether a status that another controller has written lists Pods that the watch has yet to show. A listed Pod that
+/// is not known counts as gone, and so it must be known as of that status what there is.
+fn lists_unknown_pods(job: &Job, pods: &PodTable, pods_seen: u64) -> bool {
+    let Some(listed) = job.status.uncounted.as_ref() else {
+        return false;
+    };
+    if pods_seen >= job.resource_version || listed.is_empty() {
+        return false;
+    }
+    let known: HashSet<Uid> = pods.iter().map(|(_, pod)| pod.uid).collect();
+    let mut listed = listed.succeeded.iter().chain(&listed.failed);
+    listed.any(|uid| !known.contains(uid))
 }
 
 /// What a turn did, as metrics tell it.

@@ -238,6 +238,7 @@ impl Shard {
 
     /// Gives an actor its turn; whether it failed.
     fn turn(&mut self, key: ActorKey, now: Now) -> bool {
+        let pods_seen = self.store.pods_seen_by(key);
         let Some(actor) = self.store.get_mut(key) else {
             return false;
         };
@@ -247,6 +248,7 @@ impl Shard {
         let rules = Rules {
             limits: self.settings.limits,
             gangs: self.gangs.as_ref(),
+            pods_seen,
         };
         let watch = self.metrics.stopwatch();
         let turn = actor.turn(rules, now);

@@ -307,6 +307,13 @@ impl Store {
         }
     }
 
+    /// As of which version all Pods are known that an actor's Job may have.
+    pub(super) fn pods_seen_by(&self, key: ActorKey) -> u64 {
+        let actor = self.actors.get(key);
+        let scope = actor.and_then(|actor| self.scope_of(&actor.id.key.namespace));
+        scope.map_or(u64::MAX, |scope| scope.pods_seen)
+    }
+
     fn scope_of(&self, namespace: &str) -> Option<&Scope> {
         let covers = |scope: &&Scope| {
             let covered = scope.namespace.as_deref();

@@ -67,22 +67,10 @@ fn setting<T: std::str::FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// The profiles of fresh seeds: those that hold.
-const HELD: [Profile; 8] = [
-    Profile::People,
-    Profile::Watches,
-    Profile::Writes,
-    Profile::Crashes,
-    Profile::Backup,
-    Profile::Pods,
-    Profile::Hostile,
-    Profile::Clocks,
-];
-
 /// The profiles that scenarios are made of.
 fn profiles() -> Vec<Profile> {
     let Ok(names) = std::env::var("SIM_PROFILES") else {
-        return HELD.to_vec();
+        return Profile::ALL.to_vec();
     };
     let named = |profile: &Profile| {
         let name = format!("{profile:?}");

@@ -16,6 +16,7 @@ use lakh::{
     machine::{CallId, Input, Request},
     wire::{ApiError, Call, Encoding},
 };
+use serde_json::json;
 
 use super::{
     casting::Scenario,
@@ -35,6 +36,9 @@ const RESTART: u64 = 700;
 
 /// Bookmarks come once a minute, as from a real server.
 const BOOKMARKS: u64 = 60_000;
+
+/// How often a node says that it is there: so the server's version moves though nobody does anything.
+const HEARTBEATS: u64 = 30_000;
 
 /// A controller of some number, in one of its lives.
 pub(crate) type Who = (usize, u64);
@@ -67,6 +71,7 @@ enum Event {
     Kubelet,
     Collector,
     Garbage,
+    Heartbeat,
 }
 
 /// A request under way.
@@ -169,6 +174,7 @@ impl World {
             let at = world.scenario.deeds[number].0;
             world.push(at, Event::Deed(number));
         }
+        world.push(HEARTBEATS, Event::Heartbeat);
         world.start(0);
         world
     }
@@ -245,6 +251,11 @@ impl World {
                     self.push(self.at + 1, Event::Collector);
                 }
                 self.plan_nodes(false);
+            }
+            Event::Heartbeat => {
+                self.push(self.at + HEARTBEATS, Event::Heartbeat);
+                let beat = json!({"metadata": {"annotations": {"beat": self.at.to_string()}}});
+                self.ask("PATCH", "/api/v1/nodes/hollow-1", &beat.to_string());
             }
             Event::Garbage => {
                 self.garbage_is_due = false;

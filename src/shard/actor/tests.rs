@@ -43,6 +43,7 @@ fn give(store: &mut Store, key: ActorKey) -> Turn {
     let rules = Rules {
         limits: Limits::default(),
         gangs: None,
+        pods_seen: u64::MAX,
     };
     let now = Now::at(Time::from_secs(100));
     actor(store, key).turn(rules, now)

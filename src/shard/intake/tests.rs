@@ -519,6 +519,7 @@ impl World {
         let rules = Rules {
             limits: Limits::default(),
             gangs: None,
+            pods_seen: u64::MAX,
         };
         let (claims, now) = (&self.shard.rounds.claims, self.now);
         let actor = self.shard.store.get_mut(key);

@@ -4,6 +4,7 @@ use lakh::embedded::apiserver::Stored;
 
 use super::{
     Judges, Written,
+    book::Pod,
     views::{PodView, indexes},
 };
 
@@ -41,6 +42,7 @@ impl Judges {
         let is_haunted = job.is_haunted || is_ghost;
         let is_shared = self.is_shared;
         let mut wrong = Vec::new();
+        let mut twin = None;
         let others = self.pods.values();
         let others: Vec<_> = others
             .filter(|other| other.belongs_to(uid) && !other.is_meddled_with)
@@ -57,10 +59,15 @@ impl Judges {
                 other.is_active() || (waits && !other.is_gone)
             });
             if let Some(rival) = rival {
-                wrong.push(format!(
+                let text = format!(
                     "{name} was made beside {} of the same index ({}), which is {}",
                     rival.name, index, rival.view.phase
-                ));
+                );
+                let of_index =
+                    |pod: &&Pod| pod.job.as_deref() == Some(uid) && pod.view.index == Some(index);
+                let has_lost_one = self.pods.values().filter(of_index).any(|pod| pod.is_gone);
+                twin = (!has_lost_one).then(|| text.clone());
+                wrong.push(text);
             }
             if indexes(&job.view.status.completed_indexes).contains(&index) {
                 wrong.push(format!("{name} was made, and its index is done"));
@@ -95,6 +102,10 @@ impl Judges {
         let is_in_doubt = self.is_in_doubt(written.at);
         if is_haunted || is_shared || is_in_doubt || job.is_meddled_with {
             wrong.clear();
+        }
+        // The API server refuses a second Pod of an attempt, also to another controller, as long as it has the first.
+        if is_shared && !is_haunted && !is_in_doubt && !job.is_meddled_with {
+            wrong.extend(twin);
         }
         if let Some(job) = self.jobs.get_mut(uid)
             && (is_ghost || is_in_doubt)
