@@ -125,7 +125,7 @@ impl Ending {
     /// Finds the verdict, going by all that is known.
     pub(super) fn judge(
         &mut self,
-        basis: Basis<'_>,
+        basis: &Basis<'_>,
         counting: &Counting,
         creates: bool,
         is_overdue: bool,
@@ -164,7 +164,7 @@ impl Ending {
 
 #[doc(alias = "exceedsBackoffLimit")]
 #[doc(alias = "pastBackoffLimitOnFailure")]
-fn backoff_limit_verdict(basis: Basis<'_>, counting: &Counting) -> Option<Verdict> {
+fn backoff_limit_verdict(basis: &Basis<'_>, counting: &Counting) -> Option<Verdict> {
     let limit = basis.spec.backoff_limit;
     let restarts = counting.tally().restarts;
     let too_many_failures = counting.failed(basis) > limit;
@@ -187,7 +187,7 @@ fn deadline_verdict() -> Verdict {
     )
 }
 
-fn failed_indexes_verdict(basis: Basis<'_>, counting: &Counting) -> Option<Verdict> {
+fn failed_indexes_verdict(basis: &Basis<'_>, counting: &Counting) -> Option<Verdict> {
     let limit = basis.spec.per_index?;
     let (completed, failed) = counting.indexes_over();
     if limit.max_failed_indexes.is_some_and(|most| failed > most) {
@@ -201,7 +201,7 @@ fn failed_indexes_verdict(basis: Basis<'_>, counting: &Counting) -> Option<Verdi
     (failed > 0 && all_over).then(|| Verdict::failed("FailedIndexes", "Job has failed indexes"))
 }
 
-fn success_policy_verdict(basis: Basis<'_>, counting: &Counting) -> Option<Verdict> {
+fn success_policy_verdict(basis: &Basis<'_>, counting: &Counting) -> Option<Verdict> {
     let rule = counting.success_rule(basis.spec.success.as_ref()?)?;
     Some(Verdict::succeeded(
         "SuccessPolicy",
@@ -211,7 +211,7 @@ fn success_policy_verdict(basis: Basis<'_>, counting: &Counting) -> Option<Verdi
 
 /// All wanted completions are there. Pods that are still active are too many then, but where no
 /// number is wanted they may run to their end, and nobody stops those of a Job that is deleted.
-fn completions_verdict(basis: Basis<'_>, counting: &Counting, creates: bool) -> Option<Verdict> {
+fn completions_verdict(basis: &Basis<'_>, counting: &Counting, creates: bool) -> Option<Verdict> {
     let none_comes = counting.tally().active == 0 && !creates;
     let succeeded = counting.succeeded(basis);
     let reached = match basis.spec.completions {

@@ -106,7 +106,7 @@ impl JobMachine {
         if !self.job.gone {
             self.job.gone = true;
             let (basis, counting) = self.counting();
-            counting.let_go_of_all(basis);
+            counting.let_go_of_all(&basis);
         }
     }
 
@@ -120,12 +120,13 @@ impl JobMachine {
             self.creation_is_over(CreationId { index, suffix });
         }
         let (basis, counting) = self.counting();
-        let heard = counting.handle_pod(basis, slot, pod);
+        let heard = counting.handle_pod(&basis, slot, pod);
         if let Some(message) = heard.fails_job {
             self.ending.fail_job(&message);
         }
-        self.effects
-            .extend(heard.applied.map(Effect::PolicyApplied));
+        if let Some(action) = heard.applied {
+            self.effects.push_back(Effect::PolicyApplied(action));
+        }
     }
 
     /// Whether it is to be told of Workloads and PodGroups before each [`JobMachine::decide`].
@@ -179,16 +180,16 @@ impl JobMachine {
                 }
                 self.effects.extend(report.map(Effect::Report));
             }
-            Outcome::PodDeleted(slot) => counting.deletion_answered(basis, slot, true, now),
-            Outcome::PodNotDeleted(slot) => counting.deletion_answered(basis, slot, false, now),
+            Outcome::PodDeleted(slot) => counting.deletion_answered(&basis, slot, true, now),
+            Outcome::PodNotDeleted(slot) => counting.deletion_answered(&basis, slot, false, now),
             Outcome::FinalizerRemoved(_) => counting.finalizer_removed(now),
             Outcome::FinalizerNotRemoved(slot) => {
-                counting.finalizer_not_removed(basis, slot, true, now);
+                counting.finalizer_not_removed(&basis, slot, true, now);
             }
-            Outcome::PodChanged(slot) => counting.finalizer_not_removed(basis, slot, false, now),
+            Outcome::PodChanged(slot) => counting.finalizer_not_removed(&basis, slot, false, now),
             Outcome::StatusWritten => self.status_written(now),
             Outcome::StatusNotWritten => {
-                counting.status_not_written(basis);
+                counting.status_not_written(&basis);
                 self.status.not_written(now);
             }
             Outcome::GangObjectMade => {
@@ -255,7 +256,7 @@ impl JobMachine {
     #[doc(hidden)]
     pub fn debug_check(&self, pods: &PodTable) {
         let basis = Basis::new(&self.job, &self.limits, self.ending.fails());
-        self.counting.check(basis, pods, self.creations.check());
+        self.counting.check(&basis, pods, self.creations.check());
     }
 
     fn counting(&mut self) -> (Basis<'_>, &mut Counting) {
@@ -288,9 +289,9 @@ impl JobMachine {
         }
         let (basis, counting) = self.counting();
         if basis.job.deleting {
-            counting.release_all_delayed(basis);
+            counting.release_all_delayed(&basis);
             if !basis.fails {
-                counting.stop_live(basis);
+                counting.stop_live(&basis);
             }
         }
         self.creations.set_missing(0);
@@ -307,13 +308,13 @@ impl JobMachine {
         let creates = !self.creations.is_empty();
         let basis = Basis::new(&self.job, &self.limits, self.ending.fails());
         self.ending
-            .judge(basis, &self.counting, creates, is_overdue);
+            .judge(&basis, &self.counting, creates, is_overdue);
     }
 
     fn manage_pods(&mut self, pods: &PodTable, now: Now) {
         let basis = Basis::new(&self.job, &self.limits, self.ending.fails());
         let (counting, creations) = (&mut self.counting, &mut self.creations);
-        for pod in manage_pods(basis, counting, creations, pods, now) {
+        for pod in manage_pods(&basis, counting, creations, pods, now) {
             self.errands.ask(now.monotonic);
             self.effects.push_back(Effect::CreatePod(pod));
         }
@@ -334,7 +335,7 @@ impl JobMachine {
         }
         let (basis, counting) = self.counting();
         if !must_announce && counting.tally().active > counting.tally().to_delete {
-            counting.delete_active(basis);
+            counting.delete_active(&basis);
         }
     }
 
@@ -342,9 +343,9 @@ impl JobMachine {
     fn settle_all(&mut self, pods: &PodTable) {
         let creates = !self.creations.is_empty();
         let (basis, counting) = self.counting();
-        counting.release_all_delayed(basis);
+        counting.release_all_delayed(&basis);
         if counting.tally().active == 0 && !creates {
-            counting.settle_live(basis, pods);
+            counting.settle_live(&basis, pods);
         }
     }
 
@@ -393,7 +394,7 @@ impl JobMachine {
     fn compose(&mut self, pods: &PodTable, now: Now) -> JobStatus {
         let mut next = self.job.status.clone();
         let (basis, counting) = self.counting();
-        counting.write_into(basis, pods, &mut next);
+        counting.write_into(&basis, pods, &mut next);
         next.active += self.creations.void();
         next.start_time = self.suspension.start_time();
         let verdict = self
@@ -443,10 +444,10 @@ impl JobMachine {
         };
         self.job.status = written;
         let (basis, counting) = self.counting();
-        let applied = counting.status_written(basis);
+        let applied = counting.status_written(&basis);
         if basis.job.status.is_finished() && counting.tally().with_finalizer > 0 {
             // They came while the Job's end was under way.
-            counting.let_go_of_all(basis);
+            counting.let_go_of_all(&basis);
         }
         self.effects
             .extend(applied.into_iter().map(Effect::PolicyApplied));
@@ -510,7 +511,7 @@ impl JobMachine {
         let Now { wall, monotonic } = now;
         let basis = Basis::new(&self.job, &self.limits, self.ending.fails());
         let (counting, creations) = (&self.counting, &self.creations);
-        let blocked = blocked_until(basis, counting, creations, now).filter(|_| misses);
+        let blocked = blocked_until(&basis, counting, creations, now).filter(|_| misses);
         let index_due = counting.next_index_due().filter(|_| misses);
         let repeat = creations.opens_at(monotonic);
         let repeat = repeat.filter(|_| creates && creations.has_unconfirmed());

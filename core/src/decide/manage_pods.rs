@@ -17,7 +17,7 @@ use super::{
 /// Deletes Pods as the spec wants it, and gives those that are to be created.
 #[doc(alias = "manageJob")]
 pub(super) fn manage_pods(
-    basis: Basis<'_>,
+    basis: &Basis<'_>,
     counting: &mut Counting,
     creations: &mut Creations,
     pods: &PodTable,
@@ -37,7 +37,7 @@ pub(super) fn manage_pods(
 }
 
 #[doc(alias = "activePodsForRemoval")]
-fn delete_surplus(basis: Basis<'_>, counting: &mut Counting, pods: &PodTable) {
+fn delete_surplus(basis: &Basis<'_>, counting: &mut Counting, pods: &PodTable) {
     // Pods whose creation is under way are not looked at: once here they are the first to go.
     let staying = counting.tally().active - counting.tally().to_delete;
     let surplus = staying.saturating_sub(wanted_active(basis, counting, staying)) as usize;
@@ -65,7 +65,7 @@ fn delete_surplus(basis: Basis<'_>, counting: &mut Counting, pods: &PodTable) {
 }
 
 /// How many Pods shall be active (docs/rules/jobs.md, 4.1).
-fn wanted_active(basis: Basis<'_>, counting: &Counting, active: u32) -> u32 {
+fn wanted_active(basis: &Basis<'_>, counting: &Counting, active: u32) -> u32 {
     let succeeded = counting.succeeded(basis);
     match basis.spec.completions {
         None if succeeded > 0 => active,
@@ -75,7 +75,7 @@ fn wanted_active(basis: Basis<'_>, counting: &Counting, active: u32) -> u32 {
 }
 
 fn create_missing(
-    basis: Basis<'_>,
+    basis: &Basis<'_>,
     counting: &mut Counting,
     creations: &mut Creations,
     now: Now,
@@ -110,7 +110,7 @@ fn create_missing(
     new
 }
 
-fn creation_reason(basis: Basis<'_>, counting: &Counting) -> CreationReason {
+fn creation_reason(basis: &Basis<'_>, counting: &Counting) -> CreationReason {
     let failed = counting.failed(basis) > 0;
     match basis.spec.pod_replacement {
         PodReplacement::Failed if failed => CreationReason::RecreateFailed,
@@ -124,7 +124,7 @@ fn creation_reason(basis: Basis<'_>, counting: &Counting) -> CreationReason {
 /// Until when no Pod may be created, because Pods or creations failed. Of two waits the longer one: what
 /// is left of the other, if somebody sets the clock, is waited for then.
 pub(super) fn blocked_until(
-    basis: Basis<'_>,
+    basis: &Basis<'_>,
     counting: &Counting,
     creations: &Creations,
     now: Now,

@@ -13,6 +13,20 @@ use super::Uid;
 /// The alphabet that the API server uses for generated names: no vowels, no look-alikes.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
+/// Stands in [`DIGITS`] for what is no letter of the alphabet.
+const NO_DIGIT: u8 = u8::MAX;
+
+/// Where a letter stands in the alphabet. Each Pod's name is read once.
+const DIGITS: [u8; 256] = {
+    let mut digits = [NO_DIGIT; 256];
+    let mut at = 0;
+    while at < ALPHABET.len() {
+        digits[ALPHABET[at] as usize] = at as u8;
+        at += 1;
+    }
+    digits
+};
+
 /// How many suffixes of five letters there are.
 pub const SUFFIXES: u32 = 27 * 27 * 27 * 27 * 27;
 
@@ -48,9 +62,8 @@ impl PodSuffix {
 
     /// Where in a series the suffix stands: below [`SUFFIXES`].
     pub fn count(self, series: Series) -> u32 {
-        let digit = |letter: &u8| ALPHABET.iter().position(|other| other == letter);
         let number = self.0.iter().rev().fold(0, |number, letter| {
-            number * 27 + digit(letter).unwrap_or(0) as u64
+            number * 27 + u64::from(DIGITS[usize::from(*letter)])
         });
         let steps = number + u64::from(SUFFIXES) - series.0;
         (steps % u64::from(SUFFIXES) * STEP_BACK % u64::from(SUFFIXES)) as u32
@@ -61,7 +74,7 @@ impl PodSuffix {
         let letters: [u8; 5] = name.as_bytes().last_chunk().copied()?;
         letters
             .iter()
-            .all(|letter| ALPHABET.contains(letter))
+            .all(|letter| DIGITS[usize::from(*letter)] != NO_DIGIT)
             .then_some(Self(letters))
     }
 

@@ -17,7 +17,7 @@ impl Counting {
     /// creations that are under way.
     pub(in crate::decide) fn check<'a>(
         &self,
-        basis: Basis<'_>,
+        basis: &Basis<'_>,
         pods: &PodTable,
         creations: impl Iterator<Item = &'a CreationId>,
     ) {

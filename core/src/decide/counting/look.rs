@@ -12,19 +12,19 @@ use super::{
 };
 
 /// A Pod's completion index, where Pods have one.
-pub(super) fn index_of(basis: Basis<'_>, tracked: &Tracked) -> Option<u32> {
+pub(super) fn index_of(basis: &Basis<'_>, tracked: &Tracked) -> Option<u32> {
     let number = tracked.number.filter(|_| basis.spec.is_indexed());
     number.map(CompactIndex::get)
 }
 
 /// Whether a Pod keeps others from its index.
-pub(super) fn holds_index(basis: Basis<'_>, tracked: &Tracked) -> bool {
+pub(super) fn holds_index(basis: &Basis<'_>, tracked: &Tracked) -> bool {
     tracked.has(Facts::ACTIVE)
         || (basis.spec.pod_replacement == PodReplacement::Failed && tracked.has(Facts::TERMINATING))
 }
 
 /// How a Pod ended, if it has, by the Job's rule for Pods that are being deleted.
-pub(super) fn ended_how(basis: Basis<'_>, pod: &PodRecord) -> Option<End> {
+pub(super) fn ended_how(basis: &Basis<'_>, pod: &PodRecord) -> Option<End> {
     match pod.phase {
         PodPhase::Succeeded => Some(End::Success),
         PodPhase::Failed => Some(End::Failure),
@@ -37,7 +37,7 @@ pub(super) fn ended_how(basis: Basis<'_>, pod: &PodRecord) -> Option<End> {
 
 /// Whether a Pod's failure is one more than its index may have. Pods that this machine stops
 /// because the Job ends do not fail their index.
-pub(super) fn fails_index(basis: Basis<'_>, tracked: &Tracked, pod: &PodRecord) -> bool {
+pub(super) fn fails_index(basis: &Basis<'_>, tracked: &Tracked, pod: &PodRecord) -> bool {
     let stopped = !pod.phase.is_terminal() && tracked.has(Facts::TO_DELETE);
     let before = pod.failure.as_ref().map(|facts| facts.counts.counted);
     let limit = basis.spec.per_index.map(|limit| limit.backoff_limit);
@@ -51,6 +51,6 @@ pub(super) fn fails_index(basis: Basis<'_>, tracked: &Tracked, pod: &PodRecord) 
 }
 
 /// What the podFailurePolicy says of a Pod, and why the Job fails for it, if it does.
-pub(super) fn policy_on(basis: Basis<'_>, pod: &PodRecord) -> (Ruling, Option<String>) {
+pub(super) fn policy_on(basis: &Basis<'_>, pod: &PodRecord) -> (Ruling, Option<String>) {
     pod_failure_policy::rule_on(basis.spec.pod_failure.as_ref(), &basis.job.key, pod)
 }

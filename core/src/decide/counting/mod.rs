@@ -108,7 +108,7 @@ impl Counting {
     /// Takes in what is known of the Pod in a slot: its record, or that it is gone.
     pub(super) fn handle_pod(
         &mut self,
-        basis: Basis<'_>,
+        basis: &Basis<'_>,
         slot: Slot,
         pod: Option<&PodRecord>,
     ) -> Heard {
@@ -169,7 +169,7 @@ impl Counting {
     }
 
     /// Whether a Pod is losing its finalizer because a policy ignores its failure.
-    fn is_freed_as_ignored(&self, basis: Basis<'_>, tracked: &Tracked) -> bool {
+    fn is_freed_as_ignored(&self, basis: &Basis<'_>, tracked: &Tracked) -> bool {
         tracked.ruling == Ruling::Ignored
             && tracked.has(Facts::FINALIZER)
             && matches!(tracked.stage, Stage::Stopped | Stage::Skipped)
@@ -178,7 +178,7 @@ impl Counting {
     }
 
     /// Takes in which of the Job's Pods it is.
-    fn give_number(&mut self, basis: Basis<'_>, tracked: &mut Tracked, pod: &PodRecord) {
+    fn give_number(&mut self, basis: &Basis<'_>, tracked: &mut Tracked, pod: &PodRecord) {
         if basis.spec.is_indexed() {
             tracked.number = pod.index;
         } else if tracked.number.is_none()
@@ -192,7 +192,7 @@ impl Counting {
     /// The next Pod of an index is not to have the name of one that exists.
     fn note_name(
         &mut self,
-        basis: Basis<'_>,
+        basis: &Basis<'_>,
         slot: Slot,
         tracked: &Tracked,
         pod: Option<&PodRecord>,
@@ -210,7 +210,7 @@ impl Counting {
     /// What a Pod's record means for its stage.
     fn input(
         &mut self,
-        basis: Basis<'_>,
+        basis: &Basis<'_>,
         slot: Slot,
         tracked: &mut Tracked,
         pod: &PodRecord,
@@ -247,7 +247,7 @@ impl Counting {
     /// What is found of a Pod with finalizer that is not yet being counted.
     fn first_look(
         &mut self,
-        basis: Basis<'_>,
+        basis: &Basis<'_>,
         slot: Slot,
         tracked: &Tracked,
         pod: &PodRecord,
@@ -272,7 +272,7 @@ impl Counting {
 
     /// Queues a Pod that succeeded for the next status write. A success of an index that has failed
     /// for good comes too late: the server would refuse to have both.
-    fn succeed(&mut self, basis: Basis<'_>, slot: Slot, tracked: &Tracked) -> Input {
+    fn succeed(&mut self, basis: &Basis<'_>, slot: Slot, tracked: &Tracked) -> Input {
         let Some(index) = index_of(basis, tracked) else {
             self.naming.by_uid.push_back(slot);
             return Input::Succeeded;
@@ -294,7 +294,7 @@ impl Counting {
     }
 
     /// Takes in that a Pod failed: it fails its index, is kept for it, or counts.
-    fn fail(&mut self, basis: Basis<'_>, slot: Slot, tracked: &Tracked, pod: &PodRecord) -> Input {
+    fn fail(&mut self, basis: &Basis<'_>, slot: Slot, tracked: &Tracked, pod: &PodRecord) -> Input {
         let index = index_of(basis, tracked);
         let Some(index) = index.filter(|_| basis.spec.per_index.is_some()) else {
             return self.count_failure(slot, tracked.ruling);
@@ -329,7 +329,7 @@ impl Counting {
     }
 
     /// An index needs its failed Pod no more: it may be counted and go.
-    fn release_delayed(&mut self, basis: Basis<'_>, index: u32) {
+    fn release_delayed(&mut self, basis: &Basis<'_>, index: u32) {
         let Some(slot) = self.delayed.remove(index) else {
             return;
         };
@@ -339,7 +339,7 @@ impl Counting {
     }
 
     /// No index needs its failed Pod any more.
-    pub(super) fn release_all_delayed(&mut self, basis: Basis<'_>) {
+    pub(super) fn release_all_delayed(&mut self, basis: &Basis<'_>) {
         while let Some(index) = self.delayed.first() {
             self.release_delayed(basis, index);
         }
@@ -361,7 +361,7 @@ impl Counting {
     }
 
     /// Lets every Pod go that has its finalizer, uncounted.
-    pub(super) fn let_go_of_all(&mut self, basis: Basis<'_>) {
+    pub(super) fn let_go_of_all(&mut self, basis: &Basis<'_>) {
         self.delayed.clear();
         let slots = 0..u32::try_from(self.pods.len()).unwrap_or(u32::MAX);
         for slot in slots.map(Slot) {
@@ -373,7 +373,7 @@ impl Counting {
 
     /// Once a verdict stands and no Pod is active, the Pods that have not ended are let go: counted
     /// as failed when the Job fails and no policy has them ignored, not counted when it succeeds.
-    pub(super) fn settle_live(&mut self, basis: Basis<'_>, pods: &PodTable) {
+    pub(super) fn settle_live(&mut self, basis: &Basis<'_>, pods: &PodTable) {
         for slot in self.tally.live_slots.clone() {
             let slot = Slot(slot);
             let fails = basis.fails && !self.has_invalid_index(basis, &self.pods[slot.at()]);
@@ -395,7 +395,7 @@ impl Counting {
     }
 
     /// The Pods that have not ended are let go without being counted.
-    pub(super) fn stop_live(&mut self, basis: Basis<'_>) {
+    pub(super) fn stop_live(&mut self, basis: &Basis<'_>) {
         for slot in self.tally.live_slots.clone() {
             self.happens(basis, Slot(slot), Input::Stopped);
         }
@@ -404,18 +404,18 @@ impl Counting {
     /// Deletes every active Pod. Where the Job does not fail, they must not count as failed and lose their
     /// finalizer first.
     #[doc(alias = "deleteActivePods")]
-    pub(super) fn delete_active(&mut self, basis: Basis<'_>) {
+    pub(super) fn delete_active(&mut self, basis: &Basis<'_>) {
         for slot in self.tally.active_slots.clone() {
             self.delete(basis, Slot(slot), basis.fails);
         }
     }
 
     /// Deletes a Pod; its finalizer goes first, so that it is never counted.
-    pub(super) fn delete_uncounted(&mut self, basis: Basis<'_>, slot: Slot) {
+    pub(super) fn delete_uncounted(&mut self, basis: &Basis<'_>, slot: Slot) {
         self.delete(basis, slot, false);
     }
 
-    fn delete(&mut self, basis: Basis<'_>, slot: Slot, counts: bool) {
+    fn delete(&mut self, basis: &Basis<'_>, slot: Slot, counts: bool) {
         if !self.pods[slot.at()].has(Facts::TO_DELETE) {
             self.change(basis, slot, |tracked| {
                 tracked.facts.set(Facts::TO_DELETE, true);
@@ -429,7 +429,7 @@ impl Counting {
     /// Takes in how a deletion ended.
     pub(super) fn deletion_answered(
         &mut self,
-        basis: Basis<'_>,
+        basis: &Basis<'_>,
         slot: Slot,
         accepted: bool,
         now: Monotonic,
@@ -452,7 +452,7 @@ impl Counting {
     /// uncounted is looked at again: it may have ended, or be wanted by now.
     pub(super) fn finalizer_not_removed(
         &mut self,
-        basis: Basis<'_>,
+        basis: &Basis<'_>,
         slot: Slot,
         refused: bool,
         now: Monotonic,
@@ -507,14 +507,14 @@ impl Counting {
     }
 
     /// Something happens to a Pod.
-    fn happens(&mut self, basis: Basis<'_>, slot: Slot, input: Input) {
+    fn happens(&mut self, basis: &Basis<'_>, slot: Slot, input: Input) {
         self.change(basis, slot, |tracked| {
             tracked.stage = tracked.stage.after(input);
         });
     }
 
     /// Changes what is remembered of a Pod, keeping the sums true and queueing what follows.
-    fn change(&mut self, basis: Basis<'_>, slot: Slot, change: impl FnOnce(&mut Tracked)) {
+    fn change(&mut self, basis: &Basis<'_>, slot: Slot, change: impl FnOnce(&mut Tracked)) {
         let mut tracked = self.pods[slot.at()];
         self.share(basis, slot, &tracked, false);
         change(&mut tracked);
@@ -524,7 +524,8 @@ impl Counting {
     }
 
     /// Puts a Pod in or takes it out of the sums and of its index.
-    fn share(&mut self, basis: Basis<'_>, slot: Slot, tracked: &Tracked, more: bool) {
+    #[inline]
+    fn share(&mut self, basis: &Basis<'_>, slot: Slot, tracked: &Tracked, more: bool) {
         let is_invalid = self.has_invalid_index(basis, tracked);
         self.tally.share(slot, tracked, is_invalid, more);
         let Some(index) = index_of(basis, tracked) else {
@@ -544,7 +545,8 @@ impl Counting {
     }
 
     /// Whether a Pod of an Indexed Job has no index that the Job has.
-    fn has_invalid_index(&self, basis: Basis<'_>, tracked: &Tracked) -> bool {
+    #[inline]
+    fn has_invalid_index(&self, basis: &Basis<'_>, tracked: &Tracked) -> bool {
         basis.spec.is_indexed()
             && tracked
                 .number
@@ -552,14 +554,15 @@ impl Counting {
     }
 
     /// Whether a Pod's index has failed for good.
-    fn index_has_failed(&self, basis: Basis<'_>, tracked: &Tracked) -> bool {
+    fn index_has_failed(&self, basis: &Basis<'_>, tracked: &Tracked) -> bool {
         let index = index_of(basis, tracked);
         index.is_some_and(|index| self.indexes.has_failed(index))
     }
 
     /// Queues the removal of a finalizer that may go, and the deletion of a Pod that is to go and whose
     /// finalizer is off, or counts.
-    fn queue_work(&mut self, basis: Basis<'_>, slot: Slot, tracked: &mut Tracked) {
+    #[inline]
+    fn queue_work(&mut self, basis: &Basis<'_>, slot: Slot, tracked: &mut Tracked) {
         let has_finalizer = tracked.has(Facts::FINALIZER);
         if tracked.stage.may_be_freed() && has_finalizer && !tracked.has(Facts::REMOVAL) {
             tracked.facts.set(Facts::REMOVAL, true);

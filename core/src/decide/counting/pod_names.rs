@@ -23,6 +23,8 @@ use super::{super::effect::CreationId, holders::Holders};
 #[derive(Clone, Debug)]
 pub(super) struct PodNames {
     job: Uid,
+    /// Of Pods without index.
+    series: Series,
     /// Counts of Pods without index that exist or are being made, and of names that are somebody else's.
     used: Holders,
     /// Counts below `next` that are not used.
@@ -41,6 +43,7 @@ impl PodNames {
     pub(super) fn new(job: Uid) -> Self {
         Self {
             job,
+            series: Series::new(job, None),
             used: Holders::default(),
             free: IndexSet::new(),
             next: 0,
@@ -52,19 +55,20 @@ impl PodNames {
 
     /// Chooses the name of a new Pod. It is in use until [`PodNames::give_back`].
     pub(super) fn choose(&mut self, index: Option<u32>) -> CreationId {
-        let count = match index {
-            Some(index) => self.next_of(index),
-            None => self.lowest(),
+        let suffix = if let Some(index) = index {
+            PodSuffix::nth(Series::new(self.job, Some(index)), self.next_of(index))
+        } else {
+            let count = self.lowest();
+            self.take_count(count);
+            PodSuffix::nth(self.series, count)
         };
-        let id = CreationId {
-            index,
-            suffix: PodSuffix::nth(Series::new(self.job, index), count),
-        };
-        self.take(id);
-        id
+        CreationId { index, suffix }
     }
 
     fn next_of(&self, index: u32) -> u32 {
+        if self.ended.is_empty() && self.not_taken.is_empty() {
+            return 0;
+        }
         let of_index = (index, 0, Slot(0))..=(index, u32::MAX, Slot(u32::MAX));
         let last = self.ended.range(of_index).next_back();
         let after_last = last.map_or(0, |(_, count, _)| count + 1);
@@ -95,20 +99,20 @@ impl PodNames {
     /// The count in the name of a Pod without index, if it has one of ours.
     pub(super) fn count_of(&self, pod: &PodRecord) -> Option<u32> {
         let suffix = PodSuffix::of_name(pod.name.tail())?;
-        Some(suffix.count(Series::new(self.job, None)))
+        Some(suffix.count(self.series))
     }
 
     /// One more uses a name. Those of Pods with an index are free when their index is.
     pub(super) fn take(&mut self, id: CreationId) {
         if id.index.is_none() {
-            self.take_count(id.suffix.count(Series::new(self.job, None)));
+            self.take_count(id.suffix.count(self.series));
         }
     }
 
     /// One less uses a name.
     pub(super) fn give_back(&mut self, id: CreationId) {
         if id.index.is_none() {
-            self.give_back_count(id.suffix.count(Series::new(self.job, None)));
+            self.give_back_count(id.suffix.count(self.series));
         }
     }
 
@@ -148,6 +152,9 @@ impl PodNames {
 
     /// The Pod in a slot is looked at anew, or is gone.
     pub(super) fn forget_ended(&mut self, slot: Slot) {
+        if self.ended_in.is_empty() {
+            return;
+        }
         if let Some((index, count)) = self.ended_in.remove(&slot) {
             self.ended.remove(&(index, count, slot));
         }

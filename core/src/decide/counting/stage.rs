@@ -71,6 +71,7 @@ pub(super) enum Input {
 
 impl Stage {
     /// The stage that follows.
+    #[inline]
     pub(super) fn after(self, input: Input) -> Self {
         use Stage::{Delayed, Ended, Listed, Listing, Live, Settled, Skipped, Stopped};
         match (self, input) {

@@ -15,7 +15,7 @@ impl Counting {
     /// Writes what there is to say of Pods into the next status, on top of the one that the server has.
     pub(in crate::decide) fn write_into(
         &mut self,
-        basis: Basis<'_>,
+        basis: &Basis<'_>,
         pods: &PodTable,
         next: &mut JobStatus,
     ) {
@@ -46,7 +46,7 @@ impl Counting {
     }
 
     /// Moves Pods whose finalizer is off from the list into the counters.
-    fn count_released(&self, basis: Basis<'_>, next: &mut JobStatus) -> Vec<Uid> {
+    fn count_released(&self, basis: &Basis<'_>, next: &mut JobStatus) -> Vec<Uid> {
         let by_pod = !basis.spec.is_indexed();
         let mut add = |end, count| match end {
             End::Success if by_pod => next.succeeded += count,
@@ -66,7 +66,7 @@ impl Counting {
     }
 
     /// Chooses the Pods that this write names by UID, as many as one status may name.
-    fn name_ended(&mut self, basis: Basis<'_>, pods: &PodTable) -> Vec<Named> {
+    fn name_ended(&mut self, basis: &Basis<'_>, pods: &PodTable) -> Vec<Named> {
         let most = basis.limits.max_uncounted_pods as usize;
         let mut named = Vec::new();
         while self.uncounted.held_total() + named.len() < most {
@@ -92,7 +92,7 @@ impl Counting {
     }
 
     /// Names the Pods of an Indexed Job that succeeded, by their indexes.
-    fn name_indexed(&mut self, basis: Basis<'_>, next: &mut JobStatus) -> Vec<Slot> {
+    fn name_indexed(&mut self, basis: &Basis<'_>, next: &mut JobStatus) -> Vec<Slot> {
         if !basis.spec.is_indexed() {
             return Vec::new();
         }
@@ -124,7 +124,7 @@ impl Counting {
 
     /// The server has the status: finalizers of the Pods that it names may go. Gives what rules of the
     /// podFailurePolicy have decided for good.
-    pub(in crate::decide) fn status_written(&mut self, basis: Basis<'_>) -> Vec<FailureAction> {
+    pub(in crate::decide) fn status_written(&mut self, basis: &Basis<'_>) -> Vec<FailureAction> {
         let Some(write) = self.naming.under_way.take() else {
             return Vec::new();
         };
@@ -158,7 +158,7 @@ impl Counting {
     }
 
     /// Nobody knows whether the server has the status; the next write says it all again.
-    pub(in crate::decide) fn status_not_written(&mut self, basis: Basis<'_>) {
+    pub(in crate::decide) fn status_not_written(&mut self, basis: &Basis<'_>) {
         self.changed = true;
         self.indexes.end_store(false);
         let Some(write) = self.naming.under_way.take() else {

@@ -18,12 +18,12 @@ impl Counting {
     }
 
     /// Failed Pods, counted by the server or not yet.
-    pub(in crate::decide) fn failed(&self, basis: Basis<'_>) -> u32 {
+    pub(in crate::decide) fn failed(&self, basis: &Basis<'_>) -> u32 {
         basis.job.status.failed + self.not_in_counter(End::Failure) + self.tally.delayed
     }
 
     /// Succeeded Pods, or for an Indexed Job indexes, counted by the server or not yet.
-    pub(in crate::decide) fn succeeded(&self, basis: Basis<'_>) -> u32 {
+    pub(in crate::decide) fn succeeded(&self, basis: &Basis<'_>) -> u32 {
         if basis.spec.is_indexed() {
             return self.indexes.completed_len();
         }
@@ -131,7 +131,7 @@ impl Counting {
     }
 
     /// Whether some Pods are wrong at their place: without a valid index, or two of one.
-    pub(in crate::decide) fn has_misplaced(&self, basis: Basis<'_>) -> bool {
+    pub(in crate::decide) fn has_misplaced(&self, basis: &Basis<'_>) -> bool {
         let is_twice = basis.spec.is_indexed() && self.indexes.has_duplicates();
         self.tally.invalid_index > 0 || is_twice
     }
@@ -144,7 +144,7 @@ impl Counting {
     }
 
     /// Whether a Pod's index is done already.
-    pub(in crate::decide) fn is_needless(&self, basis: Basis<'_>, slot: Slot) -> bool {
+    pub(in crate::decide) fn is_needless(&self, basis: &Basis<'_>, slot: Slot) -> bool {
         let index = self.pods[slot.at()].number.map(CompactIndex::get);
         basis.spec.is_indexed() && index.is_some_and(|index| self.indexes.is_done(index))
     }
