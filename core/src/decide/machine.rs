@@ -48,6 +48,9 @@ pub struct JobMachine {
     ending: Ending,
     counting: Counting,
     creations: Creations,
+    /// Creations whose Pods are here: their places are given up once these have been heard of, which costs
+    /// less than to free and to take them.
+    arrived: Vec<CreationId>,
     status: StatusWriter,
     errands: Errands,
     gang: Gang,
@@ -66,6 +69,7 @@ impl JobMachine {
             ending: Ending::default(),
             counting: Counting::new(job, &limits),
             creations: Creations::new(&limits),
+            arrived: Vec::new(),
             status: StatusWriter::new(&limits),
             errands: Errands::default(),
             gang: Gang::new(job, &limits),
@@ -117,7 +121,10 @@ impl JobMachine {
         {
             let index = pod.index.filter(|_| self.job.spec.is_indexed());
             let index = index.map(CompactIndex::get);
-            self.creation_is_over(CreationId { index, suffix });
+            let id = CreationId { index, suffix };
+            if self.creations.forget(id) {
+                self.arrived.push(id);
+            }
         }
         let (basis, counting) = self.counting();
         let heard = counting.handle_pod(&basis, slot, pod);
@@ -167,7 +174,7 @@ impl JobMachine {
         match outcome {
             Outcome::PodCreated(id) => {
                 if self.creations.created(id, now) {
-                    counting.give_up_place(id);
+                    self.arrived.push(id);
                 }
             }
             Outcome::PodNotCreated(id, error) => {
@@ -208,6 +215,9 @@ impl JobMachine {
         self.timeout = None;
         if self.is_outdated() || pods.is_dirty() {
             return;
+        }
+        for id in self.arrived.drain(..) {
+            self.counting.give_up_place(id);
         }
         if self.is_left_alone() {
             if !self.job.deleting {
@@ -262,13 +272,6 @@ impl JobMachine {
     fn counting(&mut self) -> (Basis<'_>, &mut Counting) {
         let basis = Basis::new(&self.job, &self.limits, self.ending.fails());
         (basis, &mut self.counting)
-    }
-
-    /// A Pod that was asked for is here, or will not come.
-    fn creation_is_over(&mut self, id: CreationId) {
-        if self.creations.forget(id) {
-            self.counting.give_up_place(id);
-        }
     }
 
     /// One pass over the rules, in their order.

@@ -524,7 +524,7 @@ impl Counting {
     }
 
     /// Puts a Pod in or takes it out of the sums and of its index.
-    #[inline]
+    #[inline(always)]
     fn share(&mut self, basis: &Basis<'_>, slot: Slot, tracked: &Tracked, more: bool) {
         let is_invalid = self.has_invalid_index(basis, tracked);
         self.tally.share(slot, tracked, is_invalid, more);
