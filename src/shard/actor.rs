@@ -34,10 +34,6 @@ use super::{
     writes::{Op, WrittenPod},
 };
 
-/// How many changed Pods an actor takes in per turn, so that a giant Job's turn stays short: some
-/// milliseconds. Until it has taken in all of them it decides nothing.
-const PODS_PER_TURN: usize = 4096;
-
 /// See the module's text.
 #[derive(Debug)]
 pub(super) struct Actor {
@@ -74,8 +70,6 @@ pub(super) struct Turn {
     pub(super) handled_failures: Vec<FailureAction>,
     /// When the next turn is due though nothing happens.
     pub(super) wake_at: Option<Timeout>,
-    /// There was more to hear than one turn may.
-    pub(super) again: bool,
     /// What it was, if the actor had something to do.
     pub(super) sync: Option<Sync>,
     /// The actor had no machine before.
@@ -205,19 +199,9 @@ impl Actor {
         if is_new {
             self.pods.mark_all();
         }
-        for heard in 0.. {
-            if heard == PODS_PER_TURN && !is_new {
-                turn.again = true;
-                break;
-            }
-            let Some((slot, pod)) = self.pods.take_dirty() else {
-                break;
-            };
+        // All of them, before it decides: else an index would have a second Pod whose first is not heard of.
+        while let Some((slot, pod)) = self.pods.take_dirty() {
             machine.handle_pod(slot, pod);
-        }
-        if turn.again {
-            // The machine would decide nothing.
-            return;
         }
         self.decide(rules.gangs, now, failed, turn);
     }
@@ -254,7 +238,7 @@ impl Actor {
             .as_ref()
             .is_some_and(|job| job.status.is_finished());
         let over = self.gone || finished;
-        let idle = turn.writes.is_empty() && !turn.again && turn.wake_at.is_none();
+        let idle = turn.writes.is_empty() && turn.wake_at.is_none();
         if over && self.in_flight == 0 && idle {
             // Nothing is left to do, nor to be tried again: the machine goes, its Job's facts stay as long
             // as the Job does.

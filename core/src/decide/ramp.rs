@@ -6,6 +6,7 @@
 //! rounds.
 
 /// See the module's text.
+#[doc(alias = "slowStartBatch")]
 #[derive(Clone, Debug)]
 pub(super) struct Ramp {
     width: u32,

@@ -18,18 +18,12 @@ use super::{
     tracked::{End, Ruling, Stage},
 };
 
-/// Progress of one Pod in so many that run is worth a status write as soon as the period is over. Less can
-/// wait. So a giant Job writes each period where a server on two cores makes 250 Pods a second, and some
-/// hundreds of statuses in its life, however long it takes.
-const WORTH_ONE_IN: u32 = 400;
-
-/// Nor is less than this worth one: of many small Jobs at once each would write each period.
-const WORTH_LEAST: u32 = 100;
-
-/// For each so many Pods that run or are to run at once, what is worth less may wait one more period.
+/// For each so many Pods that run or are to run at once, a little progress may wait one more period: a status
+/// of so many tells of a few kilobytes of indexes. docs/flow.md.
 const CROWD: u32 = 1000;
 
-/// How many periods it waits at most.
+/// How many periods it waits at most: ten seconds by default, which is as long as people look at a Job before
+/// they take it for stuck. docs/flow.md.
 const MOST_PERIODS: u32 = 10;
 
 /// A status write under way, and what its success means.
@@ -110,7 +104,10 @@ impl JobMachine {
         // The end of a Job is waited for.
         let ends = self.deleting || self.ending.is_some();
         let crowd = self.crowd();
-        if self.progress() >= (crowd / WORTH_ONE_IN).max(WORTH_LEAST) || ends {
+        // In a big Job more than the root of them is worth a write: so it writes few statuses for its size,
+        // however long it takes. Many small ones may share a server: their statuses wait for their Pods.
+        let is_much = crowd >= CROWD && self.progress() > crowd.isqrt();
+        if is_much || ends {
             return period;
         }
         let crowd = (crowd / CROWD).max(1);
@@ -471,8 +468,8 @@ mod tests {
         assert_eq!(patience(&small), 1);
         small.deleting = false;
         assert_eq!(patience(&small), 10);
-        small.tally.active = WORTH_LEAST;
-        assert_eq!(patience(&small), 1);
+        small.tally.active = 100;
+        assert_eq!(patience(&small), 10, "its Pods go first");
     }
 
     #[test]
@@ -518,12 +515,12 @@ mod tests {
     #[test]
     fn much_progress_does_not_wait() {
         let mut machine = machine(100_000, 100_000);
-        machine.tally.active = 249;
+        machine.tally.active = 316;
         assert_eq!(patience(&machine), 10);
-        machine.tally.active = 250;
+        machine.tally.active = 317;
         assert_eq!(patience(&machine), 1);
-        machine.status.active = 250;
-        machine.ended_pods.by_index = vec![Slot(0); 249];
+        machine.status.active = 317;
+        machine.ended_pods.by_index = vec![Slot(0); 316];
         assert_eq!(patience(&machine), 10);
         machine.ended_pods.by_uid.push_back(Slot(1));
         assert_eq!(patience(&machine), 1);
