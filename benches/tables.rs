@@ -6,11 +6,11 @@ use std::{hint::black_box, time::Duration};
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use lakh::{
+    flow::{Answer, FairQueue, Rank, WorkQueue},
     model::{
         CompactIndex, Exponential, Now, PodFlags, PodName, PodPhase, PodRecord, PodTable, Slot,
         Time, Uid,
     },
-    queue::{Answer, FairQueue, Rank, WorkQueue},
 };
 
 const SIZES: [u32; 3] = [100, 10_000, 100_000];

@@ -6,7 +6,8 @@
 //! - `wire`: Kubernetes' JSON and protobuf: bytes to records, values to bodies and paths.
 //! - `cluster`: the way to an API server: kubeconfig and TLS by kube, HTTP by hyper.
 //! - `machine`: the shape of everything that talks to an API server.
-//! - `informer`, `shard`, `controller`: the whole controller as values; with `flow` and `metrics`.
+//! - `informer`, `shard`, `controller`: the whole controller as values; with `rate_limiter` and
+//!   `metrics`.
 //! - `runtime`: the controller at work: loops, threads and sockets around those values.
 //! - `cli`: the command line.
 //!
@@ -15,15 +16,15 @@
 pub mod cli;
 pub mod cluster;
 pub mod controller;
-pub mod flow;
 pub mod informer;
 pub mod machine;
 pub mod metrics;
+pub mod rate_limiter;
 pub mod runtime;
 pub mod shard;
 pub mod wire;
 
 pub use lakh_clock as clock;
-pub use lakh_core::{cron, cronjob, decide, model, ownership, queue, ttl};
+pub use lakh_core::{cron, cronjob, decide, flow, model, ownership, ttl};
 #[cfg(feature = "embedded")]
 pub use lakh_embedded as embedded;

@@ -6,8 +6,8 @@
 use std::{fs, time::Duration};
 
 use lakh::{
+    flow::WorkQueue,
     model::{Exponential, Now, Time, Uid},
-    queue::WorkQueue,
 };
 
 fn resident_kib() -> usize {

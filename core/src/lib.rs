@@ -5,9 +5,9 @@
 //! - `model`: the nouns everybody shares; no behaviour beyond their own arithmetic.
 //! - `cron`: schedules: when a CronJob runs.
 //! - `cronjob`: the CronJob machine: what one look at a CronJob asks for, as values.
+//! - `flow`: who is next, how much at once, how long to wait for more: queues and limits.
 //! - `decide`: the Job machine: what one Job needs next, as values.
 //! - `ownership`: whose a Pod is: which Jobs are ours, who adopts, releases, frees.
-//! - `queue`: whose turn it is: to be worked on, and to write.
 //! - `ttl`: when a finished Job is to be deleted.
 //!
 //! Must not: do IO, read a clock, take a lock, start a task, or know how anything is written as bytes.
@@ -15,7 +15,7 @@
 pub mod cron;
 pub mod cronjob;
 pub mod decide;
+pub mod flow;
 pub mod model;
 pub mod ownership;
-pub mod queue;
 pub mod ttl;

@@ -1,21 +1,14 @@
 //! `lakh controller`: the controller against a cluster that is there.
 
-use crate::{
-    cluster,
-    runtime::{Controller, Lull, Options},
-};
+use crate::{cluster, runtime::Controller};
 
 use super::{FAILED, OK, Problem, args::ControllerArgs, complain, finish::Requests};
 
-/// Runs until it is asked to end, or a part of it breaks. The one thread that runs it rests as `lull` says.
-pub(super) async fn run(
-    args: ControllerArgs,
-    lull: Lull,
-    mut requests: Requests,
-) -> Result<u8, Problem> {
+/// Runs until it is asked to end, or a part of it breaks.
+pub(super) async fn run(args: ControllerArgs, mut requests: Requests) -> Result<u8, Problem> {
     // Whoever asks for the end while the server is slow to answer is heard, too.
     let mut controller = tokio::select! {
-        started = start(args, lull) => started?,
+        started = start(args) => started?,
         () = requests.asked_to_end() => return Ok(OK),
     };
     tokio::select! {
@@ -30,7 +23,7 @@ pub(super) async fn run(
     Ok(OK)
 }
 
-async fn start(args: ControllerArgs, lull: Lull) -> Result<Controller, Problem> {
+async fn start(args: ControllerArgs) -> Result<Controller, Problem> {
     let ControllerArgs {
         kubeconfig,
         context,
@@ -38,9 +31,5 @@ async fn start(args: ControllerArgs, lull: Lull) -> Result<Controller, Problem> 
         tunables,
     } = args;
     let client = cluster::configure(kubeconfig.as_deref(), context.as_deref()).await?;
-    let options = Options {
-        lull,
-        ..tunables.options(Some(listen))
-    };
-    Ok(Controller::start(client, options).await?)
+    Ok(Controller::start(client, tunables.options(Some(listen))).await?)
 }

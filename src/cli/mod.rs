@@ -22,8 +22,6 @@ use std::{io::Write as _, process::ExitCode};
 
 use clap::Parser as _;
 
-use crate::runtime::Lull;
-
 use args::{Args, Command};
 use finish::Requests;
 
@@ -46,15 +44,14 @@ pub fn main() -> ExitCode {
 fn run(args: Args) -> u8 {
     start_logging(args.verbose);
     open_files::raise_limit();
-    let lull = Lull::default();
-    let runtime = match runtime(&args.command, &lull) {
+    let runtime = match runtime(&args.command) {
         Ok(runtime) => runtime,
         Err(error) => return unusable(&format!("cannot start: {error}")),
     };
     let ended = runtime.block_on(async {
         let requests = Requests::listen()?;
         match args.command {
-            Command::Controller(args) => controller::run(args, lull, requests).await,
+            Command::Controller(args) => controller::run(args, requests).await,
             #[cfg(feature = "embedded")]
             Command::Local(args) => local::run(*args, requests).await,
             Command::Cron(command) => Ok(cron::run(command)?),
@@ -70,16 +67,12 @@ fn run(args: Args) -> u8 {
 
 /// The threads that do the work. The controller alone has one: what it does between two calls is so
 /// short that to hand it from thread to thread costs more than it gains.
-fn runtime(command: &Command, lull: &Lull) -> std::io::Result<tokio::runtime::Runtime> {
+fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
     let mut builder = match command {
         Command::Controller(_) | Command::Cron(_) => tokio::runtime::Builder::new_current_thread(),
         #[cfg(feature = "embedded")]
         Command::Local(_) => tokio::runtime::Builder::new_multi_thread(),
     };
-    if let Command::Controller(_) = command {
-        let lull = lull.clone();
-        builder.on_thread_park(move || lull.rest());
-    }
     builder.enable_all().build()
 }
 

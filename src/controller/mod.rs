@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::{
     informer::{Kind, News, Notice},
-    machine::Machine,
+    machine::{CallId, Machine},
     model::Now,
     shard::Controllers,
 };
@@ -61,8 +61,11 @@ pub trait Part: Machine + Send + 'static {
     /// Whether Events wait or are under way.
     fn has_events(&self) -> bool;
 
-    /// How long the thread may rest before it looks for more.
-    fn rest(&self) -> Duration;
+    /// How long answers that gather may wait for more of them.
+    fn coalescing_delay(&self) -> Duration;
+
+    /// Whether what a request brings gathers with others; else it is to be taken in as it comes.
+    fn gathers(&self, id: CallId) -> bool;
 }
 
 /// The kinds that such controllers watch: Jobs before their Pods, CronJobs and, if they are asked for, gangs.

@@ -108,7 +108,14 @@ impl Part for Replica {
         self.shard.has_events()
     }
 
-    fn rest(&self) -> Duration {
-        self.shard.rest()
+    fn coalescing_delay(&self) -> Duration {
+        self.shard.coalescing_delay()
+    }
+
+    fn gathers(&self, id: CallId) -> bool {
+        match is_informers(id) {
+            true => self.informers.gathers(id),
+            false => self.shard.gathers(id),
+        }
     }
 }

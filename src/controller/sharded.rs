@@ -101,8 +101,12 @@ impl Part for Feed {
         false
     }
 
-    fn rest(&self) -> Duration {
+    fn coalescing_delay(&self) -> Duration {
         Duration::ZERO
+    }
+
+    fn gathers(&self, _: CallId) -> bool {
+        false
     }
 }
 
@@ -161,8 +165,12 @@ impl Part for FedShard {
         self.0.has_events()
     }
 
-    fn rest(&self) -> Duration {
-        self.0.rest()
+    fn coalescing_delay(&self) -> Duration {
+        self.0.coalescing_delay()
+    }
+
+    fn gathers(&self, id: CallId) -> bool {
+        self.0.gathers(id)
     }
 }
 

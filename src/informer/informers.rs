@@ -8,10 +8,10 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use crate::{
-    flow::{Allowance, Limiter},
     machine::{CallId, Input, Request},
     metrics::Metrics,
     model::{Now, Timeout},
+    rate_limiter::{Allowance, Limiter},
     wire::{PodDecoder, SchedulingApi, paths},
 };
 
@@ -181,6 +181,13 @@ impl Informers {
         }
         self.tell_history();
         None
+    }
+
+    /// Whether what a request brings may gather: news of Pods are many, and no Job begins by them.
+    pub fn gathers(&self, id: CallId) -> bool {
+        let mut waiting = self.reflectors.iter();
+        let found = waiting.find(|reflector| reflector.waits_for(id));
+        found.is_some_and(|found| found.extent.kind == Kind::Pod)
     }
 
     /// Gives when to ask for requests again though nothing was heard.

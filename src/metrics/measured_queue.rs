@@ -8,8 +8,8 @@ use hashbrown::HashMap;
 
 use crate::{
     clock::instant,
+    flow::WorkQueue,
     model::{Exponential, Monotonic, Now, Timeout},
-    queue::WorkQueue,
 };
 
 use super::queues::QueueMetrics;
@@ -49,6 +49,10 @@ impl<K: Clone + Debug + Eq + Hash + Ord> MeasuredQueue<K> {
             self.waits(key);
         }
         waits
+    }
+
+    pub(crate) fn has_new(&self) -> bool {
+        self.queue.has_new()
     }
 
     fn waits(&mut self, key: K) {

@@ -22,7 +22,6 @@ use crate::{
 use super::{
     discover_gangs::{GangError, discover},
     health::Health,
-    lull::Lull,
     probes::Probes,
     shell::{Shell, Tools},
     tasks::{TaskEnded, Tasks},
@@ -58,8 +57,6 @@ pub struct Options {
     pub namespaces: Vec<String>,
     /// Where to answer probes, if anywhere.
     pub listen: Option<SocketAddr>,
-    /// Where to say how long the thread may rest, if there is only one.
-    pub lull: Lull,
     /// What time it is.
     pub clock: Clock,
 }
@@ -79,7 +76,6 @@ impl Default for Options {
             concurrent_ttl_syncs: 5,
             namespaces: Vec::new(),
             listen: None,
-            lull: Lull::default(),
             clock: Clock::default(),
         }
     }
@@ -146,7 +142,6 @@ impl Controller {
         let tools = Tools {
             client,
             clock: options.clock.clone(),
-            lull: options.lull.clone(),
             stop: stopping,
             missing,
             channels: Channels::default(),
@@ -259,10 +254,8 @@ impl Parts {
         for (number, inbox) in inboxes.into_iter().enumerate() {
             let metrics = Arc::clone(&self.metrics);
             let shard = Shard::new(self.settings(number, count), &self.limiter, metrics);
-            let (lull, client) = (Lull::default(), tools.client.clone());
             let tools = Tools {
-                client,
-                lull: lull.clone(),
+                client: tools.client.clone(),
                 clock: tools.clock.clone(),
                 stop: tools.stop.clone(),
                 missing: tools.missing.clone(),
@@ -271,11 +264,7 @@ impl Parts {
             let name = format!("shard {number}");
             let pulse = loops.pulse(name.clone());
             let mut builder = tokio::runtime::Builder::new_current_thread();
-            let runtime = builder
-                .on_thread_park(move || lull.rest())
-                .enable_all()
-                .build()
-                .map_err(StartError::Thread)?;
+            let runtime = builder.enable_all().build().map_err(StartError::Thread)?;
             let run = move || {
                 runtime.block_on(async {
                     let client = tools.client.with_own_connections();
@@ -290,12 +279,7 @@ impl Parts {
         let metrics = Arc::clone(&self.metrics);
         let informers = Informers::new(&self.watched, &self.limiter, metrics);
         let feed = Feed::new(informers, count);
-        // The shards' threads have rests of their own.
-        let tools = Tools {
-            lull: Lull::default(),
-            channels,
-            ..tools
-        };
+        let tools = Tools { channels, ..tools };
         loops.spawn("informers", Shell::new(feed, tools, own).run());
         Ok(())
     }

@@ -9,7 +9,6 @@
 mod controller;
 mod discover_gangs;
 mod health;
-mod lull;
 #[cfg(test)]
 pub(crate) mod poison;
 mod probes;
@@ -19,7 +18,6 @@ mod threads;
 
 pub use controller::{Controller, Options, StartError};
 pub use discover_gangs::GangError;
-pub use lull::Lull;
 pub use tasks::TaskEnded;
 
 pub use crate::{

@@ -1,7 +1,8 @@
 //! The one loop around a machine: it waits for what comes first, lets the machine decide, and carries out.
 //!
-//! Whatever has come meanwhile is taken in before the machine is asked what to do, so that one turn hears of
-//! several answers.
+//! Whatever has come meanwhile is taken in before the machine is asked what to do, so that one sync hears of
+//! several answers. Where the machine says so, some answers gather for a few milliseconds; the thread is free
+//! meanwhile, and all else wakes the loop: other answers, messages, timers, the end.
 //!
 //! Must not: decide anything, or know what calls are for.
 
@@ -26,10 +27,7 @@ use crate::{
     wire::Call,
 };
 
-use super::{
-    lull::Lull,
-    threads::{Channels, Inbox},
-};
+use super::threads::{Channels, Inbox};
 
 /// How long writes under way may take to finish when the controller stops.
 const STOP_PATIENCE: Duration = Duration::from_secs(3);
@@ -37,19 +35,39 @@ const STOP_PATIENCE: Duration = Duration::from_secs(3);
 /// How long Events may take then: they are worth a moment, not more.
 const EVENTS_PATIENCE: Duration = Duration::from_millis(500);
 
-/// So many inputs are taken in before the machine is asked what to do, and others have the thread.
-const INPUTS_AT_ONCE: usize = 256;
+/// Answers and streams that are waited for.
+#[derive(Default)]
+struct Waited {
+    answers: FuturesUnordered<Pin<Box<dyn Future<Output = Input> + Send>>>,
+    streams: SelectAll<Pin<Box<dyn Stream<Item = Input> + Send>>>,
+}
 
-type Answers = FuturesUnordered<Pin<Box<dyn Future<Output = Input> + Send>>>;
-type Streams = SelectAll<Pin<Box<dyn Stream<Item = Input> + Send>>>;
+impl Waited {
+    /// Waits for what comes next; for nothing, if there is nothing to wait for.
+    async fn next(&mut self) -> Option<Input> {
+        tokio::select! {
+            biased;
+            Some(input) = self.answers.next() => Some(input),
+            Some(input) = self.streams.next() => Some(input),
+            else => None,
+        }
+    }
+
+    /// Gives what has come. Calls are sent by this, too.
+    fn ready(&mut self) -> Option<Input> {
+        self.next().now_or_never().flatten()
+    }
+
+    fn len(&self) -> usize {
+        self.answers.len() + self.streams.len()
+    }
+}
 
 /// What a loop is given to work with.
 #[derive(Debug)]
 pub(super) struct Tools {
     pub(super) client: Client,
     pub(super) clock: Clock,
-    /// Says how long the loop's thread may rest.
-    pub(super) lull: Lull,
     /// Whether to stop.
     pub(super) stop: watch::Receiver<bool>,
     /// Which kinds were never listed in full.
@@ -63,8 +81,10 @@ pub(super) struct Shell<M> {
     machine: M,
     tools: Tools,
     inbox: Inbox,
-    answers: Answers,
-    streams: Streams,
+    /// What is taken in as it comes.
+    prompt: Waited,
+    /// What may gather.
+    gathering: Waited,
     /// By which streams are closed that nobody waits for.
     handles: HashMap<CallId, AbortHandle>,
 }
@@ -75,8 +95,8 @@ impl<M: Part> Shell<M> {
             machine,
             tools,
             inbox,
-            answers: FuturesUnordered::new(),
-            streams: SelectAll::new(),
+            prompt: Waited::default(),
+            gathering: Waited::default(),
             handles: HashMap::new(),
         }
     }
@@ -89,9 +109,11 @@ impl<M: Part> Shell<M> {
             self.carry_out();
             self.tell_missing();
             let now = self.tools.clock.now();
-            let due = self.machine.poll_timeout();
-            if due.left(now) == Some(Duration::ZERO) {
-                self.take_in_ready();
+            let mut due = self.machine.poll_timeout();
+            let delay = self.machine.coalescing_delay();
+            let is_due = due.left(now) == Some(Duration::ZERO);
+            // What was asked for is sent by this, too. Answers gather only once nothing more has come.
+            if self.take_in_ready() || is_due {
                 yield_now().await;
                 match (*self.tools.stop.borrow(), self.tools.stop.has_changed()) {
                     (true, _) => break,
@@ -99,7 +121,9 @@ impl<M: Part> Shell<M> {
                     (false, Err(_)) => return,
                 }
             }
-            self.tools.lull.set(self.machine.rest());
+            if !delay.is_zero() {
+                due = due.or((now.monotonic + delay).into());
+            }
             tokio::select! {
                 biased;
                 asked = &mut stopped => match asked {
@@ -107,15 +131,14 @@ impl<M: Part> Shell<M> {
                     // The controller was dropped.
                     Err(_) => return,
                 },
-                Some(input) = self.answers.next() => self.take_in(input),
-                Some(input) = self.streams.next() => self.take_in(input),
+                Some(input) = self.prompt.next() => self.take_in(input),
+                Some(input) = self.gathering.next(), if delay.is_zero() => self.take_in(input),
                 Some(message) = self.inbox.recv() => self.receive(message),
                 () = self.tools.clock.sleep_until(due) => {}
             }
             self.take_in_ready();
             yield_now().await;
         }
-        self.tools.lull.set(Duration::ZERO);
         self.finish().await;
     }
 
@@ -124,13 +147,17 @@ impl<M: Part> Shell<M> {
         let now = self.tools.clock.now();
         while let Some(Request { id, call, is_watch }) = self.machine.poll_request(now) {
             let client = self.tools.client.clone();
+            let waited = match self.machine.gathers(id) {
+                true => &mut self.gathering,
+                false => &mut self.prompt,
+            };
             if is_watch {
                 let (stream, handle) = stream::abortable(stream_of(client, id, call));
                 self.handles.insert(id, handle);
-                self.streams.push(stream.boxed());
+                waited.streams.push(stream.boxed());
             } else {
                 let answer = async move { Input::Answer(id, client.send(&call).await) };
-                self.answers.push(answer.boxed());
+                waited.answers.push(answer.boxed());
             }
         }
         self.pass_on();
@@ -163,23 +190,20 @@ impl<M: Part> Shell<M> {
         }
     }
 
-    /// Takes in what has come, without waiting for more.
-    fn take_in_ready(&mut self) {
-        for _ in 0..INPUTS_AT_ONCE {
-            let answer = self.answers.next().now_or_never().flatten();
-            if let Some(input) = answer {
+    /// Takes in what has come, without waiting for more; whether there was something. From each source about
+    /// once: then the machine is asked what to do, and others have the thread.
+    fn take_in_ready(&mut self) -> bool {
+        let most = self.prompt.len() + self.gathering.len() + self.inbox.len();
+        for taken in 0..most {
+            if let Some(input) = self.prompt.ready().or_else(|| self.gathering.ready()) {
                 self.take_in(input);
-                continue;
+            } else if let Ok(message) = self.inbox.try_recv() {
+                self.receive(message);
+            } else {
+                return taken > 0;
             }
-            if let Some(Some(input)) = self.streams.next().now_or_never() {
-                self.take_in(input);
-                continue;
-            }
-            let Ok(message) = self.inbox.try_recv() else {
-                return;
-            };
-            self.receive(message);
         }
+        most > 0
     }
 
     fn tell_missing(&self) {
@@ -198,7 +222,8 @@ impl<M: Part> Shell<M> {
 
     /// Lets writes under way finish, and Events be told.
     async fn finish(mut self) {
-        self.streams.clear();
+        self.prompt.streams.clear();
+        self.gathering.streams.clear();
         let now = self.tools.clock.now();
         self.machine.close(now);
         let idle = self.answer_until(|machine| machine.is_idle());
@@ -217,7 +242,8 @@ impl<M: Part> Shell<M> {
             }
             let due = self.machine.poll_timeout();
             tokio::select! {
-                Some(input) = self.answers.next() => self.take_in(input),
+                Some(input) = self.prompt.next() => self.take_in(input),
+                Some(input) = self.gathering.next() => self.take_in(input),
                 () = self.tools.clock.sleep_until(due) => yield_now().await,
             }
         }

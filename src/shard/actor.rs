@@ -14,8 +14,6 @@ use std::{
     sync::Arc,
 };
 
-use hashbrown::HashSet;
-
 use crate::{
     decide::{Effect, JobMachine, Outcome, Report},
     metrics::{
@@ -24,7 +22,7 @@ use crate::{
     },
     model::{
         ConditionKind, FailureAction, Job, JobId, JobSpec, JobStatus, Limits, Now, PodGroup,
-        PodTable, Slot, Timeout, Uid,
+        PodTable, Slot, Timeout,
     },
     ownership::Standing,
     wire::PodTemplate,
@@ -35,10 +33,6 @@ use super::{
     gangs::Gangs,
     writes::{Op, WrittenPod},
 };
-
-/// How many changed Pods an actor takes in per turn, so that a giant Job's turn stays short: some
-/// milliseconds. Until it has taken in all of them it decides nothing.
-const PODS_PER_TURN: usize = 4096;
 
 /// See the module's text.
 #[derive(Debug)]
@@ -52,6 +46,8 @@ pub(super) struct Actor {
     pub(super) template: Option<Arc<Result<PodTemplate, String>>>,
     /// The Job is newer than what its machine has heard of.
     pub(super) job_is_fresh: bool,
+    /// The version that the last own status write made of the Job.
+    pub(super) written: u64,
     /// The Job was deleted; or, while it was never seen, its Pods look as if it had been.
     pub(super) gone: bool,
     /// Another controller manages the Job.
@@ -76,8 +72,6 @@ pub(super) struct Turn {
     pub(super) handled_failures: Vec<FailureAction>,
     /// When the next turn is due though nothing happens.
     pub(super) wake_at: Option<Timeout>,
-    /// There was more to hear than one turn may.
-    pub(super) again: bool,
     /// What it was, if the actor had something to do.
     pub(super) sync: Option<Sync>,
     /// The actor had no machine before.
@@ -104,6 +98,7 @@ impl Actor {
             job: None,
             template: None,
             job_is_fresh: false,
+            written: 0,
             gone: false,
             external: false,
             pods: PodTable::default(),
@@ -168,7 +163,7 @@ impl Actor {
             if self.in_flight > 0 || !self.needs_machine() {
                 return;
             }
-            if self.lists_unknown_pods(rules.pods_seen) {
+            if self.is_ahead_of_pods(rules.pods_seen) {
                 turn.wake_at = Some((now.monotonic + rules.limits.retry_backoff.base).into());
                 return;
             }
@@ -189,10 +184,11 @@ impl Actor {
             && self.job_is_fresh
             && !machine.is_writing_status()
         {
+            let is_foreign = !machine.knows_status(&job.status);
             machine.handle_job(job);
             self.job_is_fresh = false;
             if machine.is_outdated() && !self.gone {
-                let is_behind = lists_unknown_pods(job, &self.pods, rules.pods_seen);
+                let is_behind = is_foreign && is_ahead_of_pods(job, self.written, rules.pods_seen);
                 if self.in_flight > 0 || is_behind {
                     let again = now.monotonic + rules.limits.retry_backoff.base;
                     turn.wake_at = is_behind.then(|| again.into());
@@ -209,19 +205,9 @@ impl Actor {
         if is_new {
             self.pods.mark_all();
         }
-        for heard in 0.. {
-            if heard == PODS_PER_TURN && !is_new {
-                turn.again = true;
-                break;
-            }
-            let Some((slot, pod)) = self.pods.take_dirty() else {
-                break;
-            };
+        // All of them, before it decides: else an index would have a second Pod whose first is not heard of.
+        while let Some((slot, pod)) = self.pods.take_dirty() {
             machine.handle_pod(slot, pod);
-        }
-        if turn.again {
-            // The machine would decide nothing.
-            return;
         }
         self.decide(rules.gangs, now, failed, turn);
     }
@@ -258,7 +244,7 @@ impl Actor {
             .as_ref()
             .is_some_and(|job| job.status.is_finished());
         let over = self.gone || finished;
-        let idle = turn.writes.is_empty() && !turn.again && turn.wake_at.is_none();
+        let idle = turn.writes.is_empty() && turn.wake_at.is_none();
         if over && self.in_flight == 0 && idle {
             // Nothing is left to do, nor to be tried again: the machine goes, its Job's facts stay as long
             // as the Job does.
@@ -267,9 +253,9 @@ impl Actor {
         }
     }
 
-    fn lists_unknown_pods(&self, pods_seen: u64) -> bool {
+    fn is_ahead_of_pods(&self, pods_seen: u64) -> bool {
         let job = self.job.as_ref();
-        job.is_some_and(|job| lists_unknown_pods(job, &self.pods, pods_seen))
+        job.is_some_and(|job| is_ahead_of_pods(job, self.written, pods_seen))
     }
 
     /// Whether there is anything to do for a Job that has no machine.
@@ -300,18 +286,12 @@ impl Actor {
     }
 }
 
-/// Whether a status that another controller has written lists Pods that the watch has yet to show. A listed Pod that
-/// is not known counts as gone, and so it must be known as of that status what there is.
-fn lists_unknown_pods(job: &Job, pods: &PodTable, pods_seen: u64) -> bool {
-    let Some(listed) = job.status.uncounted.as_ref() else {
-        return false;
-    };
-    if pods_seen >= job.resource_version || listed.is_empty() {
-        return false;
-    }
-    let known: HashSet<Uid> = pods.iter().map(|(_, pod)| pod.uid).collect();
-    let mut listed = listed.succeeded.iter().chain(&listed.failed);
-    listed.any(|uid| !known.contains(uid))
+/// Whether a Job's status was written by another controller, and Pods are not known as of then: one that it has
+/// counted may still seem to wait for that, and one that it lists may not be known yet. `written` is the version that
+/// was written here.
+fn is_ahead_of_pods(job: &Job, written: u64, pods_seen: u64) -> bool {
+    let version = job.resource_version;
+    job.status.uncounted.is_some() && version != written && version > pods_seen
 }
 
 /// What a turn did, as metrics tell it.

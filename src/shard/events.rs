@@ -25,10 +25,11 @@ use super::{
 };
 
 /// How many events are sent at once: a busy server takes some hundred milliseconds for each, and sixty Jobs
-/// that end in one second have their four told within ten.
+/// that end in one second have their four told within ten. docs/flow.md.
 const AT_ONCE: usize = 8;
 
-/// How many events may wait in one queue: all Jobs together have about eight thousand.
+/// How many events may wait in one queue: some four megabytes in all. client-go's `maxQueuedEvents` is 1,000
+/// for all.
 const WAITING_MAX: usize = 512;
 
 /// See the module's text.

@@ -31,7 +31,7 @@ use bytes::Bytes;
 
 use crate::{
     decide::Outcome,
-    flow::{QuotaWaits, TurnRate},
+    flow::{QuotaWaits, SyncRate},
     machine::{CallId, Input, Machine, Request},
     metrics::{Metrics, measured_queue::MeasuredQueue},
     model::{JobId, Limits, Monotonic, Now, Timeout},
@@ -39,7 +39,7 @@ use crate::{
     wire::{ApiError, SchedulingApi},
 };
 
-pub use crate::flow::{Limiter, Rate};
+pub use crate::rate_limiter::{Limiter, Rate};
 pub use controllers::Controllers;
 
 use actor::Rules;
@@ -54,18 +54,6 @@ use store::{ActorKey, Store};
 use ttl::Ttl;
 use unconfirmed::Unconfirmed;
 use writes::{Answers, Next, Op, Write};
-
-/// So many turns are given between two looks at what has come meanwhile.
-const TURNS_AT_ONCE: u32 = 64;
-
-/// No rest is longer: whoever waits for this thread, another tenant's Job, a timer, waits so long.
-const LONGEST_REST: Duration = Duration::from_millis(10);
-
-/// A rest is this part of the time that an answer takes.
-const REST_PART: u32 = 8;
-
-/// With fewer writes under way there is no rest: hardly two answers would come in one.
-const MANY_UNDER_WAY: usize = 16;
 
 /// What a shard goes by.
 #[derive(Clone, Debug)]
@@ -97,7 +85,7 @@ pub struct Shard {
     store: Store,
     rounds: Rounds,
     queue: MeasuredQueue<ActorKey>,
-    turn_rate: TurnRate,
+    sync_rate: SyncRate,
     cron_jobs: Option<CronJobs>,
     ttl: Option<Ttl>,
     gangs: Option<Gangs>,
@@ -125,7 +113,7 @@ impl Shard {
         let (mode, controllers) = (&settings.mode, settings.controllers);
         let events = Recorder::new(mode, Arc::clone(&metrics));
         let max = settings.max_in_flight;
-        let outbox = Outbox::new(max, limiter, events, Arc::clone(&metrics));
+        let outbox = Outbox::new(max, retry.base, limiter, events, Arc::clone(&metrics));
         let store = Store::new(
             mode.finalizer(),
             &settings.namespaces,
@@ -135,9 +123,9 @@ impl Shard {
         Self {
             namespaces: namespaces.map(|name| name.as_str().into()).collect(),
             store,
-            rounds: Rounds::new(retry, mode.finalizer()),
+            rounds: Rounds::new(&settings.limits, mode.finalizer()),
             queue: MeasuredQueue::new(retry, metrics.queues.of("job")),
-            turn_rate: TurnRate::new(),
+            sync_rate: SyncRate::default(),
             cron_jobs: controllers.cronjob.then(|| {
                 let queue = metrics.queues.of(cron_jobs::QUEUE);
                 let concurrent = settings.concurrent_cron_job_syncs;
@@ -148,7 +136,7 @@ impl Shard {
                 Ttl::new(mode.clone(), retry, settings.concurrent_ttl_syncs, queue)
             }),
             gangs: settings.scheduling_api.clone().map(Gangs::new),
-            quota: QuotaWaits::default(),
+            quota: QuotaWaits::new(retry),
             outbox,
             listed: Listed::default(),
             unconfirmed: Unconfirmed::default(),
@@ -175,7 +163,7 @@ impl Shard {
 
     /// Whether no call is under way, but for Events.
     pub fn is_idle(&self) -> bool {
-        self.outbox.load().0 == 0
+        self.outbox.is_idle()
     }
 
     /// Whether Events wait or are under way.
@@ -183,14 +171,14 @@ impl Shard {
         !self.outbox.events.is_empty()
     }
 
-    /// How long the thread may rest before it looks for more, so that more has come when it wakes.
-    pub fn rest(&self) -> Duration {
-        match self.outbox.load() {
-            (under_way, took) if under_way >= MANY_UNDER_WAY => {
-                (took / REST_PART).min(LONGEST_REST)
-            }
-            _ => Duration::ZERO,
-        }
+    /// How long answers may gather before they are taken in.
+    pub fn coalescing_delay(&self) -> Duration {
+        self.outbox.coalescing_delay()
+    }
+
+    /// Whether the answer to a request may gather with others.
+    pub fn gathers(&self, id: CallId) -> bool {
+        self.outbox.gathers(id)
     }
 
     fn end_history(&mut self) {
@@ -217,12 +205,18 @@ impl Shard {
             let store = &self.store;
             worked |= ttl.work(|job| known_job(store, job), &mut self.outbox, now);
         }
-        self.give_turn(now) || worked
+        self.sync_next(now) || worked
     }
 
-    /// Gives the next Job its turn.
-    fn give_turn(&mut self, now: Now) -> bool {
-        if self.turn_rate.due_at(now.monotonic).is_some() {
+    /// When the next Job may be synced, of those that wait: one that is new waits for no other.
+    fn sync_due(&self, now: Monotonic) -> Option<Monotonic> {
+        let due = self.sync_rate.due_at(now);
+        due.filter(|_| !self.queue.has_new())
+    }
+
+    /// Syncs the next Job.
+    fn sync_next(&mut self, now: Now) -> bool {
+        if self.sync_due(now.monotonic).is_some() {
             return false;
         }
         let Some(key) = self.queue.take(now) else {
@@ -275,9 +269,6 @@ impl Shard {
             let rank = op.rank();
             self.outbox.push(&job, rank, Write::new(key, &job, op));
         }
-        if turn.again {
-            self.queue.add(key);
-        }
         if let Some(at) = turn.wake_at {
             self.queue.add_at(key, at);
         } else if is_idle {
@@ -285,7 +276,7 @@ impl Shard {
         }
         // First turns are free: many new Jobs at once are no reason to let them wait.
         if !turn.first {
-            self.turn_rate.spend(now.monotonic);
+            self.sync_rate.spend(now.monotonic);
         }
         false
     }
@@ -391,7 +382,8 @@ impl Machine for Shard {
     fn poll_request(&mut self, now: Now) -> Option<Request> {
         self.now = now.monotonic;
         self.is_pressed = false;
-        for _ in 0..TURNS_AT_ONCE {
+        // First syncs are not limited, and what has come meanwhile waits no longer for them.
+        for _ in 0..SyncRate::AT_ONCE {
             if let Some(request) = self.next_call(now) {
                 return Some(request);
             }
@@ -412,10 +404,9 @@ impl Machine for Shard {
         if !self.has_turns || self.history_ended || self.outbox.is_closed() {
             return calls;
         }
-        let turns = match (self.queue.is_empty(), self.turn_rate.due_at(now)) {
+        let turns = match (self.queue.is_empty(), self.sync_due(now)) {
             (true, _) => self.queue.next_due(),
-            // What waits has its turn when the rest is over.
-            (false, rest) => rest.unwrap_or(now).into(),
+            (false, due) => due.unwrap_or(now).into(),
         };
         let cron_jobs = self.cron_jobs.as_ref().map(CronJobs::poll_timeout);
         let ttl = self.ttl.as_ref().map(Ttl::poll_timeout);

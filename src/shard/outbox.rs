@@ -13,11 +13,11 @@ use compact_str::CompactString;
 use hashbrown::HashMap;
 
 use crate::{
-    flow::{Allowance, Limiter},
+    flow::{Answer, FairQueue, Rank, coalescing_delay},
     machine::{CallId, Request},
     metrics::Metrics,
     model::{JobId, JobKey, Monotonic, Timeout, Uid},
-    queue::{Answer, FairQueue, Rank},
+    rate_limiter::{Allowance, Limiter},
     wire::{ApiError, Call, ErrorKind},
 };
 
@@ -27,11 +27,8 @@ use super::{
     writes::Write,
 };
 
-/// How long to wait when a busy server did not say: what kube-apiserver says.
-const BUSY_PAUSE: Duration = Duration::from_secs(1);
-
-/// So many times in a row a busy server is asked again; then it is a failure that people are told of. The
-/// standard client asks ten times, and holds up all else of the Job meanwhile.
+/// So many times in a row a busy server is asked again; then it is a failure that people are told of. Half of
+/// client-go's `maxRetries`, which holds up one worker meanwhile, and this all else of the Job.
 const ASKED_AGAIN: u32 = 5;
 
 /// A call, as metrics tell of it.
@@ -126,6 +123,8 @@ pub(super) struct Outbox {
     next_id: CallId,
     /// How long answers took of late.
     took: Duration,
+    /// How long to wait when a busy server did not say.
+    busy_pause: Duration,
     closed: bool,
     pub(super) events: Recorder,
     pub(super) metrics: Arc<Metrics>,
@@ -135,6 +134,7 @@ impl Outbox {
     /// One in which at most so many calls are under way at once, but for Events.
     pub(super) fn new(
         max_in_flight: usize,
+        busy_pause: Duration,
         limiter: &Arc<Limiter>,
         events: Recorder,
         metrics: Arc<Metrics>,
@@ -147,6 +147,7 @@ impl Outbox {
             going_on: Vec::new(),
             next_id: 0,
             took: Duration::ZERO,
+            busy_pause,
             closed: false,
             events,
             metrics,
@@ -274,11 +275,13 @@ impl Outbox {
         placed.answer = match &result {
             Ok(_) => Answer::Taken,
             Err(error) if error.kind == ErrorKind::Busy => {
-                Answer::Busy(error.retry_after.unwrap_or(BUSY_PAUSE))
+                let pause = error.retry_after.unwrap_or(self.busy_pause);
+                let sent = placed.sent.since_start();
+                Answer::Busy { sent, pause }
             }
             Err(error) => error.retry_after.map_or(Answer::Other, Answer::Denied),
         };
-        if matches!(placed.answer, Answer::Busy(_))
+        if matches!(placed.answer, Answer::Busy { .. })
             && placed.queued.refusals < ASKED_AGAIN
             && !self.closed
         {
@@ -356,9 +359,24 @@ impl Outbox {
         Timeout::from(busy).or(limited.into())
     }
 
-    /// How many calls are under way, but for Events, and how long answers took of late.
-    pub(super) fn load(&self) -> (usize, Duration) {
-        (self.line.under_way(), self.took)
+    /// Whether no call is under way, but for Events.
+    pub(super) fn is_idle(&self) -> bool {
+        self.line.in_flight() == 0
+    }
+
+    /// How long answers may gather.
+    pub(super) fn coalescing_delay(&self) -> Duration {
+        coalescing_delay(self.line.in_flight(), self.took)
+    }
+
+    /// Whether an answer may gather with others: that to a namespace which has a batch of writes in flight. So no
+    /// tenant waits for another's answers.
+    pub(super) fn gathers(&self, id: CallId) -> bool {
+        match self.under_way.get(&id) {
+            Some(UnderWay::Placed(placed)) => self.line.has_batch(&placed.namespace),
+            Some(UnderWay::Event(..)) => true,
+            None => false,
+        }
     }
 
     /// Forgets what waits: the Jobs ask again when the controller is back.

@@ -10,15 +10,12 @@ use bytes::Bytes;
 use hashbrown::HashMap;
 
 use crate::{
-    model::{Exponential, JobId, Monotonic, Now, Timeout, Uid},
+    model::{JobId, Limits, Monotonic, Now, Timeout, Uid},
     ownership::{Answer, Claimed, Claims, Orphan, Round},
     wire::{self, ApiError, Call, Patch, decode_job, paths},
 };
 
 use super::outbox::{Caller, Named, Outbox};
-
-/// How many patches of one round, and how many of Pods that are freed, may be under way at once.
-const PATCHES_AT_ONCE: usize = 16;
 
 /// What an answer is about. Rounds have numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +36,8 @@ pub(super) struct Rounds {
     /// What is to be done. Whoever brings news to them has [`Rounds::work`] called after.
     pub(super) claims: Claims,
     finalizer: &'static str,
+    /// How many patches of one round, and how many of Pods that are freed, may be under way at once.
+    max_patches: usize,
     under_way: HashMap<u64, UnderWay>,
     frees: HashMap<Uid, Orphan>,
     /// The number of the round that began last.
@@ -55,7 +54,7 @@ struct UnderWay {
     to_adopt: usize,
     /// The same of those to release.
     to_release: usize,
-    /// The Pods that are being patched: few.
+    /// The Pods that are being patched.
     patching: Vec<Claimed>,
     answers: Vec<(Uid, Answer)>,
 }
@@ -69,11 +68,12 @@ enum Errand {
 }
 
 impl Rounds {
-    /// Nothing is known yet. `retry` is the wait after a patch that failed.
-    pub(super) fn new(retry: Exponential, finalizer: &'static str) -> Self {
+    /// Nothing is known yet.
+    pub(super) fn new(limits: &Limits, finalizer: &'static str) -> Self {
         Self {
-            claims: Claims::new(retry),
+            claims: Claims::new(limits.retry_backoff),
             finalizer,
+            max_patches: limits.max_pod_writes as usize,
             under_way: HashMap::new(),
             frees: HashMap::new(),
             last: 0,
@@ -90,7 +90,7 @@ impl Rounds {
             self.begin(round, outbox, now.monotonic);
             has_begun = true;
         }
-        while self.frees.len() < PATCHES_AT_ONCE
+        while self.frees.len() < self.max_patches
             && let Some(orphan) = self.claims.poll_free()
         {
             self.free(orphan, outbox);
@@ -177,7 +177,7 @@ impl Rounds {
 
     /// Patches as many Pods as may be; the round is over when there are no more.
     fn go_on(&mut self, number: u64, mut under_way: UnderWay, outbox: &mut Outbox, now: Monotonic) {
-        while under_way.patching.len() < PATCHES_AT_ONCE
+        while under_way.patching.len() < self.max_patches
             && let Some((pod, errand)) = under_way.next()
         {
             let job = &under_way.round.job;

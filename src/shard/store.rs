@@ -371,8 +371,11 @@ impl Store {
 
     /// Takes in that the server has a Job's status.
     pub(super) fn job_status_written(&mut self, key: ActorKey, status: JobStatus, version: u64) {
-        if let Some(actor) = self.actors.get_mut(key)
-            && let Some(job) = &mut actor.job
+        let Some(actor) = self.actors.get_mut(key) else {
+            return;
+        };
+        actor.written = version;
+        if let Some(job) = &mut actor.job
             && job.resource_version < version
         {
             job.resource_version = version;

@@ -13,13 +13,12 @@ use compact_str::CompactString;
 
 use crate::{
     decide::{CreateError, CreationReason, NewPod, Outcome, Report},
-    flow::QuotaWaits,
+    flow::{QuotaWaits, Rank},
     metrics::{Metrics, progress::Progress},
     model::{
         CompactIndex, Controller, DecodedPod, GangObject, JobId, JobStatus, Now, PodFlags,
         PodGroup, PodName, PodRecord, Slot, Uid,
     },
-    queue::Rank,
     wire::{self, ApiError, Call, ErrorKind, Patch, PodDecoder, PodTemplate, paths},
 };
 
@@ -262,10 +261,11 @@ impl Answers<'_> {
             why = CreateError::Refused;
         }
         let (namespace, job) = (&write.job.key.namespace, write.job.uid);
-        let wait = self
-            .quota
-            .refused(namespace, job, &error, self.now.monotonic);
-        if let Some(wait) = wait.or(error.retry_after)
+        let wait = match error.is_of_quota() {
+            true => Some(self.quota.refused(namespace, job, self.now.monotonic)),
+            false => error.retry_after,
+        };
+        if let Some(wait) = wait
             && why == CreateError::Refused
         {
             why = CreateError::RefusedFor(wait);

@@ -140,6 +140,11 @@ impl RawStatusDetails {
 }
 
 impl ApiError {
+    /// Whether a ResourceQuota has no room. Its admission has no reason of its own for the Status.
+    pub fn is_of_quota(&self) -> bool {
+        self.code == 403 && self.message.contains("exceeded quota: ")
+    }
+
     /// Reads an error answer. A body that is no Status object is taken as its message.
     pub fn from_response(code: u16, body: &[u8], retry_after: Option<Duration>) -> Self {
         let status = RawStatus::read(body);

@@ -28,8 +28,6 @@ const STILL_SHARED: &[(&str, &str)] = &[
     ("core/src", "Rank"),
     // ttl, decide/gang
     ("core/src", "Step"),
-    // runtime/shell, shard/writes
-    ("src", "Answers"),
     // shard/cron_jobs, shard/ttl
     ("src", "Asked"),
     // shard/cron_jobs, shard/correlate

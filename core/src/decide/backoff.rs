@@ -1,4 +1,4 @@
-//! Holds back one kind of write after it was refused.
+//! Backoff: holds back one kind of write after it was refused.
 
 use std::time::Duration;
 

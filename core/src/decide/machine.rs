@@ -105,6 +105,11 @@ impl JobMachine {
         }
     }
 
+    /// Whether this is the status that the machine knows the server to have.
+    pub fn knows_status(&self, status: &JobStatus) -> bool {
+        self.job.status == *status
+    }
+
     /// The Job is no more; what is left of it is to let its Pods go.
     pub fn handle_job_gone(&mut self) {
         if !self.job.gone {

@@ -15,18 +15,12 @@ use crate::model::{
 
 use super::{backoff::Backoff, ending::Verdict};
 
-/// Progress of one Pod in so many that run is worth a status write as soon as the period is over. Less can
-/// wait. So a giant Job writes each period where a server on two cores makes 250 Pods a second, and some
-/// hundreds of statuses in its life, however long it takes.
-const WORTH_ONE_IN: u32 = 400;
-
-/// Nor is less than this worth one: of many small Jobs at once each would write each period.
-const WORTH_LEAST: u32 = 100;
-
-/// For each so many Pods that run or are to run at once, what is worth less may wait one more period.
+/// For each so many Pods that run or are to run at once, a little progress may wait one more period: a status
+/// of so many tells of a few kilobytes of indexes. docs/flow.md.
 const CROWD: u32 = 1000;
 
-/// How many periods it waits at most.
+/// How many periods it waits at most: ten seconds by default, which is as long as people look at a Job before
+/// they take it for stuck. docs/flow.md.
 const MOST_PERIODS: u32 = 10;
 
 /// The one write of the Job's status that may be under way, and when the next is due.
@@ -150,7 +144,10 @@ impl News {
     /// patience their statuses would take the place of their Pods. So a status may wait for as long as
     /// the Job's writes to Pods do. The end of a Job is waited for.
     fn patience(&self, period: Duration) -> Duration {
-        if self.progress >= (self.crowd / WORTH_ONE_IN).max(WORTH_LEAST) || self.ends {
+        // In a big Job more than the root of them is worth a write: so it writes few statuses for its size,
+        // however long it takes. Many small ones may share a server: their statuses wait for their Pods.
+        let is_much = self.crowd >= CROWD && self.progress > self.crowd.isqrt();
+        if is_much || self.ends {
             return period;
         }
         let crowds = (self.crowd / CROWD).max(1);
@@ -265,8 +262,8 @@ mod tests {
         assert_eq!(patience(&news), 1);
         news.ends = false;
         assert_eq!(patience(&news), 10);
-        news.progress = WORTH_LEAST;
-        assert_eq!(patience(&news), 1);
+        news.progress = 100;
+        assert_eq!(patience(&news), 10, "its Pods go first");
     }
 
     #[test]
@@ -300,11 +297,11 @@ mod tests {
     fn much_progress_does_not_wait() {
         let mut news = News {
             crowd: 100_000,
-            progress: 249,
+            progress: 316,
             ..News::default()
         };
         assert_eq!(patience(&news), 10);
-        news.progress = 250;
+        news.progress = 317;
         assert_eq!(patience(&news), 1);
     }
 

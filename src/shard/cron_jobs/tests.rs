@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    flow::{Limiter, Rate},
     machine::CallId,
     model::Severity,
+    rate_limiter::{Limiter, Rate},
     shard::{events::Recorder, outbox::Answered},
 };
 
@@ -33,7 +33,7 @@ fn part_with(concurrent: usize) -> Part {
     let limiter = Arc::new(Limiter::new(Rate { qps: 0, burst: 0 }));
     Part {
         cron_jobs: CronJobs::new(Mode::Replace, backoff, concurrent, queue),
-        outbox: Outbox::new(8, &limiter, recorder, metrics),
+        outbox: Outbox::new(8, backoff.base, &limiter, recorder, metrics),
     }
 }
 

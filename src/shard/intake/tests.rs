@@ -527,9 +527,6 @@ impl World {
             let turn = actor.turn(rules, now);
             let job = Arc::clone(&actor.id);
             assert!(!turn.panicked, "{job:?}");
-            if turn.again {
-                self.shard.queue.add(key);
-            }
             match turn.wake_at {
                 Some(at) => self.shard.queue.add_at(key, at),
                 None if turn.writes.is_empty() => self.shard.store.close_if_empty(key),

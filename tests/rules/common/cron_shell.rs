@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use lakh::{
     cronjob::{Answer, CronJobSync, Effect, Next, delay_after_change},
+    flow::WorkQueue,
     model::{ChildJob, ConditionKind, CronJob, JobKey, Time, Uid},
-    queue::WorkQueue,
 };
 
 use super::{

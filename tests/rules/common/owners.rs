@@ -24,9 +24,9 @@ use std::{collections::BTreeMap, time::Duration};
 
 use hashbrown::HashSet;
 use lakh::{
+    flow::WorkQueue,
     model::{Controller, DecodedPod, Job, JobId, JobKey, Limits, Now, Uid},
     ownership::{Answer, Claims, ManagerName, Mode, Passage, Round, Standing},
-    queue::WorkQueue,
     wire::{Object, PodDecoder, decode_job},
 };
 use serde_json::{Value, json};

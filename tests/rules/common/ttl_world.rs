@@ -12,8 +12,8 @@ use std::{
 };
 
 use lakh::{
+    flow::WorkQueue,
     model::{Condition, ConditionKind, Job, Time, Uid},
-    queue::WorkQueue,
     ttl::{Step, concerns},
     wire::foreground_deletion,
 };

@@ -6,8 +6,8 @@
 //! rounds.
 
 /// See the module's text.
-#[derive(Clone, Debug)]
 #[doc(alias = "slowStartBatch")]
+#[derive(Clone, Debug)]
 pub(super) struct SlowStart {
     width: u32,
     width_max: u32,

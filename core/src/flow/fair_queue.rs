@@ -1,13 +1,13 @@
-//! The line of writes to the API server: which goes next, and how many are under way at once.
+//! The fair queue of writes to the API server: which goes next, and how many are in flight at once.
 //!
 //! Which write goes is decided at the moment when one may go, not before. Tenants (namespaces) have their
-//! turns, and within each its Jobs have theirs; who comes new, or has something urgent, is called for one
-//! write before the turns of all others. Nobody gets all places: a Job whose writes take long, and a tenant
-//! of many such Jobs, leave room for others ([`JOB_SHARE`], [`TENANT_SHARE`]). What a server refuses because
-//! it is busy is a matter of the tenant that was refused: fewer of its writes are under way then, and none
-//! for as long as the server asks; only when several hear the same do all wait.
+//! turns, and within each its Jobs have theirs (deficit round robin); who comes new, or has something urgent, is
+//! called for one write before the turns of all others. Nobody gets all places: a Job whose writes take long,
+//! and a tenant of many such Jobs, leave room for others ([`SHARE`]). What a server refuses because it is busy
+//! is a matter of the tenant that was refused: fewer of its writes are in flight then, and none for as long as
+//! the server asks; only when the next tenant hears the same, and nothing was taken in between, do all wait.
 //!
-//! Memory is what waits or is under way, and what was refused of late.
+//! Memory is what waits or is in flight, and what was refused of late.
 //!
 //! Must not: read a clock (`now` is the time since the program began, by a clock that nobody sets), or know
 //! what a write is.
@@ -16,25 +16,17 @@ use std::{collections::VecDeque, hash::Hash, time::Duration};
 
 use hashbrown::HashMap;
 
-/// So many writes a Job gives in its turn: what is done for one Job costs less at one go. With sixteen
-/// nothing more is gained (1,000 Jobs of 100 Pods).
-const TURN: usize = 8;
+use super::in_flight::InFlightLimit;
 
-/// A Job may have this many times as many writes under way as there are places left, a tenant so many. One
-/// Job alone gets two places of three, two get two of five each; there is always one left for who comes new.
-/// Known from switches that share memory between ports as dynamic thresholds (Choudhury and Hahne, 1998).
-const JOB_SHARE: usize = 2;
-const TENANT_SHARE: usize = 4;
+/// So many writes a Job gives in its turn: what is done for one Job costs less at one go. With sixteen nothing
+/// more is gained: measured with a thousand Jobs of a hundred Pods, docs/flow.md.
+pub(super) const BATCH: usize = 8;
 
-/// Refusals within so long of a change are of writes that were sent before it.
-const WAVE: Duration = Duration::from_secs(1);
-
-/// A tenant that was refused gets more places again after so long without a refusal: much longer than the
-/// usual pause of a second, or there would be little but pauses.
-const CALM: Duration = Duration::from_secs(3);
-
-/// When so many tenants were refused and nothing was taken in between, it is not a matter of one tenant.
-const SEVERAL: u32 = 3;
+/// A Job may have this many times as many writes in flight as there are places left, a tenant as many times
+/// what its Jobs may. One Job alone gets two places of three, two get two of five each; there is always one left
+/// for who comes new. Known from switches that share memory between ports as dynamic thresholds
+/// (Choudhury and Hahne, 1998); docs/flow.md.
+const SHARE: usize = 2;
 
 /// In which order a Job's writes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +45,13 @@ pub enum Rank {
 pub enum Answer {
     /// The server took it.
     Taken,
-    /// The server is too busy, and asks to be left alone for so long.
-    Busy(Duration),
+    /// The server is too busy.
+    Busy {
+        /// When the write was sent.
+        sent: Duration,
+        /// For how long the server asks to be left alone.
+        pause: Duration,
+    },
     /// Somebody who was asked about it, such as an admission webhook, wants to hear nothing of this Job for
     /// so long.
     Denied(Duration),
@@ -74,19 +71,14 @@ pub struct FairQueue<N, J, T> {
     call: bool,
     /// How many writes wait.
     waiting: usize,
-    under_way: usize,
+    in_flight: usize,
     max: usize,
-    busy: Busy<N>,
+    /// The tenant that was refused last, if nothing was taken since.
+    refused: Option<N>,
+    /// Until when nothing goes, as the server refuses everybody.
+    paused_until: Duration,
     /// Until when somebody waits for a busy server, at the latest.
     pauses_until: Duration,
-}
-
-/// Whether the server refuses everybody.
-#[derive(Debug)]
-struct Busy<N> {
-    last: Option<N>,
-    tenants: u32,
-    until: Duration,
 }
 
 #[derive(Debug)]
@@ -97,19 +89,15 @@ struct Tenant<J, T> {
     given: usize,
     has_turn: bool,
     waiting: usize,
-    under_way: usize,
-    /// At most so many under way, if the server has refused some.
-    limit: Option<usize>,
-    /// When the limit changed last.
-    changed: Duration,
-    paused_until: Duration,
+    in_flight: usize,
+    limit: InFlightLimit,
 }
 
 #[derive(Debug)]
 struct Lane<T> {
     /// Of each rank.
     waiting: [VecDeque<T>; 3],
-    under_way: usize,
+    in_flight: usize,
     has_turn: bool,
     paused_until: Duration,
 }
@@ -118,7 +106,7 @@ impl<T> Default for Lane<T> {
     fn default() -> Self {
         Self {
             waiting: Default::default(),
-            under_way: 0,
+            in_flight: 0,
             has_turn: false,
             paused_until: Duration::ZERO,
         }
@@ -126,9 +114,9 @@ impl<T> Default for Lane<T> {
 }
 
 impl<T> Lane<T> {
-    /// Takes the next write, if one more may be under way with so many places free.
+    /// Takes the next write, if one more may be in flight with so many places free.
     fn pop(&mut self, free: usize, now: Duration) -> Option<T> {
-        if self.under_way >= free.saturating_mul(JOB_SHARE) || self.paused_until > now {
+        if self.in_flight >= free.saturating_mul(SHARE) || self.paused_until > now {
             return None;
         }
         self.waiting.iter_mut().find_map(VecDeque::pop_front)
@@ -139,7 +127,7 @@ impl<T> Lane<T> {
     }
 
     fn is_idle(&self, now: Duration) -> bool {
-        self.is_empty() && self.under_way == 0 && !self.has_turn && self.paused_until <= now
+        self.is_empty() && self.in_flight == 0 && !self.has_turn && self.paused_until <= now
     }
 }
 
@@ -151,20 +139,17 @@ impl<J, T> Default for Tenant<J, T> {
             given: 0,
             has_turn: false,
             waiting: 0,
-            under_way: 0,
-            limit: None,
-            changed: Duration::ZERO,
-            paused_until: Duration::ZERO,
+            in_flight: 0,
+            limit: InFlightLimit::default(),
         }
     }
 }
 
 impl<J: Clone + Eq + Hash, T> Tenant<J, T> {
-    /// Whether it may have one more write under way, with so many places free.
+    /// Whether it may have one more write in flight, with so many places free.
     fn has_room(&self, free: usize, now: Duration) -> bool {
-        self.under_way < free.saturating_mul(TENANT_SHARE)
-            && self.limit.is_none_or(|limit| self.under_way < limit)
-            && self.paused_until <= now
+        self.in_flight < free.saturating_mul(SHARE * SHARE)
+            && self.limit.allows(self.in_flight, now)
     }
 
     /// Takes the next write of a Job that has room for it; whether that ends the Job's turn.
@@ -175,7 +160,7 @@ impl<J: Clone + Eq + Hash, T> Tenant<J, T> {
             let item = lane.pop(free, now);
             let is_empty = lane.is_empty();
             self.given += 1;
-            let is_over = is_empty || item.is_none() || self.given == TURN;
+            let is_over = is_empty || item.is_none() || self.given == BATCH;
             let job = match is_over {
                 true => {
                     self.given = 0;
@@ -201,9 +186,9 @@ impl<J: Clone + Eq + Hash, T> Tenant<J, T> {
 
     fn sent(&mut self, job: &J) {
         self.waiting -= 1;
-        self.under_way += 1;
+        self.in_flight += 1;
         let lane = self.lanes.get_mut(job);
-        lane.expect("it gave a write").under_way += 1;
+        lane.expect("it gave a write").in_flight += 1;
     }
 
     fn end_turns(&mut self, now: Duration) {
@@ -224,40 +209,28 @@ impl<J: Clone + Eq + Hash, T> Tenant<J, T> {
     }
 
     fn answered(&mut self, answer: Answer, max: usize, now: Duration) {
-        let since = now.saturating_sub(self.changed);
-        match (answer, self.limit) {
-            (Answer::Busy(pause), limit) => {
-                self.paused_until = self.paused_until.max(now + pause);
-                if limit.is_none() || since >= WAVE {
-                    self.limit = Some((limit.unwrap_or(max) / 2).max(1));
-                    self.changed = now;
-                }
-            }
-            (Answer::Taken, Some(limit)) if since >= CALM => {
-                let more = limit + 1 + limit / 4;
-                self.limit = (more < max).then_some(more);
-                self.changed = now;
-            }
-            (Answer::Taken | Answer::Denied(_) | Answer::Other, _) => {}
+        match answer {
+            Answer::Busy { sent, pause } => self.limit.refused(sent, pause, max, now),
+            Answer::Taken => self.limit.taken(max, now),
+            Answer::Denied(_) | Answer::Other => {}
         }
     }
 
     /// Whether nothing is to be remembered of it.
     fn is_idle(&self, now: Duration) -> bool {
-        let refused = self.limit.is_some() || self.paused_until > now;
-        self.lanes.is_empty() && !self.has_turn && !refused
+        self.lanes.is_empty() && !self.has_turn && self.limit.is_default(now)
     }
 
     /// When one of its writes may go that waits.
     fn next_due(&self) -> Option<Duration> {
         let waiting = self.lanes.values().filter(|lane| !lane.is_empty());
         let due = waiting.map(|lane| lane.paused_until).min();
-        due.map(|due| due.max(self.paused_until))
+        due.map(|due| due.max(self.limit.paused_until()))
     }
 }
 
 impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
-    /// An empty line of which at most `max` writes are under way at once.
+    /// An empty line of which at most `max` writes are in flight at once.
     pub fn new(max: usize) -> Self {
         Self {
             tenants: HashMap::new(),
@@ -265,13 +238,10 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
             called: VecDeque::new(),
             call: false,
             waiting: 0,
-            under_way: 0,
+            in_flight: 0,
             max: max.max(1),
-            busy: Busy {
-                last: None,
-                tenants: 0,
-                until: Duration::ZERO,
-            },
+            refused: None,
+            paused_until: Duration::ZERO,
             pauses_until: Duration::ZERO,
         }
     }
@@ -301,14 +271,14 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
         lane
     }
 
-    /// Takes the next write that may go now. It is under way until [`FairQueue::done`] says so.
+    /// Takes the next write that may go now. It is in flight until [`FairQueue::done`] says so.
     pub fn pop(&mut self, now: Duration) -> Option<(N, J, T)> {
         if self.waiting == 0 {
             self.end_turns(now);
             return None;
         }
-        let free = self.max.saturating_sub(self.under_way);
-        if free == 0 || self.busy.until > now {
+        let free = self.max.saturating_sub(self.in_flight);
+        if free == 0 || self.paused_until > now {
             return None;
         }
         let next = if self.call {
@@ -321,7 +291,7 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
         let (name, job, item) = next?;
         self.call = !self.call;
         self.waiting -= 1;
-        self.under_way += 1;
+        self.in_flight += 1;
         let tenant = self.tenants.get_mut(&name);
         tenant.expect("it gave a write").sent(&job);
         if self.waiting == 0 {
@@ -409,14 +379,14 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
         None
     }
 
-    /// A write is no longer under way.
+    /// A write is no longer in flight.
     pub fn done(&mut self, name: &N, job: &J, answer: Answer, now: Duration) {
-        self.under_way -= 1;
+        self.in_flight -= 1;
         let max = self.max;
         if let Some(tenant) = self.tenants.get_mut(name) {
-            tenant.under_way -= 1;
+            tenant.in_flight -= 1;
             if let Some(lane) = tenant.lanes.get_mut(job) {
-                lane.under_way -= 1;
+                lane.in_flight -= 1;
                 if let Answer::Denied(pause) = answer {
                     lane.paused_until = lane.paused_until.max(now + pause);
                 }
@@ -425,16 +395,13 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
             tenant.forget_if_idle(job, now);
         }
         match answer {
-            Answer::Taken => (self.busy.last, self.busy.tenants) = (None, 0),
-            Answer::Busy(pause) => {
+            Answer::Taken => self.refused = None,
+            Answer::Busy { pause, .. } => {
                 let until = now + pause;
                 self.pauses_until = self.pauses_until.max(until);
-                if self.busy.last.as_ref() != Some(name) {
-                    self.busy.last = Some(name.clone());
-                    self.busy.tenants += 1;
-                }
-                if self.busy.tenants >= SEVERAL {
-                    self.busy.until = self.busy.until.max(until);
+                let last = self.refused.replace(name.clone());
+                if last.is_some_and(|last| last != *name) {
+                    self.paused_until = self.paused_until.max(until);
                 }
             }
             Answer::Denied(pause) => self.pauses_until = self.pauses_until.max(now + pause),
@@ -459,13 +426,19 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
             return None;
         }
         let due = self.tenants.values().filter_map(Tenant::next_due);
-        let due = due.map(|due| due.max(self.busy.until));
+        let due = due.map(|due| due.max(self.paused_until));
         due.filter(|due| *due > now).min()
     }
 
-    /// How many writes are under way.
-    pub fn under_way(&self) -> usize {
-        self.under_way
+    /// Whether a tenant has so many writes in flight that answers to them may wait for each other.
+    pub fn has_batch(&self, tenant: &N) -> bool {
+        let found = self.tenants.get(tenant);
+        found.is_some_and(|tenant| tenant.in_flight >= BATCH)
+    }
+
+    /// How many writes are in flight.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight
     }
 
     /// How many writes wait.

@@ -1,4 +1,4 @@
-//! The work queue: keys that wait for their turn.
+//! The work queue: keys that wait for their turn, as client-go's `workqueue` has them, and fair to new ones.
 //!
 //! Laws. A key waits at most once. A key that is being worked on is not given out a second time;
 //! added meanwhile, it comes again after. Keys that are new come before all others. Of two delayed
@@ -17,6 +17,8 @@ use crate::model::{Exponential, Monotonic, Now, Time, Timeout};
 
 /// See the module's text. A key that is idle and has not failed takes no memory.
 #[derive(Debug)]
+#[doc(alias = "workqueue")]
+#[doc(alias = "RateLimitingInterface")]
 pub struct WorkQueue<K> {
     backoff: Exponential,
     new: VecDeque<K>,
@@ -88,6 +90,7 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
     }
 
     /// Adds a key, to be worked on from `due` on.
+    #[doc(alias = "AddAfter")]
     pub fn add_at(&mut self, key: K, due: Timeout) {
         let state = self.states.entry(key.clone()).or_default();
         let before = state.due;
@@ -145,6 +148,7 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
     }
 
     /// Gives out the next key, if one is due; its user must call [`WorkQueue::done`].
+    #[doc(alias = "Get")]
     pub fn take(&mut self, now: Now) -> Option<K> {
         while self.come_due(now).is_some() {}
         let key = self.new.pop_front().or_else(|| self.ready.pop_front())?;
@@ -181,6 +185,11 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
     /// How many keys wait for their turn now.
     pub fn len(&self) -> usize {
         self.new.len() + self.ready.len()
+    }
+
+    /// Whether a key waits that has had no turn yet.
+    pub fn has_new(&self) -> bool {
+        !self.new.is_empty()
     }
 
     /// Whether no key waits for its turn now.
@@ -253,8 +262,10 @@ mod tests {
         assert!(queue.add_new("d"));
         assert!(!queue.add_new("b"), "it waits already");
         assert_eq!(queue.len(), 4);
+        assert!(queue.has_new());
         let order: Vec<_> = std::iter::from_fn(|| queue.take(at(0))).collect();
         assert_eq!(order, ["c", "d", "a", "b"]);
+        assert!(!queue.has_new());
         assert!(!queue.add_new("a"), "it is worked on");
         assert!(queue.done(&"a") && !queue.is_empty());
     }

@@ -1,4 +1,4 @@
-//! The client-wide limit on calls a second: a token bucket that all shards and informers share.
+//! The client-wide rate limiter: a token bucket of calls a second that all shards and informers share.
 //!
 //! Must not: wait, or read a clock.
 

@@ -6,6 +6,12 @@ type Queue = FairQueue<&'static str, u32, u32>;
 
 const NOW: Duration = Duration::from_secs(100);
 
+/// Refused, as the server was too busy for what was sent then.
+fn busy(sent: Duration, pause: f64) -> Answer {
+    let pause = secs(pause);
+    Answer::Busy { sent, pause }
+}
+
 fn secs(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
 }
@@ -41,16 +47,16 @@ fn fill(queue: &mut Queue, now: Duration) -> HashMap<(&'static str, u32), usize>
 fn tenants_have_their_turns_and_jobs_within_them() {
     let mut queue = queue(1, &[("a", 1), ("a", 2), ("b", 3)], 100);
     let mut given = HashMap::<_, usize>::new();
-    for _ in 0..16 * TURN {
+    for _ in 0..16 * BATCH {
         *given
             .entry(next(&mut queue).expect("all have more"))
             .or_default() += 1;
     }
     let of = |key| given[&key];
-    assert!(of(("b", 3)).abs_diff(8 * TURN) <= TURN, "{given:?}");
-    assert!(of(("a", 1)).abs_diff(of(("a", 2))) <= TURN, "{given:?}");
+    assert!(of(("b", 3)).abs_diff(8 * BATCH) <= BATCH, "{given:?}");
+    assert!(of(("a", 1)).abs_diff(of(("a", 2))) <= BATCH, "{given:?}");
     let rest = std::iter::from_fn(|| next(&mut queue)).count();
-    assert_eq!(rest, 300 - 16 * TURN);
+    assert_eq!(rest, 300 - 16 * BATCH);
     assert!(queue.tenants.is_empty() && queue.turns.is_empty() && queue.is_empty());
 }
 
@@ -118,6 +124,15 @@ fn nobody_gets_all_places_and_who_comes_new_finds_one() {
 }
 
 #[test]
+fn who_has_few_writes_in_flight_has_no_batch() {
+    let mut queue = queue(96, &[("a", 1), ("a", 2), ("b", 3)], 5);
+    assert!(!queue.has_batch(&"a"), "nothing is in flight");
+    fill(&mut queue, NOW);
+    assert!(queue.has_batch(&"a") && !queue.has_batch(&"b"));
+    assert!(!queue.has_batch(&"c"));
+}
+
+#[test]
 fn what_one_tenant_is_refused_stops_no_other() {
     let mut queue = queue(96, &[("refused", 1), ("other", 2)], 500);
     let mut now = NOW;
@@ -125,7 +140,7 @@ fn what_one_tenant_is_refused_stops_no_other() {
         now += secs(0.1);
         for ((tenant, job), count) in fill(&mut queue, now) {
             let answer = match tenant {
-                "refused" => Answer::Busy(secs(1.0)),
+                "refused" => busy(now, 1.0),
                 _ => Answer::Taken,
             };
             for _ in 0..count {
@@ -137,17 +152,26 @@ fn what_one_tenant_is_refused_stops_no_other() {
         }
     }
     let refused = &queue.tenants["refused"];
-    assert_eq!((refused.waiting, refused.limit), (500, Some(1)));
+    assert_eq!(refused.waiting, 500);
+    assert!(refused.limit.allows(0, now + secs(1.0)) && !refused.limit.allows(1, now + secs(1.0)));
     assert!(!queue.tenants.contains_key("other"), "all of its are sent");
 }
 
 #[test]
-fn all_wait_when_several_are_refused() {
-    let mut queue = queue(96, &[("a", 1), ("b", 2), ("c", 3), ("d", 4)], 9);
-    for tenant in ["a", "b", "a", "c"] {
+fn all_wait_when_one_after_the_other_is_refused() {
+    let mut queue = queue(96, &[("a", 1), ("b", 2), ("c", 3)], 9);
+    for (tenant, answer) in [
+        ("a", busy(NOW, 2.0)),
+        ("a", busy(NOW, 2.0)),
+        ("c", Answer::Taken),
+        ("a", busy(NOW, 2.0)),
+    ] {
         let job = fill_one(&mut queue, tenant);
-        queue.done(&tenant, &job, Answer::Busy(secs(2.0)), NOW);
+        queue.done(&tenant, &job, answer, NOW);
     }
+    assert!(queue.pop(NOW).is_some(), "it is a matter of one");
+    let job = fill_one(&mut queue, "b");
+    queue.done(&"b", &job, busy(NOW, 2.0), NOW);
     assert!(queue.pop(NOW + secs(1.9)).is_none());
     assert_eq!(queue.next_due(NOW), Some(NOW + secs(2.0)));
     assert!(queue.pop(NOW + secs(2.0)).is_some());
@@ -156,9 +180,9 @@ fn all_wait_when_several_are_refused() {
 /// Takes writes until one is of this tenant; the others are none of the server's business.
 fn fill_one(queue: &mut Queue, wanted: &str) -> u32 {
     loop {
-        queue.busy.until = Duration::ZERO;
+        queue.paused_until = Duration::ZERO;
         for tenant in queue.tenants.values_mut() {
-            tenant.paused_until = Duration::ZERO;
+            tenant.limit = InFlightLimit::default();
         }
         let (tenant, job, _) = queue.pop(NOW).expect("it has more");
         if tenant == wanted {
@@ -235,7 +259,7 @@ fn taken_by(limit: usize, seconds: u32) -> f64 {
         for nth in 0..under_way {
             let answer = match nth < limit {
                 true => Answer::Taken,
-                false => Answer::Busy(secs(1.0)),
+                false => busy(now, 1.0),
             };
             taken += usize::from(answer == Answer::Taken);
             queue.done(&"a", &1, answer, now);
@@ -259,7 +283,7 @@ fn a_server_that_takes_few_gets_few() {
 fn one_refusal_in_a_quiet_time_costs_little() {
     let mut queue = queue(96, &[("a", 1)], 1);
     queue.pop(NOW);
-    queue.done(&"a", &1, Answer::Busy(secs(1.0)), NOW);
+    queue.done(&"a", &1, busy(NOW, 1.0), NOW);
     for _ in 0..200 {
         queue.push(&"a", &1, Rank::Usual, 0);
     }
@@ -280,7 +304,7 @@ fn what_waits_can_be_forgotten_while_some_is_under_way() {
             queue.done(&tenant, &job, Answer::Other, NOW);
         }
     }
-    assert!(queue.tenants.is_empty() && queue.under_way == 0);
+    assert!(queue.tenants.is_empty() && queue.in_flight == 0);
 }
 
 /// Random pushes, answers and pauses: no write is lost or sent twice, none goes beyond the limits,
@@ -312,22 +336,22 @@ fn nothing_is_lost_in_random_histories() {
                 _ if !under_way.is_empty() => {
                     let at = usize::try_from(below(under_way.len() as u64)).expect("small");
                     let (tenant, job, item) = under_way.swap_remove(at);
-                    let busy = step < 400 && below(4) == 0;
+                    let is_busy = step < 400 && below(4) == 0;
                     let pause = Duration::from_millis(below(3000));
-                    let answer = match (busy, below(8)) {
-                        (true, _) => Answer::Busy(pause),
+                    let answer = match (is_busy, below(8)) {
+                        (true, _) => Answer::Busy { sent: now, pause },
                         (false, 0) => Answer::Denied(pause),
                         (false, _) => Answer::Taken,
                     };
                     queue.done(&tenant, &job, answer, now);
-                    match busy {
+                    match is_busy {
                         true => queue.put_back(&tenant, &job, item),
                         false => done.push(item),
                     }
                 }
                 _ => {}
             }
-            assert!(under_way.len() <= queue.max && queue.under_way == under_way.len());
+            assert!(under_way.len() <= queue.max && queue.in_flight == under_way.len());
         }
         loop {
             for (tenant, job, item) in under_way.drain(..) {
@@ -345,7 +369,7 @@ fn nothing_is_lost_in_random_histories() {
         let left = queue
             .tenants
             .values()
-            .filter(|tenant| tenant.limit.is_none());
+            .filter(|tenant| tenant.limit.is_default(now));
         assert_eq!(left.count(), 0, "seed {seed}");
     }
 }
