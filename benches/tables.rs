@@ -6,7 +6,7 @@ use std::{hint::black_box, time::Duration};
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use lakh::{
-    flow::{Answer, FairQueue, Rank, WorkQueue},
+    flow::{FairQueue, Rank, WorkQueue, WriteAnswer},
     model::{
         CompactIndex, Exponential, Now, PodFlags, PodName, PodPhase, PodRecord, PodTable, Slot,
         Time, Uid,
@@ -109,7 +109,7 @@ fn queues(criterion: &mut Criterion) {
                 next = (next + 1) % keys;
                 fair.push(&(next % 8), &next, Rank::Usual, 1);
                 let (tenant, job, item) = fair.pop(Duration::ZERO).expect("one waits");
-                fair.done(&tenant, &job, Answer::Taken, Duration::ZERO);
+                fair.done(&tenant, &job, WriteAnswer::Taken, Duration::ZERO);
                 black_box(item)
             });
         });

@@ -61,7 +61,7 @@ pub(super) struct Reflector {
     pub(super) extent: Extent,
     path: String,
     decoder: PodDecoder,
-    step: Step,
+    step: ReflectorStep,
     /// Not before then.
     pause: Option<Monotonic>,
     /// How far the server has told.
@@ -93,7 +93,7 @@ struct Told {
 
 /// What is done, or to be done once the pause is over.
 #[derive(Debug)]
-enum Step {
+enum ReflectorStep {
     /// To ask for a list's next page; from its start, if the token is empty.
     List(String),
     Listing(CallId),
@@ -127,7 +127,7 @@ impl Reflector {
             extent,
             path,
             decoder,
-            step: Step::List(String::new()),
+            step: ReflectorStep::List(String::new()),
             pause: None,
             told: Told::default(),
             synced: None,
@@ -150,45 +150,48 @@ impl Reflector {
             .notices
             .push_back(Notice::Forget(self.extent.clone()));
         self.pause = None;
-        match std::mem::replace(&mut self.step, Step::List(String::new())) {
-            Step::Watching { call, .. } => Some(call),
+        match std::mem::replace(&mut self.step, ReflectorStep::List(String::new())) {
+            ReflectorStep::Watching { call, .. } => Some(call),
             _ => None,
         }
     }
 
     /// Whether it has something to ask for now.
     pub(super) fn is_due(&self, now: Monotonic) -> bool {
-        let asks = matches!(self.step, Step::List(_) | Step::Watch | Step::Compare);
+        let asks = matches!(
+            self.step,
+            ReflectorStep::List(_) | ReflectorStep::Watch | ReflectorStep::Compare
+        );
         asks && self.pause.is_none_or(|until| until <= now)
     }
 
     /// When it has, if only time must pass.
     pub(super) fn due_at(&self) -> Option<Monotonic> {
         match &self.step {
-            Step::List(_) | Step::Watch | Step::Compare => self.pause,
-            Step::Watching { heard, .. } => Some(*heard + SILENCE),
-            Step::Listing(_) | Step::Comparing(_) => None,
+            ReflectorStep::List(_) | ReflectorStep::Watch | ReflectorStep::Compare => self.pause,
+            ReflectorStep::Watching { heard, .. } => Some(*heard + SILENCE),
+            ReflectorStep::Listing(_) | ReflectorStep::Comparing(_) => None,
         }
     }
 
     /// Whether it begins with a list: who comes after another waits for that.
     pub(super) fn begins(&self) -> bool {
-        matches!(&self.step, Step::List(token) if token.is_empty())
+        matches!(&self.step, ReflectorStep::List(token) if token.is_empty())
     }
 
     /// Gives what to ask for, and whether it is a stream; only if it is due.
     pub(super) fn request(&mut self, id: CallId, outside: &Outside<'_>) -> (Call, bool) {
         self.pause = None;
-        match std::mem::replace(&mut self.step, Step::Listing(id)) {
-            Step::List(token) => {
+        match std::mem::replace(&mut self.step, ReflectorStep::Listing(id)) {
+            ReflectorStep::List(token) => {
                 let path = format!("{}?limit={PAGE_SIZE}&continue={token}", self.path);
                 return match self.extent.kind {
                     Kind::Pod => (Call::get_compact(path), false),
                     _ => (Call::get(path), false),
                 };
             }
-            Step::Compare => {
-                self.step = Step::Comparing(id);
+            ReflectorStep::Compare => {
+                self.step = ReflectorStep::Comparing(id);
                 let witness = self.told.witness.as_ref();
                 let path = witness.map_or_else(
                     || format!("{}?limit=1", self.path),
@@ -196,11 +199,14 @@ impl Reflector {
                 );
                 return (Call::get(path), false);
             }
-            Step::Watch | Step::Watching { .. } | Step::Listing(_) | Step::Comparing(_) => {}
+            ReflectorStep::Watch
+            | ReflectorStep::Watching { .. }
+            | ReflectorStep::Listing(_)
+            | ReflectorStep::Comparing(_) => {}
         }
         outside.metrics.watch_opened(self.label());
         let from = self.told.version;
-        self.step = Step::Watching {
+        self.step = ReflectorStep::Watching {
             call: id,
             splitter: None,
             from,
@@ -220,16 +226,16 @@ impl Reflector {
     /// Whether it waits for this request.
     pub(super) fn waits_for(&self, id: CallId) -> bool {
         match &self.step {
-            Step::Listing(call) | Step::Comparing(call) | Step::Watching { call, .. } => {
-                *call == id
-            }
-            Step::List(_) | Step::Watch | Step::Compare => false,
+            ReflectorStep::Listing(call)
+            | ReflectorStep::Comparing(call)
+            | ReflectorStep::Watching { call, .. } => *call == id,
+            ReflectorStep::List(_) | ReflectorStep::Watch | ReflectorStep::Compare => false,
         }
     }
 
     /// Gives up a watch that says nothing any more; gives its stream.
     pub(super) fn give_up_silent(&mut self, outside: &mut Outside<'_>) -> Option<CallId> {
-        let Step::Watching { call, heard, .. } = &self.step else {
+        let ReflectorStep::Watching { call, heard, .. } = &self.step else {
             return None;
         };
         let call = *call;
@@ -250,11 +256,11 @@ impl Reflector {
         let id = input.id();
         match input {
             Input::Answer(_, answer) => match self.step {
-                Step::Comparing(_) => self.compared(&answer, outside),
+                ReflectorStep::Comparing(_) => self.compared(&answer, outside),
                 _ => self.listed(answer, outside, tell),
             },
             Input::Opened(_, encoding) => {
-                if let Step::Watching {
+                if let ReflectorStep::Watching {
                     splitter, heard, ..
                 } = &mut self.step
                 {
@@ -270,7 +276,7 @@ impl Reflector {
             }
             Input::Ended(_, None) => {
                 self.watch_failures = 0;
-                self.step = Step::Watch;
+                self.step = ReflectorStep::Watch;
             }
             Input::Ended(_, Some(error)) => self.watch_failed(error, outside),
         }
@@ -287,7 +293,7 @@ impl Reflector {
         outside.metrics.call("list", self.label(), code);
         let page = answer.and_then(|body| self.page(&body, outside, tell));
         match page {
-            Ok(Page::More(token)) => self.step = Step::List(token),
+            Ok(Page::More(token)) => self.step = ReflectorStep::List(token),
             Ok(Page::Last(version)) => self.complete(version, outside),
             Ok(Page::Older) => {
                 self.told_older(outside);
@@ -333,7 +339,7 @@ impl Reflector {
             outside.history.listed(number);
         }
         self.watch_failures = 0;
-        self.step = Step::Watch;
+        self.step = ReflectorStep::Watch;
     }
 
     /// A list was older than what was told before.
@@ -360,7 +366,7 @@ impl Reflector {
         self.failures += 1;
         let delay = error.retry_after.unwrap_or(RETRY.delay(self.failures));
         self.pause = Some(outside.now + delay);
-        self.step = Step::List(String::new());
+        self.step = ReflectorStep::List(String::new());
     }
 
     fn watch_failed(&mut self, error: ApiError, outside: &mut Outside<'_>) {
@@ -374,29 +380,30 @@ impl Reflector {
             if self.told.version > self.told.listed {
                 self.failures = 0;
                 self.pause = None;
-                self.step = Step::List(String::new());
+                self.step = ReflectorStep::List(String::new());
             } else {
                 self.list_anew(&error, outside);
             }
             return;
         }
         tracing::debug!(kind = self.label(), %error, "watch broke");
-        let moved = matches!(&self.step, Step::Watching { from, .. } if self.told.version > *from);
+        let moved =
+            matches!(&self.step, ReflectorStep::Watching { from, .. } if self.told.version > *from);
         self.watch_failures = if moved { 1 } else { self.watch_failures + 1 };
         let delay = error
             .retry_after
             .unwrap_or(RETRY.delay(self.watch_failures));
         self.pause = Some(outside.now + delay);
         self.step = match error.code {
-            0 => Step::Compare,
-            _ => Step::Watch,
+            0 => ReflectorStep::Compare,
+            _ => ReflectorStep::Watch,
         };
     }
 
     fn compared(&mut self, answer: &Result<Bytes, ApiError>, outside: &mut Outside<'_>) {
         let code = answer.as_ref().map_or_else(|error| error.code, |_| 200);
         outside.metrics.call("list", self.label(), code);
-        self.step = Step::Watch;
+        self.step = ReflectorStep::Watch;
         let page = answer.as_ref().ok();
         let Some(page) = page.and_then(|body| decode_list_page(body).ok()) else {
             return;
@@ -418,7 +425,7 @@ impl Reflector {
             Testimony::Other => self.history_ends(outside),
             Testimony::Unknown => {
                 self.failures = 0;
-                self.step = Step::List(String::new());
+                self.step = ReflectorStep::List(String::new());
             }
         }
     }
@@ -442,7 +449,7 @@ impl Reflector {
         outside: &mut Outside<'_>,
         tell: &mut dyn FnMut(News<'_>),
     ) -> Result<(), ApiError> {
-        let Step::Watching {
+        let ReflectorStep::Watching {
             splitter,
             from,
             heard,
@@ -476,7 +483,7 @@ impl Reflector {
             self.told.version = self.told.version.max(seen);
             Ok(())
         });
-        if let Step::Watching { splitter: back, .. } = &mut self.step {
+        if let ReflectorStep::Watching { splitter: back, .. } = &mut self.step {
             *back = Some((encoding, splitter));
         }
         if self.told.version > before {

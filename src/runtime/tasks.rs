@@ -179,10 +179,10 @@ impl Pulse {
 
 /// The pulses of all loops, and what was seen of them.
 #[derive(Debug, Default)]
-pub(super) struct Pulses(Mutex<Vec<Watched>>);
+pub(super) struct Pulses(Mutex<Vec<WatchedLoop>>);
 
 #[derive(Debug)]
-struct Watched {
+struct WatchedLoop {
     name: Name,
     pulse: Pulse,
     /// Whether it must change also while nothing is computed.
@@ -195,7 +195,7 @@ struct Watched {
 impl Pulses {
     fn add(&self, name: Name, must_beat: bool) -> Pulse {
         let pulse = Pulse::default();
-        self.0.lock().push(Watched {
+        self.0.lock().push(WatchedLoop {
             name,
             pulse: pulse.clone(),
             must_beat,

@@ -68,7 +68,7 @@ pub(super) struct Correlator {
     /// Of Normal Events, and of Warnings.
     spent: [Spent; 2],
     groups: Vec<Group>,
-    known: Vec<Known>,
+    known: Vec<Correlation>,
     numbers: u32,
 }
 
@@ -90,7 +90,7 @@ struct Group {
 
 /// An Event that was told, or would have been.
 #[derive(Debug)]
-struct Known {
+struct Correlation {
     number: u32,
     severity: Severity,
     reason: String,
@@ -155,7 +155,7 @@ impl Correlator {
     /// Counts an Event; gives its number, when it first happened, and how often.
     fn count(&mut self, report: &Report, combined: bool, now: Time) -> (u32, Time, u32) {
         let message = (!combined).then_some(&report.message);
-        let same = |known: &&mut Known| {
+        let same = |known: &&mut Correlation| {
             known.severity == report.severity
                 && known.reason == report.reason
                 && known.message.as_ref() == message
@@ -168,7 +168,7 @@ impl Correlator {
             self.known.remove(0);
         }
         self.numbers += 1;
-        self.known.push(Known {
+        self.known.push(Correlation {
             number: self.numbers,
             severity: report.severity,
             reason: report.reason.clone(),

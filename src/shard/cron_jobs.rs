@@ -12,7 +12,9 @@ use bytes::Bytes;
 use hashbrown::{HashMap, HashSet};
 
 use crate::{
-    cronjob::{Answer, CronJobSync, Effect, NewJob, Next, NotCreated, delay_after_change},
+    cronjob::{
+        CallAnswer, CronJobEffect, CronJobSync, NewJob, Next, NotCreated, delay_after_change,
+    },
     metrics::{Metrics, measured_queue::MeasuredQueue, queues::QueueMetrics},
     model::{
         ChildJob, CronJob, CronJobStatus, Exponential, JobKey, Monotonic, Now, Report, Time,
@@ -45,8 +47,8 @@ const RESYNC: Duration = Duration::from_secs(12 * 3600);
 pub(super) struct CronJobs {
     queue: MeasuredQueue<JobKey>,
     mode: Mode,
-    known: Known,
-    under_way: HashMap<JobKey, UnderWay>,
+    known: KnownCronJob,
+    under_way: HashMap<JobKey, RunningSync>,
     /// How many turns there may be at once.
     concurrent: usize,
     /// When all are looked at again; none before the first turn.
@@ -54,7 +56,7 @@ pub(super) struct CronJobs {
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownCronJob {
     cron_jobs: BTreeMap<JobKey, Cell>,
     /// The Jobs that name a CronJob as their controller, by its name: it may be another one by now.
     children: BTreeMap<JobKey, BTreeMap<Uid, ChildJob>>,
@@ -77,13 +79,13 @@ struct Parent {
 
 /// A turn that waits for an answer.
 #[derive(Debug)]
-struct UnderWay {
-    turn: Turn,
-    asked: Asked,
+struct RunningSync {
+    turn: CronJobTurn,
+    asked: CronJobCall,
 }
 
 #[derive(Debug)]
-struct Turn {
+struct CronJobTurn {
     sync: CronJobSync,
     /// The CronJob as it was known when the turn began.
     decoded: Arc<DecodedCronJob>,
@@ -91,7 +93,7 @@ struct Turn {
 
 /// What an answer is about.
 #[derive(Debug)]
-enum Asked {
+enum CronJobCall {
     CronJob,
     Job,
     Deletion,
@@ -101,7 +103,7 @@ enum Asked {
     Status(CronJobStatus, u64),
 }
 
-impl Known {
+impl KnownCronJob {
     /// Whether a Job's CronJob is there, and still the same one.
     fn has(&self, parent: &Parent) -> bool {
         let cell = self.cron_jobs.get(&parent.key);
@@ -131,7 +133,7 @@ impl CronJobs {
         Self {
             queue: MeasuredQueue::new(backoff, metrics),
             mode,
-            known: Known::default(),
+            known: KnownCronJob::default(),
             under_way: HashMap::new(),
             concurrent,
             resync_at: None,
@@ -256,7 +258,7 @@ impl CronJobs {
         let children = self.known.children.get(&key).into_iter();
         let children = children.flat_map(BTreeMap::values).cloned().collect();
         let sync = CronJobSync::new(decoded.cron_job.clone(), children, now.wall);
-        self.go_on(key, Turn { sync, decoded }, outbox, now);
+        self.go_on(key, CronJobTurn { sync, decoded }, outbox, now);
         true
     }
 
@@ -284,15 +286,17 @@ impl CronJobs {
         outbox: &mut Outbox,
         now: Now,
     ) {
-        let Some(UnderWay { mut turn, asked }) = self.under_way.remove(key) else {
+        let Some(RunningSync { mut turn, asked }) = self.under_way.remove(key) else {
             return;
         };
         let answer = match asked {
-            Asked::CronJob => cron_job(result),
-            Asked::Job => job(result),
-            Asked::Deletion => result.map_or_else(|error| refusal(&error), |_| Answer::Deleted),
-            Asked::Creation(scheduled) => created(result, scheduled, &outbox.metrics, now),
-            Asked::Status(status, on) => {
+            CronJobCall::CronJob => cron_job(result),
+            CronJobCall::Job => job(result),
+            CronJobCall::Deletion => {
+                result.map_or_else(|error| refusal(&error), |_| CallAnswer::Deleted)
+            }
+            CronJobCall::Creation(scheduled) => created(result, scheduled, &outbox.metrics, now),
+            CronJobCall::Status(status, on) => {
                 let uid = turn.decoded.cron_job.uid;
                 self.status_answered((key, uid), status, on, result)
             }
@@ -302,35 +306,37 @@ impl CronJobs {
     }
 
     /// Goes on with a turn until it has something to ask, or is over.
-    fn go_on(&mut self, key: JobKey, mut turn: Turn, outbox: &mut Outbox, now: Now) {
+    fn go_on(&mut self, key: JobKey, mut turn: CronJobTurn, outbox: &mut Outbox, now: Now) {
         let uid = turn.decoded.cron_job.uid;
         let (named, asked) = loop {
             break match turn.sync.poll() {
-                Effect::Over(next) => return self.over(&key, next, now),
-                Effect::Report(report) => {
+                CronJobEffect::Over(next) => return self.over(&key, next, now),
+                CronJobEffect::Report(report) => {
                     self.tell((&key, uid), report, outbox, now);
                     continue;
                 }
-                Effect::GetCronJob => (get_cron_job(&key), Asked::CronJob),
-                Effect::GetJob(name) => (get_job(&key, &name), Asked::Job),
-                Effect::DeleteJob(job, name) => (delete_job(&key, job, &name), Asked::Deletion),
-                Effect::CreateJob(job) => match create_job(&key, &turn.decoded, &job) {
-                    Ok(named) => (named, Asked::Creation(job.scheduled)),
+                CronJobEffect::GetCronJob => (get_cron_job(&key), CronJobCall::CronJob),
+                CronJobEffect::GetJob(name) => (get_job(&key, &name), CronJobCall::Job),
+                CronJobEffect::DeleteJob(job, name) => {
+                    (delete_job(&key, job, &name), CronJobCall::Deletion)
+                }
+                CronJobEffect::CreateJob(job) => match create_job(&key, &turn.decoded, &job) {
+                    Ok(named) => (named, CronJobCall::Creation(job.scheduled)),
                     Err(error) => {
                         let why = NotCreated::Other(error.to_string());
-                        turn.sync.handle(Answer::NotCreated(why));
+                        turn.sync.handle(CallAnswer::NotCreated(why));
                         continue;
                     }
                 },
-                Effect::WriteStatus(status, on) => {
+                CronJobEffect::WriteStatus(status, on) => {
                     let named = write_status((&key, uid), &status, on);
-                    (named, Asked::Status(status, on))
+                    (named, CronJobCall::Status(status, on))
                 }
             };
         };
         let caller = Caller::CronJob(key.clone());
         outbox.ask((&key.namespace, uid), named, caller);
-        self.under_way.insert(key, UnderWay { turn, asked });
+        self.under_way.insert(key, RunningSync { turn, asked });
     }
 
     /// A turn is over.
@@ -364,13 +370,13 @@ impl CronJobs {
         status: CronJobStatus,
         on: u64,
         result: Result<Bytes, ApiError>,
-    ) -> Answer {
+    ) -> CallAnswer {
         match result {
             Ok(answer) => {
                 if let Some((_, version, _)) = wire::ack_of_write(&answer) {
                     self.status_written((key, uid), status, (on, version));
                 }
-                Answer::StatusWritten
+                CallAnswer::StatusWritten
             }
             Err(error) => {
                 tracing::debug!(cronjob = %key, %error, "status not written");
@@ -440,25 +446,25 @@ fn write_status((key, uid): (&JobKey, Uid), status: &CronJobStatus, on: u64) -> 
     Named::new("patch", "cronjobs/status", patch)
 }
 
-fn cron_job(result: Result<Bytes, ApiError>) -> Answer {
+fn cron_job(result: Result<Bytes, ApiError>) -> CallAnswer {
     match result {
         Ok(answer) => match decode_cron_job(&String::from_utf8_lossy(&answer)) {
-            Ok(decoded) => Answer::CronJob(Box::new(decoded.cron_job)),
-            Err(error) => Answer::Failed(error.to_string()),
+            Ok(decoded) => CallAnswer::CronJob(Box::new(decoded.cron_job)),
+            Err(error) => CallAnswer::Failed(error.to_string()),
         },
         Err(error) => refusal(&error),
     }
 }
 
-fn job(result: Result<Bytes, ApiError>) -> Answer {
+fn job(result: Result<Bytes, ApiError>) -> CallAnswer {
     match result {
         Ok(answer) => match decode_job(&String::from_utf8_lossy(&answer)) {
-            Ok(decoded) => Answer::Job {
+            Ok(decoded) => CallAnswer::Job {
                 uid: decoded.job.uid,
                 resource_version: decoded.job.resource_version,
                 controller: decoded.controller.map(|owner| owner.uid),
             },
-            Err(error) => Answer::Failed(error.to_string()),
+            Err(error) => CallAnswer::Failed(error.to_string()),
         },
         Err(error) => refusal(&error),
     }
@@ -470,21 +476,21 @@ fn created(
     scheduled: Time,
     metrics: &Metrics,
     now: Now,
-) -> Answer {
+) -> CallAnswer {
     match result {
         Ok(answer) => match wire::ack_of_write(&answer) {
             Some((uid, resource_version, _)) => {
                 let late = now.wall.since(scheduled);
                 metrics.cron_job_skew.observe(late.as_secs_f64());
-                Answer::Created {
+                CallAnswer::Created {
                     uid,
                     resource_version,
                 }
             }
             // It is there, nobody knows as whom: the next look finds its name taken.
-            None => Answer::NotCreated(NotCreated::NameTaken),
+            None => CallAnswer::NotCreated(NotCreated::NameTaken),
         },
-        Err(error) => Answer::NotCreated(match error.kind {
+        Err(error) => CallAnswer::NotCreated(match error.kind {
             ErrorKind::AlreadyExists => NotCreated::NameTaken,
             ErrorKind::NamespaceTerminating => NotCreated::NamespaceTerminating,
             _ => NotCreated::Other(error.to_string()),
@@ -492,9 +498,9 @@ fn created(
     }
 }
 
-fn refusal(error: &ApiError) -> Answer {
+fn refusal(error: &ApiError) -> CallAnswer {
     match error.kind {
-        ErrorKind::NotFound => Answer::NotFound(error.to_string()),
-        _ => Answer::Failed(error.to_string()),
+        ErrorKind::NotFound => CallAnswer::NotFound(error.to_string()),
+        _ => CallAnswer::Failed(error.to_string()),
     }
 }

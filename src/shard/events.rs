@@ -50,15 +50,15 @@ pub(super) struct Recorder {
 /// Events that are sent one after the other.
 #[derive(Debug, Default)]
 struct Queue {
-    of_jobs: VecDeque<Waiting>,
-    of_pods: VecDeque<Waiting>,
+    of_jobs: VecDeque<WaitingEvent>,
+    of_pods: VecDeque<WaitingEvent>,
     /// One that is to be made, as there was none to patch.
-    again: Option<Waiting>,
+    again: Option<WaitingEvent>,
     is_busy: bool,
 }
 
 impl Queue {
-    fn pop(&mut self) -> Option<Waiting> {
+    fn pop(&mut self) -> Option<WaitingEvent> {
         self.of_jobs
             .pop_front()
             .or_else(|| self.of_pods.pop_front())
@@ -66,7 +66,7 @@ impl Queue {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingEvent {
     about: About,
     uid: Uid,
     key: JobKey,
@@ -78,7 +78,7 @@ struct Waiting {
 #[derive(Debug)]
 pub(super) struct Sending {
     queue: usize,
-    event: Waiting,
+    event: WaitingEvent,
     is_patch: bool,
 }
 
@@ -107,7 +107,7 @@ impl Recorder {
         let Some(telling) = told.hear(about, report, now) else {
             return;
         };
-        let event = Waiting {
+        let event = WaitingEvent {
             about,
             uid,
             key: key.clone(),
@@ -214,7 +214,7 @@ impl Recorder {
     }
 }
 
-impl Waiting {
+impl WaitingEvent {
     /// A name that differs from those of other events of the Job, before a restart or after.
     fn name(&self) -> String {
         let first = u64::try_from(self.telling.first.as_millis()).unwrap_or(0);

@@ -17,14 +17,14 @@ type Referent = (CompactString, CompactString);
 /// See the module's text.
 #[derive(Debug)]
 pub(super) struct Index<T> {
-    objects: BTreeMap<Uid, Object<T>>,
+    objects: BTreeMap<Uid, GangEntry<T>>,
     referring: BTreeMap<Referent, Vec<Uid>>,
     /// How far the watches have come, by the namespace that they cover.
     seen: BTreeMap<Option<String>, u64>,
 }
 
 #[derive(Debug)]
-struct Object<T> {
+struct GangEntry<T> {
     version: u64,
     referent: Referent,
     record: Arc<T>,
@@ -61,7 +61,7 @@ impl<T> Index<T> {
             .entry(referent.clone())
             .or_default()
             .push(uid);
-        let object = Object {
+        let object = GangEntry {
             version,
             referent,
             record: Arc::new(record),
@@ -96,7 +96,7 @@ impl<T> Index<T> {
 
     /// Takes in that a list of a namespace (or all) showed these and no others as of `version`.
     pub(super) fn retain(&mut self, scope: Option<&str>, listed: &HashSet<Uid>, version: u64) {
-        let is_gone = |uid: &Uid, object: &Object<T>| {
+        let is_gone = |uid: &Uid, object: &GangEntry<T>| {
             let covered = scope.is_none_or(|scope| object.referent.0 == scope);
             covered && object.version <= version && !listed.contains(uid)
         };

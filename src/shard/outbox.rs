@@ -13,7 +13,7 @@ use compact_str::CompactString;
 use hashbrown::HashMap;
 
 use crate::{
-    flow::{Answer, FairQueue, Rank, coalescing_delay},
+    flow::{FairQueue, Rank, WriteAnswer, coalescing_delay},
     machine::{CallId, Request},
     metrics::Metrics,
     model::{JobId, JobKey, Monotonic, Timeout, Uid},
@@ -62,7 +62,7 @@ pub(super) enum Caller {
 
 /// What waits for its turn.
 #[derive(Debug)]
-enum Waiting {
+enum WaitingCall {
     /// A Job's write.
     Write(Write),
     /// Any other call.
@@ -73,7 +73,7 @@ enum Waiting {
 
 #[derive(Debug)]
 struct Queued {
-    waiting: Waiting,
+    waiting: WaitingCall,
     /// How many times a busy server did not take it.
     refusals: u32,
 }
@@ -87,11 +87,11 @@ struct Placed {
     sent: Monotonic,
     verb: &'static str,
     resource: &'static str,
-    answer: Answer,
+    answer: WriteAnswer,
 }
 
 #[derive(Debug)]
-enum UnderWay {
+enum CallUnderWay {
     Placed(Box<Placed>),
     Event(Sending, &'static str),
 }
@@ -117,7 +117,7 @@ pub(super) struct Outbox {
     limiter: Allowance,
     /// Until when the limit on calls a second holds everything up.
     limited_until: Option<Monotonic>,
-    under_way: HashMap<CallId, UnderWay>,
+    under_way: HashMap<CallId, CallUnderWay>,
     /// Calls that go at once, as they have their place.
     going_on: Vec<(CallId, Call)>,
     next_id: CallId,
@@ -160,7 +160,7 @@ impl Outbox {
             return;
         }
         let queued = Queued {
-            waiting: Waiting::Write(write),
+            waiting: WaitingCall::Write(write),
             refusals: 0,
         };
         self.line.push(&job.key.namespace, &job.uid, rank, queued);
@@ -178,7 +178,7 @@ impl Outbox {
             return;
         }
         let queued = Queued {
-            waiting: Waiting::Call(Box::new((named, caller))),
+            waiting: WaitingCall::Call(Box::new((named, caller))),
             refusals: 0,
         };
         self.line.push(namespace, &owner, Rank::Urgent, queued);
@@ -200,9 +200,9 @@ impl Outbox {
                 break;
             };
             let named = match &mut queued.waiting {
-                Waiting::Write(write) => make(write),
-                Waiting::Call(call) => Some(call.0.clone()),
-                Waiting::Gone => None,
+                WaitingCall::Write(write) => make(write),
+                WaitingCall::Call(call) => Some(call.0.clone()),
+                WaitingCall::Gone => None,
             };
             let Some(Named {
                 verb,
@@ -211,9 +211,9 @@ impl Outbox {
             }) = named
             else {
                 self.line
-                    .done(&namespace, &owner, Answer::Other, now.since_start());
+                    .done(&namespace, &owner, WriteAnswer::Other, now.since_start());
                 self.metrics.writes_pending.dec();
-                if let Waiting::Write(write) = queued.waiting {
+                if let WaitingCall::Write(write) = queued.waiting {
                     unsent.push(write);
                 }
                 continue;
@@ -226,9 +226,9 @@ impl Outbox {
                 sent: now,
                 verb,
                 resource,
-                answer: Answer::Other,
+                answer: WriteAnswer::Other,
             };
-            let id = self.begin(UnderWay::Placed(Box::new(placed)));
+            let id = self.begin(CallUnderWay::Placed(Box::new(placed)));
             return Some(request(id, call));
         }
         self.poll_event(now)
@@ -240,7 +240,7 @@ impl Outbox {
         }
         let (sending, named) = self.events.poll()?;
         self.limiter.spend();
-        let id = self.begin(UnderWay::Event(sending, named.verb));
+        let id = self.begin(CallUnderWay::Event(sending, named.verb));
         Some(request(id, named.call))
     }
 
@@ -249,7 +249,7 @@ impl Outbox {
         self.limited_until.is_some()
     }
 
-    fn begin(&mut self, under_way: UnderWay) -> CallId {
+    fn begin(&mut self, under_way: CallUnderWay) -> CallId {
         self.next_id += 1;
         self.under_way.insert(self.next_id, under_way);
         self.next_id
@@ -263,8 +263,8 @@ impl Outbox {
         now: Monotonic,
     ) -> Option<Answered> {
         let mut placed = match self.under_way.remove(&id)? {
-            UnderWay::Placed(placed) => placed,
-            UnderWay::Event(sending, verb) => {
+            CallUnderWay::Placed(placed) => placed,
+            CallUnderWay::Event(sending, verb) => {
                 self.event_answered(sending, verb, &result, now);
                 return None;
             }
@@ -273,38 +273,42 @@ impl Outbox {
         self.metrics.call(placed.verb, placed.resource, code);
         self.took = (self.took * 7 + now.since(placed.sent)) / 8;
         placed.answer = match &result {
-            Ok(_) => Answer::Taken,
+            Ok(_) => WriteAnswer::Taken,
             Err(error) if error.kind == ErrorKind::Busy => {
                 let pause = error.retry_after.unwrap_or(self.busy_pause);
                 let sent = placed.sent.since_start();
-                Answer::Busy { sent, pause }
+                WriteAnswer::Busy { sent, pause }
             }
-            Err(error) => error.retry_after.map_or(Answer::Other, Answer::Denied),
+            Err(error) => error
+                .retry_after
+                .map_or(WriteAnswer::Other, WriteAnswer::Denied),
         };
-        if matches!(placed.answer, Answer::Busy { .. })
+        if matches!(placed.answer, WriteAnswer::Busy { .. })
             && placed.queued.refusals < ASKED_AGAIN
             && !self.closed
         {
             self.put_back(*placed, now);
             return None;
         }
-        match std::mem::replace(&mut placed.queued.waiting, Waiting::Gone) {
-            Waiting::Write(write) => Some(Answered::Write(Box::new(write), Place(placed), result)),
-            Waiting::Call(call) => {
+        match std::mem::replace(&mut placed.queued.waiting, WaitingCall::Gone) {
+            WaitingCall::Write(write) => {
+                Some(Answered::Write(Box::new(write), Place(placed), result))
+            }
+            WaitingCall::Call(call) => {
                 self.leave(&placed, now);
                 Some(Answered::Call(call.1, result))
             }
-            Waiting::Gone => None,
+            WaitingCall::Gone => None,
         }
     }
 
     /// A write goes on with another call, in its place.
     pub(super) fn go_on(&mut self, write: Write, place: Place, named: Named, now: Monotonic) {
         let mut placed = *place.0;
-        placed.queued.waiting = Waiting::Write(write);
+        placed.queued.waiting = WaitingCall::Write(write);
         (placed.verb, placed.resource) = (named.verb, named.resource);
         placed.sent = now;
-        let id = self.begin(UnderWay::Placed(Box::new(placed)));
+        let id = self.begin(CallUnderWay::Placed(Box::new(placed)));
         self.going_on.push((id, named.call));
     }
 
@@ -373,8 +377,8 @@ impl Outbox {
     /// tenant waits for another's answers.
     pub(super) fn gathers(&self, id: CallId) -> bool {
         match self.under_way.get(&id) {
-            Some(UnderWay::Placed(placed)) => self.line.has_batch(&placed.namespace),
-            Some(UnderWay::Event(..)) => true,
+            Some(CallUnderWay::Placed(placed)) => self.line.has_batch(&placed.namespace),
+            Some(CallUnderWay::Event(..)) => true,
             None => false,
         }
     }

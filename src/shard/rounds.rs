@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 
 use crate::{
     model::{JobId, Limits, Monotonic, Now, Timeout, Uid},
-    ownership::{Answer, Claimed, Claims, Orphan, Round},
+    ownership::{Claimed, Claims, Orphan, PatchAnswer, Round},
     wire::{self, ApiError, Call, Patch, decode_job, paths},
 };
 
@@ -38,7 +38,7 @@ pub(super) struct Rounds {
     finalizer: &'static str,
     /// How many patches of one round, and how many of Pods that are freed, may be under way at once.
     max_patches: usize,
-    under_way: HashMap<u64, UnderWay>,
+    under_way: HashMap<u64, PatchUnderWay>,
     frees: HashMap<Uid, Orphan>,
     /// The number of the round that began last.
     last: u64,
@@ -48,7 +48,7 @@ pub(super) struct Rounds {
 
 /// A round under way.
 #[derive(Debug)]
-struct UnderWay {
+struct PatchUnderWay {
     round: Round,
     /// How many of the Pods to adopt, from the first on, are not patched yet.
     to_adopt: usize,
@@ -56,7 +56,7 @@ struct UnderWay {
     to_release: usize,
     /// The Pods that are being patched.
     patching: Vec<Claimed>,
-    answers: Vec<(Uid, Answer)>,
+    answers: Vec<(Uid, PatchAnswer)>,
 }
 
 /// What a round does to a Pod.
@@ -108,7 +108,7 @@ impl Rounds {
         self.last += 1;
         let number = self.last;
         let job = round.job.clone();
-        let under_way = UnderWay {
+        let under_way = PatchUnderWay {
             to_adopt: round.adopt.len(),
             to_release: round.release.len(),
             round,
@@ -176,7 +176,13 @@ impl Rounds {
     }
 
     /// Patches as many Pods as may be; the round is over when there are no more.
-    fn go_on(&mut self, number: u64, mut under_way: UnderWay, outbox: &mut Outbox, now: Monotonic) {
+    fn go_on(
+        &mut self,
+        number: u64,
+        mut under_way: PatchUnderWay,
+        outbox: &mut Outbox,
+        now: Monotonic,
+    ) {
         while under_way.patching.len() < self.max_patches
             && let Some((pod, errand)) = under_way.next()
         {
@@ -197,7 +203,7 @@ impl Rounds {
             under_way.patching.push(pod);
         }
         if under_way.patching.is_empty() {
-            let UnderWay { round, answers, .. } = &under_way;
+            let PatchUnderWay { round, answers, .. } = &under_way;
             self.claims.handle_round(round, answers, now);
         } else {
             self.under_way.insert(number, under_way);
@@ -210,7 +216,7 @@ impl Rounds {
     }
 }
 
-impl UnderWay {
+impl PatchUnderWay {
     /// The next Pod to be patched.
     fn next(&mut self) -> Option<(Claimed, Errand)> {
         let (left, pods, errand) = match self.to_release {
@@ -225,7 +231,7 @@ impl UnderWay {
     fn adopt_none(&mut self) {
         self.to_adopt = 0;
         let pods = self.round.adopt.iter();
-        let failed = pods.map(|pod| (pod.pod, Answer::Failed));
+        let failed = pods.map(|pod| (pod.pod, PatchAnswer::Failed));
         self.answers.extend(failed);
     }
 
@@ -238,12 +244,12 @@ impl UnderWay {
         let pod = self.patching.swap_remove(at);
         let answer = match result {
             // Without a version any news of the Pod will do.
-            Ok(answer) => Answer::Done(wire::ack_of_write(&answer).map_or(0, |(_, at, _)| at)),
-            Err(error) if errand.is_void(&error) => Answer::Ignored,
+            Ok(answer) => PatchAnswer::Done(wire::ack_of_write(&answer).map_or(0, |(_, at, _)| at)),
+            Err(error) if errand.is_void(&error) => PatchAnswer::Ignored,
             Err(error) => {
                 let job = &self.round.job.key;
                 tracing::warn!(%job, pod = %pod.name, %error, "to be tried again");
-                Answer::Failed
+                PatchAnswer::Failed
             }
         };
         self.answers.push((pod.pod, answer));

@@ -29,14 +29,14 @@ pub(super) struct Ttl {
     queue: MeasuredQueue<Arc<JobId>>,
     mode: Mode,
     /// The Jobs whose turns wait for an answer.
-    under_way: HashMap<Arc<JobId>, Asked>,
+    under_way: HashMap<Arc<JobId>, TtlCall>,
     /// How many turns there may be at once.
     concurrent: usize,
 }
 
 /// What an answer is about.
 #[derive(Debug)]
-enum Asked {
+enum TtlCall {
     /// The Job as it is now.
     Look,
     /// Its deletion.
@@ -109,14 +109,14 @@ impl Ttl {
             return;
         };
         let step = match asked {
-            Asked::Look => match fresh(job, result) {
+            TtlCall::Look => match fresh(job, result) {
                 Ok(fresh) => Step::after_answer(fresh.as_ref(), now.wall),
                 Err(error) => {
                     tracing::warn!(job = %job.key, %error, "no live look; not deleted yet");
                     Step::Retry
                 }
             },
-            Asked::Deletion { expired } => match result {
+            TtlCall::Deletion { expired } => match result {
                 Ok(_) => {
                     let late = now.wall.since(expired);
                     outbox.metrics.ttl_deletions.observe(late.as_secs_f64());
@@ -134,9 +134,9 @@ impl Ttl {
     /// Does the next step of a turn, which may be the last.
     fn go_on(&mut self, job: &Arc<JobId>, step: Step, outbox: &mut Outbox, now: Now) {
         match step {
-            Step::GetFresh => return self.ask(job, look(job), Asked::Look, outbox),
+            Step::GetFresh => return self.ask(job, look(job), TtlCall::Look, outbox),
             Step::Delete { expired } => {
-                return self.ask(job, deletion(job), Asked::Deletion { expired }, outbox);
+                return self.ask(job, deletion(job), TtlCall::Deletion { expired }, outbox);
             }
             Step::Leave => self.queue.forget(job),
             Step::LookAt(at) => {
@@ -148,7 +148,7 @@ impl Ttl {
         self.queue.done(job);
     }
 
-    fn ask(&mut self, job: &Arc<JobId>, named: Named, asked: Asked, outbox: &mut Outbox) {
+    fn ask(&mut self, job: &Arc<JobId>, named: Named, asked: TtlCall, outbox: &mut Outbox) {
         let caller = Caller::Ttl(Arc::clone(job));
         outbox.ask((&job.key.namespace, job.uid), named, caller);
         self.under_way.insert(Arc::clone(job), asked);

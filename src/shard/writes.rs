@@ -36,12 +36,12 @@ pub(super) struct Write {
     pub(super) actor: ActorKey,
     pub(super) job: Arc<JobId>,
     pub(super) op: Op,
-    step: Step,
+    step: WriteStep,
 }
 
 /// How far a write has come.
 #[derive(Debug, Default)]
-enum Step {
+enum WriteStep {
     /// It waits.
     #[default]
     Asked,
@@ -116,14 +116,14 @@ impl Write {
             actor,
             job: Arc::clone(job),
             op,
-            step: Step::Asked,
+            step: WriteStep::Asked,
         }
     }
 
     /// Makes its call; none, if it cannot be made.
     pub(super) fn call(&mut self, gangs: Option<&Gangs>, finalizer: &str) -> Option<Named> {
         let key = &self.job.key;
-        self.step = Step::Sent;
+        self.step = WriteStep::Sent;
         Some(match &self.op {
             Op::Create {
                 template,
@@ -135,7 +135,7 @@ impl Write {
                 };
                 let group = group.as_ref().map(|group| group.name.as_str());
                 let (name, body) = template.pod(pod.index, pod.failures, pod.suffix, group);
-                self.step = Step::Creating(name);
+                self.step = WriteStep::Creating(name);
                 let call = Call::create(paths::pods(Some(&key.namespace)), body);
                 Named::new("create", "pods", call)
             }
@@ -170,7 +170,7 @@ impl Write {
     /// How a write ends of which no call could be made, or none was wanted any more.
     pub(super) fn unsent(&self) -> Outcome {
         match &self.op {
-            Op::Create { pod, .. } if matches!(self.step, Step::Asked) => {
+            Op::Create { pod, .. } if matches!(self.step, WriteStep::Asked) => {
                 Outcome::PodNotCreated(pod.id(), CreateError::NotSent)
             }
             Op::Create { template, pod, .. } => {
@@ -207,12 +207,12 @@ impl Answers<'_> {
     /// Takes in the answer to a write's call.
     pub(super) fn take(&mut self, write: &mut Write, result: Result<Bytes, ApiError>) -> Next {
         match std::mem::take(&mut write.step) {
-            Step::Looking => return Next::Over(self.looked(write, result)),
-            Step::Comparing => {
+            WriteStep::Looking => return Next::Over(self.looked(write, result)),
+            WriteStep::Comparing => {
                 self.compared(write, result);
                 return Next::Over(Outcome::StatusNotWritten);
             }
-            Step::Refreshing => return Next::Over(self.refreshed(write, result)),
+            WriteStep::Refreshing => return Next::Over(self.refreshed(write, result)),
             step => write.step = step,
         }
         match &write.op {
@@ -225,7 +225,7 @@ impl Answers<'_> {
     }
 
     fn create(&mut self, write: &mut Write, result: Result<Bytes, ApiError>) -> Next {
-        let Step::Creating(name) = std::mem::take(&mut write.step) else {
+        let WriteStep::Creating(name) = std::mem::take(&mut write.step) else {
             return Next::Over(write.unsent());
         };
         let Op::Create { template, pod, .. } = &write.op else {
@@ -254,7 +254,7 @@ impl Answers<'_> {
         if why == CreateError::NameTaken {
             if error.message.contains(&*name) {
                 let path = paths::pod(&write.job.key.namespace, &name);
-                write.step = Step::Looking;
+                write.step = WriteStep::Looking;
                 return Next::Call(Named::new("get", "pods", Call::get(path)));
             }
             // Those are not the server's words: an admission webhook chose this reason.
@@ -363,7 +363,7 @@ impl Answers<'_> {
             Err(error) if error.is_of_no_such_object() => None,
             Err(error) if error.kind == ErrorKind::Conflict && is_versioned.is_some() => {
                 let path = paths::pod(&job.namespace, &pod.name);
-                write.step = Step::Refreshing;
+                write.step = WriteStep::Refreshing;
                 return Next::Call(Named::new("get", "pods", Call::get(path)));
             }
             Err(error) => {
@@ -433,7 +433,7 @@ impl Answers<'_> {
             ErrorKind::Conflict => {
                 tracing::debug!(%job, %error, "status not written");
                 let path = paths::job(&job.namespace, &job.name);
-                write.step = Step::Comparing;
+                write.step = WriteStep::Comparing;
                 return Next::Call(Named::new("get", "jobs", Call::get(path)));
             }
             ErrorKind::NotFound => tracing::debug!(%job, %error, "status not written"),

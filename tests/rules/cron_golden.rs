@@ -10,7 +10,7 @@
 use std::{fmt::Write as _, time::Duration};
 
 use lakh::{
-    cronjob::{Answer, CronJobSync, Effect, Next, NotCreated, delay_after_change},
+    cronjob::{CallAnswer, CronJobEffect, CronJobSync, Next, NotCreated, delay_after_change},
     model::{
         ActiveJob, ChildJob, ConcurrencyPolicy, ConditionKind, CronJob, CronJobSpec, CronJobStatus,
         JobKey, Report, Severity, Time, Uid,
@@ -172,59 +172,59 @@ impl Case {
         self.fails.iter().any(|fails| fails == what)
     }
 
-    fn answer(&self, effect: &Effect, said: &mut String) -> Answer {
+    fn answer(&self, effect: &CronJobEffect, said: &mut String) -> CallAnswer {
         match effect {
-            Effect::GetCronJob => {
+            CronJobEffect::GetCronJob => {
                 said.push_str("get cronjob");
                 if self.fails("getcron") {
-                    return Answer::Failed("no".to_owned());
+                    return CallAnswer::Failed("no".to_owned());
                 }
                 let live = self.live.clone();
-                Answer::CronJob(Box::new(live.unwrap_or_else(|| self.cron_job.clone())))
+                CallAnswer::CronJob(Box::new(live.unwrap_or_else(|| self.cron_job.clone())))
             }
-            Effect::GetJob(name) => {
+            CronJobEffect::GetJob(name) => {
                 let _ = write!(said, "get {name}");
                 if self.fails("get") {
-                    return Answer::Failed("no".to_owned());
+                    return CallAnswer::Failed("no".to_owned());
                 }
                 if self.gone.iter().any(|gone| gone == name) {
-                    return Answer::NotFound("not found".to_owned());
+                    return CallAnswer::NotFound("not found".to_owned());
                 }
                 let foreign = self.fails("foreign");
                 let other = self.other.iter().any(|other| other == name);
-                Answer::Job {
+                CallAnswer::Job {
                     uid: if other { Uid::from_u128(1) } else { uid(name) },
                     resource_version: 6,
                     controller: (!foreign).then_some(OWN),
                 }
             }
-            Effect::DeleteJob(of, name) => {
+            CronJobEffect::DeleteJob(of, name) => {
                 let _ = write!(said, "delete {name}");
                 let other = self.other.iter().any(|other| other == name);
                 if self.fails("delete") {
-                    Answer::Failed("no".to_owned())
+                    CallAnswer::Failed("no".to_owned())
                 } else if other || *of != uid(name) {
-                    Answer::Failed("conflict".to_owned())
+                    CallAnswer::Failed("conflict".to_owned())
                 } else {
-                    Answer::Deleted
+                    CallAnswer::Deleted
                 }
             }
-            Effect::CreateJob(job) => {
+            CronJobEffect::CreateJob(job) => {
                 let _ = write!(said, "create {} {}", job.name, job.timestamp);
                 if self.fails("taken") || self.fails("foreign") {
-                    Answer::NotCreated(NotCreated::NameTaken)
+                    CallAnswer::NotCreated(NotCreated::NameTaken)
                 } else if self.fails("terminating") {
-                    Answer::NotCreated(NotCreated::NamespaceTerminating)
+                    CallAnswer::NotCreated(NotCreated::NamespaceTerminating)
                 } else if self.fails("denied") {
-                    Answer::NotCreated(NotCreated::Other("exceeded quota".to_owned()))
+                    CallAnswer::NotCreated(NotCreated::Other("exceeded quota".to_owned()))
                 } else {
-                    Answer::Created {
+                    CallAnswer::Created {
                         uid: uid(&job.name),
                         resource_version: 6,
                     }
                 }
             }
-            Effect::WriteStatus(status, version) => {
+            CronJobEffect::WriteStatus(status, version) => {
                 let names: Vec<&str> = status.active.iter().map(|job| job.name.as_str()).collect();
                 let time = |time: Option<Time>| {
                     time.map_or("-".to_owned(), |time| (time.as_secs() - T).to_string())
@@ -236,11 +236,13 @@ impl Case {
                     "status@{version} [{names}] last={last} success={success}"
                 );
                 match self.fails("status") {
-                    true => Answer::Failed("conflict".to_owned()),
-                    false => Answer::StatusWritten,
+                    true => CallAnswer::Failed("conflict".to_owned()),
+                    false => CallAnswer::StatusWritten,
                 }
             }
-            Effect::Report(_) | Effect::Over(_) => unreachable!("they have no answer"),
+            CronJobEffect::Report(_) | CronJobEffect::Over(_) => {
+                unreachable!("they have no answer")
+            }
         }
     }
 
@@ -252,11 +254,11 @@ impl Case {
             let effect = sync.poll();
             let mut said = String::new();
             match &effect {
-                Effect::Over(next) => {
+                CronJobEffect::Over(next) => {
                     all.push(self.say_next(*next));
                     return all.join("; ");
                 }
-                Effect::Report(report) => {
+                CronJobEffect::Report(report) => {
                     all.push(say_report(report));
                     continue;
                 }
@@ -264,7 +266,8 @@ impl Case {
             }
             let answer = self.answer(&effect, &mut said);
             all.push(said);
-            if let (Effect::WriteStatus(status, version), Answer::StatusWritten) = (effect, &answer)
+            if let (CronJobEffect::WriteStatus(status, version), CallAnswer::StatusWritten) =
+                (effect, &answer)
             {
                 self.cron_job.status = status;
                 self.cron_job.resource_version = version + 1;

@@ -18,34 +18,6 @@ const CRATES: &[&str] = &[
     "loadtest/src",
 ];
 
-/// Names that still mean several things, by their crates' folders. A row goes when its name is alone.
-const STILL_SHARED: &[(&str, &str)] = &[
-    // cronjob/alphabet, ownership/alphabet, queue/fair
-    ("core/src", "Answer"),
-    // cronjob/alphabet, decide/alphabet
-    ("core/src", "Effect"),
-    // decide/rank, queue/fair
-    ("core/src", "Rank"),
-    // ttl, decide/gang
-    ("core/src", "Step"),
-    // shard/cron_jobs, shard/ttl
-    ("src", "Asked"),
-    // shard/cron_jobs, shard/correlate
-    ("src", "Known"),
-    // wire/watch, shard/gang_index
-    ("src", "Object"),
-    // informer/reflector, shard/writes
-    ("src", "Step"),
-    // shard/cron_jobs, shard/actor
-    ("src", "Turn"),
-    // shard/cron_jobs, shard/rounds, shard/outbox
-    ("src", "UnderWay"),
-    // shard/events, shard/outbox
-    ("src", "Waiting"),
-    // runtime/tasks, informer/informers
-    ("src", "Watched"),
-];
-
 /// The sources below a folder, without those of tests.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
@@ -105,12 +77,8 @@ fn a_type_name_means_one_thing_in_its_crate() {
         }
         assert!(!places.is_empty(), "no types found below {folder}");
         for (name, found) in &places {
-            let is_shared = found.len() > 1;
-            let may_be = STILL_SHARED.contains(&(*folder, name.as_str()));
-            match (is_shared, may_be) {
-                (true, false) => wrong.push(format!("{name}: {}", found.join(", "))),
-                (false, true) => wrong.push(format!("{folder}: {name} is alone: take its row out")),
-                _ => {}
+            if found.len() > 1 {
+                wrong.push(format!("{name}: {}", found.join(", ")));
             }
         }
     }

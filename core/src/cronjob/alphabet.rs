@@ -4,10 +4,10 @@ use compact_str::CompactString;
 
 use crate::model::{CronJob, CronJobStatus, Report, Time, Uid};
 
-/// What to do next. All but [`Effect::Report`] and [`Effect::Over`] are answered with an [`Answer`].
+/// What to do next. All but [`CronJobEffect::Report`] and [`CronJobEffect::Over`] are answered with an [`CallAnswer`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a sync goes on only when it has its answer"]
-pub enum Effect {
+pub enum CronJobEffect {
     /// Ask the server for the CronJob.
     GetCronJob,
     /// Ask the server for a Job of the namespace.
@@ -49,7 +49,7 @@ pub enum Next {
 
 /// The outcome of an effect. Errors are in the server's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum CallAnswer {
     /// The CronJob as it is now.
     CronJob(Box<CronJob>),
     /// A Job as it is now.

@@ -12,7 +12,7 @@ use crate::{
 };
 
 use super::{
-    alphabet::{Answer, Effect, NewJob, Next, NotCreated},
+    alphabet::{CallAnswer, CronJobEffect, NewJob, Next, NotCreated},
     history,
     runs::{base, job_name, run_of, untold_run},
 };
@@ -128,10 +128,10 @@ impl CronJobSync {
     }
 
     /// What to do next.
-    pub fn poll(&mut self) -> Effect {
+    pub fn poll(&mut self) -> CronJobEffect {
         loop {
             if let Some(report) = self.reports.pop_front() {
-                return Effect::Report(report);
+                return CronJobEffect::Report(report);
             }
             if let Some(effect) = self.step() {
                 return effect;
@@ -140,13 +140,13 @@ impl CronJobSync {
     }
 
     /// Goes on by one step; gives what must be answered before the next one.
-    fn step(&mut self) -> Option<Effect> {
+    fn step(&mut self) -> Option<CronJobEffect> {
         match &mut self.phase {
             SyncPhase::History { surplus, jobs } => match surplus.pop_front() {
                 Some(job) => {
                     let (uid, name) = (job.uid, job.name.clone());
                     self.asked = Asked::Surplus(job);
-                    Some(Effect::DeleteJob(uid, name))
+                    Some(CronJobEffect::DeleteJob(uid, name))
                 }
                 None => {
                     let jobs = std::mem::take(jobs);
@@ -159,7 +159,7 @@ impl CronJobSync {
                     next.into_iter().for_each(|next| jobs.push_front(next));
                     let name = job.name.clone();
                     self.asked = Asked::Stray(job);
-                    Some(Effect::GetJob(name))
+                    Some(CronJobEffect::GetJob(name))
                 }
                 (None, Some(job)) => self.compare(job),
                 (None, None) => {
@@ -186,7 +186,7 @@ impl CronJobSync {
                     next.into_iter().for_each(|next| active.push_front(next));
                     let (uid, name) = (job.uid, job.name.clone());
                     self.asked = Asked::Replaced(job);
-                    Some(Effect::DeleteJob(uid, name))
+                    Some(CronJobEffect::DeleteJob(uid, name))
                 }
                 (None, Some(job)) => Some(self.ask_for(job, Asked::IsThere)),
                 (None, None) => {
@@ -198,32 +198,32 @@ impl CronJobSync {
                 let run = run.clone();
                 let job = self.new_job(run.at);
                 self.asked = Asked::Created(run);
-                Some(Effect::CreateJob(job))
+                Some(CronJobEffect::CreateJob(job))
             }
             SyncPhase::Taken(name, run) => {
                 let (name, run) = (name.clone(), run.clone());
                 self.asked = Asked::Taken(run);
-                Some(Effect::GetJob(name))
+                Some(CronJobEffect::GetJob(name))
             }
             SyncPhase::Finish => {
                 self.phase = SyncPhase::Over;
                 self.dirty.then(|| {
                     self.asked = Asked::Status;
-                    Effect::WriteStatus(self.cron.status.clone(), self.cron.resource_version)
+                    CronJobEffect::WriteStatus(self.cron.status.clone(), self.cron.resource_version)
                 })
             }
-            SyncPhase::Over => Some(Effect::Over(self.next)),
+            SyncPhase::Over => Some(CronJobEffect::Over(self.next)),
         }
     }
 
-    fn ask_for(&mut self, job: ActiveJob, asked: fn(ActiveJob) -> Asked) -> Effect {
+    fn ask_for(&mut self, job: ActiveJob, asked: fn(ActiveJob) -> Asked) -> CronJobEffect {
         let name = job.name.clone();
         self.asked = asked(job);
-        Effect::GetJob(name)
+        CronJobEffect::GetJob(name)
     }
 
     /// Takes in what came of the last effect.
-    pub fn handle(&mut self, answer: Answer) {
+    pub fn handle(&mut self, answer: CallAnswer) {
         let asked = std::mem::replace(&mut self.asked, Asked::Nothing);
         match (asked, answer) {
             (Asked::Surplus(job), answer) => {
@@ -231,7 +231,7 @@ impl CronJobSync {
                     self.take_from_active(job.uid);
                 }
             }
-            (Asked::Unexpected(job), Answer::CronJob(fresh)) => {
+            (Asked::Unexpected(job), CallAnswer::CronJob(fresh)) => {
                 if fresh.status.active.iter().any(|it| it.uid == job.uid) {
                     // What was known of the CronJob was old: go on with what is.
                     let last = self.cron.status.last_successful;
@@ -257,7 +257,7 @@ impl CronJobSync {
             }
             (
                 Asked::Stray(job),
-                Answer::Job {
+                CallAnswer::Job {
                     uid,
                     resource_version,
                     controller,
@@ -267,20 +267,20 @@ impl CronJobSync {
                     self.take_in(job, resource_version);
                 }
             }
-            (Asked::Stray(..), Answer::NotFound(_)) => {}
-            (Asked::Missing(job), Answer::NotFound(_)) => self.went_missing(&job),
+            (Asked::Stray(..), CallAnswer::NotFound(_)) => {}
+            (Asked::Missing(job), CallAnswer::NotFound(_)) => self.went_missing(&job),
             // What is known here is behind. Whose the name is by now, upstream does not ask either.
-            (Asked::Missing(_), Answer::Job { .. }) => {}
+            (Asked::Missing(_), CallAnswer::Job { .. }) => {}
             // Nothing is in the way: another Job has the name, and that one is not ours to delete.
-            (Asked::IsThere(job), Answer::Job { uid, .. }) if uid != job.uid => {
+            (Asked::IsThere(job), CallAnswer::Job { uid, .. }) if uid != job.uid => {
                 self.went_missing(&job);
             }
-            (Asked::IsThere(job), Answer::Job { .. }) => {
+            (Asked::IsThere(job), CallAnswer::Job { .. }) => {
                 if let SyncPhase::Replace { found, .. } = &mut self.phase {
                     *found = Some(job);
                 }
             }
-            (Asked::IsThere(_), Answer::NotFound(why) | Answer::Failed(why)) => {
+            (Asked::IsThere(_), CallAnswer::NotFound(why) | CallAnswer::Failed(why)) => {
                 self.warn("FailedGet", &format!("Get job: {why}"));
                 self.fail();
             }
@@ -294,7 +294,7 @@ impl CronJobSync {
             (Asked::Created(run), answer) => self.created(run, answer),
             (
                 Asked::Taken(run),
-                Answer::Job {
+                CallAnswer::Job {
                     uid,
                     resource_version,
                     controller,
@@ -306,7 +306,7 @@ impl CronJobSync {
                 }
                 self.finish_after(&run.schedule);
             }
-            (Asked::Status, Answer::StatusWritten) => {
+            (Asked::Status, CallAnswer::StatusWritten) => {
                 if self.again && self.next != Next::Retry {
                     self.next = Next::At(self.now);
                 }
@@ -326,7 +326,7 @@ impl CronJobSync {
     }
 
     /// Compares a Job with the status.
-    fn compare(&mut self, job: ChildJob) -> Option<Effect> {
+    fn compare(&mut self, job: ChildJob) -> Option<CronJobEffect> {
         let active = self.is_active(job.uid);
         if job.complete && job.completion > self.cron.status.last_successful {
             self.cron.status.last_successful = job.completion;
@@ -336,7 +336,7 @@ impl CronJobSync {
             self.take_in_end_of(job);
         } else if !active {
             self.asked = Asked::Unexpected(job);
-            return Some(Effect::GetCronJob);
+            return Some(CronJobEffect::GetCronJob);
         }
         None
     }
@@ -444,10 +444,10 @@ impl CronJobSync {
         }
     }
 
-    fn created(&mut self, run: Run, answer: Answer) {
+    fn created(&mut self, run: Run, answer: CallAnswer) {
         let name = self.new_job(run.at).name;
         match answer {
-            Answer::Created {
+            CallAnswer::Created {
                 uid,
                 resource_version,
             } => {
@@ -457,19 +457,19 @@ impl CronJobSync {
                 self.started(&run, uid, resource_version);
                 self.finish_after(&run.schedule);
             }
-            Answer::NotCreated(NotCreated::NameTaken) => {
+            CallAnswer::NotCreated(NotCreated::NameTaken) => {
                 self.phase = SyncPhase::Taken(name, run);
             }
-            Answer::NotCreated(NotCreated::NamespaceTerminating) => self.fail(),
-            Answer::NotCreated(NotCreated::Other(why)) | Answer::Failed(why) => {
+            CallAnswer::NotCreated(NotCreated::NamespaceTerminating) => self.fail(),
+            CallAnswer::NotCreated(NotCreated::Other(why)) | CallAnswer::Failed(why) => {
                 self.warn("FailedCreate", &format!("Error creating job: {why}"));
                 self.fail();
             }
-            Answer::CronJob(_)
-            | Answer::Job { .. }
-            | Answer::NotFound(_)
-            | Answer::Deleted
-            | Answer::StatusWritten => self.fail(),
+            CallAnswer::CronJob(_)
+            | CallAnswer::Job { .. }
+            | CallAnswer::NotFound(_)
+            | CallAnswer::Deleted
+            | CallAnswer::StatusWritten => self.fail(),
         }
     }
 
@@ -512,15 +512,15 @@ impl CronJobSync {
     }
 
     /// Takes in the answer to a deletion; whether it was one.
-    fn deleted(&mut self, answer: &Answer, name: &str) -> bool {
+    fn deleted(&mut self, answer: &CallAnswer, name: &str) -> bool {
         match answer {
-            Answer::Deleted => {
+            CallAnswer::Deleted => {
                 let what = format!("Deleted job {name}");
                 self.reports
                     .push_back(Report::normal("SuccessfulDelete", &what));
                 true
             }
-            Answer::NotFound(why) | Answer::Failed(why) => {
+            CallAnswer::NotFound(why) | CallAnswer::Failed(why) => {
                 self.warn("FailedDelete", &format!("Deleted job: {why}"));
                 false
             }

@@ -8,7 +8,7 @@ use crate::model::{
     JobKey, Report, Time, Uid,
 };
 
-use super::{Answer, CronJobSync, Effect, Next, NotCreated};
+use super::{CallAnswer, CronJobEffect, CronJobSync, Next, NotCreated};
 
 /// A full hour.
 const HOUR: Time = Time::from_secs(2_000_001_600);
@@ -68,8 +68,8 @@ fn active(uid: Uid, run: Time) -> ActiveJob {
     }
 }
 
-fn job(uid: Uid) -> Answer {
-    Answer::Job {
+fn job(uid: Uid) -> CallAnswer {
+    CallAnswer::Job {
         uid,
         resource_version: 1,
         controller: Some(OWN),
@@ -77,10 +77,10 @@ fn job(uid: Uid) -> Answer {
 }
 
 /// Goes on until something is asked for, past what is told to people.
-fn asks(sync: &mut CronJobSync) -> Effect {
+fn asks(sync: &mut CronJobSync) -> CronJobEffect {
     loop {
         match sync.poll() {
-            Effect::Report(_) => {}
+            CronJobEffect::Report(_) => {}
             effect => return effect,
         }
     }
@@ -91,16 +91,19 @@ fn a_job_that_was_made_and_forgotten_holds_up_the_next_run() {
     let known = cron_job(ConcurrencyPolicy::Forbid);
     let forgotten = vec![child(FIRST, hours(1), None)];
     let mut sync = CronJobSync::new(known.clone(), forgotten, hours(2));
-    assert_eq!(asks(&mut sync), Effect::GetCronJob);
-    sync.handle(Answer::CronJob(Box::new(known)));
-    assert_eq!(asks(&mut sync), Effect::GetJob(name(hours(1)).into()));
+    assert_eq!(asks(&mut sync), CronJobEffect::GetCronJob);
+    sync.handle(CallAnswer::CronJob(Box::new(known)));
+    assert_eq!(
+        asks(&mut sync),
+        CronJobEffect::GetJob(name(hours(1)).into())
+    );
     sync.handle(job(FIRST));
     let status = CronJobStatus {
         active: vec![active(FIRST, hours(1))],
         last_schedule: Some(hours(1)),
         last_successful: None,
     };
-    assert_eq!(asks(&mut sync), Effect::WriteStatus(status, 5));
+    assert_eq!(asks(&mut sync), CronJobEffect::WriteStatus(status, 5));
 }
 
 #[test]
@@ -115,19 +118,22 @@ fn what_was_found_is_kept_when_the_known_cron_job_turns_out_to_be_old() {
         child(SECOND, hours(2), None),
     ];
     let mut sync = CronJobSync::new(known.clone(), jobs, hours(3));
-    assert_eq!(asks(&mut sync), Effect::GetCronJob);
-    sync.handle(Answer::CronJob(Box::new(known)));
-    assert_eq!(asks(&mut sync), Effect::GetJob(name(hours(1)).into()));
+    assert_eq!(asks(&mut sync), CronJobEffect::GetCronJob);
+    sync.handle(CallAnswer::CronJob(Box::new(known)));
+    assert_eq!(
+        asks(&mut sync),
+        CronJobEffect::GetJob(name(hours(1)).into())
+    );
     sync.handle(job(FIRST));
-    assert_eq!(asks(&mut sync), Effect::GetCronJob);
-    sync.handle(Answer::CronJob(Box::new(fresh)));
+    assert_eq!(asks(&mut sync), CronJobEffect::GetCronJob);
+    sync.handle(CallAnswer::CronJob(Box::new(fresh)));
     // The one that ended was compared with what was old; the one that was found is not in the fresh one.
     let status = CronJobStatus {
         active: vec![active(SECOND, hours(2)), active(FIRST, hours(1))],
         last_schedule: Some(hours(3)),
         last_successful: None,
     };
-    assert_eq!(asks(&mut sync), Effect::WriteStatus(status, 5));
+    assert_eq!(asks(&mut sync), CronJobEffect::WriteStatus(status, 5));
 }
 
 #[test]
@@ -140,14 +146,17 @@ fn the_job_of_a_run_is_not_deleted_before_the_status_tells_of_the_run() {
         last_schedule: Some(hours(1)),
         last_successful: Some(hours(1)),
     };
-    assert_eq!(asks(&mut sync), Effect::WriteStatus(status.clone(), 5));
-    sync.handle(Answer::StatusWritten);
-    assert_eq!(asks(&mut sync), Effect::Over(Next::At(hours(1))));
+    assert_eq!(
+        asks(&mut sync),
+        CronJobEffect::WriteStatus(status.clone(), 5)
+    );
+    sync.handle(CallAnswer::StatusWritten);
+    assert_eq!(asks(&mut sync), CronJobEffect::Over(Next::At(hours(1))));
     let told = CronJob { status, ..known };
     let mut sync = CronJobSync::new(told, ended, hours(1));
     assert_eq!(
         asks(&mut sync),
-        Effect::DeleteJob(FIRST, name(hours(1)).into())
+        CronJobEffect::DeleteJob(FIRST, name(hours(1)).into())
     );
 }
 
@@ -157,7 +166,7 @@ fn a_run_that_has_not_come_by_a_clock_that_went_back_is_not_forgotten() {
     let ended = vec![child(FIRST, hours(9), Some(ConditionKind::Failed))];
     let mut sync = CronJobSync::new(known, ended, HOUR);
     let next = hours(1) + Duration::from_millis(100);
-    assert_eq!(asks(&mut sync), Effect::Over(Next::At(next)));
+    assert_eq!(asks(&mut sync), CronJobEffect::Over(Next::At(next)));
 }
 
 #[test]
@@ -165,19 +174,19 @@ fn a_job_that_has_the_name_of_one_under_way_holds_up_but_is_not_replaced() {
     let mut known = cron_job(ConcurrencyPolicy::Forbid);
     known.status.active = vec![active(FIRST, HOUR)];
     let mut sync = CronJobSync::new(known.clone(), Vec::new(), hours(1));
-    assert_eq!(asks(&mut sync), Effect::GetJob(name(HOUR).into()));
+    assert_eq!(asks(&mut sync), CronJobEffect::GetJob(name(HOUR).into()));
     sync.handle(job(SECOND));
     let next = hours(2) + Duration::from_millis(100);
-    assert_eq!(asks(&mut sync), Effect::Over(Next::At(next)));
+    assert_eq!(asks(&mut sync), CronJobEffect::Over(Next::At(next)));
     known.spec.concurrency = ConcurrencyPolicy::Replace;
     let jobs = vec![child(FIRST, HOUR, None)];
     let mut sync = CronJobSync::new(known, jobs, hours(1));
-    assert_eq!(asks(&mut sync), Effect::GetJob(name(HOUR).into()));
+    assert_eq!(asks(&mut sync), CronJobEffect::GetJob(name(HOUR).into()));
     sync.handle(job(SECOND));
     let missing = format!("Active job went missing: {}", name(HOUR));
     let report = Report::normal("MissingJob", &missing);
-    assert_eq!(sync.poll(), Effect::Report(report));
-    assert!(matches!(asks(&mut sync), Effect::CreateJob(_)));
+    assert_eq!(sync.poll(), CronJobEffect::Report(report));
+    assert!(matches!(asks(&mut sync), CronJobEffect::CreateJob(_)));
 }
 
 #[test]
@@ -186,15 +195,15 @@ fn a_job_that_takes_the_name_just_before_the_deletion_stays() {
     known.status.active = vec![active(FIRST, HOUR)];
     let jobs = vec![child(FIRST, HOUR, None)];
     let mut sync = CronJobSync::new(known, jobs, hours(1));
-    assert_eq!(asks(&mut sync), Effect::GetJob(name(HOUR).into()));
+    assert_eq!(asks(&mut sync), CronJobEffect::GetJob(name(HOUR).into()));
     sync.handle(job(FIRST));
-    let delete = Effect::DeleteJob(FIRST, name(HOUR).into());
+    let delete = CronJobEffect::DeleteJob(FIRST, name(HOUR).into());
     assert_eq!(asks(&mut sync), delete);
     let conflict = "the UID in the precondition is another one";
-    sync.handle(Answer::Failed(conflict.to_owned()));
+    sync.handle(CallAnswer::Failed(conflict.to_owned()));
     let report = Report::warning("FailedDelete", &format!("Deleted job: {conflict}"));
-    assert_eq!(sync.poll(), Effect::Report(report));
-    assert_eq!(asks(&mut sync), Effect::Over(Next::Retry));
+    assert_eq!(sync.poll(), CronJobEffect::Report(report));
+    assert_eq!(asks(&mut sync), CronJobEffect::Over(Next::Retry));
 }
 
 #[test]
@@ -208,7 +217,10 @@ fn a_forgotten_run_is_known_by_its_time_not_by_its_minute() {
         last_schedule: Some(run),
         ..CronJobStatus::default()
     };
-    assert_eq!(asks(&mut sync), Effect::WriteStatus(status.clone(), 5));
+    assert_eq!(
+        asks(&mut sync),
+        CronJobEffect::WriteStatus(status.clone(), 5)
+    );
     // A time that is not of the name's minute is somebody's.
     let mut odd = ended;
     odd[0].scheduled = Some(hours(1));
@@ -218,21 +230,24 @@ fn a_forgotten_run_is_known_by_its_time_not_by_its_minute() {
         last_schedule: minute,
         ..status
     };
-    assert_eq!(asks(&mut sync), Effect::WriteStatus(status, 5));
+    assert_eq!(asks(&mut sync), CronJobEffect::WriteStatus(status, 5));
 }
 
 #[test]
 fn a_job_that_is_found_by_its_name_is_taken_in_once() {
     let known = cron_job(ConcurrencyPolicy::Allow);
     let mut sync = CronJobSync::new(known, Vec::new(), hours(1));
-    assert!(matches!(asks(&mut sync), Effect::CreateJob(_)));
-    sync.handle(Answer::NotCreated(NotCreated::NameTaken));
-    assert_eq!(asks(&mut sync), Effect::GetJob(name(hours(1)).into()));
+    assert!(matches!(asks(&mut sync), CronJobEffect::CreateJob(_)));
+    sync.handle(CallAnswer::NotCreated(NotCreated::NameTaken));
+    assert_eq!(
+        asks(&mut sync),
+        CronJobEffect::GetJob(name(hours(1)).into())
+    );
     sync.handle(job(FIRST));
     let status = CronJobStatus {
         active: vec![active(FIRST, hours(1))],
         last_schedule: Some(hours(1)),
         last_successful: None,
     };
-    assert_eq!(asks(&mut sync), Effect::WriteStatus(status, 5));
+    assert_eq!(asks(&mut sync), CronJobEffect::WriteStatus(status, 5));
 }

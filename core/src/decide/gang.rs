@@ -157,11 +157,11 @@ impl Gang {
         }
         let is_new = no_pods && has_not_begun(&job.status);
         match next(&job.key, self.job, job.spec.parallelism, is_new, facts) {
-            Ok(Step::Join(group)) => {
+            Ok(GangStep::Join(group)) => {
                 self.fallback = None;
                 self.group = Some(group);
             }
-            Ok(Step::Make(object)) => {
+            Ok(GangStep::Make(object)) => {
                 self.making = Some(object.clone());
                 return Err(Some(object));
             }
@@ -183,7 +183,7 @@ impl Gang {
 
 /// What is to be done for a gang.
 #[derive(Debug, PartialEq, Eq)]
-enum Step {
+enum GangStep {
     /// This is its PodGroup.
     Join(Arc<PodGroup>),
     /// This is missing.
@@ -197,10 +197,10 @@ fn next(
     parallelism: u32,
     is_new: bool,
     facts: &GangFacts,
-) -> Result<Step, Fallback> {
+) -> Result<GangStep, Fallback> {
     let workload = match facts.workloads.as_slice() {
         [] if is_new => {
-            return Ok(Step::Make(GangObject::Workload(NewWorkload {
+            return Ok(GangStep::Make(GangObject::Workload(NewWorkload {
                 name: names::workload_name(&job.name, uid),
                 template: format_compact!("{}-pgt-0", job.name),
                 min_count: parallelism,
@@ -215,13 +215,13 @@ fn next(
         return Err(Fallback::OddTemplates);
     };
     match facts.groups.as_slice() {
-        [] => Ok(Step::Make(GangObject::PodGroup(NewPodGroup {
+        [] => Ok(GangStep::Make(GangObject::PodGroup(NewPodGroup {
             name: names::pod_group_name(&workload.name, &template.name),
             workload: workload.name.clone(),
             workload_uid: workload.uid,
             template: template.clone(),
         }))),
-        [group] if group.controller == Some(uid) => Ok(Step::Join(Arc::clone(group))),
+        [group] if group.controller == Some(uid) => Ok(GangStep::Join(Arc::clone(group))),
         [_] => Err(Fallback::ForeignPodGroup),
         _ => Err(Fallback::SeveralPodGroups),
     }

@@ -7,7 +7,7 @@ use std::{cmp::Reverse, collections::HashMap};
 use crate::model::{PodFlags, PodPhase, PodRecord, PodTable, Slot};
 
 /// Orders Pods: the smaller goes first.
-type Rank = (
+type PodRank = (
     bool,
     bool,
     u8,
@@ -19,7 +19,7 @@ type Rank = (
     u32,
 );
 
-fn rank(slot: Slot, pod: &PodRecord) -> Rank {
+fn rank(slot: Slot, pod: &PodRecord) -> PodRank {
     let phase = match pod.phase {
         PodPhase::Pending | PodPhase::Succeeded | PodPhase::Failed => 0,
         PodPhase::Unknown => 1,
@@ -60,7 +60,7 @@ pub(super) fn first_to_go(candidates: Vec<Slot>, pods: &PodTable, count: usize) 
     if count == 0 {
         return Vec::new();
     }
-    let mut ranked: Vec<(Rank, Slot)> = candidates
+    let mut ranked: Vec<(PodRank, Slot)> = candidates
         .into_iter()
         .filter_map(|slot| Some((rank(slot, pods.get(slot)?), slot)))
         .collect();

@@ -42,7 +42,7 @@ pub enum Rank {
 
 /// What became of a write. How long anybody may ask to be left alone is for the reader of answers to bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum WriteAnswer {
     /// The server took it.
     Taken,
     /// The server is too busy.
@@ -208,11 +208,11 @@ impl<J: Clone + Eq + Hash, T> Tenant<J, T> {
         }
     }
 
-    fn answered(&mut self, answer: Answer, max: usize, now: Duration) {
+    fn answered(&mut self, answer: WriteAnswer, max: usize, now: Duration) {
         match answer {
-            Answer::Busy { sent, pause } => self.limit.refused(sent, pause, max, now),
-            Answer::Taken => self.limit.taken(max, now),
-            Answer::Denied(_) | Answer::Other => {}
+            WriteAnswer::Busy { sent, pause } => self.limit.refused(sent, pause, max, now),
+            WriteAnswer::Taken => self.limit.taken(max, now),
+            WriteAnswer::Denied(_) | WriteAnswer::Other => {}
         }
     }
 
@@ -380,14 +380,14 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
     }
 
     /// A write is no longer in flight.
-    pub fn done(&mut self, name: &N, job: &J, answer: Answer, now: Duration) {
+    pub fn done(&mut self, name: &N, job: &J, answer: WriteAnswer, now: Duration) {
         self.in_flight -= 1;
         let max = self.max;
         if let Some(tenant) = self.tenants.get_mut(name) {
             tenant.in_flight -= 1;
             if let Some(lane) = tenant.lanes.get_mut(job) {
                 lane.in_flight -= 1;
-                if let Answer::Denied(pause) = answer {
+                if let WriteAnswer::Denied(pause) = answer {
                     lane.paused_until = lane.paused_until.max(now + pause);
                 }
             }
@@ -395,8 +395,8 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
             tenant.forget_if_idle(job, now);
         }
         match answer {
-            Answer::Taken => self.refused = None,
-            Answer::Busy { pause, .. } => {
+            WriteAnswer::Taken => self.refused = None,
+            WriteAnswer::Busy { pause, .. } => {
                 let until = now + pause;
                 self.pauses_until = self.pauses_until.max(until);
                 let last = self.refused.replace(name.clone());
@@ -404,8 +404,8 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
                     self.paused_until = self.paused_until.max(until);
                 }
             }
-            Answer::Denied(pause) => self.pauses_until = self.pauses_until.max(now + pause),
-            Answer::Other => {}
+            WriteAnswer::Denied(pause) => self.pauses_until = self.pauses_until.max(now + pause),
+            WriteAnswer::Other => {}
         }
         self.forget_if_idle(name, now);
     }

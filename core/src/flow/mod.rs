@@ -19,7 +19,7 @@ mod sync_rate;
 mod work_queue;
 
 pub use coalescing::coalescing_delay;
-pub use fair_queue::{Answer, FairQueue, Rank};
+pub use fair_queue::{FairQueue, Rank, WriteAnswer};
 pub use quota::QuotaWaits;
 pub use sync_rate::SyncRate;
 pub use work_queue::WorkQueue;

@@ -46,7 +46,7 @@ pub struct Orphan {
 
 /// How a patch of a [`Round`] ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum PatchAnswer {
     /// The server has it as of this version.
     Done(u64),
     /// There is nothing to patch any more; the watch will show why.

@@ -21,7 +21,7 @@ use crate::model::{
 };
 
 use super::{
-    Answer, Claimed, Orphan, Round, Told,
+    Claimed, Orphan, PatchAnswer, Round, Told,
     hold::{Adopted, Claim, ClaimKind, ClaimState, Freeing, Hold, Patching, Retry},
     namespace::{Namespace, Ownerless},
 };
@@ -206,26 +206,26 @@ impl Claims {
     }
 
     /// Takes in how the patches of a Job's round ended.
-    pub fn handle_round(&mut self, round: &Round, answers: &[(Uid, Answer)], now: Monotonic) {
+    pub fn handle_round(&mut self, round: &Round, answers: &[(Uid, PatchAnswer)], now: Monotonic) {
         let job = &round.job;
         let mut failed = false;
         for (pod, answer) in answers {
             let patching = self.busy.remove(pod);
             let adopts = patching.filter(|patching| patching.kind == Some(ClaimKind::Adopt));
-            if let (Answer::Done(version), Some(patching)) = (answer, adopts)
+            if let (PatchAnswer::Done(version), Some(patching)) = (answer, adopts)
                 && patching.seen < *version
             {
                 self.adopted(round, *pod, *version);
             }
             let claim = self.holds.get_mut(job);
             let claim = claim.and_then(|hold| hold.claims.get_mut(pod));
-            failed |= claim.is_some() && *answer == Answer::Failed;
+            failed |= claim.is_some() && *answer == PatchAnswer::Failed;
             // A claim that was renewed meanwhile is still to be met.
             if let Some(claim) = claim.filter(|claim| claim.state == ClaimState::Sent) {
                 match answer {
-                    Answer::Done(version) => claim.state = ClaimState::Done(*version),
-                    Answer::Ignored => self.drop_claim(job, *pod),
-                    Answer::Failed => claim.state = ClaimState::Wanted,
+                    PatchAnswer::Done(version) => claim.state = ClaimState::Done(*version),
+                    PatchAnswer::Ignored => self.drop_claim(job, *pod),
+                    PatchAnswer::Failed => claim.state = ClaimState::Wanted,
                 }
             }
             self.no_longer_busy(*pod);

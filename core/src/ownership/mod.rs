@@ -15,7 +15,7 @@ mod namespace;
 mod passage;
 mod standing;
 
-pub use alphabet::{Answer, Claimed, Orphan, Round, Told};
+pub use alphabet::{Claimed, Orphan, PatchAnswer, Round, Told};
 pub use claims::Claims;
 pub use mode::{BadManagerName, ManagerName, Mode};
 pub use passage::Passage;

@@ -16,7 +16,7 @@ use lakh::{
         Controller, DecodedPod, Exponential, Job, JobId, JobKey, Limits, Monotonic,
         TRACKING_FINALIZER, Uid,
     },
-    ownership::{Answer, Claims, Orphan, Round},
+    ownership::{Claims, Orphan, PatchAnswer, Round},
     wire::{Object, PodDecoder, decode_job},
 };
 use serde_json::json;
@@ -492,30 +492,34 @@ impl ClaimsWorld {
         {
             let refused = self.dice.percent(self.refused) || (adopts && !stays);
             let answer = match self.pods.get(&pod) {
-                _ if refused => Answer::Failed,
-                None => Answer::Ignored,
-                Some(found) if adopts && (found.owner.is_some() || found.foreign) => Answer::Failed,
-                Some(found) if adopts && found.deleting && !found.finalizer => Answer::Failed,
-                Some(_) if adopts => Answer::Done(self.change_pod(pod, |pod| {
+                _ if refused => PatchAnswer::Failed,
+                None => PatchAnswer::Ignored,
+                Some(found) if adopts && (found.owner.is_some() || found.foreign) => {
+                    PatchAnswer::Failed
+                }
+                Some(found) if adopts && found.deleting && !found.finalizer => PatchAnswer::Failed,
+                Some(_) if adopts => PatchAnswer::Done(self.change_pod(pod, |pod| {
                     pod.owner = Some(job);
                     pod.misnamed = false;
                     pod.finalizer = true;
                 })),
-                Some(_) => Answer::Done(self.change_pod(pod, |pod| {
+                Some(_) => PatchAnswer::Done(self.change_pod(pod, |pod| {
                     if pod.owner() == Some(job) {
                         pod.owner = None;
                     }
                     pod.finalizer = false;
                 })),
             };
-            if matches!(answer, Answer::Done(_)) && adopts {
+            if matches!(answer, PatchAnswer::Done(_)) && adopts {
                 self.adopted.insert(pod, job);
             }
             answers.push((pod, answer));
         }
         self.not_before.remove(&job);
         self.claims.handle_round(round, &answers, self.now);
-        let failed = answers.iter().any(|(_, answer)| *answer == Answer::Failed);
+        let failed = answers
+            .iter()
+            .any(|(_, answer)| *answer == PatchAnswer::Failed);
         if failed && self.claims.holds(&round.job) && answers.len() == 1 {
             let (pod, _) = answers[0];
             if self.wants(job, pod) {

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lakh::{
-    cronjob::{Answer, Effect, NewJob, Next, NotCreated},
+    cronjob::{CallAnswer, CronJobEffect, NewJob, Next, NotCreated},
     model::{ConcurrencyPolicy, ConditionKind, CronJob, CronJobStatus, Time, Uid},
 };
 
@@ -311,16 +311,16 @@ impl Look {
     }
 
     /// The machine asks for something.
-    pub(crate) fn asked(&mut self, effect: &Effect, jobs: &BTreeMap<Uid, TrueJob>) {
+    pub(crate) fn asked(&mut self, effect: &CronJobEffect, jobs: &BTreeMap<Uid, TrueJob>) {
         assert!(
-            !self.failed || matches!(effect, Effect::WriteStatus(..)),
+            !self.failed || matches!(effect, CronJobEffect::WriteStatus(..)),
             "it failed"
         );
-        self.past_history |= matches!(effect, Effect::GetCronJob | Effect::GetJob(_));
+        self.past_history |= matches!(effect, CronJobEffect::GetCronJob | CronJobEffect::GetJob(_));
         match effect {
-            Effect::DeleteJob(uid, name) => self.deletes(*uid, name),
-            Effect::CreateJob(job) => self.creates(job, jobs),
-            Effect::WriteStatus(status, version) => {
+            CronJobEffect::DeleteJob(uid, name) => self.deletes(*uid, name),
+            CronJobEffect::CreateJob(job) => self.creates(job, jobs),
+            CronJobEffect::WriteStatus(status, version) => {
                 assert_eq!(
                     *version, self.cron.resource_version,
                     "on top of what is known"
@@ -332,7 +332,10 @@ impl Look {
                 );
                 self.written = true;
             }
-            Effect::GetCronJob | Effect::GetJob(_) | Effect::Report(_) | Effect::Over(_) => {}
+            CronJobEffect::GetCronJob
+            | CronJobEffect::GetJob(_)
+            | CronJobEffect::Report(_)
+            | CronJobEffect::Over(_) => {}
         }
     }
 
@@ -391,9 +394,9 @@ impl Look {
     }
 
     /// The machine has an answer.
-    pub(crate) fn answered(&mut self, effect: &Effect, answer: &Answer) {
+    pub(crate) fn answered(&mut self, effect: &CronJobEffect, answer: &CallAnswer) {
         match (effect, answer) {
-            (Effect::GetCronJob, Answer::CronJob(fresh)) => {
+            (CronJobEffect::GetCronJob, CallAnswer::CronJob(fresh)) => {
                 let mut strays = self.children.iter().filter(|job| {
                     let named = job.end.is_some() || self.active.contains(&job.uid);
                     !named && !self.asked_for.contains(&job.uid)
@@ -408,19 +411,21 @@ impl Look {
                     self.stray = Some(stray).filter(|_| is_run);
                 }
             }
-            (Effect::GetJob(name), answer) => self.heard_of(name, answer),
-            (Effect::DeleteJob(uid, _), Answer::Deleted) => self.deleted(*uid),
-            (Effect::DeleteJob(uid, _), _) => match self.surplus(*uid) {
+            (CronJobEffect::GetJob(name), answer) => self.heard_of(name, answer),
+            (CronJobEffect::DeleteJob(uid, _), CallAnswer::Deleted) => self.deleted(*uid),
+            (CronJobEffect::DeleteJob(uid, _), _) => match self.surplus(*uid) {
                 Some(_) => self.surplus_left = true,
                 None => self.failed = true,
             },
-            (Effect::CreateJob(job), Answer::Created { uid, .. }) => {
+            (CronJobEffect::CreateJob(job), CallAnswer::Created { uid, .. }) => {
                 self.active.push(*uid);
                 self.last = Some(job.scheduled);
                 self.settled = true;
             }
-            (Effect::CreateJob(_), Answer::NotCreated(NotCreated::NameTaken)) => self.taken = true,
-            (Effect::WriteStatus(..), Answer::StatusWritten) => {}
+            (CronJobEffect::CreateJob(_), CallAnswer::NotCreated(NotCreated::NameTaken)) => {
+                self.taken = true
+            }
+            (CronJobEffect::WriteStatus(..), CallAnswer::StatusWritten) => {}
             _ => self.failed = true,
         }
     }
@@ -435,14 +440,14 @@ impl Look {
         self.active.retain(|job| *job != uid);
     }
 
-    fn heard_of(&mut self, name: &str, answer: &Answer) {
+    fn heard_of(&mut self, name: &str, answer: &CallAnswer) {
         let job = match answer {
-            Answer::Job {
+            CallAnswer::Job {
                 uid, controller, ..
             } => Some((*uid, *controller == Some(self.cron.uid))),
             _ => None,
         };
-        let gone = matches!(answer, Answer::NotFound(_));
+        let gone = matches!(answer, CallAnswer::NotFound(_));
         if self.taken {
             self.settled = job.is_some();
             self.failed |= job.is_none();

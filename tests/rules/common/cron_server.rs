@@ -3,7 +3,7 @@
 //! Must not: know what the controller knows.
 
 use lakh::{
-    cronjob::{Answer, Effect, NotCreated},
+    cronjob::{CallAnswer, CronJobEffect, NotCreated},
     model::{CronJobStatus, Time, Uid},
 };
 
@@ -15,10 +15,12 @@ use super::{
 
 impl CronWorld {
     /// A call comes to the server, or does not, or its answer is lost.
-    pub(super) fn call(&mut self, uid: Uid, effect: Effect) -> Flight {
+    pub(super) fn call(&mut self, uid: Uid, effect: CronJobEffect) -> Flight {
         let no_answer = match effect {
-            Effect::CreateJob(_) => Answer::NotCreated(NotCreated::Other("no".to_owned())),
-            _ => Answer::Failed("no".to_owned()),
+            CronJobEffect::CreateJob(_) => {
+                CallAnswer::NotCreated(NotCreated::Other("no".to_owned()))
+            }
+            _ => CallAnswer::Failed("no".to_owned()),
         };
         match self.ground.fate() {
             Fate::Refused => Flight::Answered(effect, no_answer, 0),
@@ -43,7 +45,7 @@ impl CronWorld {
             let at = self.ground.dice.below(self.late.len() as u64) as usize;
             let (uid, effect) = self.late.swap_remove(at);
             self.ground.say(format!("  late: {effect:?}"));
-            if let Effect::CreateJob(job) = &effect
+            if let CronJobEffect::CreateJob(job) = &effect
                 && let Some(made) = self.made.get_mut(&(uid, job.scheduled))
             {
                 // Nobody can help it.
@@ -54,59 +56,64 @@ impl CronWorld {
     }
 
     /// What the server does, and its answer; with the version of what was written.
-    pub(super) fn serve(&mut self, by: Uid, effect: &Effect) -> (Answer, u64) {
-        let not_found = || Answer::NotFound("not found".to_owned());
+    pub(super) fn serve(&mut self, by: Uid, effect: &CronJobEffect) -> (CallAnswer, u64) {
+        let not_found = || CallAnswer::NotFound("not found".to_owned());
         let by_name = |world: &Self, name: &str| {
             let mut jobs = world.jobs.values();
             jobs.find(|job| job.name == name).cloned()
         };
         let answer = match effect {
-            Effect::GetCronJob => match &self.cron {
-                Some(cron) => Answer::CronJob(Box::new(cron.clone())),
+            CronJobEffect::GetCronJob => match &self.cron {
+                Some(cron) => CallAnswer::CronJob(Box::new(cron.clone())),
                 None => not_found(),
             },
-            Effect::GetJob(name) => match by_name(self, name) {
-                Some(job) => Answer::Job {
+            CronJobEffect::GetJob(name) => match by_name(self, name) {
+                Some(job) => CallAnswer::Job {
                     uid: job.uid,
                     resource_version: job.version,
                     controller: job.owner,
                 },
                 None => not_found(),
             },
-            Effect::DeleteJob(uid, name) => match by_name(self, name) {
-                Some(job) if job.uid != *uid => Answer::Failed("conflict".to_owned()),
+            CronJobEffect::DeleteJob(uid, name) => match by_name(self, name) {
+                Some(job) if job.uid != *uid => CallAnswer::Failed("conflict".to_owned()),
                 Some(job) => {
                     // A Job that makes place may be one that no status told of.
                     let status = self.cron.as_ref().map(|cron| &cron.status);
                     let last = status.and_then(|status| status.last_schedule);
                     self.remove_job(job.uid, last < job.run);
-                    Answer::Deleted
+                    CallAnswer::Deleted
                 }
                 None => not_found(),
             },
-            Effect::CreateJob(job) => match by_name(self, &job.name) {
-                Some(_) => Answer::NotCreated(NotCreated::NameTaken),
+            CronJobEffect::CreateJob(job) => match by_name(self, &job.name) {
+                Some(_) => CallAnswer::NotCreated(NotCreated::NameTaken),
                 None => {
                     let uid = self.add_job(job.name.to_string(), Some(by), Some(job.scheduled));
                     self.started += 1;
                     self.check_started(by, job.scheduled, uid);
-                    Answer::Created {
+                    CallAnswer::Created {
                         uid,
                         resource_version: self.jobs[&uid].version,
                     }
                 }
             },
-            Effect::WriteStatus(status, version) => return self.write(by, status, *version),
-            Effect::Report(_) | Effect::Over(_) => unreachable!("these are no calls"),
+            CronJobEffect::WriteStatus(status, version) => return self.write(by, status, *version),
+            CronJobEffect::Report(_) | CronJobEffect::Over(_) => unreachable!("these are no calls"),
         };
         (answer, 0)
     }
 
-    pub(super) fn write(&mut self, by: Uid, status: &CronJobStatus, version: u64) -> (Answer, u64) {
+    pub(super) fn write(
+        &mut self,
+        by: Uid,
+        status: &CronJobStatus,
+        version: u64,
+    ) -> (CallAnswer, u64) {
         let known = self.cron.as_ref();
         let known = known.filter(|cron| cron.uid == by && cron.resource_version == version);
         let Some(known) = known else {
-            return (Answer::Failed("conflict".to_owned()), 0);
+            return (CallAnswer::Failed("conflict".to_owned()), 0);
         };
         let before = &known.status;
         assert!(before.last_schedule <= status.last_schedule, "it goes back");
@@ -115,7 +122,7 @@ impl CronWorld {
             "it goes back"
         );
         self.change(|cron| cron.status = status.clone());
-        (Answer::StatusWritten, self.version)
+        (CallAnswer::StatusWritten, self.version)
     }
 
     /// No run starts twice, unless somebody took away what nobody could know of any more.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use lakh::{
-    cronjob::{Answer, CronJobSync, Effect, Next, delay_after_change},
+    cronjob::{CallAnswer, CronJobEffect, CronJobSync, Next, delay_after_change},
     flow::WorkQueue,
     model::{ChildJob, ConditionKind, CronJob, JobKey, Time, Uid},
 };
@@ -26,8 +26,8 @@ pub(super) enum News {
 /// A call on its way, there or back.
 #[derive(Clone, Debug)]
 pub(super) enum Flight {
-    Asked(Effect),
-    Answered(Effect, Answer, u64),
+    Asked(CronJobEffect),
+    Answered(CronJobEffect, CallAnswer, u64),
 }
 
 /// A look under way.

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use lakh::{
-    cronjob::{Answer, CronJobSync, Effect, Next},
+    cronjob::{CallAnswer, CronJobEffect, CronJobSync, Next},
     model::{CronJob, CronJobStatus, Now, Time, Uid},
 };
 
@@ -37,7 +37,7 @@ pub(crate) struct CronWorld {
     pub(super) cron: Option<CronJob>,
     pub(super) jobs: BTreeMap<Uid, TrueJob>,
     pub(super) news: [VecDeque<News>; 2],
-    pub(super) late: Vec<(Uid, Effect)>,
+    pub(super) late: Vec<(Uid, CronJobEffect)>,
     pub(super) shell: Shell,
     pub(super) version: u64,
     pub(super) uids: u128,
@@ -128,12 +128,12 @@ impl CronWorld {
         };
         match turn.flight.take() {
             None => match turn.sync.poll() {
-                Effect::Over(next) => {
+                CronJobEffect::Over(next) => {
                     turn.look.over(next);
                     self.end_turn(next, &turn.look);
                     return true;
                 }
-                Effect::Report(report) => {
+                CronJobEffect::Report(report) => {
                     self.ground
                         .say(format!("  {}: {}", report.reason, report.message));
                 }
@@ -145,7 +145,8 @@ impl CronWorld {
             },
             Some(Flight::Asked(effect)) => turn.flight = Some(self.call(turn.uid, effect)),
             Some(Flight::Answered(effect, answer, version)) => {
-                if let (Effect::WriteStatus(status, on), Answer::StatusWritten) = (&effect, &answer)
+                if let (CronJobEffect::WriteStatus(status, on), CallAnswer::StatusWritten) =
+                    (&effect, &answer)
                 {
                     self.status_written(turn.uid, status, *on, version);
                 }

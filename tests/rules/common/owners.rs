@@ -26,7 +26,7 @@ use hashbrown::HashSet;
 use lakh::{
     flow::WorkQueue,
     model::{Controller, DecodedPod, Job, JobId, JobKey, Limits, Now, Uid},
-    ownership::{Answer, Claims, ManagerName, Mode, Passage, Round, Standing},
+    ownership::{Claims, ManagerName, Mode, Passage, PatchAnswer, Round, Standing},
     wire::{Object, PodDecoder, decode_job},
 };
 use serde_json::{Value, json};
@@ -202,7 +202,7 @@ impl Owners {
             if stays {
                 self.tell_answer("adopt", &name, &format!("by {job}"), answer);
             }
-            if let Answer::Done(version) = answer {
+            if let PatchAnswer::Done(version) = answer {
                 let finalizer = "fin".to_owned();
                 let pod = self.pods.get_mut(&name).expect("it is there");
                 pod.words.retain(|word| *word != finalizer);
@@ -216,7 +216,7 @@ impl Owners {
             let name = pod.name.to_string();
             let answer = self.answer(&name, "releases refused", false);
             self.tell_answer("release", &name, &format!("from {job}"), answer);
-            if let Answer::Done(version) = answer {
+            if let PatchAnswer::Done(version) = answer {
                 let pod = self.pods.get_mut(&name).expect("it is there");
                 pod.words
                     .retain(|word| word != "fin" && !word.starts_with("owner="));
@@ -232,20 +232,20 @@ impl Owners {
         }
     }
 
-    fn answer(&mut self, label: &str, refusal: &str, refused: bool) -> Answer {
+    fn answer(&mut self, label: &str, refusal: &str, refused: bool) -> PatchAnswer {
         let this_one = format!("{label} refused");
         match self.fake.as_str() {
-            "patches find nothing" => Answer::Ignored,
-            fake if refused || fake == refusal || fake == this_one => Answer::Failed,
-            _ => Answer::Done(self.next_version()),
+            "patches find nothing" => PatchAnswer::Ignored,
+            fake if refused || fake == refusal || fake == this_one => PatchAnswer::Failed,
+            _ => PatchAnswer::Done(self.next_version()),
         }
     }
 
-    fn tell_answer(&mut self, verb: &str, label: &str, whom: &str, answer: Answer) {
+    fn tell_answer(&mut self, verb: &str, label: &str, whom: &str, answer: PatchAnswer) {
         let end = match answer {
-            Answer::Done(_) => "",
-            Answer::Ignored => ": not found",
-            Answer::Failed => ": refused",
+            PatchAnswer::Done(_) => "",
+            PatchAnswer::Ignored => ": not found",
+            PatchAnswer::Failed => ": refused",
         };
         self.trace.push(format!("{verb} {label} {whom}{end}"));
     }

@@ -57,7 +57,7 @@ fn good() -> GangFacts {
     }
 }
 
-fn step(is_new: bool, facts: &GangFacts) -> Result<Step, Fallback> {
+fn step(is_new: bool, facts: &GangFacts) -> Result<GangStep, Fallback> {
     next(&job().key, JOB, 3, is_new, facts)
 }
 
@@ -86,14 +86,14 @@ fn eligible_are_indexed_jobs_that_run_all_pods_at_once() {
 #[test]
 fn first_the_workload_then_the_pod_group_then_the_pods() {
     let mut facts = GangFacts::default();
-    let Ok(Step::Make(GangObject::Workload(made))) = step(true, &facts) else {
+    let Ok(GangStep::Make(GangObject::Workload(made))) = step(true, &facts) else {
         panic!("no Workload");
     };
     assert_eq!(made.name, names::workload_name("train", JOB));
     assert_eq!((made.template.as_str(), made.min_count), ("train-pgt-0", 3));
 
     facts.workloads.push(workload(Some(JOB), 1));
-    let Ok(Step::Make(GangObject::PodGroup(made))) = step(false, &facts) else {
+    let Ok(GangStep::Make(GangObject::PodGroup(made))) = step(false, &facts) else {
         panic!("no PodGroup, which needs no new Job");
     };
     assert_eq!(made.name, names::pod_group_name("w", "t"));
@@ -104,8 +104,8 @@ fn first_the_workload_then_the_pod_group_then_the_pods() {
     assert_eq!(made.template, facts.workloads[0].templates[0]);
 
     facts.groups.push(group(Some(JOB)));
-    assert_eq!(step(false, &facts), Ok(Step::Join(group(Some(JOB)))));
-    assert_eq!(step(true, &facts), Ok(Step::Join(group(Some(JOB)))));
+    assert_eq!(step(false, &facts), Ok(GangStep::Join(group(Some(JOB)))));
+    assert_eq!(step(true, &facts), Ok(GangStep::Join(group(Some(JOB)))));
 }
 
 #[test]

@@ -7,9 +7,9 @@ type Queue = FairQueue<&'static str, u32, u32>;
 const NOW: Duration = Duration::from_secs(100);
 
 /// Refused, as the server was too busy for what was sent then.
-fn busy(sent: Duration, pause: f64) -> Answer {
+fn busy(sent: Duration, pause: f64) -> WriteAnswer {
     let pause = secs(pause);
-    Answer::Busy { sent, pause }
+    WriteAnswer::Busy { sent, pause }
 }
 
 fn secs(seconds: f64) -> Duration {
@@ -30,7 +30,7 @@ fn queue(max: usize, jobs: &[(&'static str, u32)], writes: u32) -> Queue {
 /// Takes the next write, which is done at once.
 fn next(queue: &mut Queue) -> Option<(&'static str, u32)> {
     let (tenant, job, _) = queue.pop(NOW)?;
-    queue.done(&tenant, &job, Answer::Taken, NOW);
+    queue.done(&tenant, &job, WriteAnswer::Taken, NOW);
     Some((tenant, job))
 }
 
@@ -95,7 +95,7 @@ fn urgent_writes_go_first() {
     queue.push(&"b", &2, Rank::Urgent, 1000);
     let urgent = (0..4).filter(|_| {
         let (tenant, job, item) = queue.pop(NOW).expect("there are more");
-        queue.done(&tenant, &job, Answer::Taken, NOW);
+        queue.done(&tenant, &job, WriteAnswer::Taken, NOW);
         item == 1000
     });
     assert_eq!(urgent.count(), 2);
@@ -141,7 +141,7 @@ fn what_one_tenant_is_refused_stops_no_other() {
         for ((tenant, job), count) in fill(&mut queue, now) {
             let answer = match tenant {
                 "refused" => busy(now, 1.0),
-                _ => Answer::Taken,
+                _ => WriteAnswer::Taken,
             };
             for _ in 0..count {
                 queue.done(&tenant, &job, answer, now);
@@ -163,7 +163,7 @@ fn all_wait_when_one_after_the_other_is_refused() {
     for (tenant, answer) in [
         ("a", busy(NOW, 2.0)),
         ("a", busy(NOW, 2.0)),
-        ("c", Answer::Taken),
+        ("c", WriteAnswer::Taken),
         ("a", busy(NOW, 2.0)),
     ] {
         let job = fill_one(&mut queue, tenant);
@@ -188,7 +188,7 @@ fn fill_one(queue: &mut Queue, wanted: &str) -> u32 {
         if tenant == wanted {
             return job;
         }
-        queue.done(&tenant, &job, Answer::Other, NOW);
+        queue.done(&tenant, &job, WriteAnswer::Other, NOW);
     }
 }
 
@@ -196,16 +196,16 @@ fn fill_one(queue: &mut Queue, wanted: &str) -> u32 {
 fn what_a_webhook_denies_is_the_jobs_own_matter() {
     let mut queue = queue(9, &[("a", 1), ("a", 2)], 9);
     let job = fill_one(&mut queue, "a");
-    queue.done(&"a", &job, Answer::Denied(secs(2.0)), NOW);
+    queue.done(&"a", &job, WriteAnswer::Denied(secs(2.0)), NOW);
     let other = 3 - job;
     let under_way = fill(&mut queue, NOW);
     assert!(!under_way.contains_key(&("a", job)) && under_way[&("a", other)] > 1);
     for _ in 0..under_way[&("a", other)] {
-        queue.done(&"a", &other, Answer::Taken, NOW);
+        queue.done(&"a", &other, WriteAnswer::Taken, NOW);
     }
     while let Some((_, popped, _)) = queue.pop(NOW) {
         assert_eq!(popped, other);
-        queue.done(&"a", &other, Answer::Taken, NOW);
+        queue.done(&"a", &other, WriteAnswer::Taken, NOW);
     }
     assert_eq!(
         (queue.len(), queue.next_due(NOW)),
@@ -221,7 +221,7 @@ fn what_ends_something_goes_before_what_begins_something() {
     queue.push(&"a", &1, Rank::Urgent, 8);
     let given: Vec<_> = std::iter::from_fn(|| {
         let (tenant, job, write) = queue.pop(NOW)?;
-        queue.done(&tenant, &job, Answer::Taken, NOW);
+        queue.done(&tenant, &job, WriteAnswer::Taken, NOW);
         Some((tenant, write))
     })
     .collect();
@@ -236,12 +236,12 @@ fn what_ends_something_goes_before_what_begins_something() {
 fn a_job_that_has_nothing_to_write_is_still_not_to_come_again() {
     let mut queue = queue(9, &[("a", 1)], 1);
     queue.pop(NOW);
-    queue.done(&"a", &1, Answer::Denied(secs(20.0)), NOW);
+    queue.done(&"a", &1, WriteAnswer::Denied(secs(20.0)), NOW);
     queue.push(&"a", &1, Rank::Urgent, 1);
     assert!(queue.pop(NOW + secs(19.0)).is_none());
     assert_eq!(queue.next_due(NOW), Some(NOW + secs(20.0)));
     assert!(queue.pop(NOW + secs(20.0)).is_some());
-    queue.done(&"a", &1, Answer::Taken, NOW + secs(20.0));
+    queue.done(&"a", &1, WriteAnswer::Taken, NOW + secs(20.0));
     assert!(queue.tenants.is_empty());
 }
 
@@ -258,10 +258,10 @@ fn taken_by(limit: usize, seconds: u32) -> f64 {
         let under_way = fill(&mut queue, now).values().sum();
         for nth in 0..under_way {
             let answer = match nth < limit {
-                true => Answer::Taken,
+                true => WriteAnswer::Taken,
                 false => busy(now, 1.0),
             };
-            taken += usize::from(answer == Answer::Taken);
+            taken += usize::from(answer == WriteAnswer::Taken);
             queue.done(&"a", &1, answer, now);
         }
     }
@@ -301,7 +301,7 @@ fn what_waits_can_be_forgotten_while_some_is_under_way() {
     assert!(queue.is_empty() && queue.pop(NOW).is_none());
     for ((tenant, job), count) in under_way {
         for _ in 0..count {
-            queue.done(&tenant, &job, Answer::Other, NOW);
+            queue.done(&tenant, &job, WriteAnswer::Other, NOW);
         }
     }
     assert!(queue.tenants.is_empty() && queue.in_flight == 0);
@@ -339,9 +339,9 @@ fn nothing_is_lost_in_random_histories() {
                     let is_busy = step < 400 && below(4) == 0;
                     let pause = Duration::from_millis(below(3000));
                     let answer = match (is_busy, below(8)) {
-                        (true, _) => Answer::Busy { sent: now, pause },
-                        (false, 0) => Answer::Denied(pause),
-                        (false, _) => Answer::Taken,
+                        (true, _) => WriteAnswer::Busy { sent: now, pause },
+                        (false, 0) => WriteAnswer::Denied(pause),
+                        (false, _) => WriteAnswer::Taken,
                     };
                     queue.done(&tenant, &job, answer, now);
                     match is_busy {
@@ -355,7 +355,7 @@ fn nothing_is_lost_in_random_histories() {
         }
         loop {
             for (tenant, job, item) in under_way.drain(..) {
-                queue.done(&tenant, &job, Answer::Taken, now);
+                queue.done(&tenant, &job, WriteAnswer::Taken, now);
                 done.push(item);
             }
             now += secs(60.0);
