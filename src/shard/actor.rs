@@ -46,6 +46,8 @@ pub(super) struct Actor {
     pub(super) template: Option<Arc<Result<PodTemplate, String>>>,
     /// The Job is newer than what its machine has heard of.
     pub(super) job_is_fresh: bool,
+    /// The version of the Job with which its status came, as far as it was seen.
+    pub(super) status_since: u64,
     /// The version that the last own status write made of the Job.
     pub(super) written: u64,
     /// The Job was deleted; or, while it was never seen, its Pods look as if it had been.
@@ -98,6 +100,7 @@ impl Actor {
             job: None,
             template: None,
             job_is_fresh: false,
+            status_since: 0,
             written: 0,
             gone: false,
             external: false,
@@ -188,7 +191,8 @@ impl Actor {
             machine.handle_job(job);
             self.job_is_fresh = false;
             if machine.is_outdated() && !self.gone {
-                let is_behind = is_foreign && is_ahead_of_pods(job, self.written, rules.pods_seen);
+                let since = (self.status_since, self.written);
+                let is_behind = is_foreign && is_ahead_of_pods(job, since, rules.pods_seen);
                 if self.in_flight > 0 || is_behind {
                     let again = now.monotonic + rules.limits.retry_backoff.base;
                     turn.wake_at = is_behind.then(|| again.into());
@@ -254,8 +258,9 @@ impl Actor {
     }
 
     fn is_ahead_of_pods(&self, pods_seen: u64) -> bool {
+        let since = (self.status_since, self.written);
         let job = self.job.as_ref();
-        job.is_some_and(|job| is_ahead_of_pods(job, self.written, pods_seen))
+        job.is_some_and(|job| is_ahead_of_pods(job, since, pods_seen))
     }
 
     /// Whether there is anything to do for a Job that has no machine.
@@ -287,11 +292,10 @@ impl Actor {
 }
 
 /// Whether a Job's status was written by another controller, and Pods are not known as of then: one that it has
-/// counted may still seem to wait for that, and one that it lists may not be known yet. `written` is the version that
-/// was written here.
-fn is_ahead_of_pods(job: &Job, written: u64, pods_seen: u64) -> bool {
-    let version = job.resource_version;
-    job.status.uncounted.is_some() && version != written && version > pods_seen
+/// counted may still seem to wait for that, and one that it lists may not be known yet. The version with which the
+/// status came tells, and the version that was written here.
+fn is_ahead_of_pods(job: &Job, (since, written): (u64, u64), pods_seen: u64) -> bool {
+    job.status.uncounted.is_some() && since != written && since > pods_seen
 }
 
 /// What a turn did, as metrics tell it.

@@ -128,6 +128,9 @@ impl Store {
             actor.pods.mark_all();
         }
         let known = actor.job.as_ref();
+        if known.is_none_or(|known| known.status != decoded.job.status) {
+            actor.status_since = decoded.job.resource_version;
+        }
         let same_spec = known.is_some_and(|known| known.generation == decoded.job.generation);
         if !same_spec || actor.template.is_none() {
             let template = PodTemplate::new(&decoded.job, &decoded.template, self.finalizer);
