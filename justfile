@@ -34,6 +34,10 @@ random seed="":
 sim:
     cargo test --release --test sim -- --nocapture
 
+# Plant defects, one at a time, see what finds each, and write docs/planted-defects.md: just planted --only "some name"
+planted *options:
+    python3 tests/planted/plant.py {{options}}
+
 # Every order of the counting protocol's steps for small Jobs, with the number of situations.
 exhaustive test="":
     cargo test --release --test rules exhaustive::{{test}} -- --nocapture

@@ -219,6 +219,7 @@ impl Scenario {
                     2 => Deed::StripFinalizer(dice.next() as u16),
                     3 => Deed::DeletePodByForce(dice.next() as u16),
                     4 => Deed::DeletePod(dice.next() as u16),
+                    5 if dice.permille(500) => Deed::TakeOwner(dice.next() as u16),
                     _ => Deed::FailPod(dice.next() as u16),
                 };
                 self.at(at, deed);
@@ -264,8 +265,12 @@ impl Scenario {
         match dice.below(8) {
             0 => self.at(at, Deed::Flood(dice.between(3, 12))),
             1 => {
-                let webhook = match dice.below(4) {
+                let webhook = match dice.below(6) {
                     0 => Webhook::Strips,
+                    1 | 2 => {
+                        self.at(at + 500, Deed::Flood(12));
+                        Webhook::IsSlow
+                    }
                     _ => Webhook::Refuses(dice.pick(&[400, 403, 409, 422, 429, 500, 503])),
                 };
                 self.at(at, Deed::SetWebhook(Some(webhook)));
@@ -350,8 +355,15 @@ fn job_spec(dice: &mut Dice) -> Value {
             spec["backoffLimit"] = Value::Null;
         }
         if dice.permille(200) {
-            spec["successPolicy"] =
-                json!({"rules": [{"succeededCount": dice.between(1, completions)}]});
+            let some = dice.between(1, completions);
+            let rule = match dice.permille(500) {
+                true => {
+                    let named: Vec<String> = (some / 2..some).map(|at| at.to_string()).collect();
+                    json!({"succeededIndexes": named.join(",")})
+                }
+                false => json!({"succeededCount": some}),
+            };
+            spec["successPolicy"] = json!({"rules": [rule]});
         }
     }
     if restart_policy == "Never" && dice.permille(250) {

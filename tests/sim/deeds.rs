@@ -58,6 +58,8 @@ pub(crate) enum Deed {
     /// Its node says that it failed.
     FailPod(u16),
     StripFinalizer(u16),
+    /// Its Job is its owner no more, as far as it says itself.
+    TakeOwner(u16),
     LoseNode(u64),
     AddNode(u64),
     Kill(usize),
@@ -77,7 +79,7 @@ pub(crate) enum Deed {
     SetWebhook(Option<Webhook>),
     SetQuota(u64),
     RemoveQuota,
-    /// A Pod of the hostile namespace names another namespace's Job as its controller.
+    /// A Pod names a Job as its controller that is of another namespace, or is not called so.
     ForeignOwner(u16),
     EditIndex(u16),
     TakeLabels(u16),
@@ -164,6 +166,7 @@ impl World {
             | Deed::DeletePodByForce(_)
             | Deed::FailPod(_)
             | Deed::StripFinalizer(_)
+            | Deed::TakeOwner(_)
             | Deed::ForeignOwner(_)
             | Deed::EditIndex(_)
             | Deed::TakeLabels(_)
@@ -250,6 +253,14 @@ impl World {
                     self.patch(&pod_path(&pod), &patch);
                 }
             }
+            Deed::TakeOwner(number) => {
+                // One that has ended may be counted already, and would be again by whoever adopts it.
+                let stays = |pod: &Arc<Stored>| !has_ended(pod) && pod.deletion.is_none();
+                if let Some(pod) = self.pod(BUSY, *number).filter(stays) {
+                    let patch = json!({"metadata": {"ownerReferences": null}});
+                    self.patch(&pod_path(&pod), &patch);
+                }
+            }
             Deed::EditIndex(number) => {
                 if let Some(pod) = self.pod(HOSTILE, *number) {
                     self.judges.meddled(&pod);
@@ -309,8 +320,10 @@ impl World {
         Some(Arc::clone(pods[at]))
     }
 
-    /// Makes a Pod in the hostile namespace that claims to be a Job's: of a Job there, or of another namespace's.
+    /// Makes a Pod in the hostile namespace that claims to be a Job's: of a Job there, or of another that is not meant.
     fn forge(&mut self, number: u16, is_foreign: bool) {
+        // Only in the name: the Job's own namespace, but not what it is called.
+        let is_misnamed = is_foreign && number % 2 == 1;
         let from = if is_foreign { BUSY } else { HOSTILE };
         let jobs = self.server.api.objects(Kind::Job);
         let jobs: Vec<_> = jobs.filter(|job| job.namespace == from).cloned().collect();
@@ -319,6 +332,7 @@ impl World {
         };
         let job = &jobs[job];
         self.ensure_namespace(HOSTILE);
+        let name = if is_misnamed { "another" } else { &*job.name };
         let body = json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {
@@ -327,14 +341,17 @@ impl World {
                 "annotations": {"batch.kubernetes.io/job-completion-index": "0"},
                 "labels": {"batch.kubernetes.io/controller-uid": &*job.uid},
                 "ownerReferences": [{
-                    "apiVersion": "batch/v1", "kind": "Job", "name": job.name, "uid": &*job.uid,
+                    "apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": &*job.uid,
                     "controller": true,
                 }],
             },
             "spec": {"containers": [{"name": "main", "image": "busybox"}], "restartPolicy": "Never"},
         });
-        let path = format!("/api/v1/namespaces/{HOSTILE}/pods");
-        self.judges.meddled_with_job(&job.uid);
+        let namespace = if is_misnamed { from } else { HOSTILE };
+        let path = format!("/api/v1/namespaces/{namespace}/pods");
+        if !is_foreign {
+            self.judges.meddled_with_job(&job.uid);
+        }
         self.ask("POST", &path, &body.to_string());
     }
 

@@ -2,7 +2,7 @@
 //!
 //! `cargo test --release --test sim` plays the seeds that failed once, and some fresh ones. From the environment:
 //! `SIM_SEEDS` (how many), `SIM_BASE` (the first), `SIM_SEED` (only this one, told step by step),
-//! `SIM_PROFILES` (names, with commas). See docs/simulator.md.
+//! `SIM_PROFILES` (names, with commas), `SIM_FIRST` (one that fails is enough). See docs/simulator.md.
 
 #![expect(
     clippy::print_stdout,
@@ -116,6 +116,7 @@ fn play_seeds(seeds: Vec<u64>) {
     let (next, steps, short) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let failed: Mutex<BTreeMap<u64, Finding>> = Mutex::default();
     let profiles = profiles();
+    let is_first_enough = setting::<u32>("SIM_FIRST").is_some();
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
@@ -132,6 +133,9 @@ fn play_seeds(seeds: Vec<u64>) {
                         Err(finding) => {
                             let mut failed = failed.lock().expect("no thread panics");
                             failed.insert(*seed, finding);
+                            if is_first_enough {
+                                next.store(seeds.len() as u64, Ordering::Relaxed);
+                            }
                         }
                     }
                 }
@@ -154,7 +158,7 @@ fn play_seeds(seeds: Vec<u64>) {
             finding.judge, finding.text
         );
     }
-    if let Some((seed, finding)) = failed.first_key_value() {
+    if let Some((seed, finding)) = failed.first_key_value().filter(|_| !is_first_enough) {
         println!("commit {}", commit());
         let (short, found) = shrink::shrink(&Scenario::cast(*seed, &profiles), finding);
         println!("seed {seed} in short: {}: {}", found.judge, found.text);

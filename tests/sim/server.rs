@@ -41,7 +41,12 @@ pub(crate) enum Webhook {
     Refuses(u16),
     /// It takes the labels off.
     Strips,
+    /// It takes its time.
+    IsSlow,
 }
+
+/// How long a slow webhook takes.
+const SLOW: u64 = 12_000;
 
 /// What was answered.
 #[derive(Debug)]
@@ -154,14 +159,22 @@ impl Server {
         offered.into_iter().next().expect("it serves gangs")
     }
 
-    fn is_hooked(&self, request: &Request<'_>) -> Option<Webhook> {
+    fn is_hooked(&self, method: &str, path: &str) -> Option<Webhook> {
         let (namespace, webhook) = self.webhook?;
         let pods = format!("/api/v1/namespaces/{namespace}/pods");
-        (request.method == "POST" && request.path == pods).then_some(webhook)
+        (method == "POST" && path == pods).then_some(webhook)
+    }
+
+    /// How much longer than others a request takes.
+    pub(crate) fn pause(&self, method: &str, path: &str) -> u64 {
+        match self.is_hooked(method, path) {
+            Some(Webhook::IsSlow) => SLOW,
+            _ => 0,
+        }
     }
 
     fn ask_webhook(&self, request: &Request<'_>) -> Option<Answer> {
-        let Webhook::Refuses(code) = self.is_hooked(request)? else {
+        let Webhook::Refuses(code) = self.is_hooked(request.method, request.path)? else {
             return None;
         };
         Some(Answer::Whole(
@@ -174,7 +187,7 @@ impl Server {
     }
 
     fn strip(&self, request: &Request<'_>) -> Option<Vec<u8>> {
-        if self.is_hooked(request)? != Webhook::Strips {
+        if self.is_hooked(request.method, request.path)? != Webhook::Strips {
             return None;
         }
         let mut pod: Value = serde_json::from_slice(request.body).ok()?;

@@ -401,7 +401,7 @@ impl World {
             true => Input::Ended(id, Some(error)),
             false => Input::Answer(id, Err(error)),
         };
-        let latency = self.latency();
+        let latency = self.latency() + self.server.pause(call.method.as_str(), &call.path);
         if self.has(Trouble::Down) {
             let error = ApiError::not_sent("connection refused");
             self.push(self.at + latency, Event::Input(who, fail(error)));

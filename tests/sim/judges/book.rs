@@ -31,6 +31,8 @@ pub(super) struct Job {
     pub(super) sizes: BTreeSet<u64>,
     /// When a Pod was made for it last.
     pub(super) busy_at: u64,
+    /// When somebody else than a controller has changed it last.
+    pub(super) edited_at: u64,
     /// A Pod was made for it by a write that its controller knows nothing of, or cannot know to be wrong.
     pub(super) is_haunted: bool,
 }
@@ -48,13 +50,17 @@ impl Job {
             is_meddled_with: false,
             counted: BTreeSet::new(),
             is_haunted: false,
+            edited_at: at,
             sizes: view.spec.completions.into_iter().collect(),
             busy_at: at,
             view,
         }
     }
 
-    pub(super) fn changed(&mut self, job: &Stored, view: JobView, at: u64) {
+    pub(super) fn changed(&mut self, job: &Stored, view: JobView, by: By, at: u64) {
+        if !matches!(by, By::Controller(_)) {
+            self.edited_at = at;
+        }
         let before = self.view.spec.parallelism.unwrap_or(1);
         if view.spec.parallelism.unwrap_or(1) != before {
             self.parallelisms.push((before, at));
@@ -86,6 +92,10 @@ pub(super) struct Pod {
     /// The UID of the Job that it was made for.
     pub(super) job: Option<String>,
     pub(super) is_gone: bool,
+    /// When it failed, if its container did.
+    pub(super) failed_at: Option<u64>,
+    /// When a status named it as failed.
+    pub(super) named_at: Option<u64>,
     /// It had ended so while it was held.
     pub(super) ended_as: Option<String>,
     /// Its deletion was asked for before its end.
@@ -102,6 +112,8 @@ impl Pod {
             name: pod.name.to_string(),
             job,
             is_gone: false,
+            failed_at: None,
+            named_at: None,
             ended_as: None,
             was_stopped: false,
             is_meddled_with: false,
@@ -110,8 +122,12 @@ impl Pod {
         }
     }
 
-    pub(super) fn changed(&mut self, view: PodView, is_gone: bool, by: By) {
+    pub(super) fn changed(&mut self, view: PodView, is_gone: bool, by: By, at: u64) {
         self.is_gone = is_gone;
+        let is_new = view.has_ended() && !self.view.has_ended() && !view.is_deleting;
+        if is_new && view.phase == "Failed" && view.exit_code.is_some_and(|code| code != 0) {
+            self.failed_at = Some(at);
+        }
         self.was_stopped |= view.is_deleting && !self.view.has_ended();
         if view.has_ended() && (view.is_held || self.view.is_held) && self.ended_as.is_none() {
             self.ended_as = Some(view.phase.clone());

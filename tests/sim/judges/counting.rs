@@ -5,7 +5,7 @@
 //! for Pods of an indexed Job that succeeded.
 
 use super::{
-    Judges, Written,
+    Job, Judges, Pod, Written,
     views::{JobView, PodView, indexes},
 };
 use crate::world::By;
@@ -86,12 +86,14 @@ impl Judges {
             }
         }
         let counted = &job.counted;
+        let mut named = Vec::new();
         for uid in list.failed.iter().chain(&list.succeeded) {
             if counted.contains(uid) {
                 wrong.push(format!("{uid} is listed again after it was counted"));
             }
             if !listed.failed.contains(uid) && !listed.succeeded.contains(uid) {
-                wrong.extend(self.wrongly_listed(uid, list.failed.contains(uid)));
+                wrong.extend(self.wrongly_listed(uid, job, list.failed.contains(uid)));
+                named.push(uid.clone());
             }
         }
         for index in is_done.difference(&was_done) {
@@ -119,6 +121,23 @@ impl Judges {
         }
         if !is.has_verdict() {
             wrong.extend(self.silent_verdict(new));
+            wrong.extend(silent_success(new).filter(|_| !job.is_deleting));
+        }
+        wrong.extend(self.wrong_time(old, new, written));
+        let mut pods = self.pods.values();
+        let works = |pod: &&Pod| pod.belongs_to(uid) && !pod.is_gone && !pod.view.has_ended();
+        if !was.is_finished()
+            && is.is_finished()
+            && !job.is_haunted
+            && !self.is_shared
+            && let Some(pod) = pods.find(works)
+        {
+            wrong.push(format!("finished while {} has not ended", pod.name));
+        }
+        for uid in named {
+            if let Some(pod) = self.pods.get_mut(&uid) {
+                pod.named_at = Some(written.at);
+            }
         }
         if let Some(job) = self.jobs.get_mut(uid) {
             job.counted.extend(failed.into_iter().chain(succeeded));
@@ -162,10 +181,16 @@ impl Judges {
     }
 
     /// Why a Pod should not be in a list of uncounted Pods.
-    fn wrongly_listed(&self, uid: &str, as_failed: bool) -> Option<String> {
+    fn wrongly_listed(&self, uid: &str, job: &Job, as_failed: bool) -> Option<String> {
         let Some(pod) = self.pods.get(uid) else {
             return Some(format!("{uid} is listed, but there was no such Pod"));
         };
+        if pod.namespace != job.namespace || pod.job.is_none() {
+            return Some(format!(
+                "{}/{} is listed, and is not the Job's",
+                pod.namespace, pod.name
+            ));
+        }
         if pod.is_meddled_with {
             return None;
         }
@@ -199,7 +224,8 @@ impl Judges {
             return;
         }
         // One that is no Pod of the Job's any more is not counted.
-        let is_freed = before.is_held && !now.is_held && (is_gone || now.job == before.job);
+        let is_its = before.job.is_some() && (is_gone || now.job == before.job);
+        let is_freed = before.is_held && !now.is_held && is_its;
         let pod = &self.pods[uid];
         let Some(job) = pod.job.as_ref().and_then(|job| self.jobs.get(job)) else {
             return;
@@ -246,4 +272,19 @@ impl Judges {
         let done = indexes(&job.view.status.completed_indexes);
         pod.phase == "Succeeded" && done.contains(&index)
     }
+}
+
+/// Enough successes for the Job's end that a status tells of, when it does not say so.
+fn silent_success(job: &JobView) -> Option<String> {
+    let (spec, status) = (&job.spec, &job.status);
+    if spec
+        .completions
+        .is_some_and(|most| status.succeeded >= most)
+    {
+        return Some(format!("{} succeeded, and no verdict", status.succeeded));
+    }
+    let done = indexes(&status.completed_indexes);
+    let policy = spec.success_policy.as_ref()?;
+    let is_met = policy.is_met(&done) && !done.is_empty();
+    is_met.then(|| format!("indexes {done:?} meet {policy:?}, and no verdict"))
 }

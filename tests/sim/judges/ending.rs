@@ -28,6 +28,8 @@ impl Judges {
             self.judge_job(uid, is_excused, world.at);
         }
         self.judge_pods();
+        self.judge_lateness(world);
+        self.judge_cron_jobs(world.at);
         self.judge_bystander(world);
     }
 
@@ -97,7 +99,10 @@ impl Judges {
             ));
         }
         if let Some(complete) = status.condition("Complete") {
-            let by_policy = complete.reason == "SuccessPolicy" && spec.success_policy.is_some();
+            let done = indexes(&status.completed_indexes);
+            let policy = spec.success_policy.as_ref();
+            let by_policy = complete.reason == "SuccessPolicy"
+                && policy.is_some_and(|policy| policy.is_met(&done));
             // An elastic Job may have been of another size when it ended.
             let is_enough = match job.sizes.first() {
                 Some(completions) => status.succeeded >= *completions || by_policy,
@@ -117,16 +122,19 @@ impl Judges {
             return wrong;
         };
         let limit = spec.backoff_limit.unwrap_or(6);
+        let is_ignored = |pod: &&Pod| pod.view.exit_code.is_some_and(|code| spec.ignores(code));
+        let ignored = ended("Failed").filter(is_ignored).count() as u64;
         let failed_indexes = status.failed_indexes.as_deref().unwrap_or_default();
         let failed_indexes = indexes(failed_indexes).len() as u64;
         let is_right = match why.reason.as_str() {
             // Restarts of containers count as well, and nobody can tell how many there were.
             "BackoffLimitExceeded" if spec.template.spec.restart_policy == "OnFailure" => true,
-            "BackoffLimitExceeded" => failed + others > limit,
+            "BackoffLimitExceeded" => failed + others > limit + ignored,
             "DeadlineExceeded" => spec.active_deadline_seconds.is_some(),
-            "MaxFailedIndexesExceeded" | "FailedIndexes" => {
-                failed_indexes > 0 && spec.backoff_limit_per_index.is_some()
-            }
+            "MaxFailedIndexesExceeded" => spec
+                .max_failed_indexes
+                .is_some_and(|most| failed_indexes > most),
+            "FailedIndexes" => failed_indexes > 0 && spec.backoff_limit_per_index.is_some(),
             "PodFailurePolicy" => failed > 0,
             _ => false,
         };
@@ -151,8 +159,8 @@ impl Judges {
                 continue;
             };
             let is_over = job.gone_at.is_some() || job.view.status.is_finished();
-            let is_its = pod.namespace == job.namespace && pod.view.job.is_some();
-            if is_over && is_its && !pod.is_meddled_with {
+            let is_its = pod.namespace == job.namespace;
+            if (is_over || pod.view.job.is_none()) && is_its && !pod.is_meddled_with {
                 wrong.push(format!("{}/{} is still held", pod.namespace, pod.name));
             }
         }

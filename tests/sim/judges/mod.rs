@@ -3,6 +3,8 @@
 //! - [`counting`]: each Pod and index is counted once, and no Pod is let go before it is named.
 //! - [`pods`]: never more Pods than may be, no index twice, nothing after a verdict.
 //! - [`writes`]: no hot loop, no status that the server refuses, nobody else's objects.
+//! - [`delays`]: nothing is done before its time, nor long after it.
+//! - [`cron_jobs`]: each run starts once, and no run beside another where that is forbidden.
 //! - [`events`]: what Events tell is true.
 //! - [`ending`]: what must hold at the end, when nothing goes wrong any more.
 //!
@@ -10,6 +12,8 @@
 
 mod book;
 mod counting;
+mod cron_jobs;
+mod delays;
 mod ending;
 mod events;
 mod pods;
@@ -21,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use lakh::embedded::apiserver::{EventType, Kind, Stored};
 
 use super::{
-    casting::Scenario,
+    casting::{Profile, Scenario},
     server::Change,
     world::{By, Finding, World},
 };
@@ -64,6 +68,7 @@ pub(crate) struct Judges {
     pods: BTreeMap<String, Pod>,
     /// Namespace and name of each PodGroup.
     pod_groups: BTreeSet<(String, String)>,
+    cron_jobs: cron_jobs::CronJobs,
     writes: writes::Writes,
     events: events::Events,
     /// When a controller was started or killed last, or the server restored.
@@ -77,6 +82,12 @@ pub(crate) struct Judges {
     is_undecidable: bool,
     /// Whether two controllers may be at work at once.
     is_shared: bool,
+    /// Whether a controller's time of day may be wrong.
+    are_clocks_set: bool,
+    /// Whether a write may have taken effect though its controller believes that it has not.
+    are_writes_lost: bool,
+    /// Whether writes may wait long.
+    is_limited: bool,
     findings: Vec<Finding>,
 }
 
@@ -86,6 +97,7 @@ impl Judges {
             jobs: BTreeMap::new(),
             pods: BTreeMap::new(),
             pod_groups: BTreeSet::new(),
+            cron_jobs: cron_jobs::CronJobs::default(),
             writes: writes::Writes::default(),
             events: events::Events::default(),
             unsettled_at: 0,
@@ -93,7 +105,10 @@ impl Judges {
             versions: BTreeSet::new(),
             lost_versions: BTreeSet::new(),
             is_undecidable: false,
-            is_shared: scenario.profiles.contains(&super::casting::Profile::Two),
+            is_shared: scenario.profiles.contains(&Profile::Two),
+            are_clocks_set: scenario.profiles.contains(&Profile::Clocks),
+            are_writes_lost: scenario.profiles.contains(&Profile::Writes),
+            is_limited: scenario.qps > 0,
             findings: Vec::new(),
         }
     }
@@ -169,6 +184,7 @@ impl Judges {
         match change.new.kind {
             Kind::Job => self.job_changed(change, written),
             Kind::Pod => self.pod_changed(change, written),
+            Kind::CronJob => self.cron_jobs.changed(change),
             Kind::PodGroup => {
                 let group = &change.new;
                 let key = (group.namespace.to_string(), group.name.to_string());
@@ -196,13 +212,14 @@ impl Judges {
         }
         let view = views::job(new);
         let Some(job) = self.jobs.get(&uid) else {
+            self.judge_run(new, &view, written);
             self.jobs.insert(uid, Job::new(new, view, written.at));
             return;
         };
         let before = job.view.clone();
         self.judge_status(&uid, &before, &view, written);
         if let Some(job) = self.jobs.get_mut(&uid) {
-            job.changed(new, view, written.at);
+            job.changed(new, view, written.by, written.at);
         }
     }
 
@@ -216,8 +233,12 @@ impl Judges {
         self.events.pod_seen(new);
         let before = self.pods.get(&uid).map(|pod| pod.view.clone());
         if before.is_none() {
-            let job = view.job.clone().map(|(job, _)| job);
-            let job = job.filter(|job| self.jobs.contains_key(job));
+            // Whoever names a Job of another namespace, or by another name, is nobody's.
+            let is_its = |(uid, name): &&(String, String)| {
+                let job = self.jobs.get(uid);
+                job.is_some_and(|job| job.namespace == *new.namespace && job.name == *name)
+            };
+            let job = view.job.as_ref().filter(is_its).map(|(uid, _)| uid.clone());
             if matches!(written.by, By::Controller(_)) {
                 self.judge_creation(new, &view, job.as_deref(), written);
             }
@@ -232,7 +253,7 @@ impl Judges {
             self.judge_pod_change(&uid, before, &view, is_gone, written);
         }
         if let Some(pod) = self.pods.get_mut(&uid) {
-            pod.changed(view, is_gone, written.by);
+            pod.changed(view, is_gone, written.by, written.at);
         }
     }
 

@@ -77,6 +77,8 @@ impl Judges {
                 wrong.push(format!("{name} was made, and its index has failed"));
             }
         }
+        wrong.extend(self.one_try_too_many(uid, view));
+        wrong.extend(self.too_soon(uid, view, written));
         if let Some(group) = &view.pod_group {
             let key = (pod.namespace.to_string(), group.clone());
             if !self.pod_groups.contains(&key) {
@@ -115,5 +117,18 @@ impl Judges {
         for text in wrong {
             self.find(JUDGE, text);
         }
+    }
+
+    /// Whether a Pod's index has failed too often for it.
+    fn one_try_too_many(&self, job: &str, pod: &PodView) -> Option<String> {
+        let spec = &self.jobs[job].view.spec;
+        let limit = spec
+            .backoff_limit_per_index
+            .filter(|_| !spec.ignores_failures())?;
+        let pods = self.pods.values();
+        let same = pods.filter(|other| other.belongs_to(job) && other.view.index == pod.index);
+        let failures = same.filter(|other| other.failed_at.is_some()).count() as u64;
+        let index = pod.index?;
+        (failures > limit).then(|| format!("index {index} has failed {failures} times of {limit}"))
     }
 }

@@ -7,12 +7,15 @@ use std::collections::BTreeSet;
 use lakh::embedded::apiserver::Stored;
 use serde::Deserialize;
 
+use crate::replica::date;
+
 /// By which the controller holds Pods.
 pub(super) const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct JobView {
+    metadata: RawMetadata,
     pub(super) spec: JobSpec,
     pub(super) status: JobStatus,
 }
@@ -27,9 +30,10 @@ pub(super) struct JobSpec {
     pub(super) backoff_limit_per_index: Option<u64>,
     pub(super) max_failed_indexes: Option<u64>,
     pub(super) active_deadline_seconds: Option<u64>,
+    pub(super) ttl_seconds_after_finished: Option<u64>,
     pub(super) suspend: bool,
     pub(super) pod_replacement_policy: String,
-    pub(super) success_policy: Option<serde_json::Value>,
+    pub(super) success_policy: Option<SuccessPolicy>,
     pub(super) pod_failure_policy: Option<FailurePolicy>,
     pub(super) template: Template,
 }
@@ -44,6 +48,32 @@ pub(super) struct Template {
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct TemplateSpec {
     pub(super) restart_policy: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct SuccessPolicy {
+    rules: Vec<SuccessRule>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct SuccessRule {
+    succeeded_indexes: Option<String>,
+    succeeded_count: Option<usize>,
+}
+
+impl SuccessPolicy {
+    /// Whether one of its rules is met when these indexes are done.
+    pub(super) fn is_met(&self, done: &BTreeSet<u64>) -> bool {
+        self.rules.iter().any(|rule| {
+            let named = rule.succeeded_indexes.as_deref().map(indexes);
+            let of_them = named.as_ref().map(|named| named.intersection(done).count());
+            let all = named.as_ref().map(BTreeSet::len);
+            let enough = rule.succeeded_count.or(all).unwrap_or(usize::MAX);
+            of_them.unwrap_or(done.len()) >= enough
+        })
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -72,13 +102,23 @@ impl JobSpec {
         policies.any(|policy| policy.rules.iter().any(|rule| rule.action == "Ignore"))
     }
 
-    /// Whether a Pod's exit with this code fails the Job. Scenarios have such a rule first, and with `In`.
+    /// Whether a Pod's exit with this code fails the Job.
     pub(super) fn fails_job(&self, exit_code: i64) -> bool {
+        self.rules_on(exit_code, "FailJob")
+    }
+
+    /// Whether a Pod's exit with this code counts as nothing.
+    pub(super) fn ignores(&self, exit_code: i64) -> bool {
+        self.rules_on(exit_code, "Ignore")
+    }
+
+    /// Whether the policy says this of an exit code. Scenarios have such a rule first, and with `In`.
+    fn rules_on(&self, exit_code: i64, action: &str) -> bool {
         let rules = self.pod_failure_policy.as_ref().map(|policy| &policy.rules);
         let first = rules.and_then(|rules| rules.first());
         first.is_some_and(|rule| {
             let codes = rule.on_exit_codes.as_ref();
-            rule.action == "FailJob" && codes.is_some_and(|codes| codes.values.contains(&exit_code))
+            rule.action == action && codes.is_some_and(|codes| codes.values.contains(&exit_code))
         })
     }
 
@@ -95,6 +135,7 @@ pub(super) struct JobStatus {
     pub(super) completed_indexes: String,
     pub(super) failed_indexes: Option<String>,
     pub(super) uncounted_terminated_pods: Option<Uncounted>,
+    start_time: Option<String>,
     pub(super) conditions: Vec<Condition>,
 }
 
@@ -112,6 +153,8 @@ pub(super) struct Condition {
     pub(super) kind: String,
     pub(super) status: String,
     pub(super) reason: String,
+    #[serde(rename = "lastTransitionTime")]
+    since: Option<String>,
 }
 
 impl JobStatus {
@@ -121,10 +164,23 @@ impl JobStatus {
         conditions.find(|condition| condition.kind == kind && condition.status == "True")
     }
 
+    /// How it has ended.
+    fn end(&self) -> Option<&Condition> {
+        self.condition("Complete").or(self.condition("Failed"))
+    }
+
     pub(super) fn is_finished(&self) -> bool {
-        self.condition("Complete")
-            .or(self.condition("Failed"))
-            .is_some()
+        self.end().is_some()
+    }
+
+    /// When it has ended, as it says itself.
+    pub(super) fn finished_at(&self) -> Option<u64> {
+        at(self.end()?.since.as_deref()?)
+    }
+
+    /// When its clock was started.
+    pub(super) fn started_at(&self) -> Option<u64> {
+        at(self.start_time.as_deref()?)
     }
 
     /// Whether it tells how the Job ends.
@@ -137,6 +193,50 @@ impl JobStatus {
     pub(super) fn uncounted(&self) -> Uncounted {
         self.uncounted_terminated_pods.clone().unwrap_or_default()
     }
+}
+
+impl JobView {
+    /// The UID of the CronJob that has made it.
+    pub(super) fn cron_job(&self) -> Option<&str> {
+        let mut owners = self.metadata.owner_references.iter();
+        let owner = owners.find(|owner| owner.controller && owner.kind == "CronJob")?;
+        Some(&owner.uid)
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct CronJobView {
+    pub(super) spec: CronJobSpec,
+    status: CronJobStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct CronJobSpec {
+    pub(super) concurrency_policy: String,
+    pub(super) suspend: bool,
+    pub(super) successful_jobs_history_limit: Option<usize>,
+    pub(super) failed_jobs_history_limit: Option<usize>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct CronJobStatus {
+    last_schedule_time: Option<String>,
+}
+
+impl CronJobView {
+    /// Of which time its last run is.
+    pub(super) fn last_run(&self) -> Option<u64> {
+        at(self.status.last_schedule_time.as_deref()?)
+    }
+}
+
+/// How long after the world's begin a text says that something was.
+fn at(text: &str) -> Option<u64> {
+    let at = text.parse::<jiff::Timestamp>().ok()?.as_millisecond();
+    u64::try_from(at - date(0).as_millis()).ok()
 }
 
 /// The indexes of a text like `0,2-4`.
@@ -174,14 +274,14 @@ struct RawPod {
     status: serde_json::Value,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct RawMetadata {
     annotations: std::collections::BTreeMap<String, String>,
     owner_references: Vec<RawOwner>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct RawOwner {
     kind: String,
@@ -221,4 +321,9 @@ impl PodView {
 /// Reads a Job.
 pub(super) fn job(job: &Stored) -> JobView {
     serde_json::from_slice(job.bytes()).expect("stored objects are JSON")
+}
+
+/// Reads a CronJob.
+pub(super) fn cron_job(cron_job: &Stored) -> CronJobView {
+    serde_json::from_slice(cron_job.bytes()).expect("stored objects are JSON")
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Called, Judges};
+use super::{Called, Judges, Pod};
 use crate::world::By;
 
 const JUDGE: &str = "writes";
@@ -80,17 +80,38 @@ impl Judges {
         let is_status = part(4) == "status";
         let says = || String::from_utf8_lossy(called.answer).into_owned();
         // A status for a Job of another UID is refused by that.
+        let body: serde_json::Value = serde_json::from_slice(called.body).unwrap_or_default();
+        let uid = match method {
+            "DELETE" => &body["preconditions"]["uid"],
+            _ => &body["metadata"]["uid"],
+        };
+        if matches!(resource, "pods" | "jobs") && method != "POST" && uid.is_null() {
+            self.find(
+                JUDGE,
+                format!("{method} {path} does not say which object it means"),
+            );
+        }
+        if is_status && body["metadata"]["resourceVersion"].is_null() {
+            self.find(
+                JUDGE,
+                format!("{method} {path} does not say on which version"),
+            );
+        }
+        if resource == "pods" && method == "DELETE" && code < 300 {
+            self.judge_stop(namespace, name, called.at);
+        }
         let is_refused = matches!(code, 400 | 422) && is_status && !called.by_trouble;
         if is_refused && !says().contains("metadata.uid") {
             let body = String::from_utf8_lossy(called.body);
             let text = format!("the server refuses a status: {body} -> {}", says());
             self.find(JUDGE, text);
         }
+        if resource == "jobs" && method == "DELETE" && code < 300 {
+            self.judge_ttl(namespace, name, called.at);
+        }
         let job = match resource {
             "jobs" => self.job_named(namespace, name),
             "pods" if method == "POST" => {
-                let body: serde_json::Value =
-                    serde_json::from_slice(called.body).unwrap_or_default();
                 let owner = &body["metadata"]["ownerReferences"][0]["uid"];
                 owner.as_str().map(str::to_owned)
             }
@@ -124,7 +145,26 @@ impl Judges {
         }
     }
 
-    fn job_named(&self, namespace: &str, name: &str) -> Option<String> {
+    /// A controller has deleted a Pod: one that it still holds counts as failed, and so only where the Job fails.
+    fn judge_stop(&mut self, namespace: &str, name: &str, at: u64) {
+        let is_it = |pod: &&Pod| pod.namespace == namespace && pod.name == name && !pod.is_gone;
+        let pod = self.pods.values().find(is_it);
+        let held = pod.filter(|pod| pod.view.is_held && !pod.view.has_ended());
+        let job = held.and_then(|pod| pod.job.as_ref());
+        let Some(job) = job.and_then(|job| self.jobs.get(job)) else {
+            return;
+        };
+        let status = &job.view.status;
+        let fails = status
+            .condition("FailureTarget")
+            .or(status.condition("Failed"));
+        if fails.is_none() && !job.is_meddled_with && !self.is_in_doubt(at) && !self.is_shared {
+            let text = format!("{namespace}/{name} is stopped before it is let go, and will count");
+            self.find(JUDGE, text);
+        }
+    }
+
+    pub(super) fn job_named(&self, namespace: &str, name: &str) -> Option<String> {
         let mut jobs = self.jobs.iter();
         let job = jobs.find(|(_, job)| {
             job.namespace == namespace && job.name == name && job.gone_at.is_none()

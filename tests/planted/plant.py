@@ -1,0 +1,251 @@
+#!/usr/bin/env python3
+"""Plants the defects of defects.toml, one at a time, and says what finds each.
+
+`--check` only sees whether every defect can still be planted: its snippet stands in its file just once.
+
+Else all defects are planted at once into a copy of the tree, each behind a switch that is read from the environment
+when the process starts, so that there is one build for all of them. Without a defect everything must pass. Then each
+defect is switched on by itself: first for the simulation, then for the tests, lowest rung first, up to one that fails.
+docs/planted-defects.md gets the table. Needs Python 3.11 and its standard library.
+
+Must not: change anything in the tree itself but that table.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DEFECTS = ROOT / "tests/planted/defects.toml"
+TABLE = ROOT / "docs/planted-defects.md"
+COPY = ROOT / "target/planted"
+
+# In the copy's core, where everybody may ask for it.
+SWITCH = """
+/// Which planted defect is switched on.
+pub fn planted(number: u32) -> bool {
+    static ON: std::sync::LazyLock<u32> = std::sync::LazyLock::new(|| {
+        let number = std::env::var("LAKH_PLANTED").unwrap_or_default();
+        number.parse().unwrap_or(0)
+    });
+    *ON == number
+}
+"""
+
+# Checks of the source itself have nothing to say of a copy that was changed on purpose.
+SKIPPED = ["architecture::", "citations::"]
+
+# From the lowest rung up: the test binary and what of it.
+RUNGS = [
+    ("unit", "lakh_core", []),
+    ("unit", "lakh", []),
+    ("golden case", "rules", ["golden::"]),
+    ("golden case", "rules", ["cron_golden::", "ttl_golden::"]),
+    ("random history", "rules", ["properties::"]),
+    ("exhaustive", "rules", ["exhaustive::"]),
+]
+
+# A run that takes longer hangs.
+LONGEST = 600
+
+
+def read():
+    with DEFECTS.open("rb") as file:
+        defects = tomllib.load(file)["defect"]
+    for number, defect in enumerate(defects, 1):
+        defect["number"] = number
+        defect["edits"] = defect.pop("edit", None) or [defect]
+    return defects
+
+
+def spaced(snippet):
+    """A pattern for the snippet, however it is broken into lines."""
+    return r"\s+".join(re.escape(word) for word in snippet.split())
+
+
+def only(snippet, text, start, end, where):
+    found = [match.span() for match in re.compile(spaced(snippet)).finditer(text, start, end)]
+    if len(found) != 1:
+        sys.exit(f"{where}: stands there {len(found)} times and not once:\n{snippet}")
+    return found[0]
+
+
+def plant(defects):
+    """The changed text of each file, by its path."""
+    places = {}
+    for defect in defects:
+        for edit in defect["edits"]:
+            path = edit.get("file", defect.get("file"))
+            where = f"{DEFECTS.name}: {defect['name']!r} in {path}"
+            text = (ROOT / path).read_text()
+            start, end = 0, len(text)
+            if "within" in edit:
+                start, end = only(edit["within"], text, start, end, where)
+            start, end = only(edit["original"], text, start, end, where)
+            is_core = path.startswith("core/")
+            switch = ("crate" if is_core else "lakh_core") + f"::planted({defect['number']})"
+            planted = f"if {switch} {{ {edit['defect']} }} else "
+            places.setdefault(path, {}).setdefault((start, end), []).append((planted, where))
+    changed = {}
+    for path, edits in places.items():
+        text, last, wheres = (ROOT / path).read_text(), sys.maxsize, ""
+        for (start, end), planted in sorted(edits.items(), reverse=True):
+            if end > last:
+                sys.exit(f"{wheres} and {planted[0][1]} overlap")
+            last, wheres = start, planted[0][1]
+            original = text[start:end]
+            guarded = "".join(one for one, _ in planted) + f"{{ {original} }}"
+            if not original.endswith((";", "}")):
+                guarded = f"({guarded})"
+            text = text[:start] + guarded + text[end:]
+        changed[path] = text
+    return changed
+
+
+def copy_tree(changed):
+    """Brings the copy up to date, and leaves alone what has not changed, so that builds are short."""
+    tracked = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True)
+    wanted = {path for path in tracked.stdout.splitlines() if (ROOT / path).is_file()}
+    for path in wanted:
+        body = (ROOT / path).read_bytes()
+        if path in changed:
+            body = changed[path].encode()
+        if path == "core/src/lib.rs":
+            body += SWITCH.encode()
+        target = COPY / path
+        if not target.exists() or target.read_bytes() != body:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(body)
+            shutil.copymode(ROOT / path, target)
+    known = {str(path.relative_to(COPY)) for path in COPY.rglob("*") if path.is_file()}
+    for path in known - wanted:
+        (COPY / path).unlink()
+
+
+def build():
+    """The test binaries, by name."""
+    command = ["cargo", "test", "--release", "--locked", "-p", "lakh-core", "-p", "lakh", "--lib", "--test", "sim", "--test", "rules"]
+    # It is built once for few runs.
+    for package in ["lakh", "lakh-core", "lakh-embedded"]:
+        command += ["--config", f'profile.release.package.{package}.opt-level=1']
+    command += ["--no-run", "--message-format=json-render-diagnostics"]
+    environment = os.environ | {"CARGO_TARGET_DIR": str(ROOT / "target")}
+    built = subprocess.run(command, cwd=COPY, env=environment, stdout=subprocess.PIPE, text=True)
+    if built.returncode != 0:
+        sys.exit("the copy with the defects does not build")
+    messages = map(json.loads, built.stdout.splitlines())
+    return {one["target"]["name"]: one["executable"] for one in messages if one.get("executable") and one["profile"]["test"]}
+
+
+def run(binary, arguments, number, **settings):
+    environment = os.environ | {"LAKH_PLANTED": str(number), "RUST_BACKTRACE": "0"} | settings
+    try:
+        ran = subprocess.run([binary, *arguments], cwd=COPY, env=environment, capture_output=True, text=True, errors="replace", timeout=LONGEST)
+    except subprocess.TimeoutExpired:
+        return None
+    return ran.returncode, ran.stdout + ran.stderr
+
+
+def simulate(binaries, number, seeds):
+    """What the simulation says: nothing, or the judge and after how many seeds."""
+    ran = run(binaries["sim"], ["--exact", "fresh_seeds", "--nocapture"], number,
+              SIM_BASE="1", SIM_SEEDS=str(seeds), SIM_FIRST="1")
+    if ran is None:
+        return "no end", None, ""
+    code, told = ran
+    found = re.search(r"^SIM_SEED=(\d+) \[.*?\]: (\w+): (.*)$", told, re.MULTILINE)
+    if found:
+        return found[2], int(found[1]), found[3]
+    if code != 0:
+        return "crash", None, told[-300:]
+    return None
+
+
+def test(binaries, number):
+    """The first rung on which something fails: its name, and the names of what fails there."""
+    for rung, binary, names in RUNGS:
+        skipped = [word for name in SKIPPED for word in ("--skip", name)]
+        ran = run(binaries[binary], [*names, *skipped], number, LAKH_HISTORIES="300")
+        if ran is None:
+            return rung, ["no end"]
+        code, told = ran
+        if code != 0:
+            failed = re.findall(r"^test (\S+).* \.\.\. FAILED", told, re.MULTILINE)
+            failed = failed or re.findall(r"^    (\S+::\S+)$", told, re.MULTILINE)
+            return rung, sorted(set(failed)) or ["crash"]
+    return None
+
+
+def look_at(binaries, defect, seeds):
+    number = defect["number"]
+    found, failed = simulate(binaries, number, seeds), test(binaries, number)
+    print(f"{number:>3} {defect['name']}: simulation {found}; tests {failed}", flush=True)
+    return number, found, failed
+
+
+def cell(found):
+    if found is None:
+        return "–"
+    judge, seeds, _ = found
+    return judge if seeds is None else f"{judge}, {seeds}"
+
+
+def table(defects, results, seeds):
+    lines = []
+    for defect in defects:
+        found, failed = results[defect["number"]]
+        files = sorted({edit.get("file", defect.get("file")) for edit in defect["edits"]})
+        tests = "–"
+        if failed:
+            rung, names = failed
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            tests = f"{rung}: `{names[0].removeprefix('tests::')}`{more}"
+        paths = ", ".join(f"`{path}`" for path in files)
+        lines.append(f"| {defect['number']} | {defect['about']} | {paths} | {cell(found)} | {tests} |")
+    by_simulation = sum(found is not None for found, _ in results.values())
+    by_any = sum(found is not None or failed is not None for found, failed in results.values())
+    body = (ROOT / "tests/planted/head.md").read_text().strip()
+    counts = (f"Of {len(defects)} defects {by_any} are found, {by_simulation} of them by the simulation alone "
+              f"(at most {seeds} seeds, from seed 1 on).")
+    head = "| | defect | file | judge of the simulation, and its seed | test |\n|---|---|---|---|---|"
+    TABLE.write_text("\n\n".join([body, counts, "\n".join([head, *lines])]) + "\n")
+    return by_any
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="only see whether all can be planted")
+    parser.add_argument("--seeds", type=int, default=2000, help="how many the simulation plays at most")
+    parser.add_argument("--only", help="part of the names of the defects to plant; writes no table")
+    parser.add_argument("--jobs", type=int, default=1, help="how many defects are looked at at once")
+    options = parser.parse_args()
+    defects = read()
+    changed = plant(defects)
+    if options.check:
+        print(f"{len(defects)} defects can be planted")
+        return
+    copy_tree(changed)
+    binaries = build()
+    clean = simulate(binaries, 0, options.seeds), test(binaries, 0)
+    if clean != (None, None):
+        sys.exit(f"without a defect, too, something fails: {clean}")
+    chosen = [one for one in defects if (options.only or "") in one["name"]]
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        looks = pool.map(lambda one: look_at(binaries, one, options.seeds), chosen)
+        results = {number: (found, failed) for number, found, failed in looks}
+    if not options.only:
+        table(defects, results, options.seeds)
+    missed = [one["name"] for one in chosen if results[one["number"]] == (None, None)]
+    if missed:
+        sys.exit("nothing finds: " + ", ".join(missed))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+//! Each run of a CronJob starts once, and none beside another where that is forbidden; at the end runs go on, and no
+//! more ended Jobs are kept than may be.
+
+use std::collections::BTreeMap;
+
+use lakh::embedded::apiserver::{EventType, Stored};
+
+use super::{
+    Job, Judges, Written,
+    views::{self, CronJobView, JobView},
+};
+use crate::{server::Change, world::By};
+
+const JUDGE: &str = "cronjobs";
+
+/// Schedules have a run every two minutes at least, and one may be passed over for the one before.
+const LONGEST_PAUSE: u64 = 300_000;
+
+/// A CronJob is looked at so long after one of its Jobs has ended, at the latest.
+const SETTLED: u64 = 10_000;
+
+/// The CronJobs that there are, by UID.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CronJobs(BTreeMap<String, CronJobView>);
+
+impl CronJobs {
+    pub(super) fn changed(&mut self, change: &Change) {
+        let uid = change.new.uid.to_string();
+        match change.what {
+            EventType::Deleted => self.0.remove(&uid),
+            _ => self.0.insert(uid, views::cron_job(&change.new)),
+        };
+    }
+}
+
+impl Judges {
+    /// A Job was made, perhaps for a run.
+    pub(super) fn judge_run(&mut self, new: &Stored, view: &JobView, written: Written) {
+        let is_ours = matches!(written.by, By::Controller(_)) && written.is_current;
+        let Some(cron_job) = view.cron_job().filter(|_| is_ours && !written.is_unwanted) else {
+            return;
+        };
+        if self.is_in_doubt(written.at) || self.is_shared || self.restored_at.is_some() {
+            return;
+        }
+        let others: Vec<&Job> = self.runs_of(cron_job).collect();
+        let mut wrong = Vec::new();
+        if others.iter().any(|other| other.name == *new.name) {
+            wrong.push(format!("{} starts a second time", new.name));
+        }
+        let cron_job = self.cron_jobs.0.get(cron_job);
+        let is_alone = cron_job.is_some_and(|it| it.spec.concurrency_policy == "Forbid");
+        let mut others = others.into_iter();
+        let other = others.find(|other| is_under_way(other) && !other.is_deleting);
+        if let Some(other) = other.filter(|_| is_alone) {
+            wrong.push(format!("{} starts beside {}", new.name, other.name));
+        }
+        for text in wrong {
+            self.find(JUDGE, text);
+        }
+    }
+
+    fn runs_of<'a>(&'a self, cron_job: &'a str) -> impl Iterator<Item = &'a Job> {
+        let jobs = self.jobs.values();
+        jobs.filter(move |job| job.view.cron_job() == Some(cron_job))
+    }
+
+    /// At the end.
+    pub(super) fn judge_cron_jobs(&mut self, now: u64) {
+        let mut wrong = Vec::new();
+        for (uid, cron_job) in &self.cron_jobs.0 {
+            let spec = &cron_job.spec;
+            let last = cron_job.last_run();
+            let waits = spec.concurrency_policy == "Forbid" && self.runs_of(uid).any(is_under_way);
+            if !spec.suspend && !waits && last.is_none_or(|last| last + LONGEST_PAUSE < now) {
+                wrong.push(format!("no run since {last:?}: {cron_job:?}"));
+            }
+            let jobs = || self.runs_of(uid).filter(|job| job.gone_at.is_none());
+            let has_settled = |job: &Job| {
+                let finished_at = job.view.status.finished_at();
+                finished_at.is_some_and(|at| at + SETTLED < now)
+            };
+            if !jobs().all(has_settled) {
+                continue;
+            }
+            let kinds = [
+                ("Complete", spec.successful_jobs_history_limit),
+                ("Failed", spec.failed_jobs_history_limit),
+            ];
+            for (kind, limit) in kinds {
+                let kept = jobs().filter(|job| job.view.status.condition(kind).is_some());
+                let kept = kept.count();
+                if limit.is_some_and(|limit| kept > limit) {
+                    wrong.push(format!("{kept} Jobs are kept that are {kind}: {spec:?}"));
+                }
+            }
+        }
+        for text in wrong {
+            self.find(JUDGE, text);
+        }
+    }
+}
+
+fn is_under_way(job: &Job) -> bool {
+    job.gone_at.is_none() && !job.view.status.is_finished()
+}

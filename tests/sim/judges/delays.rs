@@ -1,0 +1,137 @@
+//! Nothing is done before its time, nor long after it: the next Pod after failures, the end by a deadline, the
+//! deletion of a finished Job.
+//!
+//! A controller's time of day counts in all of them, so nothing is judged where it may be wrong.
+
+use super::{
+    Job, Judges, Written,
+    book::Pod,
+    views::{JobView, PodView},
+};
+use crate::{casting::HOSTILE, world::World};
+
+const JUDGE: &str = "delays";
+
+/// A Pod's status comes some time after its end, of which only the second is known.
+const TOLERANCE: u64 = 2_000;
+
+/// How late a deadline, or the time of a finished Job, may be noticed where nothing goes wrong.
+const LATE: u64 = 10_000;
+
+/// How long to wait after so many failures in a row: ten seconds, doubled each time, ten minutes at most.
+fn backoff(failures: usize) -> u64 {
+    let doublings = failures.saturating_sub(1).min(6);
+    (10_000 << doublings).min(600_000)
+}
+
+impl Judges {
+    /// Whether a Pod was made too soon after others had failed of which the controller knew.
+    pub(super) fn too_soon(&self, job: &str, pod: &PodView, written: Written) -> Option<String> {
+        let (namespace, spec) = (&self.jobs[job].namespace, &self.jobs[job].view.spec);
+        if self.are_clocks_set || spec.ignores_failures() || namespace == HOSTILE {
+            return None;
+        }
+        let pods = self.pods.values().filter(|other| other.belongs_to(job));
+        let (last, wait) = match spec.backoff_limit_per_index {
+            // A new Pod of an index follows one that was known to have failed.
+            Some(_) => {
+                let same = pods.filter(|other| other.view.index == pod.index && !other.is_gone);
+                (same.filter_map(|other| other.failed_at).max()?, backoff(1))
+            }
+            // A success ends the row of failures. What a controller does not know of, it cannot wait for.
+            None => {
+                let pods: Vec<&Pod> = pods.collect();
+                // What was asked for before may wait.
+                let is_unsure = self.are_writes_lost || self.is_limited;
+                if is_unsure || pods.iter().any(|pod| pod.view.phase == "Succeeded") {
+                    return None;
+                }
+                let is_named = |pod: &&&Pod| pod.named_at.is_some_and(|at| at <= written.sent);
+                let named = pods.iter().filter(is_named);
+                let failed: Vec<u64> = named.filter_map(|pod| pod.failed_at).collect();
+                let last = failed.iter().copied().max()?;
+                if self.unsettled_at >= *failed.iter().min()? {
+                    return None;
+                }
+                (last, backoff(failed.len()))
+            }
+        };
+        let earliest = last + wait;
+        (written.sent + TOLERANCE < earliest).then(|| {
+            format!(
+                "a Pod was asked for at {}, and not to be before {earliest}",
+                written.sent
+            )
+        })
+    }
+
+    /// What a status tells of the Job's clock that cannot be.
+    pub(super) fn wrong_time(
+        &self,
+        old: &JobView,
+        new: &JobView,
+        written: Written,
+    ) -> Option<String> {
+        let status = &new.status;
+        let started_at = status.started_at();
+        if status.condition("Suspended").is_some() && started_at.is_some() && !status.has_verdict()
+        {
+            return Some("suspended, and its clock runs".to_owned());
+        }
+        let failed = status.condition("FailureTarget");
+        let is_new = old.status.condition("FailureTarget").is_none();
+        failed.filter(|why| is_new && why.reason == "DeadlineExceeded")?;
+        let due = started_at? + new.spec.active_deadline_seconds? * 1_000;
+        let is_early = written.at < due && !self.are_clocks_set;
+        is_early.then(|| format!("its deadline was to pass at {due}"))
+    }
+
+    /// A controller has deleted a Job: one with a TTL only after its time has come.
+    pub(super) fn judge_ttl(&mut self, namespace: &str, name: &str, at: u64) {
+        let job = self.job_named(namespace, name);
+        let job = job.and_then(|job| self.jobs.get(&job));
+        let due = job.and_then(expires_at);
+        if due.is_some_and(|due| at < due) && !self.are_clocks_set {
+            let text = format!("{namespace}/{name} was deleted at {at}, and its time was {due:?}");
+            self.find(JUDGE, text);
+        }
+    }
+
+    /// What was due was done.
+    pub(super) fn judge_lateness(&mut self, world: &World) {
+        let mut wrong = Vec::new();
+        for job in self.jobs.values().filter(|job| job.gone_at.is_none()) {
+            if !job.is_deleting && expires_at(job).is_some_and(|due| due + LATE < world.at) {
+                wrong.push(format!("{}/{} outlives its TTL", job.namespace, job.name));
+            }
+        }
+        let scenario = &world.scenario;
+        let goes_well = !scenario.deeds.iter().any(|(_, deed)| deed.concerns_all());
+        if goes_well && scenario.qps == 0 {
+            wrong.extend(self.jobs.values().filter_map(missed_deadline));
+        }
+        for text in wrong {
+            self.find(JUDGE, text);
+        }
+    }
+}
+
+/// When a finished Job may be deleted, if it has a TTL.
+fn expires_at(job: &Job) -> Option<u64> {
+    let ttl = job.view.spec.ttl_seconds_after_finished? * 1_000;
+    Some(job.view.status.finished_at()? + ttl)
+}
+
+/// A Job that goes on though its deadline has passed.
+fn missed_deadline(job: &Job) -> Option<String> {
+    let (spec, status) = (&job.view.spec, &job.view.status);
+    let deadline = spec.active_deadline_seconds? * 1_000;
+    let due = (status.started_at()? + deadline).max(job.edited_at) + LATE;
+    let is_asleep = spec.suspend || job.is_meddled_with || job.is_deleting;
+    let is_asleep = is_asleep || job.namespace == HOSTILE;
+    let is_late = job.verdict_at.is_none_or(|at| at > due) && !is_asleep && job.gone_at.is_none();
+    is_late.then(|| {
+        let (namespace, name, at) = (&job.namespace, &job.name, job.verdict_at);
+        format!("{namespace}/{name}: its deadline passed before {due}, its verdict came at {at:?}")
+    })
+}
