@@ -34,7 +34,7 @@ random seed="":
 sim:
     cargo test --release --test sim -- --nocapture
 
-# Every order of the counting protocol's steps for small Jobs, with the number of situations.
+# Every order of the counting protocol's steps, with the number of situations.
 exhaustive test="":
     cargo test --release --test rules exhaustive::{{test}} -- --nocapture
 
