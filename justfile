@@ -38,7 +38,7 @@ sim:
 planted *options:
     python3 tests/planted/plant.py {{options}}
 
-# Every order of the counting protocol's steps for small Jobs, with the number of situations.
+# Every order of the counting protocol's steps, with the number of situations.
 exhaustive test="":
     cargo test --release --test rules exhaustive::{{test}} -- --nocapture
 

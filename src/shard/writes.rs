@@ -360,7 +360,11 @@ impl Answers<'_> {
         let job = &write.job.key;
         let version = match result {
             Ok(answer) => wire::ack_of_write(&answer).map(|(_, version, _)| version),
-            Err(error) if error.is_of_no_such_object() => None,
+            // That it is gone the watch tells. To note here that the finalizer is off would have no version, and
+            // older news would put it on again: a machine that starts anew in between would count the Pod twice.
+            Err(error) if error.is_of_no_such_object() => {
+                return Next::Over(Outcome::FinalizerRemoved(pod.slot));
+            }
             Err(error) if error.kind == ErrorKind::Conflict && is_versioned.is_some() => {
                 let path = paths::pod(&job.namespace, &pod.name);
                 write.step = WriteStep::Refreshing;

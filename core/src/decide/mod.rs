@@ -24,6 +24,7 @@ mod rank;
 mod status;
 mod suspension;
 
+pub use counting::{End, Input, Stage};
 pub use effect::{CreateError, CreationId, CreationReason, Effect, NewPod, Outcome};
 
 pub use crate::model::{Report, Severity};

@@ -29,6 +29,8 @@ pub(super) struct Found {
     pub(super) depth: u32,
     /// How many different turns there were.
     pub(super) turns: u64,
+    /// How many of them the model of the protocol went along with.
+    pub(super) compared: u64,
     /// What is wrong, and the shortest way to it.
     pub(super) violation: Option<String>,
 }
@@ -62,6 +64,7 @@ pub(super) fn search(config: &Config, job: &Job) -> Found {
     search.found.violation = violation;
     search.found.states = search.came.len();
     search.found.turns = search.actor.taken;
+    search.found.compared = search.actor.compared;
     search.found
 }
 

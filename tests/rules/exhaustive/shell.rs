@@ -17,6 +17,7 @@ use lakh::{
 };
 
 use super::{
+    lockstep::Lockstep,
     server::{JobVersion, PodNews},
     shared::{Pool, Shared},
 };
@@ -71,7 +72,7 @@ pub(super) struct Cell {
     pub(super) stirred: bool,
     /// After how long the next turn is due though nothing happens.
     pub(super) wake_after: Option<Duration>,
-    machine: Option<Shared<JobMachine>>,
+    machine: Option<Shared<Held>>,
     /// How many controllers there were before this one.
     pub(super) life: u8,
 }
@@ -84,17 +85,26 @@ pub(super) struct Actor {
     turns: HashMap<u64, Turn>,
     /// What came of changes of the Pods' records, likewise.
     tables: HashMap<u64, Shared<PodTable>>,
-    known_machines: Pool<JobMachine>,
+    known_machines: Pool<Held>,
     known_tables: Pool<PodTable>,
     /// How many turns were really had.
     pub(super) taken: u64,
+    /// How many of them the model of the protocol went along with.
+    pub(super) compared: u64,
+}
+
+/// A machine, and the model of the protocol that it is held to for as long as nothing else decides.
+#[derive(Clone, Debug)]
+struct Held {
+    machine: JobMachine,
+    model: Option<Lockstep>,
 }
 
 /// What came of a turn.
 #[derive(Clone)]
 struct Turn {
     pods: Shared<PodTable>,
-    machine: Option<Shared<JobMachine>>,
+    machine: Option<Shared<Held>>,
     job_is_fresh: bool,
     gone: bool,
     wake_after: Option<Duration>,
@@ -208,7 +218,10 @@ impl Cell {
                 Outcome::PodDeleted(slot)
             }
             Answer::Released(slot, uid, version) => {
-                self.written(actor, (slot, uid, version), PodFlags::FINALIZER, false);
+                // That a Pod is gone the watch tells.
+                if version.is_some() {
+                    self.written(actor, (slot, uid, version), PodFlags::FINALIZER, false);
+                }
                 Outcome::FinalizerRemoved(slot)
             }
             Answer::Status(version) => {
@@ -291,8 +304,10 @@ impl Cell {
                 let turn = catch_unwind(AssertUnwindSafe(run)).map_err(|cause| {
                     let text = cause.downcast_ref::<String>().cloned();
                     text.unwrap_or_else(|| "the machine panicked".to_owned())
-                })?;
+                })??;
                 actor.taken += 1;
+                let held = turn.machine.as_ref();
+                actor.compared += u64::from(held.is_some_and(|held| held.model.is_some()));
                 let turn = actor.kept(turn);
                 actor.turns.insert(key, turn.clone());
                 turn
@@ -325,6 +340,28 @@ impl Cell {
     }
 }
 
+impl Held {
+    fn new(machine: JobMachine, job: &Job) -> Self {
+        Self {
+            machine,
+            model: Lockstep::new(job),
+        }
+    }
+
+    /// Goes on with the model as long as that is one for what happens.
+    fn follow(&mut self, step: impl FnOnce(Lockstep) -> Option<Lockstep>) {
+        self.model = self.model.take().and_then(step);
+    }
+
+    /// The machine asks for these: the model must allow them.
+    fn ask(&mut self, writes: &[Write]) -> Result<(), String> {
+        if let Some(model) = self.model.take() {
+            self.model = model.ask(writes)?;
+        }
+        Ok(())
+    }
+}
+
 impl Actor {
     pub(super) fn new(id: Job, limits: Limits) -> Self {
         Self {
@@ -335,10 +372,11 @@ impl Actor {
             known_machines: Pool::default(),
             known_tables: Pool::default(),
             taken: 0,
+            compared: 0,
         }
     }
 
-    fn turn(&self, cell: &Cell, in_flight: bool, now: Time) -> Turn {
+    fn turn(&self, cell: &Cell, in_flight: bool, now: Time) -> Result<Turn, String> {
         let now = Now::at(now);
         let mut pods = PodTable::clone(&cell.pods);
         let mut turn = Turn {
@@ -351,62 +389,72 @@ impl Actor {
         };
         let mut is_new = false;
         let mut outcomes = cell.outcomes.as_slice();
-        let mut machine = match &cell.machine {
-            Some(machine) => JobMachine::clone(machine),
+        let mut held = match &cell.machine {
+            Some(held) => Held::clone(held),
             None => {
                 if in_flight || !needs_machine(cell, &mut pods, &mut turn) {
                     turn.pods = Shared::new(pods);
-                    return turn;
+                    return Ok(turn);
                 }
                 is_new = true;
                 outcomes = &[];
-                JobMachine::new(&self.job(cell), self.limits)
+                Held::new(
+                    JobMachine::new(&self.job(cell), self.limits),
+                    &self.job(cell),
+                )
             }
         };
         for outcome in outcomes {
+            let machine = &mut held.machine;
             machine.handle_outcome(Outcome::clone(outcome), now.monotonic);
+            held.follow(|model| model.hear(outcome));
         }
         if let Some(version) = &cell.job
             && cell.job_is_fresh
-            && !machine.is_writing_status()
+            && !held.machine.is_writing_status()
         {
-            machine.handle_job(&version.job);
+            held.machine.handle_job(&version.job);
             turn.job_is_fresh = false;
-            if machine.is_outdated() && !cell.gone {
+            if held.machine.is_outdated() && !cell.gone {
                 if in_flight {
                     turn.job_is_fresh = true;
-                    turn.machine = Some(Shared::without(machine, IDLE));
-                    return turn;
+                    turn.machine = Some(Shared::without(held, IDLE));
+                    return Ok(turn);
                 }
-                machine = machine.successor(&version.job);
+                held = Held::new(held.machine.successor(&version.job), &version.job);
                 is_new = true;
             }
+            held.follow(|model| (!version.job.deleting).then_some(model));
         }
         if turn.gone {
-            machine.handle_job_gone();
+            held.machine.handle_job_gone();
+            held.model = None;
         }
         if is_new {
             pods.mark_all();
         }
         while let Some((slot, pod)) = pods.take_dirty() {
-            machine.handle_pod(slot, pod);
+            held.machine.handle_pod(slot, pod);
+            held.follow(|model| model.see(slot, pod));
         }
+        let machine = &mut held.machine;
         machine.decide(&pods, now);
         if !machine.is_outdated() {
             machine.debug_check(&pods);
         }
         let effects = std::iter::from_fn(|| machine.poll_effect());
         turn.writes = effects.filter_map(|effect| write(&pods, effect)).collect();
-        let timeout = machine.poll_timeout();
+        held.ask(&turn.writes)?;
+        let timeout = held.machine.poll_timeout();
         turn.wake_after = timeout.map(|(at, _)| at.left(now).unwrap_or_default());
         let job = cell.job.as_ref();
         let over = turn.gone || job.is_some_and(|version| version.job.status.is_finished());
         let idle = turn.wake_after.is_none() && turn.writes.is_empty();
         if !(over && idle && !in_flight) {
-            turn.machine = Some(Shared::without(machine, IDLE));
+            turn.machine = Some(Shared::without(held, IDLE));
         }
         turn.pods = Shared::new(pods);
-        turn
+        Ok(turn)
     }
 
     /// The same, made of what is kept already.

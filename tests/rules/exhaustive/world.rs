@@ -40,8 +40,10 @@ pub(super) struct Troubles {
     pub(super) crashes: u8,
     /// A write fails or has no answer, or somebody edits the Job meanwhile.
     pub(super) faults: u8,
-    /// A user deletes a Pod or the Job.
+    /// A user deletes a Pod.
     pub(super) deletions: u8,
+    /// A user deletes the Job.
+    pub(super) job_deletions: u8,
 }
 
 /// One thing that happens. Writes and Pods are named by their place.
@@ -266,7 +268,7 @@ impl World {
         if self.left.faults > 0 && !job.job.status.is_finished() {
             steps.trouble.push(Step::Edit);
         }
-        if self.left.deletions > 0 && !job.job.deleting {
+        if self.left.job_deletions > 0 && !job.job.deleting {
             steps.trouble.push(Step::DeleteJob);
             steps.trouble.push(Step::DeleteJobLast);
         }
@@ -320,7 +322,7 @@ impl World {
             Step::Collect(at) => self.delete_pod(at),
             Step::CollectJob | Step::DeleteJob => {
                 if step == Step::DeleteJob {
-                    self.left.deletions -= 1;
+                    self.left.job_deletions -= 1;
                 }
                 self.server.job = None;
                 self.job_news.push(None);
@@ -353,7 +355,7 @@ impl World {
                 self.delete_pod(at);
             }
             Step::DeleteJobLast => {
-                self.left.deletions -= 1;
+                self.left.job_deletions -= 1;
                 self.change_job(|job| job.deleting = true);
             }
             Step::Crash => self.crash(),

@@ -41,12 +41,12 @@ use self::{
     pod::{Facts, Ruling, Tracked},
     pod_names::PodNames,
     pod_writes::PodWrites,
-    stage::{End, Input, Stage},
     success_policy::Successes,
     uncounted::UncountedList,
 };
 
 pub(super) use self::pod::Tally;
+pub use self::stage::{End, Input, Stage};
 
 /// What is known of the Job's Pods, and how far each has been counted.
 #[derive(Clone, Debug)]

@@ -6,14 +6,16 @@
 
 /// How a Pod ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub enum End {
+    /// It succeeded.
     Success,
+    /// It failed, or counts as if it had.
     Failure,
 }
 
 /// How far the counting of a Pod has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Stage {
+pub enum Stage {
     /// Nothing to count: it has not ended, or it came without our finalizer.
     #[default]
     Live,
@@ -36,7 +38,7 @@ pub(super) enum Stage {
 
 /// What happens to a Pod, as far as its counting goes by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Input {
+pub enum Input {
     /// The Pod is gone.
     Gone,
     /// The Job has ended or is no more, and the Pod has the finalizer.
@@ -72,7 +74,7 @@ pub(super) enum Input {
 impl Stage {
     /// The stage that follows.
     #[inline]
-    pub(super) fn after(self, input: Input) -> Self {
+    pub fn after(self, input: Input) -> Self {
         use Stage::{Delayed, Ended, Listed, Listing, Live, Settled, Skipped, Stopped};
         match (self, input) {
             (_, Input::Gone) => Live,
@@ -105,7 +107,7 @@ impl Stage {
     }
 
     /// Whether the Pod's finalizer may go.
-    pub(super) fn may_be_freed(self) -> bool {
+    pub fn may_be_freed(self) -> bool {
         matches!(self, Self::Listed(_) | Self::Stopped | Self::Skipped)
     }
 }

@@ -1,0 +1,594 @@
+//! The single steps of the counting protocol: what server, kubelets and people do, and what the controller
+//! hears and asks for. How a Pod's stage goes on is the controller's own table, `Stage::after`.
+//!
+//! Must not: choose which step comes next.
+
+use lakh::decide::{End, Input, Stage};
+
+use super::{
+    defect::Defect,
+    state::{Change, Count, Mode, NEWS, PODS, Pod, Removal, STRAYS, Sight, State, Writing},
+};
+
+/// What kind of Job it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    /// Its successes are named by index.
+    pub(crate) indexed: bool,
+    /// A Pod that is being deleted has failed (`podReplacementPolicy: TerminatingOrFailed`).
+    pub(crate) deleting_has_failed: bool,
+    /// How many Pods are made at most.
+    pub(crate) pods: usize,
+    pub(crate) defect: Option<Defect>,
+}
+
+/// One thing that happens; Pods are named by their place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Make(usize),
+    Exit(usize, End),
+    /// The server takes a finalizer off, as the controller asked.
+    Remove(usize),
+    RemoveStray(usize),
+    RemoveStrayIfUnchanged(usize),
+    /// The server takes the status, or refuses it because the Job has changed.
+    Write,
+    WriteStray(usize),
+
+    /// A controller that starts reads which Pods there are.
+    ReadPods,
+    ReadJob,
+    /// The controller hears that a finalizer is off.
+    HearRemoved(usize),
+    /// It hears that a finalizer is on because the Pod has changed.
+    HearChanged(usize),
+    /// It hears so many news of a Pod, and looks at it.
+    HearPod(usize, usize),
+    /// It hears how its status write ended.
+    HearWritten,
+    /// It hears so many news of the Job.
+    HearJob(usize),
+    /// A controller whose status is not the server's starts anew from what it knows.
+    Renew,
+    AskRemoval(usize),
+    AskStatus,
+
+    /// There are more Pods than a user wants now: this one is to go, uncounted.
+    Stop(usize),
+
+    /// A user deletes a Pod.
+    Delete(usize),
+    /// There is no answer in time to a removal.
+    LoseRemoval(usize),
+    LoseStatus,
+    /// Somebody changes an annotation of the Job.
+    Edit,
+    Crash,
+}
+
+/// What is wrong.
+pub(crate) type Wrong = &'static str;
+
+type Taken = Result<(), Wrong>;
+
+fn demand(holds: bool, wrong: Wrong) -> Taken {
+    if holds { Ok(()) } else { Err(wrong) }
+}
+
+/// The server, the kubelets, a user.
+impl State {
+    /// A Job whose Pods are all still to be made, and a controller that knows that.
+    pub(crate) fn new() -> Self {
+        Self {
+            pods: [Pod::new(Sight::NEVER); PODS],
+            mode: Mode::Running,
+            writing: Writing::None,
+            strays: 0,
+            versions: 0,
+            differs: [false; NEWS],
+        }
+    }
+
+    pub(crate) fn take(&mut self, rules: Rules, step: Step) -> Taken {
+        match step {
+            Step::Make(at) => self.change(at, |_| Sight::NEW),
+            Step::Exit(at, end) => self.change(at, |now| now.ended(end)),
+            Step::Delete(at) => self.change(at, Sight::deleted),
+            Step::Remove(at) => {
+                let pod = &mut self.pods[at];
+                let answer = match pod.now {
+                    Sight::GONE => Removal::NotFound,
+                    _ => Removal::Done,
+                };
+                let removal = std::mem::replace(&mut pod.removal, answer);
+                self.remove_finalizer(at, removal == Removal::SentIfUnchanged)?;
+            }
+            Step::RemoveStray(at) => self.remove_finalizer(at, false)?,
+            Step::RemoveStrayIfUnchanged(at) => self.remove_finalizer(at, true)?,
+            Step::Write => {
+                let change = |pod: &Pod| (pod.base, pod.change);
+                self.write(rules, change)?;
+                self.writing = Writing::Done;
+            }
+            Step::WriteStray(stray) => {
+                self.write(rules, |pod| (pod.count, pod.strays[stray]))?;
+            }
+            Step::Edit => self.next_version(false),
+            Step::Crash => self.crash(),
+            _ => self.control(rules, step)?,
+        }
+        Ok(())
+    }
+
+    /// Changes a Pod; the watch will tell, unless the controller knows that its finalizer is off.
+    fn change(&mut self, at: usize, change: impl FnOnce(Sight) -> Sight) {
+        let is_read = !matches!(self.mode, Mode::Starting { pods: false, .. });
+        let pod = &mut self.pods[at];
+        pod.now = change(pod.now);
+        pod.stray_if_unchanged = false;
+        if pod.removal == Removal::SentIfUnchanged {
+            pod.removal = Removal::Outdated;
+        }
+        if !pod.now.has_finalizer() {
+            pod.stray_removal = false;
+        }
+        if is_read {
+            pod.push_news();
+        }
+    }
+
+    /// Takes a finalizer off: of a Pod that was named, or that goes `uncounted` and has not ended.
+    fn remove_finalizer(&mut self, at: usize, uncounted: bool) -> Taken {
+        let pod = &self.pods[at];
+        if pod.now.has_finalizer() {
+            demand(
+                pod.count != Count::Unnamed || (uncounted && pod.now.end().is_none()),
+                "a finalizer goes before its Pod is named",
+            )?;
+            self.change(at, Sight::freed);
+        }
+        Ok(())
+    }
+
+    /// The server takes a status: for each Pod what it was made on, and what it changes.
+    fn write(&mut self, rules: Rules, change: impl Fn(&Pod) -> (Count, Change)) -> Taken {
+        for pod in &mut self.pods {
+            let (base, change) = change(pod);
+            let next = judge(rules, pod, base, change)?;
+            pod.count = next;
+        }
+        self.next_version(true);
+        Ok(())
+    }
+
+    /// The Job is another: status writes on top of the one before will be refused.
+    fn next_version(&mut self, differs: bool) {
+        let watched = !matches!(self.mode, Mode::Starting { job: false, .. });
+        self.strays = 0;
+        if self.writing == Writing::Sent {
+            self.writing = Writing::Outdated;
+        }
+        if watched {
+            assert!(
+                self.versions < NEWS,
+                "more versions of the Job than there can be"
+            );
+            self.differs[self.versions] = differs;
+        }
+        for pod in &mut self.pods {
+            pod.strays = [Change::default(); STRAYS];
+            if watched {
+                pod.statuses[self.versions] = pod.count;
+            }
+        }
+        self.versions += usize::from(watched);
+    }
+
+    /// The controller dies, and another starts. What it had asked for may still arrive.
+    fn crash(&mut self) {
+        self.let_status_stray();
+        for pod in &mut self.pods {
+            pod.let_removal_stray();
+            *pod = Pod {
+                count: pod.count,
+                strays: pod.strays,
+                stray_removal: pod.stray_removal,
+                stray_if_unchanged: pod.stray_if_unchanged,
+                known: Sight::NEVER,
+                ..Pod::new(pod.now)
+            };
+        }
+        self.mode = Mode::Starting {
+            pods: false,
+            job: false,
+        };
+        self.drop_versions(self.versions);
+    }
+
+    /// Nobody waits for the status write any more. One that can be taken may still arrive.
+    fn let_status_stray(&mut self) {
+        // Of those that say the same the server takes one.
+        let mut strays = 0..self.strays;
+        let is_new = |stray| self.pods.iter().any(|pod| pod.strays[stray] != pod.change);
+        if self.writing == Writing::Sent && strays.all(is_new) {
+            for pod in &mut self.pods {
+                pod.strays[self.strays] = pod.change;
+            }
+            self.strays += 1;
+        }
+        for pod in &mut self.pods {
+            pod.change = Change::default();
+        }
+        self.writing = Writing::None;
+    }
+
+    fn drop_versions(&mut self, count: usize) {
+        self.versions -= count;
+        self.differs.rotate_left(count);
+        self.differs[NEWS - count..].fill(false);
+        for pod in &mut self.pods {
+            pod.statuses.rotate_left(count);
+            pod.statuses[NEWS - count..].fill(Count::Unnamed);
+        }
+    }
+
+    /// How much is left to do on the server. It never grows but by a new Pod.
+    pub(crate) fn left(&self) -> usize {
+        let left = |pod: &Pod| {
+            let named = match pod.count {
+                Count::Unnamed => 2,
+                Count::Listed(_) => 1,
+                Count::Counted(_) => 0,
+            };
+            named + usize::from(pod.now.lives()) + usize::from(pod.now.has_finalizer())
+        };
+        let made = self.pods.iter().filter(|pod| pod.now != Sight::NEVER);
+        made.map(left).sum()
+    }
+
+    /// Whether all is done: each Pod is counted, or went uncounted.
+    pub(crate) fn is_over(&self) -> bool {
+        let is_over = |pod: &Pod| {
+            let listed = matches!(pod.count, Count::Listed(_));
+            !pod.now.has_finalizer() && !listed
+        };
+        self.pods.iter().all(is_over)
+    }
+}
+
+/// What the server's status says of a Pod after a write, if that may be.
+fn judge(rules: Rules, pod: &Pod, base: Count, change: Change) -> Result<Count, Wrong> {
+    if let Some(end) = change.names {
+        demand(pod.count == Count::Unnamed, "a Pod is named twice")?;
+        let has_failed = rules.deleting_has_failed && pod.now.is_deleting();
+        let is_true = pod.now.end() == Some(end) || (end == End::Failure && has_failed);
+        demand(is_true, "a Pod is named for an end that it did not have")?;
+        return Ok(named(rules, end));
+    }
+    if change.counts {
+        let Count::Listed(end) = pod.count else {
+            return Err("a Pod is counted that is not on the list");
+        };
+        demand(
+            !pod.now.has_finalizer(),
+            "a Pod is counted with its finalizer on",
+        )?;
+        return Ok(Count::Counted(end));
+    }
+    match (pod.count, base) {
+        (before, same) if before == same => Ok(same),
+        (Count::Counted(_), Count::Unnamed | Count::Listed(_)) => Err("a counter falls"),
+        (Count::Listed(_), Count::Unnamed) => Err("a Pod falls off the list"),
+        _ => Err("a Pod is counted by nobody"),
+    }
+}
+
+/// What a status says of a Pod that it names.
+fn named(rules: Rules, end: End) -> Count {
+    match end {
+        End::Success if rules.indexed => Count::Counted(end),
+        _ => Count::Listed(end),
+    }
+}
+
+impl Pod {
+    /// Nobody waits for the removal of its finalizer any more. It may still arrive.
+    fn let_removal_stray(&mut self) {
+        match self.removal {
+            Removal::Sent => self.stray_removal |= self.now.has_finalizer(),
+            Removal::SentIfUnchanged => self.stray_if_unchanged = true,
+            Removal::None | Removal::Outdated | Removal::Done | Removal::NotFound => {}
+        }
+        self.removal = Removal::None;
+    }
+}
+
+/// The controller.
+impl State {
+    fn control(&mut self, rules: Rules, step: Step) -> Taken {
+        match step {
+            Step::ReadPods => {
+                for pod in &mut self.pods {
+                    pod.known = pod.now;
+                }
+                self.read(rules, true, false);
+            }
+            Step::ReadJob => {
+                for pod in &mut self.pods {
+                    pod.base = pod.count;
+                }
+                self.read(rules, false, true);
+            }
+            Step::HearRemoved(at) => self.hear_removed(rules, at),
+            Step::LoseRemoval(at) => self.lose_removal(rules, at),
+            Step::HearPod(at, count) => {
+                let pod = &mut self.pods[at];
+                pod.known = pod.news()[count - 1];
+                pod.drop_news(count);
+                self.look(rules, at);
+            }
+            Step::HearWritten => self.hear_written(rules),
+            Step::LoseStatus => self.not_written(rules),
+            Step::HearJob(count) => self.hear_job(rules, count),
+            Step::HearChanged(at) => self.removal_refused(rules, at),
+            Step::Renew => self.start(rules),
+            Step::Stop(at) => self.happens(rules, at, Input::Stopped),
+            Step::AskRemoval(at) => self.ask_removal(rules, at)?,
+            Step::AskStatus => self.ask_status(rules),
+            _ => unreachable!("a step of the server"),
+        }
+        Ok(())
+    }
+
+    /// A controller that starts has read something more.
+    fn read(&mut self, rules: Rules, pods_too: bool, job_too: bool) {
+        let Mode::Starting { pods, job } = self.mode else {
+            unreachable!("it starts");
+        };
+        let (pods, job) = (pods || pods_too, job || job_too);
+        self.mode = Mode::Starting { pods, job };
+        let early = rules.defect == Some(Defect::StartsWithoutPods);
+        if job && (pods || early) {
+            self.start(rules);
+        }
+    }
+
+    /// A new machine hears of all Pods.
+    fn start(&mut self, rules: Rules) {
+        self.mode = Mode::Running;
+        for at in 0..PODS {
+            let keeps = rules.defect == Some(Defect::RenewKeepsStages);
+            if !keeps {
+                self.pods[at].stage = Stage::Live;
+            }
+            if rules.defect == Some(Defect::ListForgottenAtStart)
+                && matches!(self.pods[at].base, Count::Listed(_))
+            {
+                self.pods[at].base = Count::Unnamed;
+            }
+            self.look(rules, at);
+        }
+    }
+
+    fn hear_removed(&mut self, rules: Rules, at: usize) {
+        let pod = &mut self.pods[at];
+        let answer = std::mem::take(&mut pod.removal);
+        if answer == Removal::Done {
+            // What the watch is still to tell is older, or tells nothing more.
+            pod.drop_news(pod.news().len());
+        } else if rules.defect != Some(Defect::NotFoundHasNoVersion) {
+            // That it is gone the watch tells.
+            return;
+        }
+        pod.known = Sight::FREED;
+        self.look(rules, at);
+    }
+
+    fn lose_removal(&mut self, rules: Rules, at: usize) {
+        let pod = &mut self.pods[at];
+        pod.let_removal_stray();
+        match rules.defect {
+            Some(Defect::LostRemovalIsDone) => {
+                pod.known = Sight::FREED;
+                self.look(rules, at);
+            }
+            Some(Defect::LostRemovalIsForgotten) => pod.stage = Stage::Settled,
+            _ => self.removal_refused(rules, at),
+        }
+    }
+
+    /// A finalizer is still on, or nobody knows. One that was to go uncounted is looked at again.
+    pub(crate) fn removal_refused(&mut self, rules: Rules, at: usize) {
+        let pod = &mut self.pods[at];
+        let was_stopped = pod.stage == Stage::Stopped;
+        pod.removal = Removal::None;
+        self.happens(rules, at, Input::RemovalRefused);
+        if was_stopped {
+            self.look(rules, at);
+        }
+    }
+
+    fn ask_removal(&mut self, rules: Rules, at: usize) -> Taken {
+        let pod = &mut self.pods[at];
+        if pod.stage != Stage::Stopped {
+            pod.removal = Removal::Sent;
+            return demand(
+                pod.count != Count::Unnamed || !pod.now.has_finalizer(),
+                "a finalizer is to go before its Pod is named",
+            );
+        }
+        pod.removal = match pod.news() {
+            _ if rules.defect == Some(Defect::StoppedGoesThoughChanged) => Removal::Sent,
+            [] => Removal::SentIfUnchanged,
+            _ => Removal::Outdated,
+        };
+        Ok(())
+    }
+
+    /// The status write ended: the server has it, or refused it.
+    fn hear_written(&mut self, rules: Rules) {
+        let written =
+            self.writing == Writing::Done || (rules.defect == Some(Defect::RefusedIsWritten));
+        if !written {
+            return self.not_written(rules);
+        }
+        if self.writing == Writing::Done {
+            self.drop_versions(1);
+        }
+        self.written(rules);
+    }
+
+    /// The server has the status.
+    pub(crate) fn written(&mut self, rules: Rules) {
+        self.writing = Writing::None;
+        for at in 0..PODS {
+            let pod = &mut self.pods[at];
+            let change = std::mem::take(&mut pod.change);
+            if change.counts
+                && let Count::Listed(end) = pod.base
+                && rules.defect != Some(Defect::CountedStaysListed)
+            {
+                pod.base = Count::Counted(end);
+            }
+            if let Some(end) = change.names {
+                pod.base = named(rules, end);
+                self.happens(rules, at, Input::StatusWritten);
+            }
+        }
+    }
+
+    /// Nobody knows whether the server has the status, or will have it.
+    pub(crate) fn not_written(&mut self, rules: Rules) {
+        self.let_status_stray();
+        if rules.defect == Some(Defect::NotNamedAgain) {
+            return;
+        }
+        for at in 0..PODS {
+            self.happens(rules, at, Input::StatusNotWritten);
+        }
+    }
+
+    fn hear_job(&mut self, rules: Rules, count: usize) {
+        let differs = self.differs[..count].contains(&true);
+        if differs && rules.defect != Some(Defect::OthersStatusIgnored) {
+            self.mode = Mode::Outdated;
+            for pod in &mut self.pods {
+                pod.base = pod.statuses[count - 1];
+                if rules.defect != Some(Defect::RenewKeepsStages) {
+                    pod.stage = Stage::Live;
+                }
+            }
+        }
+        self.drop_versions(count);
+    }
+
+    pub(crate) fn ask_status(&mut self, rules: Rules) {
+        for at in 0..PODS {
+            self.pods[at].change = self.next_change(rules, at);
+            self.happens(rules, at, Input::Named);
+        }
+        self.writing = match self.versions {
+            0 => Writing::Sent,
+            _ if rules.defect == Some(Defect::StaleStatusIsTaken) => Writing::Sent,
+            _ => Writing::Outdated,
+        };
+    }
+
+    /// What the next status would change for a Pod.
+    pub(crate) fn next_change(&self, rules: Rules, at: usize) -> Change {
+        let pod = &self.pods[at];
+        let listed = matches!(pod.base, Count::Listed(_));
+        let names = match pod.stage {
+            Stage::Ended(end) => Some(end),
+            _ => None,
+        };
+        let may_count = match rules.defect {
+            Some(Defect::CountedWhenNamed) => true,
+            Some(Defect::CountedWhenAsked) => {
+                !pod.known.has_finalizer() || pod.removal != Removal::None
+            }
+            Some(Defect::GoneIsNotCounted) => pod.known.is_freed(),
+            _ => !pod.known.has_finalizer(),
+        };
+        Change {
+            names,
+            counts: listed && names.is_none() && may_count,
+        }
+    }
+
+    /// Whether the removal of a finalizer is under way.
+    pub(crate) fn is_removing(&self) -> bool {
+        let mut pods = self.pods.iter();
+        pods.any(|pod| pod.removal != Removal::None)
+    }
+
+    /// Whether a Pod may be found to be one too many.
+    pub(crate) fn may_stop(&self, rules: Rules, at: usize) -> bool {
+        let pod = &self.pods[at];
+        let has_failed = rules.deleting_has_failed && pod.known.is_deleting();
+        pod.stage == Stage::Live && pod.known.lives() && !has_failed
+    }
+
+    /// Whether a Pod's finalizer may be asked to go.
+    pub(crate) fn may_ask_removal(&self, rules: Rules, at: usize) -> bool {
+        let pod = &self.pods[at];
+        let may = pod.stage.may_be_freed()
+            || match rules.defect {
+                Some(Defect::FreedWhenEnded) => matches!(pod.stage, Stage::Ended(_)),
+                Some(Defect::FreedWhenNamed) => matches!(pod.stage, Stage::Listing(_)),
+                _ => false,
+            };
+        may && pod.known.has_finalizer() && pod.removal == Removal::None
+    }
+
+    /// The machine looks at what is known of a Pod, as `Counting::handle_pod` does.
+    pub(crate) fn look(&mut self, rules: Rules, at: usize) {
+        if self.mode != Mode::Running {
+            return;
+        }
+        let pod = &self.pods[at];
+        if pod.known == Sight::NEVER {
+            return;
+        }
+        let input = input(rules, pod);
+        self.happens(rules, at, input);
+    }
+
+    pub(crate) fn happens(&mut self, rules: Rules, at: usize, input: Input) {
+        if self.mode == Mode::Running {
+            let stage = &mut self.pods[at].stage;
+            *stage = match rules.defect {
+                Some(defect) => defect.after(*stage, input),
+                None => stage.after(input),
+            };
+        }
+    }
+}
+
+/// What the controller makes of what is known of a Pod.
+fn input(rules: Rules, pod: &Pod) -> Input {
+    if pod.known == Sight::GONE {
+        return Input::Gone;
+    }
+    if pod.known.is_freed() {
+        return Input::Freed;
+    }
+    let has_failed = rules.deleting_has_failed && pod.known.is_deleting();
+    let end = pod.known.end().or(has_failed.then_some(End::Failure));
+    let succeeded = match pod.base {
+        Count::Counted(End::Success) => Input::IndexStored,
+        _ => Input::Succeeded,
+    };
+    let has_ended = pod.known.end().is_some() && pod.removal == Removal::None;
+    match (pod.stage, end) {
+        (Stage::Stopped, _) if !has_ended => Input::Seen,
+        (Stage::Live | Stage::Stopped, end) => match (pod.base, end) {
+            (Count::Listed(end), _) => Input::WasListed(end),
+            (_, None) => Input::Seen,
+            (_, Some(End::Success)) => succeeded,
+            (_, Some(End::Failure)) => Input::Failed,
+        },
+        (Stage::Ended(End::Failure), Some(End::Success)) => succeeded,
+        _ => Input::Seen,
+    }
+}
