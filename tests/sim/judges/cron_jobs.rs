@@ -90,7 +90,8 @@ impl Judges {
             for (kind, limit) in kinds {
                 let kept = jobs().filter(|job| job.view.status.condition(kind).is_some());
                 let kept = kept.count();
-                if limit.is_some_and(|limit| kept > limit) {
+                // A run from a clock that was ahead is kept until its time has come.
+                if limit.is_some_and(|limit| kept > limit) && !self.are_clocks_set {
                     wrong.push(format!("{kept} Jobs are kept that are {kind}: {spec:?}"));
                 }
             }
