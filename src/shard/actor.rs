@@ -34,6 +34,10 @@ use super::{
     writes::{Op, WrittenPod},
 };
 
+/// How many statuses without an answer are remembered: each waits longer than the one before, so that older ones
+/// have come by then, or never will.
+const STATUSES_TRIED: usize = 4;
+
 /// See the module's text.
 #[derive(Debug)]
 pub(super) struct Actor {
@@ -46,10 +50,10 @@ pub(super) struct Actor {
     pub(super) template: Option<Arc<Result<PodTemplate, String>>>,
     /// The Job is newer than what its machine has heard of.
     pub(super) job_is_fresh: bool,
-    /// The version of the Job with which its status came, as far as it was seen.
+    /// The version of the Job with which a status came that somebody else had written; 0 for an own one.
     pub(super) status_since: u64,
-    /// The version that the last own status write made of the Job.
-    pub(super) written: u64,
+    /// Statuses that were asked for and may have come to the server without an answer.
+    pub(super) tried: Vec<JobStatus>,
     /// The Job was deleted; or, while it was never seen, its Pods look as if it had been.
     pub(super) gone: bool,
     /// Another controller manages the Job.
@@ -101,7 +105,7 @@ impl Actor {
             template: None,
             job_is_fresh: false,
             status_since: 0,
-            written: 0,
+            tried: Vec::new(),
             gone: false,
             external: false,
             pods: PodTable::default(),
@@ -191,8 +195,8 @@ impl Actor {
             machine.handle_job(job);
             self.job_is_fresh = false;
             if machine.is_outdated() && !self.gone {
-                let since = (self.status_since, self.written);
-                let is_behind = is_foreign && is_ahead_of_pods(job, since, rules.pods_seen);
+                let is_ahead = is_ahead_of_pods(job, self.status_since, rules.pods_seen);
+                let is_behind = is_foreign && is_ahead;
                 if self.in_flight > 0 || is_behind {
                     let again = now.monotonic + rules.limits.retry_backoff.base;
                     turn.wake_at = is_behind.then(|| again.into());
@@ -230,6 +234,12 @@ impl Actor {
         }
         let job = self.job.as_ref().zip(self.template.as_ref());
         while let Some(effect) = machine.poll_effect() {
+            if let Effect::WriteStatus(status) = &effect {
+                if self.tried.len() == STATUSES_TRIED {
+                    self.tried.remove(0);
+                }
+                self.tried.push((**status).clone());
+            }
             if let Some(outcome) = moot(&effect, &self.pods) {
                 machine.handle_outcome(outcome, now.monotonic);
                 continue;
@@ -258,9 +268,8 @@ impl Actor {
     }
 
     fn is_ahead_of_pods(&self, pods_seen: u64) -> bool {
-        let since = (self.status_since, self.written);
         let job = self.job.as_ref();
-        job.is_some_and(|job| is_ahead_of_pods(job, since, pods_seen))
+        job.is_some_and(|job| is_ahead_of_pods(job, self.status_since, pods_seen))
     }
 
     /// Whether there is anything to do for a Job that has no machine.
@@ -292,10 +301,9 @@ impl Actor {
 }
 
 /// Whether a Job's status was written by another controller, and Pods are not known as of then: one that it has
-/// counted may still seem to wait for that, and one that it lists may not be known yet. The version with which the
-/// status came tells, and the version that was written here.
-fn is_ahead_of_pods(job: &Job, (since, written): (u64, u64), pods_seen: u64) -> bool {
-    job.status.uncounted.is_some() && since != written && since > pods_seen
+/// counted may still seem to wait for that, and one that it lists may not be known yet.
+fn is_ahead_of_pods(job: &Job, status_since: u64, pods_seen: u64) -> bool {
+    job.status.uncounted.is_some() && status_since > pods_seen
 }
 
 /// What a turn did, as metrics tell it.

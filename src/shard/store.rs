@@ -129,7 +129,9 @@ impl Store {
         }
         let known = actor.job.as_ref();
         if known.is_none_or(|known| known.status != decoded.job.status) {
-            actor.status_since = decoded.job.resource_version;
+            let is_own = actor.tried.contains(&decoded.job.status);
+            let version = decoded.job.resource_version;
+            actor.status_since = if is_own { 0 } else { version };
         }
         let same_spec = known.is_some_and(|known| known.generation == decoded.job.generation);
         if !same_spec || actor.template.is_none() {
@@ -377,7 +379,7 @@ impl Store {
         let Some(actor) = self.actors.get_mut(key) else {
             return;
         };
-        actor.written = version;
+        (actor.status_since, actor.tried) = (0, Vec::new());
         if let Some(job) = &mut actor.job
             && job.resource_version < version
         {
