@@ -256,6 +256,7 @@ impl Creations {
                 Some(creation) => {
                     creation.state = CreationState::Unconfirmed;
                     self.unconfirmed += 1;
+                    self.lost_until = self.lost_until.max(Some(now + UNCONFIRMED_LIFE));
                 }
                 None => return (self.forget(id), None),
             },
@@ -358,6 +359,19 @@ mod tests {
         );
         assert!(creations.created(id(0), at(2)));
         assert!(!creations.created(id(0), at(2)), "it was there already");
+    }
+
+    #[test]
+    fn a_creation_that_is_not_sent_again_is_forgotten_in_time() {
+        let mut creations = sent(1);
+        creations.not_created(id(0), CreateError::Unknown, at(0));
+        creations.repeat(CreationReason::New, at(1));
+        // Nothing is in doubt while it is under way.
+        assert!(creations.forget_lost(false, at(1)).is_empty());
+        creations.not_created(id(0), CreateError::NotSent, at(2));
+        assert!(creations.forget_lost(false, at(2)).is_empty());
+        assert_eq!(creations.lost_end(at(2)), Some(at(92)));
+        assert_eq!(creations.forget_lost(false, at(92)), [id(0)]);
     }
 
     #[test]
