@@ -127,7 +127,12 @@ impl Judges {
             .filter(|_| !spec.ignores_failures())?;
         let pods = self.pods.values();
         let same = pods.filter(|other| other.belongs_to(job) && other.view.index == pod.index);
-        let failures = same.filter(|other| other.failed_at.is_some()).count() as u64;
+        // One that was stopped, by a suspension or by a person, may not have counted.
+        let counts = |other: &&Pod| {
+            let is_failure = other.ended_as.as_deref() == Some("Failed");
+            is_failure && !other.was_stopped
+        };
+        let failures = same.filter(counts).count() as u64;
         let index = pod.index?;
         (failures > limit).then(|| format!("index {index} has failed {failures} times of {limit}"))
     }
