@@ -126,13 +126,16 @@ impl Judges {
             .backoff_limit_per_index
             .filter(|_| !spec.ignores_failures())?;
         let pods = self.pods.values();
-        let same = pods.filter(|other| other.belongs_to(job) && other.view.index == pod.index);
-        // One that was stopped, by a suspension or by a person, may not have counted.
-        let counts = |other: &&Pod| {
-            let is_failure = other.ended_as.as_deref() == Some("Failed");
-            is_failure && !other.was_stopped
+        let same = || {
+            let all = pods.clone();
+            all.filter(|other| other.job.as_deref() == Some(job) && other.view.index == pod.index)
         };
-        let failures = same.filter(counts).count() as u64;
+        // As upstream: with one that was stopped goes what its index had failed before.
+        if same().any(|other| other.was_stopped) {
+            return None;
+        }
+        let counts = |other: &&Pod| other.failed_at.is_some() && other.belongs_to(job);
+        let failures = same().filter(counts).count() as u64;
         let index = pod.index?;
         (failures > limit).then(|| format!("index {index} has failed {failures} times of {limit}"))
     }
