@@ -172,7 +172,7 @@ def test(binaries, number):
     """The first rung on which something fails: its name, and the names of what fails there."""
     for rung, binary, names in RUNGS:
         skipped = [word for name in SKIPPED for word in ("--skip", name)]
-        ran = run(binaries[binary], [*names, *skipped], number, LAKH_HISTORIES="300")
+        ran = run(binaries[binary], [*names, *skipped], number, LAKH_HISTORIES="60")
         if ran is None:
             return rung, ["no end"]
         code, told = ran
