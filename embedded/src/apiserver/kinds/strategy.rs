@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::{gang, job, namespace, pod, quota};
 use crate::apiserver::object::{
+    field::check,
     field_errors::FieldErrors,
     kind::Kind,
     tree::{self, Tree},
@@ -89,7 +90,7 @@ pub(crate) fn validate_create(kind: Kind, tree: &Tree) -> FieldErrors {
         | Kind::Lease
         | Kind::ServiceAccount
         | Kind::ConfigMap
-        | Kind::Secret => FieldErrors::new(),
+        | Kind::Secret => FieldErrors::default(),
     }
 }
 
@@ -157,7 +158,7 @@ pub(crate) fn validate_update(kind: Kind, part: Part, tree: &Tree, old: &Tree) -
         (Kind::PodGroup, Part::Main) => {
             gang::validate_update(&["podGroupTemplateRef", "schedulingPolicy"], tree, old)
         }
-        _ => FieldErrors::new(),
+        _ => FieldErrors::default(),
     }
 }
 
@@ -186,12 +187,11 @@ pub(crate) fn is_finished(kind: Kind, tree: &Tree) -> bool {
 }
 
 fn validate_event(tree: &Tree) -> FieldErrors {
-    let mut errors = FieldErrors::new();
-    let about = tree::text(tree::section(tree, "involvedObject"), "namespace");
-    let own = tree::text(tree::metadata(tree), "namespace");
-    if about != own && !(about.is_empty() && own == "default") {
-        let detail = "does not match event.namespace";
-        errors.invalid("involvedObject.namespace", Value::from(about), detail);
-    }
-    errors
+    check(tree, |event| {
+        let about = event.at("involvedObject.namespace");
+        let own = event.at("metadata.namespace").text();
+        if about.text() != own && !(about.text().is_empty() && own == "default") {
+            about.invalid_as(Value::from(about.text()), "does not match event.namespace");
+        }
+    })
 }

@@ -7,6 +7,7 @@
 
 pub(crate) mod api_type;
 pub(crate) mod error;
+pub(crate) mod field;
 pub(crate) mod field_errors;
 pub(crate) mod kind;
 pub(crate) mod names;

@@ -12,6 +12,11 @@ pub(crate) type Tree = Map<String, Value>;
 
 static EMPTY: LazyLock<Tree> = LazyLock::new(Tree::new);
 
+/// An object without members.
+pub(crate) fn empty() -> &'static Tree {
+    &EMPTY
+}
+
 /// The object's metadata; empty if it has none.
 pub(crate) fn metadata(tree: &Tree) -> &Tree {
     section(tree, "metadata")

@@ -63,13 +63,7 @@ fn default_spec(spec: &mut Tree) {
     tree::default(spec, "completionMode", "NonIndexed");
     tree::default(spec, "suspend", false);
     tree::default(spec, "manualSelector", false);
-    let failed_only = spec.contains_key("podFailurePolicy");
-    let policy = if failed_only {
-        "Failed"
-    } else {
-        "TerminatingOrFailed"
-    };
-    tree::default(spec, "podReplacementPolicy", policy);
+    tree::default(spec, "podReplacementPolicy", replacement_policy(spec));
     let patterns = spec
         .get_mut("podFailurePolicy")
         .and_then(|policy| policy.get_mut("rules")?.as_array_mut())
@@ -87,6 +81,14 @@ fn default_spec(spec: &mut Tree) {
         tree::section_mut(spec, "template"),
         "spec",
     ));
+}
+
+/// The default of `podReplacementPolicy`.
+pub(super) fn replacement_policy(spec: &Tree) -> &'static str {
+    match spec.contains_key("podFailurePolicy") {
+        true => "Failed",
+        false => "TerminatingOrFailed",
+    }
 }
 
 /// A Job without labels of its own shows those of its template.

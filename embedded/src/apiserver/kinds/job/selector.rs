@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use crate::apiserver::object::{
-    field_errors::FieldErrors,
+    field::CheckedField,
     tree::{self, Tree},
 };
 
@@ -20,35 +20,21 @@ pub(super) fn matches(selector: &Tree, labels: &Tree) -> bool {
             .all(|item| holds(item, labels))
 }
 
-/// Checks the expressions of the selector at `path`.
-pub(super) fn check(selector: &Tree, path: &str) -> FieldErrors {
-    let mut errors = FieldErrors::new();
-    for (index, item) in tree::items(selector, "matchExpressions").iter().enumerate() {
-        let path = format!("{path}.matchExpressions[{index}]");
-        let values = item.get("values").and_then(Value::as_array);
-        let some = values.is_some_and(|values| !values.is_empty());
-        match item
-            .get("operator")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-        {
-            "In" | "NotIn" if !some => errors.required(
-                format!("{path}.values"),
-                "must be specified when `operator` is 'In' or 'NotIn'",
-            ),
-            "Exists" | "DoesNotExist" if some => errors.forbidden(
-                format!("{path}.values"),
-                "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
-            ),
+/// Checks the expressions of a selector.
+pub(super) fn check(selector: &CheckedField<'_, '_>) {
+    for item in selector.at("matchExpressions").items() {
+        let (operator, values) = (item.at("operator"), item.at("values"));
+        let some = !values.list().is_empty();
+        match operator.text() {
+            "In" | "NotIn" if !some => {
+                values.required("must be specified when `operator` is 'In' or 'NotIn'");
+            }
+            "Exists" | "DoesNotExist" if some => values
+                .forbidden("may not be specified when `operator` is 'Exists' or 'DoesNotExist'"),
             "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-            other => errors.invalid(
-                format!("{path}.operator"),
-                Value::from(other),
-                "not a valid selector operator",
-            ),
+            other => operator.invalid_as(Value::from(other), "not a valid selector operator"),
         }
     }
-    errors
 }
 
 fn holds(item: &Value, labels: &Tree) -> bool {
