@@ -15,7 +15,7 @@ use super::{
     By, LabelSelectorOperator, Stage, Wait,
     choose::{BASE, DRAWS, ROUNDS},
     kwok_inits::{REGULAR_INITS, init_restarted},
-    templates as t,
+    templates::{self, render},
 };
 use crate::kubelet::{DURATION, ranges::Ranges};
 
@@ -56,8 +56,8 @@ impl Renderer<'_> {
         ended.expect(".metadata.ownerReferences[]?.kind", "In", &["Job"]);
         ended.delay_of_annotation();
         vec![
-            running.next(&t::running(true)),
-            ended.next(&t::ended(0, "Completed")),
+            running.next(&render("running", &[("ready", "true")])),
+            ended.next(&render("succeeded", &[])),
         ]
     }
 
@@ -69,16 +69,17 @@ impl Renderer<'_> {
         let mut running = self.running(&object("running"), name);
         running.delay(stage.start.unwrap_or_default());
         let ready = stage.ready.filter(|ready| ready.delay < stage.lasts());
+        let is_ready = if ready.is_none() { "true" } else { "false" };
         if !stage.inits.is_empty() {
             running.expect(REGULAR_INITS, "DoesNotExist", &[]);
-            objects.extend(self.inits(stage, ready.is_none()));
+            objects.extend(self.inits(stage, is_ready));
         }
-        objects.push(running.next(&t::running(ready.is_none())));
+        objects.push(running.next(&render("running", &[("ready", is_ready)])));
         if let Some(wait) = ready {
             let mut readied = self.at_work(&object("ready"), name);
             readied.expect(READY, "NotIn", &["True"]);
             readied.delay(wait);
-            objects.push(readied.next(&t::ready()));
+            objects.push(readied.next(&render("ready", &[])));
         }
 
         let ended = match stage.disruption {
@@ -92,12 +93,14 @@ impl Renderer<'_> {
                 if ready.is_some() {
                     ended.expect(READY, "In", &["True"]);
                 }
-                let code = stage.end.exit_code.unwrap_or(0);
                 let reason = stage.end.reason.map_or("Error", super::ExitReason::text);
-                ended.next(&t::ended(
-                    code,
-                    if code == 0 { "Completed" } else { reason },
-                ))
+                ended.next(&match stage.end.exit_code.unwrap_or(0) {
+                    0 => render("succeeded", &[]),
+                    code => {
+                        let code = code.to_string();
+                        render("failed", &[("code", &code), ("reason", reason)])
+                    }
+                })
             }
         };
         objects.push(ended);
@@ -118,7 +121,7 @@ impl Renderer<'_> {
         if ready.is_some() {
             disrupted.expect(READY, "In", &["True"]);
         }
-        let mut object = disrupted.next(&t::disrupted(cause));
+        let mut object = disrupted.next(&templates::disrupted(cause));
         if cause.by() != By::Kubelet {
             object["spec"]["next"]["delete"] = true.into();
         }
@@ -132,7 +135,7 @@ impl Renderer<'_> {
         restarted.expect(".status.phase", "In", &["Running"]);
         restarted.expect(WAITING, "In", &["CrashLoopBackOff"]);
         restarted.back_off(RESTARTS);
-        restarted.next(&t::restarted())
+        restarted.next(&render("restarted", &[]))
     }
 
     /// A Pod that is deleted comes to its end first.
@@ -142,7 +145,18 @@ impl Renderer<'_> {
         stopped.expect(".status.phase", "In", &["Pending", "Running"]);
         stopped.expect(self.life, "In", lives);
         stopped.delay(after);
-        stopped.next(&t::stopped(code))
+        let (phase, reason, why) = match code {
+            0 => ("Succeeded", "Completed", "PodCompleted"),
+            _ => ("Failed", "Error", "PodFailed"),
+        };
+        let code = code.to_string();
+        let values = [
+            ("phase", phase),
+            ("code", &code),
+            ("reason", reason),
+            ("why", why),
+        ];
+        stopped.next(&render("stopped", &values))
     }
 
     /// A Pod at its end is deleted for good, once; finalizers are for others to take off.
@@ -196,7 +210,7 @@ fn less(wait: Wait, ready: Option<Wait>) -> Wait {
 fn node_ready() -> Value {
     let mut ready = KwokStageBuilder::new("lakh-node-ready");
     ready.expect(READY, "NotIn", &["True"]);
-    let mut object = ready.next(t::NODE_READY);
+    let mut object = ready.next(&render("node-ready", &[]));
     object["spec"]["resourceRef"]["kind"] = "Node".into();
     object
 }

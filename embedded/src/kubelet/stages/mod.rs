@@ -7,7 +7,6 @@
 
 mod choose;
 mod disruption;
-mod init_templates;
 mod kwok;
 mod kwok_inits;
 mod read;
