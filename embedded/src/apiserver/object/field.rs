@@ -6,26 +6,28 @@
 use std::{
     cell::RefCell,
     fmt::{self, Display},
+    ops::Deref,
 };
 
 use serde_json::Value;
 
-use super::{
-    field_errors::FieldErrors,
-    names,
-    tree::{self, Tree},
-};
-
-static NULL: Value = Value::Null;
+use super::{field_errors::FieldErrors, names, tree::Tree, view::JsonView};
 
 /// A field under check, whether it is set or not. Nothing is copied, and no path written, before something is wrong.
 #[derive(Clone, Copy)]
 #[doc(alias = "field.Path")]
 pub(crate) struct CheckedField<'a, 'v> {
     place: Place<'a, 'v>,
-    value: &'v Value,
-    members: Option<&'v Tree>,
+    view: JsonView<'v>,
     errors: &'a RefCell<FieldErrors>,
+}
+
+impl<'v> Deref for CheckedField<'_, 'v> {
+    type Target = JsonView<'v>;
+
+    fn deref(&self) -> &JsonView<'v> {
+        &self.view
+    }
 }
 
 /// Where a field stands.
@@ -44,8 +46,7 @@ pub(crate) fn check<'v>(tree: &'v Tree, rules: impl FnOnce(&CheckedField<'_, 'v>
     let errors = RefCell::default();
     rules(&CheckedField {
         place: Place::Root(""),
-        value: &NULL,
-        members: Some(tree),
+        view: tree.into(),
         errors: &errors,
     });
     errors.into_inner()
@@ -60,89 +61,43 @@ impl<'a, 'v> CheckedField<'a, 'v> {
     ) -> CheckedField<'b, 'b> {
         CheckedField {
             place: Place::Root(prefix),
-            value: &NULL,
-            members: Some(tree),
+            view: tree.into(),
             errors: self.errors,
         }
     }
 
     /// A member; `a.b` is the member b of the member a.
     pub(crate) fn at<'b>(&'b self, path: &'b str) -> CheckedField<'b, 'v> {
-        let mut names = path.split('.');
-        let first = names.next().and_then(|name| self.members?.get(name));
-        let found = names.fold(first, |value, name| value?.get(name));
-        self.with(Place::Member(self, path), found)
+        self.with(Place::Member(self, path), self.view.at(path))
     }
 
     /// A member that shows the value of another field.
     pub(crate) fn showing<'b>(
         &'b self,
         name: &'b str,
-        other: &CheckedField<'_, 'v>,
+        value: JsonView<'v>,
     ) -> CheckedField<'b, 'v> {
-        self.with(Place::Member(self, name), Some(other.value))
+        self.with(Place::Member(self, name), value)
     }
 
     /// An entry of a map, whose path is `map[key]`.
     pub(crate) fn entry<'b>(&'b self, key: &'b str) -> CheckedField<'b, 'v> {
-        let found = self.members.and_then(|members| members.get(key));
-        self.with(Place::Entry(self, key), found)
+        self.with(Place::Entry(self, key), self.view.entry(key))
     }
 
     /// The items of a list.
     pub(crate) fn items<'b>(&'b self) -> impl Iterator<Item = CheckedField<'b, 'v>> {
-        let items = self.list().iter().enumerate();
-        items.map(|(index, item)| self.with(Place::Item(self, index), Some(item)))
+        let items = self.view.items().enumerate();
+        items.map(|(index, item)| self.with(Place::Item(self, index), item))
     }
 
-    fn with<'b>(&'b self, place: Place<'b, 'v>, value: Option<&'v Value>) -> CheckedField<'b, 'v> {
-        let value = value.unwrap_or(&NULL);
+    fn with<'b>(&'b self, place: Place<'b, 'v>, view: JsonView<'v>) -> CheckedField<'b, 'v> {
+        let errors = self.errors;
         CheckedField {
             place,
-            value,
-            members: value.as_object(),
-            errors: self.errors,
+            view,
+            errors,
         }
-    }
-
-    /// The value; null if there is none.
-    pub(crate) fn value(&self) -> &'v Value {
-        self.value
-    }
-
-    /// Whether there is a value.
-    pub(crate) fn is_set(&self) -> bool {
-        !self.value.is_null()
-    }
-
-    /// The text, if it is one.
-    pub(crate) fn as_text(&self) -> Option<&'v str> {
-        self.value.as_str()
-    }
-
-    /// The text; empty if there is none.
-    pub(crate) fn text(&self) -> &'v str {
-        self.as_text().unwrap_or_default()
-    }
-
-    /// The integer, if it is one.
-    pub(crate) fn int(&self) -> Option<i64> {
-        self.value.as_i64()
-    }
-
-    /// Whether it is true.
-    pub(crate) fn flag(&self) -> bool {
-        self.value == true
-    }
-
-    /// The members; none if it is no object.
-    pub(crate) fn tree(&self) -> &'v Tree {
-        self.members.unwrap_or(tree::empty())
-    }
-
-    /// The items; none if it is no list.
-    pub(crate) fn list(&self) -> &'v [Value] {
-        self.value.as_array().map_or(&[], Vec::as_slice)
     }
 
     /// How much has been found wrong so far.
@@ -172,7 +127,7 @@ impl<'a, 'v> CheckedField<'a, 'v> {
 
     /// `Invalid value: <json>: detail`.
     pub(crate) fn invalid(&self, detail: &str) {
-        self.invalid_as(self.value, detail);
+        self.invalid_as(self.value(), detail);
     }
 
     /// The same, where another value is shown.
@@ -222,7 +177,7 @@ impl<'a, 'v> CheckedField<'a, 'v> {
 
     /// `Duplicate value: <json>`.
     pub(crate) fn duplicate(&self) {
-        self.duplicate_as(self.value);
+        self.duplicate_as(self.value());
     }
 
     /// The same, where another value is shown.
@@ -259,7 +214,7 @@ impl<'a, 'v> CheckedField<'a, 'v> {
 
     /// Checks that the value is what it was; an unset one is null.
     pub(crate) fn must_not_change(&self, old: Option<&Value>) {
-        if self.value != old.unwrap_or(&NULL) {
+        if self.value() != old.unwrap_or(&Value::Null) {
             self.invalid("field is immutable");
         }
     }

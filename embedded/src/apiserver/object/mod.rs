@@ -14,3 +14,4 @@ pub(crate) mod names;
 pub(crate) mod quantity;
 pub(crate) mod stored;
 pub(crate) mod tree;
+pub(crate) mod view;

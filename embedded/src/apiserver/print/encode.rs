@@ -77,7 +77,7 @@ pub(crate) fn single(out: &mut Vec<u8>, object: &Stored, form: Form, now: Time) 
         Form::Metadata => metadata_object(out, object),
         Form::Table(include) => {
             let columns = table::columns(object.kind);
-            one_row_table(out, object, include, &columns, now);
+            one_row_table(out, object, include, columns, now);
         }
     }
 }
@@ -99,12 +99,11 @@ pub(crate) fn event_frame(
         Form::Metadata => metadata_object(out, object),
         Form::Table(include) => {
             let due = std::mem::replace(head, TableHead::Sent) == TableHead::Due;
-            let columns = if due {
-                table::columns(object.kind)
-            } else {
-                Value::Null
+            let columns = match due {
+                true => table::columns(object.kind),
+                false => &Value::Null,
             };
-            one_row_table(out, object, include, &columns, now);
+            one_row_table(out, object, include, columns, now);
         }
     }
     out.extend_from_slice(b"}\n");

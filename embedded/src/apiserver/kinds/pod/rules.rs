@@ -192,7 +192,7 @@ pub(crate) fn validate_status(tree: &Tree, old: &Tree) -> FieldErrors {
                 .iter()
                 .any(|have| have.get("type") == Some(kind.value()))
             {
-                condition.showing("Type", &kind).must_be_qualified_name();
+                condition.showing("Type", *kind).must_be_qualified_name();
             }
         }
         if all_could_restart(spec) {
@@ -209,7 +209,7 @@ pub(crate) fn validate_status(tree: &Tree, old: &Tree) -> FieldErrors {
                 let container = containers.iter().find(|it| it["name"] == ended["name"]);
                 if !restarts(container.unwrap_or(&Value::Null), spec, ended) {
                     let state = format!("{statuses}[{index}].state");
-                    let state = status.showing(&state, &now);
+                    let state = status.showing(&state, *now);
                     state.forbidden("may not be transitioned to non-terminated state");
                 }
             }

@@ -132,8 +132,8 @@ fn volumes<'v>(volumes: &CheckedField<'_, 'v>) -> Vec<&'v str> {
 /// Checks the metadata of a pod template; a real server leaves it out of the paths.
 pub(crate) fn validate_metadata(template: &CheckedField<'_, '_>) {
     let metadata = template.at("metadata");
-    let labels = template.showing("labels", &metadata.at("labels"));
+    let labels = template.showing("labels", *metadata.at("labels"));
     metadata::check_labels(&labels, None);
-    let annotations = template.showing("annotations", &metadata.at("annotations"));
+    let annotations = template.showing("annotations", *metadata.at("annotations"));
     metadata::check_annotations(&annotations);
 }
