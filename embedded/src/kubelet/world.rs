@@ -71,7 +71,7 @@ impl World {
         let stage = self.stage_of(pod);
         let staged = stage.and_then(|stage| Some((stage, stage.stop?)));
         staged.map_or((self.options.stop_delay, None), |(stage, stop)| {
-            let delay = stage.wait(stop.after, "stop", self.chance(pod));
+            let delay = stage.wait(stop.after(), "stop", self.chance(pod));
             (delay, stop.exit_code)
         })
     }
@@ -84,7 +84,7 @@ impl World {
         let staged = self.stage_of(pod).map(|stage| Staged {
             duration: stage
                 .end
-                .after
+                .after()
                 .map(|wait: Wait| stage.wait(wait, "end", chance)),
             exit_code: stage.end.exit_code,
             plan: Box::new(Plan::of(stage, chance, at)),
@@ -143,14 +143,14 @@ impl World {
                 restarts,
                 ..self.chance(pod)
             };
-            if let Some(wait) = staged.end.after {
+            if let Some(wait) = staged.end().after() {
                 let what = format_compact!("init/{name}");
                 init.duration = stage.wait(wait, &what, chance);
             }
-            if let Some(code) = staged.end.exit_code {
+            if let Some(code) = staged.end().exit_code {
                 let fails = staged.failures.is_none_or(|failures| restarts < failures);
                 init.exit_code = code * u8::from(fails);
-                init.reason = staged.end.reason.filter(|_| fails);
+                init.reason = staged.end().reason.filter(|_| fails);
             }
         }
         init

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{
-    By, LabelSelectorOperator, Stage, Wait,
+    By, LabelSelectorOperator, PlannedDisruption, Stage, Wait,
     choose::{BASE, DRAWS, ROUNDS},
     kwok_inits::{REGULAR_INITS, init_restarted},
     templates::{self, render},
@@ -83,10 +83,12 @@ impl Renderer<'_> {
         }
 
         let ended = match stage.disruption {
-            Some((wait, _)) if wait.delay <= stage.lasts() => self.disrupted(stage, ready),
+            Some(planned) if planned.after().delay <= stage.lasts() => {
+                self.disrupted(stage, planned, ready)
+            }
             Some(_) | None => {
                 let mut ended = self.at_work(&object("ended"), name);
-                match stage.end.after {
+                match stage.end.after() {
                     Some(wait) => ended.delay(less(wait, ready)),
                     None => ended.delay_of_annotation(),
                 }
@@ -106,18 +108,16 @@ impl Renderer<'_> {
         objects.push(ended);
         if let Some(stop) = stage.stop {
             let code = stop.exit_code.unwrap_or(SIGTERM);
-            objects.push(self.stopped(&object("stopped"), &[name], stop.after, code));
+            objects.push(self.stopped(&object("stopped"), &[name], stop.after(), code));
         }
         objects
     }
 
-    fn disrupted(&self, stage: &Stage, ready: Option<Wait>) -> Value {
-        let (wait, cause) = stage
-            .disruption
-            .unwrap_or_else(|| unreachable!("asked before"));
+    fn disrupted(&self, stage: &Stage, planned: PlannedDisruption, ready: Option<Wait>) -> Value {
+        let cause = planned.cause;
         let mut disrupted =
             self.at_work(&format!("lakh-pod-disrupted-{}", stage.name), &stage.name);
-        disrupted.delay(less(wait, ready));
+        disrupted.delay(less(planned.after(), ready));
         if ready.is_some() {
             disrupted.expect(READY, "In", &["True"]);
         }
@@ -193,7 +193,7 @@ impl Renderer<'_> {
 impl Stage {
     /// How long its Pods run, as far as it says so.
     fn lasts(&self) -> Duration {
-        self.end.after.map_or(Duration::MAX, |wait| wait.delay)
+        self.end.after().map_or(Duration::MAX, |wait| wait.delay)
     }
 }
 

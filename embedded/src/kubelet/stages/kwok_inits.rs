@@ -38,14 +38,14 @@ impl Renderer<'_> {
         };
         for (nth, init) in stage.inits.iter().enumerate() {
             let meant = init.name.as_deref();
-            let wait = init.end.after.unwrap_or_default();
-            if let Some(code) = init.end.exit_code.filter(|code| *code != 0) {
+            let wait = init.end().after().unwrap_or_default();
+            if let Some(code) = init.end().exit_code.filter(|code| *code != 0) {
                 let mut failed = ends("failed", nth, meant);
                 failed.delay(wait);
                 if let Some(failures) = init.failures {
                     failed.expect(&tries_below(failures), "Exists", &[]);
                 }
-                let reason = init.end.reason.map_or("Error", ExitReason::text);
+                let reason = init.end().reason.map_or("Error", ExitReason::text);
                 let code = code.to_string();
                 let values = [("code", code.as_str()), ("reason", reason)];
                 objects.push(failed.next(&render("init-failed", &values)));
@@ -69,7 +69,7 @@ impl Renderer<'_> {
 
 impl InitEnd {
     fn may_succeed(&self) -> bool {
-        self.failures.is_some() || self.end.exit_code.is_none_or(|code| code == 0)
+        self.failures.is_some() || self.end().exit_code.is_none_or(|code| code == 0)
     }
 }
 
