@@ -33,7 +33,7 @@ pub fn prepare(request: Request<'_>) -> Prepared {
 }
 
 fn route(request: Request<'_>, label: &mut Label) -> Result<ApiCall> {
-    let decoded = query::decode(request.path, false);
+    let decoded = query::decode_path(request.path);
     let mut segments: Vec<&str> = decoded.split('/').filter(|part| !part.is_empty()).collect();
     let (group, version) = match segments.as_slice() {
         ["api", "v1", _, ..] => {
@@ -81,7 +81,7 @@ fn fixed(request: Request<'_>, path: &str) -> Result<ApiCall> {
 fn review(request: Request<'_>, segments: &[&str]) -> Result<ApiCall> {
     let find = |plural: &str| REVIEWS.iter().find(|row| row[0] == plural);
     match segments {
-        [resource] if let Some([_, _, kind]) = find(resource) => {
+        [resource] if let Some([_, kind]) = find(resource) => {
             if request.method != "POST" {
                 return Err(ApiError::method_not_allowed());
             }
@@ -251,14 +251,7 @@ fn target(request: Request<'_>, requested: RequestInfo<'_>, legacy_watch: bool) 
     }
     let info = requested.kind.info();
     let list = name.is_empty() && matches!(request.method, "GET" | "DELETE");
-    let type_name = match info.group {
-        "" => format!("*core.{}", info.name),
-        group => format!(
-            "*{}.{}",
-            group.split('.').next().unwrap_or(group),
-            info.name
-        ),
-    };
+    let type_name = format!("*{}.{}", info.short_group(), info.name);
     let accepted = negotiation::negotiate(request.accept)?;
     let form = negotiation::form(
         accepted,

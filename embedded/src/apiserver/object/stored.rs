@@ -19,7 +19,7 @@ use crate::model::Time;
 ///
 /// The bytes always begin `{"kind":K,"apiVersion":V,"metadata":{"resourceVersion":"N"`, so that
 /// the version can be replaced and the metadata cut out by offset alone.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Stored {
     /// What it is.
     pub kind: Kind,
@@ -120,21 +120,10 @@ impl Stored {
         bytes.extend_from_slice(&self.bytes[start + old_digits..]);
         let metadata_end = self.metadata_end as usize + digits.len() - old_digits;
         Self {
-            kind: self.kind,
-            namespace: self.namespace.clone(),
-            name: self.name.clone(),
-            uid: self.uid.clone(),
             version,
-            created: self.created,
-            generation: self.generation,
-            deletion: self.deletion,
-            labels: self.labels.clone(),
-            owners: self.owners.clone(),
-            finalizers: self.finalizers.clone(),
-            phase: self.phase.clone(),
-            node: self.node.clone(),
             bytes: bytes.into(),
             metadata_end: metadata_end as u32,
+            ..self.clone()
         }
     }
 

@@ -83,7 +83,7 @@ pub(crate) fn same_but_for_times(one: Option<&Value>, other: Option<&Value>) -> 
 }
 
 /// Checks what is to be applied against the types of the API.
-pub(crate) fn check(kind: Kind, name: &str, config: &Value) -> Result<()> {
+pub(crate) fn check(kind: Kind, name: &str, config: &Tree) -> Result<()> {
     let problems = typed::problems(&schema::of(kind), config);
     let why = match problems.as_slice() {
         [] => return Ok(()),

@@ -11,12 +11,24 @@ use super::{
     set::shown,
     walk::elements,
 };
+use crate::apiserver::object::tree::Tree;
 
 /// What is wrong with a value, each with the path to it; empty if nothing is.
-pub(super) fn problems(shape: &TypeDef, value: &Value) -> Vec<String> {
+pub(super) fn problems(shape: &TypeDef, object: &Tree) -> Vec<String> {
     let mut found = Vec::new();
-    check(shape, value, "", &mut found);
+    check_members(shape, object, "", &mut found);
     found
+}
+
+fn check_members(shape: &TypeDef, members: &Tree, path: &str, found: &mut Vec<String>) {
+    for (name, member) in members {
+        let path = format!("{path}.{name}");
+        if matches!(shape, TypeDef::Struct(_)) && !shape.declares(name) {
+            found.push(format!("{path}: field not declared in schema"));
+        } else {
+            check(shape.member(name), member, &path, found);
+        }
+    }
 }
 
 fn check(shape: &TypeDef, value: &Value, path: &str, found: &mut Vec<String>) {
@@ -43,14 +55,7 @@ fn check(shape: &TypeDef, value: &Value, path: &str, found: &mut Vec<String>) {
         }
         (TypeDef::List { .. }, _) => wrong(format!("expected list, got &{{{}}}", printed(value))),
         (TypeDef::Struct(_) | TypeDef::Map { .. }, Value::Object(members)) => {
-            for (name, member) in members {
-                let path = format!("{path}.{name}");
-                if matches!(shape, TypeDef::Struct(_)) && !shape.declares(name) {
-                    found.push(format!("{path}: field not declared in schema"));
-                } else {
-                    check(shape.member(name), member, &path, found);
-                }
-            }
+            check_members(shape, members, path, found);
         }
         (TypeDef::Struct(_) | TypeDef::Map { .. }, _) => {
             wrong(format!("expected map, got &{{{}}}", printed(value)));

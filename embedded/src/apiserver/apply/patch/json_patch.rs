@@ -38,14 +38,7 @@ impl PatchOperation {
 
 /// Reads the operations.
 pub(super) fn read(body: &[u8]) -> Result<Vec<PatchOperation>> {
-    let value: Value = serde_json::from_slice(body).map_err(|error| {
-        let why = if error.is_eof() {
-            "unexpected end of JSON input".to_owned()
-        } else {
-            error.to_string()
-        };
-        ApiError::bad_request(format!("error decoding patch: {why}"))
-    })?;
+    let value: Value = serde_json::from_slice(body).map_err(|error| super::not_json(&error))?;
     let Value::Array(items) = value else {
         return Err(ApiError::bad_request(
             "error decoding patch: json: cannot unmarshal object into Go value of type \

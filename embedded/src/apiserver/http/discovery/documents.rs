@@ -15,23 +15,11 @@ use crate::apiserver::{
     print::response::{Response, TEXT},
 };
 
-/// Access reviews: plural, singular, kind.
-pub(crate) const REVIEWS: [[&str; 3]; 3] = [
-    [
-        "selfsubjectaccessreviews",
-        "selfsubjectaccessreview",
-        "SelfSubjectAccessReview",
-    ],
-    [
-        "selfsubjectrulesreviews",
-        "selfsubjectrulesreview",
-        "SelfSubjectRulesReview",
-    ],
-    [
-        "subjectaccessreviews",
-        "subjectaccessreview",
-        "SubjectAccessReview",
-    ],
+/// Access reviews: plural and kind.
+pub(crate) const REVIEWS: [[&str; 2]; 3] = [
+    ["selfsubjectaccessreviews", "SelfSubjectAccessReview"],
+    ["selfsubjectrulesreviews", "SelfSubjectRulesReview"],
+    ["subjectaccessreviews", "SubjectAccessReview"],
 ];
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -84,20 +72,28 @@ pub(crate) fn answer(path: &str, query: &str, accepted: Accepted) -> Result<Resp
 }
 
 /// Answers an access review: everything is allowed on loopback.
-pub(crate) fn review(kind: &str, mut body: Tree) -> Response {
+pub(crate) fn review(kind: &str, body: Tree) -> Response {
+    let status = match kind {
+        "SelfSubjectRulesReview" => all_rules(),
+        _ => json!({"allowed": true, "reason": "everything is allowed on loopback"}),
+    };
+    Response::json(201, &reviewed(kind, body, status))
+}
+
+/// A review with its outcome.
+pub(crate) fn reviewed(kind: &str, mut body: Tree, status: Value) -> Value {
     body.insert("kind".into(), kind.into());
     body.insert("apiVersion".into(), "authorization.k8s.io/v1".into());
-    let status = if kind == "SelfSubjectRulesReview" {
-        json!({
-            "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-            "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
-            "incomplete": false,
-        })
-    } else {
-        json!({"allowed": true, "reason": "everything is allowed on loopback"})
-    };
     body.insert("status".into(), status);
-    Response::json(201, &Value::Object(body))
+    Value::Object(body)
+}
+
+fn all_rules() -> Value {
+    json!({
+        "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+        "incomplete": false,
+    })
 }
 
 fn paths() -> Value {
@@ -106,16 +102,8 @@ fn paths() -> Value {
         paths.push(format!("/apis/{group}"));
         paths.push(format!("/apis/{group}/{version}"));
     }
-    for path in [
-        "/healthz",
-        "/livez",
-        "/openapi/v2",
-        "/openapi/v3",
-        "/readyz",
-        "/version",
-    ] {
-        paths.push(path.to_owned());
-    }
+    let others = "/healthz /livez /openapi/v2 /openapi/v3 /readyz /version";
+    paths.extend(others.split(' ').map(str::to_owned));
     json!({"paths": paths})
 }
 
@@ -150,17 +138,12 @@ fn resource_list(group: &str, group_version: &str) -> Value {
     for row in sorted {
         let mut resource = json!({
             "name": row.plural,
-            "singularName": row.singular,
+            "singularName": row.singular(),
             "namespaced": row.namespaced,
             "kind": row.name,
             "verbs": VERBS,
         });
-        if !row.short_names.is_empty() {
-            resource["shortNames"] = json!(row.short_names);
-        }
-        if !row.categories.is_empty() {
-            resource["categories"] = json!(row.categories);
-        }
+        add_names(&mut resource, row);
         if let Some((_, hash)) = STORAGE_HASHES.iter().find(|(kind, _)| *kind == row.kind) {
             resource["storageVersionHash"] = (*hash).into();
         }
@@ -188,11 +171,22 @@ fn resource_list(group: &str, group_version: &str) -> Value {
     })
 }
 
+fn add_names(resource: &mut Value, row: &KindInfo) {
+    for (field, names) in [
+        ("shortNames", row.short_names),
+        ("categories", row.categories),
+    ] {
+        if !names.is_empty() {
+            resource[field] = json!(names);
+        }
+    }
+}
+
 fn reviews() -> Value {
-    let resource = |[plural, singular, kind]: [&str; 3]| {
+    let resource = |[plural, kind]: [&str; 2]| {
         json!({
             "name": plural,
-            "singularName": singular,
+            "singularName": kind.to_lowercase(),
             "namespaced": false,
             "kind": kind,
             "verbs": ["create"],
@@ -236,26 +230,24 @@ fn aggregated_group(group: &str, version: &str) -> Value {
     })
 }
 
+fn response_kind(group: &str, version: &str, kind: &str) -> Value {
+    json!({"group": group, "version": version, "kind": kind})
+}
+
 fn aggregated_resource(row: &KindInfo) -> Value {
-    let kind = |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
     let mut resource = json!({
         "resource": row.plural,
-        "responseKind": kind(row.group, row.version, row.name),
+        "responseKind": response_kind(row.group, row.version, row.name),
         "scope": if row.namespaced { "Namespaced" } else { "Cluster" },
-        "singularResource": row.singular,
+        "singularResource": row.singular(),
         "verbs": VERBS,
     });
-    if !row.short_names.is_empty() {
-        resource["shortNames"] = json!(row.short_names);
-    }
-    if !row.categories.is_empty() {
-        resource["categories"] = json!(row.categories);
-    }
+    add_names(&mut resource, row);
     let sub = |sub: &Subresource| {
         let (group, version) = sub.group_version.unwrap_or((row.group, row.version));
         json!({
             "subresource": sub.name,
-            "responseKind": kind(group, version, sub.kind),
+            "responseKind": response_kind(group, version, sub.kind),
             "verbs": sub.verbs,
         })
     };
@@ -267,12 +259,12 @@ fn aggregated_resource(row: &KindInfo) -> Value {
 
 fn aggregated_reviews() -> Value {
     let (group, version) = ("authorization.k8s.io", "v1");
-    let resource = |[plural, singular, kind]: [&str; 3]| {
+    let resource = |[plural, kind]: [&str; 2]| {
         json!({
             "resource": plural,
-            "responseKind": {"group": group, "version": version, "kind": kind},
+            "responseKind": response_kind(group, version, kind),
             "scope": "Cluster",
-            "singularResource": singular,
+            "singularResource": kind.to_lowercase(),
             "verbs": ["create"],
         })
     };
