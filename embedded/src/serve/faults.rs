@@ -5,8 +5,6 @@
 //! Without rules a request costs one check of a flag.
 
 use std::{
-    error::Error,
-    fmt,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
@@ -39,16 +37,9 @@ pub(super) struct SharedFaults {
 }
 
 /// The connection is to break.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("a fault was asked for")]
 pub(super) struct Broken;
-
-impl fmt::Display for Broken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a fault was asked for")
-    }
-}
-
-impl Error for Broken {}
 
 impl SharedFaults {
     pub(super) fn new(faults: Faults) -> Self {
