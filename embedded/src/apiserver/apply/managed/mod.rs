@@ -183,12 +183,9 @@ impl Writer<'_> {
         if self.manager == KUBECTL && last_applied(&tree).is_some() {
             note_last_applied(&mut tree, config);
         }
-        if tree != *live
-            && let Some(entry) = entries
-                .0
-                .iter_mut()
-                .find(|entry| entry.owner == self.applier())
-        {
+        let mut own = entries.0.iter_mut();
+        let own = own.find(|entry| entry.owner == self.applier());
+        if let Some(entry) = own.filter(|_| tree != *live) {
             entry.time = self.now.to_rfc3339();
         }
         Ok((tree, Some(entries.write())))
@@ -211,9 +208,7 @@ impl Writer<'_> {
         self.ignore(&mut fields);
         entries.set(Entry {
             owner: applier.clone(),
-            time: last
-                .as_ref()
-                .map_or_else(String::new, |last| last.time.clone()),
+            time: last.as_ref().map_or("", |last| &last.time).to_owned(),
             fields: fields.clone(),
         });
         let merged = match &last {
@@ -221,11 +216,7 @@ impl Writer<'_> {
             None => merged,
         };
         let mut difference = walk::compare(&shape, &live_value, &merged);
-        for set in [
-            &mut difference.added,
-            &mut difference.changed,
-            &mut difference.removed,
-        ] {
+        for set in difference.sets() {
             self.ignore(set);
         }
         let mut taken = difference.changed;
@@ -295,7 +286,11 @@ impl Writer<'_> {
         let names = live
             .keys()
             .chain(new.keys().filter(|name| !live.contains_key(*name)));
-        let counts = |name: &&String| !ignored.iter().any(|path| **path == [name.as_str()]);
+        let is_ignored = |name: &str| {
+            let mut ignored = ignored.iter();
+            ignored.any(|path| matches!(path, [only] if only.strip_prefix("f:") == Some(name)))
+        };
+        let counts = |name: &&String| !is_ignored(name);
         for name in names.filter(counts) {
             let (old, new) = (live.get(name), new.get(name));
             if old == new {
@@ -303,7 +298,7 @@ impl Writer<'_> {
             }
             all.member(shape, name, old, new);
         }
-        for set in [&mut all.added, &mut all.changed, &mut all.removed] {
+        for set in all.sets() {
             self.ignore(set);
         }
         all
@@ -313,23 +308,21 @@ impl Writer<'_> {
     fn ignored(self) -> &'static [&'static [&'static str]] {
         let has_status = self.kind.info().subresource("status").is_some();
         match (self.part, self.kind) {
-            (Part::Main, _) if has_status => &[&["status"]],
+            (Part::Main, _) if has_status => &[&["f:status"]],
             (Part::Main, _) => &[],
             (Part::Status, Kind::Pod) => &[
-                &["spec"],
-                &["metadata", "deletionTimestamp"],
-                &["metadata", "ownerReferences"],
+                &["f:spec"],
+                &["f:metadata", "f:deletionTimestamp"],
+                &["f:metadata", "f:ownerReferences"],
             ],
-            (Part::Status, _) => &[&["spec"]],
-            (Part::Finalize, _) => &[&["status"]],
+            (Part::Status, _) => &[&["f:spec"]],
+            (Part::Finalize, _) => &[&["f:status"]],
         }
     }
 
     fn ignore(self, set: &mut FieldSet) {
         for path in self.ignored() {
-            let elements: Vec<String> = path.iter().map(|name| format!("f:{name}")).collect();
-            let elements: Vec<&str> = elements.iter().map(String::as_str).collect();
-            set.cut(&elements);
+            set.cut(path);
         }
     }
 

@@ -118,12 +118,7 @@ fn drop_directives(template: &mut Value) {
         }
     }
     for list in ["containers", "initContainers"] {
-        let containers = pod
-            .get_mut(list)
-            .and_then(Value::as_array_mut)
-            .into_iter()
-            .flatten();
-        for container in containers.filter_map(Value::as_object_mut) {
+        for container in tree::objects_mut(pod, list) {
             if let Some(Value::Object(resources)) = container.get_mut("resources") {
                 resources.remove("requests");
                 resources.remove("limits");

@@ -6,7 +6,7 @@ use hashbrown::HashSet;
 use serde_json::{Value, json};
 
 use crate::apiserver::{
-    kinds::template,
+    kinds::{defaults, template},
     object::{
         field::{CheckedField, check},
         field_errors::FieldErrors,
@@ -129,52 +129,20 @@ fn check_deadline(deadline: &CheckedField<'_, '_>, before: Option<i64>) {
 
 /// Restores what a status write must not change and mirrors addresses.
 pub(crate) fn prepare_status(tree: &mut Tree, old: &Tree) {
-    tree::restore(
-        tree::metadata_mut(tree),
-        tree::metadata(old),
-        "ownerReferences",
-    );
-    let old_status = tree::section(old, "status");
+    let metadata = tree::metadata_mut(tree);
+    tree::restore(metadata, tree::metadata(old), "ownerReferences");
     let status = tree::section_mut(tree, "status");
-    if !status.contains_key("qosClass") {
-        tree::restore(status, old_status, "qosClass");
-    }
-    if !status.contains_key("observedGeneration") {
-        tree::restore(status, old_status, "observedGeneration");
+    for field in ["qosClass", "observedGeneration"] {
+        if !status.contains_key(field) {
+            tree::restore(status, tree::section(old, "status"), field);
+        }
     }
     let address = tree::text(status, "podIP").to_owned();
     if !address.is_empty() && tree::items(status, "podIPs").is_empty() {
         status.insert("podIPs".into(), json!([{"ip": address}]));
     }
-    tree::condition_times(status);
-    for list in ["containerStatuses", "initContainerStatuses"] {
-        let Some(Value::Array(containers)) = status.get_mut(list) else {
-            continue;
-        };
-        for container in containers.iter_mut().filter_map(Value::as_object_mut) {
-            tree::default(container, "state", json!({}));
-            tree::default(container, "lastState", json!({}));
-            for state in ["state", "lastState"] {
-                for (kind, times) in TIMES {
-                    let state = container
-                        .get_mut(state)
-                        .and_then(|state| state.get_mut(kind));
-                    if let Some(Value::Object(state)) = state {
-                        for time in times {
-                            tree::default(state, time, Value::Null);
-                        }
-                    }
-                }
-            }
-        }
-    }
+    defaults::fill(status, "podStatus");
 }
-
-/// Times of a container's states that are there also where nobody has said them.
-const TIMES: [(&str, &[&str]); 2] = [
-    ("running", &["startedAt"]),
-    ("terminated", &["startedAt", "finishedAt"]),
-];
 
 /// Checks a change of a Pod's status.
 #[doc(alias = "ValidatePodStatusUpdate")]
