@@ -130,9 +130,7 @@ impl Renderer<'_> {
 
     /// After the back-off that the kubelet has.
     fn restarted(&self) -> Value {
-        let mut restarted = KwokStageBuilder::new("lakh-pod-restarted");
-        restarted.expect(DELETED, "DoesNotExist", &[]);
-        restarted.expect(".status.phase", "In", &["Running"]);
+        let mut restarted = KwokStageBuilder::alive("lakh-pod-restarted", "Running");
         restarted.expect(WAITING, "In", &["CrashLoopBackOff"]);
         restarted.back_off(RESTARTS);
         restarted.next(&render("restarted", &[]))
@@ -140,9 +138,7 @@ impl Renderer<'_> {
 
     /// A Pod that is deleted comes to its end first.
     fn stopped(&self, name: &str, lives: &[&str], after: Wait, code: u8) -> Value {
-        let mut stopped = KwokStageBuilder::new(name);
-        stopped.expect(DELETED, "Exists", &[]);
-        stopped.expect(".status.phase", "In", &["Pending", "Running"]);
+        let mut stopped = KwokStageBuilder::deleted(name, &["Pending", "Running"]);
         stopped.expect(self.life, "In", lives);
         stopped.delay(after);
         let (phase, reason, why) = match code {
@@ -161,9 +157,7 @@ impl Renderer<'_> {
 
     /// A Pod at its end is deleted for good, once; finalizers are for others to take off.
     fn gone(&self) -> Value {
-        let mut gone = KwokStageBuilder::new("lakh-pod-gone");
-        gone.expect(DELETED, "Exists", &[]);
-        gone.expect(".status.phase", "In", &["Succeeded", "Failed"]);
+        let mut gone = KwokStageBuilder::deleted("lakh-pod-gone", &["Succeeded", "Failed"]);
         let has_time = ".metadata.deletionGracePeriodSeconds | select(. > 0)";
         gone.expect(has_time, "Exists", &[]);
         gone.spec["next"] = json!({"delete": true});
@@ -172,18 +166,14 @@ impl Renderer<'_> {
 
     /// For a Pod that has a node and nothing else yet.
     pub(super) fn running(&self, name: &str, life: &str) -> KwokStageBuilder {
-        let mut object = KwokStageBuilder::new(name);
-        object.expect(DELETED, "DoesNotExist", &[]);
-        object.expect(".status.phase", "In", &["Pending"]);
+        let mut object = KwokStageBuilder::alive(name, "Pending");
         object.expect(self.life, "In", &[life]);
         object
     }
 
     /// For a Pod whose containers run.
     fn at_work(&self, name: &str, life: &str) -> KwokStageBuilder {
-        let mut object = KwokStageBuilder::new(name);
-        object.expect(DELETED, "DoesNotExist", &[]);
-        object.expect(".status.phase", "In", &["Running"]);
+        let mut object = KwokStageBuilder::alive(name, "Running");
         object.expect(WAITING, "DoesNotExist", &[]);
         object.expect(self.life, "In", &[life]);
         object
@@ -223,12 +213,27 @@ pub(super) struct KwokStageBuilder {
 }
 
 impl KwokStageBuilder {
-    pub(super) fn new(name: &str) -> Self {
+    fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
             expectations: Vec::new(),
             spec: json!({}),
         }
+    }
+
+    /// For a Pod in this phase that nobody deletes.
+    pub(super) fn alive(name: &str, phase: &str) -> Self {
+        let mut object = Self::new(name);
+        object.expect(DELETED, "DoesNotExist", &[]);
+        object.expect(".status.phase", "In", &[phase]);
+        object
+    }
+
+    fn deleted(name: &str, phases: &[&str]) -> Self {
+        let mut object = Self::new(name);
+        object.expect(DELETED, "Exists", &[]);
+        object.expect(".status.phase", "In", phases);
+        object
     }
 
     pub(super) fn expect(&mut self, key: &str, operator: &str, values: &[&str]) {
@@ -370,7 +375,7 @@ fn quoted(text: &str) -> String {
 /// The life of a Pod that no stage means; not a name that a stage may have.
 const NONE: &str = "-";
 const SIGTERM: u8 = 143;
-pub(super) const DELETED: &str = ".metadata.deletionTimestamp";
+const DELETED: &str = ".metadata.deletionTimestamp";
 const READY: &str = ".status.conditions[]? | select(.type == \"Ready\") | .status";
 const WAITING: &str = ".status.containerStatuses[]?.state.waiting.reason";
 const RESTARTS: &str = "([.status.containerStatuses[]?.restartCount] | max // 0)";

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     ExitReason, InitEnd, Stage,
-    kwok::{DELETED, KwokStageBuilder, Renderer},
+    kwok::{KwokStageBuilder, Renderer},
     templates::render,
 };
 
@@ -75,9 +75,7 @@ impl InitEnd {
 
 /// After the back-off that the kubelet has.
 pub(super) fn init_restarted() -> Value {
-    let mut restarted = KwokStageBuilder::new("lakh-pod-init-restarted");
-    restarted.expect(DELETED, "DoesNotExist", &[]);
-    restarted.expect(".status.phase", "In", &["Pending"]);
+    let mut restarted = KwokStageBuilder::alive("lakh-pod-init-restarted", "Pending");
     restarted.expect(INIT_WAITING, "In", &["CrashLoopBackOff"]);
     restarted.back_off(
         "([.status.initContainerStatuses[]? | select(.state.waiting and .lastState) \
