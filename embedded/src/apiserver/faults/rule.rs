@@ -8,7 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{go_duration, observed_request::ObservedRequest};
-use crate::apiserver::{object::error::ApiError, print::response::Response};
+use crate::apiserver::{
+    object::error::{ApiError, STALE},
+    print::response::Response,
+};
 
 /// On which side of a fault the work is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -320,19 +323,16 @@ impl Rule {
 
 /// What a real server says with a status code.
 fn words(code: u16) -> (&'static str, &'static str) {
+    let asked_for = "a fault was asked for";
     match code {
-        403 => ("Forbidden", "a fault was asked for"),
+        403 => ("Forbidden", asked_for),
         404 => (
             "NotFound",
             "the server could not find the requested resource",
         ),
-        409 => (
-            "Conflict",
-            "the object has been modified; please apply your changes to the latest version and \
-             try again",
-        ),
+        409 => ("Conflict", STALE),
         410 => ("Expired", "too old resource version: a fault was asked for"),
-        422 => ("Invalid", "a fault was asked for"),
+        422 => ("Invalid", asked_for),
         429 => (
             "TooManyRequests",
             "Too many requests, please try again later.",
@@ -341,17 +341,14 @@ fn words(code: u16) -> (&'static str, &'static str) {
             "InternalError",
             "Internal error occurred: a fault was asked for",
         ),
-        503 => (
-            "ServiceUnavailable",
-            "the server is currently unable to handle the request",
-        ),
-        504 => (
-            "Timeout",
-            "Timeout: request did not complete within the allotted timeout",
-        ),
-        _ => ("", "a fault was asked for"),
+        503 => ("ServiceUnavailable", UNAVAILABLE),
+        504 => ("Timeout", TIMEOUT),
+        _ => ("", asked_for),
     }
 }
+
+const UNAVAILABLE: &str = "the server is currently unable to handle the request";
+pub(super) const TIMEOUT: &str = "Timeout: request did not complete within the allotted timeout";
 
 fn in_our_words(error: &serde_path_to_error::Error<serde_json::Error>) -> RuleError {
     match error.path().to_string().as_str() {

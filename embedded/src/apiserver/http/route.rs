@@ -60,10 +60,15 @@ fn route(request: Request<'_>, label: &mut Label) -> Result<ApiCall> {
         .subresource
         .map_or("", |subresource| subresource.name);
     if request.body.len() > BODY_LIMIT {
-        let message = format!("Request entity too large: limit is {BODY_LIMIT}");
-        return Err(ApiError::new(413, "RequestEntityTooLarge", message));
+        return Err(too_large());
     }
     call(request, requested, legacy_watch, &mut label.verb)
+}
+
+/// The error for a body that is larger than [`BODY_LIMIT`].
+pub(crate) fn too_large() -> ApiError {
+    let message = format!("Request entity too large: limit is {BODY_LIMIT}");
+    ApiError::new(413, "RequestEntityTooLarge", message)
 }
 
 fn fixed(request: Request<'_>, path: &str) -> Result<ApiCall> {

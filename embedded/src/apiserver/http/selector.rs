@@ -121,7 +121,7 @@ impl FieldTerm {
             (Value::Null, "spec.hostNetwork") => self.value == "false",
             (Value::Null, _) => self.value.is_empty(),
             (Value::String(text), _) => self.value == *text,
-            (other, _) => self.value == other.to_string(),
+            (other, _) => format!("{other}") == self.value,
         }
     }
 }

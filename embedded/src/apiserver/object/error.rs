@@ -11,6 +11,10 @@ use super::kind::Kind;
 /// The result of anything that a request may fail at.
 pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
 
+/// What is said of a write on top of a version that is not the latest.
+pub(crate) const STALE: &str = "the object has been modified; please apply your changes to the latest version and \
+                                try again";
+
 /// One failed request; turned into an answer by `print::response`.
 #[derive(Debug)]
 #[doc(alias = "StatusError")]
@@ -116,6 +120,20 @@ impl ApiError {
         ))
     }
 
+    /// 400 for an object of another name than the path has.
+    pub(crate) fn other_name(name: &str, wanted: &str) -> Self {
+        Self::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({wanted})"
+        ))
+    }
+
+    /// 400 for an object of another namespace than the path has.
+    pub(crate) fn other_namespace() -> Self {
+        Self::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        )
+    }
+
     /// 405.
     pub(crate) fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
@@ -140,9 +158,7 @@ impl ApiError {
 
     /// 409 for a stale resourceVersion.
     pub(crate) fn stale(kind: Kind, name: &str) -> Self {
-        let why = "the object has been modified; please apply your changes to the latest version \
-                   and try again";
-        Self::conflict(kind, name, kind.info().plural, why)
+        Self::conflict(kind, name, kind.info().plural, STALE)
     }
 
     /// 403.

@@ -147,29 +147,17 @@ pub(crate) fn error_frame(out: &mut Vec<u8>, error: &ApiError) {
 
 /// Typed bookmark objects show the required members of their type.
 fn zero_fields(kind: Kind, form: Form, object: &mut Value) {
-    if form != Form::Plain {
-        return;
-    }
-    match kind {
-        Kind::Pod => {
+    match (form, kind) {
+        (Form::Plain, Kind::Pod) => {
             object["spec"] = json!({"containers": null});
             object["status"] = json!({});
         }
-        Kind::Job => {
+        (Form::Plain, Kind::Job) => {
             object["spec"] = json!({"template": {"metadata": {}, "spec": {"containers": null}}});
             object["status"] = json!({});
         }
-        Kind::Event => object["involvedObject"] = json!({}),
-        Kind::Namespace
-        | Kind::Node
-        | Kind::Lease
-        | Kind::CronJob
-        | Kind::ServiceAccount
-        | Kind::ConfigMap
-        | Kind::Secret
-        | Kind::Workload
-        | Kind::PodGroup
-        | Kind::ResourceQuota => {}
+        (Form::Plain, Kind::Event) => object["involvedObject"] = json!({}),
+        _ => {}
     }
 }
 

@@ -422,17 +422,11 @@ fn check_same_name(target: &Target, tree: &Tree) -> Result<()> {
     let metadata = tree::metadata(tree);
     let name = tree::text(metadata, "name");
     if name != target.name {
-        let url = &target.name;
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({url})"
-        )));
+        return Err(ApiError::other_name(name, &target.name));
     }
     let namespace = tree::text(metadata, "namespace");
     if !namespace.is_empty() && namespace != target.namespace && target.is_main() {
-        return Err(ApiError::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the \
-             request",
-        ));
+        return Err(ApiError::other_namespace());
     }
     Ok(())
 }

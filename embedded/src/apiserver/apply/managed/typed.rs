@@ -11,7 +11,7 @@ use super::{
     set::shown,
     walk::elements,
 };
-use crate::apiserver::object::tree::Tree;
+use crate::apiserver::{apply::patch::go_text, object::tree::Tree};
 
 /// What is wrong with a value, each with the path to it; empty if nothing is.
 pub(super) fn problems(shape: &TypeDef, object: &Tree) -> Vec<String> {
@@ -43,22 +43,22 @@ fn check(shape: &TypeDef, value: &Value, path: &str, found: &mut Vec<String>) {
         | (TypeDef::Flag, Value::Bool(_)) => {}
         (TypeDef::Text, _) => wrong(format!(
             "expected string, got &value.valueUnstructured{{Value:{}}}",
-            printed(value)
+            go_text(value)
         )),
         (TypeDef::Number, _) => wrong(format!(
             "expected numeric (int or float), got {}",
             go_type(value)
         )),
-        (TypeDef::Flag, _) => wrong(format!("expected boolean, got &{{{}}}", printed(value))),
+        (TypeDef::Flag, _) => wrong(format!("expected boolean, got &{{{}}}", go_text(value))),
         (TypeDef::List { by, items }, Value::Array(list)) => {
             check_list(by, items, list, path, found);
         }
-        (TypeDef::List { .. }, _) => wrong(format!("expected list, got &{{{}}}", printed(value))),
+        (TypeDef::List { .. }, _) => wrong(format!("expected list, got &{{{}}}", go_text(value))),
         (TypeDef::Struct(_) | TypeDef::Map { .. }, Value::Object(members)) => {
             check_members(shape, members, path, found);
         }
         (TypeDef::Struct(_) | TypeDef::Map { .. }, _) => {
-            wrong(format!("expected map, got &{{{}}}", printed(value)));
+            wrong(format!("expected map, got &{{{}}}", go_text(value)));
         }
     }
 }
@@ -89,25 +89,6 @@ fn check_list(by: &ListBy, items: &TypeDef, list: &[Value], path: &str, found: &
             let element = shown(&[&element]);
             found.push(format!("{path}: duplicate entries for key {element}"));
         }
-    }
-}
-
-/// A value as Go prints it.
-fn printed(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(printed).collect();
-            format!("[{}]", items.join(" "))
-        }
-        Value::Object(members) => {
-            let members: Vec<String> = members
-                .iter()
-                .map(|(name, member)| format!("{name}:{}", printed(member)))
-                .collect();
-            format!("map[{}]", members.join(" "))
-        }
-        other => other.to_string(),
     }
 }
 

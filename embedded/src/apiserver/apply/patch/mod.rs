@@ -7,6 +7,8 @@ mod json_patch;
 mod merge;
 mod strategic;
 
+pub(super) use strategic::go_text;
+
 use serde_json::Value;
 
 use crate::apiserver::object::{

@@ -267,7 +267,7 @@ fn unknown_directive(directive: &str, patch: &Tree) -> ApiError {
 }
 
 /// A value as Go prints it.
-pub(super) fn go_text(value: &Value) -> String {
+pub(in crate::apiserver::apply) fn go_text(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::String(text) => text.clone(),

@@ -256,20 +256,14 @@ fn check_place(tree: &Tree, target: &Target) -> Result<()> {
     let metadata = tree::metadata(tree);
     let namespace = tree::text(metadata, "namespace");
     if target.kind.info().namespaced && !namespace.is_empty() && namespace != target.namespace {
-        return Err(ApiError::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the \
-             request",
-        ));
+        return Err(ApiError::other_namespace());
     }
     let name = tree::text(metadata, "name");
     if !target.name.is_empty() && name != target.name {
-        if name.is_empty() {
-            return Err(ApiError::no_name(&target.name));
-        }
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({})",
-            target.name
-        )));
+        return Err(match name {
+            "" => ApiError::no_name(&target.name),
+            name => ApiError::other_name(name, &target.name),
+        });
     }
     Ok(())
 }

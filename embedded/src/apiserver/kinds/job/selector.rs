@@ -4,20 +4,14 @@
 
 use serde_json::Value;
 
-use crate::apiserver::object::{
-    field::CheckedField,
-    tree::{self, Tree},
-};
+use crate::apiserver::object::{field::CheckedField, tree::Tree, view::JsonView};
 
 /// Whether a selector selects anything by its form, and selects these labels.
-pub(super) fn matches(selector: &Tree, labels: &Tree) -> bool {
-    let by_labels = tree::section(selector, "matchLabels")
-        .iter()
-        .all(|(key, value)| labels.get(key) == Some(value));
-    by_labels
-        && tree::items(selector, "matchExpressions")
-            .iter()
-            .all(|item| holds(item, labels))
+pub(super) fn matches(selector: JsonView<'_>, labels: &Tree) -> bool {
+    let mut pairs = selector.at("matchLabels").tree().iter();
+    let mut expressions = selector.at("matchExpressions").items();
+    pairs.all(|(key, value)| labels.get(key) == Some(value))
+        && expressions.all(|item| holds(item, labels))
 }
 
 /// Checks the expressions of a selector.
@@ -37,15 +31,10 @@ pub(super) fn check(selector: &CheckedField<'_, '_>) {
     }
 }
 
-fn holds(item: &Value, labels: &Tree) -> bool {
-    let text = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default();
-    let value = labels.get(text("key"));
-    let listed = value.is_some_and(|value| {
-        item.get("values")
-            .and_then(Value::as_array)
-            .is_some_and(|list| list.contains(value))
-    });
-    match text("operator") {
+fn holds(item: JsonView<'_>, labels: &Tree) -> bool {
+    let value = labels.get(item.at("key").text());
+    let listed = value.is_some_and(|value| item.at("values").list().contains(value));
+    match item.at("operator").text() {
         "In" => listed,
         "NotIn" => !listed,
         "Exists" => value.is_some(),

@@ -9,6 +9,7 @@ use crate::{
         field::{CheckedField, check},
         field_errors::FieldErrors,
         tree::{self, Tree},
+        view::JsonView,
     },
     model::Time,
 };
@@ -303,11 +304,8 @@ impl<'v> StatusChange<'_, 'v> {
     }
 }
 
-fn condition_is(status: &Tree, condition_type: &str, value: &str) -> bool {
-    tree::items(status, "conditions").iter().any(|condition| {
-        condition
-            .get("type")
-            .is_some_and(|have| have == condition_type)
-            && condition.get("status").is_some_and(|have| have == value)
-    })
+/// Whether a condition of this type has this status.
+pub(super) fn condition_is(status: &Tree, condition_type: &str, value: &str) -> bool {
+    let mut conditions = JsonView::from(status).at("conditions").items();
+    conditions.any(|it| it.at("type").text() == condition_type && it.at("status").text() == value)
 }

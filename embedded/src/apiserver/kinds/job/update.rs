@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::{policies, validate};
+use super::{policies, status::condition_is, validate};
 use crate::apiserver::object::{
     field::{CheckedField, check},
     field_errors::FieldErrors,
@@ -72,20 +72,14 @@ fn check_template(spec: &CheckedField<'_, '_>, old: &Tree, status: &Tree) {
     if template.value() == before {
         return;
     }
-    let not_started = !status.contains_key("startTime") || is_suspended(status);
+    let not_started =
+        !status.contains_key("startTime") || condition_is(status, "Suspended", "True");
     let idle = tree::int(status, "active").unwrap_or_default() == 0;
     if !(tree::flag(old, "suspend") && not_started && idle) {
         template.invalid("field is immutable");
     } else if but_directives(template.value()) != but_directives(before) {
         template.at("spec").invalid("field is immutable");
     }
-}
-
-fn is_suspended(status: &Tree) -> bool {
-    tree::items(status, "conditions").iter().any(|condition| {
-        let is = |name: &str, value: &str| condition.get(name).is_some_and(|have| have == value);
-        is("type", "Suspended") && is("status", "True")
-    })
 }
 
 /// A template without what may change while a Job is suspended: where its Pods go, and how much they ask.

@@ -227,8 +227,7 @@ pub(super) fn check_selector(spec: &CheckedField<'_, '_>) {
     if selector.is_set() {
         let before = selector.found();
         selector::check(&selector);
-        let selects =
-            !selector.tree().is_empty() && selector::matches(selector.tree(), labels.tree());
+        let selects = !selector.tree().is_empty() && selector::matches(*selector, labels.tree());
         if selects || selector.found() > before {
             return;
         }
