@@ -1,8 +1,8 @@
-//! Where the kinds differ: a strategy for each kind, a function in it for each step.
+//! Where the kinds differ: one function per step, one arm per kind.
 //!
 //! Responsible for: calling the right kind's rules. Must not: hold rules of more than a line.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{gang, job, namespace, pod, quota};
 use crate::apiserver::object::{
@@ -23,98 +23,15 @@ pub(crate) enum Part {
     Finalize,
 }
 
-/// The rules of one kind: a function for each step of a write. `status` stands for writes to `/status`.
-struct Strategy {
-    default: fn(&mut Tree),
-    prepare_create: fn(&mut Tree),
-    prepare_status: fn(&mut Tree, &Tree),
-    validate_create: fn(&Tree) -> FieldErrors,
-    validate_update: fn(&Tree, &Tree) -> FieldErrors,
-    validate_status: fn(&Tree, &Tree) -> FieldErrors,
-    warnings: fn(&Tree) -> Vec<String>,
-    update_warnings: fn(&Tree, &Tree) -> Vec<String>,
-}
-
-/// Of a kind without rules of its own.
-const PLAIN: Strategy = Strategy {
-    default: |_| {},
-    prepare_create: |_| {},
-    prepare_status: |_, _| {},
-    validate_create: |_| FieldErrors::default(),
-    validate_update: |_, _| FieldErrors::default(),
-    validate_status: |_, _| FieldErrors::default(),
-    warnings: |_| Vec::new(),
-    update_warnings: |_, _| Vec::new(),
-};
-
-const fn of(kind: Kind) -> Strategy {
-    match kind {
-        Kind::Pod => Strategy {
-            default: pod::default,
-            prepare_create: pod::prepare_create,
-            prepare_status: pod::prepare_status,
-            validate_create: pod::validate_create,
-            validate_update: pod::validate_update,
-            validate_status: pod::validate_status,
-            ..PLAIN
-        },
-        Kind::Job => Strategy {
-            default: job::default,
-            prepare_create: job::prepare_create,
-            prepare_status: |tree, _| job::prepare_status(tree),
-            validate_create: job::validate_create,
-            validate_update: job::validate_update,
-            validate_status: job::validate_status,
-            warnings: job::warnings,
-            ..PLAIN
-        },
-        Kind::CronJob => Strategy {
-            default: job::default_cron_job,
-            prepare_create: clear_status,
-            validate_create: job::cron_job::validate_create,
-            validate_update: job::cron_job::validate_update,
-            warnings: job::cron_job::warnings,
-            update_warnings: job::cron_job::update_warnings,
-            ..PLAIN
-        },
-        Kind::Namespace => Strategy {
-            default: namespace::default,
-            prepare_create: namespace::prepare_create,
-            ..PLAIN
-        },
-        Kind::Event => Strategy {
-            validate_create: validate_event,
-            validate_update: |tree, _| validate_event(tree),
-            ..PLAIN
-        },
-        Kind::Workload => Strategy {
-            validate_create: gang::validate_workload,
-            validate_update: |tree, old| {
-                gang::validate_update(&["controllerRef", "podGroupTemplates"], tree, old)
-            },
-            ..PLAIN
-        },
-        Kind::PodGroup => Strategy {
-            prepare_create: clear_status,
-            validate_create: gang::validate_pod_group,
-            validate_update: |tree, old| {
-                gang::validate_update(&["podGroupTemplateRef", "schedulingPolicy"], tree, old)
-            },
-            ..PLAIN
-        },
-        Kind::ResourceQuota => Strategy {
-            prepare_create: clear_status,
-            validate_create: quota::validate,
-            validate_update: |tree, _| quota::validate(tree),
-            ..PLAIN
-        },
-        Kind::Node | Kind::Lease | Kind::ServiceAccount | Kind::ConfigMap | Kind::Secret => PLAIN,
-    }
-}
-
 /// Applies defaults.
 pub(crate) fn default(kind: Kind, tree: &mut Tree) {
-    (of(kind).default)(tree);
+    match kind {
+        Kind::Pod => pod::default(tree),
+        Kind::Job => job::default(tree),
+        Kind::Namespace => namespace::default(tree),
+        Kind::CronJob => job::default_cron_job(tree),
+        _ => {}
+    }
 }
 
 /// Fields of `spec` that defaults fill in here and admission on a real server, where nobody owns them;
@@ -132,31 +49,48 @@ pub(crate) fn set_by_admission(kind: Kind, tree: &Tree) -> Vec<&'static str> {
 /// Sets what the server decides on creation, the metadata being complete.
 #[doc(alias = "PrepareForCreate")]
 pub(crate) fn prepare_create(kind: Kind, tree: &mut Tree) {
-    (of(kind).prepare_create)(tree);
-}
-
-fn clear_status(tree: &mut Tree) {
-    tree.insert("status".into(), Value::Object(Tree::new()));
+    match kind {
+        Kind::Pod => pod::prepare_create(tree),
+        Kind::Job => job::prepare_create(tree),
+        Kind::Namespace => namespace::prepare_create(tree),
+        Kind::CronJob | Kind::PodGroup | Kind::ResourceQuota => {
+            tree.insert("status".into(), json!({}));
+        }
+        _ => {}
+    }
 }
 
 /// Checks an object that is to be created.
 #[doc(alias = "Validate")]
 pub(crate) fn validate_create(kind: Kind, tree: &Tree) -> FieldErrors {
-    (of(kind).validate_create)(tree)
+    match kind {
+        Kind::Pod => pod::validate_create(tree),
+        Kind::Job => job::validate_create(tree),
+        Kind::CronJob => job::cron_job::validate_create(tree),
+        Kind::Event => validate_event(tree),
+        Kind::Workload => gang::validate_workload(tree),
+        Kind::PodGroup => gang::validate_pod_group(tree),
+        Kind::ResourceQuota => quota::validate(tree),
+        _ => FieldErrors::default(),
+    }
 }
 
 /// Warnings about an object that was created.
 #[doc(alias = "WarningsOnCreate")]
 pub(crate) fn warnings(kind: Kind, tree: &Tree) -> Vec<String> {
-    (of(kind).warnings)(tree)
+    match kind {
+        Kind::Job => job::warnings(tree),
+        Kind::CronJob => job::cron_job::warnings(tree),
+        _ => Vec::new(),
+    }
 }
 
 /// Warnings about an object that was changed.
 #[doc(alias = "WarningsOnUpdate")]
 pub(crate) fn update_warnings(kind: Kind, part: Part, tree: &Tree, old: &Tree) -> Vec<String> {
-    match part {
-        Part::Main => (of(kind).update_warnings)(tree, old),
-        Part::Status | Part::Finalize => Vec::new(),
+    match (kind, part) {
+        (Kind::CronJob, Part::Main) => job::cron_job::update_warnings(tree, old),
+        _ => Vec::new(),
     }
 }
 
@@ -178,7 +112,11 @@ pub(crate) fn prepare_update(kind: Kind, part: Part, tree: &mut Tree, old: &Tree
         Part::Main => default(kind, tree),
         Part::Status => {
             tree::restore(tree, old, "spec");
-            (of(kind).prepare_status)(tree, old);
+            match kind {
+                Kind::Pod => pod::prepare_status(tree, old),
+                Kind::Job => job::prepare_status(tree),
+                _ => {}
+            }
         }
         Part::Finalize => tree::restore(tree, old, "status"),
     }
@@ -187,10 +125,21 @@ pub(crate) fn prepare_update(kind: Kind, part: Part, tree: &mut Tree, old: &Tree
 /// Checks a changed object against its old state.
 #[doc(alias = "ValidateUpdate")]
 pub(crate) fn validate_update(kind: Kind, part: Part, tree: &Tree, old: &Tree) -> FieldErrors {
-    match part {
-        Part::Main => (of(kind).validate_update)(tree, old),
-        Part::Status => (of(kind).validate_status)(tree, old),
-        Part::Finalize => FieldErrors::default(),
+    match (kind, part) {
+        (Kind::Job, Part::Main) => job::validate_update(tree, old),
+        (Kind::CronJob, Part::Main) => job::cron_job::validate_update(tree, old),
+        (Kind::Job, Part::Status) => job::validate_status(tree, old),
+        (Kind::Pod, Part::Main) => pod::validate_update(tree, old),
+        (Kind::Pod, Part::Status) => pod::validate_status(tree, old),
+        (Kind::Event, Part::Main) => validate_event(tree),
+        (Kind::ResourceQuota, Part::Main) => quota::validate(tree),
+        (Kind::Workload, Part::Main) => {
+            gang::validate_update(&["controllerRef", "podGroupTemplates"], tree, old)
+        }
+        (Kind::PodGroup, Part::Main) => {
+            gang::validate_update(&["podGroupTemplateRef", "schedulingPolicy"], tree, old)
+        }
+        _ => FieldErrors::default(),
     }
 }
 
