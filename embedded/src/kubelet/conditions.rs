@@ -21,45 +21,25 @@ pub(super) struct Condition {
     status: &'static str,
     #[serde(skip_serializing_if = "is_zero")]
     observed_generation: i64,
-    #[serde(skip_serializing_if = "ConditionText::is_absent")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     reason: ConditionText,
-    #[serde(skip_serializing_if = "ConditionText::is_absent")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     message: ConditionText,
     last_transition_time: String,
 }
 
-/// A text of a condition. The patch merges conditions by type, so that a text that was there
-/// before must be taken away by name.
-#[derive(Clone)]
-enum ConditionText {
-    Absent,
-    Cleared,
-    Says(String),
-}
-
-impl ConditionText {
-    fn is_absent(&self) -> bool {
-        matches!(self, Self::Absent)
-    }
-}
-
-impl Serialize for ConditionText {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Absent | Self::Cleared => serializer.serialize_none(),
-            Self::Says(text) => serializer.serialize_str(text),
-        }
-    }
-}
+/// A text of a condition; none is left out. The patch merges conditions by type, so that a text that was there before
+/// must be taken away by name: that is the none inside.
+type ConditionText = Option<Option<String>>;
 
 impl Condition {
     fn because(self, reason: &str) -> Self {
-        let reason = ConditionText::Says(reason.to_owned());
+        let reason = Some(Some(reason.to_owned()));
         Self { reason, ..self }
     }
 
     fn saying(self, reason: &str, message: String) -> Self {
-        let message = ConditionText::Says(message);
+        let message = Some(Some(message));
         Self { message, ..self }.because(reason)
     }
 }
@@ -146,11 +126,7 @@ fn condition(pod: &Pod, kind: &'static str, holds: bool, since: Time) -> Conditi
         "Initialized" => has_inits,
         _ => false,
     };
-    let text = if may_have_texts {
-        ConditionText::Cleared
-    } else {
-        ConditionText::Absent
-    };
+    let text: ConditionText = may_have_texts.then_some(None);
     Condition {
         r#type: kind,
         status: if holds { "True" } else { "False" },

@@ -5,7 +5,7 @@
 use compact_str::CompactString;
 
 use super::{
-    negotiation::Accepted,
+    negotiation::Transform,
     options::{DeleteOptions, WriteOptions},
     query::Query,
 };
@@ -76,7 +76,7 @@ pub(crate) enum ApiCall {
     Fixed {
         path: String,
         query: String,
-        accepted: Accepted,
+        accepted: Transform,
     },
     /// `selfsubjectaccessreviews` and the like, by kind: the answer is made from the body.
     Review(&'static str, Tree),

@@ -56,9 +56,7 @@ fn route(request: Request<'_>, label: &mut Label) -> Result<ApiCall> {
     }
     let requested = locate(group, version, &segments)?;
     label.resource = requested.kind.info().plural;
-    label.subresource = requested
-        .subresource
-        .map_or("", |subresource| subresource.name);
+    label.subresource = requested.subresource.map_or("", |part| part.name);
     if request.body.len() > BODY_LIMIT {
         return Err(too_large());
     }
@@ -100,10 +98,10 @@ fn review(request: Request<'_>, segments: &[&str]) -> Result<ApiCall> {
 
 /// Refuses a version of one object that is none; any other will do.
 fn check_version(text: &str) -> Result<()> {
-    match resource_version::parse(text) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(resource_version::unprefixed(&error)),
-    }
+    let parsed = resource_version::parse(text);
+    parsed
+        .map(drop)
+        .map_err(|error| resource_version::unprefixed(&error))
 }
 
 /// What a path says: which object or collection, and what of it.
@@ -115,16 +113,8 @@ struct RequestInfo<'a> {
 }
 
 fn locate<'a>(group: &str, version: &str, segments: &[&'a str]) -> Result<RequestInfo<'a>> {
-    let known = KINDS
-        .iter()
-        .any(|row| row.group == group && row.version == version);
-    if !known {
-        let group_is_known = KINDS.iter().any(|row| row.group == group);
-        return Err(if group_is_known {
-            ApiError::no_resource()
-        } else {
-            ApiError::no_path()
-        });
+    if !KINDS.iter().any(|row| row.group == group) {
+        return Err(ApiError::no_path());
     }
     let is_namespace_itself =
         |third: &str| Kind::Namespace.info().subresource(third).is_some() && group.is_empty();
@@ -248,23 +238,16 @@ fn target(request: Request<'_>, requested: RequestInfo<'_>, legacy_watch: bool) 
     let watch = legacy_watch || asked;
     if watch && !name.is_empty() && requested.subresource.is_none() {
         // Watching one object is watching the collection for its name.
-        query = Query::parse(&format!(
-            "{}&fieldSelector=metadata.name={name}",
-            request.query
-        ));
+        let query_of_all = format!("{}&fieldSelector=metadata.name={name}", request.query);
+        query = Query::parse(&query_of_all);
         name.clear();
     }
     let info = requested.kind.info();
     let list = name.is_empty() && matches!(request.method, "GET" | "DELETE");
     let type_name = format!("*{}.{}", info.short_group(), info.name);
     let accepted = negotiation::negotiate(request.accept)?;
-    let form = negotiation::form(
-        accepted,
-        query.text("includeObject"),
-        list,
-        watch,
-        &type_name,
-    )?;
+    let include = query.text("includeObject");
+    let form = negotiation::form(accepted, include, list, watch, &type_name)?;
     let options = match request.method {
         "POST" => options::write(&query, "CreateOptions")?,
         "PUT" => options::write(&query, "UpdateOptions")?,

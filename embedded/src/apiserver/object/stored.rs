@@ -84,10 +84,9 @@ impl Stored {
                 .map(CompactString::from)
                 .collect(),
             phase: nested(tree, "status", "phase"),
-            node: if kind == Kind::Pod {
-                nested(tree, "spec", "nodeName")
-            } else {
-                CompactString::default()
+            node: match kind {
+                Kind::Pod => nested(tree, "spec", "nodeName"),
+                _ => CompactString::default(),
             },
             bytes: bytes.into(),
             metadata_end,
@@ -238,10 +237,7 @@ const fn decimal_len(number: u64) -> usize {
 }
 
 fn time(metadata: &Tree, name: &str) -> Option<Time> {
-    metadata
-        .get(name)
-        .and_then(Value::as_str)
-        .and_then(Time::parse_rfc3339)
+    Time::parse_rfc3339(tree::text(metadata, name))
 }
 
 fn labels(metadata: &Tree) -> Arc<[(CompactString, CompactString)]> {
@@ -272,8 +268,7 @@ fn owners(metadata: &Tree) -> Arc<[OwnerReference]> {
 }
 
 fn nested(tree: &Tree, section: &str, field: &str) -> CompactString {
-    let value = tree.get(section).and_then(|section| section.get(field));
-    value.and_then(Value::as_str).unwrap_or_default().into()
+    tree::text(tree::section(tree, section), field).into()
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@ mod set;
 mod typed;
 mod walk;
 
+use std::sync::LazyLock;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -24,6 +26,7 @@ use crate::{
             error::{ApiError, Result},
             kind::Kind,
             tree::{self, Tree},
+            view::JsonView,
         },
     },
     model::Time,
@@ -274,8 +277,8 @@ impl Writer<'_> {
     /// The owners of an object whose fields are all one manager's.
     fn first(self, manager: &str, tree: &Tree) -> Entries {
         let shape = schema::of(self.kind);
-        let blank = blank(self.kind);
-        let difference = self.difference(&shape, &blank, tree);
+        let blank = tree::section(&BLANK, self.kind.info().name);
+        let difference = self.difference(&shape, blank, tree);
         self.taken(Entries::default(), manager, difference)
     }
 
@@ -407,11 +410,10 @@ fn strip(set: &mut FieldSet) {
 
 fn refused(conflicts: &[Conflict]) -> ApiError {
     let message = match conflicts {
-        [only] => format!(
-            "Apply failed with 1 conflict: conflict with {}: {}",
-            only.owner.shown(),
-            only.shown
-        ),
+        [Conflict { owner, shown, .. }] => {
+            let owner = owner.shown();
+            format!("Apply failed with 1 conflict: conflict with {owner}: {shown}")
+        }
         several => {
             let mut owners: Vec<&FieldManager> =
                 several.iter().map(|conflict| &conflict.owner).collect();
@@ -456,34 +458,12 @@ fn note_last_applied(tree: &mut Tree, config: &Tree) {
 }
 
 fn has_controller(tree: &Tree) -> bool {
-    tree::items(tree::metadata(tree), "ownerReferences")
-        .iter()
-        .any(|owner| owner.get("controller") == Some(&Value::Bool(true)))
+    let mut owners = JsonView::from(tree).at("metadata.ownerReferences").items();
+    owners.any(|owner| owner.at("controller").flag())
 }
 
-/// An object with nothing said in it: the sections that its type always has.
-fn blank(kind: Kind) -> Tree {
-    let template = || json!({"metadata": {}, "spec": {"containers": null}});
-    let blank = match kind {
-        Kind::Pod => json!({"metadata": {}, "spec": {"containers": null}, "status": {}}),
-        Kind::Job => json!({"metadata": {}, "spec": {"template": template()}, "status": {}}),
-        Kind::CronJob => json!({
-            "metadata": {},
-            "spec": {
-                "schedule": "",
-                "jobTemplate": {"metadata": {}, "spec": {"template": template()}},
-            },
-            "status": {},
-        }),
-        Kind::Namespace | Kind::Node | Kind::PodGroup | Kind::ResourceQuota => {
-            json!({"metadata": {}, "spec": {}, "status": {}})
-        }
-        Kind::Workload | Kind::Lease => json!({"metadata": {}, "spec": {}}),
-        Kind::Event => json!({"metadata": {}, "involvedObject": {}, "source": {}}),
-        Kind::ServiceAccount | Kind::ConfigMap | Kind::Secret => json!({"metadata": {}}),
-    };
-    match blank {
-        Value::Object(tree) => tree,
-        _ => Tree::new(),
-    }
-}
+/// An object of each kind with nothing said in it.
+static BLANK: LazyLock<Tree> = LazyLock::new(|| {
+    let blank = serde_saphyr::from_str(include_str!("blank.yaml"));
+    blank.expect("what is blank is YAML")
+});

@@ -196,14 +196,11 @@ fn forbidden(user: &User, asked: &Attributes) -> ApiError {
         RequestTarget::Resource(target) => target,
     };
     let (group, resource) = (&target.group, &target.resource);
-    let qualified = match group.as_str() {
+    let with = |mark: char, more: &str| match more {
         "" => resource.clone(),
-        group => format!("{resource}.{group}"),
+        more => format!("{resource}{mark}{more}"),
     };
-    let full = match target.subresource.as_str() {
-        "" => resource.clone(),
-        subresource => format!("{resource}/{subresource}"),
-    };
+    let (qualified, full) = (with('.', group), with('/', &target.subresource));
     let place = match target.namespace.as_str() {
         "" => "at the cluster scope".to_owned(),
         namespace => format!("in the namespace {namespace:?}"),

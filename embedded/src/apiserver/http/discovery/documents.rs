@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{openapi, version};
 use crate::apiserver::{
-    http::negotiation::{Accepted, Transform},
+    http::negotiation::Transform,
     object::{
         error::{ApiError, Result},
         kind::{GROUPS, KINDS, Kind, KindInfo, Subresource, VERBS},
@@ -29,8 +29,8 @@ const STORAGE_HASHES: [(Kind, &str); 2] =
     [(Kind::CronJob, "sd5LIXh4Fjs="), (Kind::Job, "mudhfqk/qZY=")];
 
 /// Answers a path outside of the resources.
-pub(crate) fn answer(path: &str, query: &str, accepted: Accepted) -> Result<Response> {
-    let aggregated = accepted.transform == Transform::Discovery;
+pub(crate) fn answer(path: &str, query: &str, accepted: Transform) -> Result<Response> {
+    let aggregated = accepted == Transform::Discovery;
     if let Some(document) = openapi::answer(path, query, accepted) {
         return document;
     }
@@ -39,36 +39,37 @@ pub(crate) fn answer(path: &str, query: &str, accepted: Accepted) -> Result<Resp
         found.map(|(_, version)| *version)
     };
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-    match parts.as_slice() {
-        [] => Ok(Response::json(200, &paths())),
-        ["healthz" | "livez" | "readyz", ..] => Ok(Response::bytes(200, TEXT, b"ok".to_vec())),
-        ["version"] => Ok(Response::json(200, &version::document())),
-        ["api"] if aggregated => Ok(aggregate(&[("", "v1")])),
-        ["apis"] if aggregated => Ok(aggregate(&GROUPS)),
-        ["api"] => Ok(Response::json(200, &core_versions())),
+    let document = match parts.as_slice() {
+        [] => paths(),
+        ["healthz" | "livez" | "readyz", ..] => {
+            return Ok(Response::bytes(200, TEXT, b"ok".to_vec()));
+        }
+        ["version"] => version::document(),
+        ["api"] if aggregated => return Ok(aggregate(&[("", "v1")])),
+        ["apis"] if aggregated => return Ok(aggregate(&GROUPS)),
+        ["api"] => core_versions(),
         ["api", "v1"] => {
             let mut list = resource_list("", "v1");
             // The oldest group leaves this out.
-            list.as_object_mut()
-                .and_then(|list| list.remove("apiVersion"));
-            Ok(Response::json(200, &list))
+            list.as_object_mut().map(|list| list.remove("apiVersion"));
+            list
         }
-        ["apis"] => Ok(Response::json(200, &groups())),
-        ["apis", "authorization.k8s.io", "v1"] => Ok(Response::json(200, &reviews())),
+        ["apis"] => groups(),
+        ["apis", "authorization.k8s.io", "v1"] => reviews(),
         ["apis", group] => {
             let version = version_of(group).ok_or_else(ApiError::no_path)?;
             let mut answer = group_entry(group, version);
             answer["kind"] = "APIGroup".into();
             answer["apiVersion"] = "v1".into();
-            Ok(Response::json(200, &answer))
+            answer
         }
-        ["apis", group, version] if version_of(group) == Some(version) => Ok(Response::json(
-            200,
-            &resource_list(group, &format!("{group}/{version}")),
-        )),
-        ["apis", group, ..] if version_of(group).is_some() => Err(ApiError::no_resource()),
-        _ => Err(ApiError::no_path()),
-    }
+        ["apis", group, version] if version_of(group) == Some(version) => {
+            resource_list(group, &format!("{group}/{version}"))
+        }
+        ["apis", group, ..] if version_of(group).is_some() => return Err(ApiError::no_resource()),
+        _ => return Err(ApiError::no_path()),
+    };
+    Ok(Response::json(200, &document))
 }
 
 /// Answers an access review: everything is allowed on loopback.
