@@ -39,7 +39,7 @@ impl PatchOperation {
 
 /// Reads the operations.
 pub(super) fn read(body: &[u8]) -> Result<Vec<PatchOperation>> {
-    let value: Value = serde_json::from_slice(body).map_err(|error| super::not_json(&error))?;
+    let value: Value = serde_json::from_slice(body).map_err(|error| not_json(&error))?;
     let Value::Array(items) = value else {
         let why = "error decoding patch: json: cannot unmarshal object into Go value of type \
                    []handlers.jsonPatchOp";
@@ -53,6 +53,15 @@ pub(super) fn read(body: &[u8]) -> Result<Vec<PatchOperation>> {
         return Err(ApiError::new(413, "RequestEntityTooLarge", message));
     }
     Ok(items.into_iter().map(operation).collect())
+}
+
+/// The error for a patch that is no JSON.
+pub(crate) fn not_json(error: &serde_json::Error) -> ApiError {
+    let why = match error.is_eof() {
+        true => "unexpected end of JSON input".to_owned(),
+        false => error.to_string(),
+    };
+    ApiError::bad_request(format!("error decoding patch: {why}"))
 }
 
 fn operation(mut item: Value) -> PatchOperation {
