@@ -102,7 +102,7 @@ impl Scenario {
             qps: dice.pick(&[0, 0, 0, 20]),
             shards: dice.pick(&[1, 1, 1, 3]),
             gangs: dice.permille(200),
-            max_uncounted: dice.pick(&[500, 500, 1]),
+            max_uncounted: 500,
             obstacles_stay: dice.permille(300),
             max_steps: 60_000,
         };
@@ -113,6 +113,9 @@ impl Scenario {
                 let at = dice.between(200, TROUBLE_ENDS - 20_000);
                 scenario.cast_deeds(profile, at, &mut dice);
             }
+        }
+        if dice.permille(300) {
+            scenario.max_uncounted = 1;
         }
         scenario.deeds.sort_by_key(|(at, _)| *at);
         scenario
