@@ -200,7 +200,8 @@ def look_at(binaries, defect, seeds, quick):
     number = defect["number"]
     found = simulate(binaries, number, seeds)
     failed = None if found and quick else test(binaries, number, files_of(defect))
-    print(f"{number:>3} {defect['name']}: simulation {found}; tests {failed}", flush=True)
+    what = found and f"{found[0]}, {found[1]}: {found[2][:200]}"
+    print(f"{number:>3} {defect['name']}: simulation {what}; tests {failed}", flush=True)
     return {"simulation": found, "test": failed, "seeds": seeds, "quick": quick}
 
 
