@@ -372,6 +372,27 @@ fn a_pod_that_goes_by_itself_is_missed() {
 }
 
 #[test]
+fn a_list_that_is_older_than_a_pod_does_not_take_it_away() {
+    let mut world = World::new(8);
+    world.hear_job(&job(6, &json!({})));
+    let (creation, _) = world.wait_for(POST_POD);
+    world.done(&creation);
+    world.do_all();
+    // As it was before the Pod was made, which the watch is yet to tell of.
+    world
+        .shard
+        .notice(&Notice::Complete(extent(Kind::Pod), 100));
+    assert_eq!(world.do_all(), Vec::<String>::new());
+    // Now it is gone indeed.
+    let version = world.next_version();
+    world
+        .shard
+        .notice(&Notice::Complete(extent(Kind::Pod), version));
+    let (_, waited) = world.wait_for(POST_POD);
+    assert_eq!(waited, Duration::ZERO);
+}
+
+#[test]
 fn waits_go_on_when_the_clock_is_set_back() {
     let mut world = World::new(8);
     world.hear_job(&job(6, &json!({})));
