@@ -238,18 +238,23 @@ fn a_server_whose_job_is_older_than_it_told_tells_another_history() {
 
 #[test]
 fn a_pod_that_has_the_name_may_be_somebody_elses() {
-    let mut world = World::new(8);
-    world.hear_job(&job(6, &json!({})));
-    let (first, _) = world.wait_for(POST_POD);
-    let name = first.body["metadata"]["name"].as_str().expect("a name");
-    let message = format!("pods {name:?} already exists");
-    world.answer(&first, refusal(409, "AlreadyExists", &message));
-    let look = world.asks(&format!("GET /api/v1/namespaces/d/pods/{name}"));
-    let mut found = pod(name, 7, 90, "Running");
-    found["metadata"]["ownerReferences"] = json!([]);
-    world.answer(&look, body(&found));
-    let (second, _) = world.wait_for(POST_POD);
-    assert_ne!(second.body["metadata"]["name"], name);
+    for is_another_jobs in [false, true] {
+        let mut world = World::new(8);
+        world.hear_job(&job(6, &json!({})));
+        let (first, _) = world.wait_for(POST_POD);
+        let name = first.body["metadata"]["name"].as_str().expect("a name");
+        let message = format!("pods {name:?} already exists");
+        world.answer(&first, refusal(409, "AlreadyExists", &message));
+        let look = world.asks(&format!("GET /api/v1/namespaces/d/pods/{name}"));
+        let mut found = pod(name, 7, 90, "Running");
+        match is_another_jobs {
+            true => found["metadata"]["ownerReferences"][0]["uid"] = json!(uid(2)),
+            false => found["metadata"]["ownerReferences"] = json!([]),
+        }
+        world.answer(&look, body(&found));
+        let (second, _) = world.wait_for(POST_POD);
+        assert_ne!(second.body["metadata"]["name"], name);
+    }
 }
 
 #[test]
@@ -428,6 +433,19 @@ fn a_job_that_goes_adopts_nothing() {
         let adoption = Some("PATCH /api/v1/namespaces/d/pods/o".to_owned());
         assert_eq!(next, adoption.filter(|_| !is_deleting));
     }
+}
+
+#[test]
+fn nobody_adopts_a_pod_that_goes() {
+    let mut world = World::new(8);
+    world.hear_job(&job(6, &json!({})));
+    let mut going = orphan();
+    going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    world.hear_pod(Change::Applied, &going);
+    let asked = world.do_all();
+    let looks = |what: &String| what.starts_with("GET") || what.ends_with("/pods/o");
+    assert!(!asked.iter().any(looks), "{asked:?}");
+    assert!(asked.iter().any(|what| what == POST_POD), "{asked:?}");
 }
 
 #[test]

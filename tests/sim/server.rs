@@ -194,8 +194,12 @@ impl Server {
             return;
         }
         let asked: Value = serde_json::from_slice(request.body).expect("a Pod");
+        // By its UID the Job's, and not by its name.
+        let mut owners = asked["metadata"]["ownerReferences"].clone();
+        owners[0]["name"] = json!("another");
         let pod = json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": asked["metadata"]["name"]},
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": asked["metadata"]["name"], "ownerReferences": owners},
             "spec": {"containers": [{"name": "main", "image": "busybox"}], "restartPolicy": "Never"},
         });
         let body = pod.to_string();
