@@ -116,6 +116,24 @@ fn a_watch_begins_where_its_list_ends_and_goes_on_from_what_it_told() {
 }
 
 #[test]
+fn how_far_a_watch_has_come_is_told() {
+    let mut world = World::new();
+    let watch = world.watch_from(10);
+    world.notices();
+    let jobs = || Extent {
+        kind: Kind::Job,
+        namespace: None,
+    };
+    world.event(watch, "MODIFIED", &job(12));
+    assert_eq!(world.notices(), [Notice::Seen(jobs(), 12)]);
+    let bookmark = json!({"metadata": {"resourceVersion": "15"}});
+    world.event(watch, "BOOKMARK", &bookmark);
+    assert_eq!(world.notices(), [Notice::Seen(jobs(), 15)]);
+    world.event(watch, "BOOKMARK", &bookmark);
+    assert_eq!(world.notices(), [], "it has told that already");
+}
+
+#[test]
 fn what_the_server_remembers_no_more_is_listed() {
     for is_event in [true, false] {
         let mut world = World::new();
