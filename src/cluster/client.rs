@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures::{StreamExt as _, stream::BoxStream};
 use http::{Response, header};
 use http_body_util::{BodyExt as _, BodyStream};
+use tokio::runtime::Handle;
 
 use crate::wire::{ApiError, Call, Encoding, Patch};
 
@@ -50,11 +51,12 @@ impl Client {
         }
     }
 
-    /// The same server, by connections that this one does not share.
+    /// The same server, by connections that this one does not share, and for whose sockets another runtime waits if
+    /// one is named.
     #[must_use]
-    pub fn with_own_connections(&self) -> Self {
+    pub fn with_own_connections(&self, io: Option<Handle>) -> Self {
         Self {
-            transport: self.transport.with_own_connections(),
+            transport: self.transport.with_own_connections(io),
             server_status: Arc::clone(&self.server_status),
         }
     }

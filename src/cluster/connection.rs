@@ -32,8 +32,8 @@ pub(super) type Body = Full<Bytes>;
 /// An open connection.
 pub(super) struct Connection<Io: Read + Write> {
     sender: SendRequest<Body>,
-    /// Moves the bytes; has to be polled while an answer is awaited.
-    driver: http1::Connection<Io, Body>,
+    /// Moves the bytes; has to be polled while an answer is awaited. It is large, and moves from call to call.
+    driver: Box<http1::Connection<Io, Body>>,
 }
 
 /// Why there is no answer.
@@ -47,6 +47,7 @@ pub(super) enum Failure {
 impl<Io: Read + Write + Unpin> Connection<Io> {
     pub(super) async fn new(io: Io) -> Result<Self, TransportError> {
         let (sender, driver) = handshake(io).await?;
+        let driver = Box::new(driver);
         Ok(Self { sender, driver })
     }
 

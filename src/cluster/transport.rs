@@ -13,6 +13,8 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Uri, header};
 use hyper::body::Incoming;
 use kube::{Config, client::ConfigExt as _};
+use tokio::runtime::Handle;
+use tokio_util::context::TokioContext;
 use tower::{Layer as _, ServiceExt as _, service_fn, util::BoxCloneSyncService};
 
 use crate::wire::Call;
@@ -50,6 +52,8 @@ struct Shared {
     /// Headers of kube's auth provider, where a kubeconfig still has one.
     provider: Option<Headers>,
     pool: Arc<Pool>,
+    /// Who waits for the sockets, if not who makes the calls.
+    io: Option<Handle>,
 }
 
 impl Transport {
@@ -73,11 +77,12 @@ impl Transport {
             credentials: Arc::new(Credentials::new(config, authority, headers)?),
             provider,
             pool: Pool::new(),
+            io: None,
         })))
     }
 
-    /// The same, with connections of its own.
-    pub(super) fn with_own_connections(&self) -> Self {
+    /// The same, with connections of its own, for whose sockets another runtime waits if one is named.
+    pub(super) fn with_own_connections(&self, io: Option<Handle>) -> Self {
         let shared = &*self.0;
         Self(Arc::new(Shared {
             server: shared.server.clone(),
@@ -85,6 +90,7 @@ impl Transport {
             credentials: Arc::clone(&shared.credentials),
             provider: shared.provider.clone(),
             pool: Pool::new(),
+            io,
         }))
     }
 
@@ -94,7 +100,7 @@ impl Transport {
         let current = shared.credentials.current().await?;
         let answer = shared.send_as(&current, call).await?;
         match shared.instead_of(&current, answer.status()).await {
-            Some(other) => shared.send_as(&other, call).await,
+            Some(other) => Box::pin(shared.send_as(&other, call)).await,
             None => Ok(answer),
         }
     }
@@ -117,7 +123,8 @@ impl Shared {
         if status != StatusCode::UNAUTHORIZED {
             return None;
         }
-        self.credentials.instead_of(used, Why::Unauthorized).await
+        // In a box: few calls need room for it.
+        Box::pin(self.credentials.instead_of(used, Why::Unauthorized)).await
     }
 
     async fn send_as(
@@ -131,7 +138,8 @@ impl Shared {
             let is_new = idle.is_none();
             let (connection, tls) = match idle {
                 Some(connection) => (connection, current.tls),
-                None => self.connect(current).await?,
+                // In a box: few calls need room for it.
+                None => Box::pin(self.connect(current)).await?,
             };
             match connection.send(request).await {
                 Ok((answer, connection)) => {
@@ -142,7 +150,7 @@ impl Shared {
                 }
                 Err(Failure::Closed(again, _)) if !is_new => request = *again,
                 Err(Failure::Closed(_, error) | Failure::Lost(error)) => {
-                    return Err(self.lost(current, error).await);
+                    return Err(Box::pin(self.lost(current, error)).await);
                 }
             }
         }
@@ -187,7 +195,13 @@ impl Shared {
 
     /// A new connection, and with which certificates it was opened.
     async fn connect(&self, current: &Current) -> Result<(Connection<Io>, u64), TransportError> {
-        let dial = |current: &Current| current.dial.clone().oneshot(self.server.clone());
+        let dial = async |current: &Current| {
+            let dialed = current.dial.clone().oneshot(self.server.clone());
+            match &self.io {
+                Some(io) => TokioContext::new(dialed, io.clone()).await,
+                None => dialed.await,
+            }
+        };
         let error = match dial(current).await {
             Ok(io) => return Ok((Connection::new(io).await?, current.tls)),
             Err(error) => error,

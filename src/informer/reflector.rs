@@ -394,23 +394,23 @@ impl Reflector {
             .retry_after
             .unwrap_or(RETRY.delay(self.watch_failures));
         self.pause = Some(outside.now + delay);
-        self.step = match error.code {
-            0 => ReflectorStep::Compare,
-            _ => ReflectorStep::Watch,
+        let knows_nothing = error.code == 0 || matches!(self.step, ReflectorStep::Comparing(_));
+        self.step = match knows_nothing {
+            true => ReflectorStep::Compare,
+            false => ReflectorStep::Watch,
         };
     }
 
     fn compared(&mut self, answer: &Result<Bytes, ApiError>, outside: &mut Outside<'_>) {
         let code = answer.as_ref().map_or_else(|error| error.code, |_| 200);
         outside.metrics.call("list", self.label(), code);
+        let page = match answer {
+            Ok(body) => decode_list_page(body).ok(),
+            Err(error) => return self.watch_failed(error.clone(), outside),
+        };
         self.step = ReflectorStep::Watch;
-        let page = answer.as_ref().ok();
-        let Some(page) = page.and_then(|body| decode_list_page(body).ok()) else {
-            return;
-        };
-        let Ok(at) = page.resource_version.parse::<u64>() else {
-            return;
-        };
+        let read = page.and_then(|page| Some((page.resource_version.parse::<u64>().ok()?, page)));
+        let Some((at, page)) = read else { return };
         if at < self.told.version {
             self.watch_failed(ApiError::behind(), outside);
             return;

@@ -20,6 +20,7 @@ use crate::{
 };
 
 use super::{
+    coalesced_io::CoalescedIo,
     discover_gangs::{GangError, discover},
     health::Health,
     probes::Probes,
@@ -93,8 +94,8 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
-    /// A shard has no thread.
-    #[error("--shards: {0}")]
+    /// There is no thread for a loop or its sockets.
+    #[error("cannot start a thread: {0}")]
     Thread(#[source] io::Error),
     /// The server cannot do what a feature gate asks for.
     #[error("--feature-gates WorkloadWithJob=true: {0}")]
@@ -145,6 +146,7 @@ impl Controller {
             stop: stopping,
             missing,
             channels: Channels::default(),
+            io: CoalescedIo::start("controller").map_err(StartError::Thread)?,
         };
         let parts = Parts {
             watched: Watched {
@@ -260,6 +262,7 @@ impl Parts {
                 stop: tools.stop.clone(),
                 missing: tools.missing.clone(),
                 channels: channels.clone(),
+                io: CoalescedIo::start(&format!("shard {number}")).map_err(StartError::Thread)?,
             };
             let name = format!("shard {number}");
             let pulse = loops.pulse(name.clone());
@@ -267,7 +270,7 @@ impl Parts {
             let runtime = builder.enable_all().build().map_err(StartError::Thread)?;
             let run = move || {
                 runtime.block_on(async {
-                    let client = tools.client.with_own_connections();
+                    let client = tools.client.with_own_connections(None);
                     let tools = Tools { client, ..tools };
                     let shell = Shell::new(FedShard::new(shard), tools, inbox);
                     pulse.of(shell.run()).await;

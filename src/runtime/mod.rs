@@ -6,6 +6,7 @@
 //!
 //! Must not: decide anything, or read what calls carry.
 
+mod coalesced_io;
 mod controller;
 mod discover_gangs;
 mod health;

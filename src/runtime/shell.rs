@@ -1,8 +1,8 @@
 //! The one loop around a machine: it waits for what comes first, lets the machine decide, and carries out.
 //!
 //! Whatever has come meanwhile is taken in before the machine is asked what to do, so that one sync hears of
-//! several answers. Where the machine says so, some answers gather for a few milliseconds; the thread is free
-//! meanwhile, and all else wakes the loop: other answers, messages, timers, the end.
+//! several answers. Calls of which the machine says that their answers may gather go by sockets that wake the loop
+//! less often ([`CoalescedIo`]); all else wakes it as it comes: other answers, messages, timers, the end.
 //!
 //! Must not: decide anything, or know what calls are for.
 
@@ -27,7 +27,10 @@ use crate::{
     wire::Call,
 };
 
-use super::threads::{Channels, Inbox};
+use super::{
+    coalesced_io::CoalescedIo,
+    threads::{Channels, Inbox},
+};
 
 /// How long writes under way may take to finish when the controller stops.
 const STOP_PATIENCE: Duration = Duration::from_secs(3);
@@ -74,6 +77,7 @@ pub(super) struct Tools {
     pub(super) missing: watch::Sender<Option<Vec<&'static str>>>,
     /// To the other loops.
     pub(super) channels: Channels,
+    pub(super) io: CoalescedIo,
 }
 
 /// See the module's text.
@@ -81,22 +85,22 @@ pub(super) struct Shell<M> {
     machine: M,
     tools: Tools,
     inbox: Inbox,
-    /// What is taken in as it comes.
-    prompt: Waited,
-    /// What may gather.
-    gathering: Waited,
+    /// The same server as the tools' client, by sockets whose answers gather.
+    coalesced: Client,
+    waited: Waited,
     /// By which streams are closed that nobody waits for.
     handles: HashMap<CallId, AbortHandle>,
 }
 
 impl<M: Part> Shell<M> {
     pub(super) fn new(machine: M, tools: Tools, inbox: Inbox) -> Self {
+        let io = tools.io.handle().clone();
         Self {
             machine,
+            coalesced: tools.client.with_own_connections(Some(io)),
             tools,
             inbox,
-            prompt: Waited::default(),
-            gathering: Waited::default(),
+            waited: Waited::default(),
             handles: HashMap::new(),
         }
     }
@@ -109,10 +113,9 @@ impl<M: Part> Shell<M> {
             self.carry_out();
             self.tell_missing();
             let now = self.tools.clock.now();
-            let mut due = self.machine.poll_timeout();
-            let delay = self.machine.coalescing_delay();
+            let due = self.machine.poll_timeout();
             let is_due = due.left(now) == Some(Duration::ZERO);
-            // What was asked for is sent by this, too. Answers gather only once nothing more has come.
+            // What was asked for is sent by this, too.
             if self.take_in_ready() || is_due {
                 yield_now().await;
                 match (*self.tools.stop.borrow(), self.tools.stop.has_changed()) {
@@ -121,9 +124,6 @@ impl<M: Part> Shell<M> {
                     (false, Err(_)) => return,
                 }
             }
-            if !delay.is_zero() {
-                due = due.or((now.monotonic + delay).into());
-            }
             tokio::select! {
                 biased;
                 asked = &mut stopped => match asked {
@@ -131,8 +131,7 @@ impl<M: Part> Shell<M> {
                     // The controller was dropped.
                     Err(_) => return,
                 },
-                Some(input) = self.prompt.next() => self.take_in(input),
-                Some(input) = self.gathering.next(), if delay.is_zero() => self.take_in(input),
+                Some(input) = self.waited.next() => self.take_in(input),
                 Some(message) = self.inbox.recv() => self.receive(message),
                 () = self.tools.clock.sleep_until(due) => {}
             }
@@ -146,20 +145,20 @@ impl<M: Part> Shell<M> {
     fn carry_out(&mut self) {
         let now = self.tools.clock.now();
         while let Some(Request { id, call, is_watch }) = self.machine.poll_request(now) {
-            let client = self.tools.client.clone();
-            let waited = match self.machine.gathers(id) {
-                true => &mut self.gathering,
-                false => &mut self.prompt,
+            let client = match self.machine.gathers(id) {
+                true => self.coalesced.clone(),
+                false => self.tools.client.clone(),
             };
             if is_watch {
                 let (stream, handle) = stream::abortable(stream_of(client, id, call));
                 self.handles.insert(id, handle);
-                waited.streams.push(stream.boxed());
+                self.waited.streams.push(stream.boxed());
             } else {
                 let answer = async move { Input::Answer(id, client.send(&call).await) };
-                waited.answers.push(answer.boxed());
+                self.waited.answers.push(answer.boxed());
             }
         }
+        self.tools.io.set_pause(self.machine.coalescing_delay());
         self.pass_on();
         while let Some(abandoned) = self.machine.poll_abandoned() {
             if let Some(handle) = self.handles.remove(&abandoned) {
@@ -193,9 +192,9 @@ impl<M: Part> Shell<M> {
     /// Takes in what has come, without waiting for more; whether there was something. From each source about
     /// once: then the machine is asked what to do, and others have the thread.
     fn take_in_ready(&mut self) -> bool {
-        let most = self.prompt.len() + self.gathering.len() + self.inbox.len();
+        let most = self.waited.len() + self.inbox.len();
         for taken in 0..most {
-            if let Some(input) = self.prompt.ready().or_else(|| self.gathering.ready()) {
+            if let Some(input) = self.waited.ready() {
                 self.take_in(input);
             } else if let Ok(message) = self.inbox.try_recv() {
                 self.receive(message);
@@ -222,8 +221,7 @@ impl<M: Part> Shell<M> {
 
     /// Lets writes under way finish, and Events be told.
     async fn finish(mut self) {
-        self.prompt.streams.clear();
-        self.gathering.streams.clear();
+        self.waited.streams.clear();
         let now = self.tools.clock.now();
         self.machine.close(now);
         let idle = self.answer_until(|machine| machine.is_idle());
@@ -242,8 +240,7 @@ impl<M: Part> Shell<M> {
             }
             let due = self.machine.poll_timeout();
             tokio::select! {
-                Some(input) = self.prompt.next() => self.take_in(input),
-                Some(input) = self.gathering.next() => self.take_in(input),
+                Some(input) = self.waited.next() => self.take_in(input),
                 () = self.tools.clock.sleep_until(due) => yield_now().await,
             }
         }

@@ -21,8 +21,8 @@ use crate::{
         progress::Progress,
     },
     model::{
-        ConditionKind, FailureAction, Job, JobId, JobSpec, JobStatus, Limits, Now, PodGroup,
-        PodTable, Slot, Timeout,
+        ConditionKind, Exponential, FailureAction, Job, JobId, JobSpec, JobStatus, Limits,
+        Monotonic, Now, PodGroup, PodTable, Slot, Timeout,
     },
     ownership::Standing,
     wire::PodTemplate,
@@ -54,8 +54,10 @@ pub(super) struct Actor {
     pub(super) status_since: u64,
     /// Statuses that were asked for and may have come to the server without an answer.
     pub(super) tried: Vec<JobStatus>,
-    /// The Job was deleted; or, while it was never seen, its Pods look as if it had been.
+    /// The Job was deleted, as the watch has told or the server said.
     pub(super) gone: bool,
+    /// What is done to find out whether a Job is there that was never seen.
+    search: Search,
     /// Another controller manages the Job.
     pub(super) external: bool,
     pub(super) pods: PodTable,
@@ -67,11 +69,27 @@ pub(super) struct Actor {
     pub(super) panic_next_turn: bool,
 }
 
+/// What is done to find out whether a Job is there. Until it is seen or known to be gone, the server is asked
+/// again and again, less and less often: what the watch cannot tell may be an object that nobody can read.
+#[derive(Debug, Default)]
+struct Search {
+    /// A Pod makes it look as if the Job were gone.
+    is_due: bool,
+    is_under_way: bool,
+    /// The Job is gone by the server's answer alone.
+    is_answered: bool,
+    /// How many times in a row it did not turn out to be gone.
+    in_vain: u32,
+    not_before: Monotonic,
+}
+
 /// What came of a turn.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     /// Writes to be made.
     pub(super) writes: Vec<Op>,
+    /// The server is to be asked whether the Job is there.
+    pub(super) searches: bool,
     /// Something to tell people.
     pub(super) reports: Vec<Report>,
     /// What the podFailurePolicy said of failed Pods that are dealt with now.
@@ -107,6 +125,7 @@ impl Actor {
             status_since: 0,
             tried: Vec::new(),
             gone: false,
+            search: Search::default(),
             external: false,
             pods: PodTable::default(),
             outcomes: Vec::new(),
@@ -161,8 +180,10 @@ impl Actor {
     }
 
     fn run(&mut self, rules: Rules<'_>, now: Now, turn: &mut Turn) {
-        if self.standing() == Standing::External {
-            return;
+        match self.standing() {
+            Standing::External => return,
+            Standing::Unseen => return self.search(now.monotonic, turn),
+            Standing::AtWork | Standing::Finished | Standing::Gone => {}
         }
         let mut is_new = false;
         if self.machine.is_none() {
@@ -282,8 +303,56 @@ impl Actor {
         while let Some((_, pod)) = self.pods.take_dirty() {
             needed |= pod.is_some_and(|pod| standing.frees(pod));
         }
-        self.gone |= needed && standing == Standing::Unseen;
         needed
+    }
+
+    /// Asks the server for a Job that was never seen, if a Pod makes it look as if it were gone: once for all such
+    /// Pods.
+    fn search(&mut self, now: Monotonic, turn: &mut Turn) {
+        let standing = self.standing();
+        while let Some((_, pod)) = self.pods.take_dirty() {
+            self.search.is_due |= pod.is_some_and(|pod| standing.is_doubted_by(pod));
+        }
+        if !self.search.is_due || self.search.is_under_way {
+            return;
+        }
+        if now < self.search.not_before {
+            turn.wake_at = Some(self.search.not_before.into());
+            return;
+        }
+        // They may be gone by now.
+        let mut pods = self.pods.iter();
+        self.search.is_due = pods.any(|(_, pod)| standing.is_doubted_by(pod));
+        self.search.is_under_way = self.search.is_due;
+        turn.searches = self.search.is_due;
+    }
+
+    /// The watch tells of the Job for the first time. If the server has said that it is gone, news of that are to
+    /// come; or the answer was of data that are no more.
+    pub(super) fn seen(&mut self) {
+        if std::mem::take(&mut self.search.is_answered) {
+            self.gone = false;
+            self.machine = None;
+        }
+        // They were looked at while the Job was not known.
+        self.pods.mark_all();
+    }
+
+    /// The server was asked for the Job, and said that it is gone, or did not. What the watch has told meanwhile
+    /// holds.
+    pub(super) fn searched(&mut self, is_gone: bool, retry: Exponential, now: Monotonic) {
+        self.search.is_under_way = false;
+        if self.job.is_some() {
+            return;
+        }
+        if is_gone {
+            self.gone = true;
+            self.search.is_answered = true;
+            self.pods.mark_all();
+        } else {
+            self.search.in_vain = self.search.in_vain.saturating_add(1);
+            self.search.not_before = now + retry.delay(self.search.in_vain);
+        }
     }
 
     /// The Job, or for Pods whose Job is no more one that says nothing.

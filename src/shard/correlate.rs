@@ -11,7 +11,10 @@
 //!
 //! Must not: read the clock or send anything.
 
-use std::time::Duration;
+use std::{
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    time::Duration,
+};
 
 use crate::{
     decide::{Report, Severity},
@@ -55,6 +58,8 @@ pub(super) enum About {
 pub(super) struct Telling {
     /// The number of the Event among those of the Job, to be named by.
     pub(super) number: u32,
+    /// Which news they are: another controller may tell others at the same moment.
+    pub(super) fingerprint: u32,
     pub(super) report: Report,
     pub(super) first: Time,
     pub(super) last: Time,
@@ -108,12 +113,15 @@ impl Correlator {
         if !self.spent[report.severity as usize].spend(about, now.monotonic) {
             return None;
         }
+        let (number, first, count) = known;
+        let message = if combined { COMBINED } else { &report.message };
+        let fingerprint = fingerprint(&report.reason, message);
         if combined {
             report.message.insert_str(0, COMBINED);
         }
-        let (number, first, count) = known;
         Some(Telling {
             number,
+            fingerprint,
             report,
             first,
             last: now.wall,
@@ -178,6 +186,13 @@ impl Correlator {
         });
         (self.numbers, now, 1)
     }
+}
+
+/// A number by which news are told apart, of 24 bits.
+fn fingerprint(reason: &str, message: &str) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    (reason, message).hash(&mut hasher);
+    (hasher.finish() & 0xff_ffff) as u32
 }
 
 impl Spent {

@@ -215,13 +215,15 @@ impl Recorder {
 }
 
 impl WaitingEvent {
-    /// A name that differs from those of other events of the Job, before a restart or after.
+    /// A name that differs from those of other events of the Job, before a restart or after, and from those of
+    /// another controller at the same moment.
     fn name(&self) -> String {
         let first = u64::try_from(self.telling.first.as_millis()).unwrap_or(0);
         let unique = first << 20 | u64::from(self.telling.number & 0xf_ffff);
+        let fingerprint = self.telling.fingerprint;
         // A Job's name is of ASCII letters only.
         let name = &self.key.name[..self.key.name.len().min(230)];
-        format!("{name}.{unique:x}")
+        format!("{name}.{unique:x}{fingerprint:06x}")
     }
 
     fn patch(&self) -> Vec<u8> {

@@ -38,7 +38,7 @@ use crate::{
     metrics::{Metrics, measured_queue::MeasuredQueue},
     model::{JobId, Limits, Monotonic, Now, Timeout},
     ownership::Mode,
-    wire::{ApiError, SchedulingApi},
+    wire::{self, ApiError, Call, SchedulingApi, paths},
 };
 
 pub use crate::rate_limiter::{Limiter, Rate};
@@ -50,7 +50,7 @@ use cron_jobs::CronJobs;
 use events::Recorder;
 use gangs::Gangs;
 use intake::Listed;
-use outbox::{Answered, Caller, Outbox, Place};
+use outbox::{Answered, Caller, Named, Outbox, Place};
 use rounds::Rounds;
 use store::{ActorKey, Store};
 use ttl::Ttl;
@@ -266,6 +266,12 @@ impl Shard {
             let (events, told) = (&mut self.outbox.events, &mut actor.told);
             events.tell(About::Job, job.uid, &job.key, told, report, now);
         }
+        if turn.searches {
+            let path = paths::job(&job.key.namespace, &job.key.name);
+            let look = Named::new("get", "jobs", Call::get(path));
+            let from = (&job.key.namespace, job.uid);
+            self.outbox.ask(from, look, Caller::Unseen(key));
+        }
         let is_idle = turn.writes.is_empty();
         for op in turn.writes {
             let rank = op.rank();
@@ -339,6 +345,14 @@ impl Shard {
                     ttl.answer(&job, result, &mut self.outbox, now);
                 }
             }
+            Caller::Unseen(key) => {
+                if let Some(actor) = self.store.get_mut(key) {
+                    let is_gone = is_of_nobody(&actor.id, result);
+                    let retry = self.settings.limits.retry_backoff;
+                    actor.searched(is_gone, retry, now.monotonic);
+                    self.queue.add(key);
+                }
+            }
         }
     }
 
@@ -364,6 +378,14 @@ impl Shard {
             self.over(&write, outcome);
         }
         request
+    }
+}
+
+/// Whether the server says that there is no such Job: its name is free, or another one has it.
+fn is_of_nobody(job: &JobId, answer: Result<Bytes, ApiError>) -> bool {
+    match answer {
+        Ok(found) => wire::ack_of_write(&found).is_some_and(|(uid, ..)| uid != job.uid),
+        Err(error) => error.is_of_no_such_object(),
     }
 }
 

@@ -24,6 +24,7 @@ use crate::{
 use super::{
     events::{Recorder, Sending},
     rounds::Chore,
+    store::ActorKey,
     writes::Write,
 };
 
@@ -58,6 +59,8 @@ pub(super) enum Caller {
     CronJob(JobKey),
     /// A finished Job that may be deleted.
     Ttl(Arc<JobId>),
+    /// A Job that only its Pods tell of.
+    Unseen(ActorKey),
 }
 
 /// What waits for its turn.

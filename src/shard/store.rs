@@ -121,11 +121,9 @@ impl Store {
             let manager = decoded.job.spec.managed_by.as_deref();
             self.seen.external_job(manager.unwrap_or(DEFAULT_MANAGER));
         }
-        if actor.gone && known.is_none() {
-            // It was only late: what was guessed from its Pods is no longer true.
-            actor.gone = false;
-            actor.machine = None;
-            actor.pods.mark_all();
+        let known = actor.job.as_ref();
+        if known.is_none() {
+            actor.seen();
         }
         let known = actor.job.as_ref();
         if known.is_none_or(|known| known.status != decoded.job.status) {
@@ -147,7 +145,11 @@ impl Store {
     /// Takes in that a Job is gone.
     pub(super) fn delete_job(&mut self, job: &JobId) -> Option<ActorKey> {
         let key = self.find(job)?;
-        self.actors[key].gone = true;
+        let actor = &mut self.actors[key];
+        actor.gone = true;
+        if actor.job.is_none() {
+            actor.pods.mark_all();
+        }
         Some(key)
     }
 
@@ -367,9 +369,10 @@ impl Store {
         }
     }
 
-    /// Takes in a Pod that the server was asked for, if it is known.
-    pub(super) fn pod_read(&mut self, record: PodRecord) {
-        if let Some(known) = self.placements.get(&record.uid).copied() {
+    /// Takes in a Pod of a Job's that the server was asked for, if it is known to be that Job's.
+    pub(super) fn pod_read(&mut self, key: ActorKey, record: PodRecord) {
+        let known = self.placements.get(&record.uid).copied();
+        if let Some(known) = known.filter(|known| known.actor == key) {
             self.replace(known, record);
         }
     }

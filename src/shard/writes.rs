@@ -410,7 +410,7 @@ impl Answers<'_> {
         let Some(found) = found.filter(is_ours) else {
             return Outcome::FinalizerNotRemoved(pod.slot);
         };
-        self.store.pod_read(found.record);
+        self.store.pod_read(write.actor, found.record);
         Outcome::PodChanged(pod.slot)
     }
 

@@ -254,8 +254,8 @@ impl World {
                 }
             }
             Deed::TakeOwner(number) => {
-                // One that has ended may be counted already, and would be again by whoever adopts it.
-                let stays = |pod: &Arc<Stored>| !has_ended(pod) && pod.deletion.is_none();
+                // One that is being deleted is adopted by nobody.
+                let stays = |pod: &Arc<Stored>| pod.deletion.is_none();
                 if let Some(pod) = self.pod(BUSY, *number).filter(stays) {
                     let patch = json!({"metadata": {"ownerReferences": null}});
                     self.patch(&pod_path(&pod), &patch);

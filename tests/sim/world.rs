@@ -492,8 +492,13 @@ impl World {
                 self.changed(By::Person, self.at);
                 // The first list of a process is never stale: it asks for the newest data there are.
                 let is_first = (self.listed).insert((flight.who.1, path.to_owned()));
-                let is_stale =
-                    self.has(Trouble::StaleLists) && self.dice.permille(500) && !is_first;
+                // Nor is a read of one object.
+                let collections = ["/jobs", "/pods", "/cronjobs", "/workloads", "/podgroups"];
+                let is_list = collections.iter().any(|kind| path.ends_with(kind));
+                let is_stale = self.has(Trouble::StaleLists)
+                    && self.dice.permille(500)
+                    && !is_first
+                    && is_list;
                 let stale = if is_stale {
                     self.dice.between(1, 20)
                 } else {

@@ -23,7 +23,7 @@ use crate::model::{
 use super::{
     Claimed, Orphan, PatchAnswer, Round, Told,
     hold::{Adopted, Claim, ClaimKind, ClaimState, Freeing, Hold, Patching, Retry},
-    namespace::{Namespace, Ownerless},
+    namespace::{Namespace, Ownerless, is_over},
 };
 
 /// The claims of all Jobs on Pods.
@@ -84,7 +84,7 @@ impl Claims {
             return Told::default();
         }
         namespace.add_job(job, selector);
-        for (pod, version) in namespace.ownerless_meant_by(selector) {
+        for (pod, version) in namespace.ownerless_meant_by(job.uid, selector) {
             self.open(&id, pod, version, ClaimKind::Adopt);
         }
         Told::default()
@@ -422,6 +422,7 @@ impl Claims {
                 name: pod.name.clone(),
                 labels: pod.labels.to_labels(),
                 version: record.resource_version,
+                is_over: is_over(record),
             };
             namespace.ownerless.insert(uid, ownerless);
         } else {

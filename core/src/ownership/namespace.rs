@@ -9,7 +9,9 @@ use std::{
 
 use compact_str::CompactString;
 
-use crate::model::{DecodedPod, Job, JobId, Labels, Selector, Uid, wears_uid};
+use crate::model::{
+    DecodedPod, Job, JobId, Labelled, Labels, PodFlags, PodRecord, Selector, Uid, wears_uid,
+};
 
 use super::Claimed;
 
@@ -26,6 +28,8 @@ pub(super) struct Ownerless {
     pub(super) name: CompactString,
     pub(super) labels: Labels,
     pub(super) version: u64,
+    /// It has ended and has no finalizer of ours.
+    pub(super) is_over: bool,
 }
 
 impl Namespace {
@@ -53,19 +57,24 @@ impl Namespace {
         self.jobs.is_empty() && self.ownerless.is_empty()
     }
 
-    /// The Pods without owner that a selector means, each with its version.
-    pub(super) fn ownerless_meant_by(&self, selector: &Selector) -> Vec<(Claimed, u64)> {
+    /// The Pods without owner that a Job is to adopt by its selector, each with its version.
+    pub(super) fn ownerless_meant_by(&self, job: Uid, selector: &Selector) -> Vec<(Claimed, u64)> {
         let meant = self.ownerless.iter();
-        let meant = meant.filter(|(_, pod)| selector.matches(&pod.labels));
+        let meant = meant.filter(|(_, pod)| {
+            selector.matches(&pod.labels) && !is_counted(job, &pod.labels, pod.is_over)
+        });
         meant
             .map(|(uid, pod)| (Claimed::new(*uid, &pod.name), pod.version))
             .collect()
     }
 
-    /// The Jobs that mean a Pod.
+    /// The Jobs that are to adopt a Pod by their selectors.
     pub(super) fn jobs_that_mean(&self, pod: &DecodedPod<'_>) -> BTreeSet<JobId> {
+        let is_over = is_over(&pod.record);
         let meaning = self.jobs.iter();
-        let meaning = meaning.filter(|(_, selector)| selector.matches(&pod.labels));
+        let meaning = meaning.filter(|(job, selector)| {
+            selector.matches(&pod.labels) && !is_counted(job.uid, &pod.labels, is_over)
+        });
         meaning.map(|(job, _)| job.clone()).collect()
     }
 
@@ -80,4 +89,15 @@ impl Namespace {
             .get(job)
             .is_some_and(|selector| pod.labels.is_empty() || !selector.matches(&pod.labels))
     }
+}
+
+/// Whether a Pod has ended and has no finalizer of ours.
+pub(super) fn is_over(pod: &PodRecord) -> bool {
+    pod.phase.is_terminal() && !pod.has(PodFlags::FINALIZER)
+}
+
+/// Whether a Pod that a Job has made has been counted, or let go uncounted: adopted, it would have its finalizer
+/// again, and be counted again.
+fn is_counted(job: Uid, labels: &impl Labelled, is_over: bool) -> bool {
+    is_over && wears_uid(labels, job)
 }

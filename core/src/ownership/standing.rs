@@ -14,7 +14,7 @@ pub enum Standing {
     Finished,
     /// It was deleted, whoever managed it: nobody else removes the finalizer from its Pods.
     Gone,
-    /// It has not been seen: it may be new, or have been deleted before the first list.
+    /// It has not been seen: it may be new, or have been deleted before the first list. Only the server knows.
     Unseen,
     /// Another controller manages it: it is left alone.
     External,
@@ -32,14 +32,18 @@ impl Standing {
         }
     }
 
-    /// Whether the finalizer comes off a Pod for this reason alone. An unseen Job whose Pods are being deleted
-    /// is gone: the garbage collector is deleting them.
+    /// Whether the finalizer comes off a Pod for this reason alone.
     pub fn frees(self, pod: &PodRecord) -> bool {
         let over = match self {
-            Self::AtWork | Self::External => false,
+            Self::AtWork | Self::External | Self::Unseen => false,
             Self::Finished | Self::Gone => true,
-            Self::Unseen => pod.has(PodFlags::DELETING),
         };
         over && pod.has(PodFlags::FINALIZER)
+    }
+
+    /// Whether a Pod makes it look as if a Job that has not been seen were gone: the garbage collector may be
+    /// deleting what was the Job's. The server is to be asked.
+    pub fn is_doubted_by(self, pod: &PodRecord) -> bool {
+        self == Self::Unseen && pod.has(PodFlags::DELETING) && pod.has(PodFlags::FINALIZER)
     }
 }

@@ -8,6 +8,7 @@
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use serde::Deserialize;
+use serde_json::Value;
 use tokio::sync::watch;
 
 use super::{call::send, metrics::CollectorMetrics};
@@ -131,13 +132,8 @@ fn gone(gc: &mut PodGc, object: &Stored) {
 
 fn make(api: &SharedApi, call: &Call) -> u16 {
     let request = call.request();
-    let code = send(
-        api,
-        request.method,
-        &request.path,
-        request.content_type,
-        &request.body,
-    );
+    let (path, body) = (&request.path, &request.body);
+    let code = send(api, request.method, path, request.content_type, body);
     if let Call::Fail { pod, reason, .. } | Call::Delete { pod, reason } = call {
         let (namespace, name) = (&pod.namespace, &pod.name);
         let method = request.method;
@@ -172,13 +168,14 @@ fn is_evicted(pod: &Stored) -> bool {
 }
 
 fn node_facts(node: &Stored) -> serde_json::Result<NodeFacts> {
-    let view: RawNode = serde_json::from_slice(node.bytes())?;
-    let mut conditions = view.status.conditions.iter().flatten();
-    let mut taints = view.spec.taints.iter().flatten();
+    let object: Value = serde_json::from_slice(node.bytes())?;
+    let items = |pointer: &str| object.pointer(pointer).and_then(Value::as_array);
+    let mut conditions = items("/status/conditions").into_iter().flatten();
+    let mut taints = items("/spec/taints").into_iter().flatten();
     Ok(NodeFacts {
         name: node.name.clone(),
-        ready: conditions.any(|condition| condition.kind == "Ready" && condition.status == "True"),
-        out_of_service: taints.any(|taint| taint.key == OUT_OF_SERVICE),
+        ready: conditions.any(|it| it["type"] == "Ready" && it["status"] == "True"),
+        out_of_service: taints.any(|it| it["key"] == OUT_OF_SERVICE),
     })
 }
 
@@ -192,34 +189,4 @@ struct RawPodReason<'a> {
 struct RawPodReasonStatus<'a> {
     #[serde(borrow)]
     reason: Option<Cow<'a, str>>,
-}
-
-#[derive(Deserialize)]
-struct RawNode {
-    #[serde(default)]
-    spec: RawNodeSpec,
-    #[serde(default)]
-    status: RawNodeStatus,
-}
-
-#[derive(Default, Deserialize)]
-struct RawNodeSpec {
-    taints: Option<Vec<RawTaint>>,
-}
-
-#[derive(Deserialize)]
-struct RawTaint {
-    key: String,
-}
-
-#[derive(Default, Deserialize)]
-struct RawNodeStatus {
-    conditions: Option<Vec<RawNodeCondition>>,
-}
-
-#[derive(Deserialize)]
-struct RawNodeCondition {
-    #[serde(rename = "type")]
-    kind: String,
-    status: String,
 }

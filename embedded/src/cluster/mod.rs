@@ -103,37 +103,22 @@ impl EmbeddedCluster {
     /// If the port cannot be had, a rule for faults makes no sense, or, with a [`FileError`] inside,
     /// the state cannot be loaded, the audit log not be written or a certificate not be read.
     pub async fn start(options: ClusterOptions) -> io::Result<Self> {
-        let ClusterOptions {
-            port,
-            seed,
-            log_capacity,
-            faults,
-            fault_seed,
-            kubelet,
-            terminated_pod_gc_threshold,
-            clock,
-            state,
-            users,
-            audit_log,
-            tls,
-            body_timeout,
-        } = options;
         let server = serve::start(ServeOptions {
-            port,
-            seed,
-            log_capacity,
-            faults,
-            fault_seed,
-            clock,
-            state,
-            users,
-            audit_log,
-            tls,
-            body_timeout,
+            port: options.port,
+            seed: options.seed,
+            log_capacity: options.log_capacity,
+            faults: options.faults,
+            fault_seed: options.fault_seed,
+            clock: options.clock,
+            state: options.state,
+            users: options.users,
+            audit_log: options.audit_log,
+            tls: options.tls,
+            body_timeout: options.body_timeout,
         })
         .await?;
-        let nodes = tokio::spawn(nodes::run(server.api(), kubelet));
-        let collector = collector::run(server.api(), terminated_pod_gc_threshold);
+        let nodes = tokio::spawn(nodes::run(server.api(), options.kubelet));
+        let collector = collector::run(server.api(), options.terminated_pod_gc_threshold);
         Ok(Self {
             server,
             nodes,

@@ -21,34 +21,26 @@ pub(super) struct Condition {
     status: &'static str,
     #[serde(skip_serializing_if = "is_zero")]
     observed_generation: i64,
-    #[serde(skip_serializing_if = "ConditionText::is_absent")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     reason: ConditionText,
-    #[serde(skip_serializing_if = "ConditionText::is_absent")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     message: ConditionText,
     last_transition_time: String,
 }
 
-/// A text of a condition. The patch merges conditions by type, so that a text that was there
-/// before must be taken away by name.
-#[derive(Clone)]
-enum ConditionText {
-    Absent,
-    Cleared,
-    Says(String),
-}
+/// A text of a condition; none is left out. The patch merges conditions by type, so that a text that was there before
+/// must be taken away by name: that is the none inside.
+type ConditionText = Option<Option<String>>;
 
-impl ConditionText {
-    fn is_absent(&self) -> bool {
-        matches!(self, Self::Absent)
+impl Condition {
+    fn because(self, reason: &str) -> Self {
+        let reason = Some(Some(reason.to_owned()));
+        Self { reason, ..self }
     }
-}
 
-impl Serialize for ConditionText {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Absent | Self::Cleared => serializer.serialize_none(),
-            Self::Says(text) => serializer.serialize_str(text),
-        }
+    fn saying(self, reason: &str, message: String) -> Self {
+        let message = Some(Some(message));
+        Self { message, ..self }.because(reason)
     }
 }
 
@@ -76,21 +68,15 @@ pub(super) fn conditions(pod: &Pod) -> Vec<Condition> {
 /// Somebody other than the Pod itself is to blame for its end.
 pub(super) fn disruption_target(pod: &Pod, cause: Disruption, since: Time) -> Option<Condition> {
     let (reason, message) = cause.condition(first_container(pod))?;
-    Some(Condition {
-        reason: ConditionText::Says(reason.to_owned()),
-        message: ConditionText::Says(message),
-        ..condition(pod, "DisruptionTarget", true, since)
-    })
+    let target = condition(pod, "DisruptionTarget", true, since);
+    Some(target.saying(reason, message))
 }
 
 /// No node has room for the Pod.
 pub(super) fn unschedulable(pod: &Pod) -> Option<Condition> {
-    let placement_failure = pod.placement_failure()?;
-    Some(Condition {
-        reason: ConditionText::Says("Unschedulable".to_owned()),
-        message: ConditionText::Says(placement_failure.message.to_string()),
-        ..condition(pod, "PodScheduled", false, placement_failure.since)
-    })
+    let failure = pod.placement_failure()?;
+    let scheduled = condition(pod, "PodScheduled", false, failure.since);
+    Some(scheduled.saying("Unschedulable", failure.message.to_string()))
 }
 
 fn initialized(pod: &Pod) -> Condition {
@@ -98,17 +84,16 @@ fn initialized(pod: &Pod) -> Condition {
     let done_at = inits.and_then(|inits| inits.done_at);
     let since = done_at.unwrap_or(pod.run.scheduled_at);
     let holds = pod.is_initialized();
-    let mut initialized = condition(pod, "Initialized", holds, since);
+    let initialized = condition(pod, "Initialized", holds, since);
     if let Some(inits) = inits.filter(|_| !holds) {
-        initialized.reason = ConditionText::Says("ContainersNotInitialized".to_owned());
-        initialized.message = ConditionText::Says(format!(
-            "containers with incomplete status: [{}]",
-            inits.incomplete(&pod.shape).join(" ")
-        ));
-    } else if phase(pod) == "Succeeded" {
-        initialized.reason = ConditionText::Says("PodCompleted".to_owned());
+        let names = inits.incomplete(&pod.shape).join(" ");
+        let message = format!("containers with incomplete status: [{names}]");
+        return initialized.saying("ContainersNotInitialized", message);
     }
-    initialized
+    match phase(pod) {
+        "Succeeded" => initialized.because("PodCompleted"),
+        _ => initialized,
+    }
 }
 
 fn ready(pod: &Pod, kind: &'static str) -> Condition {
@@ -121,19 +106,16 @@ fn ready(pod: &Pod, kind: &'static str) -> Condition {
         | Life::InitBackingOff { .. } => pod.run.scheduled_at,
         Life::BackingOff { .. } | Life::Ended(_) => end_time(pod),
     };
-    let mut ready = condition(pod, kind, unready.is_empty(), since);
-    let reason = match (pod.life, phase(pod)) {
-        _ if unready.is_empty() => return ready,
-        (_, "Succeeded") => "PodCompleted",
-        (Life::Ended(_), _) => "PodFailed",
-        _ => "ContainersNotReady",
-    };
-    ready.reason = ConditionText::Says(reason.to_owned());
-    if reason == "ContainersNotReady" {
-        let names = unready.join(" ");
-        ready.message = ConditionText::Says(format!("containers with unready status: [{names}]"));
+    let ready = condition(pod, kind, unready.is_empty(), since);
+    match (pod.life, phase(pod)) {
+        _ if unready.is_empty() => ready,
+        (_, "Succeeded") => ready.because("PodCompleted"),
+        (Life::Ended(_), _) => ready.because("PodFailed"),
+        _ => {
+            let message = format!("containers with unready status: [{}]", unready.join(" "));
+            ready.saying("ContainersNotReady", message)
+        }
     }
-    ready
 }
 
 /// A condition without texts; texts of earlier statuses are cleared where there can be any.
@@ -144,11 +126,7 @@ fn condition(pod: &Pod, kind: &'static str, holds: bool, since: Time) -> Conditi
         "Initialized" => has_inits,
         _ => false,
     };
-    let text = if may_have_texts {
-        ConditionText::Cleared
-    } else {
-        ConditionText::Absent
-    };
+    let text: ConditionText = may_have_texts.then_some(None);
     Condition {
         r#type: kind,
         status: if holds { "True" } else { "False" },

@@ -60,33 +60,35 @@ enum ContainerState {
 }
 
 /// What one container has been through.
-#[derive(Clone, Copy)]
+#[derive(Default)]
 struct History {
     restarts: u32,
     latest: Option<Exit>,
     before: Option<Exit>,
+    /// Whether the Pod's life is its own.
+    leads: bool,
     /// A number that differs between the containers of a Pod.
     salt: u64,
 }
 
 impl History {
     /// The history of the container that the Pod's life is about.
-    fn of_leader(run: &Run, salt: u64) -> Self {
+    fn of_leader(run: &Run) -> Self {
         Self {
             restarts: run.restarts,
             latest: run.ended,
             before: run.ended_before,
-            salt,
+            leads: true,
+            salt: 0,
         }
     }
 
     /// The history of a container that goes along, and has ended like this or not yet.
     fn of_other(latest: Option<Exit>, salt: u64) -> Self {
         Self {
-            restarts: 0,
             latest,
-            before: None,
             salt,
+            ..Self::default()
         }
     }
 }
@@ -99,15 +101,10 @@ pub(super) fn container_statuses(pod: &Pod) -> Vec<ContainerStatus<'_>> {
     let waits = !pod.is_initialized();
     let containers = pod.shape.containers.iter().zip(0..);
     let mut all: Vec<ContainerStatus<'_>> = containers
-        .map(|(container, nth)| match nth {
+        .map(|(container, salt)| match salt {
             _ if waits => waiting_for_inits(container),
-            0 => draw(pod, container, History::of_leader(&pod.run, nth), true),
-            _ => draw(
-                pod,
-                container,
-                History::of_other(pod.run.others, nth),
-                false,
-            ),
+            0 => draw(pod, container, &History::of_leader(&pod.run)),
+            _ => draw(pod, container, &History::of_other(pod.run.others, salt)),
         })
         .collect();
     all.sort_by_key(|status| status.name);
@@ -116,10 +113,8 @@ pub(super) fn container_statuses(pod: &Pod) -> Vec<ContainerStatus<'_>> {
 
 /// Statuses of the init containers, in the order of the spec.
 pub(super) fn init_statuses(pod: &Pod) -> Vec<ContainerStatus<'_>> {
-    if pod.life == Life::Ended(Cause::Invalid) {
-        return Vec::new();
-    }
-    let Some(inits) = pod.inits.as_deref() else {
+    let is_valid = pod.life != Life::Ended(Cause::Invalid);
+    let Some(inits) = pod.inits.as_deref().filter(|_| is_valid) else {
         return Vec::new();
     };
     let named = pod.shape.inits.iter().enumerate();
@@ -193,17 +188,16 @@ pub(super) fn unready_names(pod: &Pod) -> Vec<&str> {
         .collect()
 }
 
-/// Renders a container; `leads` says whether the Pod's life is its own.
-fn draw<'a>(pod: &Pod, container: &'a Named, history: History, leads: bool) -> ContainerStatus<'a> {
+fn draw<'a>(pod: &Pod, container: &'a Named, history: &History) -> ContainerStatus<'a> {
     let id = |restart: u32| container_id(pod, history.salt, restart);
     let restart = history.restarts;
     let ended = |exit: Exit, restart| terminated(exit, id(restart));
     let earlier = |exit| ended(exit, restart.saturating_sub(1));
     let (state, last_state) = match (pod.life, history.latest) {
-        (Life::Running { .. }, latest) if leads => {
+        (Life::Running { .. }, latest) if history.leads => {
             (running(pod.run.started_at), latest.map(earlier))
         }
-        (Life::BackingOff { delay, .. }, latest) if leads => (
+        (Life::BackingOff { delay, .. }, latest) if history.leads => (
             crash_loop(pod, container, delay),
             latest.map(|exit| ended(exit, restart)),
         ),
@@ -214,10 +208,12 @@ fn draw<'a>(pod: &Pod, container: &'a Named, history: History, leads: bool) -> C
         (_, None) => (lost(), None),
     };
     let runs = matches!(state, ContainerState::Running { .. });
+    let started = blank(container, state, last_state);
+    // One that never ran has neither an ID nor an image.
     let is_lost = matches!(
-        &state,
+        started.state,
         ContainerState::Terminated {
-            started_at: None,
+            container_id: None,
             ..
         }
     );
@@ -227,19 +223,13 @@ fn draw<'a>(pod: &Pod, container: &'a Named, history: History, leads: bool) -> C
         started: runs,
         restart_count: restart,
         image_id: if is_lost { "" } else { &container.image },
-        ..blank(container, state, last_state)
+        ..started
     }
 }
 
 fn waiting_for_inits(container: &Named) -> ContainerStatus<'_> {
-    blank(
-        container,
-        ContainerState::Waiting {
-            reason: "PodInitializing",
-            message: None,
-        },
-        None,
-    )
+    let (reason, message) = ("PodInitializing", None);
+    blank(container, ContainerState::Waiting { reason, message }, None)
 }
 
 fn blank(

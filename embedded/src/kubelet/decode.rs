@@ -25,17 +25,8 @@ pub enum PodChange<'a> {
 
 /// A Pod that cannot be read. Nothing has changed; sending it again does not help.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot read the Pod: {source}")]
-pub struct DecodeError {
-    #[source]
-    source: serde_json::Error,
-}
-
-impl DecodeError {
-    pub(super) fn new(source: serde_json::Error) -> Self {
-        Self { source }
-    }
-}
+#[error("cannot read the Pod: {0}")]
+pub struct DecodeError(#[from] serde_json::Error);
 
 /// A Pod, as far as it matters here.
 #[derive(Debug, Deserialize)]
@@ -50,7 +41,7 @@ pub(super) struct RawPod<'a> {
 
 impl<'a> RawPod<'a> {
     pub(super) fn read(json: &'a [u8]) -> Result<Self, DecodeError> {
-        serde_json::from_slice(json).map_err(DecodeError::new)
+        Ok(serde_json::from_slice(json)?)
     }
 
     /// Whether the Pod has reached a phase that it never leaves.
@@ -71,34 +62,23 @@ impl<'a> RawPod<'a> {
     /// Restarts that the API already knows of; they must never seem to go back.
     pub(super) fn restarts(&self) -> u32 {
         let statuses = self.status.container_statuses.iter().flatten();
-        statuses
-            .map(|status| status.restart_count)
-            .max()
-            .unwrap_or(0)
+        let restarts = statuses.map(|status| status.restart_count);
+        restarts.max().unwrap_or(0)
     }
 
     /// The UID of the Job that owns the Pod.
     pub(super) fn job_uid(&self) -> Option<&str> {
-        let owners = self.metadata.owner_references.iter().flatten();
-        owners
-            .filter(|owner| owner.kind.0 == "Job")
-            .map(|owner| owner.uid.0.as_ref())
-            .next()
+        let mut owners = self.metadata.owner_references.iter().flatten();
+        let job = owners.find(|owner| owner.kind.0 == "Job")?;
+        Some(job.uid.0.as_ref())
     }
 
     /// The completion index of a Pod of an Indexed Job.
     pub(super) fn completion_index(&self) -> Option<u32> {
-        let from_annotation = self
-            .metadata
-            .annotations
-            .as_ref()
-            .and_then(|a| a.index.as_deref());
-        let from_label = self
-            .metadata
-            .labels
-            .as_ref()
-            .and_then(|l| l.index.as_deref());
-        from_annotation.or(from_label)?.parse().ok()
+        let (annotations, labels) = (&self.metadata.annotations, &self.metadata.labels);
+        let from_annotation = annotations.as_ref().and_then(|it| it.index.as_deref());
+        let from_label = || labels.as_ref().and_then(|it| it.index.as_deref());
+        from_annotation.or_else(from_label)?.parse().ok()
     }
 }
 
@@ -159,7 +139,7 @@ impl<'a> PodLabels<'a> {
             #[serde(borrow)]
             labels: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
         }
-        let view: RawLabeled<'a> = serde_json::from_slice(json).map_err(DecodeError::new)?;
+        let view: RawLabeled<'a> = serde_json::from_slice(json)?;
         Ok(Self(view.metadata.labels.unwrap_or_default()))
     }
 

@@ -98,15 +98,12 @@ impl Kubelet {
         let Some(id) = self.pods.find(uid) else {
             return true;
         };
-        if self
-            .pods
-            .get_mut(id)
-            .is_some_and(|pod| pod.is_to_be_deleted())
-        {
-            return false;
+        let pod = self.pods.get_mut(id);
+        let is_all = pod.is_none_or(|pod| !pod.is_to_be_deleted());
+        if is_all {
+            self.forget(id);
         }
-        self.forget(id);
-        true
+        is_all
     }
 
     /// A node of this name exists, or no longer does: nothing is bound to one that does not. The Pods
@@ -135,10 +132,7 @@ impl Kubelet {
     /// The write in flight for this Pod has succeeded.
     pub fn handle_write_done(&mut self, uid: &str, now: Time) {
         self.now = now;
-        let Some(id) = self.pods.find(uid) else {
-            return;
-        };
-        let Some(pod) = self.pods.get_mut(id) else {
+        let Some((id, pod)) = self.pods.find_mut(uid) else {
             return;
         };
         match pod.write_succeeded() {
@@ -160,12 +154,11 @@ impl Kubelet {
         if gone {
             return self.forget_uid(uid);
         }
-        let Some(id) = self.pods.find(uid) else {
+        let Some((id, pod)) = self.pods.find_mut(uid) else {
             return;
         };
         self.now = now;
-        if let Some(pod) = self.pods.get_mut(id)
-            && let Some(PendingWrite::Bind(_)) = pod.write_failed(now)
+        if let Some(PendingWrite::Bind(_)) = pod.write_failed(now)
             && pod.life == Life::Unscheduled
         {
             pod.release_reservation(&mut self.world.scheduler);
@@ -204,11 +197,8 @@ impl Kubelet {
     /// The scheduler has looked at a Pod that waits for room.
     fn obey(&mut self, ruling: Ruling) {
         let (Ruling::Bind(id, _) | Ruling::Wait(id, _)) = ruling;
-        let reservation = self
-            .pods
-            .get_mut(id)
-            .and_then(|pod| pod.reservation.as_mut());
-        if let Some(reservation) = reservation {
+        let pod = self.pods.get_mut(id);
+        if let Some(reservation) = pod.and_then(|pod| pod.reservation.as_mut()) {
             match ruling {
                 Ruling::Bind(_, node) => reservation.give(node),
                 Ruling::Wait(_, message) => reservation.set_placement_failure(message, self.now),
@@ -230,14 +220,15 @@ impl Kubelet {
     /// What only a Pod seen for the first time is asked, and only where it matters.
     fn first_sight(&mut self, view: &RawPod<'_>, json: &[u8]) -> Result<FirstSight, DecodeError> {
         let scheduler = &mut self.world.scheduler;
-        let demand = if scheduler.is_limited() {
-            Some(scheduler.share(Demand::read(json)?))
-        } else {
-            None
-        };
+        let mut reservation = None;
+        if scheduler.is_limited() {
+            let demand = scheduler.share(Demand::read(json)?);
+            reservation = Some(Box::new(Reservation::new(demand)));
+        }
+        let stages = self.stages_of(view, json)?;
         Ok(FirstSight {
-            stages: self.stages_of(view, json)?,
-            reservation: demand.map(|demand| Box::new(Reservation::new(demand))),
+            stages,
+            reservation,
         })
     }
 
@@ -261,22 +252,13 @@ impl Kubelet {
         json: &[u8],
         now: Time,
     ) -> Result<(), DecodeError> {
-        let node = match view
-            .spec
-            .node_name
-            .as_deref()
-            .filter(|name| !name.is_empty())
-        {
-            None => None,
-            Some(name) => match self.nodes.get(name) {
-                Some(node) => Some(*node),
-                // Somebody else's Pod, perhaps after a race for its binding.
-                None => {
-                    self.forget_uid(&view.metadata.uid);
-                    return Ok(());
-                }
-            },
-        };
+        let name = view.spec.node_name.as_deref().unwrap_or_default();
+        let node = self.nodes.get(name).copied();
+        if node.is_none() && !name.is_empty() {
+            // Somebody else's Pod, perhaps after a race for its binding.
+            self.forget_uid(&view.metadata.uid);
+            return Ok(());
+        }
         if view.is_terminal() {
             self.handle_ended(view, now);
             return Ok(());
@@ -291,11 +273,8 @@ impl Kubelet {
         let Some(pod) = self.pods.get_mut(id) else {
             return Ok(());
         };
-        pod.gated = view
-            .spec
-            .scheduling_gates
-            .as_ref()
-            .is_some_and(|gates| !gates.is_empty());
+        let gates = view.spec.scheduling_gates.as_deref();
+        pod.gated = !gates.unwrap_or_default().is_empty();
         if let (Life::Unscheduled, Some(node)) = (pod.life, node) {
             if pod.come_to(node, view.runs(), &mut self.world.scheduler, now) {
                 pod.schedule(node, &mut self.world, now);
@@ -344,14 +323,12 @@ impl Kubelet {
         let shape = self.shapes.of(view);
         let counts_tries = shape.restart == Restart::Never
             && shape.settings.as_ref().is_ok_and(Settings::counts_tries);
+        let job = view.job_uid().filter(|_| counts_tries);
         self.pods.insert(Pod {
             namespace: CompactString::new(&view.metadata.namespace),
             name: CompactString::new(&view.metadata.name),
             uid: CompactString::new(&view.metadata.uid),
-            job: view
-                .job_uid()
-                .filter(|_| counts_tries)
-                .map(CompactString::new),
+            job: job.map(CompactString::new),
             index: view.completion_index(),
             stages: first.stages,
             reservation: first.reservation,

@@ -12,10 +12,8 @@ use crate::model::Time;
 pub fn node_objects(options: &KubeletOptions, now: Time) -> Vec<Value> {
     let capacity = options.capacity.clone();
     let room = capacity.unwrap_or_else(NodeCapacity::plenty).to_json();
-    options
-        .node_names
-        .iter()
-        .enumerate()
+    let names = options.node_names.iter().enumerate();
+    names
         .map(|(nth, name)| node_object(nth, name, &room, now))
         .collect()
 }
@@ -65,7 +63,7 @@ fn node_object(nth: usize, name: &str, room: &Value, now: Time) -> Value {
 }
 
 fn conditions(now: &str) -> Value {
-    let condition = |kind: &str, status: &str, reason: &str, message: &str| {
+    let conditions = CONDITIONS.iter().map(|(kind, status, reason, message)| {
         json!({
             "type": kind,
             "status": status,
@@ -74,31 +72,34 @@ fn conditions(now: &str) -> Value {
             "lastHeartbeatTime": now,
             "lastTransitionTime": now,
         })
-    };
-    json!([
-        condition(
-            "MemoryPressure",
-            "False",
-            "KubeletHasSufficientMemory",
-            "memory is plentiful"
-        ),
-        condition(
-            "DiskPressure",
-            "False",
-            "KubeletHasNoDiskPressure",
-            "disk is plentiful"
-        ),
-        condition(
-            "PIDPressure",
-            "False",
-            "KubeletHasSufficientPID",
-            "process ids are plentiful"
-        ),
-        condition(
-            "Ready",
-            "True",
-            "KubeletReady",
-            "the hollow kubelet is ready"
-        ),
-    ])
+    });
+    conditions.collect()
 }
+
+/// Type, status, reason and message of each condition.
+const CONDITIONS: [(&str, &str, &str, &str); 4] = [
+    (
+        "MemoryPressure",
+        "False",
+        "KubeletHasSufficientMemory",
+        "memory is plentiful",
+    ),
+    (
+        "DiskPressure",
+        "False",
+        "KubeletHasNoDiskPressure",
+        "disk is plentiful",
+    ),
+    (
+        "PIDPressure",
+        "False",
+        "KubeletHasSufficientPID",
+        "process ids are plentiful",
+    ),
+    (
+        "Ready",
+        "True",
+        "KubeletReady",
+        "the hollow kubelet is ready",
+    ),
+];

@@ -39,9 +39,9 @@ enum RemovalStep {
 impl Plan {
     /// The plan of a try that begins at this time.
     pub(super) fn of(stage: &Stage, chance: Chance<'_>, at: Time) -> Self {
-        let disruption = stage.disruption.map(|(wait, cause)| {
-            let delay = stage.wait(wait, "disruption", chance);
-            (at + delay, cause)
+        let disruption = stage.disruption.map(|planned| {
+            let delay = stage.wait(planned.after(), "disruption", chance);
+            (at + delay, planned.cause)
         });
         Self {
             unready: stage.ready.is_some(),

@@ -43,6 +43,11 @@ impl Pods {
         self.slots.get_mut(id.0 as usize)?.as_deref_mut()
     }
 
+    pub(super) fn find_mut(&mut self, uid: &str) -> Option<(PodId, &mut Pod)> {
+        let id = self.find(uid)?;
+        Some((id, self.get_mut(id)?))
+    }
+
     pub(super) fn remove(&mut self, id: PodId) -> Option<Box<Pod>> {
         let pod = self.slots.get_mut(id.0 as usize)?.take()?;
         self.by_uid.remove(&pod.uid);

@@ -62,13 +62,11 @@ impl Reservation {
     pub(super) fn next_write(&self) -> Option<PendingWrite> {
         match (self.state, &self.placement_failure) {
             (ReservationState::Reserved(node), _) => Some(PendingWrite::Bind(node)),
-            (ReservationState::Pending(_), Some(placement_failure)) => {
-                match placement_failure.step {
-                    PlacementReport::Event => Some(PendingWrite::Event),
-                    PlacementReport::Status => Some(PendingWrite::Unschedulable),
-                    PlacementReport::Done => None,
-                }
-            }
+            (ReservationState::Pending(_), Some(failure)) => match failure.step {
+                PlacementReport::Event => Some(PendingWrite::Event),
+                PlacementReport::Status => Some(PendingWrite::Unschedulable),
+                PlacementReport::Done => None,
+            },
             (ReservationState::Pending(_), None) | (ReservationState::None, _) => None,
         }
     }
@@ -81,10 +79,14 @@ impl Reservation {
 
     /// No node takes the Pod, for now.
     pub(super) fn set_placement_failure(&mut self, message: Arc<str>, now: Time) {
+        self.fail(FAILED_SCHEDULING.to_owned(), message, now);
+    }
+
+    fn fail(&mut self, reason: String, message: Arc<str>, since: Time) {
         self.placement_failure = Some(PlacementFailure {
-            reason: FAILED_SCHEDULING.to_owned(),
+            reason,
             message,
-            since: now,
+            since,
             step: PlacementReport::Event,
         });
     }
@@ -98,20 +100,18 @@ impl Pod {
 
     /// Whether an Event is to report why the Pod's kubelet refuses it.
     pub(super) fn wants_event(&self) -> bool {
-        self.placement_failure()
-            .is_some_and(|placement_failure| placement_failure.step == PlacementReport::Event)
+        let failure = self.placement_failure();
+        failure.is_some_and(|failure| failure.step == PlacementReport::Event)
     }
 
     /// An Event or a status that reports the failure has been written.
     pub(super) fn placement_failure_written(&mut self, write: PendingWrite) {
         let reservation = self.reservation.as_deref_mut();
-        if let Some(placement_failure) =
-            reservation.and_then(|reservation| reservation.placement_failure.as_mut())
-        {
-            placement_failure.step = match write {
+        if let Some(failure) = reservation.and_then(|it| it.placement_failure.as_mut()) {
+            failure.step = match write {
                 PendingWrite::Event => PlacementReport::Status,
                 PendingWrite::Unschedulable => PlacementReport::Done,
-                _ => placement_failure.step,
+                _ => failure.step,
             };
         }
     }
@@ -126,19 +126,13 @@ impl Pod {
         let Some(reservation) = self.reservation.as_deref_mut() else {
             return;
         };
-        match reservation.state {
-            ReservationState::None if is_wanted && !waits => {
-                reservation.state =
-                    ReservationState::Pending(scheduler.join(id, &reservation.demand));
-            }
-            ReservationState::Pending(_) | ReservationState::Reserved(_)
-                if !is_wanted && !is_binding =>
-            {
+        if reservation.state != ReservationState::None {
+            if !is_wanted && !is_binding {
                 self.release_reservation(scheduler);
             }
-            ReservationState::None
-            | ReservationState::Pending(_)
-            | ReservationState::Reserved(_) => {}
+        } else if is_wanted && !waits {
+            let turn = scheduler.join(id, &reservation.demand);
+            reservation.state = ReservationState::Pending(turn);
         }
     }
 
@@ -163,25 +157,16 @@ impl Pod {
         now: Time,
     ) -> bool {
         let reservation = self.reservation.as_deref();
-        if reservation
-            .is_none_or(|reservation| reservation.state == ReservationState::Reserved(node))
-        {
+        if reservation.is_none_or(|it| it.state == ReservationState::Reserved(node)) {
             return true;
         }
         self.release_reservation(scheduler);
         let Some(reservation) = self.reservation.as_deref_mut() else {
             return true;
         };
-        let refusal = scheduler
-            .refusal(node, &reservation.demand)
-            .filter(|_| !runs);
-        if let Some((reason, message)) = refusal {
-            reservation.placement_failure = Some(PlacementFailure {
-                reason,
-                message: message.into(),
-                since: now,
-                step: PlacementReport::Event,
-            });
+        let refusal = scheduler.refusal(node, &reservation.demand);
+        if let Some((reason, message)) = refusal.filter(|_| !runs) {
+            reservation.fail(reason, message.into(), now);
             return false;
         }
         scheduler.reserve(node, &reservation.demand);

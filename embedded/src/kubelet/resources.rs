@@ -104,7 +104,7 @@ pub(super) struct Demand(Box<[Amount]>);
 impl Demand {
     /// Reads what a Pod asks for, as the scheduler sums it up.
     pub(super) fn read(json: &[u8]) -> Result<Self, DecodeError> {
-        let view: RawPodRequests<'_> = serde_json::from_slice(json).map_err(DecodeError::new)?;
+        let view: RawPodRequests<'_> = serde_json::from_slice(json)?;
         Ok(view.spec.demand())
     }
 

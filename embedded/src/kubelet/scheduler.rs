@@ -12,7 +12,7 @@ use std::{
 };
 
 use super::{
-    KubeletOptions,
+    KubeletOptions, NodeCapacity,
     allocatable::Allocatable,
     pending_queue::{FitError, PendingQueue},
     pods::PodId,
@@ -23,7 +23,13 @@ use super::{
 #[derive(Debug)]
 pub(super) struct Scheduler {
     nodes: Nodes,
-    limited: Option<Limited>,
+    /// Whether nodes have a capacity; if not, nothing of what follows is used.
+    is_limited: bool,
+    allocatable: Allocatable,
+    pending: PendingQueue,
+    /// Whether a node has released resources since the waiting Pods were last tried.
+    has_freed: bool,
+    latest: Option<Arc<Demand>>,
 }
 
 /// The nodes, and whose turn it is.
@@ -49,16 +55,6 @@ impl Nodes {
     }
 }
 
-/// Where nodes have a capacity.
-#[derive(Debug)]
-struct Limited {
-    allocatable: Allocatable,
-    pending: PendingQueue,
-    /// Whether a node has released resources since the waiting Pods were last tried.
-    has_freed: bool,
-    latest: Option<Arc<Demand>>,
-}
-
 /// What happens to a Pod that waits.
 #[derive(Debug)]
 pub(super) enum Ruling {
@@ -71,25 +67,25 @@ pub(super) enum Ruling {
 impl Scheduler {
     pub(super) fn new(options: &KubeletOptions) -> Self {
         let nodes = options.node_names.len();
-        let limited = options.capacity.as_ref().map(|capacity| Limited {
-            allocatable: Allocatable::new(capacity.amounts(), nodes),
-            pending: PendingQueue::default(),
-            has_freed: false,
-            latest: None,
-        });
+        let capacity = options.capacity.as_ref();
+        let limits = capacity.map(NodeCapacity::amounts).unwrap_or_default();
         Self {
             nodes: Nodes {
                 count: nodes,
                 next: 0,
                 gone: BTreeSet::new(),
             },
-            limited,
+            is_limited: capacity.is_some(),
+            allocatable: Allocatable::new(limits, nodes),
+            pending: PendingQueue::default(),
+            has_freed: false,
+            latest: None,
         }
     }
 
     /// Whether it matters what Pods request.
     pub(super) fn is_limited(&self) -> bool {
-        self.limited.is_some()
+        self.is_limited
     }
 
     /// The next node in turn, whatever it can allocate; none if there are no nodes.
@@ -99,68 +95,54 @@ impl Scheduler {
 
     /// Whether Pods may be bound to a node.
     pub(super) fn set_exists(&mut self, node: usize, exists: bool) {
-        if !exists {
+        if exists {
+            self.has_freed |= self.nodes.gone.remove(&node);
+        } else {
             self.nodes.gone.insert(node);
-        } else if self.nodes.gone.remove(&node)
-            && let Some(limited) = &mut self.limited
-        {
-            limited.has_freed = true;
         }
     }
 
     /// Gives equal demands one value. Only the latest is remembered: Pods of a Job come in rows.
     pub(super) fn share(&mut self, demand: Demand) -> Arc<Demand> {
-        let latest = self.limited.as_mut().map(|limited| &mut limited.latest);
-        match latest {
-            Some(Some(latest)) if **latest == demand => Arc::clone(latest),
-            Some(latest) => Arc::clone(latest.insert(Arc::new(demand))),
-            None => Arc::new(demand),
+        match &self.latest {
+            Some(latest) if **latest == demand => Arc::clone(latest),
+            _ => Arc::clone(self.latest.insert(Arc::new(demand))),
         }
     }
 
     /// Queues a Pod; returns its turn.
     pub(super) fn join(&mut self, pod: PodId, demand: &Arc<Demand>) -> u64 {
-        let Some(limited) = &mut self.limited else {
-            return 0;
-        };
-        let turn = limited.pending.join(pod, demand);
-        if let Some(known) = limited.pending.fit_error(demand) {
+        let turn = self.pending.join(pod, demand);
+        if let Some(known) = self.pending.fit_error(demand) {
             // It may be out of date.
-            let fit_error = match known.allocatable_version == limited.allocatable.version() {
+            let fit_error = match known.allocatable_version == self.allocatable.version() {
                 true => known.clone(),
-                false => explain(&limited.allocatable, &self.nodes, demand),
+                false => explain(&self.allocatable, &self.nodes, demand),
             };
-            limited.pending.set_fit_error(demand, fit_error);
+            self.pending.set_fit_error(demand, fit_error);
         }
         turn
     }
 
     /// A Pod does not wait any more.
     pub(super) fn leave(&mut self, demand: &Arc<Demand>, turn: u64) {
-        if let Some(limited) = &mut self.limited {
-            limited.pending.leave(demand, turn);
-        }
+        self.pending.leave(demand, turn);
     }
 
     /// Reserves a node's resources for a Pod.
     pub(super) fn reserve(&mut self, node: usize, demand: &Demand) {
-        if let Some(limited) = &mut self.limited {
-            limited.allocatable.reserve(node, demand);
-        }
+        self.allocatable.reserve(node, demand);
     }
 
     /// Releases what a Pod reserved.
     pub(super) fn release(&mut self, node: usize, demand: &Demand) {
-        if let Some(limited) = &mut self.limited {
-            limited.allocatable.release(node, demand);
-            limited.has_freed = true;
-        }
+        self.allocatable.release(node, demand);
+        self.has_freed = true;
     }
 
     /// Why a node cannot take a Pod that others have bound to it: a reason, and words.
     pub(super) fn refusal(&self, node: usize, demand: &Demand) -> Option<(String, String)> {
-        let allocatable = &self.limited.as_ref()?.allocatable;
-        let insufficient = allocatable.insufficient(node, demand).next()?;
+        let insufficient = self.allocatable.insufficient(node, demand).next()?;
         Some(insufficient.for_kubelet())
     }
 
@@ -168,22 +150,21 @@ impl Scheduler {
     /// nobody.
     pub(super) fn next_ruling(&mut self) -> Option<Ruling> {
         loop {
-            let limited = self.limited.as_mut()?;
-            if std::mem::take(&mut limited.has_freed) {
-                limited.pending.open_all();
+            if std::mem::take(&mut self.has_freed) {
+                self.pending.open_all();
             }
-            if let Some((pod, message)) = limited.pending.next_unreported() {
+            if let Some((pod, message)) = self.pending.next_unreported() {
                 return Some(Ruling::Wait(pod, message));
             }
-            let (turn, pod, demand) = limited.pending.first()?;
-            let has_room = |node| limited.allocatable.fits(node, &demand);
+            let (turn, pod, demand) = self.pending.first()?;
+            let has_room = |node| self.allocatable.fits(node, &demand);
             if let Some(node) = self.nodes.take_where(has_room) {
-                limited.allocatable.reserve(node, &demand);
-                limited.pending.advance(turn, &demand);
+                self.allocatable.reserve(node, &demand);
+                self.pending.advance(turn, &demand);
                 return Some(Ruling::Bind(pod, node));
             }
-            let fit_error = explain(&limited.allocatable, &self.nodes, &demand);
-            limited.pending.close(turn, &demand, fit_error);
+            let fit_error = explain(&self.allocatable, &self.nodes, &demand);
+            self.pending.close(turn, &demand, fit_error);
         }
     }
 }

@@ -53,58 +53,41 @@ pub(super) enum Fate {
 impl Settings {
     /// Reads the annotations; the error names the first that makes no sense, and its value.
     pub(super) fn read(annotations: &RawAnnotations, indexed: bool) -> Result<Self, String> {
-        let exit_code = read(
-            EXIT_CODE,
-            annotations.exit_code.as_deref(),
-            CODE_FORM,
-            parse_code,
+        let given = annotations;
+        let exit_code = read(EXIT_CODE, &given.exit_code, CODE_FORM, parse_code)?;
+        let durations = |text: &str| text.split(',').map(parse_go_duration).collect();
+        let codes = |text: &str| text.split(',').map(parse_code).collect();
+        let count = |text: &str| text.parse().ok();
+        let init_durations = read(
+            INIT_DURATION,
+            &given.init_duration,
+            DURATIONS_FORM,
+            durations,
         )?;
-        let indexes = annotations.fail_indexes.as_deref();
-        let attempts = annotations.fail_attempts.as_deref();
+        let init_exit_codes = read(INIT_EXIT_CODE, &given.init_exit_code, CODES_FORM, codes)?;
+        let init_failures = &given.init_fail_attempts;
         let settings = Self {
-            duration: read(
-                DURATION,
-                annotations.duration.as_deref(),
-                "must be a duration such as 200ms or 1m30s",
-                parse_go_duration,
+            duration: read(DURATION, &given.duration, DURATION_FORM, parse_go_duration)?,
+            init_durations: init_durations.unwrap_or_default(),
+            init_exit_codes: init_exit_codes.unwrap_or_default(),
+            init_fail_attempts: read(INIT_FAIL_ATTEMPTS, init_failures, COUNT_FORM, count)?,
+            fail_attempts: read(FAIL_ATTEMPTS, &given.fail_attempts, COUNT_FORM, count)?,
+            fail_indexes: read(
+                FAIL_INDEXES,
+                &given.fail_indexes,
+                RANGES_FORM,
+                Ranges::parse,
             )?,
-            init_durations: read(
-                INIT_DURATION,
-                annotations.init_duration.as_deref(),
-                "must be durations such as 200ms,1m30s",
-                |text| text.split(',').map(parse_go_duration).collect(),
-            )?
-            .unwrap_or_default(),
-            init_exit_codes: read(
-                INIT_EXIT_CODE,
-                annotations.init_exit_code.as_deref(),
-                "must be exit codes from 0 to 255 such as 0,3",
-                |text| text.split(',').map(parse_code).collect(),
-            )?
-            .unwrap_or_default(),
-            init_fail_attempts: read(
-                INIT_FAIL_ATTEMPTS,
-                annotations.init_fail_attempts.as_deref(),
-                COUNT_FORM,
-                |text| text.parse().ok(),
-            )?,
-            fail_attempts: read(FAIL_ATTEMPTS, attempts, COUNT_FORM, |t| t.parse().ok())?,
-            fail_indexes: read(FAIL_INDEXES, indexes, RANGES_FORM, Ranges::parse)?,
             exit_code,
         };
-        if let Some(value) = indexes.filter(|_| !indexed) {
-            return Err(complaint(
-                FAIL_INDEXES,
-                value,
-                "needs a Pod with a completion index",
-            ));
+        let (indexes, attempts) = (&given.fail_indexes, &given.fail_attempts);
+        if let Some(value) = indexes.as_ref().filter(|_| !indexed) {
+            let problem = "needs a Pod with a completion index";
+            return Err(complaint(FAIL_INDEXES, value, problem));
         }
         if exit_code == Some(0) && (indexes.is_some() || attempts.is_some()) {
-            return Err(complaint(
-                EXIT_CODE,
-                "0",
-                "does not fail, but other annotations ask to",
-            ));
+            let problem = "does not fail, but other annotations ask to";
+            return Err(complaint(EXIT_CODE, "0", problem));
         }
         if let Some(count) = &annotations.init_fail_attempts
             && settings.init_exit_codes.iter().all(|code| *code == 0)
@@ -135,22 +118,19 @@ impl Settings {
         if self.fail_indexes.is_none() && self.fail_attempts.is_none() {
             return self.exit_code.map_or(Fate::Unsaid, Fate::Exit);
         }
-        let index_fails = self
-            .fail_indexes
-            .as_ref()
-            .is_none_or(|ranges| index.is_some_and(|index| ranges.contains(index)));
+        let is_in = |ranges: &Ranges| index.is_some_and(|index| ranges.contains(index));
+        let index_fails = self.fail_indexes.as_ref().is_none_or(is_in);
         let try_fails = self.fail_attempts.is_none_or(|count| try_number < count);
-        if index_fails && try_fails {
-            Fate::Exit(self.exit_code.unwrap_or(1))
-        } else {
-            Fate::Exit(0)
-        }
+        Fate::Exit(match index_fails && try_fails {
+            true => self.exit_code.unwrap_or(1),
+            false => 0,
+        })
     }
 }
 
 fn read<T>(
     annotation: &str,
-    value: Option<&str>,
+    value: &Option<String>,
     form: &str,
     parse: impl Fn(&str) -> Option<T>,
 ) -> Result<Option<T>, String> {
@@ -168,6 +148,9 @@ fn parse_code(text: &str) -> Option<u8> {
     text.parse().ok()
 }
 
+const DURATION_FORM: &str = "must be a duration such as 200ms or 1m30s";
+const DURATIONS_FORM: &str = "must be durations such as 200ms,1m30s";
+const CODES_FORM: &str = "must be exit codes from 0 to 255 such as 0,3";
 const COUNT_FORM: &str = "must be a count";
 const CODE_FORM: &str = "must be an exit code from 0 to 255";
 

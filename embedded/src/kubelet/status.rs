@@ -32,9 +32,9 @@ pub(super) fn status_patch(pod: &Pod) -> Vec<u8> {
     let [_, b, c, d] = pod.run.ip.to_be_bytes();
     let pod_ip = format!("10.{b}.{c}.{d}");
     let (reason, message) = reason_and_message(pod);
-    let patch = Patch {
-        metadata: Guard { uid: &pod.uid },
-        status: PodStatus {
+    patch(
+        pod,
+        PodStatus {
             observed_generation: pod.generation,
             phase: phase(pod),
             reason,
@@ -48,8 +48,7 @@ pub(super) fn status_patch(pod: &Pod) -> Vec<u8> {
             init_container_statuses: init_statuses(pod),
             container_statuses: container_statuses(pod),
         },
-    };
-    to_bytes(&patch)
+    )
 }
 
 /// Renders what others than the Pod's kubelet say of it: why they take it away, and perhaps that it
@@ -61,54 +60,41 @@ pub(super) fn disruption_patch(
 ) -> Vec<u8> {
     let removal = pod.plan.as_deref().and_then(|plan| plan.removal);
     let since = removal.map_or(pod.run.started_at, |removal| removal.since);
-    let patch = Patch {
-        metadata: Guard { uid: &pod.uid },
-        status: Mark {
-            phase,
-            conditions: disruption_target(pod, cause, since).into_iter().collect(),
-        },
-    };
-    to_bytes(&patch)
+    let target = disruption_target(pod, cause, since);
+    let conditions = target.into_iter().collect();
+    patch(pod, Mark { phase, conditions })
 }
 
 /// Renders that no node has room for the Pod.
 pub(super) fn unschedulable_patch(pod: &Pod) -> Vec<u8> {
-    to_bytes(&Patch {
-        metadata: Guard { uid: &pod.uid },
-        status: Mark {
-            phase: None,
-            conditions: unschedulable(pod).into_iter().collect(),
-        },
-    })
+    let (phase, conditions) = (None, unschedulable(pod).into_iter().collect());
+    patch(pod, Mark { phase, conditions })
 }
 
 /// Renders that the Pod's kubelet did not take it: nothing ever ran, so there is nothing else to say.
 fn refusal_patch(pod: &Pod) -> Vec<u8> {
-    let placement_failure = pod.placement_failure();
-    to_bytes(&Patch {
-        metadata: Guard { uid: &pod.uid },
-        status: Refusal {
-            observed_generation: pod.generation,
-            phase: phase(pod),
-            reason: placement_failure.map(|placement_failure| placement_failure.reason.as_str()),
-            message: placement_failure.map(|placement_failure| {
-                format!("Pod was rejected: {}", placement_failure.message)
-            }),
-            start_time: pod.run.scheduled_at.to_rfc3339(),
-        },
-    })
+    let failure = pod.placement_failure();
+    let refusal = Refusal {
+        observed_generation: pod.generation,
+        phase: phase(pod),
+        reason: failure.map(|failure| failure.reason.as_str()),
+        message: failure.map(|failure| format!("Pod was rejected: {}", failure.message)),
+        start_time: pod.run.scheduled_at.to_rfc3339(),
+    };
+    patch(pod, refusal)
 }
 
-fn to_bytes<S: Serialize>(patch: &Patch<'_, S>) -> Vec<u8> {
-    serde_json::to_vec(patch).expect("a status holds only texts, numbers and lists of them")
+/// A patch of the Pod with this UID.
+fn patch(pod: &Pod, status: impl Serialize) -> Vec<u8> {
+    let metadata = Guard { uid: &pod.uid };
+    let patch = Patch { metadata, status };
+    serde_json::to_vec(&patch).expect("a status holds only texts, numbers and lists of them")
 }
 
 /// The name of the container that the Pod's life is about.
 pub(super) fn first_container(pod: &Pod) -> &str {
-    pod.shape
-        .containers
-        .first()
-        .map_or("", |container| &container.name)
+    let first = pod.shape.containers.first();
+    first.map_or("", |container| &container.name)
 }
 
 /// The phase that follows from the Pod's life.
@@ -134,10 +120,8 @@ pub(super) fn end_time(pod: &Pod) -> Time {
 }
 
 fn has_succeeded(pod: &Pod) -> bool {
-    let exits = [pod.run.ended, pod.run.others];
-    exits
-        .iter()
-        .all(|exit| exit.is_some_and(|exit| exit.code == 0))
+    let mut exits = [pod.run.ended, pod.run.others].into_iter();
+    exits.all(|exit| exit.is_some_and(|exit| exit.code == 0))
 }
 
 fn reason_and_message(pod: &Pod) -> (Option<&str>, Option<Cow<'_, str>>) {

@@ -7,15 +7,8 @@ use std::time::Duration;
 use compact_str::format_compact;
 
 use super::{
-    KubeletOptions, Stage,
-    attempts::Attempts,
-    inits::InitTry,
-    life::Pod,
-    plan::Plan,
-    scheduler::Scheduler,
-    settings::Fate,
-    shape::Restart,
-    stages::{Chance, Wait},
+    KubeletOptions, Stage, attempts::Attempts, inits::InitTry, life::Pod, plan::Plan,
+    scheduler::Scheduler, settings::Fate, shape::Restart, stages::Chance,
 };
 use crate::{model::Time, rng::Rng};
 
@@ -58,12 +51,9 @@ impl World {
     /// How long the Pod takes from its binding to the start of its containers.
     pub(super) fn start_delay(&self, pod: &Pod) -> Duration {
         let chance = self.chance(pod);
-        let stage = self
-            .stage_of(pod)
-            .and_then(|stage| Some((stage, stage.start?)));
-        stage.map_or(self.options.startup_latency, |(stage, wait)| {
-            stage.wait(wait, "start", chance)
-        })
+        let stage = self.stage_of(pod);
+        let staged = stage.and_then(|stage| Some(stage.wait(stage.start?, "start", chance)));
+        staged.unwrap_or(self.options.startup_latency)
     }
 
     /// How long the Pod's containers take to stop, and what they exit with if that is said.
@@ -71,7 +61,7 @@ impl World {
         let stage = self.stage_of(pod);
         let staged = stage.and_then(|stage| Some((stage, stage.stop?)));
         staged.map_or((self.options.stop_delay, None), |(stage, stop)| {
-            let delay = stage.wait(stop.after, "stop", self.chance(pod));
+            let delay = stage.wait(stop.after(), "stop", self.chance(pod));
             (delay, stop.exit_code)
         })
     }
@@ -81,30 +71,22 @@ impl World {
         let settings = pod.shape.settings.as_ref().ok();
         let try_number = self.count_try(pod);
         let chance = self.chance(pod);
-        let staged = self.stage_of(pod).map(|stage| Staged {
-            duration: stage
-                .end
-                .after
-                .map(|wait: Wait| stage.wait(wait, "end", chance)),
-            exit_code: stage.end.exit_code,
-            plan: Box::new(Plan::of(stage, chance, at)),
-        });
-        let staged_code = staged.as_ref().and_then(|staged| staged.exit_code);
+        let stage = self.stage_of(pod);
+        let plan = stage.map(|stage| Box::new(Plan::of(stage, chance, at)));
+        let staged_code = stage.and_then(|stage| stage.end.exit_code);
+        let staged_duration =
+            stage.and_then(|stage| Some(stage.wait(stage.end.after()?, "end", chance)));
         let fate = settings.map_or(Fate::Unsaid, |s| s.fate(pod.index, try_number));
-        let code = match fate {
-            _ if staged_code.is_some() => staged_code.unwrap_or_default(),
-            Fate::Exit(code) => code,
-            Fate::Unsaid if self.rng.chance(self.options.fail_rate) => 1,
-            Fate::Unsaid => self.options.default_exit_code,
+        let code = match (staged_code, fate) {
+            (Some(code), _) | (None, Fate::Exit(code)) => code,
+            (None, Fate::Unsaid) if self.rng.chance(self.options.fail_rate) => 1,
+            (None, Fate::Unsaid) => self.options.default_exit_code,
         };
-        let staged_duration = staged.as_ref().and_then(|staged| staged.duration);
-        let duration = staged_duration
-            .or_else(|| settings.and_then(|s| s.duration))
-            .unwrap_or(self.options.default_duration);
+        let duration = staged_duration.or_else(|| settings.and_then(|s| s.duration));
         Try {
-            duration,
+            duration: duration.unwrap_or(self.options.default_duration),
             exit_code: i32::from(code),
-            plan: staged.map(|staged| staged.plan),
+            plan,
         }
     }
 
@@ -143,14 +125,14 @@ impl World {
                 restarts,
                 ..self.chance(pod)
             };
-            if let Some(wait) = staged.end.after {
+            if let Some(wait) = staged.end().after() {
                 let what = format_compact!("init/{name}");
                 init.duration = stage.wait(wait, &what, chance);
             }
-            if let Some(code) = staged.end.exit_code {
+            if let Some(code) = staged.end().exit_code {
                 let fails = staged.failures.is_none_or(|failures| restarts < failures);
                 init.exit_code = code * u8::from(fails);
-                init.reason = staged.end.reason.filter(|_| fails);
+                init.reason = staged.end().reason.filter(|_| fails);
             }
         }
         init
@@ -181,13 +163,6 @@ impl World {
             (Restart::Never | Restart::OnFailure | Restart::Always, _) => pod.run.restarts,
         }
     }
-}
-
-/// What the stage of a try says of it.
-struct Staged {
-    duration: Option<Duration>,
-    exit_code: Option<u8>,
-    plan: Box<Plan>,
 }
 
 /// Addresses from 10.0.0.1 to 10.255.255.254.

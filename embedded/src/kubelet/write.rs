@@ -72,42 +72,32 @@ impl PodWrite {
             uid,
             action,
         } = self;
-        let pod = format!("/api/v1/namespaces/{namespace}/pods/{name}");
-        match action {
-            Action::Bind { node } => WriteRequest {
-                method: "POST",
-                path: format!("{pod}/binding"),
-                content_type: JSON,
-                body: to_bytes(&json!({
+        let all = format!("/api/v1/namespaces/{namespace}");
+        let pod = format!("{all}/pods/{name}");
+        let (method, path, content_type, body) = match action {
+            Action::Bind { node } => {
+                let binding = json!({
                     "apiVersion": "v1",
                     "kind": "Binding",
                     "metadata": {"namespace": namespace, "name": name, "uid": uid},
                     "target": {"apiVersion": "v1", "kind": "Node", "name": node},
-                })),
-            },
-            Action::Status(patch) => WriteRequest {
-                method: "PATCH",
-                path: format!("{pod}/status"),
-                content_type: STRATEGIC_MERGE_PATCH,
-                body: patch.clone(),
-            },
-            Action::Event(body) => WriteRequest {
-                method: "POST",
-                path: format!("/api/v1/namespaces/{namespace}/events"),
-                content_type: JSON,
-                body: body.clone(),
-            },
-            Action::Evict => WriteRequest {
-                method: "POST",
-                path: format!("{pod}/eviction"),
-                content_type: JSON,
-                body: to_bytes(&json!({
+                });
+                ("POST", format!("{pod}/binding"), JSON, to_bytes(&binding))
+            }
+            Action::Status(patch) => {
+                let path = format!("{pod}/status");
+                ("PATCH", path, STRATEGIC_MERGE_PATCH, patch.clone())
+            }
+            Action::Event(body) => ("POST", format!("{all}/events"), JSON, body.clone()),
+            Action::Evict => {
+                let eviction = json!({
                     "apiVersion": "policy/v1",
                     "kind": "Eviction",
                     "metadata": {"namespace": namespace, "name": name},
                     "deleteOptions": {"preconditions": {"uid": uid}},
-                })),
-            },
+                });
+                ("POST", format!("{pod}/eviction"), JSON, to_bytes(&eviction))
+            }
             Action::Remove | Action::Delete => {
                 let mut options = json!({
                     "apiVersion": "v1",
@@ -117,13 +107,14 @@ impl PodWrite {
                 if *action == Action::Delete {
                     options["gracePeriodSeconds"] = 0.into();
                 }
-                WriteRequest {
-                    method: "DELETE",
-                    path: pod,
-                    content_type: JSON,
-                    body: to_bytes(&options),
-                }
+                ("DELETE", pod, JSON, to_bytes(&options))
             }
+        };
+        WriteRequest {
+            method,
+            path,
+            content_type,
+            body,
         }
     }
 

@@ -8,16 +8,16 @@ use super::{Document, ManifestError, ObjectName};
 /// The namespace of objects that name none.
 pub const DEFAULT_NAMESPACE: &str = "default";
 
-/// The kinds that [`resource_path`] knows.
-pub const SUPPORTED_KINDS: [&str; 8] = [
-    "Job",
-    "CronJob",
-    "Pod",
-    "Namespace",
-    "ConfigMap",
-    "ServiceAccount",
-    "Secret",
-    "ResourceQuota",
+/// The kinds that [`resource_path`] knows, with version and plural.
+pub const SUPPORTED_KINDS: [(&str, &str, &str); 8] = [
+    ("Job", "batch/v1", "jobs"),
+    ("CronJob", "batch/v1", "cronjobs"),
+    ("Pod", "v1", "pods"),
+    ("Namespace", "v1", "namespaces"),
+    ("ConfigMap", "v1", "configmaps"),
+    ("ServiceAccount", "v1", "serviceaccounts"),
+    ("Secret", "v1", "secrets"),
+    ("ResourceQuota", "v1", "resourcequotas"),
 ];
 
 /// Where an object is created and found.
@@ -38,30 +38,18 @@ pub fn resource_path(
     document: &Document,
     default_namespace: &str,
 ) -> Result<ResourcePath, ManifestError> {
-    let (version, plural) = match document.kind.as_str() {
-        "Job" => ("batch/v1", "jobs"),
-        "CronJob" => ("batch/v1", "cronjobs"),
-        "Pod" => ("v1", "pods"),
-        "Namespace" => ("v1", "namespaces"),
-        "ConfigMap" => ("v1", "configmaps"),
-        "ServiceAccount" => ("v1", "serviceaccounts"),
-        "Secret" => ("v1", "secrets"),
-        "ResourceQuota" => ("v1", "resourcequotas"),
-        other => {
-            let known = SUPPORTED_KINDS.join(", ");
-            return Err(bad(
-                document,
-                "kind",
-                format!("{other} is not supported, only {known}"),
-            ));
-        }
+    let mut kinds = SUPPORTED_KINDS.iter();
+    let Some((_, version, plural)) = kinds.find(|(kind, ..)| *kind == document.kind) else {
+        let known = SUPPORTED_KINDS.map(|(kind, ..)| kind).join(", ");
+        let problem = format!("{} is not supported, only {known}", document.kind);
+        return Err(bad(document, "kind", problem));
     };
-    if document.api_version != version {
+    if document.api_version != *version {
         let (kind, found) = (&document.kind, &document.api_version);
         let problem = format!("{kind} is supported as {version}, not as {found}");
         return Err(bad(document, "apiVersion", problem));
     }
-    let root = if version == "v1" { "/api" } else { "/apis" };
+    let root = if *version == "v1" { "/api" } else { "/apis" };
     let collection = if document.kind == "Namespace" {
         format!("{root}/{version}/{plural}")
     } else {

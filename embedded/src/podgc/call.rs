@@ -51,33 +51,31 @@ pub struct CallRequest {
 impl Call {
     /// Renders the call as a request.
     pub fn request(&self) -> CallRequest {
-        match self {
-            Self::Fail { pod, reason, at } => CallRequest {
-                method: "PATCH",
-                path: format!("{}/status", path(pod)),
-                content_type: STRATEGIC_MERGE_PATCH,
-                body: failed(pod, *reason, *at).to_string().into_bytes(),
-            },
-            // Without preconditions, as a real collector does it: the UID was that of the Pod when it
-            // was patched a moment ago, or the Pod had ended.
-            Self::Delete { pod, .. } => CallRequest {
-                method: "DELETE",
-                path: path(pod),
-                content_type: JSON,
-                body: json!({
+        let (method, path, content_type, body) = match self {
+            Self::Fail { pod, reason, at } => {
+                let body = failed(pod, *reason, *at).to_string();
+                (
+                    "PATCH",
+                    format!("{}/status", path(pod)),
+                    STRATEGIC_MERGE_PATCH,
+                    body,
+                )
+            }
+            Self::Delete { pod, .. } => {
+                let options = json!({
                     "apiVersion": "v1",
                     "kind": "DeleteOptions",
                     "gracePeriodSeconds": 0,
-                })
-                .to_string()
-                .into_bytes(),
-            },
-            Self::GetNode { name } => CallRequest {
-                method: "GET",
-                path: format!("/api/v1/nodes/{name}"),
-                content_type: JSON,
-                body: Vec::new(),
-            },
+                });
+                ("DELETE", path(pod), JSON, options.to_string())
+            }
+            Self::GetNode { name } => ("GET", format!("/api/v1/nodes/{name}"), JSON, String::new()),
+        };
+        CallRequest {
+            method,
+            path,
+            content_type,
+            body: body.into_bytes(),
         }
     }
 }

@@ -90,7 +90,7 @@ impl Rank {
 ///
 /// A Pod that waits for a node is of no interest, and one that has ended only where such Pods are
 /// counted or it is on a node. Work per change grows with the logarithm of the number of Pods.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Known {
     /// Whether Pods that are over are counted.
     counts_terminated: bool,
@@ -107,11 +107,7 @@ impl Known {
     pub(super) fn new(counts_terminated: bool) -> Self {
         Self {
             counts_terminated,
-            pods: HashMap::new(),
-            by_node: BTreeMap::new(),
-            terminated: BTreeSet::new(),
-            deleting: BTreeSet::new(),
-            nodes: BTreeMap::new(),
+            ..Self::default()
         }
     }
 

@@ -55,7 +55,7 @@ impl fmt::Display for Reason {
 /// a pass when one is due. A pass is one call after the other: [`Self::poll_call`] gives the next one
 /// once [`Self::handle_answer`] has said what came of the last. What a pass does follows from what was
 /// known when it began; what fails is tried again by a later pass, because it is still there to be seen.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[doc(alias = "PodGCController")]
 pub struct PodGc {
     /// How many Pods that are over may stay; 0 or less: all.
@@ -98,10 +98,8 @@ impl PodGc {
         Self {
             threshold,
             known: Known::new(threshold > 0),
-            quarantine: BTreeMap::new(),
             due: Some(now),
-            steps: VecDeque::new(),
-            asked: None,
+            ..Self::default()
         }
     }
 

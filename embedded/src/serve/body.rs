@@ -60,12 +60,8 @@ fn listed(mut list: Box<ListBody>) -> HttpBody {
     if !list.encode_some(LIST_CHUNK, &mut second) {
         return full(first);
     }
-    let start = [Some(first), Some(second)]
-        .into_iter()
-        .flatten()
-        .collect::<Vec<_>>()
-        .concat();
-    let rest = stream::unfold((Some(start), list), |(ready, mut list)| async move {
+    first.append(&mut second);
+    let rest = stream::unfold((Some(first), list), |(ready, mut list)| async move {
         if let Some(bytes) = ready {
             return Some((frame(bytes), (None, list)));
         }
@@ -167,9 +163,8 @@ impl Watching {
         self.rules.mark_unchanged();
         match &self.request {
             Some(request) if self.api.faults().are_any() => {
-                self.api
-                    .faults()
-                    .judge_watch(request, self.opened, self.api.now().monotonic)
+                let (opened, now) = (self.opened, self.api.now().monotonic);
+                self.api.faults().lock().judge_watch(request, opened, now)
             }
             Some(_) | None => Course::On(None),
         }
@@ -177,17 +172,12 @@ impl Watching {
 
     /// Events as they are sent, when they are sent.
     async fn sent(&mut self, lines: Vec<u8>) -> Vec<u8> {
-        let Some(request) = self
-            .request
-            .as_ref()
-            .filter(|_| self.api.faults().are_any())
-        else {
+        let faults = self.api.faults();
+        let Some(request) = self.request.as_ref().filter(|_| faults.are_any()) else {
             return lines;
         };
-        let sending = self
-            .api
-            .faults()
-            .judge_events(request, self.api.now().monotonic);
+        let now = self.api.now().monotonic;
+        let sending = faults.lock().judge_events(request, now);
         if !sending.delay.is_zero() {
             tokio::select! {
                 () = tokio::time::sleep(sending.delay) => {}

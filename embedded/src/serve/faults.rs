@@ -5,26 +5,21 @@
 //! Without rules a request costs one check of a flag.
 
 use std::{
-    error::Error,
-    fmt,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
 use http::{header, request::Parts};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::watch, time::sleep};
 
 use super::{
     filters::FilteredCall,
     shared::{SharedApi, until_stopped},
 };
-use crate::{
-    apiserver::{
-        Label, Reply, Response as Answer, TEXT,
-        faults::{Course, Faults, ObservedRequest, RequestOutcome, Sending, When, bad_rules},
-    },
-    model::Monotonic,
+use crate::apiserver::{
+    Label, Reply, Response as Answer, TEXT,
+    faults::{Faults, ObservedRequest, RequestOutcome, When, bad_rules},
 };
 
 /// Where faults are asked for.
@@ -39,16 +34,9 @@ pub(super) struct SharedFaults {
 }
 
 /// The connection is to break.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("a fault was asked for")]
 pub(super) struct Broken;
-
-impl fmt::Display for Broken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a fault was asked for")
-    }
-}
-
-impl Error for Broken {}
 
 impl SharedFaults {
     pub(super) fn new(faults: Faults) -> Self {
@@ -68,17 +56,9 @@ impl SharedFaults {
         self.changed.subscribe()
     }
 
-    pub(super) fn judge_watch(
-        &self,
-        request: &ObservedRequest,
-        opened: Monotonic,
-        now: Monotonic,
-    ) -> Course {
-        self.faults.lock().judge_watch(request, opened, now)
-    }
-
-    pub(super) fn judge_events(&self, request: &ObservedRequest, now: Monotonic) -> Sending {
-        self.faults.lock().judge_events(request, now)
+    /// The rules, while nobody else looks at them.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Faults> {
+        self.faults.lock()
     }
 
     fn set(&self, faults: Faults) {
@@ -130,11 +110,7 @@ pub(super) async fn answer(
     stopped: &mut watch::Receiver<bool>,
 ) -> Result<Reply, Broken> {
     wait_while_held(request, api, stopped).await;
-    let verdict = api
-        .faults()
-        .faults
-        .lock()
-        .judge(request, api.now().monotonic);
+    let verdict = api.faults().lock().judge(request, api.now().monotonic);
     pause(verdict.latency).await;
     match verdict.outcome {
         RequestOutcome::Answered => Ok(call.answer(verdict.stale).await),
@@ -173,11 +149,7 @@ async fn wait_while_held(
     let mut changes = api.faults().changes();
     loop {
         changes.mark_unchanged();
-        let held = api
-            .faults()
-            .faults
-            .lock()
-            .held(request, api.now().monotonic);
+        let held = api.faults().lock().held(request, api.now().monotonic);
         let Some(until) = held else { return };
         tokio::select! {
             _ = changes.changed() => {}

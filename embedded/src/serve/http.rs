@@ -124,7 +124,9 @@ async fn answer(
             return Ok(respond(Reply::body_timed_out(), None, api, stopped));
         }
         Ok(Ok(collected)) => collected.to_bytes(),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => return Ok(too_large()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            return Ok(respond(Reply::body_too_large(), None, api, stopped));
+        }
         Ok(Err(error)) => {
             tracing::debug!(%error, "a request body could not be read");
             return Ok(plain(StatusCode::BAD_REQUEST, "the body could not be read"));
@@ -223,18 +225,6 @@ fn lower(name: &'static str) -> &'static str {
 
 fn metrics(api: &SharedApi) -> Answer {
     Answer::bytes(200, OPEN_METRICS, api.metrics().into_bytes())
-}
-
-fn too_large() -> Response<HttpBody> {
-    let text = format!(
-        "{{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{{}},\"status\":\"Failure\",\
-         \"message\":\"Request entity too large: limit is {BODY_LIMIT}\",\
-         \"reason\":\"RequestEntityTooLarge\",\"code\":413}}"
-    );
-    let mut response = Response::new(body::full(text));
-    *response.status_mut() = StatusCode::PAYLOAD_TOO_LARGE;
-    set_headers(response.headers_mut(), JSON);
-    response
 }
 
 fn plain(status: StatusCode, text: &'static str) -> Response<HttpBody> {

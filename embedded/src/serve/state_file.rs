@@ -28,7 +28,8 @@ const FORMAT: (&str, u64) = ("format", 1);
 const VERSION: &str = "version";
 
 /// Why a file of the cluster's cannot be used; names it.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {why}", path.display())]
 pub struct FileError {
     path: PathBuf,
     why: String,
@@ -43,14 +44,6 @@ impl FileError {
         }
     }
 }
-
-impl fmt::Display for FileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.why)
-    }
-}
-
-impl std::error::Error for FileError {}
 
 impl From<FileError> for io::Error {
     fn from(error: FileError) -> Self {

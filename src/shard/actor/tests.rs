@@ -40,12 +40,16 @@ fn pod(number: u128, phase: PodPhase) -> DecodedPod<'static> {
 }
 
 fn give(store: &mut Store, key: ActorKey) -> Turn {
+    give_at(store, key, 100)
+}
+
+fn give_at(store: &mut Store, key: ActorKey, seconds: i64) -> Turn {
     let rules = Rules {
         limits: Limits::default(),
         gangs: None,
         pods_seen: u64::MAX,
     };
-    let now = Now::at(Time::from_secs(100));
+    let now = Now::at(Time::from_secs(seconds));
     actor(store, key).turn(rules, now)
 }
 
@@ -201,6 +205,8 @@ fn a_write_goes_to_the_pod_that_is_meant() {
     };
     store.apply_pod(foreign);
     let key = find(&store, &other);
+    assert!(give(&mut store, key).searches);
+    searched(&mut store, key, true);
     let turn = give(&mut store, key);
     let [Op::RemoveFinalizer(pod, _)] = &turn.writes[..] else {
         panic!("{:?}", turn.writes);
@@ -295,26 +301,129 @@ fn a_pod_that_vanished_among_many_is_not_deleted() {
     assert_eq!(turn.writes.iter().filter(pods).count(), 0);
 }
 
+/// The server has answered whether it has the Job.
+fn searched(store: &mut Store, key: ActorKey, is_gone: bool) {
+    let retry = Limits::default().retry_backoff;
+    let now = Now::at(Time::from_secs(100)).monotonic;
+    actor(store, key).searched(is_gone, retry, now);
+}
+
+fn deleting(number: u128) -> DecodedPod<'static> {
+    let mut pod = pod(number, PodPhase::Running);
+    pod.record.flags.set(PodFlags::DELETING, true);
+    pod
+}
+
 #[test]
-fn a_job_that_is_seen_late_was_not_gone() {
+fn for_a_job_that_only_its_pods_tell_of_the_server_is_asked_once() {
     let mut store = Store::new(TRACKING_FINALIZER, &[], Seen::default());
-    let mut deleting = pod(1, PodPhase::Running);
-    deleting.record.flags.set(PodFlags::DELETING, true);
-    store.apply_pod(deleting);
+    store.apply_pod(pod(1, PodPhase::Running));
     let key = find(&store, &id());
-    assert_eq!(
-        freed(&give(&mut store, key)),
-        1,
-        "its Job looks as if it were gone"
-    );
-    let state = actor(&mut store, key);
-    state.in_flight = 0;
-    state.outcomes.clear();
+    assert!(!give(&mut store, key).searches, "it may be new");
+    store.apply_pod(deleting(2));
+    let turn = give(&mut store, key);
+    assert!(turn.searches && turn.writes.is_empty());
+    store.apply_pod(deleting(3));
+    let turn = give(&mut store, key);
+    assert!(!turn.searches && turn.writes.is_empty(), "it was asked");
+    searched(&mut store, key, true);
+    let turn = give(&mut store, key);
+    assert!(!turn.searches);
+    assert_eq!(freed(&turn), 3, "the Job is gone");
+    // The answer was of other data.
     store.apply_job(decode_job(JOB).expect("a good Job"), false);
+    answer(
+        &mut store,
+        key,
+        vec![Outcome::FinalizerNotRemoved(Slot(0)); 3],
+    );
+    let turn = give(&mut store, key);
+    assert!(freed(&turn) == 0 && turn.first, "it is at work");
+}
+
+#[test]
+fn a_job_that_the_watch_does_not_tell_of_keeps_its_pods_held() {
+    let mut store = Store::new(TRACKING_FINALIZER, &[], Seen::default());
+    store.apply_pod(deleting(1));
+    let key = find(&store, &id());
+    for after in [1, 2, 4] {
+        assert!(give(&mut store, key).searches);
+        searched(&mut store, key, false);
+        let turn = give(&mut store, key);
+        assert!(!turn.searches && turn.writes.is_empty());
+        let at = Now::at(Time::from_secs(100 + after)).monotonic;
+        assert_eq!(turn.wake_at, Some(at.into()));
+        actor(&mut store, key).search.not_before = Monotonic::default();
+    }
+    store.delete_pod(Uid::from_u128(101));
+    let turn = give(&mut store, key);
+    assert!(!turn.searches && turn.wake_at.is_none(), "nothing waits");
+}
+
+#[test]
+fn a_job_that_is_seen_while_the_server_is_asked_was_not_gone() {
+    let mut store = Store::new(TRACKING_FINALIZER, &[], Seen::default());
+    store.apply_pod(deleting(1));
+    let key = find(&store, &id());
+    assert!(give(&mut store, key).searches);
+    store.apply_job(decode_job(JOB).expect("a good Job"), false);
+    searched(&mut store, key, true);
     let turn = give(&mut store, key);
     let creates = |op: &&Op| matches!(op, Op::Create { .. });
     assert!(
         turn.writes.iter().filter(creates).count() > 0,
         "it is at work"
     );
+}
+
+#[test]
+fn a_job_that_comes_and_goes_between_two_turns_leaves_no_pod_held() {
+    for is_seen in [true, false] {
+        let mut store = Store::new(TRACKING_FINALIZER, &[], Seen::default());
+        store.apply_pod(pod(1, PodPhase::Running));
+        let key = find(&store, &id());
+        assert!(give(&mut store, key).writes.is_empty(), "it may be new");
+        if is_seen {
+            store.apply_job(decode_job(JOB).expect("a good Job"), false);
+        }
+        store.delete_job(&id());
+        assert_eq!(freed(&give(&mut store, key)), 1, "seen: {is_seen}");
+    }
+}
+
+#[test]
+fn a_pod_that_leaves_and_comes_back_is_counted_once() {
+    let mut store = Store::new(TRACKING_FINALIZER, &[], Seen::default());
+    store.apply_job(decode_job(JOB).expect("a good Job"), false);
+    for number in 1..=3 {
+        store.apply_pod(pod(number, PodPhase::Running));
+    }
+    let key = find(&store, &id());
+    let status_of = |turn: &Turn| {
+        let status = turn.writes.iter().find_map(|op| match op {
+            Op::Status { status, .. } => Some(status.clone()),
+            _ => None,
+        });
+        *status.expect("a status is written")
+    };
+    let started = status_of(&give(&mut store, key));
+    store.job_status_written(key, started, 6);
+    answer(&mut store, key, vec![Outcome::StatusWritten]);
+    store.apply_pod(pod(1, PodPhase::Succeeded));
+    let named = status_of(&give_at(&mut store, key, 110));
+    let listed = |status: &JobStatus| status.uncounted.clone().unwrap_or_default().succeeded;
+    assert_eq!(listed(&named), [Uid::from_u128(101)]);
+    // Somebody takes it from the Job while that status is under way, and it is adopted.
+    for (controller, version) in [(Controller::None, 7), (Controller::Job(id()), 8)] {
+        let mut moved = pod(1, PodPhase::Succeeded);
+        moved.controller = controller;
+        moved.record.resource_version = version;
+        store.apply_pod(moved);
+    }
+    assert!(give_at(&mut store, key, 120).writes.is_empty());
+    store.job_status_written(key, named, 9);
+    answer(&mut store, key, vec![Outcome::StatusWritten]);
+    let turn = give_at(&mut store, key, 130);
+    assert_eq!(freed(&turn), 1, "{:?}", turn.writes);
+    assert_eq!(turn.writes.len(), 1, "it is listed already");
 }

@@ -7,11 +7,13 @@
 //!                                       deleting, Complete, managedBy=example.com/other
 //! pod     a app=train owner=j1 fin      a Pod by its label, as it is from now on; T: being deleted.
 //!                                       Owners: a Job, `CronJob`, `acme/Job`; j1:j9: by the UID of j1 and
-//!                                       the name j9; refers=j1: no controller; in=b: in that namespace
+//!                                       the name j9; refers=j1: no controller; in=b: in that namespace;
+//!                                       made-by=j1: it wears the UID of j1
 //! gone    a                             a Pod or Job is no more
 //! restart                               all is forgotten, and listed anew
 //! fake    adoptions refused             also: releases refused, frees refused, a refused, patches find
-//!                                       nothing, j1 is being deleted, watch late, well
+//!                                       nothing, j1 is being deleted, j1 is late, watch late,
+//!                                       well
 //! expect
 //!   turn j1                             a Job has its turn; what is special about it in brackets
 //!   look j1                             it is asked for, live
@@ -169,6 +171,17 @@ impl Owners {
             Standing::External => " (is another's)",
         };
         self.trace.push(format!("turn {label}{special}"));
+        let mut pods = self.store.values();
+        let is_doubted = pods.any(|(owner, pod)| {
+            owner.as_ref() == Some(&job) && standing.is_doubted_by(&pod.record)
+        });
+        if is_doubted && self.fake == format!("{label} is late") {
+            self.trace.push(format!("look {label}"));
+        } else if is_doubted {
+            self.trace.push(format!("look {label}: not found"));
+            self.gone.insert(job.clone());
+            self.queue.add(job.clone());
+        }
         let freed = self
             .store
             .values()
@@ -356,6 +369,10 @@ impl Owners {
                 Some(("refers", owner)) => {
                     let owner = self.owner(owner, false);
                     json["metadata"]["ownerReferences"] = json!([owner]);
+                }
+                Some(("made-by", job)) => {
+                    let uid = self.uid(job).to_string();
+                    json["metadata"]["labels"]["batch.kubernetes.io/controller-uid"] = json!(uid);
                 }
                 Some(("in", namespace)) => json["metadata"]["namespace"] = json!(namespace),
                 Some((key, value)) => json["metadata"]["labels"][key] = json!(value),

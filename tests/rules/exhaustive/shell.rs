@@ -490,9 +490,11 @@ fn needs_machine(cell: &Cell, pods: &mut PodTable, turn: &mut Turn) -> bool {
     }
     let mut needed = false;
     while let Some((_, pod)) = pods.take_dirty() {
-        needed |= pod.is_some_and(|pod| standing.frees(pod));
+        // That there is no such Job the server would say: a controller begins with all that is there.
+        let is_gone = pod.is_some_and(|pod| standing.is_doubted_by(pod));
+        needed |= is_gone || pod.is_some_and(|pod| standing.frees(pod));
+        turn.gone |= is_gone;
     }
-    turn.gone |= needed && standing == Standing::Unseen;
     needed
 }
 

@@ -257,8 +257,7 @@ impl Judges {
                 // It was named, but in a history that is no more: it is never counted.
                 let job = pod.job.clone().unwrap_or_default();
                 self.meddled_with_job(&job);
-            } else if !is_named && !self.is_shared {
-                // Of two controllers, one may not have heard of the Job yet, and takes it for gone.
+            } else if !is_named {
                 let text = format!(
                     "{}/{} ({}) lost its finalizer, and no status has named it: {status:?}",
                     pod.namespace, pod.name, before.phase

@@ -117,6 +117,7 @@ impl Counting {
         }
         let mut heard = Heard::default();
         let mut tracked = self.pods[slot.at()];
+        let is_new = tracked.stage == Stage::Live && !tracked.has(Facts::FINALIZER);
         let was_ignored = self.is_freed_as_ignored(basis, &tracked);
         self.share(basis, slot, &tracked, false);
         if let Some(index) = tracked.number.filter(|_| tracked.stage == Stage::Delayed) {
@@ -130,7 +131,14 @@ impl Counting {
                 heard.fails_job = fails_job;
                 tracked.rule(ruling)
             };
-            let input = self.input(basis, slot, &mut tracked, pod, new_ruling);
+            let may_be_listed = is_new && tracked.has(Facts::FINALIZER) && !pod.is_active();
+            let listed = (may_be_listed && !basis.is_over)
+                .then(|| self.naming.take_over(pod.uid, slot))
+                .flatten();
+            let input = match listed {
+                Some(end) => Input::BeingListed(end),
+                None => self.input(basis, slot, &mut tracked, pod, new_ruling),
+            };
             tracked.stage = tracked.stage.after(input);
             if !tracked.has(Facts::FINALIZER) {
                 tracked.facts.set(Facts::REMOVAL, false);
@@ -140,7 +148,7 @@ impl Counting {
         } else {
             match tracked.stage {
                 Stage::Listed(_) => self.uncounted.release_slot(slot),
-                Stage::Listing(end) => self.naming.orphan(end),
+                Stage::Listing(_) => self.naming.orphan(slot),
                 Stage::Live
                 | Stage::Delayed
                 | Stage::Ended(_)
@@ -219,7 +227,7 @@ impl Counting {
         if !tracked.has(Facts::FINALIZER) {
             match tracked.stage {
                 Stage::Listed(_) => self.uncounted.release(pod.uid),
-                Stage::Listing(end) => self.naming.orphan(end),
+                Stage::Listing(_) => self.naming.orphan(slot),
                 _ => {}
             }
             return Input::Freed;

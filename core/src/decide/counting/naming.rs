@@ -38,16 +38,35 @@ pub(super) struct Named {
     pub(super) uid: Uid,
     pub(super) end: End,
     pub(super) slot: Slot,
+    /// It is gone by now, or has lost its finalizer.
+    pub(super) is_orphan: bool,
     pub(super) ruling: Ruling,
 }
 
 impl Naming {
-    /// A Pod is gone that the status write under way names: should the write succeed it counts, and
-    /// until then it must not seem to be missing.
-    pub(super) fn orphan(&mut self, end: End) {
-        if let Some(write) = &mut self.under_way {
-            write.orphans[end as usize] += 1;
+    /// The Pod in a slot is gone that the status write under way names by its UID: should the write succeed it
+    /// counts, and until then it must not seem to be missing.
+    pub(super) fn orphan(&mut self, slot: Slot) {
+        let Some(write) = &mut self.under_way else {
+            return;
+        };
+        let mut named = write.named.iter_mut();
+        if let Some(pod) = named.find(|pod| pod.slot == slot && !pod.is_orphan) {
+            pod.is_orphan = true;
+            write.orphans[pod.end as usize] += 1;
         }
+    }
+
+    /// A Pod comes to this slot that has ended; how, if the status write under way names it. It was gone, or is
+    /// about to seem so: somebody has taken it from the Job, and it has come back.
+    pub(super) fn take_over(&mut self, uid: Uid, slot: Slot) -> Option<End> {
+        let write = self.under_way.as_mut()?;
+        let pod = write.named.iter_mut().find(|pod| pod.uid == uid)?;
+        pod.slot = slot;
+        if std::mem::take(&mut pod.is_orphan) {
+            write.orphans[pod.end as usize] -= 1;
+        }
+        Some(pod.end)
     }
 
     /// How many such Pods there are.

@@ -49,6 +49,8 @@ pub enum Input {
     Seen,
     /// The status that the server has lists it.
     WasListed(End),
+    /// The status write under way lists it: it had left the Job, and has come back.
+    BeingListed(End),
     /// It succeeded.
     Succeeded,
     /// It succeeded, and the status that the server has names its index.
@@ -87,6 +89,7 @@ impl Stage {
 
             (Delayed, Input::Seen) => Live,
             (Live | Delayed | Stopped, Input::WasListed(end)) => Listed(end),
+            (Live | Delayed | Stopped, Input::BeingListed(end)) => Listing(end),
             (Live | Delayed | Stopped | Ended(End::Failure), Input::Succeeded) => {
                 Ended(End::Success)
             }
@@ -153,6 +156,7 @@ mod tests {
             Input::StatusNotWritten,
         ];
         let all = plain.into_iter().chain(ENDS.map(Input::WasListed));
+        let all = all.chain(ENDS.map(Input::BeingListed));
         all.map(|input| (name(&input), input)).collect()
     }
 

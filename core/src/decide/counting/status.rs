@@ -84,6 +84,7 @@ impl Counting {
                 uid: pod.uid,
                 end,
                 slot,
+                is_orphan: false,
                 ruling: self.pods[slot.at()].ruling,
             });
             self.happens(basis, slot, Input::Named);
@@ -135,6 +136,7 @@ impl Counting {
             uid,
             end,
             slot,
+            is_orphan: _,
             ruling,
         } in write.named
         {

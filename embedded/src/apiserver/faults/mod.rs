@@ -276,6 +276,5 @@ fn expired() -> ApiError {
 }
 
 fn timeout() -> Response {
-    let message = "Timeout: request did not complete within the allotted timeout";
-    ApiError::new(504, "Timeout", message).into()
+    ApiError::new(504, "Timeout", rule::TIMEOUT).into()
 }

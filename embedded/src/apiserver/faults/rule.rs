@@ -8,7 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{go_duration, observed_request::ObservedRequest};
-use crate::apiserver::{object::error::ApiError, print::response::Response};
+use crate::apiserver::{
+    object::error::{ApiError, STALE},
+    print::response::Response,
+};
 
 /// On which side of a fault the work is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -226,57 +229,41 @@ impl Rule {
 
     /// Whether what the rule says makes sense together.
     pub(super) fn check(&self) -> Result<(), RuleError> {
+        use FaultKind::{DelayEvents, Latency, Partition, Refuse, Stale};
         let main = self.fault.main_field();
-        let given = [
+        let needs_main = matches!(self.fault, Latency | DelayEvents | Refuse | Stale);
+        for (field, is_given) in [
             ("delay", self.delay.is_some()),
             ("code", self.code.is_some()),
             ("changes", self.changes.is_some()),
-        ];
-        for (field, is_given) in given {
-            let is_needed = main == Some(field)
-                && matches!(
-                    self.fault,
-                    FaultKind::Latency
-                        | FaultKind::DelayEvents
-                        | FaultKind::Refuse
-                        | FaultKind::Stale
-                );
-            if is_needed && !is_given {
-                return Err(RuleError::new(field, "is missing"));
-            }
-            if is_given && main != Some(field) {
-                return Err(RuleError::new(field, "is not for this fault"));
+        ] {
+            match (main == Some(field), is_given) {
+                (true, false) if needs_main => return Err(RuleError::new(field, "is missing")),
+                (false, true) => return Err(RuleError::new(field, "is not for this fault")),
+                _ => {}
             }
         }
         if self.code.is_some_and(|code| !(400..600).contains(&code)) {
             return Err(RuleError::new("code", "must be from 400 to 599"));
         }
-        if self.fault != FaultKind::Refuse && (self.message.is_some() || self.retry_after.is_some())
-        {
-            let field = if self.message.is_some() {
-                "message"
-            } else {
-                "retryAfter"
-            };
-            return Err(RuleError::new(field, "is not for this fault"));
-        }
-        if !(0.0..=1.0).contains(&self.probability) {
-            return Err(RuleError::new(
-                "probability",
-                "must be a number from 0 to 1",
-            ));
-        }
-        let by_chance = self.probability < 1.0 || self.times.is_some();
-        if self.fault == FaultKind::Partition && by_chance {
-            let field = if self.times.is_some() {
-                "times"
-            } else {
-                "probability"
-            };
-            return Err(RuleError::new(
-                field,
-                "is not for a partition; say for how long",
-            ));
+        let is_share = (0.0..=1.0).contains(&self.probability);
+        let for_others = "is not for this fault";
+        let for_long = "is not for a partition; say for how long";
+        let (refuses, cuts_off) = (self.fault == Refuse, self.fault == Partition);
+        for (field, is_wrong, problem) in [
+            ("message", !refuses && self.message.is_some(), for_others),
+            (
+                "retryAfter",
+                !refuses && self.retry_after.is_some(),
+                for_others,
+            ),
+            ("probability", !is_share, "must be a number from 0 to 1"),
+            ("times", cuts_off && self.times.is_some(), for_long),
+            ("probability", cuts_off && self.probability < 1.0, for_long),
+        ] {
+            if is_wrong {
+                return Err(RuleError::new(field, problem));
+            }
         }
         Ok(())
     }
@@ -336,19 +323,16 @@ impl Rule {
 
 /// What a real server says with a status code.
 fn words(code: u16) -> (&'static str, &'static str) {
+    let asked_for = "a fault was asked for";
     match code {
-        403 => ("Forbidden", "a fault was asked for"),
+        403 => ("Forbidden", asked_for),
         404 => (
             "NotFound",
             "the server could not find the requested resource",
         ),
-        409 => (
-            "Conflict",
-            "the object has been modified; please apply your changes to the latest version and \
-             try again",
-        ),
+        409 => ("Conflict", STALE),
         410 => ("Expired", "too old resource version: a fault was asked for"),
-        422 => ("Invalid", "a fault was asked for"),
+        422 => ("Invalid", asked_for),
         429 => (
             "TooManyRequests",
             "Too many requests, please try again later.",
@@ -357,17 +341,14 @@ fn words(code: u16) -> (&'static str, &'static str) {
             "InternalError",
             "Internal error occurred: a fault was asked for",
         ),
-        503 => (
-            "ServiceUnavailable",
-            "the server is currently unable to handle the request",
-        ),
-        504 => (
-            "Timeout",
-            "Timeout: request did not complete within the allotted timeout",
-        ),
-        _ => ("", "a fault was asked for"),
+        503 => ("ServiceUnavailable", UNAVAILABLE),
+        504 => ("Timeout", TIMEOUT),
+        _ => ("", asked_for),
     }
 }
+
+const UNAVAILABLE: &str = "the server is currently unable to handle the request";
+pub(super) const TIMEOUT: &str = "Timeout: request did not complete within the allotted timeout";
 
 fn in_our_words(error: &serde_path_to_error::Error<serde_json::Error>) -> RuleError {
     match error.path().to_string().as_str() {

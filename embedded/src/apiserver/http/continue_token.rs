@@ -2,9 +2,17 @@
 //!
 //! Responsible for: their text form. Must not: list anything.
 
+use base64::{
+    Engine as _, alphabet,
+    engine::{DecodePaddingMode, GeneralPurpose, general_purpose::NO_PAD},
+};
 use serde_json::{Value, json};
 
-const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+/// As Go writes it; with or without padding, as it reads it.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::URL_SAFE,
+    NO_PAD.with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
 
 /// Where a list goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,12 +34,12 @@ impl ContinueToken {
             "start": self.after,
             "seen": self.seen,
         });
-        base64(token.to_string().as_bytes())
+        BASE64.encode(token.to_string())
     }
 
     /// Reads a token.
     pub(crate) fn decode(text: &str) -> Option<Self> {
-        let token: Value = serde_json::from_slice(&unbase64(text)?).ok()?;
+        let token: Value = serde_json::from_slice(&BASE64.decode(text).ok()?).ok()?;
         if token.get("v")? != "meta.k8s.io/v1" {
             return None;
         }
@@ -44,33 +52,6 @@ impl ContinueToken {
                 .unwrap_or_default(),
         })
     }
-}
-
-fn base64(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 4 / 3 + 2);
-    for chunk in bytes.chunks(3) {
-        let byte = |at: usize| usize::from(chunk.get(at).copied().unwrap_or_default());
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for sextet in 0..=chunk.len() {
-            text.push(char::from(LETTERS[bits >> (18 - 6 * sextet) & 63]));
-        }
-    }
-    text
-}
-
-fn unbase64(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len() * 3 / 4);
-    let (mut bits, mut have) = (0_u32, 0);
-    for letter in text.bytes().filter(|letter| *letter != b'=') {
-        let value = LETTERS.iter().position(|have| *have == letter)?;
-        bits = bits << 6 | u32::try_from(value).ok()?;
-        have += 6;
-        if have >= 8 {
-            have -= 8;
-            bytes.push(u8::try_from(bits >> have & 0xFF).ok()?);
-        }
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

@@ -10,14 +10,7 @@ use crate::apiserver::{
     print::form::{Form, IncludeObject},
 };
 
-/// The part of an `Accept` header that was taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Accepted {
-    /// Value of the `as` parameter, for groups this server transforms to.
-    pub(crate) transform: Transform,
-}
-
-/// A transformation asked for by `as=`.
+/// The part of an `Accept` header that was taken: the transformation asked for by `as=`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Transform {
     /// None.
@@ -39,33 +32,35 @@ pub(crate) enum Transform {
 const OLD_OPENAPI: &str = "application/com.github.proto-openapi.spec.v2";
 
 /// Takes the first clause of the header that can be served.
-pub(crate) fn negotiate(header: &str) -> Result<Accepted> {
+pub(crate) fn negotiate(header: &str) -> Result<Transform> {
     if header.trim().is_empty() {
-        return Ok(Accepted::default());
+        return Ok(Transform::None);
     }
     header.split(',').find_map(clause).ok_or_else(|| {
+        let all = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
         if header.contains("application/json") {
-            let message = "only the following media types are accepted: application/json, \
-                           application/yaml, application/vnd.kubernetes.protobuf";
-            return ApiError::new(406, "NotAcceptable", message);
+            return not_acceptable(format!(
+                "only the following media types are accepted: {all}"
+            ));
         }
-        let message = "406: Not Acceptable\n\nAvailable representations: application/json, \
-                       application/yaml, application/vnd.kubernetes.protobuf";
-        ApiError::new(406, "NotAcceptable", message).with_details(serde_json::json!({}))
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {all}");
+        not_acceptable(message).with_details(serde_json::json!({}))
     })
+}
+
+fn not_acceptable(message: String) -> ApiError {
+    ApiError::new(406, "NotAcceptable", message)
 }
 
 /// The form of answers about no objects. Who accepts nothing that is there gets JSON.
-pub(crate) fn of_document(header: &str) -> Accepted {
-    negotiate(header).unwrap_or_else(|_| Accepted {
-        transform: match header.trim().starts_with(OLD_OPENAPI) {
-            true => Transform::OldOpenApi,
-            false => Transform::None,
-        },
+pub(crate) fn of_document(header: &str) -> Transform {
+    negotiate(header).unwrap_or_else(|_| match header.trim().starts_with(OLD_OPENAPI) {
+        true => Transform::OldOpenApi,
+        false => Transform::None,
     })
 }
 
-fn clause(text: &str) -> Option<Accepted> {
+fn clause(text: &str) -> Option<Transform> {
     let mut parts = text.split(';').map(str::trim);
     if !matches!(parts.next()?, "application/json" | "application/*" | "*/*") {
         return None;
@@ -79,45 +74,36 @@ fn clause(text: &str) -> Option<Accepted> {
             _ => {}
         }
     }
-    let transform = match (transform, group, version) {
+    Some(match (transform, group, version) {
         ("", _, _) => Transform::None,
         ("Table", "meta.k8s.io", "v1") => Transform::Table,
         ("PartialObjectMetadata", "meta.k8s.io", "v1") => Transform::Metadata,
         ("PartialObjectMetadataList", "meta.k8s.io", "v1") => Transform::MetadataList,
         ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => Transform::Discovery,
         _ => return None,
-    };
-    Some(Accepted { transform })
+    })
 }
 
 /// The form of answers about objects; `include` is the `includeObject` parameter.
 pub(crate) fn form(
-    accepted: Accepted,
+    accepted: Transform,
     include: &str,
     list: bool,
     watch: bool,
     type_name: &str,
 ) -> Result<Form> {
-    match accepted.transform {
+    match accepted {
         Transform::None | Transform::Discovery | Transform::OldOpenApi => Ok(Form::Plain),
-        Transform::Metadata if list && !watch => Err(ApiError::new(
-            406,
-            "NotAcceptable",
-            format!(
-                "you requested PartialObjectMetadata, but the requested object is a list \
-                 ({type_name}List)"
-            ),
-        )),
+        Transform::Metadata if list && !watch => Err(not_acceptable(format!(
+            "you requested PartialObjectMetadata, but the requested object is a list \
+             ({type_name}List)"
+        ))),
         Transform::Metadata => Ok(Form::Metadata),
         Transform::MetadataList if list => Ok(Form::Metadata),
-        Transform::MetadataList => Err(ApiError::new(
-            406,
-            "NotAcceptable",
-            format!(
-                "you requested PartialObjectMetadataList, but the requested object is not a list \
-                 ({type_name})"
-            ),
-        )),
+        Transform::MetadataList => Err(not_acceptable(format!(
+            "you requested PartialObjectMetadataList, but the requested object is not a list \
+             ({type_name})"
+        ))),
         Transform::Table => match include {
             "" | "Metadata" => Ok(Form::Table(IncludeObject::Metadata)),
             "Object" => Ok(Form::Table(IncludeObject::Object)),
@@ -137,11 +123,7 @@ mod tests {
     #[test]
     fn the_first_clause_that_can_be_served_wins() {
         let check = |header: &str, expected: Option<Transform>| {
-            assert_eq!(
-                negotiate(header).ok().map(|it| it.transform),
-                expected,
-                "{header}"
-            );
+            assert_eq!(negotiate(header).ok(), expected, "{header}");
         };
         check("", Some(Transform::None));
         check("*/*", Some(Transform::None));

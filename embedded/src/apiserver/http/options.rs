@@ -8,6 +8,7 @@ use super::query::Query;
 use crate::apiserver::object::{
     error::{ApiError, Result},
     tree::{self, Tree},
+    view::JsonView,
 };
 
 /// Most bytes in the name of a field manager.
@@ -71,10 +72,8 @@ pub(crate) fn write(query: &Query, type_name: &str) -> Result<WriteOptions> {
     };
     let field_manager = query.get("fieldManager").filter(|name| !name.is_empty());
     if field_manager.is_some_and(|name| name.len() > MAX_MANAGER) {
-        return Err(invalid(
-            "fieldManager",
-            "Too long: may not be more than 128 bytes",
-        ));
+        let error = "Too long: may not be more than 128 bytes";
+        return Err(invalid("fieldManager", error));
     }
     let odd = |letter: &char| letter.is_control() || letter.is_whitespace() && *letter != ' ';
     let letters = || field_manager.into_iter().flat_map(str::char_indices);
@@ -87,7 +86,7 @@ pub(crate) fn write(query: &Query, type_name: &str) -> Result<WriteOptions> {
         return Err(invalid("fieldManager", &error));
     }
     Ok(WriteOptions {
-        dry_run: dry_run(query, type_name)?,
+        dry_run: dry_run(query.all("dryRun"), type_name)?,
         validation,
         field_manager: field_manager.map(str::to_owned),
         force: query.get("force").map(|_| query.flag("force")),
@@ -103,54 +102,46 @@ pub(crate) fn delete(query: &Query, body: &Tree) -> Result<DeleteOptions> {
              type int64",
         ));
     }
-    let grace = match body.get("gracePeriodSeconds").and_then(Value::as_i64) {
-        Some(grace) => Some(grace),
-        None => match query
-            .get("gracePeriodSeconds")
-            .filter(|text| !text.is_empty())
-        {
-            Some(text) => Some(parse_int(text)?),
-            None => None,
-        },
+    let body = JsonView::from(body);
+    let given = |name: &str| query.get(name).filter(|text| !text.is_empty());
+    let grace = match (
+        body.at("gracePeriodSeconds").int(),
+        given("gracePeriodSeconds"),
+    ) {
+        (None, Some(text)) => Some(parse_int(text)?),
+        (grace, _) => grace,
     };
-    let policy = match body.get("propagationPolicy").and_then(Value::as_str) {
-        Some(policy) => Some(policy),
-        None => query
-            .get("propagationPolicy")
-            .filter(|text| !text.is_empty()),
-    };
-    let orphan = match body.get("orphanDependents").and_then(Value::as_bool) {
-        Some(orphan) => Some(orphan),
-        None => query
+    let policy = body.at("propagationPolicy").as_text();
+    let policy = policy.or_else(|| given("propagationPolicy"));
+    let in_query = || {
+        query
             .get("orphanDependents")
-            .map(|_| query.flag("orphanDependents")),
+            .map(|_| query.flag("orphanDependents"))
     };
-    let preconditions = tree::section(body, "preconditions");
-    let text = |name: &str| {
-        preconditions
-            .get(name)
-            .and_then(Value::as_str)
-            .map(str::to_owned)
-    };
+    let orphan = body
+        .at("orphanDependents")
+        .value()
+        .as_bool()
+        .or_else(in_query);
+    let text = |name: &str| body.at(name).as_text().map(str::to_owned);
     Ok(DeleteOptions {
-        dry_run: dry_run(query, "DeleteOptions")? | body_dry_run(body)?,
+        dry_run: dry_run(query.all("dryRun"), "DeleteOptions")?
+            | dry_run(
+                body.at("dryRun").items().map(JsonView::text),
+                "DeleteOptions",
+            )?,
         // A negative period means the shortest that is still graceful.
         grace: grace.map(|grace| if grace < 0 { 1 } else { grace }),
         propagation: propagation(policy, orphan)?,
         explicit_dependents: orphan == Some(false),
-        uid: text("uid"),
-        version: text("resourceVersion"),
+        uid: text("preconditions.uid"),
+        version: text("preconditions.resourceVersion"),
     })
 }
 
 fn propagation(policy: Option<&str>, orphan: Option<bool>) -> Result<Option<Propagation>> {
-    let invalid = |error: String| {
-        Err(ApiError::invalid_option(
-            "DeleteOptions",
-            "propagationPolicy",
-            &error,
-        ))
-    };
+    let field = "propagationPolicy";
+    let invalid = |error: String| Err(ApiError::invalid_option("DeleteOptions", field, &error));
     if let (Some(policy), Some(_)) = (policy, orphan) {
         return invalid(format!(
             "Invalid value: {policy:?}: orphanDependents and deletionPropagation cannot be both \
@@ -169,17 +160,8 @@ fn propagation(policy: Option<&str>, orphan: Option<bool>) -> Result<Option<Prop
     }
 }
 
-fn dry_run(query: &Query, type_name: &str) -> Result<bool> {
-    let values: Vec<&str> = query.all("dryRun").collect();
-    check_dry_run(&values, type_name)
-}
-
-fn body_dry_run(body: &Tree) -> Result<bool> {
-    let values: Vec<&str> = tree::strings(body, "dryRun").collect();
-    check_dry_run(&values, "DeleteOptions")
-}
-
-fn check_dry_run(values: &[&str], type_name: &str) -> Result<bool> {
+fn dry_run<'a>(values: impl Iterator<Item = &'a str>, type_name: &str) -> Result<bool> {
+    let values: Vec<&str> = values.collect();
     if values.iter().all(|value| *value == "All") {
         return Ok(!values.is_empty());
     }

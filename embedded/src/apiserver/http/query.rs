@@ -2,6 +2,10 @@
 //!
 //! Responsible for: the text form. Must not: know what parameters mean.
 
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+
 /// Decoded parameters in the order given.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
@@ -9,19 +13,16 @@ pub(crate) struct Query(Vec<(String, String)>);
 impl Query {
     /// Reads the part of a URL after `?`.
     pub(crate) fn parse(text: &str) -> Self {
-        let pairs = text.split('&').filter(|part| !part.is_empty()).map(|part| {
-            let (name, value) = part.split_once('=').unwrap_or((part, ""));
-            (decode(name, true), decode(value, true))
-        });
-        Self(pairs.collect())
+        Self(
+            form_urlencoded::parse(text.as_bytes())
+                .into_owned()
+                .collect(),
+        )
     }
 
     /// The first value of a parameter.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.0
-            .iter()
-            .find(|(have, _)| have == name)
-            .map(|(_, value)| value.as_str())
+        self.all(name).next()
     }
 
     /// The first value of a parameter; empty if it is not given.
@@ -30,7 +31,7 @@ impl Query {
     }
 
     /// Every value of a parameter.
-    pub(crate) fn all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.0
             .iter()
             .filter(move |(have, _)| have == name)
@@ -46,33 +47,9 @@ impl Query {
     }
 }
 
-/// Decodes `%XX`, and `+` as a blank where forms are meant.
-pub(crate) fn decode(text: &str, plus_is_blank: bool) -> String {
-    if !text.contains(['%', '+']) {
-        return text.to_owned();
-    }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, tail)) = rest.split_first() {
-        rest = tail;
-        match first {
-            b'+' if plus_is_blank => bytes.push(b' '),
-            b'%' => match tail.split_at_checked(2).and_then(|(hex, _)| hex_byte(hex)) {
-                Some(byte) => {
-                    bytes.push(byte);
-                    rest = &tail[2..];
-                }
-                None => bytes.push(b'%'),
-            },
-            other => bytes.push(other),
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-fn hex_byte(hex: &[u8]) -> Option<u8> {
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    u8::try_from(digit(hex[0])? * 16 + digit(hex[1])?).ok()
+/// Decodes `%XX` in a path.
+pub(crate) fn decode_path(path: &str) -> Cow<'_, str> {
+    percent_decode_str(path).decode_utf8_lossy()
 }
 
 #[cfg(test)]
@@ -86,6 +63,6 @@ mod tests {
         assert!(query.flag("watch"));
         assert_eq!(query.get("x"), Some(""));
         assert_eq!(query.get("y"), None);
-        assert_eq!(decode("50%", false), "50%");
+        assert_eq!(decode_path("50%"), "50%");
     }
 }

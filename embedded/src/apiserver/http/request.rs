@@ -5,7 +5,7 @@
 use compact_str::CompactString;
 
 use super::{
-    negotiation::Accepted,
+    negotiation::Transform,
     options::{DeleteOptions, WriteOptions},
     query::Query,
 };
@@ -43,6 +43,14 @@ pub struct Request<'a> {
     pub body: &'a [u8],
 }
 
+impl<'a> Request<'a> {
+    /// The media type of the body, without parameters.
+    pub(crate) fn media_type(self) -> &'a str {
+        let media = self.content_type.split(';').next();
+        media.unwrap_or_default().trim()
+    }
+}
+
 /// A request that has been routed and decoded; see `prepare`.
 #[derive(Debug)]
 pub struct Prepared {
@@ -68,7 +76,7 @@ pub(crate) enum ApiCall {
     Fixed {
         path: String,
         query: String,
-        accepted: Accepted,
+        accepted: Transform,
     },
     /// `selfsubjectaccessreviews` and the like, by kind: the answer is made from the body.
     Review(&'static str, Tree),

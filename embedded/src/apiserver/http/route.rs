@@ -33,7 +33,7 @@ pub fn prepare(request: Request<'_>) -> Prepared {
 }
 
 fn route(request: Request<'_>, label: &mut Label) -> Result<ApiCall> {
-    let decoded = query::decode(request.path, false);
+    let decoded = query::decode_path(request.path);
     let mut segments: Vec<&str> = decoded.split('/').filter(|part| !part.is_empty()).collect();
     let (group, version) = match segments.as_slice() {
         ["api", "v1", _, ..] => {
@@ -56,14 +56,17 @@ fn route(request: Request<'_>, label: &mut Label) -> Result<ApiCall> {
     }
     let requested = locate(group, version, &segments)?;
     label.resource = requested.kind.info().plural;
-    label.subresource = requested
-        .subresource
-        .map_or("", |subresource| subresource.name);
+    label.subresource = requested.subresource.map_or("", |part| part.name);
     if request.body.len() > BODY_LIMIT {
-        let message = format!("Request entity too large: limit is {BODY_LIMIT}");
-        return Err(ApiError::new(413, "RequestEntityTooLarge", message));
+        return Err(too_large());
     }
     call(request, requested, legacy_watch, &mut label.verb)
+}
+
+/// The error for a body that is larger than [`BODY_LIMIT`].
+pub(crate) fn too_large() -> ApiError {
+    let message = format!("Request entity too large: limit is {BODY_LIMIT}");
+    ApiError::new(413, "RequestEntityTooLarge", message)
 }
 
 fn fixed(request: Request<'_>, path: &str) -> Result<ApiCall> {
@@ -81,7 +84,7 @@ fn fixed(request: Request<'_>, path: &str) -> Result<ApiCall> {
 fn review(request: Request<'_>, segments: &[&str]) -> Result<ApiCall> {
     let find = |plural: &str| REVIEWS.iter().find(|row| row[0] == plural);
     match segments {
-        [resource] if let Some([_, _, kind]) = find(resource) => {
+        [resource] if let Some([_, kind]) = find(resource) => {
             if request.method != "POST" {
                 return Err(ApiError::method_not_allowed());
             }
@@ -95,10 +98,10 @@ fn review(request: Request<'_>, segments: &[&str]) -> Result<ApiCall> {
 
 /// Refuses a version of one object that is none; any other will do.
 fn check_version(text: &str) -> Result<()> {
-    match resource_version::parse(text) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(resource_version::unprefixed(&error)),
-    }
+    let parsed = resource_version::parse(text);
+    parsed
+        .map(drop)
+        .map_err(|error| resource_version::unprefixed(&error))
 }
 
 /// What a path says: which object or collection, and what of it.
@@ -110,16 +113,8 @@ struct RequestInfo<'a> {
 }
 
 fn locate<'a>(group: &str, version: &str, segments: &[&'a str]) -> Result<RequestInfo<'a>> {
-    let known = KINDS
-        .iter()
-        .any(|row| row.group == group && row.version == version);
-    if !known {
-        let group_is_known = KINDS.iter().any(|row| row.group == group);
-        return Err(if group_is_known {
-            ApiError::no_resource()
-        } else {
-            ApiError::no_path()
-        });
+    if !KINDS.iter().any(|row| row.group == group) {
+        return Err(ApiError::no_path());
     }
     let is_namespace_itself =
         |third: &str| Kind::Namespace.info().subresource(third).is_some() && group.is_empty();
@@ -243,30 +238,16 @@ fn target(request: Request<'_>, requested: RequestInfo<'_>, legacy_watch: bool) 
     let watch = legacy_watch || asked;
     if watch && !name.is_empty() && requested.subresource.is_none() {
         // Watching one object is watching the collection for its name.
-        query = Query::parse(&format!(
-            "{}&fieldSelector=metadata.name={name}",
-            request.query
-        ));
+        let query_of_all = format!("{}&fieldSelector=metadata.name={name}", request.query);
+        query = Query::parse(&query_of_all);
         name.clear();
     }
     let info = requested.kind.info();
     let list = name.is_empty() && matches!(request.method, "GET" | "DELETE");
-    let type_name = match info.group {
-        "" => format!("*core.{}", info.name),
-        group => format!(
-            "*{}.{}",
-            group.split('.').next().unwrap_or(group),
-            info.name
-        ),
-    };
+    let type_name = format!("*{}.{}", info.short_group(), info.name);
     let accepted = negotiation::negotiate(request.accept)?;
-    let form = negotiation::form(
-        accepted,
-        query.text("includeObject"),
-        list,
-        watch,
-        &type_name,
-    )?;
+    let include = query.text("includeObject");
+    let form = negotiation::form(accepted, include, list, watch, &type_name)?;
     let options = match request.method {
         "POST" => options::write(&query, "CreateOptions")?,
         "PUT" => options::write(&query, "UpdateOptions")?,

@@ -2,6 +2,8 @@
 //!
 //! Responsible for: their syntax and which objects match. Must not: fetch objects.
 
+use std::{iter::Peekable, vec::IntoIter};
+
 use serde_json::Value;
 
 use super::query::Query;
@@ -10,6 +12,7 @@ use crate::apiserver::object::{
     kind::Kind,
     names,
     stored::Stored,
+    view::JsonView,
 };
 
 /// Both selectors of a list or watch.
@@ -79,13 +82,9 @@ impl Requirement {
         let value = object.label(&self.key);
         let listed = |value: &str| self.values.iter().any(|have| have == value);
         let number = |compare: fn(&i64, &i64) -> bool| {
-            let have = value.and_then(|value| value.parse::<i64>().ok());
-            let limit = self
-                .values
-                .first()
-                .and_then(|limit| limit.parse::<i64>().ok());
-            have.zip(limit)
-                .is_some_and(|(have, limit)| compare(&have, &limit))
+            let limit = self.values.first().and_then(|limit| limit.parse().ok());
+            let both = value.and_then(|value| value.parse().ok()).zip(limit);
+            both.is_some_and(|(have, limit)| compare(&have, &limit))
         };
         match self.operator {
             Operator::In => value.is_some_and(listed),
@@ -117,18 +116,13 @@ impl FieldTerm {
             "source" => "source.component",
             other => other,
         };
-        let tree = Value::Object(object.tree());
-        let value = path
-            .split('.')
-            .try_fold(&tree, |value, part| value.get(part));
-        let text = match value {
-            None | Some(Value::Null) if path == "status.succeeded" => "0".to_owned(),
-            None | Some(Value::Null) if path == "spec.hostNetwork" => "false".to_owned(),
-            None | Some(Value::Null) => String::new(),
-            Some(Value::String(text)) => text.clone(),
-            Some(other) => other.to_string(),
-        };
-        text == self.value
+        match (JsonView::from(&object.tree()).at(path).value(), path) {
+            (Value::Null, "status.succeeded") => self.value == "0",
+            (Value::Null, "spec.hostNetwork") => self.value == "false",
+            (Value::Null, _) => self.value.is_empty(),
+            (Value::String(text), _) => self.value == *text,
+            (other, _) => format!("{other}") == self.value,
+        }
     }
 }
 
@@ -163,26 +157,16 @@ fn supported_fields(kind: Kind) -> &'static [&'static str] {
             "type",
         ],
         Kind::Secret => &["type"],
-        Kind::Lease
-        | Kind::CronJob
-        | Kind::ServiceAccount
-        | Kind::ConfigMap
-        | Kind::Workload
-        | Kind::PodGroup
-        | Kind::ResourceQuota => &[],
+        _ => &[],
     }
 }
 
 fn parse_fields(text: &str, kind: Kind) -> Result<Vec<FieldTerm>> {
     let mut terms = Vec::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {
-        let (path, value, equal) = if let Some((path, value)) = part.split_once("!=") {
-            (path, value, false)
-        } else if let Some((path, value)) = part.split_once("==") {
-            (path, value, true)
-        } else if let Some((path, value)) = part.split_once('=') {
-            (path, value, true)
-        } else {
+        let mut operators = ["!=", "==", "="].into_iter();
+        let found = operators.find_map(|operator| Some((operator, part.split_once(operator)?)));
+        let Some((operator, (path, value))) = found else {
             let why = format!("invalid selector: '{text}'; can't understand '{part}'");
             return Err(ApiError::bad_request(why));
         };
@@ -193,28 +177,20 @@ fn parse_fields(text: &str, kind: Kind) -> Result<Vec<FieldTerm>> {
         terms.push(FieldTerm {
             path: path.to_owned(),
             value: unescape(value),
-            equal,
+            equal: operator != "!=",
         });
     }
     Ok(terms)
 }
 
 fn unsupported_field(kind: Kind, path: &str) -> String {
-    match kind {
-        Kind::Job => format!("field label {path:?} not supported for Job"),
-        Kind::Pod | Kind::Namespace | Kind::Node | Kind::Event | Kind::Secret => {
-            format!("field label not supported: {path}")
-        }
-        Kind::Lease
-        | Kind::CronJob
-        | Kind::ServiceAccount
-        | Kind::ConfigMap
-        | Kind::Workload
-        | Kind::PodGroup
-        | Kind::ResourceQuota => format!(
+    match supported_fields(kind) {
+        [] => format!(
             "{path:?} is not a known field selector: only \"metadata.name\", \
              \"metadata.namespace\""
         ),
+        _ if kind == Kind::Job => format!("field label {path:?} not supported for Job"),
+        _ => format!("field label not supported: {path}"),
     }
 }
 
@@ -225,77 +201,115 @@ fn unescape(value: &str) -> String {
         .replace("\\\\", "\\")
 }
 
+/// The words and marks of a label selector; empty at its end.
+struct SelectorTokens<'a>(Peekable<IntoIter<&'a str>>);
+
+impl<'a> SelectorTokens<'a> {
+    fn of(text: &'a str) -> Self {
+        let mut tokens = Vec::new();
+        let mut rest = text.trim_start();
+        while let Some(first) = rest.chars().next() {
+            let ends = |letter: char| is_mark(letter) || letter.is_whitespace();
+            let end = match first {
+                '=' | '!' if rest[1..].starts_with('=') => 2,
+                first if is_mark(first) => 1,
+                _ => rest.find(ends).unwrap_or(rest.len()),
+            };
+            tokens.push(&rest[..end]);
+            rest = rest[end..].trim_start();
+        }
+        Self(tokens.into_iter().peekable())
+    }
+
+    fn peek(&mut self) -> &'a str {
+        self.0.peek().copied().unwrap_or_default()
+    }
+
+    fn next(&mut self) -> &'a str {
+        self.0.next().unwrap_or_default()
+    }
+
+    /// A word, if there is one; else a value is empty.
+    fn value(&mut self) -> String {
+        let word = self.0.next_if(|token| !token.starts_with(is_mark));
+        word.unwrap_or_default().to_owned()
+    }
+
+    fn values(&mut self) -> Result<Vec<String>, String> {
+        match self.next() {
+            "(" => {}
+            other => return Err(format!("{UNPARSED}found '{other}' expected: '('")),
+        }
+        let mut values = vec![self.value()];
+        loop {
+            match self.next() {
+                ")" => return Ok(values),
+                "," => values.push(self.value()),
+                other => {
+                    return Err(format!(
+                        "{UNPARSED}found '{other}', expected: ',', ')' or identifier"
+                    ));
+                }
+            }
+        }
+    }
+}
+
+/// What a label selector has beside words.
+const MARKS: &str = "=!,()<>";
+
+fn is_mark(letter: char) -> bool {
+    MARKS.contains(letter)
+}
+
 /// Reads a label selector.
 fn parse_labels(text: &str) -> Result<Vec<Requirement>, String> {
-    let tokens = tokenize(text);
-    let mut tokens = tokens.iter().map(String::as_str).peekable();
+    let mut tokens = SelectorTokens::of(text);
     let mut requirements = Vec::new();
-    while tokens.peek().is_some() {
+    while !tokens.peek().is_empty() {
         requirements.push(parse_requirement(&mut tokens)?);
         match tokens.next() {
-            None => break,
-            Some(",") if tokens.peek().is_none() => {
+            "" => break,
+            "," if tokens.peek().is_empty() => {
                 return Err("found '', expected: identifier after ','".to_owned());
             }
-            Some(",") => {}
-            Some(other) => {
-                return Err(format!("found '{other}', expected: ',' or 'end of string'"));
-            }
+            "," => {}
+            other => return Err(format!("found '{other}', expected: ',' or 'end of string'")),
         }
     }
     Ok(requirements)
 }
 
-fn parse_requirement<'a>(
-    tokens: &mut std::iter::Peekable<impl Iterator<Item = &'a str>>,
-) -> Result<Requirement, String> {
-    let first = tokens.next().unwrap_or_default();
+fn parse_requirement(tokens: &mut SelectorTokens<'_>) -> Result<Requirement, String> {
+    let first = tokens.next();
     let absent = first == "!";
-    let key = if absent {
-        tokens.next().unwrap_or_default()
-    } else {
-        first
-    };
-    if key.is_empty() || is_symbol(key) {
-        return Err(format!(
-            "found '{key}', expected: !, identifier, or 'end of string'"
-        ));
+    let key = if absent { tokens.next() } else { first };
+    if key.is_empty() || key.starts_with(is_mark) {
+        let expected = "expected: !, identifier, or 'end of string'";
+        return Err(format!("found '{key}', {expected}"));
     }
     if let Some(problem) = names::qualified_name_problems(key).first() {
-        return Err(format!(
-            "{UNPARSED}<nil>: Invalid value: {key:?}: {problem}"
-        ));
+        let why = format!("<nil>: Invalid value: {key:?}: {problem}");
+        return Err(format!("{UNPARSED}{why}"));
     }
-    let bare = |operator| Requirement {
-        key: key.to_owned(),
-        operator,
-        values: Vec::new(),
-    };
-    if absent {
-        return Ok(bare(Operator::Absent));
-    }
-    let operator = match tokens.peek().copied() {
-        None | Some(",") => return Ok(bare(Operator::Exists)),
-        Some(operator) => operator,
-    };
-    tokens.next();
-    let (operator, set) = match operator {
-        "=" | "==" => (Operator::In, false),
-        "!=" => (Operator::NotIn, false),
-        ">" | "gt" => (Operator::Greater, false),
-        "<" | "lt" => (Operator::Less, false),
-        "in" => (Operator::In, true),
-        "notin" => (Operator::NotIn, true),
+    let operator = match tokens.peek() {
+        _ if absent => Operator::Absent,
+        "" | "," => Operator::Exists,
+        "=" | "==" | "in" => Operator::In,
+        "!=" | "notin" => Operator::NotIn,
+        ">" | "gt" => Operator::Greater,
+        "<" | "lt" => Operator::Less,
         other => {
-            return Err(format!(
-                "{UNPARSED}found '{other}', expected: in, notin, =, ==, !=, gt, lt"
-            ));
+            let expected = "expected: in, notin, =, ==, !=, gt, lt";
+            return Err(format!("{UNPARSED}found '{other}', {expected}"));
         }
     };
-    let values = if set {
-        parse_set(tokens)?
-    } else {
-        vec![parse_value(tokens)]
+    let values = match operator {
+        Operator::Absent | Operator::Exists => Vec::new(),
+        _ => match tokens.next() {
+            "in" | "notin" => tokens.values()?,
+            _ => vec![tokens.value()],
+        },
     };
     check_values(operator, &values)?;
     Ok(Requirement {
@@ -323,78 +337,6 @@ fn check_values(operator: Operator, values: &[String]) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-fn parse_value<'a>(tokens: &mut std::iter::Peekable<impl Iterator<Item = &'a str>>) -> String {
-    match tokens.peek().copied() {
-        Some(value) if !is_symbol(value) => {
-            tokens.next();
-            value.to_owned()
-        }
-        _ => String::new(),
-    }
-}
-
-fn parse_set<'a>(
-    tokens: &mut std::iter::Peekable<impl Iterator<Item = &'a str>>,
-) -> Result<Vec<String>, String> {
-    match tokens.next() {
-        Some("(") => {}
-        other => {
-            return Err(format!(
-                "{UNPARSED}found '{}' expected: '('",
-                other.unwrap_or_default()
-            ));
-        }
-    }
-    let mut values = Vec::new();
-    loop {
-        values.push(parse_value(tokens));
-        match tokens.next() {
-            Some(")") => return Ok(values),
-            Some(",") => {}
-            other => {
-                return Err(format!(
-                    "{UNPARSED}found '{}', expected: ',', ')' or identifier",
-                    other.unwrap_or_default()
-                ));
-            }
-        }
-    }
-}
-
-fn is_symbol(token: &str) -> bool {
-    matches!(token, "," | "(" | ")" | "=" | "==" | "!=" | "!" | "<" | ">")
-}
-
-fn tokenize(text: &str) -> Vec<String> {
-    let mut tokens: Vec<String> = Vec::new();
-    let mut word = String::new();
-    let mut letters = text.chars().peekable();
-    while let Some(letter) = letters.next() {
-        let symbol = match letter {
-            '=' | '!' if letters.peek() == Some(&'=') => {
-                letters.next();
-                format!("{letter}=")
-            }
-            '=' | '!' | ',' | '(' | ')' | '<' | '>' => letter.to_string(),
-            _ if letter.is_whitespace() => String::new(),
-            _ => {
-                word.push(letter);
-                continue;
-            }
-        };
-        if !word.is_empty() {
-            tokens.push(std::mem::take(&mut word));
-        }
-        if !symbol.is_empty() {
-            tokens.push(symbol);
-        }
-    }
-    if !word.is_empty() {
-        tokens.push(word);
-    }
-    tokens
 }
 
 #[cfg(test)]

@@ -7,11 +7,11 @@
 //! priorities, disruption) are checked for their types only; a PodGroup has no finalizer that keeps
 //! it while its Pods are there; nothing schedules by it.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::apiserver::object::{
+    field::{CheckedField, check},
     field_errors::FieldErrors,
-    names,
     tree::{self, Tree},
 };
 
@@ -20,102 +20,75 @@ const MAX_TEMPLATES: usize = 8;
 
 /// Checks a new Workload.
 pub(crate) fn validate_workload(tree: &Tree) -> FieldErrors {
-    let mut errors = FieldErrors::new();
-    let spec = tree::section(tree, "spec");
-    if spec.contains_key("controllerRef") {
-        let reference = tree::section(spec, "controllerRef");
-        for field in ["kind", "name"] {
-            if tree::text(reference, field).is_empty() {
-                errors.required(format!("spec.controllerRef.{field}"), "");
+    check(tree, |workload| {
+        let reference = workload.at("spec.controllerRef");
+        if reference.is_set() {
+            reference.at("kind").must_be_given();
+            reference.at("name").must_be_given();
+        }
+        let templates = workload.at("spec.podGroupTemplates");
+        if templates.list().is_empty() {
+            templates.required("");
+        }
+        templates.must_have_at_most(MAX_TEMPLATES);
+        let mut known: Vec<&str> = Vec::new();
+        for template in templates.items() {
+            let name = template.at("name").text();
+            template.at("name").must_be_dns_label();
+            if known.contains(&name) {
+                template.duplicate_as(json!({"name": name}));
             }
+            known.push(name);
+            check_policy(&template);
         }
-    }
-    let path = "spec.podGroupTemplates";
-    let templates = tree::items(spec, "podGroupTemplates");
-    match templates.len() {
-        0 => errors.required(path, ""),
-        have if have > MAX_TEMPLATES => errors.too_many(path, have, MAX_TEMPLATES),
-        _ => {}
-    }
-    let mut known: Vec<&str> = Vec::new();
-    for (index, template) in templates.iter().filter_map(Value::as_object).enumerate() {
-        let path = format!("{path}[{index}]");
-        let name = tree::text(template, "name");
-        check_label(&format!("{path}.name"), name, &mut errors);
-        if known.contains(&name) {
-            errors.duplicate(&path, json!({"name": name}));
-        }
-        known.push(name);
-        check_policy(&path, template, &mut errors);
-    }
-    errors
+    })
 }
 
 /// Checks a new PodGroup.
 pub(crate) fn validate_pod_group(tree: &Tree) -> FieldErrors {
-    let mut errors = FieldErrors::new();
-    let spec = tree::section(tree, "spec");
-    if spec.contains_key("podGroupTemplateRef") {
-        let path = "spec.podGroupTemplateRef";
-        let reference = tree::section(spec, "podGroupTemplateRef");
-        if !reference.contains_key("workload") {
-            errors.invalid(path, r#""""#, "must specify one of: `workload`");
-        } else {
-            let workload = tree::section(reference, "workload");
-            if tree::text(workload, "workloadName").is_empty() {
-                errors.required(format!("{path}.workload.workloadName"), "");
-            }
-            let template = tree::text(workload, "podGroupTemplateName");
-            check_label(
-                &format!("{path}.workload.podGroupTemplateName"),
-                template,
-                &mut errors,
-            );
+    check(tree, |group| {
+        let spec = group.at("spec");
+        let reference = spec.at("podGroupTemplateRef");
+        let workload = reference.at("workload");
+        if workload.is_set() {
+            workload.at("workloadName").must_be_given();
+            workload.at("podGroupTemplateName").must_be_dns_label();
+        } else if reference.is_set() {
+            reference.invalid_as(r#""""#, "must specify one of: `workload`");
         }
-    }
-    check_policy("spec", spec, &mut errors);
-    errors
+        check_policy(&spec);
+    })
 }
 
 /// Checks that the fields of a spec that never change have not.
 pub(crate) fn validate_update(fields: &[&str], tree: &Tree, old: &Tree) -> FieldErrors {
-    let mut errors = FieldErrors::new();
-    let (spec, old) = (tree::section(tree, "spec"), tree::section(old, "spec"));
-    for field in fields {
-        errors.immutable(format!("spec.{field}"), spec.get(*field), old.get(*field));
-    }
-    errors
-}
-
-fn check_label(path: &str, name: &str, errors: &mut FieldErrors) {
-    if name.is_empty() {
-        errors.required(path, "");
-    } else if let Some(problem) = names::dns_label_problem(name) {
-        errors.invalid(path, Value::from(name), &problem);
-    }
+    let old = tree::section(old, "spec");
+    check(tree, |object| {
+        let spec = object.at("spec");
+        for field in fields {
+            spec.at(field).must_not_change(old.get(*field));
+        }
+    })
 }
 
 /// Checks that a scheduling policy is one of the two there are.
-fn check_policy(path: &str, parent: &Tree, errors: &mut FieldErrors) {
-    let path = format!("{path}.schedulingPolicy");
-    let policy = tree::section(parent, "schedulingPolicy");
-    let set = ["basic", "gang"].map(|member| policy.contains_key(member));
+fn check_policy(parent: &CheckedField<'_, '_>) {
+    let policy = parent.at("schedulingPolicy");
+    let gang = policy.at("gang");
     let one_of = "one of: `basic`, `gang`";
-    match set {
-        [false, false] => errors.invalid(&path, r#""""#, &format!("must specify {one_of}")),
-        [true, true] => {
+    match (policy.at("basic").is_set(), gang.is_set()) {
+        (false, false) => policy.invalid_as(r#""""#, &format!("must specify {one_of}")),
+        (true, true) => {
             let why = format!("must specify exactly {one_of}");
-            errors.invalid(&path, r#""{`basic`, `gang`}""#, &why);
+            policy.invalid_as(r#""{`basic`, `gang`}""#, &why);
         }
-        [_, gang] => {
-            let count = tree::int(tree::section(policy, "gang"), "minCount");
-            match count.unwrap_or_default() {
-                0 if gang => errors.required(format!("{path}.gang.minCount"), ""),
-                count if gang && count < 1 => {
-                    let path = format!("{path}.gang.minCount");
-                    errors.invalid(path, count, "must be greater than or equal to 1");
-                }
-                _ => {}
+        (_, false) => {}
+        (_, true) => {
+            let count = gang.at("minCount");
+            match count.int().unwrap_or_default() {
+                0 => count.required(""),
+                ..0 => count.invalid("must be greater than or equal to 1"),
+                1.. => {}
             }
         }
     }

@@ -5,7 +5,8 @@
 use serde_json::Value;
 
 use crate::apiserver::object::{
-    field_errors::{FieldErrors, shown},
+    field::{CheckedField, check},
+    field_errors::FieldErrors,
     kind::Kind,
     names,
     tree::{self, Tree},
@@ -29,25 +30,19 @@ const MAX_ANNOTATIONS: usize = 256 * 1024;
 /// Restores on update what clients cannot change, and reports the changes that are refused
 /// rather than read over.
 pub(crate) fn restore(tree: &mut Tree, old: &Tree) -> FieldErrors {
-    let mut errors = FieldErrors::new();
     let old = tree::metadata(old);
-    let metadata = tree::metadata_mut(tree);
-    let uid = metadata.get("uid").filter(|uid| !uid.is_null());
-    if uid.is_some() && uid != old.get("uid") {
-        // Update rules run twice on the real server, and so does this cause.
-        for _ in 0..2 {
-            errors.invalid("metadata.uid", shown(uid), "field is immutable");
-        }
-    }
-    for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
-        let value = metadata.get(field).filter(|value| !value.is_null());
-        if value.is_some() && value != old.get(field) {
+    let errors = check(tree, |object| {
+        for field in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+            let metadata = object.at("metadata");
+            // Update rules run twice on the real server, and so does this cause.
             for _ in 0..2 {
-                let path = format!("metadata.{field}");
-                errors.invalid(path, shown(value), "field is immutable");
+                if metadata.at(field).is_set() {
+                    metadata.at(field).must_not_change(old.get(field));
+                }
             }
         }
-    }
+    });
+    let metadata = tree::metadata_mut(tree);
     metadata.remove("selfLink");
     for field in [
         "uid",
@@ -67,143 +62,120 @@ pub(crate) fn restore(tree: &mut Tree, old: &Tree) -> FieldErrors {
 /// Checks the metadata of a new object.
 #[doc(alias = "ValidateObjectMeta")]
 pub(crate) fn check_create(kind: Kind, tree: &Tree) -> FieldErrors {
-    let mut errors = FieldErrors::new();
-    let metadata = tree::metadata(tree);
-    let name = tree::text(metadata, "name");
-    if name.is_empty() {
-        errors.required("metadata.name", "name or generateName is required");
-    } else {
-        let problem = if kind == Kind::Namespace {
-            let dots = name
-                .contains('.')
-                .then(|| "must not contain dots".to_owned());
-            dots.or_else(|| names::dns_label_problem(name))
-        } else {
-            names::dns_subdomain_problem(name)
-        };
-        if let Some(problem) = problem {
-            errors.invalid("metadata.name", Value::from(name), &problem);
+    check(tree, |object| {
+        let metadata = object.at("metadata");
+        let name = metadata.at("name");
+        match name.text() {
+            "" => name.required("name or generateName is required"),
+            text if kind != Kind::Namespace => name.complain_of(names::dns_subdomain_problem(text)),
+            text if text.contains('.') => name.invalid("must not contain dots"),
+            text => name.complain_of(names::dns_label_problem(text)),
         }
-    }
-    if kind == Kind::Job {
         // A Job's own name among its labels is judged where it was put into the template.
-        let mut metadata = metadata.clone();
-        if let Some(Value::Object(labels)) = metadata.get_mut("labels") {
-            labels.retain(|key, value| !(key.ends_with("job-name") && value == name));
-        }
-        check_common(&metadata, &mut errors);
-    } else {
-        check_common(metadata, &mut errors);
-    }
-    errors
+        let own_name = (kind == Kind::Job).then(|| name.text());
+        check_common(&metadata, own_name);
+    })
 }
 
 /// Checks the metadata of a changed object.
 #[doc(alias = "ValidateObjectMetaUpdate")]
 pub(crate) fn check_update(kind: Kind, tree: &Tree, old: &Tree) -> FieldErrors {
-    let mut errors = FieldErrors::new();
-    let metadata = tree::metadata(tree);
     let old = tree::metadata(old);
-    if old.contains_key("deletionTimestamp") {
-        let had: Vec<&str> = tree::strings(old, "finalizers").collect();
-        let fresh: Vec<String> = tree::strings(metadata, "finalizers")
-            .filter(|finalizer| !had.contains(finalizer))
-            .map(|finalizer| format!("{finalizer:?}"))
-            .collect();
-        if !fresh.is_empty() {
-            let detail = format!(
-                "no new finalizers can be added if the object is being deleted, found new \
-                 finalizers []string{{{}}}",
-                fresh.join(", ")
-            );
-            // As above.
-            for _ in 0..2 {
-                errors.forbidden("metadata.finalizers", &detail);
+    check(tree, |object| {
+        let metadata = object.at("metadata");
+        if old.contains_key("deletionTimestamp") {
+            check_new_finalizers(&metadata.at("finalizers"), old);
+        }
+        let changed = |name: &str| metadata.tree().get(name) != old.get(name);
+        if ["labels", "annotations", "finalizers", "ownerReferences"]
+            .into_iter()
+            .any(changed)
+        {
+            // A Job's update looks at the metadata four times.
+            let times = if kind == Kind::Job { 4 } else { 1 };
+            for _ in 0..times {
+                check_common(&metadata, None);
             }
         }
-    }
-    let changed = |name: &str| metadata.get(name) != old.get(name);
-    if ["labels", "annotations", "finalizers", "ownerReferences"]
-        .into_iter()
-        .any(changed)
-    {
-        let mut common = FieldErrors::new();
-        check_common(metadata, &mut common);
-        // A Job's update looks at the metadata four times.
-        let times = if kind == Kind::Job { 4 } else { 1 };
-        for _ in 0..times {
-            errors.append(common.clone());
-        }
-    }
-    errors
+    })
 }
 
-fn check_common(metadata: &Tree, errors: &mut FieldErrors) {
-    check_labels(tree::section(metadata, "labels"), "metadata.labels", errors);
-    check_annotations(
-        tree::section(metadata, "annotations"),
-        "metadata.annotations",
-        errors,
+fn check_new_finalizers(finalizers: &CheckedField<'_, '_>, old: &Tree) {
+    let had: Vec<&str> = tree::strings(old, "finalizers").collect();
+    let texts = finalizers.list().iter().filter_map(Value::as_str);
+    let fresh = texts.filter(|finalizer| !had.contains(finalizer));
+    let fresh: Vec<String> = fresh.map(|finalizer| format!("{finalizer:?}")).collect();
+    if fresh.is_empty() {
+        return;
+    }
+    let detail = format!(
+        "no new finalizers can be added if the object is being deleted, found new \
+         finalizers []string{{{}}}",
+        fresh.join(", ")
     );
-    check_owners(metadata, errors);
-    check_finalizers(metadata, errors);
+    // As above.
+    for _ in 0..2 {
+        finalizers.forbidden(&detail);
+    }
 }
 
-/// Checks a map of labels.
-pub(crate) fn check_labels(labels: &Tree, path: &str, errors: &mut FieldErrors) {
-    for (key, value) in labels {
-        for problem in names::qualified_name_problems(key) {
-            errors.invalid(path, Value::from(key.as_str()), &problem);
-        }
+/// Checks what all objects have; labels like `job-name` with a Job's own name are left out.
+fn check_common(metadata: &CheckedField<'_, '_>, own_name: Option<&str>) {
+    check_labels(&metadata.at("labels"), own_name);
+    check_annotations(&metadata.at("annotations"));
+    check_owners(&metadata.at("ownerReferences"));
+    check_finalizers(&metadata.at("finalizers"));
+}
+
+/// Checks a map of labels, but for those like `job-name` with a Job's own name.
+pub(crate) fn check_labels(labels: &CheckedField<'_, '_>, own_name: Option<&str>) {
+    for (key, value) in labels.tree() {
         let value = value.as_str().unwrap_or_default();
+        if key.ends_with("job-name") && own_name == Some(value) {
+            continue;
+        }
+        for problem in names::qualified_name_problems(key) {
+            labels.invalid_as(Value::from(key.as_str()), &problem);
+        }
         for problem in names::label_value_problems(value) {
-            errors.invalid(path, Value::from(value), &problem);
+            labels.invalid_as(Value::from(value), &problem);
         }
     }
 }
 
 /// Checks a map of annotations.
-pub(crate) fn check_annotations(annotations: &Tree, path: &str, errors: &mut FieldErrors) {
+pub(crate) fn check_annotations(annotations: &CheckedField<'_, '_>) {
     let mut size = 0;
-    for (key, value) in annotations {
+    for (key, value) in annotations.tree() {
         for problem in names::qualified_name_problems(&key.to_lowercase()) {
-            errors.invalid(path, Value::from(key.as_str()), &problem);
+            annotations.invalid_as(Value::from(key.as_str()), &problem);
         }
         size += key.len() + value.as_str().unwrap_or_default().len();
     }
-    if size > MAX_ANNOTATIONS {
-        errors.too_long(path, MAX_ANNOTATIONS);
-    }
+    annotations.must_be_within(size, MAX_ANNOTATIONS);
 }
 
-fn check_owners(metadata: &Tree, errors: &mut FieldErrors) {
-    let path = "metadata.ownerReferences";
+fn check_owners(owners: &CheckedField<'_, '_>) {
     let mut controllers = Vec::new();
-    for owner in tree::items(metadata, "ownerReferences") {
-        for field in ["apiVersion", "kind", "name", "uid"] {
-            if owner
-                .get(field)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .is_empty()
-            {
-                let path = format!("{path}.{field}");
-                let detail = if field == "apiVersion" {
-                    "version must not be empty"
-                } else {
-                    "must not be empty"
-                };
-                errors.invalid(path, "\"\"", detail);
+    for owner in owners.items() {
+        for (field, detail) in [
+            ("apiVersion", "version must not be empty"),
+            ("kind", "must not be empty"),
+            ("name", "must not be empty"),
+            ("uid", "must not be empty"),
+        ] {
+            if owner.at(field).text().is_empty() {
+                // Which of the owners it is, is not said.
+                owners.at(field).invalid_as("\"\"", detail);
             }
         }
-        let is = |name: &str, value: &str| owner.get(name).is_some_and(|have| have == value);
-        if is("apiVersion", "v1") && is("kind", "Event") {
+        if (owner.at("apiVersion").text(), owner.at("kind").text()) == ("v1", "Event") {
             let detail = "/v1, Kind=Event is disallowed from being an owner";
-            errors.invalid(path, shown_owner(owner), detail);
+            owners.invalid_as(shown_owner(owner.value()), detail);
         }
-        if owner.get("controller") == Some(&Value::Bool(true)) {
-            let text = |name: &str| owner.get(name).and_then(Value::as_str).unwrap_or_default();
-            controllers.push(format!("{}/{}", text("kind"), text("name")));
+        if owner.at("controller").flag() {
+            let (kind, name) = (owner.at("kind").text(), owner.at("name").text());
+            controllers.push(format!("{kind}/{name}"));
         }
     }
     if let [first, second, ..] = controllers.as_slice() {
@@ -211,11 +183,8 @@ fn check_owners(metadata: &Tree, errors: &mut FieldErrors) {
             "Only one reference can have Controller set to true. Found \"true\" in references \
              for {first} and {second}"
         );
-        let owners: Vec<String> = tree::items(metadata, "ownerReferences")
-            .iter()
-            .map(shown_owner)
-            .collect();
-        errors.invalid(path, format!("[{}]", owners.join(",")), &detail);
+        let all: Vec<String> = owners.list().iter().map(shown_owner).collect();
+        owners.invalid_as(format!("[{}]", all.join(",")), &detail);
     }
 }
 
@@ -236,21 +205,20 @@ fn shown_owner(owner: &Value) -> String {
     format!("{{{}}}", members.join(","))
 }
 
-fn check_finalizers(metadata: &Tree, errors: &mut FieldErrors) {
-    let path = "metadata.finalizers";
-    let finalizers: Vec<&str> = tree::strings(metadata, "finalizers").collect();
-    for (index, finalizer) in finalizers.iter().enumerate() {
-        for problem in names::qualified_name_problems(finalizer) {
-            errors.invalid(path, Value::from(*finalizer), &problem);
+fn check_finalizers(finalizers: &CheckedField<'_, '_>) {
+    for finalizer in finalizers.items() {
+        for problem in names::qualified_name_problems(finalizer.text()) {
+            finalizers.invalid_as(finalizer.value(), &problem);
         }
-        let standard = ["orphan", "foregroundDeletion", "kubernetes"].contains(finalizer);
-        if !standard && !finalizer.contains('/') {
+        let standard = ["orphan", "foregroundDeletion", "kubernetes"].contains(&finalizer.text());
+        if !standard && !finalizer.text().contains('/') {
             let detail = "name is neither a standard finalizer name nor is it fully qualified";
-            errors.invalid(format!("{path}[{index}]"), Value::from(*finalizer), detail);
+            finalizer.invalid(detail);
         }
     }
-    if finalizers.contains(&"orphan") && finalizers.contains(&"foregroundDeletion") {
+    let has = |name: &str| finalizers.list().iter().any(|have| have == name);
+    if has("orphan") && has("foregroundDeletion") {
         let detail = "finalizer orphan and foregroundDeletion cannot be both set";
-        errors.invalid(path, shown(metadata.get("finalizers")), detail);
+        finalizers.invalid(detail);
     }
 }

@@ -5,6 +5,7 @@
 //! Read first: `strategy`, which has one function for each step of a write and calls the kind's rules; then
 //! `metadata`, which holds for all kinds, and `job`. Pod specs, which several kinds have, are in `template`.
 
+mod defaults;
 pub(crate) mod gang;
 pub(crate) mod job;
 pub(crate) mod metadata;

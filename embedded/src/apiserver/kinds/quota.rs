@@ -4,29 +4,21 @@
 
 use serde_json::Value;
 
-use crate::apiserver::object::{
-    field_errors::FieldErrors,
-    kind::Kind,
-    tree::{self, Tree},
-};
+use crate::apiserver::object::{field::check, field_errors::FieldErrors, kind::Kind, tree::Tree};
 
 /// Checks a quota.
 pub(crate) fn validate(tree: &Tree) -> FieldErrors {
-    let mut errors = FieldErrors::new();
-    for (name, limit) in tree::section(tree::section(tree, "spec"), "hard") {
-        let path = format!("spec.hard[{name}]");
-        if counted(name).is_none() {
-            continue;
-        }
-        match number(limit) {
-            Some(number) if number < 0 => {
-                errors.invalid(path, limit, "must be greater than or equal to 0");
+    check(tree, |quota| {
+        let hard = quota.at("spec.hard");
+        for name in hard.tree().keys().filter(|name| counted(name).is_some()) {
+            let limit = hard.entry(name);
+            match number(limit.value()) {
+                Some(..0) => limit.invalid("must be greater than or equal to 0"),
+                Some(0..) => {}
+                None => limit.invalid("must be an integer"),
             }
-            Some(_) => {}
-            None => errors.invalid(path, limit, "must be an integer"),
         }
-    }
-    errors
+    })
 }
 
 /// Brings limits given as numbers into the text form that the API stores.

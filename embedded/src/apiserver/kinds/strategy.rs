@@ -2,10 +2,11 @@
 //!
 //! Responsible for: calling the right kind's rules. Must not: hold rules of more than a line.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{gang, job, namespace, pod, quota};
 use crate::apiserver::object::{
+    field::check,
     field_errors::FieldErrors,
     kind::Kind,
     tree::{self, Tree},
@@ -29,15 +30,7 @@ pub(crate) fn default(kind: Kind, tree: &mut Tree) {
         Kind::Job => job::default(tree),
         Kind::Namespace => namespace::default(tree),
         Kind::CronJob => job::default_cron_job(tree),
-        Kind::Node
-        | Kind::Event
-        | Kind::Lease
-        | Kind::ServiceAccount
-        | Kind::ConfigMap
-        | Kind::Secret
-        | Kind::Workload
-        | Kind::PodGroup
-        | Kind::ResourceQuota => {}
+        _ => {}
     }
 }
 
@@ -61,15 +54,9 @@ pub(crate) fn prepare_create(kind: Kind, tree: &mut Tree) {
         Kind::Job => job::prepare_create(tree),
         Kind::Namespace => namespace::prepare_create(tree),
         Kind::CronJob | Kind::PodGroup | Kind::ResourceQuota => {
-            tree.insert("status".into(), Value::Object(Tree::new()));
+            tree.insert("status".into(), json!({}));
         }
-        Kind::Node
-        | Kind::Event
-        | Kind::Lease
-        | Kind::ServiceAccount
-        | Kind::ConfigMap
-        | Kind::Secret
-        | Kind::Workload => {}
+        _ => {}
     }
 }
 
@@ -84,12 +71,7 @@ pub(crate) fn validate_create(kind: Kind, tree: &Tree) -> FieldErrors {
         Kind::Workload => gang::validate_workload(tree),
         Kind::PodGroup => gang::validate_pod_group(tree),
         Kind::ResourceQuota => quota::validate(tree),
-        Kind::Namespace
-        | Kind::Node
-        | Kind::Lease
-        | Kind::ServiceAccount
-        | Kind::ConfigMap
-        | Kind::Secret => FieldErrors::new(),
+        _ => FieldErrors::default(),
     }
 }
 
@@ -157,7 +139,7 @@ pub(crate) fn validate_update(kind: Kind, part: Part, tree: &Tree, old: &Tree) -
         (Kind::PodGroup, Part::Main) => {
             gang::validate_update(&["podGroupTemplateRef", "schedulingPolicy"], tree, old)
         }
-        _ => FieldErrors::new(),
+        _ => FieldErrors::default(),
     }
 }
 
@@ -186,12 +168,11 @@ pub(crate) fn is_finished(kind: Kind, tree: &Tree) -> bool {
 }
 
 fn validate_event(tree: &Tree) -> FieldErrors {
-    let mut errors = FieldErrors::new();
-    let about = tree::text(tree::section(tree, "involvedObject"), "namespace");
-    let own = tree::text(tree::metadata(tree), "namespace");
-    if about != own && !(about.is_empty() && own == "default") {
-        let detail = "does not match event.namespace";
-        errors.invalid("involvedObject.namespace", Value::from(about), detail);
-    }
-    errors
+    check(tree, |event| {
+        let about = event.at("involvedObject.namespace");
+        let own = event.at("metadata.namespace").text();
+        if about.text() != own && !(about.text().is_empty() && own == "default") {
+            about.invalid_as(Value::from(about.text()), "does not match event.namespace");
+        }
+    })
 }

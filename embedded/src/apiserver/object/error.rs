@@ -11,6 +11,10 @@ use super::kind::Kind;
 /// The result of anything that a request may fail at.
 pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
 
+/// What is said of a write on top of a version that is not the latest.
+pub(crate) const STALE: &str = "the object has been modified; please apply your changes to the latest version and \
+                                try again";
+
 /// One failed request; turned into an answer by `print::response`.
 #[derive(Debug)]
 #[doc(alias = "StatusError")]
@@ -41,10 +45,16 @@ impl ApiError {
         }))
     }
 
-    /// Puts a text before the message.
-    pub(crate) fn with_prefix(mut self, start: &str) -> Self {
-        self.0.message.insert_str(0, start);
-        self
+    /// A failure whose details name an object.
+    pub(crate) fn about(
+        code: u16,
+        reason: &'static str,
+        message: String,
+        kind: Kind,
+        name: &str,
+    ) -> Self {
+        let details = object_details(kind, name, kind.info().plural);
+        Self::new(code, reason, message).with_details(details)
     }
 
     /// Sets `details`.
@@ -74,22 +84,14 @@ impl ApiError {
 
     /// 404 for a named object.
     pub(crate) fn not_found(kind: Kind, name: &str) -> Self {
-        Self::new(
-            404,
-            "NotFound",
-            format!("{} {name:?} not found", kind.qualified()),
-        )
-        .with_details(object_details(kind, name, kind.info().plural))
+        let message = format!("{} {name:?} not found", kind.qualified());
+        Self::about(404, "NotFound", message, kind, name)
     }
 
     /// 404 for an unknown resource in a known group.
     pub(crate) fn no_resource() -> Self {
-        Self::new(
-            404,
-            "NotFound",
-            "the server could not find the requested resource",
-        )
-        .with_details(json!({}))
+        let message = "the server could not find the requested resource";
+        Self::new(404, "NotFound", message).with_details(json!({}))
     }
 
     /// An error that is no Status object.
@@ -118,6 +120,20 @@ impl ApiError {
         ))
     }
 
+    /// 400 for an object of another name than the path has.
+    pub(crate) fn other_name(name: &str, wanted: &str) -> Self {
+        Self::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({wanted})"
+        ))
+    }
+
+    /// 400 for an object of another namespace than the path has.
+    pub(crate) fn other_namespace() -> Self {
+        Self::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        )
+    }
+
     /// 405.
     pub(crate) fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
@@ -126,12 +142,8 @@ impl ApiError {
 
     /// 409 for a name that is taken.
     pub(crate) fn already_exists(kind: Kind, name: &str) -> Self {
-        Self::new(
-            409,
-            "AlreadyExists",
-            format!("{} {name:?} already exists", kind.qualified()),
-        )
-        .with_details(object_details(kind, name, kind.info().plural))
+        let message = format!("{} {name:?} already exists", kind.qualified());
+        Self::about(409, "AlreadyExists", message, kind, name)
     }
 
     /// 409 with `Operation cannot be fulfilled on ...`; `shown` is the kind as details show it.
@@ -146,16 +158,13 @@ impl ApiError {
 
     /// 409 for a stale resourceVersion.
     pub(crate) fn stale(kind: Kind, name: &str) -> Self {
-        let why = "the object has been modified; please apply your changes to the latest version \
-                   and try again";
-        Self::conflict(kind, name, kind.info().plural, why)
+        Self::conflict(kind, name, kind.info().plural, STALE)
     }
 
     /// 403.
     pub(crate) fn forbidden(kind: Kind, name: &str, why: &str) -> Self {
         let message = format!("{} {name:?} is forbidden: {why}", kind.qualified());
-        let details = object_details(kind, name, kind.info().plural);
-        Self::new(403, "Forbidden", message).with_details(details)
+        Self::about(403, "Forbidden", message, kind, name)
     }
 
     /// 403 for a namespace that is going away.
@@ -174,16 +183,12 @@ impl ApiError {
 
     /// 422 for query or body options of the type `options`, such as `CreateOptions`.
     pub(crate) fn invalid_option(options: &str, field: &str, error: &str) -> Self {
-        let reason = cause_reason(error);
-        Self::new(
-            422,
-            "Invalid",
-            format!("{options}.meta.k8s.io \"\" is invalid: {field}: {error}"),
-        )
-        .with_details(json!({
+        let message = format!("{options}.meta.k8s.io \"\" is invalid: {field}: {error}");
+        let cause = json!({"reason": cause_reason(error), "message": error, "field": field});
+        Self::new(422, "Invalid", message).with_details(json!({
             "group": "meta.k8s.io",
             "kind": options,
-            "causes": [{"reason": reason, "message": error, "field": field}],
+            "causes": [cause],
         }))
     }
 

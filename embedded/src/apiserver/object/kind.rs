@@ -46,8 +46,6 @@ pub struct KindInfo {
     pub api_version: &'static str,
     /// Resource name in paths.
     pub plural: &'static str,
-    /// Resource name in the singular.
-    pub singular: &'static str,
     /// Type name.
     pub name: &'static str,
     /// Abbreviations for kubectl.
@@ -85,30 +83,57 @@ pub(crate) const VERBS: &[&str] = &[
     "watch",
 ];
 
-const STATUS_VERBS: &[&str] = &["get", "patch", "update"];
-
-const fn status(kind: &'static str) -> Subresource {
+const fn part(
+    name: &'static str,
+    kind: &'static str,
+    verbs: &'static [&'static str],
+) -> Subresource {
     Subresource {
-        name: "status",
+        name,
         kind,
         group_version: None,
-        verbs: STATUS_VERBS,
+        verbs,
     }
 }
 
-const fn row(kind: Kind, api: [&'static str; 3], names: [&'static str; 3]) -> KindInfo {
+const fn status(kind: &'static str) -> Subresource {
+    part("status", kind, &["get", "patch", "update"])
+}
+
+const EVICTION: Subresource = Subresource {
+    group_version: Some(("policy", "v1")),
+    ..part("eviction", "Eviction", &["create"])
+};
+
+const fn row(
+    kind: Kind,
+    [group, version, api_version]: [&'static str; 3],
+    [plural, name]: [&'static str; 2],
+    short_names: &'static [&'static str],
+) -> KindInfo {
     KindInfo {
         kind,
-        group: api[0],
-        version: api[1],
-        api_version: api[2],
-        plural: names[0],
-        singular: names[1],
-        name: names[2],
-        short_names: &[],
-        namespaced: true,
+        group,
+        version,
+        api_version,
+        plural,
+        name,
+        short_names,
+        namespaced: !matches!(kind, Kind::Namespace | Kind::Node),
         subresources: &[],
-        categories: &[],
+        categories: match kind {
+            Kind::Pod | Kind::Job | Kind::CronJob => &["all"],
+            _ => &[],
+        },
+    }
+}
+
+impl KindInfo {
+    const fn with(self, subresources: &'static [Subresource]) -> Self {
+        Self {
+            subresources,
+            ..self
+        }
     }
 }
 
@@ -123,111 +148,38 @@ const COORDINATION: [&str; 3] = ["coordination.k8s.io", "v1", "coordination.k8s.
 
 /// All kinds, in the order of the variants of [`Kind`].
 pub static KINDS: [KindInfo; 13] = [
-    KindInfo {
-        short_names: &["po"],
-        categories: &["all"],
-        subresources: &[
-            status("Pod"),
-            Subresource {
-                name: "binding",
-                kind: "Binding",
-                group_version: None,
-                verbs: &["create"],
-            },
-            Subresource {
-                name: "eviction",
-                kind: "Eviction",
-                group_version: Some(("policy", "v1")),
-                verbs: &["create"],
-            },
-            Subresource {
-                name: "log",
-                kind: "Pod",
-                group_version: None,
-                verbs: &["get"],
-            },
-        ],
-        ..row(Kind::Pod, CORE, ["pods", "pod", "Pod"])
-    },
-    KindInfo {
-        categories: &["all"],
-        subresources: &[status("Job")],
-        ..row(Kind::Job, BATCH, ["jobs", "job", "Job"])
-    },
-    KindInfo {
-        short_names: &["ns"],
-        namespaced: false,
-        subresources: &[
-            status("Namespace"),
-            Subresource {
-                name: "finalize",
-                kind: "Namespace",
-                group_version: None,
-                verbs: &["update"],
-            },
-        ],
-        ..row(
-            Kind::Namespace,
-            CORE,
-            ["namespaces", "namespace", "Namespace"],
-        )
-    },
-    KindInfo {
-        short_names: &["no"],
-        namespaced: false,
-        subresources: &[status("Node")],
-        ..row(Kind::Node, CORE, ["nodes", "node", "Node"])
-    },
-    KindInfo {
-        short_names: &["ev"],
-        ..row(Kind::Event, CORE, ["events", "event", "Event"])
-    },
-    row(Kind::Lease, COORDINATION, ["leases", "lease", "Lease"]),
-    KindInfo {
-        short_names: &["cj"],
-        categories: &["all"],
-        subresources: &[status("CronJob")],
-        ..row(Kind::CronJob, BATCH, ["cronjobs", "cronjob", "CronJob"])
-    },
-    KindInfo {
-        short_names: &["sa"],
-        ..row(
-            Kind::ServiceAccount,
-            CORE,
-            ["serviceaccounts", "serviceaccount", "ServiceAccount"],
-        )
-    },
-    KindInfo {
-        short_names: &["cm"],
-        ..row(
-            Kind::ConfigMap,
-            CORE,
-            ["configmaps", "configmap", "ConfigMap"],
-        )
-    },
-    row(Kind::Secret, CORE, ["secrets", "secret", "Secret"]),
+    row(Kind::Pod, CORE, ["pods", "Pod"], &["po"]).with(&[
+        status("Pod"),
+        part("binding", "Binding", &["create"]),
+        EVICTION,
+        part("log", "Pod", &["get"]),
+    ]),
+    row(Kind::Job, BATCH, ["jobs", "Job"], &[]).with(&[status("Job")]),
+    row(Kind::Namespace, CORE, ["namespaces", "Namespace"], &["ns"]).with(&[
+        status("Namespace"),
+        part("finalize", "Namespace", &["update"]),
+    ]),
+    row(Kind::Node, CORE, ["nodes", "Node"], &["no"]).with(&[status("Node")]),
+    row(Kind::Event, CORE, ["events", "Event"], &["ev"]),
+    row(Kind::Lease, COORDINATION, ["leases", "Lease"], &[]),
+    row(Kind::CronJob, BATCH, ["cronjobs", "CronJob"], &["cj"]).with(&[status("CronJob")]),
     row(
-        Kind::Workload,
-        SCHEDULING,
-        ["workloads", "workload", "Workload"],
+        Kind::ServiceAccount,
+        CORE,
+        ["serviceaccounts", "ServiceAccount"],
+        &["sa"],
     ),
-    KindInfo {
-        subresources: &[status("PodGroup")],
-        ..row(
-            Kind::PodGroup,
-            SCHEDULING,
-            ["podgroups", "podgroup", "PodGroup"],
-        )
-    },
-    KindInfo {
-        short_names: &["quota"],
-        subresources: &[status("ResourceQuota")],
-        ..row(
-            Kind::ResourceQuota,
-            CORE,
-            ["resourcequotas", "resourcequota", "ResourceQuota"],
-        )
-    },
+    row(Kind::ConfigMap, CORE, ["configmaps", "ConfigMap"], &["cm"]),
+    row(Kind::Secret, CORE, ["secrets", "Secret"], &[]),
+    row(Kind::Workload, SCHEDULING, ["workloads", "Workload"], &[]),
+    row(Kind::PodGroup, SCHEDULING, ["podgroups", "PodGroup"], &[]).with(&[status("PodGroup")]),
+    row(
+        Kind::ResourceQuota,
+        CORE,
+        ["resourcequotas", "ResourceQuota"],
+        &["quota"],
+    )
+    .with(&[status("ResourceQuota")]),
 ];
 
 /// Groups in the order of discovery, the core group left out, each with its one version.
@@ -279,6 +231,19 @@ impl Kind {
 }
 
 impl KindInfo {
+    /// The resource name in the singular.
+    pub(crate) fn singular(&self) -> String {
+        self.name.to_lowercase()
+    }
+
+    /// The first part of the API group, by which Go's types are told apart.
+    pub(crate) fn short_group(&self) -> &'static str {
+        match self.group {
+            "" => "core",
+            group => group.split('.').next().unwrap_or(group),
+        }
+    }
+
     /// Finds a subresource by its path segment.
     pub(crate) fn subresource(&self, name: &str) -> Option<&'static Subresource> {
         KINDS[self.kind as usize]

@@ -7,9 +7,11 @@
 
 pub(crate) mod api_type;
 pub(crate) mod error;
+pub(crate) mod field;
 pub(crate) mod field_errors;
 pub(crate) mod kind;
 pub(crate) mod names;
 pub(crate) mod quantity;
 pub(crate) mod stored;
 pub(crate) mod tree;
+pub(crate) mod view;

@@ -19,7 +19,7 @@ use crate::model::Time;
 ///
 /// The bytes always begin `{"kind":K,"apiVersion":V,"metadata":{"resourceVersion":"N"`, so that
 /// the version can be replaced and the metadata cut out by offset alone.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Stored {
     /// What it is.
     pub kind: Kind,
@@ -84,10 +84,9 @@ impl Stored {
                 .map(CompactString::from)
                 .collect(),
             phase: nested(tree, "status", "phase"),
-            node: if kind == Kind::Pod {
-                nested(tree, "spec", "nodeName")
-            } else {
-                CompactString::default()
+            node: match kind {
+                Kind::Pod => nested(tree, "spec", "nodeName"),
+                _ => CompactString::default(),
             },
             bytes: bytes.into(),
             metadata_end,
@@ -120,21 +119,10 @@ impl Stored {
         bytes.extend_from_slice(&self.bytes[start + old_digits..]);
         let metadata_end = self.metadata_end as usize + digits.len() - old_digits;
         Self {
-            kind: self.kind,
-            namespace: self.namespace.clone(),
-            name: self.name.clone(),
-            uid: self.uid.clone(),
             version,
-            created: self.created,
-            generation: self.generation,
-            deletion: self.deletion,
-            labels: self.labels.clone(),
-            owners: self.owners.clone(),
-            finalizers: self.finalizers.clone(),
-            phase: self.phase.clone(),
-            node: self.node.clone(),
             bytes: bytes.into(),
             metadata_end: metadata_end as u32,
+            ..self.clone()
         }
     }
 
@@ -249,10 +237,7 @@ const fn decimal_len(number: u64) -> usize {
 }
 
 fn time(metadata: &Tree, name: &str) -> Option<Time> {
-    metadata
-        .get(name)
-        .and_then(Value::as_str)
-        .and_then(Time::parse_rfc3339)
+    Time::parse_rfc3339(tree::text(metadata, name))
 }
 
 fn labels(metadata: &Tree) -> Arc<[(CompactString, CompactString)]> {
@@ -283,8 +268,7 @@ fn owners(metadata: &Tree) -> Arc<[OwnerReference]> {
 }
 
 fn nested(tree: &Tree, section: &str, field: &str) -> CompactString {
-    let value = tree.get(section).and_then(|section| section.get(field));
-    value.and_then(Value::as_str).unwrap_or_default().into()
+    tree::text(tree::section(tree, section), field).into()
 }
 
 #[cfg(test)]

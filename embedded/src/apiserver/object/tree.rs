@@ -12,6 +12,11 @@ pub(crate) type Tree = Map<String, Value>;
 
 static EMPTY: LazyLock<Tree> = LazyLock::new(Tree::new);
 
+/// An object without members.
+pub(crate) fn empty() -> &'static Tree {
+    &EMPTY
+}
+
 /// The object's metadata; empty if it has none.
 pub(crate) fn metadata(tree: &Tree) -> &Tree {
     section(tree, "metadata")
@@ -28,6 +33,13 @@ pub(crate) fn section<'a>(tree: &'a Tree, name: &str) -> &'a Tree {
         Some(Value::Object(section)) => section,
         _ => &EMPTY,
     }
+}
+
+/// What a JSON pointer below an object points at.
+pub(crate) fn pointer_mut<'a>(tree: &'a mut Tree, pointer: &str) -> Option<&'a mut Value> {
+    let path = pointer.strip_prefix('/')?;
+    let end = path.find('/').unwrap_or(path.len());
+    tree.get_mut(&path[..end])?.pointer_mut(&path[end..])
 }
 
 /// A member that is an object, made if it is missing or of another type.
@@ -62,6 +74,16 @@ pub(crate) fn items<'a>(tree: &'a Tree, name: &str) -> &'a [Value] {
         .map_or(&[], Vec::as_slice)
 }
 
+/// The objects of an array member.
+pub(crate) fn objects_mut<'a>(
+    tree: &'a mut Tree,
+    name: &str,
+) -> impl Iterator<Item = &'a mut Tree> {
+    let items = tree.get_mut(name).and_then(Value::as_array_mut);
+    let items = items.into_iter().flatten();
+    items.filter_map(Value::as_object_mut)
+}
+
 /// An integer member.
 pub(crate) fn int(tree: &Tree, name: &str) -> Option<i64> {
     tree.get(name).and_then(Value::as_i64)
@@ -76,20 +98,6 @@ pub(crate) fn flag(tree: &Tree, name: &str) -> bool {
 pub(crate) fn default(tree: &mut Tree, name: &str, value: impl Into<Value>) {
     if matches!(tree.get(name), None | Some(Value::Null)) {
         tree.insert(name.to_owned(), value.into());
-    }
-}
-
-/// Gives the conditions of a status the times that they always have, null at first.
-pub(crate) fn condition_times(status: &mut Tree) {
-    let Some(Value::Array(conditions)) = status.get_mut("conditions") else {
-        return;
-    };
-    for condition in conditions.iter_mut().filter_map(Value::as_object_mut) {
-        for time in ["lastProbeTime", "lastTransitionTime"] {
-            if !condition.contains_key(time) {
-                condition.insert(time.to_owned(), Value::Null);
-            }
-        }
     }
 }
 

@@ -77,7 +77,7 @@ pub(crate) fn single(out: &mut Vec<u8>, object: &Stored, form: Form, now: Time) 
         Form::Metadata => metadata_object(out, object),
         Form::Table(include) => {
             let columns = table::columns(object.kind);
-            one_row_table(out, object, include, &columns, now);
+            one_row_table(out, object, include, columns, now);
         }
     }
 }
@@ -99,12 +99,11 @@ pub(crate) fn event_frame(
         Form::Metadata => metadata_object(out, object),
         Form::Table(include) => {
             let due = std::mem::replace(head, TableHead::Sent) == TableHead::Due;
-            let columns = if due {
-                table::columns(object.kind)
-            } else {
-                Value::Null
+            let columns = match due {
+                true => table::columns(object.kind),
+                false => &Value::Null,
             };
-            one_row_table(out, object, include, &columns, now);
+            one_row_table(out, object, include, columns, now);
         }
     }
     out.extend_from_slice(b"}\n");
@@ -148,29 +147,17 @@ pub(crate) fn error_frame(out: &mut Vec<u8>, error: &ApiError) {
 
 /// Typed bookmark objects show the required members of their type.
 fn zero_fields(kind: Kind, form: Form, object: &mut Value) {
-    if form != Form::Plain {
-        return;
-    }
-    match kind {
-        Kind::Pod => {
+    match (form, kind) {
+        (Form::Plain, Kind::Pod) => {
             object["spec"] = json!({"containers": null});
             object["status"] = json!({});
         }
-        Kind::Job => {
+        (Form::Plain, Kind::Job) => {
             object["spec"] = json!({"template": {"metadata": {}, "spec": {"containers": null}}});
             object["status"] = json!({});
         }
-        Kind::Event => object["involvedObject"] = json!({}),
-        Kind::Namespace
-        | Kind::Node
-        | Kind::Lease
-        | Kind::CronJob
-        | Kind::ServiceAccount
-        | Kind::ConfigMap
-        | Kind::Secret
-        | Kind::Workload
-        | Kind::PodGroup
-        | Kind::ResourceQuota => {}
+        (Form::Plain, Kind::Event) => object["involvedObject"] = json!({}),
+        _ => {}
     }
 }
 

@@ -81,10 +81,8 @@ impl Response {
             }
         };
         Self {
-            status,
-            content_type: JSON,
-            headers: Vec::new(),
             body,
+            ..Self::bytes(status, JSON, Vec::new())
         }
     }
 
@@ -142,6 +140,15 @@ impl ListBody {
         self.finished = true;
         self.items = Vec::new();
         true
+    }
+}
+
+impl From<ListBody> for Response {
+    fn from(list: ListBody) -> Self {
+        Self {
+            body: Body::List(Box::new(list)),
+            ..Self::bytes(200, JSON, Vec::new())
+        }
     }
 }
 

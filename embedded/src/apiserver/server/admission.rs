@@ -5,13 +5,12 @@
 //!
 //! Different from a real server: both are always on; without PodGroups they find nothing to say.
 
-use serde_json::Value;
-
 use super::state::ApiServer;
 use crate::apiserver::object::{
     error::{ApiError, Result},
     kind::Kind,
     tree::{self, Tree},
+    view::JsonView,
 };
 
 impl ApiServer {
@@ -39,13 +38,12 @@ impl ApiServer {
 
     /// A PodGroup needs its Workload, and that its template.
     fn workload_exists(&self, namespace: &str, tree: &Tree) -> Result<()> {
-        let reference = tree::section(tree::section(tree, "spec"), "podGroupTemplateRef");
-        if !reference.contains_key("workload") {
+        let reference = JsonView::from(tree).at("spec.podGroupTemplateRef.workload");
+        if !reference.is_set() {
             return Ok(());
         }
-        let reference = tree::section(reference, "workload");
-        let workload = tree::text(reference, "workloadName");
-        let template = tree::text(reference, "podGroupTemplateName");
+        let workload = reference.at("workloadName").text();
+        let template = reference.at("podGroupTemplateName").text();
         let refuse = |why: String| {
             let name = tree::text(tree::metadata(tree), "name");
             let why = format!("PodGroup rejected: {why}");
@@ -58,8 +56,8 @@ impl ApiServer {
             return refuse(format!("Workload {workload:?} is being deleted"));
         }
         let found = found.tree();
-        let mut templates = tree::items(tree::section(&found, "spec"), "podGroupTemplates").iter();
-        if templates.any(|known| known.get("name").is_some_and(|name| name == template)) {
+        let mut templates = JsonView::from(&found).at("spec.podGroupTemplates").items();
+        if templates.any(|known| known.at("name").text() == template) {
             return Ok(());
         }
         refuse(format!(
@@ -69,14 +67,15 @@ impl ApiServer {
 
     /// A gang keeps the size that its PodGroup waits for.
     fn parallelism_may_change(&self, namespace: &str, tree: &Tree, old: &Tree) -> Result<()> {
-        let spec = tree::section(old, "spec");
-        if tree::section(tree, "spec").get("parallelism") == spec.get("parallelism") {
+        let (new, old) = (JsonView::from(tree), JsonView::from(old));
+        if new.at("spec.parallelism").value() == old.at("spec.parallelism").value() {
             return Ok(());
         }
-        let template = tree::section(tree::section(spec, "template"), "spec");
-        let named = tree::text(tree::section(template, "schedulingGroup"), "podGroupName");
+        let named = old
+            .at("spec.template.spec.schedulingGroup.podGroupName")
+            .text();
         let gang = if named.is_empty() {
-            let uid = tree::text(tree::metadata(old), "uid");
+            let uid = old.at("metadata.uid").text();
             let mut groups = self.store.range(Kind::PodGroup, namespace, None);
             groups.find(|group| {
                 let mut owners = group.owners.iter();
@@ -97,13 +96,13 @@ impl ApiServer {
 }
 
 fn is_gang_of(group: &Tree, job: &str) -> bool {
-    let owners = tree::items(tree::metadata(group), "ownerReferences").iter();
-    let mut owners = owners.filter_map(Value::as_object);
-    let controls =
-        |owner: &Tree| tree::flag(owner, "controller") && tree::text(owner, "uid") == job;
-    owners.any(controls) && has_gang_policy(group)
+    let mut owners = JsonView::from(group).at("metadata.ownerReferences").items();
+    owners.any(|owner| owner.at("controller").flag() && owner.at("uid").text() == job)
+        && has_gang_policy(group)
 }
 
 fn has_gang_policy(group: &Tree) -> bool {
-    tree::section(tree::section(group, "spec"), "schedulingPolicy").contains_key("gang")
+    JsonView::from(group)
+        .at("spec.schedulingPolicy.gang")
+        .is_set()
 }

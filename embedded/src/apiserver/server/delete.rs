@@ -27,7 +27,7 @@ use crate::{
         },
         print::{
             encode::{self, ListMeta},
-            response::{Body, JSON, ListBody, Response},
+            response::{ListBody, Response},
         },
     },
     model::Time,
@@ -47,6 +47,7 @@ pub(crate) enum Deletion {
 }
 
 /// How an object reacts to a deletion; computed before anything is written.
+#[derive(Default)]
 struct DeletionPlan {
     /// The tree to store before the object goes or stays; `None` if it does not change.
     tree: Option<Tree>,
@@ -70,33 +71,22 @@ impl ApiServer {
         let object = self.find(target).map_err(with_warnings)?;
         check_preconditions(&object, options).map_err(with_warnings)?;
         if target.kind == Kind::Namespace && namespace::PROTECTED.contains(&target.name.as_str()) {
-            let message = format!(
-                "namespaces {:?} is forbidden: this namespace may not be deleted",
-                target.name
-            );
-            return Err(
-                ApiError::new(403, "Forbidden", message).with_details(object_details(
-                    target.kind,
-                    &target.name,
-                    "namespaces",
-                )),
-            );
+            let why = "this namespace may not be deleted";
+            return Err(ApiError::forbidden(target.kind, &target.name, why));
         }
         let response = match self.delete_object(&object, options, now) {
             Deletion::Gone(last) if target.kind == Kind::Pod => {
-                let last = if options.dry_run {
-                    last
-                } else {
-                    Arc::new(last.at_version(self.store.version()))
+                let last = match options.dry_run {
+                    true => last,
+                    false => Arc::new(last.at_version(self.store.version())),
                 };
                 Response::object(200, last, target.form, now)
             }
             Deletion::Gone(last) => Response::json(200, &success(&last)),
             Deletion::Stays(object) => {
-                let status = if options.explicit_dependents {
-                    202
-                } else {
-                    200
+                let status = match options.explicit_dependents {
+                    true => 202,
+                    false => 200,
                 };
                 Response::object(status, object, target.form, now)
             }
@@ -113,25 +103,16 @@ impl ApiServer {
     ) -> Result<Response> {
         let selector = Selector::read(&target.query, target.kind)?;
         let page = self.page(target, &selector)?;
-        let mut items = Vec::with_capacity(page.items.len());
+        // The answer shows the objects as they were.
         for object in &page.items {
-            // The answer shows the objects as they were.
-            match self.delete_object(object, options, now) {
-                Deletion::Gone(_) | Deletion::Stays(_) => items.push(Arc::clone(object)),
-            }
+            self.delete_object(object, options, now);
         }
         let list = ListMeta {
             version: self.store.version(),
             ..page.list
         };
         let head = encode::list_head(target.kind, target.form, &list);
-        let body = ListBody::new(head, items, target.form, now);
-        let response = Response {
-            status: 200,
-            content_type: JSON,
-            headers: Vec::new(),
-            body: Body::List(Box::new(body)),
-        };
+        let response = Response::from(ListBody::new(head, page.items, target.form, now));
         Ok(response.with_warnings(job_warning(target.kind, options)))
     }
 
@@ -149,10 +130,9 @@ impl ApiServer {
                 Some(tree) => Arc::new(Stored::encode(kind, object.version, tree)),
                 None => Arc::clone(object),
             };
-            return if plan.gone {
-                Deletion::Gone(shown)
-            } else {
-                Deletion::Stays(shown)
+            return match plan.gone {
+                true => Deletion::Gone(shown),
+                false => Deletion::Stays(shown),
             };
         }
         let last = match &plan.tree {
@@ -178,12 +158,7 @@ fn plan(object: &Stored, options: &DeleteOptions, now: Time) -> DeletionPlan {
     let mut grace = 0;
     if graceful {
         match pod_grace(&tree, options) {
-            Grace::Pending => {
-                return DeletionPlan {
-                    tree: None,
-                    gone: false,
-                };
-            }
+            Grace::Pending => return DeletionPlan::default(),
             Grace::Expired => {}
             Grace::Shortened { deletion, period } => {
                 let metadata = tree::metadata_mut(&mut tree);
@@ -199,10 +174,8 @@ fn plan(object: &Stored, options: &DeleteOptions, now: Time) -> DeletionPlan {
     }
     changed |= set_dependents_finalizers(&mut tree, kind, options.propagation);
     if grace > 0 {
-        return DeletionPlan {
-            tree: Some(tree),
-            gone: false,
-        };
+        let (tree, gone) = (Some(tree), false);
+        return DeletionPlan { tree, gone };
     }
     let held = !tree::items(tree::metadata(&tree), "finalizers").is_empty()
         || (kind == Kind::Namespace
@@ -310,14 +283,8 @@ fn set_dependents_finalizers(
 }
 
 fn check_preconditions(object: &Stored, options: &DeleteOptions) -> Result<()> {
-    let conflict = |why: String| {
-        Err(ApiError::conflict(
-            object.kind,
-            &object.name,
-            object.kind.info().name,
-            &why,
-        ))
-    };
+    let (kind, name) = (object.kind, &object.name);
+    let conflict = |why: String| Err(ApiError::conflict(kind, name, kind.info().name, &why));
     if let Some(uid) = options.uid.as_ref().filter(|uid| ***uid != *object.uid) {
         return conflict(format!(
             "the UID in the precondition ({uid}) does not match the UID in record ({}). The \
@@ -336,12 +303,8 @@ fn check_preconditions(object: &Stored, options: &DeleteOptions) -> Result<()> {
 }
 
 fn job_warning(kind: Kind, options: &DeleteOptions) -> Vec<String> {
-    let said = options.propagation.is_some();
-    if kind == Kind::Job && !said {
-        vec![JOB_WARNING.to_owned()]
-    } else {
-        Vec::new()
-    }
+    let is_due = kind == Kind::Job && options.propagation.is_none();
+    is_due.then(|| JOB_WARNING.to_owned()).into_iter().collect()
 }
 
 fn success(object: &Stored) -> Value {

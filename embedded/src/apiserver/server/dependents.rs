@@ -189,18 +189,13 @@ impl Garbage {
                 (foreground, orphaning)
             }
         };
-        let owner = || object.uid.clone();
+        let (owner, after) = (object.uid.clone(), None);
         if fresh.0 {
-            self.push(Work::Dependents {
-                owner: owner(),
-                after: None,
-            });
+            let owner = owner.clone();
+            self.push(Work::Dependents { owner, after: None });
         }
         if fresh.1 {
-            self.push(Work::Orphan {
-                owner: owner(),
-                after: None,
-            });
+            self.push(Work::Orphan { owner, after });
         }
     }
 
@@ -211,10 +206,8 @@ impl Garbage {
         };
         self.unlink(&live.owners, &live.key);
         if self.dependents.contains_key(&object.uid) {
-            self.push(Work::Dependents {
-                owner: object.uid.clone(),
-                after: None,
-            });
+            let owner = object.uid.clone();
+            self.push(Work::Dependents { owner, after: None });
         }
     }
 
@@ -287,15 +280,10 @@ impl Garbage {
             if dependents.keys.is_empty() {
                 self.dependents.remove(&owner.uid);
             }
-            if free
-                && self
-                    .keys
-                    .get(&owner.uid)
-                    .is_some_and(|live| live.foreground)
-            {
-                self.work.push_back(Work::Foreground {
-                    owner: owner.uid.clone(),
-                });
+            let live = self.keys.get(&owner.uid);
+            if free && live.is_some_and(|live| live.foreground) {
+                let owner = owner.uid.clone();
+                self.work.push_back(Work::Foreground { owner });
             }
         }
     }
@@ -305,19 +293,14 @@ impl Garbage {
         owner: &str,
         after: Option<&ObjectKey>,
     ) -> Option<ObjectKey> {
-        let dependents = self.dependents.get(owner)?;
+        let keys = &self.dependents.get(owner)?.keys;
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
-        dependents
-            .keys
-            .range((start, Bound::Unbounded))
-            .next()
-            .cloned()
+        keys.range((start, Bound::Unbounded)).next().cloned()
     }
 
     pub(super) fn blocking(&self, owner: &str) -> usize {
-        self.dependents
-            .get(owner)
-            .map_or(0, |dependents| dependents.blocking)
+        let dependents = self.dependents.get(owner);
+        dependents.map_or(0, |dependents| dependents.blocking)
     }
 }
 

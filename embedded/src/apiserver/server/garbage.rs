@@ -69,10 +69,8 @@ impl ApiServer {
                 match self.garbage.next_dependent(&owner, after.as_ref()) {
                     Some(place) => {
                         self.check_dependent(&place, now);
-                        Some(Work::Dependents {
-                            owner,
-                            after: Some(place),
-                        })
+                        let after = Some(place);
+                        Some(Work::Dependents { owner, after })
                     }
                     None => Some(Work::Foreground { owner }),
                 }
@@ -81,10 +79,8 @@ impl ApiServer {
                 match self.garbage.next_dependent(&owner, after.as_ref()) {
                     Some(place) => {
                         self.strip_owners(&place, &|uid| *uid == *owner);
-                        Some(Work::Orphan {
-                            owner,
-                            after: Some(place),
-                        })
+                        let after = Some(place);
+                        Some(Work::Orphan { owner, after })
                     }
                     None => {
                         self.drop_finalizer(&owner, ORPHAN);
@@ -99,11 +95,8 @@ impl ApiServer {
                 None
             }
             Work::Namespace { name, after } => {
-                self.empty_namespace(&name, after, now)
-                    .map(|place| Work::Namespace {
-                        name,
-                        after: Some(place),
-                    })
+                let after = self.empty_namespace(&name, after, now);
+                after.is_some().then_some(Work::Namespace { name, after })
             }
         }
     }

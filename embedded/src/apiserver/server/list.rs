@@ -25,7 +25,7 @@ use crate::{
         },
         print::{
             encode::{self, ListMeta},
-            response::{Body, JSON, ListBody, Response},
+            response::{ListBody, Response},
         },
     },
     model::Time,
@@ -45,13 +45,7 @@ impl ApiServer {
         check_versions(&target.query, self.store.version())?;
         let page = self.page(target, &selector)?;
         let head = encode::list_head(target.kind, target.form, &page.list);
-        let list = ListBody::new(head, page.items, target.form, now);
-        Ok(Response {
-            status: 200,
-            content_type: JSON,
-            headers: Vec::new(),
-            body: Body::List(Box::new(list)),
-        })
+        Ok(ListBody::new(head, page.items, target.form, now).into())
     }
 
     /// Collects the objects of one page.
@@ -62,11 +56,7 @@ impl ApiServer {
             text => usize::try_from(parse_int(text)?).unwrap_or(0),
         };
         let from_cache = query.text("resourceVersion") == "0";
-        let limit = if limit == 0 || from_cache {
-            usize::MAX
-        } else {
-            limit
-        };
+        let limit = Some(limit).filter(|limit| *limit > 0 && !from_cache);
         let token = self.continue_from(query)?;
         let (version, after, seen) = match &token {
             Some(token) => (
@@ -76,42 +66,25 @@ impl ApiServer {
             ),
             None => (self.store.version(), None, 0),
         };
-        if let Some(name) = selector
-            .single_name()
-            .filter(|_| !target.namespace.is_empty())
-        {
-            let found = self
-                .store
-                .get(target.kind, &target.namespace, name)
-                .cloned();
-            let items = found
-                .into_iter()
-                .filter(|object| selector.matches(object))
-                .collect();
-            return Ok(Page {
-                items,
-                list: ListMeta {
-                    version,
-                    token: None,
-                    remaining: None,
-                },
-            });
+        let list = ListMeta {
+            version,
+            token: None,
+            remaining: None,
+        };
+        let (kind, namespace) = (target.kind, target.namespace.as_str());
+        if let Some(name) = selector.single_name().filter(|_| !namespace.is_empty()) {
+            let found = self.store.get(kind, namespace, name).into_iter();
+            let found = found.filter(|object| selector.matches(object));
+            let items = found.cloned().collect();
+            return Ok(Page { items, list });
         }
-        let mut objects = self
-            .store
-            .range(target.kind, &target.namespace, after)
-            .filter(|object| selector.is_empty() || selector.matches(object));
-        let items: Vec<_> = objects.by_ref().take(limit).cloned().collect();
-        let more = limit != usize::MAX && objects.next().is_some();
+        let objects = self.store.range(kind, namespace, after);
+        let mut objects = objects.filter(|object| selector.is_empty() || selector.matches(object));
+        let some = objects.by_ref().take(limit.unwrap_or(usize::MAX));
+        let items: Vec<_> = some.cloned().collect();
+        let more = limit.is_some() && objects.next().is_some();
         let Some(last) = items.last().filter(|_| more) else {
-            return Ok(Page {
-                items,
-                list: ListMeta {
-                    version,
-                    token: None,
-                    remaining: None,
-                },
-            });
+            return Ok(Page { items, list });
         };
         // The token comes from the client, who may have made it up.
         let seen = seen.saturating_add(items.len() as u64);
@@ -120,18 +93,14 @@ impl ApiServer {
             after: last.key().into(),
             seen,
         };
-        let total = self.store.count(target.kind, &target.namespace) as u64;
-        let remaining = selector
-            .is_empty()
-            .then(|| total.saturating_sub(seen).max(1));
-        Ok(Page {
-            items,
-            list: ListMeta {
-                version,
-                token: Some(next.encode()),
-                remaining,
-            },
-        })
+        let total = self.store.count(kind, namespace) as u64;
+        let remaining = total.saturating_sub(seen).max(1);
+        let list = ListMeta {
+            token: Some(next.encode()),
+            remaining: selector.is_empty().then_some(remaining),
+            ..list
+        };
+        Ok(Page { items, list })
     }
 
     fn continue_from(&self, query: &Query) -> Result<Option<ContinueToken>> {
@@ -143,12 +112,9 @@ impl ApiServer {
             let why = "specifying resource version is not allowed when using continue";
             return Err(ApiError::bad_request(why));
         }
-        let token = ContinueToken::decode(text).ok_or_else(|| {
-            ApiError::bad_request(
-                "invalid continue token: continue key is not valid: illegal base64 data or \
-                 unexpected content",
-            )
-        })?;
+        let invalid = "invalid continue token: continue key is not valid: illegal base64 data or \
+                       unexpected content";
+        let token = ContinueToken::decode(text).ok_or_else(|| ApiError::bad_request(invalid))?;
         let oldest = Kind::all()
             .map(|kind| self.store.log(kind).dropped_version())
             .max()
@@ -177,39 +143,33 @@ fn check_versions(query: &Query, current: u64) -> Result<()> {
     let invalid =
         |field: &str, error: &str| Err(ApiError::invalid_option("ListOptions", field, error));
     if query.flag("sendInitialEvents") {
-        return invalid(
-            "sendInitialEvents",
-            "Forbidden: sendInitialEvents is forbidden for list",
-        );
+        let error = "Forbidden: sendInitialEvents is forbidden for list";
+        return invalid("sendInitialEvents", error);
     }
-    if !matches!(matching, "" | "Exact" | "NotOlderThan") {
-        let error = format!(
+    let error = match (matching, text) {
+        ("", _) => "",
+        ("Exact" | "NotOlderThan", "") => {
+            "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
+        }
+        ("Exact", "0") => {
+            "Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""
+        }
+        ("Exact" | "NotOlderThan", _) => "",
+        _ => &format!(
             "Unsupported value: {matching:?}: supported values: \"Exact\", \"NotOlderThan\", \"\""
-        );
-        return invalid("resourceVersionMatch", &error);
-    }
-    if !matching.is_empty() && text.is_empty() {
-        return invalid(
-            "resourceVersionMatch",
-            "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
-        );
-    }
-    if matching == "Exact" && text == "0" {
-        return invalid(
-            "resourceVersionMatch",
-            "Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
-        );
+        ),
+    };
+    if !error.is_empty() {
+        return invalid("resourceVersionMatch", error);
     }
     let version = resource_version::parse(text)?;
     if version > current {
         return Err(too_large(version, current));
     }
-    let exact = matching == "Exact" || (matching.is_empty() && query.text("limit") > "0");
-    if exact && version != 0 && version < current && matching == "Exact" {
+    if matching == "Exact" && version != 0 && version < current {
         // Only the present is kept; a client asks again without a version.
-        return Err(ApiError::expired(
-            "The resourceVersion for the provided list is too old.",
-        ));
+        let message = "The resourceVersion for the provided list is too old.";
+        return Err(ApiError::expired(message));
     }
     Ok(())
 }

@@ -39,13 +39,8 @@ impl ApiServer {
         after: Option<(Kind, Box<str>)>,
         now: Time,
     ) -> Option<(Kind, Box<str>)> {
-        let terminating = self
-            .store
-            .get(Kind::Namespace, "", namespace)
-            .is_some_and(|object| object.deletion.is_some());
-        if !terminating {
-            return None;
-        }
+        let found = self.store.get(Kind::Namespace, "", namespace);
+        found.filter(|object| object.deletion.is_some())?;
         if self.is_namespace_empty(namespace) {
             self.finish_namespace(namespace);
             return None;
@@ -55,12 +50,10 @@ impl ApiServer {
             None => (Kind::Pod, None),
         };
         for kind in Kind::all().filter(|kind| *kind >= start && kind.info().namespaced) {
-            let next = self
-                .store
-                .range(kind, namespace, key.as_deref())
-                .next()
-                .cloned();
-            key = None;
+            let after = key.take();
+            let mut rest = self.store.range(kind, namespace, after.as_deref());
+            let next = rest.next().cloned();
+            drop(rest);
             if let Some(object) = next {
                 if object.deletion.is_none() {
                     let options = DeleteOptions {

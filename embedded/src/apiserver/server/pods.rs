@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::{delete::Deletion, state::ApiServer};
+use super::state::ApiServer;
 use crate::{
     apiserver::{
         http::{options::DeleteOptions, request::Target},
@@ -66,11 +66,7 @@ impl ApiServer {
         for map in ["labels", "annotations"] {
             let given = tree::section(tree::metadata(body), map);
             if !given.is_empty() {
-                tree::section_mut(metadata, map).extend(
-                    given
-                        .iter()
-                        .map(|(key, value)| (key.clone(), value.clone())),
-                );
+                tree::section_mut(metadata, map).extend(given.clone());
             }
         }
         if let Some(node) = self.store.get(Kind::Node, "", &node) {
@@ -81,11 +77,8 @@ impl ApiServer {
             }
         }
         tree::section_mut(&mut tree, "spec").insert("nodeName".into(), node.into());
-        set_condition(
-            &mut tree,
-            json!({"type": "PodScheduled", "status": "True"}),
-            now,
-        );
+        let scheduled = json!({"type": "PodScheduled", "status": "True"});
+        set_condition(&mut tree, scheduled, now);
         if !target.options.dry_run {
             self.store_put(Kind::Pod, &tree);
         }
@@ -119,9 +112,8 @@ impl ApiServer {
             set_condition(&mut tree, condition, now);
             pod = self.store_put(Kind::Pod, &tree);
         }
-        match self.delete_object(&pod, options, now) {
-            Deletion::Gone(_) | Deletion::Stays(_) => Ok(success()),
-        }
+        self.delete_object(&pod, options, now);
+        Ok(success())
     }
 
     /// The log of a container: it is hollow, so a line says so. Without a node there is no answer.

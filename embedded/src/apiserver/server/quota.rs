@@ -35,10 +35,8 @@ impl ApiServer {
             }
             let list = |number: fn(&(i64, i64)) -> i64| {
                 let list = exceeded.iter();
-                let list: Vec<String> = list
-                    .map(|(name, numbers)| format!("{name}={}", number(numbers)))
-                    .collect();
-                list.join(",")
+                let list = list.map(|(name, numbers)| format!("{name}={}", number(numbers)));
+                list.collect::<Vec<_>>().join(",")
             };
             let name = tree::text(tree::metadata(tree), "name");
             let why = format!(

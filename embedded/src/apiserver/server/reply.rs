@@ -5,7 +5,9 @@
 use serde_json::json;
 
 use super::watch::WatchCursor;
-use crate::apiserver::{object::error::ApiError, print::response::Response};
+use crate::apiserver::{
+    http::route::too_large, object::error::ApiError, print::response::Response,
+};
 
 /// The answer to one request.
 #[derive(Debug)]
@@ -36,6 +38,11 @@ impl Reply {
     pub fn body_timed_out() -> Self {
         let error = ApiError::new(408, "Timeout", "the request's body did not come in time");
         Self::Complete(error.into())
+    }
+
+    /// 413: the request's body is too large.
+    pub fn body_too_large() -> Self {
+        Self::Complete(too_large().into())
     }
 
     /// 500: what was done could not be made to last.

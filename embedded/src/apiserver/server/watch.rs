@@ -90,11 +90,10 @@ impl ApiServer {
             announce_initial_end: false,
             initial_version: self.store.version(),
             position: log.end(),
-            seen_version: version.max(if wants_objects {
-                self.store.version()
-            } else {
-                0
-            }),
+            seen_version: match wants_objects {
+                true => version.max(self.store.version()),
+                false => version,
+            },
             bookmarked_version: version,
             bookmarks: query.flag("allowWatchBookmarks"),
             timeout: query
@@ -252,30 +251,18 @@ fn too_old(version: u64, oldest: u64) -> ApiError {
 /// Reads `sendInitialEvents`; `None` if it was not given.
 fn check_initial_events(target: &Target) -> Result<Option<bool>> {
     let query = &target.query;
-    let invalid = |error: &str| {
-        Err(ApiError::invalid_option(
-            "ListOptions",
-            "resourceVersionMatch",
-            error,
-        ))
-    };
-    let matching = query.text("resourceVersionMatch");
-    let Some(_) = query
-        .get("sendInitialEvents")
-        .filter(|text| !text.is_empty())
-    else {
-        if matching.is_empty() {
-            return Ok(None);
-        }
-        return invalid(
+    let is_given = !query.text("sendInitialEvents").is_empty();
+    let error = match (is_given, query.text("resourceVersionMatch")) {
+        (false, "") => return Ok(None),
+        (true, "NotOlderThan") => return Ok(Some(query.flag("sendInitialEvents"))),
+        (false, _) => {
             "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is \
-             provided",
-        );
+             provided"
+        }
+        (true, _) => {
+            "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        }
     };
-    if matching != "NotOlderThan" {
-        return invalid(
-            "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-        );
-    }
-    Ok(Some(query.flag("sendInitialEvents")))
+    let field = "resourceVersionMatch";
+    Err(ApiError::invalid_option("ListOptions", field, error))
 }

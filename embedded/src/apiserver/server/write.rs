@@ -94,12 +94,8 @@ impl ApiServer {
                 old.key(),
                 old.uid
             );
-            return Err(ApiError::conflict(
-                target.kind,
-                &target.name,
-                info.plural,
-                &why,
-            ));
+            let (kind, name) = (target.kind, &target.name);
+            return Err(ApiError::conflict(kind, name, info.plural, &why));
         }
         let mut old_tree = old.tree();
         let owners = Owners::Written {
@@ -276,11 +272,8 @@ impl ApiServer {
         let mut name = String::new();
         for _ in 0..NAME_ATTEMPTS {
             name = format!("{base}{}", names::name_suffix(&mut self.rng));
-            if self
-                .store
-                .get(target.kind, &target.namespace, &name)
-                .is_none()
-            {
+            let taken = self.store.get(target.kind, &target.namespace, &name);
+            if taken.is_none() {
                 break;
             }
         }
@@ -303,11 +296,8 @@ impl ApiServer {
             "" => tree::text(metadata, "generateName"),
             name => name,
         };
-        Err(ApiError::namespace_terminating(
-            target.kind,
-            name,
-            &target.namespace,
-        ))
+        let (kind, namespace) = (target.kind, &target.namespace);
+        Err(ApiError::namespace_terminating(kind, name, namespace))
     }
 
     fn check_free(&self, kind: Kind, namespace: &str, name: &str, generated: bool) -> Result<()> {
@@ -315,22 +305,21 @@ impl ApiServer {
             return Ok(());
         };
         let error = ApiError::already_exists(kind, name);
-        let details = object_details(kind, name, kind.info().plural);
+        let about = |message| ApiError::about(409, "AlreadyExists", message, kind, name);
         if generated {
             let message = format!(
                 "{error}, the server was not able to generate a unique name for the object"
             );
-            let mut details = details;
+            let mut details = object_details(kind, name, kind.info().plural);
             details["retryAfterSeconds"] = 1.into();
-            return Err(ApiError::new(409, "AlreadyExists", message)
+            return Err(about(message)
                 .with_details(details)
                 .with_header("Retry-After", "1"));
         }
-        if existing.deletion.is_some() {
-            let message = format!("object is being deleted: {error}");
-            return Err(ApiError::new(409, "AlreadyExists", message).with_details(details));
-        }
-        Err(error)
+        Err(match existing.deletion {
+            Some(_) => about(format!("object is being deleted: {error}")),
+            None => error,
+        })
     }
 }
 
@@ -433,17 +422,11 @@ fn check_same_name(target: &Target, tree: &Tree) -> Result<()> {
     let metadata = tree::metadata(tree);
     let name = tree::text(metadata, "name");
     if name != target.name {
-        let url = &target.name;
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({url})"
-        )));
+        return Err(ApiError::other_name(name, &target.name));
     }
     let namespace = tree::text(metadata, "namespace");
     if !namespace.is_empty() && namespace != target.namespace && target.is_main() {
-        return Err(ApiError::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the \
-             request",
-        ));
+        return Err(ApiError::other_namespace());
     }
     Ok(())
 }

@@ -31,7 +31,7 @@ pub struct Event {
 }
 
 /// Events in version order; old ones fall out.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct EventLog {
     events: VecDeque<Event>,
     /// Position of the front entry; positions count up from 0 and are never reused.
@@ -43,12 +43,10 @@ pub(crate) struct EventLog {
 
 impl EventLog {
     /// An empty log of at most `capacity` entries.
-    pub(crate) const fn new(capacity: usize) -> Self {
+    pub(crate) fn new(capacity: usize) -> Self {
         Self {
-            events: VecDeque::new(),
-            first: 0,
-            dropped_version: 0,
             capacity,
+            ..Self::default()
         }
     }
 
@@ -96,14 +94,8 @@ impl EventLog {
     /// Up to `limit` events from `position` on; `None` if that place has fallen out.
     pub(crate) fn read(&self, position: u64, limit: usize) -> Option<Vec<Event>> {
         let start = usize::try_from(position.checked_sub(self.first)?).ok()?;
-        Some(
-            self.events
-                .iter()
-                .skip(start)
-                .take(limit)
-                .cloned()
-                .collect(),
-        )
+        let events = self.events.iter().skip(start).take(limit);
+        Some(events.cloned().collect())
     }
 
     /// The newest events, up to so many, newest first.

@@ -52,10 +52,8 @@ impl Shelf {
         if let Some(previous) = &previous {
             self.uncount(previous);
         }
-        let count = self
-            .per_namespace
-            .entry(object.namespace.clone())
-            .or_default();
+        let namespace = object.namespace.clone();
+        let count = self.per_namespace.entry(namespace).or_default();
         count.all += 1;
         count.ended += usize::from(object.has_ended());
         previous
@@ -176,10 +174,9 @@ impl Store {
         }
         let object = Arc::new(object);
         let previous = shelf.insert(&object);
-        let event_type = if previous.is_some() {
-            EventType::Modified
-        } else {
-            EventType::Added
+        let event_type = match previous {
+            Some(_) => EventType::Modified,
+            None => EventType::Added,
         };
         shelf.log.push(Event {
             event_type,
@@ -215,12 +212,11 @@ impl Store {
         let last = shelf.remove(&stored::key(namespace, name))?;
         self.version += 1;
         let object = Arc::new(last.at_version(self.version));
-        let event = Event {
+        shelf.log.push(Event {
             event_type: EventType::Deleted,
             object: Arc::clone(&object),
             previous: Some(last),
-        };
-        shelf.log.push(event);
+        });
         Some(object)
     }
 

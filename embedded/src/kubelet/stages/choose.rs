@@ -6,7 +6,7 @@
 use std::fmt::{self, Write as _};
 
 use super::{LabelSelectorOperator, LabelSelectorRequirement, Stage, Wait, Which};
-use crate::kubelet::decode::PodLabels;
+use crate::kubelet::{decode::PodLabels, ranges::Ranges};
 
 /// Draws are numbers below this: a prime, so small that squares are exact in a float. kwok computes
 /// the same draws in jq.
@@ -43,21 +43,14 @@ pub(in crate::kubelet) fn candidates(stages: &[Stage], pod: SelectablePod<'_>) -
 
 impl Which {
     fn means(&self, pod: SelectablePod<'_>) -> bool {
-        self.namespace
-            .as_deref()
-            .is_none_or(|namespace| namespace == pod.namespace)
-            && self
-                .labels
-                .iter()
-                .all(|(key, value)| pod.labels.get(key) == Some(value.as_str()))
-            && self
-                .requirements
-                .iter()
-                .all(|requirement| requirement.holds(pod.labels))
-            && self
-                .indexes
-                .as_ref()
-                .is_none_or(|ranges| pod.index.is_some_and(|index| ranges.contains(index)))
+        let mut labels = self.labels.iter();
+        let mut requirements = self.requirements.iter();
+        let namespace = self.namespace.as_deref();
+        let is_in = |ranges: &Ranges| pod.index.is_some_and(|index| ranges.contains(index));
+        namespace.is_none_or(|namespace| namespace == pod.namespace)
+            && labels.all(|(key, value)| pod.labels.get(key) == Some(value.as_str()))
+            && requirements.all(|requirement| requirement.holds(pod.labels))
+            && self.indexes.as_ref().is_none_or(is_in)
     }
 }
 
@@ -77,11 +70,8 @@ impl LabelSelectorRequirement {
 impl Stage {
     /// Whether a Pod that is meant lives by this stage now.
     pub(in crate::kubelet) fn picks(&self, chance: Chance<'_>) -> bool {
-        let is_time = self
-            .pods
-            .restarts
-            .as_ref()
-            .is_none_or(|ranges| ranges.contains(chance.restarts));
+        let restarts = self.pods.restarts.as_ref();
+        let is_time = restarts.is_none_or(|ranges| ranges.contains(chance.restarts));
         is_time && chance.draw(&self.name, "picked") < self.share()
     }
 

@@ -39,68 +39,72 @@ pub(crate) enum By {
 }
 
 impl Disruption {
-    pub(crate) const fn by(self) -> By {
+    /// Who ends the Pod; reason and message of its status and of its condition `DisruptionTarget`, as far as there are
+    /// any.
+    const fn facts(self) -> (By, Option<ReasonAndMessage>, Option<ReasonAndMessage>) {
         match self {
-            Self::NodePressureEviction
-            | Self::EphemeralStorageLimit
-            | Self::KubeletPreemption
-            | Self::NodeShutdown => By::Kubelet,
-            Self::SchedulerPreemption | Self::TaintEviction => By::Deletion,
-            Self::ApiEviction => By::EvictionApi,
-            Self::NodeLoss => By::PodGc,
+            Self::NodePressureEviction => {
+                let condition = Some((BY_KUBELET, LOW_ON_MEMORY));
+                (By::Kubelet, Some((EVICTED, LOW_ON_MEMORY)), condition)
+            }
+            Self::EphemeralStorageLimit => (By::Kubelet, Some((EVICTED, STORAGE)), None),
+            Self::KubeletPreemption => (
+                By::Kubelet,
+                Some(("Preempting", "Preempted in order to admit critical pod")),
+                Some((BY_KUBELET, PREEMPTED)),
+            ),
+            Self::NodeShutdown => {
+                let condition = Some((BY_KUBELET, SHUTDOWN));
+                (By::Kubelet, Some(("Terminated", SHUTDOWN)), condition)
+            }
+            Self::SchedulerPreemption => (
+                By::Deletion,
+                None,
+                Some(("PreemptionByScheduler", OUTRANKED)),
+            ),
+            Self::TaintEviction => (
+                By::Deletion,
+                None,
+                Some(("DeletionByTaintManager", TAINTED)),
+            ),
+            Self::ApiEviction => {
+                let condition = ("EvictionByEvictionAPI", "Eviction API: evicting");
+                (By::EvictionApi, None, Some(condition))
+            }
+            Self::NodeLoss => {
+                let condition = ("DeletionByPodGC", "PodGC: node no longer exists");
+                (By::PodGc, None, Some(condition))
+            }
         }
+    }
+
+    pub(crate) const fn by(self) -> By {
+        self.facts().0
     }
 
     /// `status.reason` and `status.message` of a Pod with this first container.
     pub(crate) fn status(self, container: &str) -> Option<(&'static str, String)> {
-        match self {
-            Self::NodePressureEviction => Some((EVICTED, low_on_memory(container))),
-            Self::EphemeralStorageLimit => Some((EVICTED, STORAGE.to_owned())),
-            Self::KubeletPreemption => Some((
-                "Preempting",
-                "Preempted in order to admit critical pod".to_owned(),
-            )),
-            Self::NodeShutdown => Some(("Terminated", SHUTDOWN.to_owned())),
-            Self::SchedulerPreemption
-            | Self::TaintEviction
-            | Self::ApiEviction
-            | Self::NodeLoss => None,
-        }
+        self.facts().1.map(|said| about(said, container))
     }
 
     /// Reason and message of the condition `DisruptionTarget`, if there is one.
     pub(crate) fn condition(self, container: &str) -> Option<(&'static str, String)> {
-        let (reason, message) = match self {
-            Self::EphemeralStorageLimit => return None,
-            Self::NodePressureEviction => return Some((BY_KUBELET, low_on_memory(container))),
-            Self::KubeletPreemption => (
-                BY_KUBELET,
-                "Pod was preempted by Kubelet to accommodate a critical pod.",
-            ),
-            Self::NodeShutdown => (BY_KUBELET, SHUTDOWN),
-            Self::SchedulerPreemption => (
-                "PreemptionByScheduler",
-                "default-scheduler: preempting to accommodate a higher priority pod",
-            ),
-            Self::TaintEviction => (
-                "DeletionByTaintManager",
-                "Taint manager: deleting due to NoExecute taint",
-            ),
-            Self::ApiEviction => ("EvictionByEvictionAPI", "Eviction API: evicting"),
-            Self::NodeLoss => ("DeletionByPodGC", "PodGC: node no longer exists"),
-        };
-        Some((reason, message.to_owned()))
+        self.facts().2.map(|said| about(said, container))
     }
 }
 
-/// The quantities are made up; who reads such a message looks for its first words.
-fn low_on_memory(container: &str) -> String {
-    format!(
-        "The node was low on resource: memory. Threshold quantity: 100Mi, available: 64Mi. \
-         Container {container} was using 512Mi, request is 0, has larger consumption of memory. "
-    )
+type ReasonAndMessage = (&'static str, &'static str);
+
+fn about((reason, message): ReasonAndMessage, container: &str) -> (&'static str, String) {
+    (reason, message.replace("CONTAINER", container))
 }
 
+/// The quantities are made up; who reads such a message looks for its first words.
+const LOW_ON_MEMORY: &str = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 64Mi. \
+                             Container CONTAINER was using 512Mi, request is 0, has larger consumption of memory. ";
+const PREEMPTED: &str = "Pod was preempted by Kubelet to accommodate a critical pod.";
+const OUTRANKED: &str = "default-scheduler: preempting to accommodate a higher priority pod";
+const TAINTED: &str = "Taint manager: deleting due to NoExecute taint";
 const EVICTED: &str = "Evicted";
 const BY_KUBELET: &str = "TerminationByKubelet";
 const STORAGE: &str =

@@ -12,10 +12,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{
-    By, LabelSelectorOperator, Stage, Wait,
+    By, LabelSelectorOperator, PlannedDisruption, Stage, Wait,
     choose::{BASE, DRAWS, ROUNDS},
     kwok_inits::{REGULAR_INITS, init_restarted},
-    templates as t,
+    templates::{self, render},
 };
 use crate::kubelet::{DURATION, ranges::Ranges};
 
@@ -56,8 +56,8 @@ impl Renderer<'_> {
         ended.expect(".metadata.ownerReferences[]?.kind", "In", &["Job"]);
         ended.delay_of_annotation();
         vec![
-            running.next(&t::running(true)),
-            ended.next(&t::ended(0, "Completed")),
+            running.next(&render("running", &[("ready", "true")])),
+            ended.next(&render("succeeded", &[])),
         ]
     }
 
@@ -69,56 +69,59 @@ impl Renderer<'_> {
         let mut running = self.running(&object("running"), name);
         running.delay(stage.start.unwrap_or_default());
         let ready = stage.ready.filter(|ready| ready.delay < stage.lasts());
+        let is_ready = if ready.is_none() { "true" } else { "false" };
         if !stage.inits.is_empty() {
             running.expect(REGULAR_INITS, "DoesNotExist", &[]);
-            objects.extend(self.inits(stage, ready.is_none()));
+            objects.extend(self.inits(stage, is_ready));
         }
-        objects.push(running.next(&t::running(ready.is_none())));
+        objects.push(running.next(&render("running", &[("ready", is_ready)])));
         if let Some(wait) = ready {
             let mut readied = self.at_work(&object("ready"), name);
             readied.expect(READY, "NotIn", &["True"]);
             readied.delay(wait);
-            objects.push(readied.next(&t::ready()));
+            objects.push(readied.next(&render("ready", &[])));
         }
 
         let ended = match stage.disruption {
-            Some((wait, _)) if wait.delay <= stage.lasts() => self.disrupted(stage, ready),
+            Some(planned) if planned.after().delay <= stage.lasts() => {
+                self.disrupted(stage, planned, ready)
+            }
             Some(_) | None => {
                 let mut ended = self.at_work(&object("ended"), name);
-                match stage.end.after {
+                match stage.end.after() {
                     Some(wait) => ended.delay(less(wait, ready)),
                     None => ended.delay_of_annotation(),
                 }
                 if ready.is_some() {
                     ended.expect(READY, "In", &["True"]);
                 }
-                let code = stage.end.exit_code.unwrap_or(0);
                 let reason = stage.end.reason.map_or("Error", super::ExitReason::text);
-                ended.next(&t::ended(
-                    code,
-                    if code == 0 { "Completed" } else { reason },
-                ))
+                ended.next(&match stage.end.exit_code.unwrap_or(0) {
+                    0 => render("succeeded", &[]),
+                    code => {
+                        let code = code.to_string();
+                        render("failed", &[("code", &code), ("reason", reason)])
+                    }
+                })
             }
         };
         objects.push(ended);
         if let Some(stop) = stage.stop {
             let code = stop.exit_code.unwrap_or(SIGTERM);
-            objects.push(self.stopped(&object("stopped"), &[name], stop.after, code));
+            objects.push(self.stopped(&object("stopped"), &[name], stop.after(), code));
         }
         objects
     }
 
-    fn disrupted(&self, stage: &Stage, ready: Option<Wait>) -> Value {
-        let (wait, cause) = stage
-            .disruption
-            .unwrap_or_else(|| unreachable!("asked before"));
+    fn disrupted(&self, stage: &Stage, planned: PlannedDisruption, ready: Option<Wait>) -> Value {
+        let cause = planned.cause;
         let mut disrupted =
             self.at_work(&format!("lakh-pod-disrupted-{}", stage.name), &stage.name);
-        disrupted.delay(less(wait, ready));
+        disrupted.delay(less(planned.after(), ready));
         if ready.is_some() {
             disrupted.expect(READY, "In", &["True"]);
         }
-        let mut object = disrupted.next(&t::disrupted(cause));
+        let mut object = disrupted.next(&templates::disrupted(cause));
         if cause.by() != By::Kubelet {
             object["spec"]["next"]["delete"] = true.into();
         }
@@ -127,29 +130,34 @@ impl Renderer<'_> {
 
     /// After the back-off that the kubelet has.
     fn restarted(&self) -> Value {
-        let mut restarted = KwokStageBuilder::new("lakh-pod-restarted");
-        restarted.expect(DELETED, "DoesNotExist", &[]);
-        restarted.expect(".status.phase", "In", &["Running"]);
+        let mut restarted = KwokStageBuilder::alive("lakh-pod-restarted", "Running");
         restarted.expect(WAITING, "In", &["CrashLoopBackOff"]);
         restarted.back_off(RESTARTS);
-        restarted.next(&t::restarted())
+        restarted.next(&render("restarted", &[]))
     }
 
     /// A Pod that is deleted comes to its end first.
     fn stopped(&self, name: &str, lives: &[&str], after: Wait, code: u8) -> Value {
-        let mut stopped = KwokStageBuilder::new(name);
-        stopped.expect(DELETED, "Exists", &[]);
-        stopped.expect(".status.phase", "In", &["Pending", "Running"]);
+        let mut stopped = KwokStageBuilder::deleted(name, &["Pending", "Running"]);
         stopped.expect(self.life, "In", lives);
         stopped.delay(after);
-        stopped.next(&t::stopped(code))
+        let (phase, reason, why) = match code {
+            0 => ("Succeeded", "Completed", "PodCompleted"),
+            _ => ("Failed", "Error", "PodFailed"),
+        };
+        let code = code.to_string();
+        let values = [
+            ("phase", phase),
+            ("code", &code),
+            ("reason", reason),
+            ("why", why),
+        ];
+        stopped.next(&render("stopped", &values))
     }
 
     /// A Pod at its end is deleted for good, once; finalizers are for others to take off.
     fn gone(&self) -> Value {
-        let mut gone = KwokStageBuilder::new("lakh-pod-gone");
-        gone.expect(DELETED, "Exists", &[]);
-        gone.expect(".status.phase", "In", &["Succeeded", "Failed"]);
+        let mut gone = KwokStageBuilder::deleted("lakh-pod-gone", &["Succeeded", "Failed"]);
         let has_time = ".metadata.deletionGracePeriodSeconds | select(. > 0)";
         gone.expect(has_time, "Exists", &[]);
         gone.spec["next"] = json!({"delete": true});
@@ -158,18 +166,14 @@ impl Renderer<'_> {
 
     /// For a Pod that has a node and nothing else yet.
     pub(super) fn running(&self, name: &str, life: &str) -> KwokStageBuilder {
-        let mut object = KwokStageBuilder::new(name);
-        object.expect(DELETED, "DoesNotExist", &[]);
-        object.expect(".status.phase", "In", &["Pending"]);
+        let mut object = KwokStageBuilder::alive(name, "Pending");
         object.expect(self.life, "In", &[life]);
         object
     }
 
     /// For a Pod whose containers run.
     fn at_work(&self, name: &str, life: &str) -> KwokStageBuilder {
-        let mut object = KwokStageBuilder::new(name);
-        object.expect(DELETED, "DoesNotExist", &[]);
-        object.expect(".status.phase", "In", &["Running"]);
+        let mut object = KwokStageBuilder::alive(name, "Running");
         object.expect(WAITING, "DoesNotExist", &[]);
         object.expect(self.life, "In", &[life]);
         object
@@ -179,7 +183,7 @@ impl Renderer<'_> {
 impl Stage {
     /// How long its Pods run, as far as it says so.
     fn lasts(&self) -> Duration {
-        self.end.after.map_or(Duration::MAX, |wait| wait.delay)
+        self.end.after().map_or(Duration::MAX, |wait| wait.delay)
     }
 }
 
@@ -196,7 +200,7 @@ fn less(wait: Wait, ready: Option<Wait>) -> Wait {
 fn node_ready() -> Value {
     let mut ready = KwokStageBuilder::new("lakh-node-ready");
     ready.expect(READY, "NotIn", &["True"]);
-    let mut object = ready.next(t::NODE_READY);
+    let mut object = ready.next(&render("node-ready", &[]));
     object["spec"]["resourceRef"]["kind"] = "Node".into();
     object
 }
@@ -209,12 +213,27 @@ pub(super) struct KwokStageBuilder {
 }
 
 impl KwokStageBuilder {
-    pub(super) fn new(name: &str) -> Self {
+    fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
             expectations: Vec::new(),
             spec: json!({}),
         }
+    }
+
+    /// For a Pod in this phase that nobody deletes.
+    pub(super) fn alive(name: &str, phase: &str) -> Self {
+        let mut object = Self::new(name);
+        object.expect(DELETED, "DoesNotExist", &[]);
+        object.expect(".status.phase", "In", &[phase]);
+        object
+    }
+
+    fn deleted(name: &str, phases: &[&str]) -> Self {
+        let mut object = Self::new(name);
+        object.expect(DELETED, "Exists", &[]);
+        object.expect(".status.phase", "In", phases);
+        object
     }
 
     pub(super) fn expect(&mut self, key: &str, operator: &str, values: &[&str]) {
@@ -356,7 +375,7 @@ fn quoted(text: &str) -> String {
 /// The life of a Pod that no stage means; not a name that a stage may have.
 const NONE: &str = "-";
 const SIGTERM: u8 = 143;
-pub(super) const DELETED: &str = ".metadata.deletionTimestamp";
+const DELETED: &str = ".metadata.deletionTimestamp";
 const READY: &str = ".status.conditions[]? | select(.type == \"Ready\") | .status";
 const WAITING: &str = ".status.containerStatuses[]?.state.waiting.reason";
 const RESTARTS: &str = "([.status.containerStatuses[]?.restartCount] | max // 0)";

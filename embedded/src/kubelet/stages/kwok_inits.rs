@@ -1,27 +1,28 @@
 //! The lives of init containers for kwok.
 //!
 //! Responsible for: the `Stage` objects from the start of the first init container to the end of the
-//! last. Must not: write statuses; `init_templates` has those.
+//! last. Must not: write statuses; `templates` has those.
 //!
 //! A Pod is Pending all the while, and its statuses show whose turn it is.
 
 use serde_json::Value;
 
 use super::{
-    ExitReason, InitEnd, Stage, init_templates as t,
-    kwok::{DELETED, KwokStageBuilder, Renderer},
+    ExitReason, InitEnd, Stage,
+    kwok::{KwokStageBuilder, Renderer},
+    templates::render,
 };
 
 impl Renderer<'_> {
     /// For Pods of a stage that says something of init containers; `ready` tells whether the
     /// containers are as soon as they run.
-    pub(super) fn inits(&self, stage: &Stage, ready: bool) -> Vec<Value> {
+    pub(super) fn inits(&self, stage: &Stage, ready: &str) -> Vec<Value> {
         let name = &stage.name;
         let mut started = self.running(&format!("lakh-pod-init-{name}"), name);
         started.expect(REGULAR_INITS, "Exists", &[]);
         started.expect(INIT_STATUSES, "DoesNotExist", &[]);
         started.delay(stage.start.unwrap_or_default());
-        let mut objects = vec![started.next(&t::started())];
+        let mut objects = vec![started.next(&render("init-started", &[]))];
 
         let named = stage.inits.iter().filter_map(|init| init.name.as_deref());
         let named: Vec<&str> = named.collect();
@@ -37,15 +38,17 @@ impl Renderer<'_> {
         };
         for (nth, init) in stage.inits.iter().enumerate() {
             let meant = init.name.as_deref();
-            let wait = init.end.after.unwrap_or_default();
-            if let Some(code) = init.end.exit_code.filter(|code| *code != 0) {
+            let wait = init.end().after().unwrap_or_default();
+            if let Some(code) = init.end().exit_code.filter(|code| *code != 0) {
                 let mut failed = ends("failed", nth, meant);
                 failed.delay(wait);
                 if let Some(failures) = init.failures {
                     failed.expect(&tries_below(failures), "Exists", &[]);
                 }
-                let reason = init.end.reason.map_or("Error", ExitReason::text);
-                objects.push(failed.next(&t::failed(code, reason)));
+                let reason = init.end().reason.map_or("Error", ExitReason::text);
+                let code = code.to_string();
+                let values = [("code", code.as_str()), ("reason", reason)];
+                objects.push(failed.next(&render("init-failed", &values)));
             }
             if init.may_succeed() {
                 let mut done = ends("done", nth, meant);
@@ -53,12 +56,12 @@ impl Renderer<'_> {
                 if let Some(failures) = init.failures {
                     done.expect(&tries_below(failures), "DoesNotExist", &[]);
                 }
-                objects.push(done.next(&t::done(ready)));
+                objects.push(done.next(&render("init-done", &[("ready", ready)])));
             }
         }
         if named.len() == stage.inits.len() {
             let others = ends("done", stage.inits.len(), None);
-            objects.push(others.next(&t::done(ready)));
+            objects.push(others.next(&render("init-done", &[("ready", ready)])));
         }
         objects
     }
@@ -66,21 +69,19 @@ impl Renderer<'_> {
 
 impl InitEnd {
     fn may_succeed(&self) -> bool {
-        self.failures.is_some() || self.end.exit_code.is_none_or(|code| code == 0)
+        self.failures.is_some() || self.end().exit_code.is_none_or(|code| code == 0)
     }
 }
 
 /// After the back-off that the kubelet has.
 pub(super) fn init_restarted() -> Value {
-    let mut restarted = KwokStageBuilder::new("lakh-pod-init-restarted");
-    restarted.expect(DELETED, "DoesNotExist", &[]);
-    restarted.expect(".status.phase", "In", &["Pending"]);
+    let mut restarted = KwokStageBuilder::alive("lakh-pod-init-restarted", "Pending");
     restarted.expect(INIT_WAITING, "In", &["CrashLoopBackOff"]);
     restarted.back_off(
         "([.status.initContainerStatuses[]? | select(.state.waiting and .lastState) \
          | .restartCount] | max // 0)",
     );
-    restarted.next(&t::restarted())
+    restarted.next(&render("init-restarted", &[]))
 }
 
 /// The jq expression that names the init container which runs and is no sidecar, if this holds of

@@ -3,7 +3,8 @@
 //! Responsible for: its JSON form, its order, and the limit to how many there are. Must not: decide
 //! who comes to own what.
 
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::set::FieldSet;
 use crate::apiserver::object::tree::Tree;
@@ -15,7 +16,7 @@ const MAX_UPDATERS: usize = 10;
 const ANCIENT: &str = "ancient-changes";
 
 /// How a manager came to own fields. Those that applied come first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[doc(alias = "ManagedFieldsOperationType")]
 pub(super) enum ManagerOperation {
     Apply,
@@ -23,12 +24,16 @@ pub(super) enum ManagerOperation {
 }
 
 /// The owner of fields: everything that identifies an entry.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[doc(alias = "managerIdentifier")]
 pub(super) struct FieldManager {
     pub(super) operation: ManagerOperation,
+    #[serde(default)]
     pub(super) manager: String,
+    #[serde(default)]
     pub(super) api_version: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) subresource: String,
 }
 
@@ -39,6 +44,24 @@ pub(super) struct Entry {
     /// When it last took fields; empty if it has changed none.
     pub(super) time: String,
     pub(super) fields: FieldSet,
+}
+
+/// An entry in JSON.
+#[derive(Deserialize, Serialize)]
+struct RawEntry {
+    #[serde(flatten)]
+    owner: FieldManager,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    time: String,
+    #[serde(rename = "fieldsType")]
+    fields_type: FieldsType,
+    #[serde(rename = "fieldsV1")]
+    fields: Value,
+}
+
+#[derive(Deserialize, Serialize)]
+enum FieldsType {
+    FieldsV1,
 }
 
 /// All entries of an object.
@@ -57,12 +80,9 @@ impl Entries {
 
     /// Whether `managedFields` as sent asks to forget all managers.
     pub(super) fn is_reset(value: &Value) -> bool {
-        match value {
-            Value::Array(list) => match list.as_slice() {
-                [] => true,
-                [only] => only.as_object().is_some_and(Tree::is_empty),
-                _ => false,
-            },
+        match value.as_array().map(Vec::as_slice) {
+            Some([]) => true,
+            Some([only]) => only.as_object().is_some_and(Tree::is_empty),
             _ => false,
         }
     }
@@ -127,47 +147,29 @@ impl Entries {
 
 impl Entry {
     fn read(value: &Value) -> Option<Self> {
-        let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
-        let operation = match text("operation") {
-            "Apply" => ManagerOperation::Apply,
-            "Update" => ManagerOperation::Update,
-            _ => return None,
-        };
-        if text("fieldsType") != "FieldsV1" {
-            return None;
-        }
+        let raw = RawEntry::deserialize(value).ok()?;
+        let RawEntry {
+            owner,
+            time,
+            fields_type: FieldsType::FieldsV1,
+            fields,
+        } = raw;
+        let fields = FieldSet::read(&fields)?;
         Some(Self {
-            owner: FieldManager {
-                operation,
-                manager: text("manager").to_owned(),
-                api_version: text("apiVersion").to_owned(),
-                subresource: text("subresource").to_owned(),
-            },
-            time: text("time").to_owned(),
-            fields: FieldSet::read(value.get("fieldsV1")?)?,
+            owner,
+            time,
+            fields,
         })
     }
 
     fn write(&self) -> Value {
-        let mut entry = json!({
-            "manager": self.owner.manager,
-            "operation": match self.owner.operation {
-                ManagerOperation::Apply => "Apply",
-                ManagerOperation::Update => "Update",
-            },
-            "apiVersion": self.owner.api_version,
-            "fieldsType": "FieldsV1",
-            "fieldsV1": self.fields.write(),
-        });
-        for (name, text) in [
-            ("time", &self.time),
-            ("subresource", &self.owner.subresource),
-        ] {
-            if !text.is_empty() {
-                entry[name] = text.as_str().into();
-            }
-        }
-        entry
+        let raw = RawEntry {
+            owner: self.owner.clone(),
+            time: self.time.clone(),
+            fields_type: FieldsType::FieldsV1,
+            fields: self.fields.write(),
+        };
+        serde_json::to_value(raw).expect("entries are texts and a tree")
     }
 
     fn place(&self) -> (ManagerOperation, &str, &str, &str, &str) {

@@ -15,6 +15,8 @@ mod set;
 mod typed;
 mod walk;
 
+use std::sync::LazyLock;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -24,6 +26,7 @@ use crate::{
             error::{ApiError, Result},
             kind::Kind,
             tree::{self, Tree},
+            view::JsonView,
         },
     },
     model::Time,
@@ -83,7 +86,7 @@ pub(crate) fn same_but_for_times(one: Option<&Value>, other: Option<&Value>) -> 
 }
 
 /// Checks what is to be applied against the types of the API.
-pub(crate) fn check(kind: Kind, name: &str, config: &Value) -> Result<()> {
+pub(crate) fn check(kind: Kind, name: &str, config: &Tree) -> Result<()> {
     let problems = typed::problems(&schema::of(kind), config);
     let why = match problems.as_slice() {
         [] => return Ok(()),
@@ -183,12 +186,9 @@ impl Writer<'_> {
         if self.manager == KUBECTL && last_applied(&tree).is_some() {
             note_last_applied(&mut tree, config);
         }
-        if tree != *live
-            && let Some(entry) = entries
-                .0
-                .iter_mut()
-                .find(|entry| entry.owner == self.applier())
-        {
+        let mut own = entries.0.iter_mut();
+        let own = own.find(|entry| entry.owner == self.applier());
+        if let Some(entry) = own.filter(|_| tree != *live) {
             entry.time = self.now.to_rfc3339();
         }
         Ok((tree, Some(entries.write())))
@@ -211,9 +211,7 @@ impl Writer<'_> {
         self.ignore(&mut fields);
         entries.set(Entry {
             owner: applier.clone(),
-            time: last
-                .as_ref()
-                .map_or_else(String::new, |last| last.time.clone()),
+            time: last.as_ref().map_or("", |last| &last.time).to_owned(),
             fields: fields.clone(),
         });
         let merged = match &last {
@@ -221,11 +219,7 @@ impl Writer<'_> {
             None => merged,
         };
         let mut difference = walk::compare(&shape, &live_value, &merged);
-        for set in [
-            &mut difference.added,
-            &mut difference.changed,
-            &mut difference.removed,
-        ] {
+        for set in difference.sets() {
             self.ignore(set);
         }
         let mut taken = difference.changed;
@@ -283,8 +277,8 @@ impl Writer<'_> {
     /// The owners of an object whose fields are all one manager's.
     fn first(self, manager: &str, tree: &Tree) -> Entries {
         let shape = schema::of(self.kind);
-        let blank = blank(self.kind);
-        let difference = self.difference(&shape, &blank, tree);
+        let blank = tree::section(&BLANK, self.kind.info().name);
+        let difference = self.difference(&shape, blank, tree);
         self.taken(Entries::default(), manager, difference)
     }
 
@@ -295,7 +289,11 @@ impl Writer<'_> {
         let names = live
             .keys()
             .chain(new.keys().filter(|name| !live.contains_key(*name)));
-        let counts = |name: &&String| !ignored.iter().any(|path| **path == [name.as_str()]);
+        let is_ignored = |name: &str| {
+            let mut ignored = ignored.iter();
+            ignored.any(|path| matches!(path, [only] if only.strip_prefix("f:") == Some(name)))
+        };
+        let counts = |name: &&String| !is_ignored(name);
         for name in names.filter(counts) {
             let (old, new) = (live.get(name), new.get(name));
             if old == new {
@@ -303,7 +301,7 @@ impl Writer<'_> {
             }
             all.member(shape, name, old, new);
         }
-        for set in [&mut all.added, &mut all.changed, &mut all.removed] {
+        for set in all.sets() {
             self.ignore(set);
         }
         all
@@ -313,23 +311,21 @@ impl Writer<'_> {
     fn ignored(self) -> &'static [&'static [&'static str]] {
         let has_status = self.kind.info().subresource("status").is_some();
         match (self.part, self.kind) {
-            (Part::Main, _) if has_status => &[&["status"]],
+            (Part::Main, _) if has_status => &[&["f:status"]],
             (Part::Main, _) => &[],
             (Part::Status, Kind::Pod) => &[
-                &["spec"],
-                &["metadata", "deletionTimestamp"],
-                &["metadata", "ownerReferences"],
+                &["f:spec"],
+                &["f:metadata", "f:deletionTimestamp"],
+                &["f:metadata", "f:ownerReferences"],
             ],
-            (Part::Status, _) => &[&["spec"]],
-            (Part::Finalize, _) => &[&["status"]],
+            (Part::Status, _) => &[&["f:spec"]],
+            (Part::Finalize, _) => &[&["f:status"]],
         }
     }
 
     fn ignore(self, set: &mut FieldSet) {
         for path in self.ignored() {
-            let elements: Vec<String> = path.iter().map(|name| format!("f:{name}")).collect();
-            let elements: Vec<&str> = elements.iter().map(String::as_str).collect();
-            set.cut(&elements);
+            set.cut(path);
         }
     }
 
@@ -414,11 +410,10 @@ fn strip(set: &mut FieldSet) {
 
 fn refused(conflicts: &[Conflict]) -> ApiError {
     let message = match conflicts {
-        [only] => format!(
-            "Apply failed with 1 conflict: conflict with {}: {}",
-            only.owner.shown(),
-            only.shown
-        ),
+        [Conflict { owner, shown, .. }] => {
+            let owner = owner.shown();
+            format!("Apply failed with 1 conflict: conflict with {owner}: {shown}")
+        }
         several => {
             let mut owners: Vec<&FieldManager> =
                 several.iter().map(|conflict| &conflict.owner).collect();
@@ -463,34 +458,12 @@ fn note_last_applied(tree: &mut Tree, config: &Tree) {
 }
 
 fn has_controller(tree: &Tree) -> bool {
-    tree::items(tree::metadata(tree), "ownerReferences")
-        .iter()
-        .any(|owner| owner.get("controller") == Some(&Value::Bool(true)))
+    let mut owners = JsonView::from(tree).at("metadata.ownerReferences").items();
+    owners.any(|owner| owner.at("controller").flag())
 }
 
-/// An object with nothing said in it: the sections that its type always has.
-fn blank(kind: Kind) -> Tree {
-    let template = || json!({"metadata": {}, "spec": {"containers": null}});
-    let blank = match kind {
-        Kind::Pod => json!({"metadata": {}, "spec": {"containers": null}, "status": {}}),
-        Kind::Job => json!({"metadata": {}, "spec": {"template": template()}, "status": {}}),
-        Kind::CronJob => json!({
-            "metadata": {},
-            "spec": {
-                "schedule": "",
-                "jobTemplate": {"metadata": {}, "spec": {"template": template()}},
-            },
-            "status": {},
-        }),
-        Kind::Namespace | Kind::Node | Kind::PodGroup | Kind::ResourceQuota => {
-            json!({"metadata": {}, "spec": {}, "status": {}})
-        }
-        Kind::Workload | Kind::Lease => json!({"metadata": {}, "spec": {}}),
-        Kind::Event => json!({"metadata": {}, "involvedObject": {}, "source": {}}),
-        Kind::ServiceAccount | Kind::ConfigMap | Kind::Secret => json!({"metadata": {}}),
-    };
-    match blank {
-        Value::Object(tree) => tree,
-        _ => Tree::new(),
-    }
-}
+/// An object of each kind with nothing said in it.
+static BLANK: LazyLock<Tree> = LazyLock::new(|| {
+    let blank = serde_saphyr::from_str(include_str!("blank.yaml"));
+    blank.expect("what is blank is YAML")
+});

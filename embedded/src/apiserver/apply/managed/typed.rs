@@ -11,12 +11,24 @@ use super::{
     set::shown,
     walk::elements,
 };
+use crate::apiserver::{apply::patch::go_text, object::tree::Tree};
 
 /// What is wrong with a value, each with the path to it; empty if nothing is.
-pub(super) fn problems(shape: &TypeDef, value: &Value) -> Vec<String> {
+pub(super) fn problems(shape: &TypeDef, object: &Tree) -> Vec<String> {
     let mut found = Vec::new();
-    check(shape, value, "", &mut found);
+    check_members(shape, object, "", &mut found);
     found
+}
+
+fn check_members(shape: &TypeDef, members: &Tree, path: &str, found: &mut Vec<String>) {
+    for (name, member) in members {
+        let path = format!("{path}.{name}");
+        if matches!(shape, TypeDef::Struct(_)) && !shape.declares(name) {
+            found.push(format!("{path}: field not declared in schema"));
+        } else {
+            check(shape.member(name), member, &path, found);
+        }
+    }
 }
 
 fn check(shape: &TypeDef, value: &Value, path: &str, found: &mut Vec<String>) {
@@ -31,29 +43,22 @@ fn check(shape: &TypeDef, value: &Value, path: &str, found: &mut Vec<String>) {
         | (TypeDef::Flag, Value::Bool(_)) => {}
         (TypeDef::Text, _) => wrong(format!(
             "expected string, got &value.valueUnstructured{{Value:{}}}",
-            printed(value)
+            go_text(value)
         )),
         (TypeDef::Number, _) => wrong(format!(
             "expected numeric (int or float), got {}",
             go_type(value)
         )),
-        (TypeDef::Flag, _) => wrong(format!("expected boolean, got &{{{}}}", printed(value))),
+        (TypeDef::Flag, _) => wrong(format!("expected boolean, got &{{{}}}", go_text(value))),
         (TypeDef::List { by, items }, Value::Array(list)) => {
             check_list(by, items, list, path, found);
         }
-        (TypeDef::List { .. }, _) => wrong(format!("expected list, got &{{{}}}", printed(value))),
+        (TypeDef::List { .. }, _) => wrong(format!("expected list, got &{{{}}}", go_text(value))),
         (TypeDef::Struct(_) | TypeDef::Map { .. }, Value::Object(members)) => {
-            for (name, member) in members {
-                let path = format!("{path}.{name}");
-                if matches!(shape, TypeDef::Struct(_)) && !shape.declares(name) {
-                    found.push(format!("{path}: field not declared in schema"));
-                } else {
-                    check(shape.member(name), member, &path, found);
-                }
-            }
+            check_members(shape, members, path, found);
         }
         (TypeDef::Struct(_) | TypeDef::Map { .. }, _) => {
-            wrong(format!("expected map, got &{{{}}}", printed(value)));
+            wrong(format!("expected map, got &{{{}}}", go_text(value)));
         }
     }
 }
@@ -84,25 +89,6 @@ fn check_list(by: &ListBy, items: &TypeDef, list: &[Value], path: &str, found: &
             let element = shown(&[&element]);
             found.push(format!("{path}: duplicate entries for key {element}"));
         }
-    }
-}
-
-/// A value as Go prints it.
-fn printed(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(printed).collect();
-            format!("[{}]", items.join(" "))
-        }
-        Value::Object(members) => {
-            let members: Vec<String> = members
-                .iter()
-                .map(|(name, member)| format!("{name}:{}", printed(member)))
-                .collect();
-            format!("map[{}]", members.join(" "))
-        }
-        other => other.to_string(),
     }
 }
 

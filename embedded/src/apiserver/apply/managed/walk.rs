@@ -57,6 +57,11 @@ pub(super) fn compare(shape: &TypeDef, old: &Value, new: &Value) -> Difference {
 }
 
 impl Difference {
+    /// All three.
+    pub(super) fn sets(&mut self) -> [&mut FieldSet; 3] {
+        [&mut self.added, &mut self.changed, &mut self.removed]
+    }
+
     /// Adds how one member of an object differs.
     pub(super) fn member(
         &mut self,
@@ -216,10 +221,9 @@ pub(super) fn remove(shape: &TypeDef, value: &Value, set: &FieldSet) -> Value {
                 .into_iter()
                 .filter_map(|(element, item)| keep(&element, items, item))
                 .collect();
-            if kept.is_empty() {
-                Value::Null
-            } else {
-                Value::Array(kept)
+            match kept.is_empty() {
+                true => Value::Null,
+                false => Value::Array(kept),
             }
         }
         (_, Value::Object(members)) => {
@@ -230,10 +234,9 @@ pub(super) fn remove(shape: &TypeDef, value: &Value, set: &FieldSet) -> Value {
                     Some((name.clone(), kept))
                 })
                 .collect();
-            if kept.is_empty() {
-                Value::Null
-            } else {
-                Value::Object(kept)
+            match kept.is_empty() {
+                true => Value::Null,
+                false => Value::Object(kept),
             }
         }
         _ => value.clone(),

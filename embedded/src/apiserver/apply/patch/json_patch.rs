@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::apiserver::object::{
     error::{ApiError, Result},
     tree::Tree,
+    view::JsonView,
 };
 
 /// Most operations in one patch, as the real server limits it.
@@ -38,19 +39,11 @@ impl PatchOperation {
 
 /// Reads the operations.
 pub(super) fn read(body: &[u8]) -> Result<Vec<PatchOperation>> {
-    let value: Value = serde_json::from_slice(body).map_err(|error| {
-        let why = if error.is_eof() {
-            "unexpected end of JSON input".to_owned()
-        } else {
-            error.to_string()
-        };
-        ApiError::bad_request(format!("error decoding patch: {why}"))
-    })?;
+    let value: Value = serde_json::from_slice(body).map_err(|error| super::not_json(&error))?;
     let Value::Array(items) = value else {
-        return Err(ApiError::bad_request(
-            "error decoding patch: json: cannot unmarshal object into Go value of type \
-             []handlers.jsonPatchOp",
-        ));
+        let why = "error decoding patch: json: cannot unmarshal object into Go value of type \
+                   []handlers.jsonPatchOp";
+        return Err(ApiError::bad_request(why));
     };
     if items.len() > MAX_OPERATIONS {
         let message = format!(
@@ -63,12 +56,7 @@ pub(super) fn read(body: &[u8]) -> Result<Vec<PatchOperation>> {
 }
 
 fn operation(mut item: Value) -> PatchOperation {
-    let text = |name: &str| {
-        item.get(name)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
+    let text = |name: &str| JsonView::from(Some(&item)).at(name).text().to_owned();
     PatchOperation {
         op: text("op"),
         path: text("path"),
@@ -94,12 +82,8 @@ pub(super) fn apply(operations: &[PatchOperation], tree: &mut Tree) -> Result<()
 }
 
 fn refused() -> ApiError {
-    ApiError::new(
-        422,
-        "Invalid",
-        "the server rejected our request due to an error in our request",
-    )
-    .with_details(json!({}))
+    let message = "the server rejected our request due to an error in our request";
+    ApiError::new(422, "Invalid", message).with_details(json!({}))
 }
 
 /// Carries out one operation; `copied` are the bytes that copies have made so far.
@@ -156,48 +140,45 @@ fn find<'a>(root: &'a mut Value, path: &str) -> Option<&'a mut Value> {
     })
 }
 
-fn copy(root: &mut Value, path: &str) -> Option<Value> {
+/// The object or list in which a pointer's last segment names a place, and that segment.
+fn parent<'a, 'p>(root: &'a mut Value, path: &'p str) -> Option<(&'a mut Value, &'p str)> {
     let (parent, last) = path.rsplit_once('/')?;
-    match find(root, parent)? {
-        Value::Object(members) => Some(members.get(&unescape(last)).cloned().unwrap_or_default()),
-        Value::Array(items) => items.get(index(last, items.len())?).cloned(),
+    Some((find(root, parent)?, last))
+}
+
+fn copy(root: &mut Value, path: &str) -> Option<Value> {
+    match parent(root, path)? {
+        (Value::Object(members), last) => {
+            Some(members.get(&unescape(last)).cloned().unwrap_or_default())
+        }
+        (Value::Array(items), last) => items.get(index(last, items.len())?).cloned(),
         _ => None,
     }
 }
 
 fn add_member(root: &mut Value, path: &str, value: Value) -> Option<()> {
-    let (parent, _) = path.rsplit_once('/')?;
-    find(root, parent)?.is_object().then_some(())?;
+    parent(root, path)?.0.is_object().then_some(())?;
     add(root, path, value)
 }
 
 fn add(root: &mut Value, path: &str, value: Value) -> Option<()> {
-    let Some((parent, last)) = path.rsplit_once('/') else {
+    if !path.contains('/') {
         *root = value;
         return Some(());
-    };
-    match find(root, parent)? {
-        Value::Object(members) => {
-            members.insert(unescape(last), value);
-        }
-        Value::Array(items) if last == "-" => items.push(value),
-        Value::Array(items) => {
-            let place = index(last, items.len() + 1)?;
-            items.insert(place, value);
-        }
+    }
+    match parent(root, path)? {
+        (Value::Object(members), last) => drop(members.insert(unescape(last), value)),
+        (Value::Array(items), "-") => items.push(value),
+        (Value::Array(items), last) => items.insert(index(last, items.len() + 1)?, value),
         _ => return None,
     }
     Some(())
 }
 
 fn remove(root: &mut Value, path: &str) -> Option<Value> {
-    let (parent, last) = path.rsplit_once('/')?;
-    match find(root, parent)? {
-        Value::Object(members) => members.remove(&unescape(last)),
-        Value::Array(items) => {
-            let place = index(last, items.len())?;
-            Some(items.remove(place))
-        }
+    match parent(root, path)? {
+        (Value::Object(members), last) => members.remove(&unescape(last)),
+        (Value::Array(items), last) => Some(items.remove(index(last, items.len())?)),
         _ => None,
     }
 }

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::apiserver::object::tree::Tree;
+use crate::apiserver::object::tree::{self, Tree};
 
 /// Merges `patch` into `tree`: null removes, objects merge, everything else replaces.
 pub(super) fn apply(tree: &mut Tree, patch: &Tree) {
@@ -13,15 +13,7 @@ pub(super) fn apply(tree: &mut Tree, patch: &Tree) {
             Value::Null => {
                 tree.remove(name);
             }
-            Value::Object(change) => {
-                let member = tree.entry(name.clone()).or_insert(Value::Null);
-                if !member.is_object() {
-                    *member = Value::Object(Tree::new());
-                }
-                if let Value::Object(member) = member {
-                    apply(member, change);
-                }
-            }
+            Value::Object(change) => apply(tree::section_mut(tree, name), change),
             other => {
                 tree.insert(name.clone(), other.clone());
             }

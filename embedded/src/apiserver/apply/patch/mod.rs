@@ -7,9 +7,14 @@ mod json_patch;
 mod merge;
 mod strategic;
 
+pub(super) use strategic::go_text;
+
 use serde_json::Value;
 
-use crate::apiserver::object::{error::Result, tree::Tree};
+use crate::apiserver::object::{
+    error::{ApiError, Result},
+    tree::Tree,
+};
 
 /// A decoded patch.
 #[derive(Debug)]
@@ -60,4 +65,13 @@ impl PatchBody {
             Self::Apply(_) => unreachable!("what is applied is merged by who owns what"),
         }
     }
+}
+
+/// The error for a patch that is no JSON.
+pub(crate) fn not_json(error: &serde_json::Error) -> ApiError {
+    let why = match error.is_eof() {
+        true => "unexpected end of JSON input".to_owned(),
+        false => error.to_string(),
+    };
+    ApiError::bad_request(format!("error decoding patch: {why}"))
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::apiserver::object::{
     error::{ApiError, Result},
-    tree::Tree,
+    tree::{self, Tree},
 };
 
 /// Lists that merge, by member name, with the key of their items.
@@ -77,15 +77,7 @@ fn merge_member(
         Value::Null => {
             tree.remove(name);
         }
-        Value::Object(change) => {
-            let member = tree.entry(name.to_owned()).or_insert(Value::Null);
-            if !member.is_object() {
-                *member = Value::Object(Tree::new());
-            }
-            if let Value::Object(member) = member {
-                apply(member, change)?;
-            }
-        }
+        Value::Object(change) => apply(tree::section_mut(tree, name), change)?,
         Value::Array(change) => merge_list(tree, name, change, order)?,
         other => {
             tree.insert(name.to_owned(), other.clone());
@@ -267,7 +259,7 @@ fn unknown_directive(directive: &str, patch: &Tree) -> ApiError {
 }
 
 /// A value as Go prints it.
-pub(super) fn go_text(value: &Value) -> String {
+pub(in crate::apiserver::apply) fn go_text(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::String(text) => text.clone(),

@@ -2,6 +2,7 @@
 //!
 //! Responsible for: the verb and what it is applied to. Must not: know which resources there are.
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::apiserver::{
@@ -31,7 +32,8 @@ pub enum RequestTarget {
 }
 
 /// Which resource; what does not apply is empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 pub struct ResourceAttributes {
     /// API group.
     pub group: String,
@@ -50,11 +52,8 @@ pub struct ResourceAttributes {
 impl Attributes {
     /// What a request asks for.
     pub fn of(request: Request<'_>) -> Self {
-        let segments: Vec<&str> = request
-            .path
-            .split('/')
-            .filter(|it| !it.is_empty())
-            .collect();
+        let segments = request.path.split('/').filter(|it| !it.is_empty());
+        let segments: Vec<&str> = segments.collect();
         let (group, version, rest) = match segments.as_slice() {
             ["api", version, rest @ ..] if !rest.is_empty() => ("", *version, rest),
             ["apis", group, version, rest @ ..] if !rest.is_empty() => (*group, *version, rest),
@@ -97,17 +96,10 @@ impl Attributes {
 
     /// What a review of access asks about.
     pub(crate) fn reviewed(attributes: &Tree) -> Self {
-        let text = |name: &str| tree::text(attributes, name).to_owned();
+        let target = ResourceAttributes::deserialize(attributes).unwrap_or_default();
         Self {
-            verb: text("verb"),
-            target: RequestTarget::Resource(ResourceAttributes {
-                group: text("group"),
-                version: text("version"),
-                resource: text("resource"),
-                subresource: text("subresource"),
-                namespace: text("namespace"),
-                name: text("name"),
-            }),
+            verb: tree::text(attributes, "verb").to_owned(),
+            target: RequestTarget::Resource(target),
         }
     }
 }

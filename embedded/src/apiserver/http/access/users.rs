@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::attributes::{Attributes, RequestTarget};
 use crate::apiserver::{
-    http::{body::decode, request::Request},
+    http::{body::decode, discovery::documents, request::Request},
     object::{
         error::ApiError,
         tree::{self, Tree},
@@ -105,18 +105,14 @@ impl Users {
     /// Answers what depends on who asks: refusals, and reviews of access. None if the request is to be
     /// answered by the server.
     pub fn answer(&self, user: Option<&User>, request: Request<'_>) -> Option<Response> {
-        let error = match user {
-            None => Some(ApiError::new(401, "Unauthorized", "Unauthorized")),
-            Some(user) => {
-                let asked = Attributes::of(request);
-                let allowed = user.may(&asked);
-                if allowed {
-                    return self.review(user, &asked, request);
-                }
-                Some(forbidden(user, &asked))
-            }
+        let Some(user) = user else {
+            return Some(ApiError::new(401, "Unauthorized", "Unauthorized").into());
         };
-        error.map(Response::from)
+        let asked = Attributes::of(request);
+        match user.may(&asked) {
+            true => self.review(user, &asked, request),
+            false => Some(forbidden(user, &asked).into()),
+        }
     }
 
     fn review(&self, user: &User, asked: &Attributes, request: Request<'_>) -> Option<Response> {
@@ -140,7 +136,7 @@ impl Users {
             _ => Err(ApiError::no_resource()),
         });
         Some(match answer {
-            Ok(review) => Response::json(201, &Value::Object(review)),
+            Ok(review) => Response::json(201, &review),
             Err(error) => error.into(),
         })
     }
@@ -156,14 +152,15 @@ impl User {
     }
 
     fn is_master(&self) -> bool {
-        self.groups.iter().any(|group| group == MASTERS)
+        self.is_in(MASTERS)
+    }
+
+    fn is_in(&self, group: &str) -> bool {
+        self.groups.iter().any(|have| have == group)
     }
 
     fn is_anonymous(&self) -> bool {
-        !self
-            .groups
-            .iter()
-            .any(|group| group == "system:authenticated")
+        !self.is_in("system:authenticated")
     }
 
     fn may(&self, asked: &Attributes) -> bool {
@@ -199,14 +196,11 @@ fn forbidden(user: &User, asked: &Attributes) -> ApiError {
         RequestTarget::Resource(target) => target,
     };
     let (group, resource) = (&target.group, &target.resource);
-    let qualified = match group.as_str() {
+    let with = |mark: char, more: &str| match more {
         "" => resource.clone(),
-        group => format!("{resource}.{group}"),
+        more => format!("{resource}{mark}{more}"),
     };
-    let full = match target.subresource.as_str() {
-        "" => resource.clone(),
-        subresource => format!("{resource}/{subresource}"),
-    };
+    let (qualified, full) = (with('.', group), with('/', &target.subresource));
     let place = match target.namespace.as_str() {
         "" => "at the cluster scope".to_owned(),
         namespace => format!("in the namespace {namespace:?}"),
@@ -228,7 +222,7 @@ fn forbidden(user: &User, asked: &Attributes) -> ApiError {
     ApiError::new(403, "Forbidden", message).with_details(details)
 }
 
-fn access_review(kind: &str, user: Option<&User>, mut body: Tree) -> Result<Tree, ApiError> {
+fn access_review(kind: &str, user: Option<&User>, mut body: Tree) -> Result<Value, ApiError> {
     let spec = tree::section(&body, "spec");
     let asked = match (
         spec.get("resourceAttributes"),
@@ -242,11 +236,8 @@ fn access_review(kind: &str, user: Option<&User>, mut body: Tree) -> Result<Tree
         _ => return Err(neither()),
     };
     let allowed = user.is_some_and(|user| user.may(&asked));
-    body.insert("kind".into(), kind.into());
-    body.insert("apiVersion".into(), "authorization.k8s.io/v1".into());
     tree::metadata_mut(&mut body);
-    body.insert("status".into(), json!({"allowed": allowed}));
-    Ok(body)
+    Ok(documents::reviewed(kind, body, json!({"allowed": allowed})))
 }
 
 fn neither() -> ApiError {
@@ -260,37 +251,26 @@ fn neither() -> ApiError {
     }))
 }
 
-fn rules_review(user: &User, mut body: Tree) -> Tree {
-    let verbs = if user.is_master() {
-        json!(["*"])
-    } else {
-        json!(["get", "list", "watch"])
+fn rules_review(user: &User, mut body: Tree) -> Value {
+    let (verbs, paths) = match user.is_master() {
+        true => (json!(["*"]), json!(["*"])),
+        false => (json!(["get", "list", "watch"]), json!(["get"])),
     };
-    let paths = if user.is_master() {
-        json!(["*"])
-    } else {
-        json!(["get"])
-    };
-    body.insert("kind".into(), "SelfSubjectRulesReview".into());
-    body.insert("apiVersion".into(), "authorization.k8s.io/v1".into());
     tree::metadata_mut(&mut body);
     body.insert("spec".into(), json!({}));
-    body.insert(
-        "status".into(),
-        json!({
-            "resourceRules": [
-                {"verbs": verbs, "apiGroups": ["*"], "resources": ["*"]},
-                {
-                    "verbs": ["create"],
-                    "apiGroups": [REVIEWS],
-                    "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
-                },
-            ],
-            "nonResourceRules": [{"verbs": paths, "nonResourceURLs": ["*"]}],
-            "incomplete": false,
-        }),
-    );
-    body
+    let rules = json!({
+        "resourceRules": [
+            {"verbs": verbs, "apiGroups": ["*"], "resources": ["*"]},
+            {
+                "verbs": ["create"],
+                "apiGroups": [REVIEWS],
+                "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
+            },
+        ],
+        "nonResourceRules": [{"verbs": paths, "nonResourceURLs": ["*"]}],
+        "incomplete": false,
+    });
+    documents::reviewed("SelfSubjectRulesReview", body, rules)
 }
 
 /// The fields of a line of CSV; none if a quote is not closed.

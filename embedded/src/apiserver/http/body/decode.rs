@@ -8,7 +8,7 @@
 //! only, without a search for unknown fields.
 
 use k8s_openapi::serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
     duplicates::{self, unknown_field},
@@ -23,7 +23,7 @@ use crate::apiserver::{
     object::{
         api_type::{self, Visitor},
         error::{ApiError, Result},
-        kind::{KINDS, Kind, KindInfo},
+        kind::{Kind, KindInfo},
         quantity::{NOT_A_QUANTITY, Quantity},
         tree::{self, Tree},
     },
@@ -32,15 +32,9 @@ use crate::apiserver::{
 /// Reads a body that may be JSON or YAML, without looking at its type.
 #[doc(alias = "NewYAMLOrJSONDecoder")]
 pub(crate) fn json_or_yaml(request: Request<'_>) -> Result<Tree> {
-    let media = request
-        .content_type
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim();
-    let value = match media {
+    let value = match request.media_type() {
         "" | "application/json" => json(request.body)?,
-        "application/yaml" => yaml(request.body)?,
+        "application/yaml" => yaml(request.body, "")?,
         "application/vnd.kubernetes.protobuf" => {
             Value::Object(protobuf::read(request.body).ok_or_else(unknown_format)?)
         }
@@ -158,8 +152,7 @@ pub(crate) fn check_types(
 }
 
 fn is_json(request: Request<'_>) -> bool {
-    let media = request.content_type.split(';').next();
-    matches!(media.unwrap_or_default().trim(), "" | "application/json")
+    matches!(request.media_type(), "" | "application/json")
 }
 
 fn json(body: &[u8]) -> Result<Value> {
@@ -185,17 +178,17 @@ fn bare_key(body: &[u8], error: &serde_json::Error) -> Option<char> {
         .map(|byte| char::from(*byte))
 }
 
-fn yaml(body: &[u8]) -> Result<Value> {
-    let text = std::str::from_utf8(body)
-        .map_err(|_| ApiError::bad_request("error converting YAML to JSON: invalid UTF-8"))?;
-    serde_saphyr::from_str(text)
-        .map_err(|error| ApiError::bad_request(format!("error converting YAML to JSON: {error}")))
+fn yaml(body: &[u8], prefix: &str) -> Result<Value> {
+    let wrong = |why: &dyn std::fmt::Display| {
+        ApiError::bad_request(format!("{prefix}error converting YAML to JSON: {why}"))
+    };
+    let text = std::str::from_utf8(body).map_err(|_| wrong(&"invalid UTF-8"))?;
+    serde_saphyr::from_str(text).map_err(|error| wrong(&error))
 }
 
 /// Reads YAML (or JSON, its subset) for apply patches.
 pub(crate) fn apply_body(body: &[u8]) -> Result<Tree> {
-    let read = yaml(body).map_err(|error| error.with_prefix("error decoding YAML: "));
-    match read? {
+    match yaml(body, "error decoding YAML: ")? {
         Value::Object(tree) => Ok(tree),
         Value::Null => Ok(Tree::new()),
         other => Err(ApiError::bad_request(format!(
@@ -206,58 +199,50 @@ pub(crate) fn apply_body(body: &[u8]) -> Result<Tree> {
     }
 }
 
-fn check_kind(tree: &Tree, info: &KindInfo) -> Result<()> {
-    let name = tree::text(tree, "kind");
-    let api_version = tree::text(tree, "apiVersion");
-    let name = if name.is_empty() { info.name } else { name };
-    let api_version = if api_version.is_empty() {
-        info.api_version
-    } else {
-        api_version
+/// The kind and the version that an object says it has, if that is another one.
+fn other_kind<'a>(tree: &'a Tree, info: &KindInfo) -> Option<(&'a str, &'a str)> {
+    let said = |member: &str, own: &'static str| match tree::text(tree, member) {
+        "" => own,
+        text => text,
     };
-    if name == info.name && api_version == info.api_version {
+    let found = (
+        said("kind", info.name),
+        said("apiVersion", info.api_version),
+    );
+    (found != (info.name, info.api_version)).then_some(found)
+}
+
+fn not_registered(name: &str, api_version: &str) -> String {
+    format!(
+        "no kind {name:?} is registered for version {api_version:?} in scheme \
+         \"pkg/api/legacyscheme/scheme.go:30\""
+    )
+}
+
+fn check_kind(tree: &Tree, info: &KindInfo) -> Result<()> {
+    let Some((name, api_version)) = other_kind(tree, info) else {
         return Ok(());
-    }
+    };
     let version = api_version.rsplit('/').next().unwrap_or_default();
-    let other = KINDS
-        .iter()
-        .any(|row| row.name == name && row.api_version == api_version);
-    if other {
-        let group = match info.group {
-            "" => "core",
-            group => group.split('.').next().unwrap_or(group),
-        };
-        let own = info.name;
-        return Err(ApiError::bad_request(format!(
-            "{name} in version {version:?} cannot be handled as a {own}: converting \
-             ({version}.{name}) to ({group}.{own}): unknown conversion"
-        )));
-    }
+    let own = info.name;
+    let why = match Kind::named(api_version, name) {
+        Some(_) => {
+            let group = info.short_group();
+            format!("converting ({version}.{name}) to ({group}.{own}): unknown conversion")
+        }
+        None => not_registered(name, api_version),
+    };
     Err(ApiError::bad_request(format!(
-        "{name} in version {version:?} cannot be handled as a {}: no kind {name:?} is registered \
-         for version {api_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
-        info.name
+        "{name} in version {version:?} cannot be handled as a {own}: {why}"
     )))
 }
 
 /// Refuses a patched object that became one of another kind.
 pub(crate) fn same_kind(kind: Kind, tree: &Tree) -> Result<(), String> {
-    let info = kind.info();
-    let text = |name: &str, own: &'static str| match tree::text(tree, name) {
-        "" => own.to_owned(),
-        text => text.to_owned(),
-    };
-    let (name, version) = (
-        text("kind", info.name),
-        text("apiVersion", info.api_version),
-    );
-    if name == info.name && version == info.api_version {
-        return Ok(());
+    match other_kind(tree, kind.info()) {
+        Some((name, api_version)) => Err(not_registered(name, api_version)),
+        None => Ok(()),
     }
-    Err(format!(
-        "no kind {name:?} is registered for version {version:?} in scheme \
-         \"pkg/api/legacyscheme/scheme.go:30\""
-    ))
 }
 
 fn cannot_handle(info: &KindInfo, why: &str) -> ApiError {
@@ -271,20 +256,14 @@ fn check_place(tree: &Tree, target: &Target) -> Result<()> {
     let metadata = tree::metadata(tree);
     let namespace = tree::text(metadata, "namespace");
     if target.kind.info().namespaced && !namespace.is_empty() && namespace != target.namespace {
-        return Err(ApiError::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the \
-             request",
-        ));
+        return Err(ApiError::other_namespace());
     }
     let name = tree::text(metadata, "name");
     if !target.name.is_empty() && name != target.name {
-        if name.is_empty() {
-            return Err(ApiError::no_name(&target.name));
-        }
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({})",
-            target.name
-        )));
+        return Err(match name {
+            "" => ApiError::no_name(&target.name),
+            name => ApiError::other_name(name, &target.name),
+        });
     }
     Ok(())
 }
@@ -407,37 +386,37 @@ fn is_time(names: &[&str]) -> bool {
 fn go_target(error: &str, names: &[&str]) -> Option<String> {
     let (_, expected) = error.rsplit_once("expected ")?;
     let last = names.last().copied().unwrap_or_default();
-    let is = |name: &str| (*name == *last).then_some(());
-    let name = if expected.starts_with("a string") {
-        let own = OWN_STRINGS.iter().find(|(field, _)| is(field).is_some());
-        own.map_or("string", |(_, name)| *name)
-    } else if expected.starts_with("a sequence") {
-        let own = LISTS.iter().find(|(field, _)| is(field).is_some());
-        own.map_or("[]string", |(_, name)| *name)
-    } else {
-        const TARGETS: [(&str, &str); 6] = [
-            ("i32", "int32"),
-            ("i64", "int64"),
-            ("f64", "float64"),
-            ("a boolean", "bool"),
-            ("a map", "map[string]string"),
-            ("Quantity", "quantity"),
-        ];
-        let plain = TARGETS
-            .iter()
-            .find(|(start, _)| expected.starts_with(start));
-        match plain {
-            Some((_, name)) => name,
-            None => {
-                let name = expected.strip_prefix("struct ").unwrap_or(expected);
-                return name
-                    .starts_with(char::is_uppercase)
-                    .then(|| format!("v1.{name}"));
-            }
+    let of_field = |names: &[(&str, &'static str)]| {
+        let own = names.iter().find(|(field, _)| *field == last);
+        own.map(|(_, name)| *name)
+    };
+    let plain = TARGETS
+        .iter()
+        .find(|(start, _)| expected.starts_with(start));
+    let name = match plain {
+        Some((_, "string")) => of_field(&OWN_STRINGS).unwrap_or("string"),
+        Some((_, "[]string")) => of_field(&LISTS).unwrap_or("[]string"),
+        Some((_, name)) => name,
+        None => {
+            let name = expected.strip_prefix("struct ").unwrap_or(expected);
+            let is_struct = name.starts_with(char::is_uppercase);
+            return is_struct.then(|| format!("v1.{name}"));
         }
     };
     Some(name.to_owned())
 }
+
+/// Go's types by how what is expected begins.
+const TARGETS: [(&str, &str); 8] = [
+    ("a string", "string"),
+    ("a sequence", "[]string"),
+    ("i32", "int32"),
+    ("i64", "int64"),
+    ("f64", "float64"),
+    ("a boolean", "bool"),
+    ("a map", "map[string]string"),
+    ("Quantity", "quantity"),
+];
 
 /// Texts with a type of their own, by field.
 const OWN_STRINGS: [(&str, &str); 9] = [
@@ -517,57 +496,38 @@ fn remove_path(tree: &mut Tree, path: &str) {
         .filter(|part| !part.is_empty())
         .map(|part| format!("/{}", part.replace('[', "/").replace(']', "")))
         .collect();
-    let mut root = Value::Object(std::mem::take(tree));
-    if let Some(Value::Object(parent)) = root.pointer_mut(&pointer) {
+    if pointer.is_empty() {
+        tree.remove(last);
+    } else if let Some(Value::Object(parent)) = tree::pointer_mut(tree, &pointer) {
         parent.remove(last);
-    }
-    if let Value::Object(members) = root {
-        *tree = members;
     }
 }
 
 /// Brings quantities into the one text that the API stores; the error is that of [`check_types`].
 pub(crate) fn normalize(kind: Kind, tree: &mut Tree) -> Result<(), String> {
-    let spec = match kind {
-        Kind::Pod => tree.get_mut("spec"),
-        Kind::Job => tree.get_mut("spec").and_then(pod_spec),
-        Kind::CronJob => tree
-            .get_mut("spec")
-            .and_then(|spec| spec.get_mut("jobTemplate")?.get_mut("spec"))
-            .and_then(pod_spec),
-        Kind::Namespace
-        | Kind::Node
-        | Kind::Event
-        | Kind::Lease
-        | Kind::ServiceAccount
-        | Kind::ConfigMap
-        | Kind::Secret
-        | Kind::Workload
-        | Kind::PodGroup => None,
+    let pod_spec = match kind {
+        Kind::Pod => "/spec",
+        Kind::Job => "/spec/template/spec",
+        Kind::CronJob => "/spec/jobTemplate/spec/template/spec",
         Kind::ResourceQuota => {
             quota::normalize(tree);
             return Ok(());
         }
+        _ => return Ok(()),
     };
-    let Some(spec) = spec else { return Ok(()) };
     for list in ["containers", "initContainers"] {
-        let Some(Value::Array(containers)) = spec.get_mut(list) else {
-            continue;
-        };
-        for container in containers {
-            for side in ["requests", "limits"] {
-                let quantities = container
-                    .get_mut("resources")
-                    .and_then(|resources| resources.get_mut(side))
-                    .and_then(Value::as_object_mut);
-                for (_, quantity) in quantities.into_iter().flatten() {
+        let containers = tree::pointer_mut(tree, &format!("{pod_spec}/{list}"));
+        let containers = containers.and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
+            for side in ["/resources/requests", "/resources/limits"] {
+                let quantities = container.pointer_mut(side);
+                let quantities = quantities.and_then(Value::as_object_mut);
+                for quantity in quantities.into_iter().flat_map(Map::values_mut) {
                     let text = match &*quantity {
                         Value::Number(number) => number.to_string(),
                         Value::String(text) => text.clone(),
                         // What is no text at all is a wrong type.
-                        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
-                            continue;
-                        }
+                        _ => continue,
                     };
                     let parsed = Quantity::parse(&text).ok_or(NOT_A_QUANTITY)?;
                     *quantity = parsed.canonical().into();
@@ -576,8 +536,4 @@ pub(crate) fn normalize(kind: Kind, tree: &mut Tree) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-fn pod_spec(job_spec: &mut Value) -> Option<&mut Value> {
-    job_spec.get_mut("template")?.get_mut("spec")
 }

@@ -9,23 +9,19 @@ use super::decode;
 use crate::apiserver::{
     apply::{
         managed::{self, MANAGED_FIELDS},
-        patch::PatchBody,
+        patch::{self, PatchBody},
     },
     http::request::{Request, Target},
     object::{
         error::{ApiError, Result},
         tree::{self, Tree},
+        view::JsonView,
     },
 };
 
 /// Reads the body by its content type.
 pub(crate) fn read(request: Request<'_>, target: &Target) -> Result<PatchBody> {
-    let media = request
-        .content_type
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim();
+    let media = request.media_type();
     if media != "application/apply-patch+yaml" && target.options.force.is_some() {
         let error = "Forbidden: may not be specified for non-apply patch";
         return Err(ApiError::invalid_option("PatchOptions", "force", error));
@@ -55,40 +51,31 @@ fn json_object(body: &[u8], start: &str) -> Result<Tree> {
             "{start}json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
             decode::go_name(&other)
         ))),
-        Err(error) if error.is_eof() => Err(ApiError::bad_request(
-            "error decoding patch: unexpected end of JSON input",
-        )),
-        Err(error) => Err(ApiError::bad_request(format!(
-            "error decoding patch: {error}"
-        ))),
+        Err(error) => Err(patch::not_json(&error)),
     }
 }
 
 fn apply(request: Request<'_>, target: &Target) -> Result<PatchBody> {
     if target.options.field_manager.is_none() {
-        let error = "Required value: is required for apply patch";
-        return Err(ApiError::invalid_option(
+        let (options, error) = (
             "PatchOptions",
-            "fieldManager",
-            error,
-        ));
+            "Required value: is required for apply patch",
+        );
+        return Err(ApiError::invalid_option(options, "fieldManager", error));
     }
     let mut tree = decode::apply_body(request.body)?;
     check_type(target, &tree)?;
-    let managed = tree
-        .get("metadata")
-        .and_then(|metadata| metadata.get(MANAGED_FIELDS));
-    if managed.is_some_and(|fields| !fields.is_null()) {
+    if JsonView::from(&tree)
+        .at("metadata")
+        .at(MANAGED_FIELDS)
+        .is_set()
+    {
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
     // Invalid quantities are reported when the whole object is checked.
     let _ = decode::normalize(target.kind, &mut tree);
-    let mut config = Value::Object(tree);
-    managed::check(target.kind, &target.name, &config)?;
-    match &mut config {
-        Value::Object(tree) => Ok(PatchBody::Apply(std::mem::take(tree))),
-        _ => unreachable!("it was just made an object"),
-    }
+    managed::check(target.kind, &target.name, &tree)?;
+    Ok(PatchBody::Apply(tree))
 }
 
 fn check_type(target: &Target, tree: &Tree) -> Result<()> {

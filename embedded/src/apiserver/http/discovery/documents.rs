@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{openapi, version};
 use crate::apiserver::{
-    http::negotiation::{Accepted, Transform},
+    http::negotiation::Transform,
     object::{
         error::{ApiError, Result},
         kind::{GROUPS, KINDS, Kind, KindInfo, Subresource, VERBS},
@@ -15,23 +15,11 @@ use crate::apiserver::{
     print::response::{Response, TEXT},
 };
 
-/// Access reviews: plural, singular, kind.
-pub(crate) const REVIEWS: [[&str; 3]; 3] = [
-    [
-        "selfsubjectaccessreviews",
-        "selfsubjectaccessreview",
-        "SelfSubjectAccessReview",
-    ],
-    [
-        "selfsubjectrulesreviews",
-        "selfsubjectrulesreview",
-        "SelfSubjectRulesReview",
-    ],
-    [
-        "subjectaccessreviews",
-        "subjectaccessreview",
-        "SubjectAccessReview",
-    ],
+/// Access reviews: plural and kind.
+pub(crate) const REVIEWS: [[&str; 2]; 3] = [
+    ["selfsubjectaccessreviews", "SelfSubjectAccessReview"],
+    ["selfsubjectrulesreviews", "SelfSubjectRulesReview"],
+    ["subjectaccessreviews", "SubjectAccessReview"],
 ];
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -41,8 +29,8 @@ const STORAGE_HASHES: [(Kind, &str); 2] =
     [(Kind::CronJob, "sd5LIXh4Fjs="), (Kind::Job, "mudhfqk/qZY=")];
 
 /// Answers a path outside of the resources.
-pub(crate) fn answer(path: &str, query: &str, accepted: Accepted) -> Result<Response> {
-    let aggregated = accepted.transform == Transform::Discovery;
+pub(crate) fn answer(path: &str, query: &str, accepted: Transform) -> Result<Response> {
+    let aggregated = accepted == Transform::Discovery;
     if let Some(document) = openapi::answer(path, query, accepted) {
         return document;
     }
@@ -51,53 +39,62 @@ pub(crate) fn answer(path: &str, query: &str, accepted: Accepted) -> Result<Resp
         found.map(|(_, version)| *version)
     };
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-    match parts.as_slice() {
-        [] => Ok(Response::json(200, &paths())),
-        ["healthz" | "livez" | "readyz", ..] => Ok(Response::bytes(200, TEXT, b"ok".to_vec())),
-        ["version"] => Ok(Response::json(200, &version::document())),
-        ["api"] if aggregated => Ok(aggregate(&[("", "v1")])),
-        ["apis"] if aggregated => Ok(aggregate(&GROUPS)),
-        ["api"] => Ok(Response::json(200, &core_versions())),
+    let document = match parts.as_slice() {
+        [] => paths(),
+        ["healthz" | "livez" | "readyz", ..] => {
+            return Ok(Response::bytes(200, TEXT, b"ok".to_vec()));
+        }
+        ["version"] => version::document(),
+        ["api"] if aggregated => return Ok(aggregate(&[("", "v1")])),
+        ["apis"] if aggregated => return Ok(aggregate(&GROUPS)),
+        ["api"] => core_versions(),
         ["api", "v1"] => {
             let mut list = resource_list("", "v1");
             // The oldest group leaves this out.
-            list.as_object_mut()
-                .and_then(|list| list.remove("apiVersion"));
-            Ok(Response::json(200, &list))
+            list.as_object_mut().map(|list| list.remove("apiVersion"));
+            list
         }
-        ["apis"] => Ok(Response::json(200, &groups())),
-        ["apis", "authorization.k8s.io", "v1"] => Ok(Response::json(200, &reviews())),
+        ["apis"] => groups(),
+        ["apis", "authorization.k8s.io", "v1"] => reviews(),
         ["apis", group] => {
             let version = version_of(group).ok_or_else(ApiError::no_path)?;
             let mut answer = group_entry(group, version);
             answer["kind"] = "APIGroup".into();
             answer["apiVersion"] = "v1".into();
-            Ok(Response::json(200, &answer))
+            answer
         }
-        ["apis", group, version] if version_of(group) == Some(version) => Ok(Response::json(
-            200,
-            &resource_list(group, &format!("{group}/{version}")),
-        )),
-        ["apis", group, ..] if version_of(group).is_some() => Err(ApiError::no_resource()),
-        _ => Err(ApiError::no_path()),
-    }
+        ["apis", group, version] if version_of(group) == Some(version) => {
+            resource_list(group, &format!("{group}/{version}"))
+        }
+        ["apis", group, ..] if version_of(group).is_some() => return Err(ApiError::no_resource()),
+        _ => return Err(ApiError::no_path()),
+    };
+    Ok(Response::json(200, &document))
 }
 
 /// Answers an access review: everything is allowed on loopback.
-pub(crate) fn review(kind: &str, mut body: Tree) -> Response {
+pub(crate) fn review(kind: &str, body: Tree) -> Response {
+    let status = match kind {
+        "SelfSubjectRulesReview" => all_rules(),
+        _ => json!({"allowed": true, "reason": "everything is allowed on loopback"}),
+    };
+    Response::json(201, &reviewed(kind, body, status))
+}
+
+/// A review with its outcome.
+pub(crate) fn reviewed(kind: &str, mut body: Tree, status: Value) -> Value {
     body.insert("kind".into(), kind.into());
     body.insert("apiVersion".into(), "authorization.k8s.io/v1".into());
-    let status = if kind == "SelfSubjectRulesReview" {
-        json!({
-            "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-            "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
-            "incomplete": false,
-        })
-    } else {
-        json!({"allowed": true, "reason": "everything is allowed on loopback"})
-    };
     body.insert("status".into(), status);
-    Response::json(201, &Value::Object(body))
+    Value::Object(body)
+}
+
+fn all_rules() -> Value {
+    json!({
+        "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+        "incomplete": false,
+    })
 }
 
 fn paths() -> Value {
@@ -106,16 +103,8 @@ fn paths() -> Value {
         paths.push(format!("/apis/{group}"));
         paths.push(format!("/apis/{group}/{version}"));
     }
-    for path in [
-        "/healthz",
-        "/livez",
-        "/openapi/v2",
-        "/openapi/v3",
-        "/readyz",
-        "/version",
-    ] {
-        paths.push(path.to_owned());
-    }
+    let others = "/healthz /livez /openapi/v2 /openapi/v3 /readyz /version";
+    paths.extend(others.split(' ').map(str::to_owned));
     json!({"paths": paths})
 }
 
@@ -150,17 +139,12 @@ fn resource_list(group: &str, group_version: &str) -> Value {
     for row in sorted {
         let mut resource = json!({
             "name": row.plural,
-            "singularName": row.singular,
+            "singularName": row.singular(),
             "namespaced": row.namespaced,
             "kind": row.name,
             "verbs": VERBS,
         });
-        if !row.short_names.is_empty() {
-            resource["shortNames"] = json!(row.short_names);
-        }
-        if !row.categories.is_empty() {
-            resource["categories"] = json!(row.categories);
-        }
+        add_names(&mut resource, row);
         if let Some((_, hash)) = STORAGE_HASHES.iter().find(|(kind, _)| *kind == row.kind) {
             resource["storageVersionHash"] = (*hash).into();
         }
@@ -188,11 +172,22 @@ fn resource_list(group: &str, group_version: &str) -> Value {
     })
 }
 
+fn add_names(resource: &mut Value, row: &KindInfo) {
+    for (field, names) in [
+        ("shortNames", row.short_names),
+        ("categories", row.categories),
+    ] {
+        if !names.is_empty() {
+            resource[field] = json!(names);
+        }
+    }
+}
+
 fn reviews() -> Value {
-    let resource = |[plural, singular, kind]: [&str; 3]| {
+    let resource = |[plural, kind]: [&str; 2]| {
         json!({
             "name": plural,
-            "singularName": singular,
+            "singularName": kind.to_lowercase(),
             "namespaced": false,
             "kind": kind,
             "verbs": ["create"],
@@ -236,26 +231,24 @@ fn aggregated_group(group: &str, version: &str) -> Value {
     })
 }
 
+fn response_kind(group: &str, version: &str, kind: &str) -> Value {
+    json!({"group": group, "version": version, "kind": kind})
+}
+
 fn aggregated_resource(row: &KindInfo) -> Value {
-    let kind = |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
     let mut resource = json!({
         "resource": row.plural,
-        "responseKind": kind(row.group, row.version, row.name),
+        "responseKind": response_kind(row.group, row.version, row.name),
         "scope": if row.namespaced { "Namespaced" } else { "Cluster" },
-        "singularResource": row.singular,
+        "singularResource": row.singular(),
         "verbs": VERBS,
     });
-    if !row.short_names.is_empty() {
-        resource["shortNames"] = json!(row.short_names);
-    }
-    if !row.categories.is_empty() {
-        resource["categories"] = json!(row.categories);
-    }
+    add_names(&mut resource, row);
     let sub = |sub: &Subresource| {
         let (group, version) = sub.group_version.unwrap_or((row.group, row.version));
         json!({
             "subresource": sub.name,
-            "responseKind": kind(group, version, sub.kind),
+            "responseKind": response_kind(group, version, sub.kind),
             "verbs": sub.verbs,
         })
     };
@@ -267,12 +260,12 @@ fn aggregated_resource(row: &KindInfo) -> Value {
 
 fn aggregated_reviews() -> Value {
     let (group, version) = ("authorization.k8s.io", "v1");
-    let resource = |[plural, singular, kind]: [&str; 3]| {
+    let resource = |[plural, kind]: [&str; 2]| {
         json!({
             "resource": plural,
-            "responseKind": {"group": group, "version": version, "kind": kind},
+            "responseKind": response_kind(group, version, kind),
             "scope": "Cluster",
-            "singularResource": singular,
+            "singularResource": kind.to_lowercase(),
             "verbs": ["create"],
         })
     };

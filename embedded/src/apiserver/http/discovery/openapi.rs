@@ -11,10 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::{schemas, version::VERSION};
 use crate::apiserver::{
-    http::{
-        negotiation::{Accepted, Transform},
-        query::Query,
-    },
+    http::{negotiation::Transform, query::Query},
     object::{
         error::{ApiError, Result},
         kind::{GROUPS, KINDS, KindInfo},
@@ -29,13 +26,13 @@ const HASH: &str = VERSION;
 const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 /// Answers `/openapi/...`; `None` for other paths.
-pub(crate) fn answer(path: &str, query: &str, accepted: Accepted) -> Option<Result<Response>> {
+pub(crate) fn answer(path: &str, query: &str, accepted: Transform) -> Option<Result<Response>> {
     match path {
         "/openapi/v3" => Some(Ok(Response {
             content_type: TEXT,
             ..Response::json(200, &index())
         })),
-        "/openapi/v2" if accepted.transform == Transform::OldOpenApi => {
+        "/openapi/v2" if accepted == Transform::OldOpenApi => {
             Some(Ok(Response::bytes(200, PROTOBUF, no_definitions())))
         }
         "/openapi/v2" => Some(Ok(Response::json(200, &swagger()))),
@@ -85,33 +82,26 @@ fn index() -> Value {
 fn document(group: &str, version: &str) -> Response {
     let mut paths = Map::new();
     for row in KINDS.iter().filter(|row| row.group == group) {
-        let root = if group.is_empty() {
-            "/api/v1".into()
-        } else {
-            format!("/apis/{group}/{version}")
+        let root = match group {
+            "" => "/api/v1".to_owned(),
+            group => format!("/apis/{group}/{version}"),
         };
-        let collection = if row.namespaced {
-            format!("{root}/namespaces/{{namespace}}/{}", row.plural)
+        let namespace = if row.namespaced {
+            "/namespaces/{namespace}"
         } else {
-            format!("{root}/{}", row.plural)
+            ""
         };
-        let write = |action: &str| operation(row, action);
+        let collection = format!("{root}{namespace}/{}", row.plural);
+        let of_object = ["get", "put", "patch", "delete"].map(|it| (it, operation(row, it)));
+        let of_all = [
+            ("get", operation(row, "list")),
+            ("post", operation(row, "post")),
+        ];
         paths.insert(
             format!("{collection}/{{name}}"),
-            json!({
-                "get": operation(row, "get"),
-                "put": write("put"),
-                "patch": write("patch"),
-                "delete": operation(row, "delete"),
-            }),
+            Value::from_iter(of_object),
         );
-        paths.insert(
-            collection,
-            json!({
-                "get": operation(row, "list"),
-                "post": write("post"),
-            }),
-        );
+        paths.insert(collection, Value::from_iter(of_all));
     }
     let document = json!({
         "openapi": "3.0.0",
@@ -123,19 +113,16 @@ fn document(group: &str, version: &str) -> Response {
 }
 
 fn operation(row: &KindInfo, action: &str) -> Value {
-    let query = |name: &str| {
+    let names: &[&str] = match action {
+        "post" | "put" | "patch" => &["pretty", "dryRun", "fieldManager", "fieldValidation"],
+        _ => &["pretty"],
+    };
+    let parameters = names.iter().map(|name| {
         json!({
             "name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true},
         })
-    };
-    let mut parameters = vec![query("pretty")];
-    if matches!(action, "post" | "put" | "patch") {
-        parameters.extend([
-            query("dryRun"),
-            query("fieldManager"),
-            query("fieldValidation"),
-        ]);
-    }
+    });
+    let parameters: Vec<Value> = parameters.collect();
     json!({
         "parameters": parameters,
         "responses": {"200": {"description": "OK"}},

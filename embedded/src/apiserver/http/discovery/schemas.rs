@@ -61,8 +61,7 @@ pub(crate) fn of_group(group: &str) -> Map<String, Value> {
 
 /// The name of a kind's schema.
 pub(crate) fn name(row: &KindInfo) -> String {
-    let group = row.group.split('.').next().unwrap_or_default();
-    let group = if group.is_empty() { "core" } else { group };
+    let group = row.short_group();
     format!("io.k8s.api.{group}.{}.{}", row.version, row.name)
 }
 

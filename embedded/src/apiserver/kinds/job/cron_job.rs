@@ -3,12 +3,13 @@
 //! Responsible for: schedule, time zone and what a Job template must not have. Must not: repeat the
 //! rules of Jobs, which hold for the template, too.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::validate;
 use crate::{
     apiserver::object::{
-        field_errors::{FieldErrors, shown},
+        field::{CheckedField, check},
+        field_errors::FieldErrors,
         tree::{self, Tree},
     },
     cron::{Schedule, Zone, names_zone},
@@ -26,19 +27,20 @@ const NOT_LOCAL: &str = "timeZone must be an explicit time zone as defined in \
 
 /// Checks a new CronJob.
 pub(crate) fn validate_create(tree: &Tree) -> FieldErrors {
-    let spec = tree::section(tree, "spec");
-    let mut errors = check_spec(spec, &Tree::new());
-    let name = tree::text(tree::metadata(tree), "name");
-    if name.len() > NAME_MAX {
-        let detail = format!("must be no more than {NAME_MAX} characters");
-        errors.invalid("metadata.name", Value::from(name), &detail);
-    }
-    errors
+    check(tree, |cron_job| {
+        check_spec(&cron_job.at("spec"), tree::empty());
+        let name = cron_job.at("metadata.name");
+        if name.text().len() > NAME_MAX {
+            name.invalid(&format!("must be no more than {NAME_MAX} characters"));
+        }
+    })
 }
 
 /// Checks a changed CronJob against its old state.
 pub(crate) fn validate_update(tree: &Tree, old: &Tree) -> FieldErrors {
-    check_spec(tree::section(tree, "spec"), tree::section(old, "spec"))
+    check(tree, |cron_job| {
+        check_spec(&cron_job.at("spec"), tree::section(old, "spec"));
+    })
 }
 
 /// Warnings about a CronJob that was created.
@@ -66,87 +68,68 @@ fn template_warning(tree: &Tree) -> Option<String> {
     super::defaults::template_warning("spec.jobTemplate.", tree::section(template, "spec"))
 }
 
-fn check_spec(spec: &Tree, old: &Tree) -> FieldErrors {
-    let mut errors = FieldErrors::new();
-    check_schedule(spec, old, &mut errors);
-    let deadline = tree::int(spec, "startingDeadlineSeconds");
-    errors.not_negative("spec.startingDeadlineSeconds", deadline);
-    if spec.get("timeZone") != old.get("timeZone") {
-        check_time_zone(spec, &mut errors);
+fn check_spec(spec: &CheckedField<'_, '_>, old: &Tree) {
+    check_schedule(spec, old);
+    spec.at("startingDeadlineSeconds").must_not_be_negative();
+    let zone = spec.at("timeZone");
+    if spec.tree().get("timeZone") != old.get("timeZone") {
+        check_time_zone(&zone);
     }
-    let policy = tree::text(spec, "concurrencyPolicy");
-    let policies = ["Allow", "Forbid", "Replace"];
-    if !policies.contains(&policy) {
-        errors.unsupported("spec.concurrencyPolicy", Value::from(policy), &policies);
-    }
-    check_template(spec, &mut errors);
-    for field in ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {
-        errors.not_negative(format!("spec.{field}"), tree::int(spec, field));
-    }
-    errors
+    spec.at("concurrencyPolicy")
+        .must_be_one_of(&["Allow", "Forbid", "Replace"]);
+    check_template(spec);
+    spec.at("successfulJobsHistoryLimit").must_not_be_negative();
+    spec.at("failedJobsHistoryLimit").must_not_be_negative();
 }
 
-fn check_schedule(spec: &Tree, old: &Tree, errors: &mut FieldErrors) {
-    let path = "spec.schedule";
-    let schedule = tree::text(spec, "schedule");
-    if schedule.is_empty() {
-        return errors.required(path, "");
+fn check_schedule(spec: &CheckedField<'_, '_>, old: &Tree) {
+    let schedule = spec.at("schedule");
+    if !schedule.must_be_given() {
+        return;
     }
-    let value = || Value::from(schedule);
-    if let Err(error) = Schedule::parse(schedule) {
-        errors.invalid(path, value(), &error.to_string());
+    if let Err(error) = Schedule::parse(schedule.text()) {
+        schedule.invalid(&error.to_string());
     }
-    if !names_zone(schedule) {
+    if !names_zone(schedule.text()) {
         return;
     }
     // What older servers took may stay.
     if !names_zone(tree::text(old, "schedule")) {
-        errors.invalid(path, value(), NO_ZONE);
-    } else if spec.contains_key("timeZone") {
-        errors.invalid(path, value(), NOT_BOTH);
+        schedule.invalid(NO_ZONE);
+    } else if spec.at("timeZone").is_set() {
+        schedule.invalid(NOT_BOTH);
     }
 }
 
-fn check_time_zone(spec: &Tree, errors: &mut FieldErrors) {
-    let path = "spec.timeZone";
-    let Some(zone) = spec.get("timeZone").and_then(Value::as_str) else {
-        return;
-    };
-    if zone.is_empty() {
-        let detail = "timeZone must be nil or non-empty string";
-        return errors.invalid(path, json!(""), detail);
+fn check_time_zone(zone: &CheckedField<'_, '_>) {
+    let Some(name) = zone.as_text() else { return };
+    if name.is_empty() {
+        return zone.invalid("timeZone must be nil or non-empty string");
     }
-    if zone.eq_ignore_ascii_case("local") {
-        errors.invalid(path, Value::from(zone), NOT_LOCAL);
+    if name.eq_ignore_ascii_case("local") {
+        zone.invalid(NOT_LOCAL);
     }
-    if let Err(error) = Zone::load(zone) {
-        errors.invalid(path, Value::from(zone), &error.to_string());
+    if let Err(error) = Zone::load(name) {
+        zone.invalid(&error.to_string());
     }
 }
 
-fn check_template(spec: &Tree, errors: &mut FieldErrors) {
-    let mut job = tree::section(tree::section(spec, "jobTemplate"), "spec").clone();
+fn check_template(spec: &CheckedField<'_, '_>) {
+    let mut job = spec.at("jobTemplate.spec").tree().clone();
     // What a Job would have; in a template it stays unset.
     tree::default(&mut job, "completionMode", "NonIndexed");
-    let failed_only = job.contains_key("podFailurePolicy");
-    let policy = if failed_only {
-        "Failed"
-    } else {
-        "TerminatingOrFailed"
-    };
+    let policy = super::defaults::replacement_policy(&job);
     tree::default(&mut job, "podReplacementPolicy", policy);
-    let prefix = "spec.jobTemplate.";
-    errors.append_under(prefix, validate::check_spec(&job));
-    if let Some(selector) = job.get("selector") {
-        let detail = "`selector` will be auto-generated";
-        errors.invalid(
-            format!("{prefix}spec.selector"),
-            shown(Some(selector)),
-            detail,
-        );
+    let template = Tree::from_iter([("spec".to_owned(), Value::Object(job))]);
+    let template = spec.go_on_with(&template, "spec.jobTemplate.");
+    let job = template.at("spec");
+    validate::check_spec(&job);
+    let selector = job.at("selector");
+    if selector.is_set() {
+        selector.invalid("`selector` will be auto-generated");
     }
-    if tree::flag(&job, "manualSelector") {
-        let path = format!("{prefix}spec.manualSelector");
-        errors.unsupported(path, true, &["nil", "false"]);
+    let manual = job.at("manualSelector");
+    if manual.flag() {
+        manual.unsupported(true, &["nil", "false"]);
     }
 }

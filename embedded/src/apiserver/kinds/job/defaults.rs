@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 
 use crate::apiserver::{
-    kinds::template,
+    kinds::{defaults, template},
     object::{
         names,
         tree::{self, Tree},
@@ -36,9 +36,7 @@ pub(crate) fn default_cron_job(tree: &mut Tree) {
     if tree::text(spec, "concurrencyPolicy").is_empty() {
         spec.insert("concurrencyPolicy".into(), "Allow".into());
     }
-    tree::default(spec, "suspend", false);
-    tree::default(spec, "successfulJobsHistoryLimit", 3);
-    tree::default(spec, "failedJobsHistoryLimit", 1);
+    defaults::fill(spec, "cronJobSpec");
     let job = tree::section_mut(spec, "jobTemplate");
     tree::section_mut(job, "metadata");
     let template = tree::section_mut(tree::section_mut(job, "spec"), "template");
@@ -47,46 +45,32 @@ pub(crate) fn default_cron_job(tree: &mut Tree) {
 }
 
 fn default_spec(spec: &mut Tree) {
-    let completions = spec.contains_key("completions");
-    match (completions, spec.contains_key("parallelism")) {
-        (false, false) => {
-            spec.insert("completions".into(), 1.into());
-            spec.insert("parallelism".into(), 1.into());
-        }
-        (true, false) => {
-            spec.insert("parallelism".into(), 1.into());
-        }
-        (_, true) => {}
+    if !spec.contains_key("parallelism") {
+        tree::default(spec, "completions", 1);
+        tree::default(spec, "parallelism", 1);
     }
     let unlimited = spec.contains_key("backoffLimitPerIndex");
     tree::default(spec, "backoffLimit", if unlimited { i32::MAX } else { 6 });
-    tree::default(spec, "completionMode", "NonIndexed");
-    tree::default(spec, "suspend", false);
-    tree::default(spec, "manualSelector", false);
-    let failed_only = spec.contains_key("podFailurePolicy");
-    let policy = if failed_only {
-        "Failed"
-    } else {
-        "TerminatingOrFailed"
-    };
-    tree::default(spec, "podReplacementPolicy", policy);
-    let patterns = spec
-        .get_mut("podFailurePolicy")
-        .and_then(|policy| policy.get_mut("rules")?.as_array_mut())
-        .into_iter()
-        .flatten()
-        .filter_map(|rule| rule.get_mut("onPodConditions")?.as_array_mut())
-        .flatten()
-        .filter_map(Value::as_object_mut);
-    for pattern in patterns {
-        if tree::text(pattern, "status").is_empty() {
-            pattern.insert("status".into(), "True".into());
+    defaults::fill(spec, "jobSpec");
+    tree::default(spec, "podReplacementPolicy", replacement_policy(spec));
+    if let Some(Value::Object(policy)) = spec.get_mut("podFailurePolicy") {
+        let rules = tree::objects_mut(policy, "rules");
+        for pattern in rules.flat_map(|rule| tree::objects_mut(rule, "onPodConditions")) {
+            if tree::text(pattern, "status").is_empty() {
+                pattern.insert("status".into(), "True".into());
+            }
         }
     }
-    template::default_spec(tree::section_mut(
-        tree::section_mut(spec, "template"),
-        "spec",
-    ));
+    let template = tree::section_mut(spec, "template");
+    template::default_spec(tree::section_mut(template, "spec"));
+}
+
+/// The default of `podReplacementPolicy`.
+pub(super) fn replacement_policy(spec: &Tree) -> &'static str {
+    match spec.contains_key("podFailurePolicy") {
+        true => "Failed",
+        false => "TerminatingOrFailed",
+    }
 }
 
 /// A Job without labels of its own shows those of its template.
@@ -109,7 +93,7 @@ pub(crate) fn prepare_status(tree: &mut Tree) {
             status.remove(counter);
         }
     }
-    tree::condition_times(status);
+    defaults::fill(status, "jobStatus");
 }
 
 /// Clears the status and generates selector and labels.

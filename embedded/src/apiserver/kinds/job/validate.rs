@@ -12,9 +12,10 @@ use super::{
 use crate::apiserver::{
     kinds::template,
     object::{
-        field_errors::{FieldErrors, shown},
+        field::{CheckedField, check},
+        field_errors::FieldErrors,
         names,
-        tree::{self, Tree},
+        tree::Tree,
     },
 };
 
@@ -32,110 +33,95 @@ const MAX_MANAGED_BY: usize = 63;
 /// Checks a new Job.
 #[doc(alias = "ValidateJob")]
 pub(crate) fn validate_create(tree: &Tree) -> FieldErrors {
-    let spec = tree::section(tree, "spec");
-    let mut errors = check_generated(tree, spec);
-    errors.append(check_spec(spec));
-    check_selector(spec, &mut errors);
-    check_hostnames(tree, spec, &mut errors);
-    errors
+    check(tree, |job| {
+        let spec = job.at("spec");
+        check_generated(job, &spec);
+        check_spec(&spec);
+        check_selector(&spec);
+        check_hostnames(job, &spec);
+    })
 }
 
 /// Checks labels and selector that the server generates.
-pub(super) fn check_generated(tree: &Tree, spec: &Tree) -> FieldErrors {
-    let mut errors = FieldErrors::new();
-    if tree::flag(spec, "manualSelector") {
-        return errors;
+fn check_generated(job: &CheckedField<'_, '_>, spec: &CheckedField<'_, '_>) {
+    if spec.at("manualSelector").flag() {
+        return;
     }
-    let metadata = tree::metadata(tree);
-    let template = tree::section(tree::section(spec, "template"), "metadata");
-    let labels = tree::section(template, "labels");
-    let mut wanted = Tree::new();
-    wanted.insert(SELECTOR_LABEL.into(), tree::text(metadata, "uid").into());
-    let job_selector = tree::section(spec, "selector");
+    let metadata = job.at("metadata");
+    let selector = spec.at("selector");
+    let selected = selector.at("matchLabels").tree();
     // Old Jobs select by the label without prefix; both forms are the server's own.
-    let mut legacy = Tree::new();
-    legacy.insert("controller-uid".into(), tree::text(metadata, "uid").into());
-    let have = tree::section(job_selector, "matchLabels");
-    let generated = (*have == wanted || *have == legacy) && job_selector.len() == 1;
-    if !generated {
-        let value = shown(spec.get("selector"));
-        errors.invalid("spec.selector", value, "`selector` not auto-generated");
+    let is_own = [SELECTOR_LABEL, "controller-uid"]
+        .iter()
+        .any(|label| selected.get(*label) == Some(metadata.at("uid").value()));
+    if !is_own || selected.len() != 1 || selector.tree().len() != 1 {
+        selector.invalid("`selector` not auto-generated");
     }
+    let labels = spec.at("template.metadata.labels");
     for (label, field) in GENERATED {
-        let value = tree::text(metadata, field);
-        let have = labels.get(label).and_then(Value::as_str);
-        if have != Some(value) {
-            let path = format!("spec.template.metadata.labels[{label}]");
-            let all = shown(template.get("labels"));
-            errors.invalid(path, all, &format!("must be '{value}'"));
+        let wanted = metadata.at(field).text();
+        let label = labels.entry(label);
+        if label.as_text() != Some(wanted) {
+            label.invalid_as(labels.value(), &format!("must be '{wanted}'"));
         }
     }
-    if tree::text(metadata, "name").len() > 63 {
+    let name = metadata.at("name");
+    if name.text().len() > 63 {
         for _ in 0..2 {
-            let name = Value::from(tree::text(metadata, "name"));
-            errors.invalid(
-                "spec.template.labels",
-                name,
-                "must be no more than 63 bytes",
-            );
+            let labels = spec.at("template.labels");
+            labels.invalid_as(name.value(), "must be no more than 63 bytes");
         }
     }
-    errors
 }
 
 /// The same on update.
-pub(super) fn check_generated_on_update(tree: &Tree, spec: &Tree) -> FieldErrors {
-    let mut errors = FieldErrors::new();
+pub(super) fn check_generated_on_update(job: &CheckedField<'_, '_>, spec: &CheckedField<'_, '_>) {
+    let selector = spec.at("selector");
     // A missing selector is reported elsewhere.
-    if tree::flag(spec, "manualSelector") || !spec.contains_key("selector") {
-        return errors;
+    if spec.at("manualSelector").flag() || !selector.is_set() {
+        return;
     }
-    let template = tree::section(tree::section(spec, "template"), "metadata");
+    let metadata = job.at("metadata");
+    let labels = spec.at("template.metadata.labels");
     for (label, field) in GENERATED {
-        let wanted = tree::text(tree::metadata(tree), field);
-        let have = tree::section(template, "labels")
-            .get(label)
-            .and_then(Value::as_str);
-        let path = format!("spec.template.metadata.labels[{label}]");
+        let wanted = metadata.at(field).text();
+        let label = labels.entry(label);
         let detail = format!("must be '{wanted}'");
-        match have {
+        match label.as_text() {
             Some(have) if have == wanted => {}
-            Some(_) => errors.invalid(path, shown(template.get("labels")), &detail),
-            None => errors.required(path, &detail),
+            Some(_) => label.invalid_as(labels.value(), &detail),
+            None => label.required(&detail),
         }
     }
-    let uid = tree::text(tree::metadata(tree), "uid");
-    let selected = tree::section(tree::section(spec, "selector"), "matchLabels");
-    let own = selected.len() == 1 && selected.values().all(|value| value == uid);
-    if let Some(selector) = spec.get("selector").filter(|_| !own) {
-        let value = shown(Some(selector));
-        errors.invalid("spec.selector", value, "`selector` not auto-generated");
+    let uid = metadata.at("uid").text();
+    let selected = selector.at("matchLabels").tree();
+    if selected.len() != 1 || selected.values().any(|value| value != uid) {
+        selector.invalid("`selector` not auto-generated");
     }
-    errors
 }
 
 /// Checks the spec but for selector and generated labels.
-pub(super) fn check_spec(spec: &Tree) -> FieldErrors {
-    let mut errors = FieldErrors::new();
-    check_numbers(spec, &mut errors);
-    check_managed_by(spec, &mut errors);
-    match tree::text(spec, "completionMode") {
-        "Indexed" => check_indexed(spec, &mut errors),
-        "NonIndexed" => check_non_indexed(spec, &mut errors),
-        other => errors.unsupported(
-            "spec.completionMode",
-            Value::from(other),
-            &["NonIndexed", "Indexed"],
-        ),
+pub(super) fn check_spec(spec: &CheckedField<'_, '_>) {
+    check_numbers(spec);
+    check_managed_by(&spec.at("managedBy"));
+    match spec.at("completionMode").text() {
+        "Indexed" => check_indexed(spec),
+        "NonIndexed" => check_non_indexed(spec),
+        _ => spec
+            .at("completionMode")
+            .must_be_one_of(&["NonIndexed", "Indexed"]),
     }
-    policies::check_failure_policy(spec, &mut errors);
-    policies::check_success_policy(spec, &mut errors);
-    check_replacement_policy(spec, &mut errors);
-    check_template(spec, &mut errors);
-    errors
+    policies::check_failure_policy(spec);
+    policies::check_success_policy(spec);
+    let replacement = spec.at("podReplacementPolicy");
+    match spec.at("podFailurePolicy").is_set() {
+        true => replacement.must_be_one_of(&["Failed"]),
+        false => replacement.must_be_one_of(&["Failed", "TerminatingOrFailed"]),
+    }
+    check_template(spec);
 }
 
-fn check_numbers(spec: &Tree, errors: &mut FieldErrors) {
+fn check_numbers(spec: &CheckedField<'_, '_>) {
     for field in [
         "parallelism",
         "completions",
@@ -143,171 +129,124 @@ fn check_numbers(spec: &Tree, errors: &mut FieldErrors) {
         "backoffLimit",
         "ttlSecondsAfterFinished",
         "backoffLimitPerIndex",
+        "maxFailedIndexes",
     ] {
-        errors.not_negative(format!("spec.{field}"), tree::int(spec, field));
+        spec.at(field).must_not_be_negative();
     }
-    let max_failed = tree::int(spec, "maxFailedIndexes");
-    errors.not_negative("spec.maxFailedIndexes", max_failed);
-    if max_failed.is_some() && tree::int(spec, "backoffLimitPerIndex").is_none() {
-        errors.required(
-            "spec.backoffLimitPerIndex",
-            "when maxFailedIndexes is specified",
-        );
+    let per_index = spec.at("backoffLimitPerIndex");
+    if spec.at("maxFailedIndexes").is_set() && !per_index.is_set() {
+        per_index.required("when maxFailedIndexes is specified");
     }
 }
 
-fn check_managed_by(spec: &Tree, errors: &mut FieldErrors) {
-    let Some(manager) = spec.get("managedBy").and_then(Value::as_str) else {
+fn check_managed_by(field: &CheckedField<'_, '_>) {
+    let Some(manager) = field.as_text() else {
         return;
     };
-    let path = "spec.managedBy";
-    if manager.is_empty() {
-        return errors.required(path, "");
+    if !field.must_be_given() {
+        return;
     }
     match manager.split_once('/') {
         Some((domain, rest)) if !domain.is_empty() && !rest.is_empty() => {
             if let Some(problem) = names::dns_subdomain_problem(domain) {
-                errors.invalid(path, Value::from(domain), &problem);
+                field.invalid_as(Value::from(domain), &problem);
             }
             let fits = |letter: char| letter.is_ascii_alphanumeric() || PATH_MARKS.contains(letter);
             if !rest.chars().all(fits) {
                 let detail = "Invalid path (regex used for validation is \
                               '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
-                errors.invalid(path, Value::from(rest), detail);
+                field.invalid_as(Value::from(rest), detail);
             }
         }
-        _ => {
-            let detail = "must be a domain-prefixed path (such as \"acme.io/foo\")";
-            errors.invalid(path, Value::from(manager), detail);
-        }
+        _ => field.invalid("must be a domain-prefixed path (such as \"acme.io/foo\")"),
     }
-    if manager.len() > MAX_MANAGED_BY {
-        errors.too_long(path, MAX_MANAGED_BY);
-    }
+    field.must_be_within(manager.len(), MAX_MANAGED_BY);
 }
 
-fn check_indexed(spec: &Tree, errors: &mut FieldErrors) {
-    let completions = tree::int(spec, "completions");
-    let parallelism = tree::int(spec, "parallelism");
-    let max_failed = tree::int(spec, "maxFailedIndexes");
-    let per_index = tree::int(spec, "backoffLimitPerIndex").is_some();
-    if completions.is_none() {
-        errors.required("spec.completions", "when completion mode is Indexed");
+fn check_indexed(spec: &CheckedField<'_, '_>) {
+    let completions = spec.at("completions");
+    let parallelism = spec.at("parallelism");
+    let max_failed = spec.at("maxFailedIndexes");
+    if !completions.is_set() {
+        completions.required("when completion mode is Indexed");
     }
-    if let Some(parallelism) = parallelism.filter(|have| *have > MAX_PARALLEL) {
-        let detail =
-            format!("must be less than or equal to {MAX_PARALLEL} when completion mode is Indexed");
-        errors.invalid("spec.parallelism", parallelism, &detail);
+    let most = format!("must be less than or equal to {MAX_PARALLEL}");
+    if parallelism.is_above(MAX_PARALLEL) {
+        parallelism.invalid(&format!("{most} when completion mode is Indexed"));
     }
-    if let (Some(max_failed), Some(completions)) = (max_failed, completions)
-        && max_failed > completions
-    {
-        let detail = "must be less than or equal to completions";
-        errors.invalid("spec.maxFailedIndexes", max_failed, detail);
+    if max_failed.is_above(completions.int().unwrap_or(i64::MAX)) {
+        max_failed.invalid("must be less than or equal to completions");
     }
-    if let Some(max_failed) = max_failed.filter(|have| *have > MAX_PARALLEL) {
-        let detail = format!("must be less than or equal to {MAX_PARALLEL}");
-        errors.invalid("spec.maxFailedIndexes", max_failed, &detail);
+    if max_failed.is_above(MAX_PARALLEL) {
+        max_failed.invalid(&most);
     }
-    if !per_index || completions.is_none_or(|completions| completions <= MANY_COMPLETIONS) {
+    if !spec.at("backoffLimitPerIndex").is_set() || !completions.is_above(MANY_COMPLETIONS) {
         return;
     }
-    let tight = format!(
-        "must be less than or equal to {MAX_WITH_MANY} when completions are above \
-         {MANY_COMPLETIONS} and used with backoff limit per index"
-    );
-    if max_failed.is_none() {
+    if !max_failed.is_set() {
         let detail = format!("must be specified when completions is above {MANY_COMPLETIONS}");
-        errors.required("spec.maxFailedIndexes", &detail);
+        max_failed.required(&detail);
     }
-    if let Some(parallelism) = parallelism.filter(|have| *have > MAX_WITH_MANY) {
-        errors.invalid("spec.parallelism", parallelism, &tight);
-    }
-    if let Some(max_failed) = max_failed.filter(|have| *have > MAX_WITH_MANY) {
-        errors.invalid("spec.maxFailedIndexes", max_failed, &tight);
+    for field in [parallelism, max_failed] {
+        if field.is_above(MAX_WITH_MANY) {
+            field.invalid(&format!(
+                "must be less than or equal to {MAX_WITH_MANY} when completions are above \
+                 {MANY_COMPLETIONS} and used with backoff limit per index"
+            ));
+        }
     }
 }
 
-fn check_non_indexed(spec: &Tree, errors: &mut FieldErrors) {
+fn check_non_indexed(spec: &CheckedField<'_, '_>) {
     for field in ["backoffLimitPerIndex", "maxFailedIndexes"] {
-        if let Some(number) = tree::int(spec, field) {
-            errors.invalid(
-                format!("spec.{field}"),
-                number,
-                "requires indexed completion mode",
-            );
+        if spec.at(field).is_set() {
+            spec.at(field).invalid("requires indexed completion mode");
         }
     }
 }
 
-fn check_replacement_policy(spec: &Tree, errors: &mut FieldErrors) {
-    let policy = tree::text(spec, "podReplacementPolicy");
-    let supported: &[&str] = if spec.contains_key("podFailurePolicy") {
-        &["Failed"]
-    } else {
-        &["Failed", "TerminatingOrFailed"]
-    };
-    if !supported.contains(&policy) {
-        errors.unsupported("spec.podReplacementPolicy", Value::from(policy), supported);
-    }
-}
-
-fn check_template(spec: &Tree, errors: &mut FieldErrors) {
-    let template = tree::section(spec, "template");
-    let metadata = tree::metadata(template);
-    errors.append(template::validate_template_metadata(
-        metadata,
-        "spec.template",
-    ));
-    let pod = tree::section(template, "spec");
-    errors.append(template::validate_spec(pod, "spec.template.spec"));
-    let path = "spec.template.spec.restartPolicy";
-    let policy = tree::text(pod, "restartPolicy");
-    match policy {
-        "Always" | "" => errors.required(path, "valid values: \"OnFailure\", \"Never\""),
-        "OnFailure" if spec.contains_key("podFailurePolicy") => {
-            let detail = "only \"Never\" is supported when podFailurePolicy is specified";
-            errors.invalid(path, Value::from(policy), detail);
+fn check_template(spec: &CheckedField<'_, '_>) {
+    let template = spec.at("template");
+    template::validate_metadata(&template);
+    let pod = template.at("spec");
+    template::validate_spec(&pod);
+    let policy = pod.at("restartPolicy");
+    match policy.text() {
+        "Always" | "" => policy.required("valid values: \"OnFailure\", \"Never\""),
+        "OnFailure" if spec.at("podFailurePolicy").is_set() => {
+            policy.invalid("only \"Never\" is supported when podFailurePolicy is specified");
         }
-        "OnFailure" | "Never" => {}
-        other => errors.unsupported(path, Value::from(other), &["OnFailure", "Never"]),
+        _ => policy.must_be_one_of(&["OnFailure", "Never"]),
     }
 }
 
 /// Checks that there is a selector and that it selects the template's labels.
-pub(super) fn check_selector(spec: &Tree, errors: &mut FieldErrors) {
-    let template = tree::section(tree::section(spec, "template"), "metadata");
-    let selects = match spec.get("selector") {
-        None => {
-            errors.required("spec.selector", "");
-            false
+pub(super) fn check_selector(spec: &CheckedField<'_, '_>) {
+    let selector = spec.at("selector");
+    let labels = spec.at("template.metadata.labels");
+    if selector.is_set() {
+        let before = selector.found();
+        selector::check(&selector);
+        let selects = !selector.tree().is_empty() && selector::matches(*selector, labels.tree());
+        if selects || selector.found() > before {
+            return;
         }
-        Some(_) => {
-            let selector = tree::section(spec, "selector");
-            let expressions = selector::check(selector, "spec.selector");
-            if !expressions.is_empty() {
-                return errors.append(expressions);
-            }
-            !selector.is_empty() && selector::matches(selector, tree::section(template, "labels"))
-        }
-    };
-    if !selects {
-        let labels = shown(template.get("labels"));
-        let detail = "`selector` does not match template `labels`";
-        errors.invalid("spec.template.metadata.labels", labels, detail);
+    } else {
+        selector.required("");
     }
+    labels.invalid("`selector` does not match template `labels`");
 }
 
 /// Pods of an Indexed Job take their hostname from the Job's name and their index.
-pub(super) fn check_hostnames(tree: &Tree, spec: &Tree, errors: &mut FieldErrors) {
-    let completions = tree::int(spec, "completions").unwrap_or_default();
-    if tree::text(spec, "completionMode") != "Indexed" || completions <= 0 {
+pub(super) fn check_hostnames(job: &CheckedField<'_, '_>, spec: &CheckedField<'_, '_>) {
+    let completions = spec.at("completions").int().unwrap_or_default();
+    if spec.at("completionMode").text() != "Indexed" || completions <= 0 {
         return;
     }
-    let name = tree::text(tree::metadata(tree), "name");
-    let last = format!("{name}-{}", completions - 1);
+    let name = job.at("metadata.name");
+    let last = format!("{}-{}", name.text(), completions - 1);
     if names::dns_label_problem(&last).is_some() {
         let detail = format!("will not able to create pod with invalid DNS label: {last}");
-        errors.invalid("metadata.name", Value::from(name), &detail);
+        name.invalid(&detail);
     }
 }

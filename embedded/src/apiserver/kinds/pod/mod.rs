@@ -14,8 +14,11 @@ pub(crate) use rules::{
 
 use serde_json::{Value, json};
 
-use super::template;
-use crate::apiserver::object::tree::{self, Tree};
+use super::{defaults, template};
+use crate::apiserver::object::{
+    tree::{self, Tree},
+    view::JsonView,
+};
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
@@ -33,16 +36,13 @@ pub(crate) fn default(tree: &mut Tree) {
     let spec = tree::section_mut(tree, "spec");
     default_requests(spec);
     template::default_spec(spec);
-    tree::default(spec, "enableServiceLinks", true);
+    defaults::fill(spec, "pod");
     let priority = match tree::text(spec, "priorityClassName") {
         "system-node-critical" => 2_000_001_000,
         "system-cluster-critical" => 2_000_000_000,
         _ => 0,
     };
     tree::default(spec, "priority", priority);
-    tree::default(spec, "preemptionPolicy", "PreemptLowerPriority");
-    tree::default(spec, "serviceAccountName", "default");
-    tree::default(spec, "serviceAccount", "default");
     if tree::int(spec, "terminationGracePeriodSeconds").is_some_and(|seconds| seconds < 0) {
         spec.insert("terminationGracePeriodSeconds".into(), 1.into());
     }
@@ -70,27 +70,19 @@ pub(crate) fn prepare_create(tree: &mut Tree) {
 
 fn default_tolerations(spec: &mut Tree) {
     for key in [NOT_READY, UNREACHABLE] {
-        let tolerated = tree::items(spec, "tolerations").iter().any(|toleration| {
-            let text = |name: &str| {
-                toleration
-                    .get(name)
-                    .and_then(Value::as_str)
-                    .unwrap_or_default()
-            };
-            (text("key") == key || text("key").is_empty())
-                && matches!(text("effect"), "NoExecute" | "")
-        });
-        if tolerated {
+        let covers = |have: JsonView<'_>, wanted| ["", wanted].contains(&have.text());
+        let mut given = JsonView::from(&*spec).at("tolerations").list().iter();
+        if given.any(|it| {
+            let toleration = JsonView::from(Some(it));
+            covers(toleration.at("key"), key) && covers(toleration.at("effect"), "NoExecute")
+        }) {
             continue;
         }
         let toleration = json!({
             "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300,
         });
-        match spec.get_mut("tolerations") {
-            Some(Value::Array(list)) => list.push(toleration),
-            _ => {
-                spec.insert("tolerations".into(), json!([toleration]));
-            }
+        if let Value::Array(all) = spec.entry("tolerations").or_insert_with(|| json!([])) {
+            all.push(toleration);
         }
     }
 }
@@ -98,10 +90,7 @@ fn default_tolerations(spec: &mut Tree) {
 /// Limits stand in for requests that are not given.
 fn default_requests(spec: &mut Tree) {
     for list in ["containers", "initContainers"] {
-        let Some(Value::Array(containers)) = spec.get_mut(list) else {
-            continue;
-        };
-        for container in containers.iter_mut().filter_map(Value::as_object_mut) {
+        for container in tree::objects_mut(spec, list) {
             let Some(Value::Object(resources)) = container.get_mut("resources") else {
                 continue;
             };
@@ -117,17 +106,18 @@ fn default_requests(spec: &mut Tree) {
 }
 
 fn qos_class(spec: &Tree) -> &'static str {
-    let containers = tree::items(spec, "containers")
-        .iter()
-        .chain(tree::items(spec, "initContainers"));
+    let spec = JsonView::from(spec);
+    let containers = spec.at("containers").items();
     let (mut any, mut guaranteed) = (false, true);
-    for container in containers {
-        let side = |side: &str, name: &str| {
-            let quantity = container.get("resources")?.get(side)?.get(name)?;
-            quantity.as_str().filter(|text| *text != "0")
+    for container in containers.chain(spec.at("initContainers").items()) {
+        let said = |quantity: &str| {
+            let quantity = container.at("resources").at(quantity).as_text();
+            quantity.filter(|text| *text != "0")
         };
-        for name in ["cpu", "memory"] {
-            let (request, limit) = (side("requests", name), side("limits", name));
+        for (request, limit) in [
+            (said("requests.cpu"), said("limits.cpu")),
+            (said("requests.memory"), said("limits.memory")),
+        ] {
             any |= request.is_some() || limit.is_some();
             guaranteed &= limit.is_some() && (request.is_none() || request == limit);
         }

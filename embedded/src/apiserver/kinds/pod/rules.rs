@@ -6,10 +6,10 @@ use hashbrown::HashSet;
 use serde_json::{Value, json};
 
 use crate::apiserver::{
-    kinds::template,
+    kinds::{defaults, template},
     object::{
-        field_errors::{FieldErrors, shown},
-        names,
+        field::{CheckedField, check},
+        field_errors::FieldErrors,
         tree::{self, Tree},
     },
 };
@@ -17,12 +17,13 @@ use crate::apiserver::{
 /// Checks a new Pod.
 #[doc(alias = "ValidatePodCreate")]
 pub(crate) fn validate_create(tree: &Tree) -> FieldErrors {
-    let spec = tree::section(tree, "spec");
-    let mut errors = template::validate_spec(spec, "spec");
-    if !tree::items(spec, "ephemeralContainers").is_empty() {
-        errors.forbidden("spec.ephemeralContainers", "cannot be set on create");
-    }
-    errors
+    check(tree, |pod| {
+        template::validate_spec(&pod.at("spec"));
+        let ephemeral = pod.at("spec.ephemeralContainers");
+        if !ephemeral.list().is_empty() {
+            ephemeral.forbidden("cannot be set on create");
+        }
+    })
 }
 
 /// Members of the spec that an update may change.
@@ -42,202 +43,146 @@ const IMMUTABLE: &str = "pod updates may not change fields other than \
 /// Checks a change of a Pod's main resource. The difference is not shown as a real server does.
 #[doc(alias = "ValidatePodUpdate")]
 pub(crate) fn validate_update(tree: &Tree, old: &Tree) -> FieldErrors {
-    let mut errors = FieldErrors::new();
-    let (spec, old_spec) = (tree::section(tree, "spec"), tree::section(old, "spec"));
-    if spec == old_spec {
-        return errors;
-    }
-    errors.append(template::validate_spec(spec, "spec"));
-    for list in ["containers", "initContainers"] {
-        if tree::items(spec, list).len() != tree::items(old_spec, list).len() {
-            let detail = "pod updates may not add or remove containers";
-            errors.forbidden(format!("spec.{list}"), detail);
-            return errors;
+    let old = tree::section(old, "spec");
+    check(tree, |pod| {
+        let spec = pod.at("spec");
+        if spec.tree() != old {
+            check_change(&spec, old);
         }
-    }
-    check_deadline(spec, old_spec, &mut errors);
-    let gated = !tree::items(old_spec, "schedulingGates").is_empty();
-    let old_gates = tree::items(old_spec, "schedulingGates");
-    let tolerations = |spec| tree::items(spec, "tolerations").iter().map(but_for_time);
-    let now: HashSet<Value> = tolerations(spec).collect();
-    let lost = tolerations(old_spec).any(|toleration| !now.contains(&toleration));
-    let same = |name: &String| {
-        let free = MUTABLE.contains(&name.as_str())
-            || (gated && matches!(name.as_str(), "nodeSelector" | "affinity"));
-        free || match name.as_str() {
-            "containers" | "initContainers" => same_but_images(spec, old_spec, name),
-            _ => spec.get(name) == old_spec.get(name),
-        }
-    };
-    for (index, gate) in tree::items(spec, "schedulingGates").iter().enumerate() {
-        if !old_gates.contains(gate) {
-            let name = gate.get("name").and_then(Value::as_str).unwrap_or_default();
-            let detail =
-                format!("only deletion is allowed, but found new scheduling gate '{name}'");
-            errors.forbidden(format!("spec.schedulingGates[{index}].name"), &detail);
-        }
-    }
-    let (selector, before) = (spec.get("nodeSelector"), old_spec.get("nodeSelector"));
-    let kept = before.and_then(Value::as_object).is_none_or(|before| {
-        before
-            .iter()
-            .all(|(key, value)| selector.and_then(|now| now.get(key)) == Some(value))
-    });
-    if gated && !kept {
-        let detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
-        errors.invalid("spec.nodeSelector", shown(selector), detail);
-    }
-    if lost || !spec.keys().chain(old_spec.keys()).all(same) {
-        errors.forbidden("spec", IMMUTABLE);
-    }
-    errors
+    })
 }
 
-/// A toleration without how long it holds, which may change.
-fn but_for_time(toleration: &Value) -> Value {
-    let mut toleration = toleration.clone();
-    if let Value::Object(members) = &mut toleration {
-        members.remove("tolerationSeconds");
+fn check_change(spec: &CheckedField<'_, '_>, old: &Tree) {
+    template::validate_spec(spec);
+    for list in ["containers", "initContainers"] {
+        if spec.at(list).list().len() != tree::items(old, list).len() {
+            let detail = "pod updates may not add or remove containers";
+            return spec.at(list).forbidden(detail);
+        }
     }
-    toleration
+    check_deadline(
+        &spec.at("activeDeadlineSeconds"),
+        tree::int(old, "activeDeadlineSeconds"),
+    );
+    let old_gates = tree::items(old, "schedulingGates");
+    for gate in spec.at("schedulingGates").items() {
+        if !old_gates.contains(gate.value()) {
+            let name = gate.at("name");
+            name.forbidden(&format!(
+                "only deletion is allowed, but found new scheduling gate '{}'",
+                name.text()
+            ));
+        }
+    }
+    let gated = !old_gates.is_empty();
+    let selector = spec.at("nodeSelector");
+    let mut before = tree::section(old, "nodeSelector").iter();
+    if gated && !before.all(|(key, value)| selector.tree().get(key) == Some(value)) {
+        let detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
+        selector.invalid(detail);
+    }
+    let tolerations = |spec| tree::items(spec, "tolerations").iter();
+    let now: HashSet<Value> = tolerations(spec.tree())
+        .map(|it| without(it, "tolerationSeconds"))
+        .collect();
+    let is_lost = |it| !now.contains(&without(it, "tolerationSeconds"));
+    let same = |name: &String| match name.as_str() {
+        "nodeSelector" | "affinity" if gated => true,
+        "containers" | "initContainers" => same_but_images(spec.tree(), old, name),
+        other => MUTABLE.contains(&other) || spec.tree().get(name) == old.get(name),
+    };
+    if tolerations(old).any(is_lost) || !spec.tree().keys().chain(old.keys()).all(same) {
+        spec.forbidden(IMMUTABLE);
+    }
+}
+
+/// An object without one of its members.
+fn without(object: &Value, member: &str) -> Value {
+    let mut object = object.clone();
+    if let Value::Object(members) = &mut object {
+        members.remove(member);
+    }
+    object
 }
 
 fn same_but_images(spec: &Tree, old: &Tree, list: &str) -> bool {
-    let (new, old) = (tree::items(spec, list), tree::items(old, list));
-    let comparable = |container: &Value| {
-        let mut container = container.clone();
-        if let Value::Object(members) = &mut container {
-            members.remove("image");
-        }
-        container
-    };
-    new.len() == old.len()
-        && new
+    let images = |spec| {
+        tree::items(spec, list)
             .iter()
-            .zip(old)
-            .all(|(new, old)| comparable(new) == comparable(old))
+            .map(|it| without(it, "image"))
+    };
+    images(spec).eq(images(old))
 }
 
-fn check_deadline(spec: &Tree, old: &Tree, errors: &mut FieldErrors) {
-    let path = "spec.activeDeadlineSeconds";
-    let before = tree::int(old, "activeDeadlineSeconds");
-    match (tree::int(spec, "activeDeadlineSeconds"), before) {
+fn check_deadline(deadline: &CheckedField<'_, '_>, before: Option<i64>) {
+    match (deadline.int(), before) {
         (Some(seconds), _) if !(0..=i64::from(i32::MAX)).contains(&seconds) => {
-            errors.invalid(path, seconds, "must be between 0 and 2147483647, inclusive");
+            deadline.invalid("must be between 0 and 2147483647, inclusive");
         }
         (Some(seconds), Some(before)) if seconds > before => {
-            errors.invalid(
-                path,
-                seconds,
-                "must be less than or equal to previous value",
-            );
+            deadline.invalid("must be less than or equal to previous value");
         }
-        (None, Some(_)) => {
-            errors.invalid(
-                path,
-                "null",
-                "must not update from a positive integer to nil value",
-            );
-        }
+        (None, Some(_)) => deadline.invalid("must not update from a positive integer to nil value"),
         _ => {}
     }
 }
 
 /// Restores what a status write must not change and mirrors addresses.
 pub(crate) fn prepare_status(tree: &mut Tree, old: &Tree) {
-    tree::restore(
-        tree::metadata_mut(tree),
-        tree::metadata(old),
-        "ownerReferences",
-    );
-    let old_status = tree::section(old, "status");
+    let metadata = tree::metadata_mut(tree);
+    tree::restore(metadata, tree::metadata(old), "ownerReferences");
     let status = tree::section_mut(tree, "status");
-    if !status.contains_key("qosClass") {
-        tree::restore(status, old_status, "qosClass");
-    }
-    if !status.contains_key("observedGeneration") {
-        tree::restore(status, old_status, "observedGeneration");
+    for field in ["qosClass", "observedGeneration"] {
+        if !status.contains_key(field) {
+            tree::restore(status, tree::section(old, "status"), field);
+        }
     }
     let address = tree::text(status, "podIP").to_owned();
     if !address.is_empty() && tree::items(status, "podIPs").is_empty() {
         status.insert("podIPs".into(), json!([{"ip": address}]));
     }
-    tree::condition_times(status);
-    for list in ["containerStatuses", "initContainerStatuses"] {
-        let Some(Value::Array(containers)) = status.get_mut(list) else {
-            continue;
-        };
-        for container in containers.iter_mut().filter_map(Value::as_object_mut) {
-            tree::default(container, "state", json!({}));
-            tree::default(container, "lastState", json!({}));
-            for state in ["state", "lastState"] {
-                for (kind, times) in TIMES {
-                    let state = container
-                        .get_mut(state)
-                        .and_then(|state| state.get_mut(kind));
-                    if let Some(Value::Object(state)) = state {
-                        for time in times {
-                            tree::default(state, time, Value::Null);
-                        }
-                    }
-                }
-            }
-        }
-    }
+    defaults::fill(status, "podStatus");
 }
-
-/// Times of a container's states that are there also where nobody has said them.
-const TIMES: [(&str, &[&str]); 2] = [
-    ("running", &["startedAt"]),
-    ("terminated", &["startedAt", "finishedAt"]),
-];
 
 /// Checks a change of a Pod's status.
 #[doc(alias = "ValidatePodStatusUpdate")]
 pub(crate) fn validate_status(tree: &Tree, old: &Tree) -> FieldErrors {
-    let mut errors = FieldErrors::new();
-    let (status, old_status) = (tree::section(tree, "status"), tree::section(old, "status"));
-    let class = status.get("qosClass");
-    if class != old_status.get("qosClass") {
-        errors.invalid("status.qosClass", shown(class), "field is immutable");
-    }
-    let known = tree::items(old_status, "conditions");
-    for (index, condition) in tree::items(status, "conditions").iter().enumerate() {
-        let kind = condition.get("type");
-        if known.iter().any(|have| have.get("type") == kind) {
-            continue;
+    let (spec, before) = (tree::section(old, "spec"), tree::section(old, "status"));
+    check(tree, |pod| {
+        let status = pod.at("status");
+        status
+            .at("qosClass")
+            .must_not_change(before.get("qosClass"));
+        let known = tree::items(before, "conditions");
+        for condition in status.at("conditions").items() {
+            let kind = condition.at("type");
+            if !known
+                .iter()
+                .any(|have| have.get("type") == Some(kind.value()))
+            {
+                condition.showing("Type", *kind).must_be_qualified_name();
+            }
         }
-        let kind = kind.and_then(Value::as_str).unwrap_or_default();
-        for problem in names::qualified_name_problems(kind) {
-            errors.invalid(
-                format!("status.conditions[{index}].Type"),
-                json!(kind),
-                &problem,
-            );
+        if all_could_restart(spec) {
+            return;
         }
-    }
-    let spec = tree::section(old, "spec");
-    if !all_could_restart(spec) {
         for (list, statuses) in [
             ("containers", "containerStatuses"),
             ("initContainers", "initContainerStatuses"),
         ] {
-            let (now, before) = (
-                tree::items(status, statuses),
-                tree::items(old_status, statuses),
-            );
+            let (now, before) = (status.at(statuses), tree::items(before, statuses));
             let containers = tree::items(spec, list);
-            for index in restarted(now, before) {
+            for index in restarted(now.list(), before) {
                 let ended = &before[index];
                 let container = containers.iter().find(|it| it["name"] == ended["name"]);
                 if !restarts(container.unwrap_or(&Value::Null), spec, ended) {
-                    let path = format!("status.{statuses}[{index}].state");
-                    errors.forbidden(path, "may not be transitioned to non-terminated state");
+                    let state = format!("{statuses}[{index}].state");
+                    let state = status.showing(&state, *now);
+                    state.forbidden("may not be transitioned to non-terminated state");
                 }
             }
         }
-    }
-    errors
+    })
 }
 
 /// What of a spec says when containers are started again; containers that say nothing are left out.

@@ -9,4 +9,4 @@ mod scheduling;
 mod validate;
 
 pub(crate) use defaults::default_spec;
-pub(crate) use validate::{container_names, validate_spec, validate_template_metadata};
+pub(crate) use validate::{container_names, validate_metadata, validate_spec};

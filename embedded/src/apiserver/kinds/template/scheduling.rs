@@ -2,123 +2,98 @@
 //!
 //! Responsible for: tolerations, spreading, gates, affinities. Must not: schedule.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::apiserver::object::{
-    field_errors::FieldErrors,
-    names,
-    tree::{self, Tree},
-};
+use crate::apiserver::object::{field::CheckedField, names};
 
 /// What a term of a Pod affinity hangs on when it is required.
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
-/// Checks a pod spec found at `path`.
-pub(super) fn check(spec: &Tree, path: &str, errors: &mut FieldErrors) {
-    check_affinity(spec, path, errors);
-    for (index, toleration) in tree::items(spec, "tolerations").iter().enumerate() {
-        check_toleration(toleration, &format!("{path}.tolerations[{index}]"), errors);
+/// Checks a pod spec.
+pub(super) fn check(spec: &CheckedField<'_, '_>) {
+    check_affinity(&spec.at("affinity"));
+    for toleration in spec.at("tolerations").items() {
+        check_toleration(&toleration);
     }
-    check_spread(spec, path, errors);
-    check_gates(spec, path, errors);
+    for constraint in spec.at("topologySpreadConstraints").items() {
+        check_spread(&constraint);
+    }
+    check_gates(&spec.at("schedulingGates"));
 }
 
-fn text<'a>(item: &'a Value, field: &str) -> &'a str {
-    item.get(field).and_then(Value::as_str).unwrap_or_default()
-}
-
-fn check_toleration(toleration: &Value, path: &str, errors: &mut FieldErrors) {
-    let (key, effect) = (text(toleration, "key"), text(toleration, "effect"));
-    if !key.is_empty() {
-        for problem in names::qualified_name_problems(key) {
-            errors.invalid(format!("{path}.key"), json!(key), &problem);
-        }
-    }
-    let operator = text(toleration, "operator");
-    let place = format!("{path}.operator");
-    if key.is_empty() && operator != "Exists" {
+fn check_toleration(toleration: &CheckedField<'_, '_>) {
+    let (key, effect) = (toleration.at("key"), toleration.at("effect"));
+    let operator = toleration.at("operator");
+    if !key.text().is_empty() {
+        key.must_be_qualified_name();
+    } else if operator.text() != "Exists" {
         let detail = "operator must be Exists when `key` is empty, which means \"match all values and \
                       all keys\"";
-        errors.invalid(place.as_str(), json!(operator), detail);
+        operator.invalid_as(json!(operator.text()), detail);
     }
-    if toleration.get("tolerationSeconds").is_some() && effect != "NoExecute" {
+    if toleration.at("tolerationSeconds").is_set() && effect.text() != "NoExecute" {
         let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
-        errors.invalid(format!("{path}.effect"), json!(effect), detail);
+        effect.invalid_as(json!(effect.text()), detail);
     }
-    match operator {
-        "Equal" | "" => {}
-        "Exists" => {
-            let value = text(toleration, "value");
-            if !value.is_empty() {
-                let detail = "value must be empty when `operator` is 'Exists'";
-                errors.invalid(place, json!(value), detail);
-            }
+    let value = toleration.at("value").text();
+    match operator.text() {
+        "" => {}
+        "Exists" if !value.is_empty() => {
+            operator.invalid_as(
+                json!(value),
+                "value must be empty when `operator` is 'Exists'",
+            );
         }
-        other => errors.unsupported(place, json!(other), &["Equal", "Exists"]),
+        _ => operator.must_be_one_of(&["Equal", "Exists"]),
     }
-    let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-    if !effect.is_empty() && !effects.contains(&effect) {
-        errors.unsupported(format!("{path}.effect"), json!(effect), &effects);
-    }
-}
-
-fn check_spread(spec: &Tree, path: &str, errors: &mut FieldErrors) {
-    let constraints = tree::items(spec, "topologySpreadConstraints");
-    for (index, constraint) in constraints.iter().enumerate() {
-        let path = format!("{path}.topologySpreadConstraints[{index}]");
-        let skew = constraint.get("maxSkew").and_then(Value::as_i64);
-        if let Some(skew) = skew.filter(|skew| *skew <= 0) {
-            errors.invalid(format!("{path}.maxSkew"), skew, "must be greater than zero");
-        }
-        if text(constraint, "topologyKey").is_empty() {
-            errors.required(format!("{path}.topologyKey"), "can not be empty");
-        }
-        let action = text(constraint, "whenUnsatisfiable");
-        let actions = ["DoNotSchedule", "ScheduleAnyway"];
-        if !actions.contains(&action) {
-            errors.unsupported(format!("{path}.whenUnsatisfiable"), json!(action), &actions);
-        }
+    if !effect.text().is_empty() {
+        effect.must_be_one_of(&["NoSchedule", "PreferNoSchedule", "NoExecute"]);
     }
 }
 
-fn check_gates(spec: &Tree, path: &str, errors: &mut FieldErrors) {
+fn check_spread(constraint: &CheckedField<'_, '_>) {
+    let skew = constraint.at("maxSkew");
+    if skew.int().is_some_and(|skew| skew <= 0) {
+        skew.invalid("must be greater than zero");
+    }
+    let key = constraint.at("topologyKey");
+    if key.text().is_empty() {
+        key.required("can not be empty");
+    }
+    constraint
+        .at("whenUnsatisfiable")
+        .must_be_one_of(&["DoNotSchedule", "ScheduleAnyway"]);
+}
+
+fn check_gates(gates: &CheckedField<'_, '_>) {
     let mut seen: Vec<&str> = Vec::new();
-    for (index, gate) in tree::items(spec, "schedulingGates").iter().enumerate() {
-        let (path, name) = (
-            format!("{path}.schedulingGates[{index}]"),
-            text(gate, "name"),
-        );
+    for gate in gates.items() {
+        let name = gate.at("name").text();
         for problem in names::qualified_name_problems(name) {
-            errors.invalid(path.as_str(), json!(name), &problem);
+            gate.invalid_as(json!(name), &problem);
         }
         if seen.contains(&name) {
-            errors.duplicate(path, json!(name));
+            gate.duplicate_as(json!(name));
         }
         seen.push(name);
     }
 }
 
-fn check_affinity(spec: &Tree, path: &str, errors: &mut FieldErrors) {
-    let affinity = tree::section(spec, "affinity");
-    let path = format!("{path}.affinity");
-    let node = tree::section(affinity, "nodeAffinity");
-    if let Some(Value::Object(required)) = node.get(REQUIRED)
-        && tree::items(required, "nodeSelectorTerms").is_empty()
-    {
-        let path = format!("{path}.nodeAffinity.{REQUIRED}.nodeSelectorTerms");
-        errors.required(path, "must have at least one node selector term");
+fn check_affinity(affinity: &CheckedField<'_, '_>) {
+    let node = affinity.at("nodeAffinity");
+    let required = node.at(REQUIRED);
+    let terms = required.at("nodeSelectorTerms");
+    if required.is_set() && terms.list().is_empty() {
+        terms.required("must have at least one node selector term");
     }
     for side in ["podAffinity", "podAntiAffinity"] {
-        let terms = tree::items(tree::section(affinity, side), REQUIRED);
-        for (index, term) in terms.iter().enumerate() {
-            let path = format!("{path}.{side}.{REQUIRED}[{index}].topologyKey");
-            let key = text(term, "topologyKey");
-            if key.is_empty() {
-                errors.required(path.as_str(), "can not be empty");
+        let side = affinity.at(side);
+        for term in side.at(REQUIRED).items() {
+            let key = term.at("topologyKey");
+            if key.text().is_empty() {
+                key.required("can not be empty");
             }
-            for problem in names::qualified_name_problems(key) {
-                errors.invalid(path.as_str(), json!(key), &problem);
-            }
+            key.must_be_qualified_name();
         }
     }
 }

@@ -9,11 +9,14 @@ use core::net::IpAddr;
 use hashbrown::HashSet;
 use serde_json::Value;
 
-use super::{containers::check_container, scheduling};
+use super::{
+    containers::{Surroundings, check_container},
+    scheduling,
+};
 use crate::apiserver::{
     kinds::metadata,
     object::{
-        field_errors::FieldErrors,
+        field::CheckedField,
         names,
         tree::{self, Tree},
     },
@@ -27,144 +30,110 @@ pub(crate) fn container_names(spec: &Tree) -> impl Iterator<Item = &str> {
         .filter_map(|container| container.get("name")?.as_str())
 }
 
-/// Checks a pod spec found at `path`.
+/// Checks a pod spec.
 #[doc(alias = "ValidatePodSpec")]
-pub(crate) fn validate_spec(spec: &Tree, path: &str) -> FieldErrors {
-    let mut errors = FieldErrors::new();
-    let volumes = volumes(spec, path, &mut errors);
-    if tree::items(spec, "containers").is_empty() {
-        errors.required(format!("{path}.containers"), "");
+pub(crate) fn validate_spec(spec: &CheckedField<'_, '_>) {
+    let surroundings = Surroundings {
+        volumes: volumes(&spec.at("volumes")),
+        host_network: spec.at("hostNetwork").flag(),
+    };
+    if spec.at("containers").list().is_empty() {
+        spec.at("containers").required("");
     }
     let mut seen: HashSet<&str> = HashSet::new();
     for list in ["containers", "initContainers"] {
-        for (index, item) in tree::items(spec, list).iter().enumerate() {
-            if let Value::Object(container) = item {
-                let path = format!("{path}.{list}[{index}]");
-                let host_network = tree::flag(spec, "hostNetwork");
-                let ends =
-                    list == "initContainers" && tree::text(container, "restartPolicy") != "Always";
-                check_container(container, &path, ends, &volumes, host_network, &mut errors);
-                check_unique(container, &path, &mut seen, &mut errors);
+        for container in spec.at(list).items() {
+            let ends = list == "initContainers" && container.at("restartPolicy").text() != "Always";
+            check_container(&container, ends, &surroundings);
+            let name = container.at("name");
+            if !name.text().is_empty() && !seen.insert(name.text()) {
+                name.duplicate();
             }
         }
     }
-    check_scalars(spec, path, &mut errors);
-    check_names(spec, path, &mut errors);
-    let selector = tree::section(spec, "nodeSelector");
-    metadata::check_labels(selector, &format!("{path}.nodeSelector"), &mut errors);
-    scheduling::check(spec, path, &mut errors);
-    errors
+    check_scalars(spec);
+    check_names(spec);
+    metadata::check_labels(&spec.at("nodeSelector"), None);
+    scheduling::check(spec);
 }
 
-fn check_scalars(spec: &Tree, path: &str, errors: &mut FieldErrors) {
-    let policy = tree::text(spec, "restartPolicy");
-    if policy.is_empty() {
-        errors.required(format!("{path}.restartPolicy"), "");
-    } else if !matches!(policy, "Always" | "OnFailure" | "Never") {
-        let supported = ["Always", "OnFailure", "Never"];
-        errors.unsupported(
-            format!("{path}.restartPolicy"),
-            Value::from(policy),
-            &supported,
-        );
+fn check_scalars(spec: &CheckedField<'_, '_>) {
+    let policy = spec.at("restartPolicy");
+    if policy.must_be_given() {
+        policy.must_be_one_of(&["Always", "OnFailure", "Never"]);
     }
-    let policy = tree::text(spec, "dnsPolicy");
-    let supported = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
-    if !supported.contains(&policy) {
-        errors.unsupported(format!("{path}.dnsPolicy"), Value::from(policy), &supported);
-    }
-    if let Some(seconds) = tree::int(spec, "activeDeadlineSeconds")
-        && !(1..=i64::from(i32::MAX)).contains(&seconds)
+    spec.at("dnsPolicy").must_be_one_of(&[
+        "ClusterFirstWithHostNet",
+        "ClusterFirst",
+        "Default",
+        "None",
+    ]);
+    let deadline = spec.at("activeDeadlineSeconds");
+    if deadline
+        .int()
+        .is_some_and(|seconds| !(1..=i64::from(i32::MAX)).contains(&seconds))
     {
-        let path = format!("{path}.activeDeadlineSeconds");
-        errors.invalid(path, seconds, "must be between 1 and 2147483647, inclusive");
+        deadline.invalid("must be between 1 and 2147483647, inclusive");
     }
 }
 
-fn check_names(spec: &Tree, path: &str, errors: &mut FieldErrors) {
-    for field in ["serviceAccountName", "nodeName", "priorityClassName"] {
-        let name = tree::text(spec, field);
-        if let Some(problem) = names::dns_subdomain_problem(name).filter(|_| !name.is_empty()) {
-            errors.invalid(format!("{path}.{field}"), Value::from(name), &problem);
+fn check_names(spec: &CheckedField<'_, '_>) {
+    for (field, problem) in [
+        (
+            "serviceAccountName",
+            names::dns_subdomain_problem as fn(&str) -> _,
+        ),
+        ("nodeName", names::dns_subdomain_problem),
+        ("priorityClassName", names::dns_subdomain_problem),
+        ("hostname", names::dns_label_problem),
+        ("subdomain", names::dns_label_problem),
+    ] {
+        let name = spec.at(field);
+        if !name.text().is_empty() {
+            name.complain_of(problem(name.text()));
         }
     }
-    for field in ["hostname", "subdomain"] {
-        let name = tree::text(spec, field);
-        if let Some(problem) = names::dns_label_problem(name).filter(|_| !name.is_empty()) {
-            errors.invalid(format!("{path}.{field}"), Value::from(name), &problem);
-        }
-    }
-    for (index, alias) in tree::items(spec, "hostAliases").iter().enumerate() {
-        let path = format!("{path}.hostAliases[{index}]");
-        let ip = alias.get("ip").and_then(Value::as_str).unwrap_or_default();
-        if ip.parse::<IpAddr>().is_err() {
+    for alias in spec.at("hostAliases").items() {
+        let ip = alias.at("ip");
+        if ip.text().parse::<IpAddr>().is_err() {
             let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-            errors.invalid(format!("{path}.ip"), Value::from(ip), detail);
+            ip.invalid_as(Value::from(ip.text()), detail);
         }
-        let hosts = alias.get("hostnames").and_then(Value::as_array);
-        for (index, host) in hosts.into_iter().flatten().enumerate() {
-            let problem = names::dns_subdomain_problem(host.as_str().unwrap_or_default());
-            if let Some(problem) = problem {
-                errors.invalid(format!("{path}.hostnames[{index}]"), host, &problem);
-            }
+        for host in alias.at("hostnames").items() {
+            host.complain_of(names::dns_subdomain_problem(host.text()));
         }
     }
 }
 
-fn volumes<'a>(spec: &'a Tree, path: &str, errors: &mut FieldErrors) -> Vec<&'a str> {
+/// The names of the volumes that there are for containers.
+fn volumes<'v>(volumes: &CheckedField<'_, 'v>) -> Vec<&'v str> {
     let mut names: Vec<&str> = Vec::new();
-    for (index, volume) in tree::items(spec, "volumes").iter().enumerate() {
-        let name = volume
-            .get("name")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        let path = format!("{path}.volumes[{index}]");
-        let sources = volume.as_object().into_iter().flatten();
-        let mut sources = sources
-            .map(|(source, _)| source)
-            .filter(|have| *have != "name");
-        sources.next();
-        let before = errors.clone();
-        for source in sources {
+    for volume in volumes.items() {
+        let before = volume.found();
+        let sources = volume.tree().keys().filter(|have| *have != "name");
+        for source in sources.skip(1) {
             let detail = "may not specify more than 1 volume type";
-            errors.forbidden(format!("{path}.{source}"), detail);
+            volume.at(source).forbidden(detail);
         }
-        let path = format!("{path}.name");
-        if name.is_empty() {
-            errors.required(path, "");
-            continue;
-        }
-        if let Some(problem) = names::dns_label_problem(name) {
-            errors.invalid(path, Value::from(name), &problem);
-        } else if names.contains(&name) {
-            errors.duplicate(path, Value::from(name));
+        let name = volume.at("name");
+        if names.contains(&name.text()) {
+            name.duplicate();
+        } else {
+            name.must_be_dns_label();
         }
         // A volume that is wrong in itself does not take its name.
-        if *errors == before {
-            names.push(name);
+        if name.found() == before {
+            names.push(name.text());
         }
     }
     names
 }
 
-fn check_unique<'a>(
-    container: &'a Tree,
-    path: &str,
-    seen: &mut HashSet<&'a str>,
-    errors: &mut FieldErrors,
-) {
-    let name = tree::text(container, "name");
-    if !name.is_empty() && !seen.insert(name) {
-        errors.duplicate(format!("{path}.name"), Value::from(name));
-    }
-}
-
-/// Checks the metadata of a pod template.
-pub(crate) fn validate_template_metadata(metadata: &Tree, path: &str) -> FieldErrors {
-    let mut errors = FieldErrors::new();
-    let labels = tree::section(metadata, "labels");
-    metadata::check_labels(labels, &format!("{path}.labels"), &mut errors);
-    let annotations = tree::section(metadata, "annotations");
-    metadata::check_annotations(annotations, &format!("{path}.annotations"), &mut errors);
-    errors
+/// Checks the metadata of a pod template; a real server leaves it out of the paths.
+pub(crate) fn validate_metadata(template: &CheckedField<'_, '_>) {
+    let metadata = template.at("metadata");
+    let labels = template.showing("labels", *metadata.at("labels"));
+    metadata::check_labels(&labels, None);
+    let annotations = template.showing("annotations", *metadata.at("annotations"));
+    metadata::check_annotations(&annotations);
 }

@@ -1,14 +1,11 @@
-//! Rows and columns, and what the tables of several kinds show.
+//! Rows, and what the tables of several kinds show.
 //!
 //! Responsible for: their common shapes and cells. Must not: know kinds.
 
 use serde_json::Value;
 
 use super::duration;
-use crate::{
-    apiserver::object::tree::{self, Tree},
-    model::Time,
-};
+use crate::{apiserver::object::view::JsonView, model::Time};
 
 /// One row: its cells and, for finished Pods, a condition.
 #[derive(Debug)]
@@ -17,50 +14,31 @@ pub(crate) struct Row {
     pub(crate) condition: Option<Value>,
 }
 
-/// Name, type, priority and description of one column.
-pub(super) type Column = (&'static str, &'static str, i32, &'static str);
-
-pub(super) const NAME: Column = (
-    "Name",
-    "string",
-    0,
-    "Name must be unique within a namespace. Is required when creating resources.",
-);
-pub(super) const AGE: Column = (
-    "Age",
-    "string",
-    0,
-    "CreationTimestamp is the server time when this object was created.",
-);
-
 /// The object's name.
-pub(super) fn name(tree: &Tree) -> Value {
-    tree::text(tree::metadata(tree), "name").into()
+pub(super) fn name(object: JsonView<'_>) -> Value {
+    object.at("metadata.name").text().into()
 }
 
 /// How old the object is.
-pub(super) fn age(tree: &Tree, now: Time) -> Value {
-    duration::since(tree::text(tree::metadata(tree), "creationTimestamp"), now).into()
+pub(super) fn age(object: JsonView<'_>, now: Time) -> Value {
+    duration::since(object.at("metadata.creationTimestamp").text(), now).into()
 }
 
-/// The status of the first condition of a type.
-pub(super) fn condition<'a>(tree: &'a Tree, condition_type: &str) -> Option<&'a Value> {
-    tree::items(tree::section(tree, "status"), "conditions")
-        .iter()
-        .find(|condition| condition.get("type").is_some_and(|it| it == condition_type))
+/// The first condition of a type.
+pub(super) fn condition<'v>(object: JsonView<'v>, condition_type: &str) -> Option<JsonView<'v>> {
+    let mut conditions = object.at("status.conditions").items();
+    conditions.find(|condition| condition.at("type").text() == condition_type)
 }
 
 /// Whether the first condition of a type is true.
-pub(super) fn is_true(tree: &Tree, condition_type: &str) -> bool {
-    condition(tree, condition_type)
-        .is_some_and(|condition| condition.get("status").is_some_and(|it| it == "True"))
+pub(super) fn is_true(object: JsonView<'_>, condition_type: &str) -> bool {
+    condition(object, condition_type).is_some_and(|it| it.at("status").text() == "True")
 }
 
 /// Text, or `<none>`.
 pub(super) fn or_none(text: &str) -> Value {
-    if text.is_empty() {
-        "<none>".into()
-    } else {
-        text.into()
+    match text {
+        "" => "<none>".into(),
+        text => text.into(),
     }
 }

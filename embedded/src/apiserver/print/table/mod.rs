@@ -6,72 +6,91 @@ mod cells;
 mod duration;
 mod jobs;
 mod others;
-mod pod_groups;
 mod pods;
+
+use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use cells::{Column, age, name};
+use cells::{age, name};
 
 pub(crate) use cells::Row;
 
 use crate::{
-    apiserver::object::{kind::Kind, tree::Tree},
+    apiserver::object::{
+        kind::{KINDS, Kind},
+        tree::Tree,
+        view::JsonView,
+    },
     model::Time,
 };
 
+/// The columns of all kinds, in their order; a line has name, type, priority and description.
+static COLUMNS: LazyLock<Vec<Value>> = LazyLock::new(|| {
+    let of_kind = |name| {
+        let lines = include_str!("columns.txt").lines();
+        let lines = lines.skip_while(|line| *line != name).skip(1);
+        lines
+            .map_while(|line| line.strip_prefix("  "))
+            .map(column)
+            .collect()
+    };
+    KINDS.iter().map(|row| of_kind(row.name)).collect()
+});
+
+fn column(line: &str) -> Value {
+    let parts: Vec<&str> = line.splitn(4, " | ").collect();
+    let [name, column_type, priority, description] = parts[..] else {
+        panic!("a column has four parts, unlike {line:?}");
+    };
+    json!({
+        "name": name,
+        "type": column_type,
+        "format": if name == "Name" { "name" } else { "" },
+        "description": description,
+        "priority": priority.parse::<i32>().expect("priorities are numbers"),
+    })
+}
+
 /// The column definitions of a kind.
-pub(crate) fn columns(kind: Kind) -> Value {
-    let columns: &[Column] = match kind {
-        Kind::Job => jobs::COLUMNS,
-        Kind::Pod => pods::COLUMNS,
-        Kind::Namespace => others::NAMESPACE_COLUMNS,
-        Kind::Node => others::NODE_COLUMNS,
-        Kind::Event => others::EVENT_COLUMNS,
-        Kind::Lease => others::LEASE_COLUMNS,
-        Kind::CronJob => others::CRON_JOB_COLUMNS,
-        Kind::ConfigMap => others::CONFIG_MAP_COLUMNS,
-        Kind::PodGroup => pod_groups::POD_GROUP_COLUMNS,
-        Kind::ResourceQuota => others::QUOTA_COLUMNS,
-        Kind::ServiceAccount | Kind::Secret | Kind::Workload => others::PLAIN_COLUMNS,
-    };
-    let column = |&(name, column_type, priority, description): &Column| {
-        json!({
-            "name": name,
-            "type": column_type,
-            "format": if name == "Name" { "name" } else { "" },
-            "description": description,
-            "priority": priority,
-        })
-    };
-    columns.iter().map(column).collect()
+pub(crate) fn columns(kind: Kind) -> &'static Value {
+    &COLUMNS[kind as usize]
 }
 
 /// The row of one object.
 pub(crate) fn row(kind: Kind, tree: &Tree, now: Time) -> Row {
-    match kind {
-        Kind::Job => Row {
-            cells: jobs::cells(tree, now),
-            condition: None,
-        },
-        Kind::Pod => pods::row(tree, now),
-        Kind::Namespace => plain(others::namespace(tree, now)),
-        Kind::Node => plain(others::node(tree, now)),
-        Kind::Event => plain(others::event(tree, now)),
-        Kind::Lease => plain(others::lease(tree, now)),
-        Kind::CronJob => plain(others::cron_job(tree, now)),
-        Kind::ConfigMap => plain(others::config_map(tree, now)),
-        Kind::PodGroup => plain(pod_groups::pod_group(tree, now)),
-        Kind::ResourceQuota => plain(others::quota(tree, now)),
+    let object = JsonView::from(tree);
+    let cells = match kind {
+        Kind::Pod => return pods::row(object, now),
+        Kind::Job => jobs::cells(object, now),
+        Kind::Namespace => others::namespace(object, now),
+        Kind::Node => others::node(object, now),
+        Kind::Event => others::event(object, now),
+        Kind::Lease => others::lease(object, now),
+        Kind::CronJob => others::cron_job(object, now),
+        Kind::ConfigMap => others::config_map(object, now),
+        Kind::PodGroup => others::pod_group(object, now),
+        Kind::ResourceQuota => others::quota(object, now),
         Kind::ServiceAccount | Kind::Secret | Kind::Workload => {
-            plain(vec![name(tree), age(tree, now)])
+            vec![name(object), age(object, now)]
         }
-    }
-}
-
-const fn plain(cells: Vec<Value>) -> Row {
+    };
     Row {
         cells,
         condition: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_have_a_cell_for_each_column() {
+        for kind in Kind::all() {
+            let row = row(kind, &Tree::new(), Time::default());
+            let columns = columns(kind).as_array().unwrap();
+            assert_eq!(row.cells.len(), columns.len(), "{kind:?}");
+        }
     }
 }

@@ -5,237 +5,125 @@
 use serde_json::Value;
 
 use super::{
-    cells::{AGE, Column, NAME, age, condition, is_true, name, or_none},
+    cells::{age, condition, is_true, name, or_none},
     duration,
-    jobs::{CONTAINERS, IMAGES, SELECTOR, of_job_spec},
+    jobs::of_job_spec,
 };
-use crate::{
-    apiserver::object::tree::{self, Tree},
-    model::Time,
-};
+use crate::{apiserver::object::view::JsonView, model::Time};
 
-pub(super) const PLAIN_COLUMNS: &[Column] = &[NAME, AGE];
-
-pub(super) const NAMESPACE_COLUMNS: &[Column] = &[
-    NAME,
-    ("Status", "string", 0, "The status of the namespace"),
-    AGE,
-];
-
-pub(super) const NODE_COLUMNS: &[Column] = &[
-    NAME,
-    ("Status", "string", 0, "The status of the node"),
-    ("Roles", "string", 0, "The roles of the node"),
-    AGE,
-    (
-        "Version",
-        "string",
-        0,
-        "Kubelet version reported by the node",
-    ),
-];
-
-pub(super) const QUOTA_COLUMNS: &[Column] = &[
-    NAME,
-    (
-        "Request",
-        "string",
-        0,
-        "What is used of what may be requested.",
-    ),
-    (
-        "Limit",
-        "string",
-        0,
-        "What is used of what limits may sum up to.",
-    ),
-    AGE,
-];
-
-pub(super) const EVENT_COLUMNS: &[Column] = &[
-    (
-        "Last Seen",
-        "string",
-        0,
-        "Time of the most recent occurrence of the event.",
-    ),
-    ("Type", "string", 0, "Type of the event (Normal, Warning)."),
-    (
-        "Reason",
-        "string",
-        0,
-        "Why the event was generated, for machines.",
-    ),
-    (
-        "Object",
-        "string",
-        0,
-        "The object that this event is about.",
-    ),
-    (
-        "Subobject",
-        "string",
-        1,
-        "The part of the object that this event is about.",
-    ),
-    ("Source", "string", 1, "The component reporting this event."),
-    ("Message", "string", 0, "What happened, for humans."),
-    (
-        "First Seen",
-        "string",
-        1,
-        "Time of the first occurrence of the event.",
-    ),
-    ("Count", "string", 1, "How often the event occurred."),
-    ("Name", "string", 1, "Name of the event."),
-];
-
-pub(super) const LEASE_COLUMNS: &[Column] = &[
-    NAME,
-    (
-        "Holder",
-        "string",
-        0,
-        "The identity of the holder of the lease.",
-    ),
-    AGE,
-];
-
-pub(super) const CONFIG_MAP_COLUMNS: &[Column] =
-    &[NAME, ("Data", "string", 0, "Number of entries."), AGE];
-
-pub(super) const CRON_JOB_COLUMNS: &[Column] = &[
-    NAME,
-    ("Schedule", "string", 0, "The schedule in Cron format."),
-    ("Timezone", "string", 0, "The time zone of the schedule."),
-    (
-        "Suspend",
-        "boolean",
-        0,
-        "Whether further runs are suspended.",
-    ),
-    ("Active", "integer", 0, "Number of running jobs."),
-    (
-        "Last Schedule",
-        "string",
-        0,
-        "When a job was last scheduled.",
-    ),
-    AGE,
-    CONTAINERS,
-    IMAGES,
-    SELECTOR,
-];
-
-pub(super) fn namespace(tree: &Tree, now: Time) -> Vec<Value> {
-    let phase = tree::text(tree::section(tree, "status"), "phase");
-    vec![name(tree), phase.into(), age(tree, now)]
+pub(super) fn namespace(object: JsonView<'_>, now: Time) -> Vec<Value> {
+    let phase = object.at("status.phase").text();
+    vec![name(object), phase.into(), age(object, now)]
 }
 
-pub(super) fn node(tree: &Tree, now: Time) -> Vec<Value> {
-    let mut state = if condition(tree, "Ready").is_none() {
-        "Unknown"
-    } else if is_true(tree, "Ready") {
-        "Ready"
-    } else {
-        "NotReady"
-    }
-    .to_owned();
-    if tree::flag(tree::section(tree, "spec"), "unschedulable") {
-        state.push_str(",SchedulingDisabled");
-    }
-    let labels = tree::section(tree::metadata(tree), "labels");
+pub(super) fn node(node: JsonView<'_>, now: Time) -> Vec<Value> {
+    let state = match condition(node, "Ready") {
+        None => "Unknown",
+        Some(_) if is_true(node, "Ready") => "Ready",
+        Some(_) => "NotReady",
+    };
+    let cordoned = match node.at("spec.unschedulable").flag() {
+        true => ",SchedulingDisabled",
+        false => "",
+    };
+    let labels = node.at("metadata.labels").tree().keys();
     let roles: Vec<&str> = labels
-        .keys()
         .filter_map(|key| key.strip_prefix("node-role.kubernetes.io/"))
         .filter(|role| !role.is_empty())
         .collect();
-    let node_info = tree::section(tree::section(tree, "status"), "nodeInfo");
-    let version = tree::text(node_info, "kubeletVersion");
     vec![
-        name(tree),
-        state.into(),
+        name(node),
+        format!("{state}{cordoned}").into(),
         or_none(&roles.join(",")),
-        age(tree, now),
-        version.into(),
+        age(node, now),
+        node.at("status.nodeInfo.kubeletVersion").text().into(),
     ]
 }
 
-pub(super) fn event(tree: &Tree, now: Time) -> Vec<Value> {
-    let about = tree::section(tree, "involvedObject");
-    let first = tree::text(tree, "firstTimestamp");
-    let last = tree::text(tree, "lastTimestamp");
-    let event_time = tree::text(tree, "eventTime");
-    let either = |text: &str| duration::since(if text.is_empty() { event_time } else { text }, now);
-    let source = tree::section(tree, "source");
-    let reporter = match tree::text(source, "component") {
-        "" => tree::text(tree, "reportingComponent"),
-        component => component,
+pub(super) fn event(event: JsonView<'_>, now: Time) -> Vec<Value> {
+    let text = |field: &str| event.at(field).text();
+    let either = |one: &str, other: &str| match text(one) {
+        "" => text(other).to_owned(),
+        text => text.to_owned(),
     };
-    let kind = tree::text(about, "kind").to_lowercase();
+    let kind = text("involvedObject.kind").to_lowercase();
     vec![
-        either(last).into(),
-        tree::text(tree, "type").into(),
-        tree::text(tree, "reason").into(),
-        format!("{kind}/{}", tree::text(about, "name")).into(),
-        tree::text(about, "fieldPath").into(),
-        reporter.into(),
-        tree::text(tree, "message").trim().into(),
-        either(first).into(),
-        tree::int(tree, "count").unwrap_or(1).into(),
-        name(tree),
+        duration::since(&either("lastTimestamp", "eventTime"), now).into(),
+        text("type").into(),
+        text("reason").into(),
+        format!("{kind}/{}", text("involvedObject.name")).into(),
+        text("involvedObject.fieldPath").into(),
+        either("source.component", "reportingComponent").into(),
+        text("message").trim().into(),
+        duration::since(&either("firstTimestamp", "eventTime"), now).into(),
+        event.at("count").int().unwrap_or(1).into(),
+        name(event),
     ]
 }
 
-pub(super) fn lease(tree: &Tree, now: Time) -> Vec<Value> {
-    let holder = tree::text(tree::section(tree, "spec"), "holderIdentity");
-    vec![name(tree), holder.into(), age(tree, now)]
+pub(super) fn lease(lease: JsonView<'_>, now: Time) -> Vec<Value> {
+    let holder = lease.at("spec.holderIdentity").text();
+    vec![name(lease), holder.into(), age(lease, now)]
 }
 
-pub(super) fn config_map(tree: &Tree, now: Time) -> Vec<Value> {
-    let entries = tree::section(tree, "data").len() + tree::section(tree, "binaryData").len();
-    vec![name(tree), entries.into(), age(tree, now)]
+pub(super) fn config_map(map: JsonView<'_>, now: Time) -> Vec<Value> {
+    let entries = map.at("data").tree().len() + map.at("binaryData").tree().len();
+    vec![name(map), entries.into(), age(map, now)]
 }
 
-pub(super) fn cron_job(tree: &Tree, now: Time) -> Vec<Value> {
-    let spec = tree::section(tree, "spec");
-    let status = tree::section(tree, "status");
-    let last = tree::text(status, "lastScheduleTime");
+pub(super) fn cron_job(cron_job: JsonView<'_>, now: Time) -> Vec<Value> {
+    let suspend = match cron_job.at("spec.suspend").value() {
+        Value::Bool(true) => "True",
+        Value::Bool(false) => "False",
+        _ => "<unset>",
+    };
+    let last = match cron_job.at("status.lastScheduleTime").text() {
+        "" => String::new(),
+        last => duration::since(last, now),
+    };
     let mut cells = vec![
-        name(tree),
-        tree::text(spec, "schedule").into(),
-        or_none(tree::text(spec, "timeZone")),
-        match spec.get("suspend").and_then(Value::as_bool) {
-            Some(true) => "True",
-            Some(false) => "False",
-            None => "<unset>",
-        }
-        .into(),
-        tree::items(status, "active").len().into(),
-        if last.is_empty() {
-            "<none>".into()
-        } else {
-            duration::since(last, now).into()
-        },
-        age(tree, now),
+        name(cron_job),
+        cron_job.at("spec.schedule").text().into(),
+        or_none(cron_job.at("spec.timeZone").text()),
+        suspend.into(),
+        cron_job.at("status.active").list().len().into(),
+        or_none(&last),
+        age(cron_job, now),
     ];
-    let template = tree::section(tree::section(spec, "jobTemplate"), "spec");
-    cells.extend(of_job_spec(template));
+    cells.extend(of_job_spec(cron_job.at("spec.jobTemplate.spec")));
     cells
 }
 
-/// The cells of a ResourceQuota.
-pub(super) fn quota(tree: &Tree, now: Time) -> Vec<Value> {
-    let status = tree::section(tree, "status");
-    let (hard, used) = (tree::section(status, "hard"), tree::section(status, "used"));
-    let list = |limits: bool| {
-        let hard = hard.iter();
-        let hard = hard.filter(|(name, _)| name.starts_with("limits.") == limits);
-        let entry = |(name, limit): (&String, &Value)| {
-            let limit = limit.as_str().unwrap_or_default();
-            format!("{name}: {}/{limit}", tree::text(used, name))
-        };
-        hard.map(entry).collect::<Vec<_>>().join(", ").into()
+/// The cells of a PodGroup.
+pub(super) fn pod_group(group: JsonView<'_>, now: Time) -> Vec<Value> {
+    let gang = group.at("spec.schedulingPolicy.gang").is_set();
+    let workload = group.at("spec.podGroupTemplateRef.workload.workloadName");
+    let status = match condition(group, "DisruptionTarget") {
+        Some(disrupted) => disrupted.at("reason").value().clone(),
+        None if condition(group, "PodGroupScheduled").is_none() => "Pending".into(),
+        None if is_true(group, "PodGroupScheduled") => "Scheduled".into(),
+        None => "Unschedulable".into(),
     };
-    vec![name(tree), list(false), list(true), age(tree, now)]
+    vec![
+        name(group),
+        if gang { "Gang" } else { "Basic" }.into(),
+        or_none(workload.text()),
+        status,
+        age(group, now),
+    ]
+}
+
+/// The cells of a ResourceQuota.
+pub(super) fn quota(quota: JsonView<'_>, now: Time) -> Vec<Value> {
+    let (hard, used) = (quota.at("status.hard"), quota.at("status.used"));
+    let list = |limits: bool| {
+        let names = hard.tree().keys();
+        let names = names.filter(|name| name.starts_with("limits.") == limits);
+        let entry = |name: &String| {
+            let (used, hard) = (used.entry(name).text(), hard.entry(name).text());
+            format!("{name}: {used}/{hard}")
+        };
+        names.map(entry).collect::<Vec<_>>().join(", ").into()
+    };
+    vec![name(quota), list(false), list(true), age(quota, now)]
 }

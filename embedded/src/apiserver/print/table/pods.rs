@@ -5,74 +5,31 @@
 use serde_json::{Value, json};
 
 use super::{
-    cells::{AGE, Column, NAME, Row, age, condition, is_true, name, or_none},
+    cells::{Row, age, condition, is_true, name, or_none},
     duration,
 };
-use crate::{
-    apiserver::object::tree::{self, Tree},
-    model::Time,
-};
-
-/// Columns of Pods.
-pub(super) const COLUMNS: &[Column] = &[
-    NAME,
-    (
-        "Ready",
-        "string",
-        0,
-        "The aggregate readiness state of this pod for accepting traffic.",
-    ),
-    (
-        "Status",
-        "string",
-        0,
-        "The aggregate status of the containers in this pod.",
-    ),
-    (
-        "Restarts",
-        "string",
-        0,
-        "The number of times the containers in this pod were restarted.",
-    ),
-    AGE,
-    ("IP", "string", 1, "The address of the pod."),
-    ("Node", "string", 1, "The node the pod is bound to."),
-    (
-        "Nominated Node",
-        "string",
-        1,
-        "The node the pod may be bound to after preemption.",
-    ),
-    (
-        "Readiness Gates",
-        "string",
-        1,
-        "Readiness gates that are true, of all.",
-    ),
-];
+use crate::{apiserver::object::view::JsonView, model::Time};
 
 /// The row of one Pod.
-pub(super) fn row(tree: &Tree, now: Time) -> Row {
-    let status = tree::section(tree, "status");
-    let spec = tree::section(tree, "spec");
-    let phase = tree::text(status, "phase");
+pub(super) fn row(pod: JsonView<'_>, now: Time) -> Row {
+    let phase = pod.at("status.phase").text();
     let finished = |message: &str| json!({"type": "Completed", "status": "True", "reason": phase, "message": message});
     let condition = match phase {
         "Succeeded" => Some(finished("The pod has completed successfully.")),
         "Failed" => Some(finished("The pod failed.")),
         _ => None,
     };
-    let summary = summarize(tree);
+    let summary = summarize(pod);
     let cells = vec![
-        name(tree),
+        name(pod),
         format!("{}/{}", summary.ready, summary.total).into(),
         summary.reason.into(),
         restarts(summary.restarts, summary.restarted_at, now).into(),
-        age(tree, now),
-        or_none(tree::text(status, "podIP")),
-        or_none(tree::text(spec, "nodeName")),
-        or_none(tree::text(status, "nominatedNodeName")),
-        gates(tree),
+        age(pod, now),
+        or_none(pod.at("status.podIP").text()),
+        or_none(pod.at("spec.nodeName").text()),
+        or_none(pod.at("status.nominatedNodeName").text()),
+        gates(pod),
     ];
     Row { cells, condition }
 }
@@ -87,36 +44,31 @@ struct Summary {
 }
 
 impl Summary {
-    fn count_restarts(&mut self, container: &Tree) {
-        self.restarts += tree::int(container, "restartCount").unwrap_or_default();
-        let last = tree::section(tree::section(container, "lastState"), "terminated");
-        let finished = Time::parse_rfc3339(tree::text(last, "finishedAt"));
-        self.restarted_at = self.restarted_at.max(finished);
+    fn count_restarts(&mut self, container: JsonView<'_>) {
+        self.restarts += container.at("restartCount").int().unwrap_or_default();
+        let finished = container.at("lastState.terminated.finishedAt").text();
+        self.restarted_at = self.restarted_at.max(Time::parse_rfc3339(finished));
     }
 }
 
-fn summarize(tree: &Tree) -> Summary {
-    let status = tree::section(tree, "status");
-    let spec = tree::section(tree, "spec");
-    let total = tree::items(spec, "containers").len() + sidecars(spec).count();
+fn summarize(pod: JsonView<'_>) -> Summary {
+    let phase = pod.at("status.phase").text();
+    let (reason, shown) = match pod.at("status.reason").text() {
+        "" => ("", phase),
+        reason => (reason, reason),
+    };
+    let gated = condition(pod, "PodScheduled")
+        .is_some_and(|scheduled| scheduled.at("reason").text() == "SchedulingGated");
     let mut summary = Summary {
-        total,
+        reason: if gated { "SchedulingGated" } else { shown }.to_owned(),
+        total: pod.at("spec.containers").list().len() + sidecars(pod).count(),
         ..Summary::default()
     };
-    let reason = tree::text(status, "reason");
-    let phase = tree::text(status, "phase");
-    summary.reason = if reason.is_empty() { phase } else { reason }.to_owned();
-    if condition(tree, "PodScheduled").is_some_and(|it| {
-        it.get("reason")
-            .is_some_and(|reason| reason == "SchedulingGated")
-    }) {
-        summary.reason = "SchedulingGated".to_owned();
+    let initializing = init_containers(pod, &mut summary);
+    if !initializing || is_true(pod, "Initialized") {
+        containers(pod, &mut summary);
     }
-    let initializing = init_containers(spec, status, &mut summary);
-    if !initializing || is_true(tree, "Initialized") {
-        containers(tree, status, &mut summary);
-    }
-    if tree::metadata(tree).contains_key("deletionTimestamp") {
+    if pod.at("metadata.deletionTimestamp").is_set() {
         if reason == "NodeLost" {
             summary.reason = "Unknown".to_owned();
         } else if !matches!(phase, "Succeeded" | "Failed") {
@@ -126,76 +78,61 @@ fn summarize(tree: &Tree) -> Summary {
     summary
 }
 
-fn sidecars(spec: &Tree) -> impl Iterator<Item = &str> {
-    tree::items(spec, "initContainers")
-        .iter()
-        .filter(|container| {
-            container
-                .get("restartPolicy")
-                .is_some_and(|it| it == "Always")
-        })
-        .filter_map(|container| container.get("name")?.as_str())
+fn sidecars<'v>(pod: JsonView<'v>) -> impl Iterator<Item = &'v str> {
+    let inits = pod.at("spec.initContainers").items();
+    let sidecars = inits.filter(|container| container.at("restartPolicy").text() == "Always");
+    sidecars.filter_map(|container| container.at("name").as_text())
 }
 
 /// Walks the init containers up to the first that is not done; true if there is one.
-fn init_containers(spec: &Tree, status: &Tree, summary: &mut Summary) -> bool {
-    let total = tree::items(spec, "initContainers").len();
-    let mut sidecar_summary = Summary::default();
-    for (index, item) in tree::items(status, "initContainerStatuses")
-        .iter()
-        .enumerate()
-    {
-        let Some(container) = item.as_object() else {
-            continue;
-        };
-        let sidecar = sidecars(spec).any(|name| name == tree::text(container, "name"));
+fn init_containers(pod: JsonView<'_>, summary: &mut Summary) -> bool {
+    let total = pod.at("spec.initContainers").list().len();
+    let mut of_sidecars = Summary::default();
+    let statuses = pod.at("status.initContainerStatuses").items();
+    for (index, container) in statuses.enumerate() {
+        let sidecar = sidecars(pod).any(|name| name == container.at("name").text());
         summary.count_restarts(container);
         if sidecar {
-            sidecar_summary.count_restarts(container);
+            of_sidecars.count_restarts(container);
         }
-        let state = tree::section(container, "state");
-        if let Some(Value::Object(terminated)) = state.get("terminated") {
-            if tree::int(terminated, "exitCode").unwrap_or_default() == 0 {
+        let terminated = container.at("state.terminated");
+        if terminated.is_set() {
+            if terminated.at("exitCode").int().unwrap_or_default() == 0 {
                 continue;
             }
             summary.reason = format!("Init:{}", termination(terminated));
             return true;
         }
-        if sidecar && tree::flag(container, "started") {
-            summary.ready += usize::from(tree::flag(container, "ready"));
+        if sidecar && container.at("started").flag() {
+            summary.ready += usize::from(container.at("ready").flag());
             continue;
         }
-        let waiting = tree::text(tree::section(state, "waiting"), "reason");
-        summary.reason = if waiting.is_empty() || waiting == "PodInitializing" {
-            format!("Init:{index}/{total}")
-        } else {
-            format!("Init:{waiting}")
+        summary.reason = match container.at("state.waiting.reason").text() {
+            "" | "PodInitializing" => format!("Init:{index}/{total}"),
+            waiting => format!("Init:{waiting}"),
         };
         return true;
     }
-    summary.restarts = sidecar_summary.restarts;
-    summary.restarted_at = sidecar_summary.restarted_at;
+    summary.restarts = of_sidecars.restarts;
+    summary.restarted_at = of_sidecars.restarted_at;
     false
 }
 
-fn containers(tree: &Tree, status: &Tree, summary: &mut Summary) {
+fn containers(pod: JsonView<'_>, summary: &mut Summary) {
     let mut running = false;
     let mut last_error = String::new();
-    for item in tree::items(status, "containerStatuses").iter().rev() {
-        let Some(container) = item.as_object() else {
-            continue;
-        };
+    for container in pod.at("status.containerStatuses").items().rev() {
         summary.count_restarts(container);
-        let state = tree::section(container, "state");
-        let waiting = tree::text(tree::section(state, "waiting"), "reason");
+        let waiting = container.at("state.waiting.reason").text();
+        let terminated = container.at("state.terminated");
         if !waiting.is_empty() {
             summary.reason = waiting.to_owned();
-        } else if let Some(Value::Object(terminated)) = state.get("terminated") {
+        } else if terminated.is_set() {
             summary.reason = termination(terminated);
-            if tree::int(terminated, "exitCode").unwrap_or_default() != 0 {
+            if terminated.at("exitCode").int().unwrap_or_default() != 0 {
                 last_error.clone_from(&summary.reason);
             }
-        } else if tree::flag(container, "ready") && state.contains_key("running") {
+        } else if container.at("ready").flag() && container.at("state.running").is_set() {
             running = true;
             summary.ready += 1;
         }
@@ -204,21 +141,18 @@ fn containers(tree: &Tree, status: &Tree, summary: &mut Summary) {
         if !last_error.is_empty() {
             summary.reason = last_error;
         } else if running {
-            let ready = is_true(tree, "Ready");
+            let ready = is_true(pod, "Ready");
             summary.reason = if ready { "Running" } else { "NotReady" }.to_owned();
         }
     }
 }
 
-fn termination(terminated: &Tree) -> String {
-    let reason = tree::text(terminated, "reason");
-    let number = |name: &str| tree::int(terminated, name).unwrap_or_default();
-    if !reason.is_empty() {
-        reason.to_owned()
-    } else if number("signal") != 0 {
-        format!("Signal:{}", number("signal"))
-    } else {
-        format!("ExitCode:{}", number("exitCode"))
+fn termination(terminated: JsonView<'_>) -> String {
+    let number = |name: &str| terminated.at(name).int().unwrap_or_default();
+    match (terminated.at("reason").text(), number("signal")) {
+        ("", 0) => format!("ExitCode:{}", number("exitCode")),
+        ("", signal) => format!("Signal:{signal}"),
+        (reason, _) => reason.to_owned(),
     }
 }
 
@@ -229,17 +163,16 @@ fn restarts(count: i64, at: Option<Time>, now: Time) -> String {
     }
 }
 
-fn gates(tree: &Tree) -> Value {
-    let gates = tree::items(tree::section(tree, "spec"), "readinessGates");
-    if gates.is_empty() {
-        return "<none>".into();
+fn gates(pod: JsonView<'_>) -> Value {
+    let gates = pod.at("spec.readinessGates");
+    let kinds = gates
+        .items()
+        .filter_map(|gate| gate.at("conditionType").as_text());
+    let open = kinds.filter(|kind| is_true(pod, kind)).count();
+    match gates.list().len() {
+        0 => "<none>".into(),
+        all => format!("{open}/{all}").into(),
     }
-    let open = gates
-        .iter()
-        .filter_map(|gate| gate.get("conditionType")?.as_str())
-        .filter(|gate| is_true(tree, gate))
-        .count();
-    format!("{open}/{}", gates.len()).into()
 }
 
 #[cfg(test)]
@@ -263,7 +196,7 @@ mod tests {
             let Value::Object(tree) = pod else {
                 unreachable!()
             };
-            let row = row(&tree, Time::from_secs(0));
+            let row = row((&tree).into(), Time::from_secs(0));
             let shown = format!(
                 "{} {}",
                 row.cells[1].as_str().unwrap(),

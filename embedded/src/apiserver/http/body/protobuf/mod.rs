@@ -1,19 +1,19 @@
 //! Request bodies in Kubernetes' protobuf encoding, as far as kubectl and controllers send them.
 //!
 //! Responsible for: turning the wire form of a few types into trees. Must not: guess; a body
-//! with content that the tables below do not name is refused, so that nothing is lost silently.
+//! with content that the table does not name is refused, so that nothing is lost silently.
 //! Answers are never protobuf.
 
-mod message;
 mod numbers;
-mod statuses;
 
 use k8s_openapi::ByteString;
 use serde_json::Value;
 
-use crate::{apiserver::object::tree::Tree, model::Time};
-use message::{Fields, Type};
-use numbers::{TYPE_META, table};
+use crate::{
+    apiserver::object::tree::{self, Tree},
+    model::Time,
+};
+use numbers::{MessageField, Type, Values, Zero, of_body, of_message};
 
 /// What every protobuf body begins with.
 const MAGIC: &[u8] = b"k8s\0";
@@ -29,9 +29,8 @@ pub(crate) fn read(body: &[u8]) -> Option<Tree> {
             _ => {}
         }
     }
-    let head = message(head, TYPE_META)?;
-    let table = table(head.get("kind")?.as_str()?)?;
-    let mut tree = message(raw, table)?;
+    let head = message(head, of_message("TypeMeta"))?;
+    let mut tree = message(raw, of_body(head.get("kind")?.as_str()?)?)?;
     tree.extend(head);
     Some(tree)
 }
@@ -101,12 +100,12 @@ fn varint(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-fn message(bytes: &[u8], table: Fields) -> Option<Tree> {
+fn message(bytes: &[u8], table: &[MessageField]) -> Option<Tree> {
     let mut tree = Tree::new();
     for field in fields(bytes) {
         let (number, value) = field?;
-        match table.iter().find(|(known, ..)| *known == number) {
-            Some((_, name, kind, repeated)) => member(&mut tree, name, *kind, *repeated, &value)?,
+        match table.iter().find(|known| known.number == number) {
+            Some(field) => member(&mut tree, field, &value)?,
             None if value.is_zero(MAX_DEPTH) => {}
             None => return None,
         }
@@ -114,16 +113,16 @@ fn message(bytes: &[u8], table: Fields) -> Option<Tree> {
     Some(tree)
 }
 
-fn member(tree: &mut Tree, name: &str, kind: Type, repeated: bool, wire: &Wire<'_>) -> Option<()> {
-    let value: Value = match (kind, wire) {
-        (Type::Ignored, _) => return Some(()),
-        (Type::Int | Type::Flag, Wire::Number(0)) => return Some(()),
-        (Type::Int | Type::OptionalInt, Wire::Number(number)) => number.cast_signed().into(),
-        (Type::Flag | Type::OptionalFlag, Wire::Number(number)) => (*number != 0).into(),
-        (Type::Text, Wire::Bytes(bytes)) if bytes.is_empty() && !repeated => return Some(()),
-        (Type::Text | Type::OptionalText, Wire::Bytes(bytes)) => text(bytes)?.into(),
+fn member(tree: &mut Tree, field: &MessageField, wire: &Wire<'_>) -> Option<()> {
+    let value: Value = match (field.kind, wire) {
+        (Type::Ignored, _)
+        | (Type::Int(Zero::LeftOut) | Type::Flag(Zero::LeftOut), Wire::Number(0))
+        | (Type::Time | Type::MicroTime, Wire::Bytes([])) => return Some(()),
+        (Type::Text(Zero::LeftOut), Wire::Bytes([])) if !field.repeats => return Some(()),
+        (Type::Int(_), Wire::Number(number)) => number.cast_signed().into(),
+        (Type::Flag(_), Wire::Number(number)) => (*number != 0).into(),
+        (Type::Text(_), Wire::Bytes(bytes)) => text(bytes)?.into(),
         (Type::Quantity, Wire::Bytes(bytes)) => quantity(bytes)?.into(),
-        (Type::Time | Type::MicroTime, Wire::Bytes([])) => return Some(()),
         (Type::Time, Wire::Bytes(bytes)) => time(bytes)?.0.into(),
         (Type::MicroTime, Wire::Bytes(bytes)) => {
             let (seconds, micros) = time(bytes)?;
@@ -131,45 +130,38 @@ fn member(tree: &mut Tree, name: &str, kind: Type, repeated: bool, wire: &Wire<'
             format!("{seconds}.{micros:06}Z").into()
         }
         (Type::IntOrText, Wire::Bytes(bytes)) => int_or_text(bytes)?,
-        (Type::Message(table), Wire::Bytes(bytes)) => Value::Object(message(bytes, table)?),
-        (Type::Inline(table), Wire::Bytes(bytes)) => {
-            tree.extend(message(bytes, table)?);
-            return Some(());
-        }
-        (Type::Map | Type::Quantities | Type::BytesMap, Wire::Bytes(bytes)) => {
-            let (key, value) = entry(bytes, kind)?;
-            let map = tree
-                .entry(name)
-                .or_insert_with(|| Value::Object(Tree::new()));
-            map.as_object_mut()?.insert(key, value);
+        (Type::Message(name), Wire::Bytes(bytes)) => message(bytes, of_message(name))?.into(),
+        (Type::Map(values), Wire::Bytes(bytes)) => {
+            let (key, value) = entry(bytes, values)?;
+            tree::section_mut(tree, field.name?).insert(key, value);
             return Some(());
         }
         _ => return None,
     };
-    if repeated {
-        let list = tree.entry(name).or_insert_with(|| Value::Array(Vec::new()));
-        list.as_array_mut()?.push(value);
-    } else {
-        tree.insert(name.to_owned(), value);
+    match (field.name, value) {
+        (None, Value::Object(members)) => tree.extend(members),
+        (Some(name), value) if field.repeats => {
+            let list = tree.entry(name).or_insert_with(|| Value::Array(Vec::new()));
+            list.as_array_mut()?.push(value);
+        }
+        (Some(name), value) => {
+            tree.insert(name.to_owned(), value);
+        }
+        (None, _) => return None,
     }
     Some(())
 }
 
 /// One entry of a map.
-fn entry(bytes: &[u8], kind: Type) -> Option<(String, Value)> {
+fn entry(bytes: &[u8], values: Values) -> Option<(String, Value)> {
     let (mut key, mut value) = (String::new(), Value::from(""));
     for field in fields(bytes) {
-        let (number, Wire::Bytes(bytes)) = field? else {
-            return None;
-        };
-        match number {
-            1 => key = text(bytes)?.to_owned(),
-            2 => {
-                value = match kind {
-                    Type::Quantities => quantity(bytes)?.into(),
-                    Type::BytesMap => serde_json::to_value(ByteString(bytes.to_vec())).ok()?,
-                    _ => text(bytes)?.into(),
-                }
+        match (field?, values) {
+            ((1, Wire::Bytes(bytes)), _) => key = text(bytes)?.to_owned(),
+            ((2, Wire::Bytes(bytes)), Values::Text) => value = text(bytes)?.into(),
+            ((2, Wire::Bytes(bytes)), Values::Quantity) => value = quantity(bytes)?.into(),
+            ((2, Wire::Bytes(bytes)), Values::Bytes) => {
+                value = serde_json::to_value(ByteString(bytes.to_vec())).ok()?;
             }
             _ => return None,
         }

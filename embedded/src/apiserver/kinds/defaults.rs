@@ -1,0 +1,44 @@
+//! Defaults as data.
+//!
+//! Responsible for: filling in what `defaults.yaml` says. Must not: know what it says; what depends on other fields is
+//! with each kind.
+
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
+use crate::apiserver::object::tree::{self, Tree};
+
+static SHAPES: LazyLock<Tree> = LazyLock::new(|| {
+    let shapes = serde_saphyr::from_str(include_str!("defaults.yaml"));
+    shapes.expect("the defaults are YAML")
+});
+
+/// Fills into a part of an object what the shape of this name says.
+pub(super) fn fill(tree: &mut Tree, shape: &str) {
+    fill_members(tree, tree::section(&SHAPES, shape));
+}
+
+fn fill_members(tree: &mut Tree, shape: &Tree) {
+    for (name, value) in shape {
+        match name.strip_suffix('?') {
+            None if tree.get(name).is_none_or(Value::is_null) => {
+                tree.insert(name.clone(), value.clone());
+            }
+            None => {}
+            Some(name) => look_into(tree.get_mut(name), value),
+        }
+    }
+}
+
+fn look_into(found: Option<&mut Value>, shape: &Value) {
+    match (found, shape) {
+        (Some(Value::Object(members)), Value::Object(shape)) => fill_members(members, shape),
+        (Some(Value::Array(items)), Value::Array(shape)) => {
+            for item in items {
+                look_into(Some(item), &shape[0]);
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,266 @@
+//! A field of an object that is being checked: its value, and where it stands.
+//!
+//! Responsible for: the way down into an object, and complaints that name the place they are about. Must not: know
+//! rules. The checks of `kinds` are written with it.
+
+use std::{
+    cell::RefCell,
+    fmt::{self, Display},
+    ops::Deref,
+};
+
+use serde_json::Value;
+
+use super::{field_errors::FieldErrors, names, tree::Tree, view::JsonView};
+
+/// A field under check, whether it is set or not. Nothing is copied, and no path written, before something is wrong.
+#[derive(Clone, Copy)]
+#[doc(alias = "field.Path")]
+pub(crate) struct CheckedField<'a, 'v> {
+    place: Place<'a, 'v>,
+    view: JsonView<'v>,
+    errors: &'a RefCell<FieldErrors>,
+}
+
+impl<'v> Deref for CheckedField<'_, 'v> {
+    type Target = JsonView<'v>;
+
+    fn deref(&self) -> &JsonView<'v> {
+        &self.view
+    }
+}
+
+/// Where a field stands.
+#[derive(Clone, Copy)]
+enum Place<'a, 'v> {
+    /// The object itself; paths of its members begin with this.
+    Root(&'a str),
+    /// A member, or a member's member by a path with dots.
+    Member(&'a CheckedField<'a, 'v>, &'a str),
+    Item(&'a CheckedField<'a, 'v>, usize),
+    Entry(&'a CheckedField<'a, 'v>, &'a str),
+}
+
+/// Checks an object by these rules.
+pub(crate) fn check<'v>(tree: &'v Tree, rules: impl FnOnce(&CheckedField<'_, 'v>)) -> FieldErrors {
+    let errors = RefCell::default();
+    rules(&CheckedField {
+        place: Place::Root(""),
+        view: tree.into(),
+        errors: &errors,
+    });
+    errors.into_inner()
+}
+
+impl<'a, 'v> CheckedField<'a, 'v> {
+    /// The same checks go on about another object, whose paths begin with a text.
+    pub(crate) fn go_on_with<'b>(
+        &'b self,
+        tree: &'b Tree,
+        prefix: &'b str,
+    ) -> CheckedField<'b, 'b> {
+        CheckedField {
+            place: Place::Root(prefix),
+            view: tree.into(),
+            errors: self.errors,
+        }
+    }
+
+    /// A member; `a.b` is the member b of the member a.
+    pub(crate) fn at<'b>(&'b self, path: &'b str) -> CheckedField<'b, 'v> {
+        self.with(Place::Member(self, path), self.view.at(path))
+    }
+
+    /// A member that shows the value of another field.
+    pub(crate) fn showing<'b>(
+        &'b self,
+        name: &'b str,
+        value: JsonView<'v>,
+    ) -> CheckedField<'b, 'v> {
+        self.with(Place::Member(self, name), value)
+    }
+
+    /// An entry of a map, whose path is `map[key]`.
+    pub(crate) fn entry<'b>(&'b self, key: &'b str) -> CheckedField<'b, 'v> {
+        self.with(Place::Entry(self, key), self.view.entry(key))
+    }
+
+    /// The items of a list.
+    pub(crate) fn items<'b>(&'b self) -> impl Iterator<Item = CheckedField<'b, 'v>> {
+        let items = self.view.items().enumerate();
+        items.map(|(index, item)| self.with(Place::Item(self, index), item))
+    }
+
+    fn with<'b>(&'b self, place: Place<'b, 'v>, view: JsonView<'v>) -> CheckedField<'b, 'v> {
+        let errors = self.errors;
+        CheckedField {
+            place,
+            view,
+            errors,
+        }
+    }
+
+    /// How much has been found wrong so far.
+    pub(crate) fn found(&self) -> usize {
+        self.errors.borrow().len()
+    }
+
+    /// Says what is wrong here, in a text that is complete.
+    pub(crate) fn complain(&self, text: impl Into<String>) {
+        self.errors.borrow_mut().push(self.to_string(), text);
+    }
+
+    /// `Required value[: detail]`.
+    pub(crate) fn required(&self, detail: &str) {
+        let colon = if detail.is_empty() { "" } else { ": " };
+        self.complain(format!("Required value{colon}{detail}"));
+    }
+
+    /// Checks that there is a text, and that it is not empty; gives whether that is so.
+    pub(crate) fn must_be_given(&self) -> bool {
+        let is_given = !self.text().is_empty();
+        if !is_given {
+            self.required("");
+        }
+        is_given
+    }
+
+    /// `Invalid value: <json>: detail`.
+    pub(crate) fn invalid(&self, detail: &str) {
+        self.invalid_as(self.value(), detail);
+    }
+
+    /// The same, where another value is shown.
+    pub(crate) fn invalid_as(&self, shown: impl Display, detail: &str) {
+        self.complain(format!("Invalid value: {shown}: {detail}"));
+    }
+
+    /// `Invalid value: <text as json>: detail` for each problem with the text.
+    pub(crate) fn complain_of(&self, problems: impl IntoIterator<Item = String>) {
+        for problem in problems {
+            self.invalid_as(Value::from(self.text()), &problem);
+        }
+    }
+
+    /// Checks that the text is a DNS label, which must be there.
+    pub(crate) fn must_be_dns_label(&self) {
+        if self.must_be_given() {
+            self.complain_of(names::dns_label_problem(self.text()));
+        }
+    }
+
+    /// Checks that the text is a qualified name.
+    pub(crate) fn must_be_qualified_name(&self) {
+        self.complain_of(names::qualified_name_problems(self.text()));
+    }
+
+    /// `Forbidden: detail`.
+    pub(crate) fn forbidden(&self, detail: &str) {
+        self.complain(format!("Forbidden: {detail}"));
+    }
+
+    /// Checks that the text is one of these.
+    pub(crate) fn must_be_one_of(&self, supported: &[&str]) {
+        if !supported.contains(&self.text()) {
+            self.unsupported(Value::from(self.text()), supported);
+        }
+    }
+
+    /// `Unsupported value: <shown>: supported values: ...`.
+    pub(crate) fn unsupported(&self, shown: impl Display, supported: &[&str]) {
+        let list: Vec<String> = supported.iter().map(|value| format!("{value:?}")).collect();
+        let list = list.join(", ");
+        self.complain(format!(
+            "Unsupported value: {shown}: supported values: {list}"
+        ));
+    }
+
+    /// `Duplicate value: <json>`.
+    pub(crate) fn duplicate(&self) {
+        self.duplicate_as(self.value());
+    }
+
+    /// The same, where another value is shown.
+    pub(crate) fn duplicate_as(&self, shown: impl Display) {
+        self.complain(format!("Duplicate value: {shown}"));
+    }
+
+    /// Checks that a list has so many items at most.
+    pub(crate) fn must_have_at_most(&self, most: usize) {
+        let have = self.list().len();
+        if have > most {
+            self.complain(format!("Too many: {have}: must have at most {most} items"));
+        }
+    }
+
+    /// Checks that so many bytes are not too many.
+    pub(crate) fn must_be_within(&self, bytes: usize, most: usize) {
+        if bytes > most {
+            self.complain(format!("Too long: may not be more than {most} bytes"));
+        }
+    }
+
+    /// Checks that a number that is given is at least 0.
+    pub(crate) fn must_not_be_negative(&self) {
+        if self.int().is_some_and(|number| number < 0) {
+            self.invalid("must be greater than or equal to 0");
+        }
+    }
+
+    /// Whether a number that is given is above a limit.
+    pub(crate) fn is_above(&self, limit: i64) -> bool {
+        self.int().is_some_and(|number| number > limit)
+    }
+
+    /// Checks that the value is what it was; an unset one is null.
+    pub(crate) fn must_not_change(&self, old: Option<&Value>) {
+        if self.value() != old.unwrap_or(&Value::Null) {
+            self.invalid("field is immutable");
+        }
+    }
+}
+
+impl Display for CheckedField<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place {
+            Place::Root(prefix) => f.write_str(prefix),
+            Place::Member(parent, name) => {
+                let is_root = matches!(parent.place, Place::Root(_));
+                write!(f, "{parent}{}{name}", if is_root { "" } else { "." })
+            }
+            Place::Item(list, index) => write!(f, "{list}[{index}]"),
+            Place::Entry(map, key) => write!(f, "{map}[{key}]"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn complaints_name_their_place() {
+        let tree = json!({"spec": {"list": [{"a": {"b": -1}}], "labels": {"x.y/z": "v"}}});
+        let errors = check(tree.as_object().unwrap(), |object| {
+            let spec = object.at("spec");
+            for item in spec.at("list").items() {
+                item.at("a.b").must_not_be_negative();
+                item.at("c").must_be_given();
+            }
+            spec.at("labels").entry("x.y/z").must_be_one_of(&["w"]);
+            let other = object.go_on_with(tree["spec"].as_object().unwrap(), "other.");
+            other.at("none").invalid("must be");
+        });
+        assert_eq!(
+            errors.texts(),
+            [
+                "spec.list[0].a.b: Invalid value: -1: must be greater than or equal to 0",
+                "spec.list[0].c: Required value",
+                "spec.labels[x.y/z]: Unsupported value: \"v\": supported values: \"w\"",
+                "other.none: Invalid value: null: must be",
+            ]
+        );
+    }
+}
