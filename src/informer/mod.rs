@@ -10,6 +10,8 @@ mod history;
 mod informers;
 mod news;
 mod reflector;
+#[cfg(test)]
+mod tests;
 mod witness;
 
 pub use informers::{Informers, Watched, is_informers};

@@ -172,7 +172,7 @@ impl CronJobs {
             None | Some(Ok(Next::Nothing | Next::Retry)) => {
                 self.queue.add(key);
             }
-            Some(Ok(Next::At(due))) => self.queue.add_at(key, due.into()),
+            Some(Ok(Next::At(due))) => self.queue.add_at(key, alarm(due, now)),
             // It has no turn until there are other news of it.
             Some(Err(report)) => self.tell((&key, uid), report, outbox, now),
         }
@@ -345,7 +345,7 @@ impl CronJobs {
             Next::Nothing => self.queue.forget(key),
             Next::At(due) => {
                 self.queue.forget(key);
-                self.queue.add_at(key.clone(), due.into());
+                self.queue.add_at(key.clone(), alarm(due, now));
             }
             Next::Retry => self.queue.add_rate_limited(key.clone(), now.monotonic),
         }
@@ -468,6 +468,12 @@ fn job(result: Result<Bytes, ApiError>) -> CallAnswer {
         },
         Err(error) => refusal(&error),
     }
+}
+
+/// When to look again for a run at this time of day: no later than if nobody set the clock. Else one that is set back
+/// would leave out the runs in between.
+fn alarm(due: Time, now: Now) -> Timeout {
+    Timeout::from(due).or((now.monotonic + due.since(now.wall)).into())
 }
 
 /// What came of the creation of a Job that was due at `scheduled`.

@@ -21,6 +21,8 @@ mod intake;
 mod outbox;
 mod rounds;
 mod store;
+#[cfg(test)]
+mod tests;
 mod ttl;
 mod unconfirmed;
 mod writes;

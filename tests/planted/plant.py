@@ -6,7 +6,8 @@
 Else all defects are planted at once into a copy of the tree, each behind a switch that is read from the environment
 when the process starts, so that there is one build for all of them. Without a defect everything must pass. Then each
 defect is switched on by itself: first for the simulation, then for the tests, lowest rung first, up to one that fails.
-docs/planted-defects.md gets the table. Needs Python 3.11 and its standard library.
+What was found is kept at once, by defect, so that `--resume` goes on where a run broke off, and `--only` looks at some
+again. docs/planted-defects.md gets the table of all that was found. Needs Python 3.11 and its standard library.
 
 Must not: change anything in the tree itself but that table.
 """
@@ -26,6 +27,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEFECTS = ROOT / "tests/planted/defects.toml"
 TABLE = ROOT / "docs/planted-defects.md"
 COPY = ROOT / "target/planted"
+RESULTS = ROOT / "target/planted-results.json"
 
 # In the copy's core, where everybody may ask for it.
 SWITCH = """
@@ -42,14 +44,19 @@ pub fn planted(number: u32) -> bool {
 # Checks of the source itself have nothing to say of a copy that was changed on purpose.
 SKIPPED = ["architecture::", "citations::"]
 
-# From the lowest rung up: the test binary and what of it.
+# A unit test by where it is, and one of random histories.
+WALLS = "intake::tests::no_tenant_reaches_over_a_wall"
+
+# From the lowest rung up: the test binary, what of it, what is left out because it runs no planted code or takes long, and
+# which code it runs.
 RUNGS = [
-    ("unit", "lakh_core", []),
-    ("unit", "lakh", []),
-    ("golden case", "rules", ["golden::"]),
-    ("golden case", "rules", ["cron_golden::", "ttl_golden::"]),
-    ("random history", "rules", ["properties::"]),
-    ("exhaustive", "rules", ["exhaustive::"]),
+    ("unit", "lakh_core", [], [], "core/"),
+    ("unit", "lakh", [], ["cli::", WALLS], ""),
+    ("golden case", "rules", ["golden::"], [], "core/"),
+    ("random history", "rules", ["properties::"], [], "core/"),
+    ("random history", "lakh", [WALLS], [], ""),
+    ("exhaustive", "rules", ["exhaustive::"], ["exhaustive::protocol::"], "core/src/decide/"),
+    ("unit", "lakh", ["cli::"], [], "src/runtime/"),
 ]
 
 # A run that takes longer hangs.
@@ -137,9 +144,10 @@ def build():
         command += ["--config", f'profile.release.package.{package}.opt-level=1']
     command += ["--no-run", "--message-format=json-render-diagnostics"]
     environment = os.environ | {"CARGO_TARGET_DIR": str(ROOT / "target")}
-    built = subprocess.run(command, cwd=COPY, env=environment, stdout=subprocess.PIPE, text=True)
+    # Its warnings are about what was planted.
+    built = subprocess.run(command, cwd=COPY, env=environment, capture_output=True, text=True)
     if built.returncode != 0:
-        sys.exit("the copy with the defects does not build")
+        sys.exit(f"{built.stderr}\nthe copy with the defects does not build")
     messages = map(json.loads, built.stdout.splitlines())
     return {one["target"]["name"]: one["executable"] for one in messages if one.get("executable") and one["profile"]["test"]}
 
@@ -168,27 +176,58 @@ def simulate(binaries, number, seeds):
     return None
 
 
-def test(binaries, number):
+def test(binaries, number, files):
     """The first rung on which something fails: its name, and the names of what fails there."""
-    for rung, binary, names in RUNGS:
-        skipped = [word for name in SKIPPED for word in ("--skip", name)]
-        ran = run(binaries[binary], [*names, *skipped], number, LAKH_HISTORIES="60")
+    for rung, binary, names, left_out, code in RUNGS:
+        if not any(path.startswith(code) for path in files):
+            continue
+        skipped = [word for name in SKIPPED + left_out for word in ("--skip", name)]
+        ran = run(binaries[binary], [*names, *skipped], number)
         if ran is None:
             return rung, ["no end"]
         code, told = ran
         if code != 0:
-            failed = re.findall(r"^test (\S+).* \.\.\. FAILED", told, re.MULTILINE)
+            # A golden case says which it is; any other test has its name.
+            failed = re.findall(r'^\S*/golden/(\S+\.case)\S* "(.+)"', told, re.MULTILINE)
+            failed = [f"{file}: {title}" for file, title in failed]
+            failed = failed or re.findall(r"^test (\S+).* \.\.\. FAILED", told, re.MULTILINE)
             failed = failed or re.findall(r"^    (\S+::\S+)$", told, re.MULTILINE)
             return rung, sorted(set(failed)) or ["crash"]
     return None
 
 
+def files_of(defect):
+    return sorted({edit.get("file", defect.get("file")) for edit in defect["edits"]})
+
+
 def look_at(binaries, defect, seeds, quick):
     number = defect["number"]
     found = simulate(binaries, number, seeds)
-    failed = None if found and quick else test(binaries, number)
-    print(f"{number:>3} {defect['name']}: simulation {found}; tests {failed}", flush=True)
-    return number, found, failed
+    failed = None if found and quick else test(binaries, number, files_of(defect))
+    what = found and f"{found[0]}, {found[1]}: {found[2][:200]}"
+    print(f"{number:>3} {defect['name']}: simulation {what}; tests {failed}", flush=True)
+    return {"simulation": found, "test": failed, "seeds": seeds, "quick": quick}
+
+
+class Results:
+    """What was found, by the defect's name and what it changes; kept in a file as it comes."""
+
+    def __init__(self):
+        self.kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+
+    @staticmethod
+    def key(defect):
+        edits = [[edit.get(part) for part in ("file", "within", "original", "defect")] for edit in defect["edits"]]
+        return json.dumps([defect["name"], defect.get("file"), edits])
+
+    def of(self, defect):
+        return self.kept.get(self.key(defect))
+
+    def keep(self, defect, result):
+        self.kept[self.key(defect)] = result
+        whole = RESULTS.with_suffix(".new")
+        whole.write_text(json.dumps(self.kept, indent=1))
+        whole.replace(RESULTS)
 
 
 def cell(found):
@@ -198,35 +237,38 @@ def cell(found):
     return judge if seeds is None else f"{judge}, {seeds}"
 
 
-def table(defects, results, seeds, quick):
+def table(defects, results):
     lines = []
-    for defect in defects:
-        found, failed = results[defect["number"]]
-        files = sorted({edit.get("file", defect.get("file")) for edit in defect["edits"]})
-        tests = "–"
-        if failed:
-            rung, names = failed
+    looks = [results.of(defect) for defect in defects]
+    for defect, look in zip(defects, looks):
+        judge, tests = ("?", "?") if look is None else (cell(look["simulation"]), "–")
+        if look and look["test"]:
+            rung, names = look["test"]
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-            tests = f"{rung}: `{names[0].removeprefix('tests::')}`{more}"
-        paths = ", ".join(f"`{path}`" for path in files)
-        lines.append(f"| {defect['number']} | {defect['about']} | {paths} | {cell(found)} | {tests} |")
-    by_simulation = sum(found is not None for found, _ in results.values())
-    by_any = sum(found is not None or failed is not None for found, failed in results.values())
+            tests = f"{rung}: `{names[0].replace('tests::', '')}`{more}"
+        paths = ", ".join(f"`{path}`" for path in files_of(defect))
+        lines.append(f"| {defect['number']} | {defect['about']} | {paths} | {judge} | {tests} |")
+    looks = [look for look in looks if look]
+    by_simulation = sum(look["simulation"] is not None for look in looks)
+    by_any = sum(look["simulation"] is not None or look["test"] is not None for look in looks)
+    seeds = max(look["seeds"] for look in looks)
     body = (ROOT / "tests/planted/head.md").read_text().strip()
     counts = (f"Of {len(defects)} defects {by_any} are found, {by_simulation} of them by the simulation alone "
               f"(at most {seeds} seeds, from seed 1 on).")
-    if quick:
-        counts += " Tests were run only on what the simulation did not find."
+    if len(looks) < len(defects):
+        counts += f"\nAt {len(defects) - len(looks)} nobody has looked yet."
+    if any(look["quick"] for look in looks):
+        counts += "\nTests were run only on what the simulation did not find."
     head = "| | defect | file | judge of the simulation, and its seed | test |\n|---|---|---|---|---|"
     TABLE.write_text("\n\n".join([body, counts, "\n".join([head, *lines])]) + "\n")
-    return by_any
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="only see whether all can be planted")
     parser.add_argument("--seeds", type=int, default=2000, help="how many the simulation plays at most")
-    parser.add_argument("--only", help="part of the names of the defects to plant; writes no table")
+    parser.add_argument("--only", help="names of the defects to look at, or parts of them, with commas")
+    parser.add_argument("--resume", action="store_true", help="leave out what an earlier run has looked at")
     parser.add_argument("--quick", action="store_true", help="run tests only on what the simulation does not find")
     parser.add_argument("--jobs", type=int, default=1, help="how many defects are looked at at once")
     options = parser.parse_args()
@@ -237,16 +279,22 @@ def main():
         return
     copy_tree(changed)
     binaries = build()
-    clean = simulate(binaries, 0, options.seeds), test(binaries, 0)
-    if clean != (None, None):
+    results = Results()
+    parts = (options.only or "").split(",")
+    chosen = [one for one in defects if any(part in one["name"] for part in parts)]
+    left = [one for one in chosen if not (options.resume and results.of(one))]
+    reached = [path for one in left for path in files_of(one)]
+    clean = left and (simulate(binaries, 0, options.seeds), test(binaries, 0, reached))
+    if clean and clean != (None, None):
         sys.exit(f"without a defect, too, something fails: {clean}")
-    chosen = [one for one in defects if (options.only or "") in one["name"]]
+
+    def look(defect):
+        results.keep(defect, look_at(binaries, defect, options.seeds, options.quick))
+
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        looks = pool.map(lambda one: look_at(binaries, one, options.seeds, options.quick), chosen)
-        results = {number: (found, failed) for number, found, failed in looks}
-    if not options.only:
-        table(defects, results, options.seeds, options.quick)
-    missed = [one["name"] for one in chosen if results[one["number"]] == (None, None)]
+        list(pool.map(look, left))
+    table(defects, results)
+    missed = [one["name"] for one in chosen if not (results.of(one)["simulation"] or results.of(one)["test"])]
     if missed:
         sys.exit("nothing finds: " + ", ".join(missed))
 

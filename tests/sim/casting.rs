@@ -75,6 +75,8 @@ pub(crate) struct Scenario {
     pub(crate) shards: usize,
     /// Whether Jobs that need all their Pods at once get a Workload and a PodGroup.
     pub(crate) gangs: bool,
+    /// How many Pods a status may list as uncounted.
+    pub(crate) max_uncounted: u32,
     /// Whether the hostile namespace's quota and webhook stay to the end.
     pub(crate) obstacles_stay: bool,
     /// More steps than this are a loop.
@@ -100,6 +102,7 @@ impl Scenario {
             qps: dice.pick(&[0, 0, 0, 20]),
             shards: dice.pick(&[1, 1, 1, 3]),
             gangs: dice.permille(200),
+            max_uncounted: 500,
             obstacles_stay: dice.permille(300),
             max_steps: 60_000,
         };
@@ -110,6 +113,9 @@ impl Scenario {
                 let at = dice.between(200, TROUBLE_ENDS - 20_000);
                 scenario.cast_deeds(profile, at, &mut dice);
             }
+        }
+        if dice.permille(300) {
+            scenario.max_uncounted = 1;
         }
         scenario.deeds.sort_by_key(|(at, _)| *at);
         scenario
@@ -150,10 +156,17 @@ impl Scenario {
         match profile {
             Profile::People => self.cast_people(job, at, dice),
             Profile::Watches => {
-                let deed = match dice.below(8) {
+                let deed = match dice.below(9) {
                     0 => Deed::CutStreams,
                     1 => Deed::MuteStreams,
-                    2 => Deed::ForgetEvents,
+                    2 => {
+                        // Who comes back has missed what the server remembers no more.
+                        self.at(at, Deed::Trouble(Trouble::Down, millis));
+                        self.at(at, Deed::CutStreams);
+                        self.at(at + millis - 1, Deed::ForgetEvents);
+                        return;
+                    }
+                    3 => Deed::ForgetEvents,
                     _ => trouble(
                         &[
                             Trouble::LateEvents,
@@ -228,7 +241,10 @@ impl Scenario {
             Profile::Clocks => {
                 let skew = dice.pick(&[-3_600_000, -5_000, 5_000, 3_600_000]);
                 self.at(at, Deed::SetClock(0, skew));
-                self.at(at + millis, Deed::SetClock(0, 0));
+                // Else it is right again when all trouble ends.
+                if dice.permille(700) {
+                    self.at(at + millis, Deed::SetClock(0, 0));
+                }
             }
         }
     }
@@ -265,8 +281,9 @@ impl Scenario {
         match dice.below(8) {
             0 => self.at(at, Deed::Flood(dice.between(3, 12))),
             1 => {
-                let webhook = match dice.below(6) {
+                let webhook = match dice.below(7) {
                     0 => Webhook::Strips,
+                    6 => Webhook::Squats,
                     1 | 2 => {
                         self.at(at + 500, Deed::Flood(12));
                         Webhook::IsSlow

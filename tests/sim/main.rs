@@ -33,11 +33,15 @@ use std::{
 };
 
 use casting::{Profile, Scenario, TROUBLE_ENDS};
+use deeds::Deed;
 use judges::Judges;
 use world::{Finding, World};
 
 /// How long all may take to end once nothing goes wrong any more: backoffs grow to minutes.
 const SETTLES_IN: u64 = 1_500_000;
+
+/// How long CronJobs have runs though nothing goes wrong any more.
+const RUNS_GO_ON: u64 = 400_000;
 
 /// Plays a scenario to its end; gives the number of steps.
 fn play(scenario: Scenario) -> Result<u64, Finding> {
@@ -50,6 +54,9 @@ fn play_in(world: &mut World) -> Result<(), Finding> {
     let played = catch_unwind(AssertUnwindSafe(|| {
         world.run_until(TROUBLE_ENDS)?;
         world.calm_down();
+        world.run_until(TROUBLE_ENDS + RUNS_GO_ON)?;
+        Judges::judge_runs(world)?;
+        world.carry_out(&Deed::SuspendCronJob(true));
         world.run_until(TROUBLE_ENDS + SETTLES_IN)?;
         Judges::judge_the_end(world)
     }));

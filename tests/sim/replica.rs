@@ -36,6 +36,8 @@ pub(crate) struct Options {
     pub(crate) qps: u32,
     /// How many shards there are.
     pub(crate) shards: usize,
+    /// How many Pods a status may list as uncounted.
+    pub(crate) max_uncounted: u32,
     /// Where Workloads and PodGroups are, if Jobs that need all their Pods at once get them.
     pub(crate) scheduling_api: Option<SchedulingApi>,
 }
@@ -75,7 +77,10 @@ impl Process {
         let settings = Settings {
             controllers,
             mode,
-            limits: Limits::default(),
+            limits: Limits {
+                max_uncounted_pods: options.max_uncounted,
+                ..Limits::default()
+            },
             namespaces: Vec::new(),
             max_in_flight: 16,
             concurrent_cron_job_syncs: 5,

@@ -41,6 +41,8 @@ pub(crate) enum Webhook {
     Refuses(u16),
     /// It takes the labels off.
     Strips,
+    /// Somebody is quicker: a Pod of his that has the name is there already.
+    Squats,
     /// It takes its time.
     IsSlow,
 }
@@ -184,6 +186,29 @@ impl Server {
                 "admission webhook \"w.example.com\" denied the request: no",
             ),
         ))
+    }
+
+    /// Somebody is quicker than this request, if there is such a one.
+    pub(crate) fn squat(&mut self, request: &Request<'_>, now: Time) {
+        if self.is_hooked(request.method, request.path) != Some(Webhook::Squats) {
+            return;
+        }
+        let asked: Value = serde_json::from_slice(request.body).expect("a Pod");
+        // By its UID the Job's, and not by its name.
+        let mut owners = asked["metadata"]["ownerReferences"].clone();
+        owners[0]["name"] = json!("another");
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": asked["metadata"]["name"], "ownerReferences": owners},
+            "spec": {"containers": [{"name": "main", "image": "busybox"}], "restartPolicy": "Never"},
+        });
+        let body = pod.to_string();
+        let squatter = Request {
+            body: body.as_bytes(),
+            user_agent: "kubectl",
+            ..*request
+        };
+        let _ = self.api.handle_prepared(prepare(squatter), now);
     }
 
     fn strip(&self, request: &Request<'_>) -> Option<Vec<u8>> {

@@ -287,6 +287,7 @@ impl World {
         let options = Options {
             qps: self.scenario.qps,
             shards: self.scenario.shards,
+            max_uncounted: self.scenario.max_uncounted,
             scheduling_api: self.scenario.gangs.then(|| self.server.scheduling_api()),
         };
         self.processes[number] = Some(Process::new(options, self.lives, self.at));
@@ -487,6 +488,8 @@ impl World {
                     body: &flight.call.body,
                     ..Asked::default()
                 };
+                self.server.squat(&asked, date(self.at));
+                self.changed(By::Person, self.at);
                 // The first list of a process is never stale: it asks for the newest data there are.
                 let is_first = (self.listed).insert((flight.who.1, path.to_owned()));
                 // Nor is a read of one object.
@@ -598,6 +601,9 @@ impl World {
             return;
         };
         let who = stream.who;
+        if stream.is_mute {
+            return;
+        }
         if matches!(input, Input::Ended(..)) {
             self.streams.remove(&number);
         }
@@ -866,7 +872,7 @@ impl World {
         }
     }
 
-    /// Nothing is in anybody's way from now on, and the first controller runs alone.
+    /// Nothing is in anybody's way from now on, and the first controller runs alone. CronJobs have runs.
     pub(crate) fn calm_down(&mut self) {
         self.trouble.clear();
         self.crash = None;
@@ -887,7 +893,7 @@ impl World {
             self.server.webhook = None;
             self.carry_out(&Deed::RemoveQuota);
         }
-        self.carry_out(&Deed::SuspendCronJob(true));
+        self.carry_out(&Deed::SuspendCronJob(false));
     }
 }
 

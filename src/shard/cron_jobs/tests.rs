@@ -199,10 +199,11 @@ fn a_later_run_does_not_put_off_the_alarm() {
     let daily = json!({"schedule": "0 0 * * *"});
     part.heard(&cron_job("c", 1, 1, &json!({})));
     part.heard(&cron_job("c", 1, 2, &daily));
-    let soon = part.cron_jobs.queue.next_due().wall.expect("an alarm");
-    assert!(soon.since(NOW.wall) < Duration::from_secs(86_401));
+    let soon = part.cron_jobs.queue.next_due();
+    let left = soon.left(NOW).expect("an alarm");
+    assert!(left < Duration::from_secs(86_401));
     part.heard(&cron_job("c", 1, 3, &json!({})));
-    assert_eq!(part.cron_jobs.queue.next_due(), soon.into());
+    assert_eq!(part.cron_jobs.queue.next_due(), soon);
 }
 
 #[test]
@@ -368,6 +369,22 @@ fn no_more_turns_are_under_way_than_may_be() {
     part.answers(WRITE_STATUS, 1, 3);
     assert!(part.work(NOW) && !part.work(NOW));
     assert_eq!(part.cron_jobs.poll_timeout().wall, None);
+}
+
+#[test]
+fn a_clock_that_is_set_back_leaves_out_no_run() {
+    let (mut part, wait) = (part(), Duration::from_secs(60));
+    part.cron_jobs.queue.add(key("c"));
+    part.cron_jobs.queue.take(NOW).expect("it has its turn");
+    part.cron_jobs
+        .over(&key("c"), Next::At(NOW.wall + wait), NOW);
+    let set_back = Now {
+        wall: Time::from_secs(1_780_296_400),
+        ..NOW
+    };
+    assert_eq!(part.cron_jobs.queue.take(set_back), None);
+    let looked_at = part.cron_jobs.queue.take(set_back + wait);
+    assert_eq!(looked_at, Some(key("c")));
 }
 
 #[test]

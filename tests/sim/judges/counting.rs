@@ -57,6 +57,11 @@ impl Judges {
             ));
         }
         let (listed, list) = (was.uncounted(), is.uncounted());
+        let length = list.failed.len() + list.succeeded.len();
+        if length > self.max_uncounted {
+            let most = self.max_uncounted;
+            wrong.push(format!("{length} Pods are listed, and {most} may be"));
+        }
         let counted = |was: &std::collections::BTreeSet<String>, is| {
             was.difference(is).cloned().collect::<Vec<String>>()
         };
@@ -123,7 +128,7 @@ impl Judges {
             wrong.extend(self.silent_verdict(new));
             wrong.extend(silent_success(new).filter(|_| !job.is_deleting));
         }
-        wrong.extend(self.wrong_time(old, new, written));
+        wrong.extend(self.wrong_time(job, new, written));
         let mut pods = self.pods.values();
         let works = |pod: &&Pod| pod.belongs_to(uid) && !pod.is_gone && !pod.view.has_ended();
         if !was.is_finished()

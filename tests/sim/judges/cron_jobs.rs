@@ -65,8 +65,8 @@ impl Judges {
         jobs.filter(move |job| job.view.cron_job() == Some(cron_job))
     }
 
-    /// At the end.
-    pub(super) fn judge_cron_jobs(&mut self, now: u64) {
+    /// While nothing goes wrong runs go on.
+    pub(super) fn judge_pauses(&mut self, now: u64) {
         let mut wrong = Vec::new();
         for (uid, cron_job) in &self.cron_jobs.0 {
             let spec = &cron_job.spec;
@@ -75,6 +75,17 @@ impl Judges {
             if !spec.suspend && !waits && last.is_none_or(|last| last + LONGEST_PAUSE < now) {
                 wrong.push(format!("no run since {last:?}: {cron_job:?}"));
             }
+        }
+        for text in wrong {
+            self.find(JUDGE, text);
+        }
+    }
+
+    /// At the end.
+    pub(super) fn judge_cron_jobs(&mut self, now: u64) {
+        let mut wrong = Vec::new();
+        for (uid, cron_job) in &self.cron_jobs.0 {
+            let spec = &cron_job.spec;
             let jobs = || self.runs_of(uid).filter(|job| job.gone_at.is_none());
             let has_settled = |job: &Job| {
                 let finished_at = job.view.status.finished_at();

@@ -66,20 +66,16 @@ impl Judges {
     }
 
     /// What a status tells of the Job's clock that cannot be.
-    pub(super) fn wrong_time(
-        &self,
-        old: &JobView,
-        new: &JobView,
-        written: Written,
-    ) -> Option<String> {
+    pub(super) fn wrong_time(&self, job: &Job, new: &JobView, written: Written) -> Option<String> {
         let status = &new.status;
         let started_at = status.started_at();
-        if status.condition("Suspended").is_some() && started_at.is_some() && !status.has_verdict()
-        {
+        let is_suspended = status.condition("Suspended").is_some() && !status.has_verdict();
+        // As upstream, one that goes is not told of as resumed any more.
+        if is_suspended && started_at.is_some() && !job.is_deleting {
             return Some("suspended, and its clock runs".to_owned());
         }
         let failed = status.condition("FailureTarget");
-        let is_new = old.status.condition("FailureTarget").is_none();
+        let is_new = job.view.status.condition("FailureTarget").is_none();
         failed.filter(|why| is_new && why.reason == "DeadlineExceeded")?;
         let due = started_at? + new.spec.active_deadline_seconds? * 1_000;
         let is_early = written.at < due && !self.are_clocks_set;

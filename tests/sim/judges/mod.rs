@@ -88,6 +88,8 @@ pub(crate) struct Judges {
     are_writes_lost: bool,
     /// Whether writes may wait long.
     is_limited: bool,
+    /// How many Pods a status may list as uncounted.
+    max_uncounted: usize,
     findings: Vec<Finding>,
 }
 
@@ -109,6 +111,7 @@ impl Judges {
             are_clocks_set: scenario.profiles.contains(&Profile::Clocks),
             are_writes_lost: scenario.profiles.contains(&Profile::Writes),
             is_limited: scenario.qps > 0,
+            max_uncounted: scenario.max_uncounted as usize,
             findings: Vec::new(),
         }
     }
@@ -255,6 +258,12 @@ impl Judges {
         if let Some(pod) = self.pods.get_mut(&uid) {
             pod.changed(view, is_gone, written.by, written.at);
         }
+    }
+
+    /// Nothing goes wrong any more, and CronJobs have had time for runs.
+    pub(crate) fn judge_runs(world: &mut World) -> Result<(), Finding> {
+        world.judges.judge_pauses(world.at);
+        world.judges.found()
     }
 
     /// Nothing goes wrong any more, and all has had time to end.

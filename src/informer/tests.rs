@@ -1,0 +1,245 @@
+//! What informers ask for, one request after the other, as a server answers, breaks off, forgets and is restored.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    machine::{CallId, Input},
+    metrics::Metrics,
+    model::{Now, TRACKING_FINALIZER, Time},
+    rate_limiter::{Limiter, Rate},
+    wire::{ApiError, Encoding},
+};
+
+/// Informers of Jobs alone, with a clock.
+struct World {
+    informers: Informers,
+    now: Now,
+}
+
+fn job(version: u64) -> Value {
+    json!({
+        "metadata": {"name": "j", "namespace": "d", "resourceVersion": version.to_string(),
+            "uid": "00000000-0000-0000-0000-000000000001"},
+        "spec": {"template": {"spec": {}}},
+    })
+}
+
+fn page(version: u64, items: &[Value]) -> Result<Bytes, ApiError> {
+    let list = json!({"metadata": {"resourceVersion": version.to_string()}, "items": items});
+    Ok(list.to_string().into())
+}
+
+fn refused(code: u16, reason: &str) -> ApiError {
+    let status = json!({"kind": "Status", "code": code, "reason": reason});
+    ApiError::from_response(code, status.to_string().as_bytes(), None)
+}
+
+impl World {
+    fn new() -> Self {
+        let watched = Watched {
+            kinds: vec![Kind::Job],
+            namespaces: Vec::new(),
+            finalizer: TRACKING_FINALIZER,
+            api: None,
+        };
+        let limiter = Arc::new(Limiter::new(Rate { qps: 0, burst: 0 }));
+        Self {
+            informers: Informers::new(&watched, &limiter, Arc::new(Metrics::default())),
+            now: Now::at(Time::from_secs(1_000_000)),
+        }
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now = self.now + time;
+    }
+
+    /// What is asked for now, without the path's start that all have.
+    fn asked(&mut self) -> Option<(CallId, String)> {
+        let request = self.informers.poll_request(self.now)?;
+        let path = request.call.path;
+        let short = path.strip_prefix("/apis/batch/v1/").unwrap_or(&path);
+        Some((request.id, short.to_owned()))
+    }
+
+    /// The next request, which is for this.
+    fn asks(&mut self, start: &str) -> CallId {
+        let (id, path) = self.asked().expect("a request");
+        assert!(path.starts_with(start), "{path}");
+        id
+    }
+
+    fn hear(&mut self, input: Input) {
+        self.informers.handle(input, self.now, &mut |_| {});
+    }
+
+    fn answer(&mut self, id: CallId, answer: Result<Bytes, ApiError>) {
+        self.hear(Input::Answer(id, answer));
+    }
+
+    fn notices(&mut self) -> Vec<Notice> {
+        std::iter::from_fn(|| self.informers.poll_notice()).collect()
+    }
+
+    /// Its list is complete as of a version, and its watch is open.
+    fn watch_from(&mut self, version: u64) -> CallId {
+        let list = self.asks("jobs?limit=500");
+        self.answer(list, page(version, &[]));
+        let watch = self.asks("jobs?watch=true");
+        self.hear(Input::Opened(watch, Encoding::Json));
+        watch
+    }
+
+    fn event(&mut self, watch: CallId, kind: &str, object: &Value) {
+        let event = json!({"type": kind, "object": object});
+        self.hear(Input::Piece(watch, format!("{event}\n").into()));
+    }
+}
+
+fn history(number: u64, is_whole: bool) -> Notice {
+    Notice::History { number, is_whole }
+}
+
+#[test]
+fn a_watch_begins_where_its_list_ends_and_goes_on_from_what_it_told() {
+    let mut world = World::new();
+    let list = world.asks("jobs?limit=500");
+    world.answer(list, page(10, &[job(7)]));
+    let watch = world.asks("jobs?watch=true&allowWatchBookmarks=true&resourceVersion=10&");
+    world.hear(Input::Opened(watch, Encoding::Json));
+    world.event(watch, "MODIFIED", &job(12));
+    world.hear(Input::Ended(watch, None));
+    world.asks("jobs?watch=true&allowWatchBookmarks=true&resourceVersion=12&");
+}
+
+#[test]
+fn how_far_a_watch_has_come_is_told() {
+    let mut world = World::new();
+    let watch = world.watch_from(10);
+    world.notices();
+    let jobs = || Extent {
+        kind: Kind::Job,
+        namespace: None,
+    };
+    world.event(watch, "MODIFIED", &job(12));
+    assert_eq!(world.notices(), [Notice::Seen(jobs(), 12)]);
+    let bookmark = json!({"metadata": {"resourceVersion": "15"}});
+    world.event(watch, "BOOKMARK", &bookmark);
+    assert_eq!(world.notices(), [Notice::Seen(jobs(), 15)]);
+    world.event(watch, "BOOKMARK", &bookmark);
+    assert_eq!(world.notices(), [], "it has told that already");
+}
+
+#[test]
+fn what_the_server_remembers_no_more_is_listed() {
+    for is_event in [true, false] {
+        let mut world = World::new();
+        let watch = world.watch_from(10);
+        world.event(watch, "ADDED", &job(12));
+        if is_event {
+            let status = json!({"kind": "Status", "code": 410, "reason": "Expired"});
+            world.event(watch, "ERROR", &status);
+        } else {
+            world.hear(Input::Ended(watch, Some(refused(410, "Expired"))));
+        }
+        // The server is well, and has told of something since the last list: there is nothing to wait for.
+        world.asks("jobs?limit=500");
+    }
+}
+
+#[test]
+fn a_watch_that_says_nothing_is_given_up() {
+    let mut world = World::new();
+    let watch = world.watch_from(10);
+    let silence = Duration::from_secs(90);
+    assert_eq!(
+        world.informers.poll_timeout().left(world.now),
+        Some(silence)
+    );
+    world.pass(silence - Duration::from_millis(1));
+    assert_eq!(world.asked(), None);
+    assert_eq!(world.informers.poll_abandoned(), None);
+    // Whatever it says, it is alive.
+    world.event(
+        watch,
+        "BOOKMARK",
+        &json!({"metadata": {"resourceVersion": "11"}}),
+    );
+    world.pass(silence - Duration::from_millis(1));
+    assert_eq!(world.asked(), None);
+    world.pass(Duration::from_millis(1));
+    assert_eq!(world.asked(), None, "in a moment");
+    assert_eq!(world.informers.poll_abandoned(), Some(watch));
+    world.pass(Duration::from_secs(1));
+    world.asks("jobs?limit=1");
+}
+
+#[test]
+fn a_server_that_was_away_is_asked_how_far_it_has_come() {
+    for (found, then) in [
+        // It has what it told of last.
+        (page(12, &[job(12)]), "jobs?watch=true"),
+        // It has not come as far: it may be behind, or be another.
+        (page(11, &[]), "jobs?limit=500"),
+        // What it told of last is not there: that may be so, or all else is wrong, too.
+        (page(13, &[]), "jobs?limit=500"),
+    ] {
+        let mut world = World::new();
+        let watch = world.watch_from(10);
+        world.event(watch, "ADDED", &job(12));
+        let broken = ApiError::no_answer("connection reset");
+        world.hear(Input::Ended(watch, Some(broken)));
+        assert_eq!(world.asked(), None, "in a moment");
+        world.pass(Duration::from_secs(1));
+        let look = world.asks("namespaces/d/jobs?fieldSelector=metadata.name%3Dj");
+        world.answer(look, found);
+        world.pass(Duration::from_secs(1));
+        world.asks(then);
+        assert!(!world.notices().contains(&history(1, false)));
+    }
+}
+
+#[test]
+fn a_server_that_has_less_than_it_told_tells_another_history() {
+    let mut world = World::new();
+    let watch = world.watch_from(10);
+    world.event(watch, "ADDED", &job(12));
+    assert!(world.notices().contains(&history(0, true)));
+    let broken = ApiError::no_answer("connection reset");
+    world.hear(Input::Ended(watch, Some(broken)));
+    world.pass(Duration::from_secs(1));
+    let look = world.asks("namespaces/d/jobs?fieldSelector=");
+    // It has come farther, but not by way of that version.
+    world.answer(look, page(15, &[job(11)]));
+    assert_eq!(world.notices(), [history(1, false)]);
+    world.asks("jobs?limit=500");
+}
+
+#[test]
+fn lists_are_not_believed_that_are_older_unless_they_stay_so() {
+    let mut world = World::new();
+    let watch = world.watch_from(10);
+    world.event(watch, "ADDED", &job(20));
+    world.hear(Input::Ended(watch, Some(refused(410, "Expired"))));
+    world.notices();
+    let list = world.asks("jobs?limit=500");
+    world.answer(list, page(15, &[]));
+    assert_eq!(world.notices(), [history(0, false)], "somebody doubts");
+    // It was only behind.
+    world.pass(Duration::from_secs(3));
+    let list = world.asks("jobs?limit=500");
+    world.answer(list, page(20, &[]));
+    assert!(world.notices().contains(&history(0, true)));
+    let watch = world.asks("jobs?watch=true");
+    world.hear(Input::Opened(watch, Encoding::Json));
+    world.hear(Input::Ended(watch, Some(refused(410, "Expired"))));
+    for (wait, told) in [(1, history(0, false)), (5, history(1, false))] {
+        world.pass(Duration::from_secs(wait));
+        let list = world.asks("jobs?limit=500");
+        world.answer(list, page(15, &[]));
+        assert_eq!(world.notices(), [told]);
+    }
+}

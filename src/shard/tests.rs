@@ -1,0 +1,464 @@
+//! What a shard asks a server for, call by call, and what it makes of odd answers.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    informer::{Change, Extent, Kind, News, Notice},
+    model::{TRACKING_FINALIZER, Time, Uid},
+    wire::{Object, PodDecoder, decode_job},
+};
+
+const JOB: u128 = 1;
+
+const POST_POD: &str = "POST /api/v1/namespaces/d/pods";
+
+const STATUS: &str = "PATCH /apis/batch/v1/namespaces/d/jobs/j/status";
+
+/// A call that was asked for.
+#[derive(Debug)]
+struct Asked {
+    id: CallId,
+    /// Method and path.
+    what: String,
+    body: Value,
+}
+
+struct World {
+    shard: Shard,
+    now: Now,
+    version: u64,
+    uids: u128,
+}
+
+fn extent(kind: Kind) -> Extent {
+    Extent {
+        kind,
+        namespace: None,
+    }
+}
+
+fn uid(number: u128) -> String {
+    Uid::from_u128(number).to_string()
+}
+
+fn refusal(code: u16, reason: &str, message: &str) -> Result<Bytes, ApiError> {
+    let status = json!({"kind": "Status", "code": code, "reason": reason, "message": message});
+    let body = status.to_string();
+    Err(ApiError::from_response(code, body.as_bytes(), None))
+}
+
+fn body(object: &Value) -> Result<Bytes, ApiError> {
+    Ok(object.to_string().into())
+}
+
+/// The Job, with these members of its spec.
+fn job(version: u64, spec: &Value) -> Value {
+    let labels = json!({"batch.kubernetes.io/controller-uid": uid(JOB)});
+    let mut job = json!({
+        "metadata": {"name": "j", "namespace": "d", "uid": uid(JOB), "generation": version,
+            "resourceVersion": version.to_string()},
+        "spec": {"parallelism": 1, "completions": 1, "backoffLimit": 6,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"restartPolicy": "Never"}}},
+        "status": {},
+    });
+    for (field, value) in spec.as_object().expect("members") {
+        job["spec"][field] = value.clone();
+    }
+    job
+}
+
+/// A Pod of the Job's.
+fn pod(name: &str, number: u128, version: u64, phase: &str) -> Value {
+    json!({
+        "metadata": {
+            "name": name, "namespace": "d", "uid": uid(number), "resourceVersion": version.to_string(),
+            "labels": {"batch.kubernetes.io/controller-uid": uid(JOB)},
+            "finalizers": [TRACKING_FINALIZER],
+            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j",
+                "uid": uid(JOB), "controller": true}],
+        },
+        "spec": {}, "status": {"phase": phase},
+    })
+}
+
+impl World {
+    /// One in which so many writes may be under way.
+    fn new(max_in_flight: usize) -> Self {
+        let settings = Settings {
+            controllers: Controllers {
+                job: true,
+                cronjob: false,
+                ttl: false,
+            },
+            mode: Mode::Replace,
+            limits: Limits::default(),
+            namespaces: Vec::new(),
+            max_in_flight,
+            concurrent_cron_job_syncs: 5,
+            concurrent_ttl_syncs: 5,
+            scheduling_api: None,
+        };
+        let limiter = Arc::new(Limiter::new(Rate { qps: 0, burst: 0 }));
+        let mut shard = Shard::new(settings, &limiter, Arc::new(Metrics::default()));
+        for kind in [Kind::Job, Kind::Pod] {
+            shard.notice(&Notice::Complete(extent(kind), 1));
+        }
+        shard.notice(&Notice::History {
+            number: 0,
+            is_whole: true,
+        });
+        Self {
+            shard,
+            now: Now::at(Time::from_secs(1_000_000)),
+            version: 100,
+            uids: 1_000,
+        }
+    }
+
+    fn next_version(&mut self) -> u64 {
+        self.version += 1;
+        self.version
+    }
+
+    fn hear_job(&mut self, job: &Value) {
+        let read = decode_job(&job.to_string()).expect("a good Job");
+        let news = News::Job(Change::Applied, Box::new(read));
+        self.shard.hear(news, self.now);
+    }
+
+    fn hear_pod(&mut self, change: Change, pod: &Value) {
+        let (finalizer, json) = (TRACKING_FINALIZER, pod.to_string());
+        let read = PodDecoder { finalizer }.decode(Object::Json(&json));
+        let news = News::Pod(change, read.expect("a good Pod"));
+        self.shard.hear(news, self.now);
+    }
+
+    /// The next call that may go now, but for Events.
+    fn asked(&mut self) -> Option<Asked> {
+        loop {
+            let request = self.shard.poll_request(self.now)?;
+            let what = format!("{} {}", request.call.method, request.call.path);
+            if !what.contains("/events") {
+                let body = serde_json::from_slice(&request.call.body).unwrap_or_default();
+                let id = request.id;
+                return Some(Asked { id, what, body });
+            }
+        }
+    }
+
+    /// The next call, which is this one.
+    fn asks(&mut self, start: &str) -> Asked {
+        let asked = self.asked().expect("a call");
+        assert!(asked.what.starts_with(start), "{asked:?}");
+        asked
+    }
+
+    fn answer(&mut self, asked: &Asked, answer: Result<Bytes, ApiError>) {
+        let input = Input::Answer(asked.id, answer);
+        self.shard.handle(input, self.now);
+    }
+
+    /// What a server would say that does what it is asked for.
+    fn done(&mut self, asked: &Asked) {
+        let mut object = asked.body.clone();
+        let version = self.next_version();
+        if asked.what == POST_POD {
+            self.uids += 1;
+            object["metadata"]["uid"] = json!(uid(self.uids));
+        }
+        object["metadata"]["resourceVersion"] = json!(version.to_string());
+        self.answer(asked, body(&object));
+    }
+
+    /// Does all that is asked for; what that was.
+    fn do_all(&mut self) -> Vec<String> {
+        let mut all = Vec::new();
+        while let Some(asked) = self.asked() {
+            self.done(&asked);
+            all.push(asked.what);
+        }
+        all
+    }
+
+    /// Waits for a call, and does all others that are asked for meanwhile; how long it took.
+    fn wait_for(&mut self, start: &str) -> (Asked, Duration) {
+        let began = self.now.monotonic;
+        for _ in 0..100 {
+            while let Some(asked) = self.asked() {
+                if asked.what.starts_with(start) {
+                    return (asked, self.now.monotonic.since(began));
+                }
+                self.done(&asked);
+            }
+            let left = self.shard.poll_timeout().left(self.now);
+            self.now = self.now + left.unwrap_or_else(|| panic!("nobody waits for {start}"));
+        }
+        panic!("never asked for: {start}");
+    }
+}
+
+#[test]
+fn a_status_that_another_was_quicker_to_write_is_not_written() {
+    let mut world = World::new(8);
+    world.hear_pod(Change::Applied, &pod("p", 7, 5, "Succeeded"));
+    world.hear_job(&job(6, &json!({})));
+    let status = world.asks(STATUS);
+    let named = &status.body["status"]["uncountedTerminatedPods"]["succeeded"];
+    assert_eq!(*named, json!([uid(7)]));
+    world.answer(&status, refusal(409, "Conflict", "modified"));
+    let look = world.asks("GET /apis/batch/v1/namespaces/d/jobs/j");
+    world.answer(&look, body(&job(9, &json!({}))));
+    // No status has named the Pod: its finalizer stays.
+    assert_eq!(world.do_all(), Vec::<String>::new());
+    world.hear_job(&job(9, &json!({})));
+    let (status, _) = world.wait_for("PATCH");
+    assert_eq!(status.what, STATUS);
+    assert_eq!(status.body["metadata"]["resourceVersion"], "9");
+    world.done(&status);
+    world.asks("PATCH /api/v1/namespaces/d/pods/p");
+}
+
+#[test]
+fn a_server_whose_job_is_older_than_it_told_tells_another_history() {
+    for (found, report) in [(9, None), (5, Some(0))] {
+        let mut world = World::new(8);
+        world.hear_pod(Change::Applied, &pod("p", 7, 5, "Succeeded"));
+        world.hear_job(&job(6, &json!({})));
+        let status = world.asks(STATUS);
+        world.answer(&status, refusal(409, "Conflict", "modified"));
+        let look = world.asks("GET");
+        world.answer(&look, body(&job(found, &json!({}))));
+        assert_eq!(world.shard.poll_report(), report);
+    }
+}
+
+#[test]
+fn a_pod_that_has_the_name_may_be_somebody_elses() {
+    for is_another_jobs in [false, true] {
+        let mut world = World::new(8);
+        world.hear_job(&job(6, &json!({})));
+        let (first, _) = world.wait_for(POST_POD);
+        let name = first.body["metadata"]["name"].as_str().expect("a name");
+        let message = format!("pods {name:?} already exists");
+        world.answer(&first, refusal(409, "AlreadyExists", &message));
+        let look = world.asks(&format!("GET /api/v1/namespaces/d/pods/{name}"));
+        let mut found = pod(name, 7, 90, "Running");
+        match is_another_jobs {
+            true => found["metadata"]["ownerReferences"][0]["uid"] = json!(uid(2)),
+            false => found["metadata"]["ownerReferences"] = json!([]),
+        }
+        world.answer(&look, body(&found));
+        let (second, _) = world.wait_for(POST_POD);
+        assert_ne!(second.body["metadata"]["name"], name);
+    }
+}
+
+#[test]
+fn a_pod_that_has_the_name_may_be_the_one_that_was_to_be_made() {
+    let mut world = World::new(8);
+    world.hear_job(&job(6, &json!({})));
+    let (first, _) = world.wait_for(POST_POD);
+    let name = first.body["metadata"]["name"].as_str().expect("a name");
+    let message = format!("pods {name:?} already exists");
+    world.answer(&first, refusal(409, "AlreadyExists", &message));
+    let look = world.asks(&format!("GET /api/v1/namespaces/d/pods/{name}"));
+    world.answer(&look, body(&pod(name, 7, 90, "Succeeded")));
+    let (status, _) = world.wait_for(STATUS);
+    let named = &status.body["status"]["uncountedTerminatedPods"]["succeeded"];
+    assert_eq!(*named, json!([uid(7)]));
+}
+
+#[test]
+fn a_quota_is_asked_every_few_seconds_whether_it_has_room() {
+    let mut world = World::new(8);
+    world.hear_job(&job(6, &json!({})));
+    let (mut creation, _) = world.wait_for(POST_POD);
+    for _ in 0..6 {
+        let message = "pods \"p\" is forbidden: exceeded quota: q, requested: pods=1";
+        world.answer(&creation, refusal(403, "Forbidden", message));
+        let (next, waited) = world.wait_for(POST_POD);
+        assert!(waited <= Duration::from_secs(4), "{waited:?}");
+        creation = next;
+    }
+}
+
+#[test]
+fn a_pod_that_was_changed_on_its_way_in_is_not_made_again_at_once() {
+    let mut world = World::new(8);
+    world.hear_job(&job(6, &json!({})));
+    let (creation, _) = world.wait_for(POST_POD);
+    let mut changed = creation.body.clone();
+    changed["metadata"]["uid"] = json!(uid(7));
+    changed["metadata"]["namespace"] = json!("d");
+    changed["metadata"]["resourceVersion"] = json!("90");
+    changed["metadata"]["labels"] = json!({});
+    changed["status"] = json!({"phase": "Pending"});
+    world.answer(&creation, body(&changed));
+    // The watch tells of it, and as the Job does not mean such Pods it is released.
+    world.hear_pod(Change::Applied, &changed);
+    let asked = world.do_all();
+    assert!(
+        !asked.iter().any(|what| what == POST_POD),
+        "before its release: {asked:?}"
+    );
+    changed["metadata"]["ownerReferences"] = json!([]);
+    changed["metadata"]["finalizers"] = json!([]);
+    changed["metadata"]["resourceVersion"] = json!("200");
+    world.hear_pod(Change::Applied, &changed);
+    let (_, waited) = world.wait_for(POST_POD);
+    assert!(waited >= Duration::from_secs(1), "{waited:?}");
+}
+
+#[test]
+fn a_busy_server_is_asked_again_when_it_said() {
+    let mut world = World::new(8);
+    world.hear_job(&job(6, &json!({})));
+    world.do_all();
+    // Nothing else is to be done.
+    world.now = world.now + Duration::from_secs(60);
+    world.do_all();
+    let began = world.now.monotonic;
+    world.hear_job(&job(150, &json!({"suspend": true})));
+    let mut refused = 0;
+    while let Some(asked) = world.asked() {
+        let pause = Some(Duration::from_secs(3));
+        world.answer(&asked, Err(ApiError::from_response(429, b"busy", pause)));
+        refused += 1;
+    }
+    assert!(refused > 0);
+    let again = (0..50).find_map(|_| {
+        let left = world.shard.poll_timeout().left(world.now);
+        world.now = world.now + left.expect("it looks again");
+        world.asked()
+    });
+    assert!(again.is_some());
+    assert_eq!(world.now.monotonic.since(began), Duration::from_secs(3));
+}
+
+#[test]
+fn what_waits_to_be_made_is_not_made_once_the_job_is_suspended() {
+    let mut world = World::new(1);
+    let wanted = json!({"parallelism": 3, "completions": 3});
+    world.hear_job(&job(6, &wanted));
+    let (first, _) = world.wait_for(POST_POD);
+    world.done(&first);
+    // The next round has two.
+    let (second, _) = world.wait_for(POST_POD);
+    assert!(world.asked().is_none(), "one at a time");
+    let mut suspended = wanted;
+    suspended["suspend"] = json!(true);
+    let version = world.next_version();
+    world.hear_job(&job(version, &suspended));
+    assert!(world.asked().is_none(), "one at a time");
+    world.done(&second);
+    let asked = world.do_all();
+    assert!(!asked.iter().any(|what| what == POST_POD), "{asked:?}");
+}
+
+#[test]
+fn a_pod_that_goes_by_itself_is_missed() {
+    let mut world = World::new(8);
+    let mut running = pod("p", 7, 5, "Running");
+    world.hear_pod(Change::Applied, &running);
+    world.hear_job(&job(6, &json!({})));
+    for _ in 0..5 {
+        world.do_all();
+        world.now = world.now + Duration::from_secs(60);
+    }
+    running["metadata"]["resourceVersion"] = json!("200");
+    running["metadata"]["finalizers"] = json!([]);
+    world.hear_pod(Change::Deleted, &running);
+    let (_, waited) = world.wait_for(POST_POD);
+    assert_eq!(waited, Duration::ZERO);
+}
+
+#[test]
+fn a_list_that_is_older_than_a_pod_does_not_take_it_away() {
+    let mut world = World::new(8);
+    world.hear_job(&job(6, &json!({})));
+    let (creation, _) = world.wait_for(POST_POD);
+    world.done(&creation);
+    world.do_all();
+    // As it was before the Pod was made, which the watch is yet to tell of.
+    world
+        .shard
+        .notice(&Notice::Complete(extent(Kind::Pod), 100));
+    assert_eq!(world.do_all(), Vec::<String>::new());
+    // Now it is gone indeed.
+    let version = world.next_version();
+    world
+        .shard
+        .notice(&Notice::Complete(extent(Kind::Pod), version));
+    let (_, waited) = world.wait_for(POST_POD);
+    assert_eq!(waited, Duration::ZERO);
+}
+
+#[test]
+fn waits_go_on_when_the_clock_is_set_back() {
+    let mut world = World::new(8);
+    world.hear_job(&job(6, &json!({})));
+    let (creation, _) = world.wait_for(POST_POD);
+    world.answer(&creation, refusal(403, "Forbidden", "not today"));
+    world.do_all();
+    world.now.wall = Time::from_secs(990_000);
+    let (_, waited) = world.wait_for(POST_POD);
+    assert!(waited <= Duration::from_secs(2), "{waited:?}");
+}
+
+/// A Pod without owner that the Job means.
+fn orphan() -> Value {
+    let mut orphan = pod("o", 7, 5, "Running");
+    orphan["metadata"]["ownerReferences"] = json!([]);
+    orphan["metadata"]["finalizers"] = json!([]);
+    orphan
+}
+
+#[test]
+fn a_job_that_goes_adopts_nothing() {
+    for is_deleting in [false, true] {
+        let mut world = World::new(8);
+        world.hear_job(&job(6, &json!({})));
+        world.hear_pod(Change::Applied, &orphan());
+        let look = world.asks("GET /apis/batch/v1/namespaces/d/jobs/j");
+        let mut found = job(6, &json!({}));
+        if is_deleting {
+            found["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        world.answer(&look, body(&found));
+        let next = world.asked().map(|asked| asked.what);
+        let adoption = Some("PATCH /api/v1/namespaces/d/pods/o".to_owned());
+        assert_eq!(next, adoption.filter(|_| !is_deleting));
+    }
+}
+
+#[test]
+fn nobody_adopts_a_pod_that_goes() {
+    let mut world = World::new(8);
+    world.hear_job(&job(6, &json!({})));
+    let mut going = orphan();
+    going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    world.hear_pod(Change::Applied, &going);
+    let asked = world.do_all();
+    let looks = |what: &String| what.starts_with("GET") || what.ends_with("/pods/o");
+    assert!(!asked.iter().any(looks), "{asked:?}");
+    assert!(asked.iter().any(|what| what == POST_POD), "{asked:?}");
+}
+
+#[test]
+fn who_could_not_be_freed_is_freed_later() {
+    let mut world = World::new(8);
+    let mut left = orphan();
+    left["metadata"]["labels"] = json!({});
+    left["metadata"]["finalizers"] = json!([TRACKING_FINALIZER]);
+    world.hear_pod(Change::Applied, &left);
+    let patch = world.asks("PATCH /api/v1/namespaces/d/pods/o");
+    world.answer(&patch, refusal(500, "InternalError", "no"));
+    let (patch, waited) = world.wait_for("PATCH /api/v1/namespaces/d/pods/o");
+    assert!(waited >= Duration::from_secs(1), "{waited:?}");
+    world.done(&patch);
+    assert!(world.asked().is_none());
+}
