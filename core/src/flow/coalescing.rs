@@ -15,14 +15,14 @@ use super::fair_queue::BATCH;
 /// Measured on a real server, docs/wire.md ("fewer wakes").
 pub(super) const LONGEST: Duration = Duration::from_millis(10);
 
-/// So long that a batch of answers comes meanwhile, where so many writes are in flight and an answer takes so
-/// long.
+/// A [`BATCH`]th of what an answer takes: those to all that is in flight come in so many goes. No delay where two of them
+/// would hardly come in one.
 pub fn coalescing_delay(in_flight: usize, answer_takes: Duration) -> Duration {
-    if in_flight < 2 * BATCH {
-        return Duration::ZERO;
+    let goes = u32::try_from(BATCH).unwrap_or(u32::MAX);
+    match in_flight < 2 * BATCH {
+        true => Duration::ZERO,
+        false => (answer_takes / goes).min(LONGEST),
     }
-    let batches = u32::try_from(in_flight / BATCH).unwrap_or(u32::MAX);
-    (answer_takes / batches).min(LONGEST)
 }
 
 #[cfg(test)]
@@ -30,12 +30,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_lets_a_batch_gather_and_is_short() {
+    fn it_lets_answers_gather_and_is_short() {
         let millis = Duration::from_millis;
         assert_eq!(coalescing_delay(15, millis(100)), millis(0));
-        assert_eq!(coalescing_delay(16, millis(4)), millis(2));
+        assert_eq!(coalescing_delay(16, millis(16)), millis(2));
         assert_eq!(coalescing_delay(64, millis(16)), millis(2));
         assert_eq!(coalescing_delay(64, millis(400)), LONGEST);
-        assert_eq!(coalescing_delay(96, millis(6)), Duration::from_micros(500));
+        assert_eq!(coalescing_delay(96, millis(6)), Duration::from_micros(750));
     }
 }
