@@ -1,7 +1,11 @@
 //! The API server's data are those of an older backup all at once, under a controller that has seen what came
 //! after it.
 
-use std::{fs, path::Path, time::Duration};
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use lakh::{
     cluster::{Client, Patch},
@@ -10,7 +14,8 @@ use lakh::{
 use serde_json::json;
 
 use crate::support::{
-    self, check_pods_of_complete_job, create, impatient_controller, indexed_job, is, job_when, pods,
+    self, PATIENCE, check_pods_of_complete_job, create, impatient_controller, indexed_job, is,
+    job_when, pods,
 };
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -65,6 +70,14 @@ async fn keep_ending_pods(client: &Client) {
     }
 }
 
+/// How many watches of Pods a controller has opened, as its metrics say.
+fn watches_of_pods(metrics: &str) -> u64 {
+    let sample = "lakh_watches_total{kind=\"pods\"} ";
+    let value = metrics.lines().find_map(|line| line.strip_prefix(sample));
+    let value = value.unwrap_or_else(|| panic!("no {sample}in\n{metrics}"));
+    value.parse().expect("a number")
+}
+
 /// A Job of four loses what happened to it since a backup. `passed`: the versions are soon beyond those
 /// that the controller has seen.
 async fn goes_on_after_a_backup(passed: bool) {
@@ -91,6 +104,9 @@ async fn goes_on_after_a_backup(passed: bool) {
     })
     .await;
     second.shutdown().await;
+    let metrics = controller.metrics();
+    let watches = || watches_of_pods(&metrics());
+    let before = watches();
 
     copy(backup.path(), folder.path());
     // As a real server's watch cache, which begins with what is there at its start.
@@ -104,6 +120,15 @@ async fn goes_on_after_a_backup(passed: bool) {
             .create(path, map.into_bytes())
             .await
             .expect("a good map");
+    }
+    if !passed {
+        // It has noticed that the data are older, and has listed anew. What ends before that may bring versions
+        // that it has seen, and then this is the other test.
+        let started = Instant::now();
+        while watches() == before {
+            assert!(started.elapsed() < PATIENCE, "it has noticed nothing");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
     // What had succeeded has not yet.
     let job = job_when(&client, "old", |job| job["status"]["active"] == 2).await;

@@ -225,7 +225,7 @@ pub async fn job_when(client: &Client, name: &str, holds: impl Fn(&Value) -> boo
 }
 
 /// How long a state is waited for: tests share two cores, and some of them run ten thousand Pods.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What a path has, once this holds of it.
 pub async fn seen_when(client: &Client, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
