@@ -38,6 +38,10 @@ const STOP_PATIENCE: Duration = Duration::from_secs(3);
 /// How long Events may take then: they are worth a moment, not more.
 const EVENTS_PATIENCE: Duration = Duration::from_millis(500);
 
+/// How many news may come for each call that is answered: a Pod is written to twice, and is told of when it is made,
+/// bound, started, ended and freed, as is its Job now and then.
+const NEWS_OF_A_CALL: usize = 4;
+
 /// Answers and streams that are waited for.
 #[derive(Default)]
 struct Waited {
@@ -56,9 +60,14 @@ impl Waited {
         }
     }
 
-    /// Gives what has come. Calls are sent by this, too.
-    fn ready(&mut self) -> Option<Input> {
-        self.next().now_or_never().flatten()
+    /// Gives what a stream has brought.
+    fn ready_news(&mut self) -> Option<Input> {
+        self.streams.next().now_or_never().flatten()
+    }
+
+    /// Gives an answer that has come. Calls are sent by this, too.
+    fn ready_answer(&mut self) -> Option<Input> {
+        self.answers.next().now_or_never().flatten()
     }
 
     fn len(&self) -> usize {
@@ -189,20 +198,33 @@ impl<M: Part> Shell<M> {
         }
     }
 
-    /// Takes in what has come, without waiting for more; whether there was something. From each source about
-    /// once: then the machine is asked what to do, and others have the thread.
+    /// Takes in what has come, without waiting for more; whether there was something. From each source as much as
+    /// belongs to what is waited for: then the machine is asked what to do, and others have the thread. News go first, so
+    /// that new Jobs and ended Pods do not wait behind answers.
     fn take_in_ready(&mut self) -> bool {
-        let most = self.waited.len() + self.inbox.len();
-        for taken in 0..most {
-            if let Some(input) = self.waited.ready() {
-                self.take_in(input);
-            } else if let Ok(message) = self.inbox.try_recv() {
-                self.receive(message);
-            } else {
-                return taken > 0;
-            }
+        let mut taken = false;
+        for _ in 0..NEWS_OF_A_CALL * self.waited.len() {
+            let Some(input) = self.waited.ready_news() else {
+                break;
+            };
+            self.take_in(input);
+            taken = true;
         }
-        most > 0
+        for _ in 0..self.waited.len() {
+            let Some(input) = self.waited.ready_answer() else {
+                break;
+            };
+            self.take_in(input);
+            taken = true;
+        }
+        for _ in 0..self.inbox.len() {
+            let Ok(message) = self.inbox.try_recv() else {
+                break;
+            };
+            self.receive(message);
+            taken = true;
+        }
+        taken
     }
 
     fn tell_missing(&self) {
