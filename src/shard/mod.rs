@@ -78,6 +78,27 @@ pub struct Settings {
     pub scheduling_api: Option<SchedulingApi>,
 }
 
+#[cfg(test)]
+impl Settings {
+    /// The Job controller alone, for all namespaces, with so many writes under way at most.
+    fn of_jobs(max_in_flight: usize) -> Self {
+        Self {
+            controllers: Controllers {
+                job: true,
+                cronjob: false,
+                ttl: false,
+            },
+            mode: Mode::Replace,
+            limits: Limits::default(),
+            namespaces: Vec::new(),
+            max_in_flight,
+            concurrent_cron_job_syncs: 5,
+            concurrent_ttl_syncs: 5,
+            scheduling_api: None,
+        }
+    }
+}
+
 /// See the module's text.
 #[derive(Debug)]
 pub struct Shard {

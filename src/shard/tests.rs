@@ -88,20 +88,7 @@ fn pod(name: &str, number: u128, version: u64, phase: &str) -> Value {
 impl World {
     /// One in which so many writes may be under way.
     fn new(max_in_flight: usize) -> Self {
-        let settings = Settings {
-            controllers: Controllers {
-                job: true,
-                cronjob: false,
-                ttl: false,
-            },
-            mode: Mode::Replace,
-            limits: Limits::default(),
-            namespaces: Vec::new(),
-            max_in_flight,
-            concurrent_cron_job_syncs: 5,
-            concurrent_ttl_syncs: 5,
-            scheduling_api: None,
-        };
+        let settings = Settings::of_jobs(max_in_flight);
         let limiter = Arc::new(Limiter::new(Rate { qps: 0, burst: 0 }));
         let mut shard = Shard::new(settings, &limiter, Arc::new(Metrics::default()));
         for kind in [Kind::Job, Kind::Pod] {

@@ -22,9 +22,8 @@ use super::*;
 use crate::{
     machine::{CallId, Input, Machine as _},
     metrics::Metrics,
-    model::{JobId, JobKey, Limits, TRACKING_FINALIZER, Time},
-    ownership::Mode,
-    shard::{Controllers, Limiter, Rate, Settings},
+    model::{JobId, JobKey, TRACKING_FINALIZER, Time},
+    shard::{Limiter, Rate, Settings},
     wire::{ApiError, Call, Object, PodDecoder, decode_job},
 };
 
@@ -94,20 +93,7 @@ fn news(kind: usize, change: Change, object: &Value) -> News<'static> {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let settings = Settings {
-            controllers: Controllers {
-                job: true,
-                cronjob: false,
-                ttl: false,
-            },
-            mode: Mode::Replace,
-            limits: Limits::default(),
-            namespaces: Vec::new(),
-            max_in_flight: 96,
-            concurrent_cron_job_syncs: 5,
-            concurrent_ttl_syncs: 5,
-            scheduling_api: None,
-        };
+        let settings = Settings::of_jobs(96);
         let limiter = Arc::new(Limiter::new(Rate { qps: 0, burst: 0 }));
         let mut shard = Shard::new(settings, &limiter, Arc::new(Metrics::default()));
         shard.notice(&Notice::History {
