@@ -101,6 +101,8 @@ enum CronJobCall {
     Creation(Time),
     /// A status on top of this version.
     Status(CronJobStatus, u64),
+    /// Which version the server has, as it refused a status on top of this one with this answer.
+    Comparison(CallAnswer, u64),
 }
 
 impl KnownCronJob {
@@ -138,6 +140,13 @@ impl CronJobs {
             concurrent,
             resync_at: None,
         }
+    }
+
+    /// The version of this very CronJob that is known.
+    pub(super) fn version(&self, cron_job: &CronJob) -> Option<u64> {
+        let cell = self.known.cron_jobs.get(&cron_job.key)?;
+        let known = &cell.decoded.cron_job;
+        (known.uid == cron_job.uid).then_some(known.resource_version)
     }
 
     /// Takes in a version of a CronJob.
@@ -278,17 +287,20 @@ impl CronJobs {
         self.under_way.len() < self.concurrent
     }
 
-    /// Takes in what came of a turn's call, and goes on with the turn.
+    /// Takes in what came of a turn's call, and goes on with the turn. Whether the server tells another history: it
+    /// has the CronJob as older than it told.
     pub(super) fn answer(
         &mut self,
         key: &JobKey,
         result: Result<Bytes, ApiError>,
         outbox: &mut Outbox,
         now: Now,
-    ) {
+    ) -> bool {
         let Some(RunningSync { mut turn, asked }) = self.under_way.remove(key) else {
-            return;
+            return false;
         };
+        let uid = turn.decoded.cron_job.uid;
+        let mut history_ends = false;
         let answer = match asked {
             CronJobCall::CronJob => cron_job(result),
             CronJobCall::Job => job(result),
@@ -296,13 +308,42 @@ impl CronJobs {
                 result.map_or_else(|error| refusal(&error), |_| CallAnswer::Deleted)
             }
             CronJobCall::Creation(scheduled) => created(result, scheduled, &outbox.metrics, now),
-            CronJobCall::Status(status, on) => {
-                let uid = turn.decoded.cron_job.uid;
-                self.status_answered((key, uid), status, on, result)
+            CronJobCall::Status(status, on) => match result {
+                Err(error) if error.kind == ErrorKind::Conflict => {
+                    let asked = CronJobCall::Comparison(refusal(&error), on);
+                    self.ask((key.clone(), turn), get_cron_job(key), asked, outbox);
+                    return false;
+                }
+                result => self.status_answered((key, uid), status, on, result),
+            },
+            CronJobCall::Comparison(refused, on) => {
+                if let CallAnswer::CronJob(found) = cron_job(result)
+                    && found.uid == uid
+                    && found.resource_version < on
+                {
+                    let found = found.resource_version;
+                    tracing::warn!(cronjob = %key, found, on, "the API server has older data; starting anew");
+                    history_ends = true;
+                }
+                refused
             }
         };
         turn.sync.handle(answer);
         self.go_on(key.clone(), turn, outbox, now);
+        history_ends
+    }
+
+    fn ask(
+        &mut self,
+        (key, turn): (JobKey, CronJobTurn),
+        named: Named,
+        asked: CronJobCall,
+        outbox: &mut Outbox,
+    ) {
+        let uid = turn.decoded.cron_job.uid;
+        let caller = Caller::CronJob(key.clone());
+        outbox.ask((&key.namespace, uid), named, caller);
+        self.under_way.insert(key, RunningSync { turn, asked });
     }
 
     /// Goes on with a turn until it has something to ask, or is over.
@@ -334,9 +375,7 @@ impl CronJobs {
                 }
             };
         };
-        let caller = Caller::CronJob(key.clone());
-        outbox.ask((&key.namespace, uid), named, caller);
-        self.under_way.insert(key, RunningSync { turn, asked });
+        self.ask((key, turn), named, asked, outbox);
     }
 
     /// A turn is over.

@@ -81,6 +81,11 @@ impl<T> Index<T> {
         }
     }
 
+    /// The version of an object that is known.
+    pub(super) fn version(&self, uid: Uid) -> Option<u64> {
+        self.objects.get(&uid).map(|object| object.version)
+    }
+
     /// Takes in that an object is gone.
     pub(super) fn remove(&mut self, uid: Uid) {
         let Some(object) = self.objects.remove(&uid) else {

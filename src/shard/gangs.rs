@@ -57,6 +57,15 @@ impl Gangs {
         self.groups.apply(decoded);
     }
 
+    /// The version of an object that is known.
+    pub(super) fn version(&self, kind: Kind, uid: Uid) -> Option<u64> {
+        match kind {
+            Kind::Workload => self.workloads.version(uid),
+            Kind::PodGroup => self.groups.version(uid),
+            Kind::Job | Kind::Pod | Kind::CronJob => None,
+        }
+    }
+
     /// Takes in that an object is gone. Of other kinds there is nothing here, neither in this nor in what
     /// follows.
     pub(super) fn remove(&mut self, kind: Kind, uid: Uid) {

@@ -118,8 +118,18 @@ impl Shard {
                 pod.record.resource_version,
                 self.store.pod_version(pod.record.uid),
             ),
-            // Whose lists are told by their own versions.
-            News::CronJob(..) | News::Workload(..) | News::PodGroup(..) => return,
+            News::CronJob(_, read) => (
+                read.cron_job.resource_version,
+                (self.cron_jobs.as_ref()).and_then(|it| it.version(&read.cron_job)),
+            ),
+            News::Workload(_, read) => (
+                read.resource_version,
+                (self.gangs.as_ref()).and_then(|it| it.version(Kind::Workload, read.uid)),
+            ),
+            News::PodGroup(_, read) => (
+                read.resource_version,
+                (self.gangs.as_ref()).and_then(|it| it.version(Kind::PodGroup, read.uid)),
+            ),
         };
         if known.is_some_and(|known| seen < known && known <= version) {
             self.end_history();

@@ -357,8 +357,10 @@ impl Shard {
         match caller {
             Caller::Chore(chore) => self.rounds.answer(&chore, result, &mut self.outbox, now),
             Caller::CronJob(key) => {
-                if let Some(cron_jobs) = &mut self.cron_jobs {
-                    cron_jobs.answer(&key, result, &mut self.outbox, now);
+                if let Some(cron_jobs) = &mut self.cron_jobs
+                    && cron_jobs.answer(&key, result, &mut self.outbox, now)
+                {
+                    self.end_history();
                 }
             }
             Caller::Ttl(job) => {

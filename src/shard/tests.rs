@@ -8,7 +8,7 @@ use super::*;
 use crate::{
     informer::{Change, Extent, Kind, News, Notice},
     model::{TRACKING_FINALIZER, Time, Uid},
-    wire::{Object, PodDecoder, decode_job},
+    wire::{Object, PodDecoder, decode_cron_job, decode_job},
 };
 
 const JOB: u128 = 1;
@@ -88,7 +88,10 @@ fn pod(name: &str, number: u128, version: u64, phase: &str) -> Value {
 impl World {
     /// One in which so many writes may be under way.
     fn new(max_in_flight: usize) -> Self {
-        let settings = Settings::of_jobs(max_in_flight);
+        Self::with(Settings::of_jobs(max_in_flight))
+    }
+
+    fn with(settings: Settings) -> Self {
         let limiter = Arc::new(Limiter::new(Rate { qps: 0, burst: 0 }));
         let mut shard = Shard::new(settings, &limiter, Arc::new(Metrics::default()));
         for kind in [Kind::Job, Kind::Pod] {
@@ -219,6 +222,41 @@ fn a_server_whose_job_is_older_than_it_told_tells_another_history() {
         world.answer(&status, refusal(409, "Conflict", "modified"));
         let look = world.asks("GET");
         world.answer(&look, body(&job(found, &json!({}))));
+        assert_eq!(world.shard.poll_report(), report);
+    }
+}
+
+#[test]
+fn a_server_whose_cron_job_is_older_than_it_told_tells_another_history() {
+    let cron_job = |version: u64| {
+        json!({
+            "metadata": {"name": "c", "namespace": "d", "uid": uid(2),
+                "resourceVersion": version.to_string(), "creationTimestamp": "1970-01-12T13:46:40Z"},
+            "spec": {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": {}}},
+            "status": {"active": [{"name": "c-1", "namespace": "d", "uid": uid(3)}]},
+        })
+    };
+    let hear = |world: &mut World, change, version: u64| {
+        let read = decode_cron_job(&cron_job(version).to_string()).expect("a good CronJob");
+        let news = News::CronJob(change, Box::new(read));
+        world.shard.hear(news, world.now);
+    };
+    for (found, report) in [(9, None), (5, Some(0))] {
+        // A status was refused.
+        let mut world = World::with(Settings {
+            controllers: Controllers::default(),
+            ..Settings::of_jobs(8)
+        });
+        hear(&mut world, Change::Applied, 6);
+        let look = world.asks("GET /apis/batch/v1/namespaces/d/jobs/c-1");
+        world.answer(&look, refusal(404, "NotFound", "no such Job"));
+        let status = world.asks("PATCH /apis/batch/v1/namespaces/d/cronjobs/c/status");
+        world.answer(&status, refusal(409, "Conflict", "modified"));
+        let look = world.asks("GET /apis/batch/v1/namespaces/d/cronjobs/c");
+        world.answer(&look, body(&cron_job(found)));
+        assert_eq!(world.shard.poll_report(), report);
+        // A list shows it.
+        hear(&mut world, Change::Listed(20), found);
         assert_eq!(world.shard.poll_report(), report);
     }
 }

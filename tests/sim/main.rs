@@ -2,7 +2,7 @@
 //!
 //! `cargo test --release --test sim` plays the seeds that failed once, and some fresh ones. From the environment:
 //! `SIM_SEEDS` (how many), `SIM_BASE` (the first), `SIM_SEED` (only this one, told step by step),
-//! `SIM_PROFILES` (names, with commas), `SIM_FIRST` (one that fails is enough). See docs/simulator.md.
+//! `SIM_PROFILES` (names, with commas), `SIM_FIRST` (one that fails is enough), `SIM_WHOLE` (do not shorten it). See docs/simulator.md.
 
 #![expect(
     clippy::print_stdout,
@@ -103,8 +103,10 @@ fn tell(seed: u64) {
     println!("seed {seed}, profiles {:?}", scenario.profiles);
     let found = play(scenario.clone()).err();
     let scenario = match &found {
-        Some(finding) => shrink::shrink(&scenario, finding).0,
-        None => scenario,
+        Some(finding) if setting::<u32>("SIM_WHOLE").is_none() => {
+            shrink::shrink(&scenario, finding).0
+        }
+        _ => scenario,
     };
     let mut world = World::new(scenario);
     world.log = Some(String::new());

@@ -61,6 +61,8 @@ pub(crate) struct Process {
     pub(crate) stalled_until: u64,
     /// When it is to be woken, as was said last.
     pub(crate) wake_at: Option<u64>,
+    /// It was asked to stop.
+    pub(crate) is_closed: bool,
 }
 
 impl Process {
@@ -117,6 +119,7 @@ impl Process {
             skew: 0,
             stalled_until: at,
             wake_at: None,
+            is_closed: false,
         }
     }
 
@@ -228,6 +231,7 @@ impl Process {
     /// Asks it to stop.
     pub(crate) fn close(&mut self, at: u64) {
         let now = self.now(at);
+        self.is_closed = true;
         self.parts.iter_mut().for_each(|part| part.close(now));
     }
 }

@@ -877,6 +877,9 @@ impl World {
         self.trouble.clear();
         self.crash = None;
         self.kill(1);
+        if self.processes[0].as_ref().is_some_and(|it| it.is_closed) {
+            self.kill(0);
+        }
         self.start(0);
         let at = self.at;
         if let Some(process) = &mut self.processes[0] {
