@@ -47,7 +47,7 @@ impl Machine for Feed {
     fn handle(&mut self, input: Input, now: Now) {
         let (shards, outbox) = (self.shards, &mut self.outbox);
         let mut tell = |news: News<'_>| {
-            let shard = Recipient::Shard(shard_of(news.namespace(), shards));
+            let shard = Recipient::Shard(shard_of(news.object.namespace(), shards));
             let message = Message::News(Box::new(news.into_owned()));
             outbox.push_back((shard, message));
         };
