@@ -83,7 +83,7 @@ impl PodTemplate {
     /// taken away what the Job needs to know the Pod again and to count it.
     pub fn lacks(&self, answer: &[u8]) -> Option<String> {
         let marks = pod::marks(answer)?;
-        if !marks.finalizers.iter().any(|name| name.0 == self.finalizer) {
+        if !marks.finalizers.iter().any(|it| **it == *self.finalizer) {
             return Some(format!("finalizer {}", self.finalizer));
         }
         let wanted = self.controller_uid.as_deref()?;
