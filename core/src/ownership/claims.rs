@@ -310,11 +310,6 @@ impl Claims {
         self.holds.get(job).is_some_and(|hold| !hold.is_over())
     }
 
-    /// Whether one of the `poll_*` may have something.
-    pub fn has_something(&self) -> bool {
-        !(self.ready.is_empty() && self.free_next.is_empty() && self.resumed.is_empty())
-    }
-
     /// Gives a Job's next round. A Job has one at a time; a Pod to which another patch is under way
     /// has to wait.
     pub fn poll_round(&mut self) -> Option<Round> {

@@ -21,16 +21,6 @@ struct EndedBatch {
     failures: Vec<Time>,
 }
 
-impl EndedBatch {
-    fn success(&mut self, at: Time) {
-        self.last_success = self.last_success.max(Some(at));
-    }
-
-    fn failure(&mut self, at: Time) {
-        self.failures.push(at);
-    }
-}
-
 impl Failures {
     /// Takes a batch in: a success ends the row, and only failures after the last success of the
     /// batch start a new one; a failure of the same second does not.
@@ -48,7 +38,7 @@ impl Failures {
     }
 
     /// Until when no Pod may be made, if that is not over.
-    fn until(&self, backoff: Exponential, now: Time) -> Option<Time> {
+    pub(super) fn until(&self, backoff: Exponential, now: Time) -> Option<Time> {
         if self.count == 0 {
             return None;
         }
@@ -66,38 +56,24 @@ impl Failures {
 #[derive(Clone, Debug, Default)]
 pub(super) struct PodFailures {
     batch: EndedBatch,
-    in_a_row: Failures,
-    stored: Failures,
+    pub(super) in_a_row: Failures,
+    pub(super) stored: Failures,
 }
 
 impl PodFailures {
     /// A Pod has succeeded.
     pub(super) fn success(&mut self, at: Time) {
-        self.batch.success(at);
+        self.batch.last_success = self.batch.last_success.max(Some(at));
     }
 
     /// A Pod has failed.
     pub(super) fn failure(&mut self, at: Time) {
-        self.batch.failure(at);
+        self.batch.failures.push(at);
     }
 
     /// The batch is complete.
     pub(super) fn fold(&mut self) {
         self.in_a_row.fold(&mut self.batch);
-    }
-
-    /// Until when no Pod may be made, if that is not over.
-    pub(super) fn until(&self, backoff: Exponential, now: Time) -> Option<Time> {
-        self.in_a_row.until(backoff, now)
-    }
-
-    pub(super) fn in_a_row(&self) -> Failures {
-        self.in_a_row
-    }
-
-    /// A status write has succeeded that was made when this was known.
-    pub(super) fn stored(&mut self, failures: Failures) {
-        self.stored = failures;
     }
 
     /// What a new machine goes on with.
@@ -120,16 +96,18 @@ mod tests {
     };
 
     fn folded(start: Failures, successes: &[i64], failures: &[i64]) -> Failures {
-        let mut batch = EndedBatch::default();
+        let mut pods = PodFailures {
+            in_a_row: start,
+            ..PodFailures::default()
+        };
         for at in successes {
-            batch.success(Time::from_secs(*at));
+            pods.success(Time::from_secs(*at));
         }
         for at in failures {
-            batch.failure(Time::from_secs(*at));
+            pods.failure(Time::from_secs(*at));
         }
-        let mut failures = start;
-        failures.fold(&mut batch);
-        failures
+        pods.fold();
+        pods.in_a_row
     }
 
     #[test]

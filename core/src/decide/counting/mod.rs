@@ -178,7 +178,7 @@ impl Counting {
 
     /// Whether a Pod is losing its finalizer because a policy ignores its failure.
     fn is_freed_as_ignored(&self, basis: &Basis<'_>, tracked: &Tracked) -> bool {
-        tracked.ruling == Ruling::Ignored
+        tracked.ruling == Ruling::IGNORED
             && tracked.has(Facts::FINALIZER)
             && matches!(tracked.stage, Stage::Stopped | Stage::Skipped)
             && !self.has_invalid_index(basis, tracked)
@@ -314,7 +314,7 @@ impl Counting {
         let before = pod.failure.as_ref().map(|facts| facts.counts);
         let failures = before
             .unwrap_or_default()
-            .and_one(tracked.ruling == Ruling::Ignored);
+            .and_one(tracked.ruling == Ruling::IGNORED);
         let finished = pod.finished_at();
         let needs_none = self.indexes.is_over(index) || self.delayed.has_active(index);
         if needs_none || !self.delayed.would_keep(index, failures, finished) {
@@ -329,7 +329,7 @@ impl Counting {
 
     /// Queues a failed Pod for the next status write, if it counts.
     fn count_failure(&mut self, slot: Slot, ruling: Ruling) -> Input {
-        if ruling == Ruling::Ignored {
+        if ruling == Ruling::IGNORED {
             return Input::Ignored;
         }
         self.naming.by_uid.push_back(slot);
@@ -387,7 +387,7 @@ impl Counting {
             let fails = basis.fails && !self.has_invalid_index(basis, &self.pods[slot.at()]);
             let pod = pods.get(slot).filter(|_| fails);
             let ruling = pod.map_or(Ruling::Open, |pod| policy_on(basis, pod).0);
-            let counts = fails && ruling != Ruling::Ignored;
+            let counts = fails && ruling != Ruling::IGNORED;
             if counts {
                 self.naming.by_uid.push_back(slot);
                 self.changed = true;

@@ -45,7 +45,7 @@ impl PodNames {
             job,
             series: Series::new(job, None),
             used: Holders::default(),
-            free: IndexSet::new(),
+            free: IndexSet::default(),
             next: 0,
             ended: BTreeSet::new(),
             ended_in: HashMap::new(),
