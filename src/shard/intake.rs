@@ -168,7 +168,7 @@ impl Shard {
     fn apply_pod(&mut self, pod: DecodedPod<'_>) {
         // Before the store: a Job that may get the Pod back must not replace it.
         let told = self.rounds.claims.handle_pod(&pod);
-        for actor in self.store.apply_pod(pod).concerned().into_iter().flatten() {
+        for actor in self.store.apply_pod(pod).into_iter().flatten() {
             self.add(actor);
         }
         self.settle(told);
