@@ -178,9 +178,7 @@ impl CronJobs {
             }
         }
         match due {
-            None | Some(Ok(Next::Nothing | Next::Retry)) => {
-                self.queue.add(key);
-            }
+            None | Some(Ok(Next::Nothing | Next::Retry)) => self.queue.add(key),
             Some(Ok(Next::At(due))) => self.queue.add_at(key, alarm(due, now)),
             // It has no turn until there are other news of it.
             Some(Err(report)) => self.tell((&key, uid), report, outbox, now),

@@ -17,11 +17,7 @@ use crate::{
     wire::DecodedJob,
 };
 
-use super::{
-    Shard,
-    gang_index::Known,
-    store::{ActorKey, JobNews},
-};
+use super::{Shard, gang_index::Known, store::JobNews};
 
 /// What lists that are not complete yet have shown.
 #[derive(Debug, Default)]
@@ -144,8 +140,8 @@ impl Shard {
         let (actor, brought) = self.store.apply_job(job, external);
         match brought {
             JobNews::Stale => {}
-            JobNews::Changed => self.add(actor),
-            JobNews::New => drop(self.queue.add_new(actor)),
+            JobNews::Changed => self.queue.add(actor),
+            JobNews::New => self.queue.add_new(actor),
         }
         if let (true, Some(ttl), Some(actor)) = (is_ttl, &mut self.ttl, self.store.get(actor)) {
             ttl.heard(Arc::clone(&actor.id));
@@ -157,7 +153,7 @@ impl Shard {
         let id = job.job.id();
         let told = self.rounds.claims.handle_job_gone(&id);
         if let Some(actor) = self.store.delete_job(&id) {
-            self.add(actor);
+            self.queue.add(actor);
         }
         if let Some(cron_jobs) = &mut self.cron_jobs {
             cron_jobs.job_gone(id.uid);
@@ -169,7 +165,7 @@ impl Shard {
         // Before the store: a Job that may get the Pod back must not replace it.
         let told = self.rounds.claims.handle_pod(&pod);
         for actor in self.store.apply_pod(pod).into_iter().flatten() {
-            self.add(actor);
+            self.queue.add(actor);
         }
         self.settle(told);
     }
@@ -178,7 +174,7 @@ impl Shard {
         let uid = pod.record.uid;
         let told = self.rounds.claims.handle_pod_gone(uid, &pod.namespace);
         if let Some(actor) = self.store.delete_pod(uid) {
-            self.add(actor);
+            self.queue.add(actor);
         }
         self.settle(told);
     }
@@ -187,10 +183,6 @@ impl Shard {
         if !told.is_empty() {
             self.rounds.claims.settle(told);
         }
-    }
-
-    fn add(&mut self, actor: ActorKey) {
-        self.queue.add(actor);
     }
 
     /// A list is complete, which shows these objects and no others as of `version`.
@@ -210,14 +202,14 @@ impl Shard {
                     {
                         cron_jobs.job_gone(gone.id.uid);
                     }
-                    self.add(actor);
+                    self.queue.add(actor);
                 }
                 self.settle(told);
             }
             Kind::Pod => {
                 let told = claims.handle_pod_list(namespace, &listed, version);
                 for actor in self.store.retain_pods(namespace, &listed, version) {
-                    self.add(actor);
+                    self.queue.add(actor);
                 }
                 self.settle(told);
             }
