@@ -13,7 +13,8 @@ use hashbrown::{HashMap, HashSet};
 
 use crate::{
     cronjob::{
-        CallAnswer, CronJobEffect, CronJobSync, NewJob, Next, NotCreated, delay_after_change,
+        CallAnswer, CronJobEffect, CronJobSync, FoundJob, NewJob, Next, NotCreated,
+        delay_after_change,
     },
     metrics::{Metrics, measured_queue::MeasuredQueue, queues::QueueMetrics},
     model::{
@@ -486,11 +487,11 @@ fn cron_job(result: Result<Bytes, ApiError>) -> CallAnswer {
 fn job(result: Result<Bytes, ApiError>) -> CallAnswer {
     match result {
         Ok(answer) => match decode_job(&String::from_utf8_lossy(&answer)) {
-            Ok(decoded) => CallAnswer::Job {
+            Ok(decoded) => CallAnswer::Job(FoundJob {
                 uid: decoded.job.uid,
                 resource_version: decoded.job.resource_version,
                 controller: decoded.controller.map(|owner| owner.uid),
-            },
+            }),
             Err(error) => CallAnswer::Failed(error.to_string()),
         },
         Err(error) => refusal(&error),

@@ -29,7 +29,7 @@ pub(super) enum Chore {
 }
 
 /// See the module's text.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Rounds {
     /// What is to be done. Whoever brings news to them has [`Rounds::work`] called after.
     pub(super) claims: Claims,
@@ -72,10 +72,7 @@ impl Rounds {
             claims: Claims::new(limits.retry_backoff),
             finalizer,
             max_patches: limits.max_pod_writes as usize,
-            under_way: HashMap::new(),
-            frees: HashMap::new(),
-            last: 0,
-            due: None,
+            ..Self::default()
         }
     }
 

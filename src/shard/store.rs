@@ -27,7 +27,7 @@ slotmap::new_key_type! {
 }
 
 /// See the module's text.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Store {
     finalizer: &'static str,
     actors: SlotMap<ActorKey, Actor>,
@@ -76,11 +76,9 @@ impl Store {
         };
         Self {
             finalizer,
-            actors: SlotMap::with_key(),
-            by_job: HashMap::new(),
-            placements: HashMap::new(),
             scopes,
             seen,
+            ..Self::default()
         }
     }
 

@@ -54,7 +54,7 @@ impl fmt::Display for Fallback {
 }
 
 /// How far a Job's gang has come.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Gang {
     job: Uid,
     /// None until it is told: where gangs are not asked for, it never is.
@@ -76,15 +76,8 @@ impl Gang {
     pub(super) fn new(job: &Job, limits: &Limits) -> Self {
         Self {
             job: job.uid,
-            facts: None,
-            group: None,
-            fallback: None,
-            news: None,
-            making: None,
-            taken: 0,
-            look_again: None,
             backoff: Backoff::new(limits.retry_backoff),
-            waits: false,
+            ..Self::default()
         }
     }
 
