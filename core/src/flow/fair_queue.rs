@@ -2,7 +2,7 @@
 //!
 //! Which write goes is decided at the moment when one may go, not before. Tenants (namespaces) have their
 //! turns, and within each its Jobs have theirs (deficit round robin); who comes new, or has something urgent, is
-//! called for one write before the turns of all others. Nobody gets all places: a Job whose writes take long,
+//! called for one write before the turns of all others, tenant after tenant. Nobody gets all places: a Job whose writes take long,
 //! and a tenant of many such Jobs, leave room for others ([`SHARE`]). What a server refuses because it is busy
 //! is a matter of the tenant that was refused: fewer of its writes are in flight then, and none for as long as
 //! the server asks; only when the next tenant hears the same, and nothing was taken in between, do all wait.
@@ -65,9 +65,9 @@ pub struct FairQueue<N, J, T> {
     tenants: HashMap<N, Tenant<J, T>>,
     /// Tenants that may have something to give, in turn.
     turns: VecDeque<N>,
-    /// Jobs that have one write to give before their turn.
-    called: VecDeque<(N, J)>,
-    /// Whether the next write is to be of those.
+    /// Tenants of which Jobs are called, in turn.
+    calls: VecDeque<N>,
+    /// Whether the next write is to be of a Job that is called.
     call: bool,
     /// How many writes wait.
     waiting: usize,
@@ -84,9 +84,12 @@ pub struct FairQueue<N, J, T> {
 #[derive(Debug)]
 struct Tenant<J, T> {
     lanes: HashMap<J, Lane<T>>,
+    /// Jobs that have one write to give before their turn.
+    called: VecDeque<J>,
     turns: VecDeque<J>,
     /// How many writes the first of `turns` has given in this turn.
     given: usize,
+    has_calls: bool,
     has_turn: bool,
     waiting: usize,
     in_flight: usize,
@@ -98,6 +101,7 @@ struct Lane<T> {
     /// Of each rank.
     waiting: [VecDeque<T>; 3],
     in_flight: usize,
+    is_called: bool,
     has_turn: bool,
     paused_until: Duration,
 }
@@ -107,6 +111,7 @@ impl<T> Default for Lane<T> {
         Self {
             waiting: Default::default(),
             in_flight: 0,
+            is_called: false,
             has_turn: false,
             paused_until: Duration::ZERO,
         }
@@ -127,7 +132,8 @@ impl<T> Lane<T> {
     }
 
     fn is_idle(&self, now: Duration) -> bool {
-        self.is_empty() && self.in_flight == 0 && !self.has_turn && self.paused_until <= now
+        let is_waited_for = self.is_called || self.has_turn;
+        self.is_empty() && self.in_flight == 0 && !is_waited_for && self.paused_until <= now
     }
 }
 
@@ -135,8 +141,10 @@ impl<J, T> Default for Tenant<J, T> {
     fn default() -> Self {
         Self {
             lanes: HashMap::new(),
+            called: VecDeque::new(),
             turns: VecDeque::new(),
             given: 0,
+            has_calls: false,
             has_turn: false,
             waiting: 0,
             in_flight: 0,
@@ -150,6 +158,24 @@ impl<J: Clone + Eq + Hash, T> Tenant<J, T> {
     fn has_room(&self, free: usize, now: Duration) -> bool {
         self.in_flight < free.saturating_mul(SHARE * SHARE)
             && self.limit.allows(self.in_flight, now)
+    }
+
+    /// Takes the next write of a Job that is called and has room for it.
+    fn pop_called(&mut self, free: usize, now: Duration) -> Option<(J, T)> {
+        while let Some(job) = self.called.pop_front() {
+            let lane = self.lanes.get_mut(&job).expect("each call has a lane");
+            lane.is_called = false;
+            let item = lane.pop(free, now);
+            // Who has more, or no room now, has a turn later.
+            if !lane.is_empty() && !std::mem::replace(&mut lane.has_turn, true) {
+                self.turns.push_back(job.clone());
+            }
+            if let Some(item) = item {
+                return Some((job, item));
+            }
+            self.forget_if_idle(&job, now);
+        }
+        None
     }
 
     /// Takes the next write of a Job that has room for it; whether that ends the Job's turn.
@@ -191,6 +217,16 @@ impl<J: Clone + Eq + Hash, T> Tenant<J, T> {
         lane.expect("it gave a write").in_flight += 1;
     }
 
+    fn end_calls(&mut self, now: Duration) {
+        self.has_calls = false;
+        while let Some(job) = self.called.pop_front() {
+            if let Some(lane) = self.lanes.get_mut(&job) {
+                lane.is_called = false;
+            }
+            self.forget_if_idle(&job, now);
+        }
+    }
+
     fn end_turns(&mut self, now: Duration) {
         self.has_turn = false;
         self.given = 0;
@@ -218,7 +254,8 @@ impl<J: Clone + Eq + Hash, T> Tenant<J, T> {
 
     /// Whether nothing is to be remembered of it.
     fn is_idle(&self, now: Duration) -> bool {
-        self.lanes.is_empty() && !self.has_turn && self.limit.is_default(now)
+        let is_waited_for = self.has_calls || self.has_turn;
+        self.lanes.is_empty() && !is_waited_for && self.limit.is_default(now)
     }
 
     /// When one of its writes may go that waits.
@@ -235,7 +272,7 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
         Self {
             tenants: HashMap::new(),
             turns: VecDeque::new(),
-            called: VecDeque::new(),
+            calls: VecDeque::new(),
             call: false,
             waiting: 0,
             in_flight: 0,
@@ -265,8 +302,12 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
         let tenant = self.tenants.entry(name.clone()).or_default();
         tenant.waiting += 1;
         let lane = tenant.lanes.entry(job.clone()).or_default();
-        if calls || (lane.is_empty() && !lane.has_turn) {
-            self.called.push_back((name.clone(), job.clone()));
+        let calls = calls || (lane.is_empty() && !lane.has_turn);
+        if calls && !std::mem::replace(&mut lane.is_called, true) {
+            tenant.called.push_back(job.clone());
+            if !std::mem::replace(&mut tenant.has_calls, true) {
+                self.calls.push_back(name.clone());
+            }
         }
         lane
     }
@@ -302,7 +343,12 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
 
     /// Takes everybody out of the turns who has nothing to give, when nobody has.
     fn end_turns(&mut self, now: Duration) {
-        self.called.clear();
+        while let Some(name) = self.calls.pop_front() {
+            if let Some(tenant) = self.tenants.get_mut(&name) {
+                tenant.end_calls(now);
+            }
+            self.forget_if_idle(&name, now);
+        }
         while let Some(name) = self.turns.pop_front() {
             let Some(tenant) = self.tenants.get_mut(&name) else {
                 continue;
@@ -325,28 +371,25 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
     }
 
     fn pop_called(&mut self, free: usize, now: Duration) -> Option<(N, J, T)> {
-        while let Some((name, job)) = self.called.pop_front() {
-            let Some(tenant) = self.tenants.get_mut(&name) else {
+        for _ in 0..self.calls.len() {
+            let name = self.calls.pop_front()?;
+            let tenant = self.tenants.get_mut(&name).expect("who calls is a tenant");
+            if !tenant.has_room(free, now) {
+                self.calls.push_back(name);
                 continue;
-            };
-            let has_room = tenant.has_room(free, now);
-            let Some(lane) = tenant.lanes.get_mut(&job) else {
-                continue;
-            };
-            let item = match has_room {
-                true => lane.pop(free, now),
-                false => None,
-            };
-            // Who has more, or no room now, has a turn later.
-            if !lane.is_empty() && !std::mem::replace(&mut lane.has_turn, true) {
-                tenant.turns.push_back(job.clone());
-                if !std::mem::replace(&mut tenant.has_turn, true) {
-                    self.turns.push_back(name.clone());
-                }
             }
-            if let Some(item) = item {
+            let next = tenant.pop_called(free, now);
+            if !tenant.turns.is_empty() && !std::mem::replace(&mut tenant.has_turn, true) {
+                self.turns.push_back(name.clone());
+            }
+            match tenant.called.is_empty() {
+                true => tenant.has_calls = false,
+                false => self.calls.push_back(name.clone()),
+            }
+            if let Some((job, item)) = next {
                 return Some((name, job, item));
             }
+            self.forget_if_idle(&name, now);
         }
         None
     }

@@ -74,6 +74,31 @@ fn a_newcomer_waits_for_one_write_of_the_others() {
 }
 
 #[test]
+fn a_newcomer_keeps_its_call_while_its_tenant_has_no_room() {
+    let jobs: Vec<_> = (1..=20).map(|job| ("a", job)).collect();
+    let mut queue = queue(96, &jobs, 100);
+    let mut in_flight: Vec<_> = std::iter::from_fn(|| queue.pop(NOW)).collect();
+    queue.push(&"a", &100, Rank::Usual, 0);
+    assert_eq!(queue.pop(NOW), None, "what is free is for other tenants");
+    let next = (0..2).filter_map(|_| {
+        let (tenant, job, _) = in_flight.pop()?;
+        queue.done(&tenant, &job, WriteAnswer::Taken, NOW);
+        queue.pop(NOW)
+    });
+    let next: Vec<_> = next.map(|(_, job, _)| job).collect();
+    assert!(next.len() == 2 && next.contains(&100), "{next:?}");
+}
+
+#[test]
+fn a_crowd_of_newcomers_does_not_hold_up_another_tenants() {
+    let crowd: Vec<_> = (1..=100).map(|job| ("a", job)).collect();
+    let mut queue = queue(1, &crowd, 1);
+    queue.push(&"b", &1, Rank::Usual, 0);
+    let first: Vec<_> = (0..4).filter_map(|_| next(&mut queue)).collect();
+    assert!(first.contains(&("b", 1)), "{first:?}");
+}
+
+#[test]
 fn newcomers_do_not_keep_a_giant_from_its_turn() {
     let mut queue = queue(1, &[("a", 0)], 100);
     next(&mut queue);
