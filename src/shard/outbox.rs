@@ -164,32 +164,30 @@ impl Outbox {
 
     /// Has a Job's write wait for its turn.
     pub(super) fn push(&mut self, job: &JobId, rank: Rank, write: Write) {
-        if self.closed {
-            return;
+        if !self.closed {
+            let from = (&job.key.namespace, job.uid);
+            self.wait(from, rank, WaitingCall::Write(write));
+            self.metrics.writes_pending.inc();
         }
-        let queued = Queued {
-            waiting: WaitingCall::Write(write),
-            refusals: 0,
-        };
-        self.line.push(&job.key.namespace, &job.uid, rank, queued);
-        self.metrics.writes_pending.inc();
     }
 
     /// Has a call about an object in a namespace that has this UID, or whose owner has, wait for its turn.
-    pub(super) fn ask(
+    pub(super) fn ask(&mut self, from: (&CompactString, Uid), named: Named, caller: Caller) {
+        if !self.closed {
+            let call = WaitingCall::Call(Box::new((named, caller)));
+            self.wait(from, Rank::Urgent, call);
+        }
+    }
+
+    fn wait(
         &mut self,
         (namespace, owner): (&CompactString, Uid),
-        named: Named,
-        caller: Caller,
+        rank: Rank,
+        waiting: WaitingCall,
     ) {
-        if self.closed {
-            return;
-        }
-        let queued = Queued {
-            waiting: WaitingCall::Call(Box::new((named, caller))),
-            refusals: 0,
-        };
-        self.line.push(namespace, &owner, Rank::Urgent, queued);
+        let refusals = 0;
+        let queued = Queued { waiting, refusals };
+        self.line.push(namespace, &owner, rank, queued);
     }
 
     /// Gives the next call that may go. `write` makes the call of a Job's write; where it makes none, the

@@ -45,11 +45,6 @@ impl Failures {
         let until = self.last + backoff.delay(self.count);
         (until > now && until.since(now) > Duration::ZERO).then_some(until)
     }
-
-    #[cfg(test)]
-    fn of(count: u32, last: Time) -> Self {
-        Self { count, last }
-    }
 }
 
 /// The failures in a row as they are known now, and as of the last status write that succeeded.
@@ -95,6 +90,10 @@ mod tests {
         max: Duration::from_secs(600),
     };
 
+    fn row(count: u32, last: Time) -> Failures {
+        Failures { count, last }
+    }
+
     fn folded(start: Failures, successes: &[i64], failures: &[i64]) -> Failures {
         let mut pods = PodFailures {
             in_a_row: start,
@@ -112,22 +111,16 @@ mod tests {
 
     #[test]
     fn a_success_ends_the_row_but_for_later_failures() {
-        let two = Failures::of(2, Time::from_secs(5));
+        let two = row(2, Time::from_secs(5));
         assert_eq!(folded(two, &[], &[]), two);
-        assert_eq!(
-            folded(two, &[], &[7, 6]),
-            Failures::of(4, Time::from_secs(7))
-        );
+        assert_eq!(folded(two, &[], &[7, 6]), row(4, Time::from_secs(7)));
         assert_eq!(folded(two, &[8], &[]), Failures::default());
-        assert_eq!(
-            folded(two, &[8, 6], &[7, 8, 9]),
-            Failures::of(1, Time::from_secs(9))
-        );
+        assert_eq!(folded(two, &[8, 6], &[7, 8, 9]), row(1, Time::from_secs(9)));
     }
 
     #[test]
     fn the_wait_is_measured_from_the_last_failure() {
-        let one = Failures::of(1, Time::from_secs(100));
+        let one = row(1, Time::from_secs(100));
         assert_eq!(
             one.until(BACKOFF, Time::from_secs(109)),
             Some(Time::from_secs(110))

@@ -49,7 +49,7 @@ pub(super) use self::pod::Tally;
 pub use self::stage::{End, Input, Stage};
 
 /// What is known of the Job's Pods, and how far each has been counted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[doc(alias = "trackJobStatusAndRemoveFinalizers")]
 pub(super) struct Counting {
     pods: Vec<Tracked>,
@@ -84,19 +84,13 @@ impl Counting {
         let completions = spec.completions.filter(|_| spec.is_indexed()).unwrap_or(0);
         let indexes = Indexes::new(completions, &job.status, spec.per_index.is_some());
         Self {
-            pods: Vec::new(),
-            revisit: Vec::new(),
-            tally: Tally::default(),
             successes: Successes::new(spec.success.as_ref(), indexes.completed()),
             indexes,
-            delayed: DelayedDeletions::default(),
             uncounted: UncountedList::new(job.status.uncounted.as_ref()),
-            naming: Naming::default(),
-            failures: PodFailures::default(),
             removals: PodWrites::new(limits),
             deletions: PodWrites::new(limits),
             names: PodNames::new(job.uid),
-            changed: false,
+            ..Self::default()
         }
     }
 
