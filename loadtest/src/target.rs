@@ -14,7 +14,7 @@ use std::{
 use lakh::{
     cluster::{self, Client},
     embedded::{ClusterOptions, EmbeddedCluster, Rule},
-    wire::{ApiError, ErrorKind, paths},
+    wire::{ApiError, Call, ErrorKind, paths},
 };
 use serde_json::json;
 
@@ -178,8 +178,8 @@ impl Target {
         for (path, options) in made {
             let mut tries = 0;
             loop {
-                let options = options.to_string().into_bytes();
-                match self.client.delete_collection(&path, options).await {
+                let call = Call::delete_collection(&path, options.to_string());
+                match self.client.send(&call).await {
                     // A server takes longer over many Pods than a call may take; what it has
                     // deleted is gone.
                     Err(error) if error.code == 0 && tries < DELETIONS => tries += 1,

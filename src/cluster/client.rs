@@ -90,11 +90,6 @@ impl Client {
         self.send(&Call::create(path, body)).await
     }
 
-    /// POST of a JSON object of which more is wanted than what it is called: the answer is all of it.
-    pub async fn create_whole(&self, path: &str, body: impl Into<Bytes>) -> Result<Answer> {
-        self.send(&Call::create_whole(path, body)).await
-    }
-
     /// POST of a JSON object; the answer is the whole object, or whatever the server said instead
     /// with its status code.
     pub async fn post(&self, path: &str, body: impl Into<Bytes>) -> Result<(u16, Answer)> {
@@ -115,11 +110,6 @@ impl Client {
     /// DELETE with these options, as JSON.
     pub async fn delete_with(&self, path: &str, options: impl Into<Bytes>) -> Result<Answer> {
         self.send(&Call::delete_with(path, options)).await
-    }
-
-    /// DELETE of all that a list shows, with these options, as JSON.
-    pub async fn delete_collection(&self, path: &str, options: impl Into<Bytes>) -> Result<Answer> {
-        self.send(&Call::delete_collection(path, options)).await
     }
 
     /// GET of a watch in JSON: pieces of its lines, as they come.
@@ -179,9 +169,9 @@ fn named(path: &str) -> Result<()> {
 }
 
 async fn in_time<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
-    tokio::time::timeout(CALL_TIMEOUT, call)
-        .await
-        .map_err(|_| timed_out())?
+    let seconds = CALL_TIMEOUT.as_secs();
+    let answer = tokio::time::timeout(CALL_TIMEOUT, call).await;
+    answer.map_err(|_| ApiError::no_answer(format!("no answer within {seconds} s")))?
 }
 
 /// What an answer says that is no success.
@@ -197,10 +187,6 @@ fn retry_after<T>(response: &Response<T>) -> Option<Duration> {
 
 fn no_answer(error: impl Into<TransportError>) -> ApiError {
     ApiError::no_answer(chain(&*error.into()))
-}
-
-fn timed_out() -> ApiError {
-    ApiError::no_answer(format!("no answer within {} s", CALL_TIMEOUT.as_secs()))
 }
 
 /// An error with its causes, as one line.

@@ -7,6 +7,7 @@ use http::{HeaderValue, Uri};
 use hyper::rt::{Read, Write};
 use hyper_util::client::legacy::connect::{Connection, HttpConnector, proxy::Tunnel};
 use kube::{Config, client::ConfigExt as _};
+use percent_encoding::percent_decode_str;
 use tokio_rustls::rustls;
 use tower::{Service, ServiceExt as _, util::BoxCloneSyncService};
 
@@ -72,20 +73,7 @@ fn tunnel<C>(proxy: &Uri, connect: C) -> Tunnel<C> {
 
 /// A part of a URL, in which `%40` is an `@`.
 fn percent_decoded(text: &str) -> Vec<u8> {
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        let digit = |at: usize| after.get(at).and_then(|c| char::from(*c).to_digit(16));
-        let escaped = (*first == b'%').then(|| digit(0).zip(digit(1))).flatten();
-        let escaped = escaped.and_then(|(high, low)| u8::try_from(high * 16 + low).ok());
-        decoded.push(escaped.unwrap_or(*first));
-        rest = if escaped.is_some() {
-            &after[2..]
-        } else {
-            after
-        };
-    }
-    decoded
+    percent_decode_str(text).collect()
 }
 
 /// Whether two ends could not agree on who they are.

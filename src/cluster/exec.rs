@@ -102,19 +102,12 @@ impl Plugin {
             return Err(io::Error::other("it needs a terminal, and there is none"));
         }
         let mut spec = json!({"interactive": interactive});
-        if let Some(cluster) = self
-            .0
-            .cluster
-            .as_ref()
-            .filter(|_| self.0.provide_cluster_info)
-        {
+        let cluster = self.0.cluster.as_ref();
+        if let Some(cluster) = cluster.filter(|_| self.0.provide_cluster_info) {
             spec["cluster"] = serde_json::to_value(cluster)?;
         }
-        let info = json!({
-            "apiVersion": self.0.api_version,
-            "kind": "ExecCredential",
-            "spec": spec,
-        });
+        let version = self.0.api_version.as_deref();
+        let info = json!({"apiVersion": version, "kind": "ExecCredential", "spec": spec});
         let mut command = Command::new(self.command());
         command.args(self.0.args.iter().flatten());
         let variables = self.0.env.iter().flatten();
@@ -152,13 +145,9 @@ fn read(text: &str, version: Option<&str>, now: Time) -> Result<ExecCredential, 
     if token.is_none() && identity.is_none() {
         return Err("it gave neither a token nor a certificate".to_owned());
     }
-    let lasts = match status.expiration_timestamp.as_deref() {
-        None => None,
-        Some(text) => {
-            let end = Time::parse_rfc3339(text).ok_or_else(|| odd(&text))?;
-            Some(end.since(now))
-        }
-    };
+    let end = status.expiration_timestamp.as_deref();
+    let end = end.map(|text| Time::parse_rfc3339(text).ok_or_else(|| odd(&text)));
+    let lasts = end.transpose()?.map(|end| end.since(now));
     Ok(ExecCredential {
         token,
         identity,

@@ -65,12 +65,10 @@ impl ServerStatus {
 
     /// Records the outcome of a call: the answer's status code, or why there is none.
     pub(super) fn record(&self, answer: Result<u16, &ApiError>) {
-        let (code, message) = match answer {
-            Ok(UNAUTHORIZED) => (UNAUTHORIZED, "it refuses the credentials"),
-            Err(error) if error.code == UNAUTHORIZED => {
-                (UNAUTHORIZED, "it refuses the credentials")
-            }
-            Err(error) if error.code == 0 => (0, error.message.as_str()),
+        let code = answer.unwrap_or_else(|error| error.code);
+        let message = match answer {
+            _ if code == UNAUTHORIZED => "it refuses the credentials",
+            Err(error) if code == 0 => error.message.as_str(),
             Ok(_) | Err(_) => {
                 if self.is_troubled.load(Ordering::Relaxed) {
                     let mut trouble = self.trouble.lock();

@@ -1,7 +1,7 @@
 //! The controller, as the parts of it that have a loop of their own.
 //!
 //! Usually there is one part, a [`Replica`]: informers and one shard. With more shards there is a [`Feed`], the
-//! informers, and a [`FedShard`] for each shard. Parts share nothing; they send each other [`Message`]s, and
+//! informers, and each [`Shard`](crate::shard::Shard). Parts share nothing; they send each other [`Message`]s, and
 //! whoever runs them, loops over channels or a simulation, delivers these in order.
 //!
 //! Must not: decide anything; it passes on.
@@ -19,7 +19,7 @@ use crate::{
 };
 
 pub use replica::Replica;
-pub use sharded::{FedShard, Feed};
+pub use sharded::Feed;
 
 /// What one part tells another.
 #[derive(Debug)]
@@ -41,31 +41,44 @@ pub enum Recipient {
     Shard(usize),
 }
 
-/// A part of the controller that has a loop of its own, and what the loop asks of it besides.
+/// A part of the controller that has a loop of its own, and what the loop asks of it besides; unless it says
+/// otherwise, nobody sends it anything, it sends nothing to others, and no call of its own is under way.
 pub trait Part: Machine + Send + 'static {
     /// Takes in a message from another part.
-    fn receive(&mut self, message: Message, now: Now);
+    fn receive(&mut self, _message: Message, _now: Now) {}
 
     /// Gives a message for another part; to be asked after each input, message and request.
-    fn poll_message(&mut self) -> Option<(Recipient, Message)>;
+    fn poll_message(&mut self) -> Option<(Recipient, Message)> {
+        None
+    }
 
     /// The kinds that were never listed in full, if it is here that this is known.
-    fn missing(&self) -> Option<Vec<&'static str>>;
+    fn missing(&self) -> Option<Vec<&'static str>> {
+        None
+    }
 
     /// Stops: what waits is forgotten, calls under way finish.
     fn close(&mut self, now: Now);
 
     /// Whether no call is under way, but for Events and the informers'.
-    fn is_idle(&self) -> bool;
+    fn is_idle(&self) -> bool {
+        true
+    }
 
     /// Whether Events wait or are under way.
-    fn has_events(&self) -> bool;
+    fn has_events(&self) -> bool {
+        false
+    }
 
     /// How long answers that gather may wait for more of them.
-    fn coalescing_delay(&self) -> Duration;
+    fn coalescing_delay(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Whether what a request brings gathers with others; else it is to be taken in as it comes.
-    fn gathers(&self, id: CallId) -> bool;
+    fn gathers(&self, _id: CallId) -> bool {
+        false
+    }
 }
 
 /// The kinds that such controllers watch: Jobs before their Pods, CronJobs and, if they are asked for, gangs.

@@ -15,7 +15,7 @@ use crate::{
     shard::{Limiter, Settings, Shard},
 };
 
-use super::{Message, Part, Recipient};
+use super::Part;
 
 /// See the module's text.
 #[derive(Debug)]
@@ -84,14 +84,6 @@ impl Machine for Replica {
 }
 
 impl Part for Replica {
-    fn receive(&mut self, _: Message, _: Now) {
-        // Nobody else is there to send any.
-    }
-
-    fn poll_message(&mut self) -> Option<(Recipient, Message)> {
-        None
-    }
-
     fn missing(&self) -> Option<Vec<&'static str>> {
         Some(self.informers.missing())
     }

@@ -47,7 +47,7 @@ impl Machine for Feed {
     fn handle(&mut self, input: Input, now: Now) {
         let (shards, outbox) = (self.shards, &mut self.outbox);
         let mut tell = |news: News<'_>| {
-            let shard = Recipient::Shard(shard_of(news.namespace(), shards));
+            let shard = Recipient::Shard(shard_of(news.object.namespace(), shards));
             let message = Message::News(Box::new(news.into_owned()));
             outbox.push_back((shard, message));
         };
@@ -92,85 +92,41 @@ impl Part for Feed {
     fn close(&mut self, _: Now) {
         self.closed = true;
     }
-
-    fn is_idle(&self) -> bool {
-        true
-    }
-
-    fn has_events(&self) -> bool {
-        false
-    }
-
-    fn coalescing_delay(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn gathers(&self, _: CallId) -> bool {
-        false
-    }
 }
 
-/// A shard that hears by messages.
-#[derive(Debug)]
-pub struct FedShard(Shard);
-
-impl FedShard {
-    /// A shard that knows nothing yet.
-    pub fn new(shard: Shard) -> Self {
-        Self(shard)
-    }
-}
-
-impl Machine for FedShard {
-    fn handle(&mut self, input: Input, now: Now) {
-        self.0.handle(input, now);
-    }
-
-    fn poll_request(&mut self, now: Now) -> Option<Request> {
-        self.0.poll_request(now)
-    }
-
-    fn poll_timeout(&self) -> Timeout {
-        self.0.poll_timeout()
-    }
-}
-
-impl Part for FedShard {
+/// A shard hears by messages.
+impl Part for Shard {
     fn receive(&mut self, message: Message, now: Now) {
         match message {
-            Message::News(news) => self.0.hear(*news, now),
-            Message::Notice(notice) => self.0.notice(&notice),
+            Message::News(news) => self.hear(*news, now),
+            Message::Notice(notice) => self.notice(&notice),
             Message::HistoryEnded(_) => {}
         }
     }
 
     fn poll_message(&mut self) -> Option<(Recipient, Message)> {
-        let ended = self.0.poll_report()?;
+        let ended = self.poll_report()?;
         Some((Recipient::Feed, Message::HistoryEnded(ended)))
     }
 
-    fn missing(&self) -> Option<Vec<&'static str>> {
-        None
-    }
-
     fn close(&mut self, now: Now) {
-        self.0.close(now);
+        Self::close(self, now);
     }
 
     fn is_idle(&self) -> bool {
-        self.0.is_idle()
+        Self::is_idle(self)
     }
 
     fn has_events(&self) -> bool {
-        self.0.has_events()
+        Self::has_events(self)
     }
 
     fn coalescing_delay(&self) -> Duration {
-        self.0.coalescing_delay()
+        Self::coalescing_delay(self)
     }
 
     fn gathers(&self, id: CallId) -> bool {
-        self.0.gathers(id)
+        Self::gathers(self, id)
     }
 }
 

@@ -10,7 +10,7 @@ use std::{collections::VecDeque, sync::Arc};
 use crate::{
     machine::{CallId, Input, Request},
     metrics::Metrics,
-    model::{Now, Timeout},
+    model::{Monotonic, Now, Timeout},
     rate_limiter::{Allowance, Limiter},
     wire::{PodDecoder, SchedulingApi, paths},
 };
@@ -62,13 +62,10 @@ pub struct Informers {
     reflectors: Vec<Reflector>,
     /// How many kinds there are; so many reflectors in a row are of one namespace.
     kinds: usize,
-    history: History,
+    outside: Outside,
     /// What was told of the history last.
     told: Option<(u64, bool)>,
     limiter: Allowance,
-    metrics: Arc<Metrics>,
-    notices: VecDeque<Notice>,
-    abandoned: VecDeque<CallId>,
     next_id: CallId,
     /// Until when the limit on calls a second holds everything up.
     limited_until: Timeout,
@@ -96,14 +93,17 @@ impl Informers {
             }
         }
         Self {
-            history: History::new(reflectors.len()),
+            outside: Outside {
+                history: History::new(reflectors.len()),
+                notices: VecDeque::new(),
+                abandoned: VecDeque::new(),
+                metrics,
+                now: Monotonic::default(),
+            },
             reflectors,
             kinds: watched.kinds.len(),
             told: None,
             limiter: Allowance::of(limiter),
-            metrics,
-            notices: VecDeque::new(),
-            abandoned: VecDeque::new(),
             next_id: OWN,
             limited_until: Timeout::default(),
         }
@@ -116,53 +116,42 @@ impl Informers {
         let Some(reflector) = waiting.find(|reflector| reflector.waits_for(id)) else {
             return;
         };
-        let mut outside = Outside {
-            history: &mut self.history,
-            notices: &mut self.notices,
-            metrics: &self.metrics,
-            now: now.monotonic,
-        };
-        let abandoned = reflector.handle(input, &mut outside, tell);
-        self.abandoned.extend(abandoned);
+        self.outside.now = now.monotonic;
+        reflector.handle(input, &mut self.outside, tell);
         self.tell_history();
     }
 
     /// The server tells another history than this one: a shard has found out.
     pub fn history_ends(&mut self, number: u64) {
-        self.history.ends(number);
+        self.outside.history.ends(number);
         self.tell_history();
     }
 
     fn tell_history(&mut self) {
-        let now = (self.history.number(), self.history.is_whole());
+        let history = &self.outside.history;
+        let now = (history.number(), history.is_whole());
         if self.told != Some(now) {
             self.told = Some(now);
             let (number, is_whole) = now;
-            self.notices.push_back(Notice::History { number, is_whole });
+            let notice = Notice::History { number, is_whole };
+            self.outside.notices.push_back(notice);
         }
     }
 
     /// Gives the next request.
     pub fn poll_request(&mut self, now: Now) -> Option<Request> {
         self.limited_until = Timeout::default();
+        self.outside.now = now.monotonic;
         for at in 0..self.reflectors.len() {
             let before = (at % self.kinds).checked_sub(1);
             let waited_for = before.map(|_| self.reflectors[at - 1].synced);
-            let mut outside = Outside {
-                history: &mut self.history,
-                notices: &mut self.notices,
-                metrics: &self.metrics,
-                now: now.monotonic,
-            };
-            let number = outside.history.number();
+            let number = self.outside.history.number();
             let reflector = &mut self.reflectors[at];
             if reflector.begins() && waited_for.is_some_and(|synced| synced < Some(number)) {
                 continue;
             }
-            let abandoned = reflector.follow(&mut outside);
-            self.abandoned.extend(abandoned);
-            let abandoned = reflector.give_up_silent(&mut outside);
-            self.abandoned.extend(abandoned);
+            reflector.follow(&mut self.outside);
+            reflector.give_up_silent(&mut self.outside);
             if !reflector.is_due(now.monotonic) {
                 continue;
             }
@@ -172,7 +161,7 @@ impl Informers {
             }
             self.limiter.spend();
             self.next_id += 1;
-            let (call, is_watch) = reflector.request(self.next_id, &outside);
+            let (call, is_watch) = reflector.request(self.next_id, &self.outside);
             return Some(Request {
                 id: self.next_id,
                 call,
@@ -201,12 +190,12 @@ impl Informers {
 
     /// Gives a stream that nobody waits for any more.
     pub fn poll_abandoned(&mut self) -> Option<CallId> {
-        self.abandoned.pop_front()
+        self.outside.abandoned.pop_front()
     }
 
     /// Gives what is to be told to all shards, after the news that came before.
     pub fn poll_notice(&mut self) -> Option<Notice> {
-        self.notices.pop_front()
+        self.outside.notices.pop_front()
     }
 
     /// The kinds of which some namespace was never listed in full.

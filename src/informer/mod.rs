@@ -15,5 +15,5 @@ mod tests;
 mod witness;
 
 pub use informers::{Informers, Watched, is_informers};
-pub use news::{Change, Extent, Kind, News, Notice};
+pub use news::{Change, Extent, Kind, News, Notice, Observed};
 pub(crate) use reflector::RETRY;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    model::{DecodedPod, PodGroup, Workload},
+    model::{DecodedPod, PodGroup, Uid, Workload},
     wire::{DecodedCronJob, DecodedGangObject, DecodedJob},
 };
 
@@ -55,45 +55,74 @@ pub enum Change {
     Deleted,
 }
 
-/// News of one object. They concern one namespace.
+/// News of one object.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all are of Pods, and most of them pass by without a copy"
-)]
-pub enum News<'a> {
-    /// Of a Job.
-    Job(Change, Box<DecodedJob>),
-    /// Of a Pod.
-    Pod(Change, DecodedPod<'a>),
-    /// Of a CronJob.
-    CronJob(Change, Box<DecodedCronJob>),
-    /// Of a Workload.
-    Workload(Change, Box<DecodedGangObject<Workload>>),
-    /// Of a PodGroup.
-    PodGroup(Change, Box<DecodedGangObject<PodGroup>>),
+pub struct News<'a> {
+    /// What became of it.
+    pub change: Change,
+    /// The object.
+    pub object: Observed<'a>,
 }
 
 impl News<'_> {
-    /// The object's namespace.
+    /// The same, without what it was read from.
+    pub fn into_owned(self) -> News<'static> {
+        let object = match self.object {
+            Observed::Job(read) => Observed::Job(read),
+            Observed::Pod(pod) => Observed::Pod(pod.into_owned()),
+            Observed::CronJob(read) => Observed::CronJob(read),
+            Observed::Workload(read) => Observed::Workload(read),
+            Observed::PodGroup(read) => Observed::PodGroup(read),
+        };
+        News {
+            change: self.change,
+            object,
+        }
+    }
+}
+
+/// An object that was shown. It concerns one namespace.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are Pods, and most of them pass by without a copy"
+)]
+pub enum Observed<'a> {
+    /// A Job.
+    Job(Box<DecodedJob>),
+    /// A Pod.
+    Pod(DecodedPod<'a>),
+    /// A CronJob.
+    CronJob(Box<DecodedCronJob>),
+    /// A Workload.
+    Workload(Box<DecodedGangObject<Workload>>),
+    /// A PodGroup.
+    PodGroup(Box<DecodedGangObject<PodGroup>>),
+}
+
+impl Observed<'_> {
+    /// Its namespace.
     pub fn namespace(&self) -> &str {
         match self {
-            Self::Job(_, job) => &job.job.key.namespace,
-            Self::Pod(_, pod) => &pod.namespace,
-            Self::CronJob(_, cron_job) => &cron_job.cron_job.key.namespace,
-            Self::Workload(_, workload) => &workload.namespace,
-            Self::PodGroup(_, group) => &group.namespace,
+            Self::Job(read) => &read.job.key.namespace,
+            Self::Pod(pod) => &pod.namespace,
+            Self::CronJob(read) => &read.cron_job.key.namespace,
+            Self::Workload(read) => &read.namespace,
+            Self::PodGroup(read) => &read.namespace,
         }
     }
 
-    /// The same, without what it was read from.
-    pub fn into_owned(self) -> News<'static> {
+    /// Its kind, who it is, and its version.
+    pub fn identity(&self) -> (Kind, Uid, u64) {
         match self {
-            Self::Job(change, job) => News::Job(change, job),
-            Self::Pod(change, pod) => News::Pod(change, pod.into_owned()),
-            Self::CronJob(change, cron_job) => News::CronJob(change, cron_job),
-            Self::Workload(change, workload) => News::Workload(change, workload),
-            Self::PodGroup(change, group) => News::PodGroup(change, group),
+            Self::Job(read) => (Kind::Job, read.job.uid, read.job.resource_version),
+            Self::Pod(pod) => (Kind::Pod, pod.record.uid, pod.record.resource_version),
+            Self::CronJob(read) => {
+                let cron_job = &read.cron_job;
+                (Kind::CronJob, cron_job.uid, cron_job.resource_version)
+            }
+            Self::Workload(read) => (Kind::Workload, read.uid, read.resource_version),
+            Self::PodGroup(read) => (Kind::PodGroup, read.uid, read.resource_version),
         }
     }
 }

@@ -6,14 +6,14 @@
 //!
 //! Must not: keep objects, or decide in which order kinds are listed.
 
-use std::{collections::VecDeque, fmt::Display, time::Duration};
+use std::{collections::VecDeque, fmt::Display, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
 use crate::{
     machine::{CallId, Input},
     metrics::Metrics,
-    model::{DecodedPod, Exponential, Monotonic},
+    model::{Exponential, Monotonic},
     wire::{
         ApiError, Call, Encoding, ErrorKind, Object, PodDecoder, PodEvent, Splitter, WatchEvent,
         decode_cron_job, decode_job, decode_list_page, decode_pod_group, decode_watch_frame,
@@ -23,7 +23,7 @@ use crate::{
 
 use super::{
     history::History,
-    news::{Change, Extent, Kind, News, Notice},
+    news::{Change, Extent, Kind, News, Notice, Observed},
     witness::{Testimony, Witness},
 };
 
@@ -47,11 +47,14 @@ pub(crate) const RETRY: Exponential = Exponential {
     max: Duration::from_secs(30),
 };
 
-/// What a reflector tells through, and whom it asks.
-pub(super) struct Outside<'a> {
-    pub(super) history: &'a mut History,
-    pub(super) notices: &'a mut VecDeque<Notice>,
-    pub(super) metrics: &'a Metrics,
+/// What all reflectors share: whom they ask, and what they have to tell.
+#[derive(Debug)]
+pub(super) struct Outside {
+    pub(super) history: History,
+    pub(super) notices: VecDeque<Notice>,
+    /// Streams that nobody waits for any more.
+    pub(super) abandoned: VecDeque<CallId>,
+    pub(super) metrics: Arc<Metrics>,
     pub(super) now: Monotonic,
 }
 
@@ -136,11 +139,11 @@ impl Reflector {
         }
     }
 
-    /// Begins with the history that is told now, if it is another; gives the stream that is not wanted any more.
-    pub(super) fn follow(&mut self, outside: &mut Outside<'_>) -> Option<CallId> {
+    /// Begins with the history that is told now, if it is another.
+    pub(super) fn follow(&mut self, outside: &mut Outside) {
         let history = outside.history.number();
         if history == self.told.history {
-            return None;
+            return;
         }
         self.told = Told {
             history,
@@ -150,9 +153,9 @@ impl Reflector {
             .notices
             .push_back(Notice::Forget(self.extent.clone()));
         self.pause = None;
-        match std::mem::replace(&mut self.step, ReflectorStep::List(String::new())) {
-            ReflectorStep::Watching { call, .. } => Some(call),
-            _ => None,
+        let list = ReflectorStep::List(String::new());
+        if let ReflectorStep::Watching { call, .. } = std::mem::replace(&mut self.step, list) {
+            outside.abandoned.push_back(call);
         }
     }
 
@@ -180,7 +183,7 @@ impl Reflector {
     }
 
     /// Gives what to ask for, and whether it is a stream; only if it is due.
-    pub(super) fn request(&mut self, id: CallId, outside: &Outside<'_>) -> (Call, bool) {
+    pub(super) fn request(&mut self, id: CallId, outside: &Outside) -> (Call, bool) {
         self.pause = None;
         match std::mem::replace(&mut self.step, ReflectorStep::Listing(id)) {
             ReflectorStep::List(token) => {
@@ -233,27 +236,23 @@ impl Reflector {
         }
     }
 
-    /// Gives up a watch that says nothing any more; gives its stream.
-    pub(super) fn give_up_silent(&mut self, outside: &mut Outside<'_>) -> Option<CallId> {
-        let ReflectorStep::Watching { call, heard, .. } = &self.step else {
-            return None;
-        };
-        let call = *call;
-        if *heard + SILENCE > outside.now {
-            return None;
+    /// Gives up a watch that says nothing any more.
+    pub(super) fn give_up_silent(&mut self, outside: &mut Outside) {
+        if let ReflectorStep::Watching { call, heard, .. } = &self.step
+            && *heard + SILENCE <= outside.now
+        {
+            outside.abandoned.push_back(*call);
+            self.watch_failed(ApiError::no_answer("the watch went silent"), outside);
         }
-        self.watch_failed(ApiError::no_answer("the watch went silent"), outside);
-        Some(call)
     }
 
-    /// Takes in what came of the request it waits for; gives the stream that it does not want any more.
+    /// Takes in what came of the request it waits for.
     pub(super) fn handle(
         &mut self,
         input: Input,
-        outside: &mut Outside<'_>,
+        outside: &mut Outside,
         tell: &mut dyn FnMut(News<'_>),
-    ) -> Option<CallId> {
-        let id = input.id();
+    ) {
         match input {
             Input::Answer(_, answer) => match self.step {
                 ReflectorStep::Comparing(_) => self.compared(&answer, outside),
@@ -268,10 +267,10 @@ impl Reflector {
                     *heard = outside.now;
                 }
             }
-            Input::Piece(_, piece) => {
+            Input::Piece(id, piece) => {
                 if let Err(error) = self.piece(&piece, outside, tell) {
                     self.watch_failed(error, outside);
-                    return Some(id);
+                    outside.abandoned.push_back(id);
                 }
             }
             Input::Ended(_, None) => {
@@ -280,13 +279,12 @@ impl Reflector {
             }
             Input::Ended(_, Some(error)) => self.watch_failed(error, outside),
         }
-        None
     }
 
     fn listed(
         &mut self,
         answer: Result<Bytes, ApiError>,
-        outside: &mut Outside<'_>,
+        outside: &mut Outside,
         tell: &mut dyn FnMut(News<'_>),
     ) {
         let code = answer.as_ref().map_or_else(|error| error.code, |_| 200);
@@ -309,7 +307,7 @@ impl Reflector {
     fn page(
         &mut self,
         body: &[u8],
-        outside: &Outside<'_>,
+        outside: &Outside,
         tell: &mut dyn FnMut(News<'_>),
     ) -> Result<Page, ApiError> {
         let page = decode_list_page(body)
@@ -327,7 +325,7 @@ impl Reflector {
         })
     }
 
-    fn complete(&mut self, version: u64, outside: &mut Outside<'_>) {
+    fn complete(&mut self, version: u64, outside: &mut Outside) {
         let notice = Notice::Complete(self.extent.clone(), version);
         outside.notices.push_back(notice);
         let number = self.told.history;
@@ -343,7 +341,7 @@ impl Reflector {
     }
 
     /// A list was older than what was told before.
-    fn told_older(&mut self, outside: &mut Outside<'_>) {
+    fn told_older(&mut self, outside: &mut Outside) {
         let number = self.told.history;
         let since = *self.told.older_since.get_or_insert_with(|| {
             outside.history.doubted(number);
@@ -354,7 +352,7 @@ impl Reflector {
         }
     }
 
-    fn history_ends(&self, outside: &mut Outside<'_>) {
+    fn history_ends(&self, outside: &mut Outside) {
         tracing::warn!(
             kind = self.label(),
             "the API server has older data than it had, as if restored from a backup; starting anew"
@@ -362,14 +360,14 @@ impl Reflector {
         outside.history.ends(self.told.history);
     }
 
-    fn list_anew(&mut self, error: &ApiError, outside: &Outside<'_>) {
+    fn list_anew(&mut self, error: &ApiError, outside: &Outside) {
         self.failures += 1;
         let delay = error.retry_after.unwrap_or(RETRY.delay(self.failures));
         self.pause = Some(outside.now + delay);
         self.step = ReflectorStep::List(String::new());
     }
 
-    fn watch_failed(&mut self, error: ApiError, outside: &mut Outside<'_>) {
+    fn watch_failed(&mut self, error: ApiError, outside: &mut Outside) {
         let is_over = matches!(
             error.kind,
             ErrorKind::Expired | ErrorKind::Refused | ErrorKind::Ahead
@@ -401,7 +399,7 @@ impl Reflector {
         };
     }
 
-    fn compared(&mut self, answer: &Result<Bytes, ApiError>, outside: &mut Outside<'_>) {
+    fn compared(&mut self, answer: &Result<Bytes, ApiError>, outside: &mut Outside) {
         let code = answer.as_ref().map_or_else(|error| error.code, |_| 200);
         outside.metrics.call("list", self.label(), code);
         let page = match answer {
@@ -446,7 +444,7 @@ impl Reflector {
     fn piece(
         &mut self,
         piece: &[u8],
-        outside: &mut Outside<'_>,
+        outside: &mut Outside,
         tell: &mut dyn FnMut(News<'_>),
     ) -> Result<(), ApiError> {
         let ReflectorStep::Watching {
@@ -498,7 +496,7 @@ impl Reflector {
         &self,
         encoding: Encoding,
         event: &[u8],
-        outside: &Outside<'_>,
+        outside: &Outside,
         tell: &mut dyn FnMut(News<'_>),
     ) -> Result<Option<u64>, ApiError> {
         if event.is_empty() {
@@ -512,7 +510,7 @@ impl Reflector {
                 PodEvent::Applied(pod) => (Change::Applied, pod),
                 PodEvent::Deleted(pod) => (Change::Deleted, pod),
             };
-            return Ok(Some(tell_pod(change, pod, tell)));
+            return Ok(Some(tell_of(change, Observed::Pod(pod), tell)));
         }
         let event = match encoding {
             Encoding::Json => decode_watch_line(event).map_err(odd_event),
@@ -532,48 +530,37 @@ impl Reflector {
         &self,
         object: Object<'_>,
         change: Change,
-        outside: &Outside<'_>,
+        outside: &Outside,
         tell: &mut dyn FnMut(News<'_>),
     ) -> Option<u64> {
-        let (news, version) = match self.extent.kind {
+        let object = match self.extent.kind {
             Kind::Pod => {
-                let pod = self.readable(self.decoder.decode(object), object, outside)?;
-                return Some(tell_pod(change, pod, tell));
+                let pod = self.decoder.decode(object);
+                Observed::Pod(self.readable(pod, object, outside)?)
             }
-            Kind::Job => {
-                let read = object.json().and_then(decode_job);
-                let read = Box::new(self.readable(read, object, outside)?);
-                let version = read.job.resource_version;
-                (News::Job(change, read), version)
-            }
-            Kind::CronJob => {
-                let read = object.json().and_then(decode_cron_job);
-                let read = Box::new(self.readable(read, object, outside)?);
-                let version = read.cron_job.resource_version;
-                (News::CronJob(change, read), version)
-            }
-            Kind::Workload => {
-                let read = object.json().and_then(decode_workload);
-                let read = Box::new(self.readable(read, object, outside)?);
-                let version = read.resource_version;
-                (News::Workload(change, read), version)
-            }
-            Kind::PodGroup => {
-                let read = object.json().and_then(decode_pod_group);
-                let read = Box::new(self.readable(read, object, outside)?);
-                let version = read.resource_version;
-                (News::PodGroup(change, read), version)
-            }
+            Kind::Job => Observed::Job(self.json(decode_job, object, outside)?),
+            Kind::CronJob => Observed::CronJob(self.json(decode_cron_job, object, outside)?),
+            Kind::Workload => Observed::Workload(self.json(decode_workload, object, outside)?),
+            Kind::PodGroup => Observed::PodGroup(self.json(decode_pod_group, object, outside)?),
         };
-        tell(news);
-        Some(version)
+        Some(tell_of(change, object, tell))
+    }
+
+    fn json<T>(
+        &self,
+        decode: fn(&str) -> serde_json::Result<T>,
+        object: Object<'_>,
+        outside: &Outside,
+    ) -> Option<Box<T>> {
+        let read = object.json().and_then(decode);
+        self.readable(read, object, outside).map(Box::new)
     }
 
     fn readable<T, E: Display>(
         &self,
         decoded: Result<T, E>,
         object: Object<'_>,
-        outside: &Outside<'_>,
+        outside: &Outside,
     ) -> Option<T> {
         decoded
             .map_err(|error| {
@@ -589,9 +576,9 @@ impl Reflector {
     }
 }
 
-fn tell_pod(change: Change, pod: DecodedPod<'_>, tell: &mut dyn FnMut(News<'_>)) -> u64 {
-    let version = pod.record.resource_version;
-    tell(News::Pod(change, pod));
+fn tell_of(change: Change, object: Observed<'_>, tell: &mut dyn FnMut(News<'_>)) -> u64 {
+    let (_, _, version) = object.identity();
+    tell(News { change, object });
     version
 }
 

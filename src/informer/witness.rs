@@ -6,7 +6,7 @@ use compact_str::CompactString;
 
 use crate::wire::paths;
 
-use super::news::{Change, Kind, News};
+use super::news::{Change, Kind, News, Observed};
 
 /// What an object's version says of the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,24 +31,18 @@ pub(super) struct Witness {
 impl Witness {
     /// The object that news are of.
     pub(super) fn of(news: &News<'_>) -> Option<Self> {
-        let (change, namespace, name, version) = match news {
-            News::Job(change, read) => {
-                let job = &read.job;
-                let key = &job.key;
-                (*change, &key.namespace, &key.name, job.resource_version)
-            }
-            News::Pod(change, pod) => {
-                let version = pod.record.resource_version;
-                (*change, &pod.namespace, &pod.name, version)
-            }
+        let (namespace, name) = match &news.object {
+            Observed::Job(read) => (&read.job.key.namespace, &read.job.key.name),
+            Observed::Pod(pod) => (&pod.namespace, &pod.name),
             // Nobody is sent for them by what is believed of them alone.
-            News::CronJob(..) | News::Workload(..) | News::PodGroup(..) => return None,
+            Observed::CronJob(_) | Observed::Workload(_) | Observed::PodGroup(_) => return None,
         };
+        let (_, _, version) = news.object.identity();
         Some(Self {
             namespace: namespace.clone(),
             name: name.clone(),
             version,
-            is_gone: change == Change::Deleted,
+            is_gone: news.change == Change::Deleted,
         })
     }
 

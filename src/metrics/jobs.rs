@@ -16,7 +16,7 @@ use prometheus_client::{
 
 use crate::model::{CompletionMode, FailureAction, PodFlags, PodRecord};
 
-use super::progress::Progress;
+use super::{at_zero, progress::Progress, register};
 
 type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
 type Counters<const N: usize> = Family<Labels<N>, Counter>;
@@ -53,7 +53,6 @@ pub(crate) struct JobMetrics {
     failures_by_policy: Counters<1>,
     creations: Counters<2>,
     finished_indexes: Counters<2>,
-    stale_skips: Counters<2>,
     /// What the store counts.
     pub(crate) seen: Seen,
 }
@@ -65,69 +64,51 @@ pub(crate) struct Seen {
     external: Counters<1>,
 }
 
-impl Default for JobMetrics {
-    fn default() -> Self {
-        Self {
-            sync_duration: Family::new_with_constructor(|| {
-                Histogram::new(exponential_buckets(0.004, 2.0, 15))
-            }),
-            syncs: Family::default(),
-            jobs_finished: Family::default(),
-            pods_finished: Family::default(),
-            failures_by_policy: Family::default(),
-            creations: Family::default(),
-            finished_indexes: Family::default(),
-            stale_skips: Family::default(),
-            seen: Seen::default(),
-        }
-    }
-}
-
 impl JobMetrics {
-    /// Registers all of them. The registry's encoder adds `_total` to the names of counters.
-    pub(crate) fn register(&self, registry: &mut Registry) {
+    /// All of them, registered. The registry's encoder adds `_total` to the names of counters.
+    pub(super) fn registered(registry: &mut Registry) -> Self {
         let own = registry.sub_registry_with_prefix("job_controller");
-        own.register(
-            "job_sync_duration_seconds",
-            "Time that turns of Jobs' actors took",
-            self.sync_duration.clone(),
-        );
-        let mut counter = |name: &str, help: &str, counter: &dyn Registered| {
-            counter.register_at(own, name, help);
-        };
-        counter("job_syncs", "Turns of Jobs' actors", &self.syncs);
-        counter("jobs_finished", "Jobs that ended", &self.jobs_finished);
-        counter(
-            "job_pods_finished",
-            "Pods (or indexes) counted in a status",
-            &self.pods_finished,
-        );
-        counter(
-            "pod_failures_handled_by_failure_policy",
-            "Failed Pods that a rule of spec.podFailurePolicy matched",
-            &self.failures_by_policy,
-        );
-        counter(
-            "terminated_pods_tracking_finalizer",
-            "Pods that came to be ended with the finalizer on (add), or no longer were (delete)",
-            &self.seen.terminated_pods,
-        );
-        counter(
-            "job_finished_indexes",
-            "Indexes that ended for good",
-            &self.finished_indexes,
-        );
-        counter("job_pods_creation", "Creations of Pods", &self.creations);
-        counter(
-            "jobs_by_external_controller",
-            "Jobs seen that another controller manages",
-            &self.seen.external,
-        );
-        counter(
+        let sync_duration: Family<Labels<3>, Histogram> =
+            Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.004, 2.0, 15)));
+        let _: Counters<2> = at_zero(
+            own,
             "stale_sync_skips",
             "Always 0: no turn waits for a cache",
-            &self.stale_skips,
         );
+        Self {
+            sync_duration: register(
+                own,
+                "job_sync_duration_seconds",
+                "Time that turns of Jobs' actors took",
+                sync_duration,
+            ),
+            syncs: at_zero(own, "job_syncs", "Turns of Jobs' actors"),
+            jobs_finished: at_zero(own, "jobs_finished", "Jobs that ended"),
+            pods_finished: at_zero(
+                own,
+                "job_pods_finished",
+                "Pods (or indexes) counted in a status",
+            ),
+            failures_by_policy: at_zero(
+                own,
+                "pod_failures_handled_by_failure_policy",
+                "Failed Pods that a rule of spec.podFailurePolicy matched",
+            ),
+            finished_indexes: at_zero(own, "job_finished_indexes", "Indexes that ended for good"),
+            creations: at_zero(own, "job_pods_creation", "Creations of Pods"),
+            seen: Seen {
+                terminated_pods: at_zero(
+                    own,
+                    "terminated_pods_tracking_finalizer",
+                    "Pods that came to be ended with the finalizer on (add), or no longer were (delete)",
+                ),
+                external: at_zero(
+                    own,
+                    "jobs_by_external_controller",
+                    "Jobs seen that another controller manages",
+                ),
+            },
+        }
     }
 
     /// A turn of a Job's actor took so long.
@@ -242,15 +223,4 @@ fn mode(mode: CompletionMode) -> Cow<'static, str> {
         CompletionMode::NonIndexed | CompletionMode::Unrecognized => "NonIndexed",
     }
     .into()
-}
-
-/// Counters with any number of labels.
-trait Registered {
-    fn register_at(&self, registry: &mut Registry, name: &str, help: &str);
-}
-
-impl<const N: usize> Registered for Counters<N> {
-    fn register_at(&self, registry: &mut Registry, name: &str, help: &str) {
-        registry.register(name, help, self.clone());
-    }
 }

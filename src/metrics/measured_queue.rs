@@ -35,20 +35,16 @@ impl<K: Clone + Debug + Eq + Hash + Ord> MeasuredQueue<K> {
         }
     }
 
-    pub(crate) fn add(&mut self, key: K) -> bool {
-        let waits = self.queue.add(key.clone());
-        if waits {
+    pub(crate) fn add(&mut self, key: K) {
+        if self.queue.add(key.clone()) {
             self.waits(key);
         }
-        waits
     }
 
-    pub(crate) fn add_new(&mut self, key: K) -> bool {
-        let waits = self.queue.add_new(key.clone());
-        if waits {
+    pub(crate) fn add_new(&mut self, key: K) {
+        if self.queue.add_new(key.clone()) {
             self.waits(key);
         }
-        waits
     }
 
     pub(crate) fn has_new(&self) -> bool {
@@ -86,16 +82,14 @@ impl<K: Clone + Debug + Eq + Hash + Ord> MeasuredQueue<K> {
         Some(key)
     }
 
-    pub(crate) fn done(&mut self, key: &K) -> bool {
+    pub(crate) fn done(&mut self, key: &K) {
         if let Some(place) = self.working.iter().position(|(other, _)| other == key) {
             let (_, begun) = self.working.swap_remove(place);
             self.metrics.ended(begun, instant());
         }
-        let waits = self.queue.done(key);
-        if waits {
+        if self.queue.done(key) {
             self.waits(key.clone());
         }
-        waits
     }
 
     pub(crate) fn next_due(&self) -> Timeout {

@@ -13,7 +13,7 @@ use prometheus_client::{
         gauge::Gauge,
         histogram::{Histogram, exponential_buckets},
     },
-    registry::Registry,
+    registry::{Metric, Registry},
 };
 
 pub(crate) mod jobs;
@@ -71,77 +71,65 @@ pub(crate) struct KindLabel {
 
 impl Default for Metrics {
     fn default() -> Self {
-        let mut metrics = Self {
-            registry: Registry::default(),
-            jobs: JobMetrics::default(),
-            queues: QueueFamilies::default(),
-            turns: Counter::default(),
-            panics: Counter::default(),
-            calls: Family::default(),
-            unreadable: Family::default(),
-            watches: Family::default(),
-            writes_pending: Gauge::default(),
-            cron_job_skew: Histogram::new(exponential_buckets(1.0, 2.0, 10)),
-            ttl_deletions: Histogram::new(exponential_buckets(0.1, 2.0, 14)),
-            event_delay: Histogram::new(exponential_buckets(0.01, 2.0, 14)),
-            events_dropped: Counter::default(),
-        };
-        metrics.jobs.register(&mut metrics.registry);
-        metrics.queues.register(&mut metrics.registry);
-        let skew = metrics.cron_job_skew.clone();
-        metrics.registry.register(
+        let mut registry = Registry::default();
+        let jobs = JobMetrics::registered(&mut registry);
+        let queues = QueueFamilies::registered(&mut registry);
+        let cron_job_skew = register(
+            &mut registry,
             "cronjob_controller_job_creation_skew_duration_seconds",
             "How long after their time Jobs of CronJobs were created",
-            skew,
+            Histogram::new(exponential_buckets(1.0, 2.0, 10)),
         );
-        let late = metrics.ttl_deletions.clone();
-        metrics.registry.register(
+        let ttl_deletions = register(
+            &mut registry,
             "ttl_after_finished_controller_job_deletion_duration_seconds",
             "How long after their time finished Jobs were deleted",
-            late,
+            Histogram::new(exponential_buckets(0.1, 2.0, 14)),
         );
-        let registry = metrics.registry.sub_registry_with_prefix("lakh");
-        registry.register("turns", "Turns of Jobs' actors", metrics.turns.clone());
-        registry.register(
-            "actor_panics",
-            "Actors built anew after a panic",
-            metrics.panics.clone(),
-        );
-        registry.register(
-            "api_calls",
-            "Calls to the API server",
-            metrics.calls.clone(),
-        );
-        let unreadable = metrics.unreadable.clone();
-        registry.register(
-            "unreadable_objects",
-            "Objects that could not be read",
-            unreadable,
-        );
-        registry.register("watches", "Watches opened", metrics.watches.clone());
-        let pending = metrics.writes_pending.clone();
-        registry.register("writes_pending", "Writes waiting or under way", pending);
-        registry.register(
-            "event_delay_seconds",
-            "How long Events waited until the server had them",
-            metrics.event_delay.clone(),
-        );
-        let dropped = metrics.events_dropped.clone();
-        registry.register("events_dropped", "Events dropped", dropped);
-        metrics
+        let own = registry.sub_registry_with_prefix("lakh");
+        Self {
+            jobs,
+            queues,
+            cron_job_skew,
+            ttl_deletions,
+            turns: at_zero(own, "turns", "Turns of Jobs' actors"),
+            panics: at_zero(own, "actor_panics", "Actors built anew after a panic"),
+            calls: at_zero(own, "api_calls", "Calls to the API server"),
+            unreadable: at_zero(own, "unreadable_objects", "Objects that could not be read"),
+            watches: at_zero(own, "watches", "Watches opened"),
+            writes_pending: at_zero(own, "writes_pending", "Writes waiting or under way"),
+            event_delay: register(
+                own,
+                "event_delay_seconds",
+                "How long Events waited until the server had them",
+                Histogram::new(exponential_buckets(0.01, 2.0, 14)),
+            ),
+            events_dropped: at_zero(own, "events_dropped", "Events dropped"),
+            registry,
+        }
     }
+}
+
+/// Registers a metric.
+fn register<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
+    registry.register(name, help, metric.clone());
+    metric
+}
+
+/// Registers a metric that starts at zero.
+fn at_zero<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    register(registry, name, help, M::default())
 }
 
 impl Metrics {
     /// Counts a call.
     pub(crate) fn call(&self, verb: &'static str, resource: &'static str, code: u16) {
-        self.calls
-            .get_or_create(&CallLabels {
-                verb,
-                resource,
-                code,
-            })
-            .inc();
+        let labels = CallLabels {
+            verb,
+            resource,
+            code,
+        };
+        self.calls.get_or_create(&labels).inc();
     }
 
     /// Counts an object that could not be read.

@@ -16,6 +16,8 @@ use prometheus_client::{
     registry::Registry,
 };
 
+use super::{at_zero, register};
+
 type PerQueue<M> = Family<[(&'static str, &'static str); 1], M>;
 type Seconds = Gauge<f64, AtomicU64>;
 
@@ -46,57 +48,41 @@ pub(crate) struct QueueMetrics {
     begun: Arc<Mutex<Vec<Instant>>>,
 }
 
-impl Default for QueueFamilies {
-    fn default() -> Self {
-        let seconds = || Histogram::new(exponential_buckets(1e-8, 10.0, 12));
+impl QueueFamilies {
+    /// All of them, registered. The registry's encoder adds `_total` to the names of counters.
+    pub(super) fn registered(registry: &mut Registry) -> Self {
+        let own = registry.sub_registry_with_prefix("workqueue");
+        let seconds = || -> PerQueue<Histogram> {
+            Family::new_with_constructor(|| Histogram::new(exponential_buckets(1e-8, 10.0, 12)))
+        };
         Self {
-            depth: Family::default(),
-            adds: Family::default(),
-            retries: Family::default(),
-            waited: Family::new_with_constructor(seconds),
-            worked: Family::new_with_constructor(seconds),
-            unfinished: Family::default(),
-            longest: Family::default(),
+            depth: at_zero(own, "depth", "Keys that wait for their turn"),
+            adds: at_zero(own, "adds", "Keys that came to wait for their turn"),
+            retries: at_zero(own, "retries", "Keys to have a turn at a later time"),
+            waited: register(
+                own,
+                "queue_duration_seconds",
+                "How long keys waited for their turn",
+                seconds(),
+            ),
+            worked: register(
+                own,
+                "work_duration_seconds",
+                "How long turns took",
+                seconds(),
+            ),
+            unfinished: at_zero(
+                own,
+                "unfinished_work_seconds",
+                "How long the turns under way have taken, together",
+            ),
+            longest: at_zero(
+                own,
+                "longest_running_processor_seconds",
+                "How long the longest of the turns under way has taken",
+            ),
             queues: Mutex::default(),
         }
-    }
-}
-
-impl QueueFamilies {
-    /// Registers all of them. The registry's encoder adds `_total` to the names of counters.
-    pub(crate) fn register(&self, registry: &mut Registry) {
-        let own = registry.sub_registry_with_prefix("workqueue");
-        own.register("depth", "Keys that wait for their turn", self.depth.clone());
-        own.register(
-            "adds",
-            "Keys that came to wait for their turn",
-            self.adds.clone(),
-        );
-        own.register(
-            "retries",
-            "Keys to have a turn at a later time",
-            self.retries.clone(),
-        );
-        own.register(
-            "queue_duration_seconds",
-            "How long keys waited for their turn",
-            self.waited.clone(),
-        );
-        own.register(
-            "work_duration_seconds",
-            "How long turns took",
-            self.worked.clone(),
-        );
-        own.register(
-            "unfinished_work_seconds",
-            "How long the turns under way have taken, together",
-            self.unfinished.clone(),
-        );
-        own.register(
-            "longest_running_processor_seconds",
-            "How long the longest of the turns under way has taken",
-            self.longest.clone(),
-        );
     }
 
     /// Those of the queue of this name; each shard has a part of it.
@@ -172,8 +158,8 @@ mod tests {
 
     #[test]
     fn turns_under_way_are_told_of_by_how_long_they_have_taken() {
-        let (families, mut registry) = (QueueFamilies::default(), Registry::default());
-        families.register(&mut registry);
+        let mut registry = Registry::default();
+        let families = QueueFamilies::registered(&mut registry);
         let (jobs, other) = (families.of("job"), families.of("cronjob"));
         let told = |at: Instant| {
             families.look(at);

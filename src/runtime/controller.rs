@@ -10,7 +10,7 @@ use tokio::{
 use crate::{
     clock::Clock,
     cluster::Client,
-    controller::{FedShard, Feed, Replica, kinds},
+    controller::{Feed, Replica, kinds},
     informer::{Informers, RETRY, Watched},
     metrics::Metrics,
     model::Limits,
@@ -118,7 +118,8 @@ impl Controller {
     /// that does not answer is waited for.
     pub async fn start(client: Client, options: Options) -> Result<Self, StartError> {
         let metrics = Arc::new(Metrics::default());
-        let health = Arc::new(Health::new(client.clone()));
+        let (missing, is_missing) = watch::channel(None);
+        let health = Arc::new(Health::new(client.clone(), is_missing.clone()));
         let probes = options.listen.map(|address| {
             let probes = Probes::start(address, Arc::clone(&health), Arc::clone(&metrics));
             probes.map_err(|source| StartError::Listen { address, source })
@@ -128,9 +129,7 @@ impl Controller {
             true => Some(discover_gangs(&client).await?),
             false => None,
         };
-        let (missing, is_missing) = watch::channel(None);
         let (stop, stopping) = watch::channel(false);
-        health.set_caches(is_missing.clone());
         let mut controller = Self {
             tasks: Tasks::new(health.pulses()),
             loops: Tasks::new(health.pulses()),
@@ -272,7 +271,7 @@ impl Parts {
                 runtime.block_on(async {
                     let client = tools.client.with_own_connections(None);
                     let tools = Tools { client, ..tools };
-                    let shell = Shell::new(FedShard::new(shard), tools, inbox);
+                    let shell = Shell::new(shard, tools, inbox);
                     pulse.of(shell.run()).await;
                 });
             };

@@ -7,7 +7,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::cluster::{Client, Trouble};
@@ -24,7 +23,7 @@ pub(super) struct Health {
     client: Client,
     pulses: Arc<Pulses>,
     /// Which caches are not filled; nobody knows before there are informers.
-    missing: Mutex<Option<watch::Receiver<Option<Vec<&'static str>>>>>,
+    missing: watch::Receiver<Option<Vec<&'static str>>>,
 }
 
 /// A check that has failed.
@@ -35,22 +34,17 @@ pub(super) struct Failed {
 }
 
 impl Health {
-    pub(super) fn new(client: Client) -> Self {
+    pub(super) fn new(client: Client, missing: watch::Receiver<Option<Vec<&'static str>>>) -> Self {
         Self {
             client,
             pulses: Arc::default(),
-            missing: Mutex::default(),
+            missing,
         }
     }
 
     /// The pulses by which it is known who is stuck.
     pub(super) fn pulses(&self) -> &Arc<Pulses> {
         &self.pulses
-    }
-
-    /// From now on it is known which caches are not filled.
-    pub(super) fn set_caches(&self, missing: watch::Receiver<Option<Vec<&'static str>>>) {
-        *self.missing.lock() = Some(missing);
     }
 
     /// What speaks against its being alive.
@@ -87,9 +81,7 @@ impl Health {
     }
 
     fn caches_missing(&self) -> Option<String> {
-        let missing = self.missing.lock();
-        let missing = missing.as_ref().and_then(|told| told.borrow().clone());
-        match missing.as_deref() {
+        match self.missing.borrow().as_deref() {
             None => Some("not filled yet".to_owned()),
             Some([]) => None,
             Some(names) => Some(format!("not filled yet of {}", names.join(", "))),

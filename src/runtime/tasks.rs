@@ -12,7 +12,6 @@
 
 use std::{
     borrow::Cow,
-    fmt::{self, Display},
     future::poll_fn,
     pin::pin,
     sync::{
@@ -53,19 +52,12 @@ pub struct TaskEnded {
     how: End,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum End {
+    #[error("ended")]
     Returned,
+    #[error("panicked: {0}")]
     Panicked(String),
-}
-
-impl Display for End {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Returned => f.write_str("ended"),
-            Self::Panicked(message) => write!(f, "panicked: {message}"),
-        }
-    }
 }
 
 impl End {

@@ -109,11 +109,10 @@ impl Correlator {
     /// Takes in news; gives what is to be told of them, if anything.
     pub(super) fn hear(&mut self, about: About, mut report: Report, now: Now) -> Option<Telling> {
         let combined = self.is_combined(&report, now.monotonic);
-        let known = self.count(&report, combined, now.wall);
+        let (number, first, count) = self.count(&report, combined, now.wall);
         if !self.spent[report.severity as usize].spend(about, now.monotonic) {
             return None;
         }
-        let (number, first, count) = known;
         let message = if combined { COMBINED } else { &report.message };
         let fingerprint = fingerprint(&report.reason, message);
         if combined {
@@ -150,14 +149,13 @@ impl Correlator {
             group.messages.clear();
         }
         group.last = now;
+        let is_other = !group.messages.contains(&report.message);
         // One more than are told apart is never kept: that there are so many is enough.
-        if group.messages.len() + 1 >= SIMILAR_MAX && !group.messages.contains(&report.message) {
-            return true;
-        }
-        if !group.messages.contains(&report.message) {
+        let is_full = group.messages.len() + 1 >= SIMILAR_MAX;
+        if is_other && !is_full {
             group.messages.push(report.message.clone());
         }
-        false
+        is_other && is_full
     }
 
     /// Counts an Event; gives its number, when it first happened, and how often.

@@ -13,7 +13,8 @@ use hashbrown::{HashMap, HashSet};
 
 use crate::{
     cronjob::{
-        CallAnswer, CronJobEffect, CronJobSync, NewJob, Next, NotCreated, delay_after_change,
+        CallAnswer, CronJobEffect, CronJobSync, FoundJob, NewJob, Next, NotCreated,
+        delay_after_change,
     },
     metrics::{Metrics, measured_queue::MeasuredQueue, queues::QueueMetrics},
     model::{
@@ -178,9 +179,7 @@ impl CronJobs {
             }
         }
         match due {
-            None | Some(Ok(Next::Nothing | Next::Retry)) => {
-                self.queue.add(key);
-            }
+            None | Some(Ok(Next::Nothing | Next::Retry)) => self.queue.add(key),
             Some(Ok(Next::At(due))) => self.queue.add_at(key, alarm(due, now)),
             // It has no turn until there are other news of it.
             Some(Err(report)) => self.tell((&key, uid), report, outbox, now),
@@ -357,7 +356,13 @@ impl CronJobs {
                     continue;
                 }
                 CronJobEffect::GetCronJob => (get_cron_job(&key), CronJobCall::CronJob),
-                CronJobEffect::GetJob(name) => (get_job(&key, &name), CronJobCall::Job),
+                CronJobEffect::GetJob(name) => {
+                    let namespace = key.namespace.clone();
+                    (
+                        Named::get_job(&JobKey { namespace, name }),
+                        CronJobCall::Job,
+                    )
+                }
                 CronJobEffect::DeleteJob(job, name) => {
                     (delete_job(&key, job, &name), CronJobCall::Deletion)
                 }
@@ -403,6 +408,8 @@ impl CronJobs {
         events.tell(About::CronJob, uid, key, told, report, now);
     }
 
+    /// Takes in what came of a status on top of version `on`: the watch may tell of it later. If what is known
+    /// is another version still, its spec may be old, and the watch must tell.
     fn status_answered(
         &mut self,
         (key, uid): (&JobKey, Uid),
@@ -410,29 +417,15 @@ impl CronJobs {
         on: u64,
         result: Result<Bytes, ApiError>,
     ) -> CallAnswer {
-        match result {
-            Ok(answer) => {
-                if let Some((_, version, _)) = wire::ack_of_write(&answer) {
-                    self.status_written((key, uid), status, (on, version));
-                }
-                CallAnswer::StatusWritten
-            }
+        let answer = match result {
+            Ok(answer) => answer,
             Err(error) => {
                 tracing::debug!(cronjob = %key, %error, "status not written");
-                refusal(&error)
+                return refusal(&error);
             }
-        }
-    }
-
-    /// Takes in that the server has a status, as `version`, on top of another one: the watch may tell
-    /// later. If what is known is another one still, its spec may be old, and the watch must tell.
-    fn status_written(
-        &mut self,
-        (key, uid): (&JobKey, Uid),
-        status: CronJobStatus,
-        (on, version): (u64, u64),
-    ) {
-        if let Some(cell) = self.known.cron_jobs.get_mut(key)
+        };
+        if let Some((_, version, _)) = wire::ack_of_write(&answer)
+            && let Some(cell) = self.known.cron_jobs.get_mut(key)
             && cell.decoded.cron_job.uid == uid
             && cell.decoded.cron_job.resource_version == on
         {
@@ -440,6 +433,7 @@ impl CronJobs {
             decoded.cron_job.status = status;
             decoded.cron_job.resource_version = version;
         }
+        CallAnswer::StatusWritten
     }
 
     /// When to call [`CronJobs::work`] though nothing was heard.
@@ -455,11 +449,6 @@ impl CronJobs {
 fn get_cron_job(key: &JobKey) -> Named {
     let path = paths::cron_job(&key.namespace, &key.name);
     Named::new("get", "cronjobs", Call::get(path))
-}
-
-fn get_job(key: &JobKey, name: &str) -> Named {
-    let path = paths::job(&key.namespace, name);
-    Named::new("get", "jobs", Call::get(path))
 }
 
 fn delete_job(key: &JobKey, uid: Uid, name: &str) -> Named {
@@ -498,11 +487,11 @@ fn cron_job(result: Result<Bytes, ApiError>) -> CallAnswer {
 fn job(result: Result<Bytes, ApiError>) -> CallAnswer {
     match result {
         Ok(answer) => match decode_job(&String::from_utf8_lossy(&answer)) {
-            Ok(decoded) => CallAnswer::Job {
+            Ok(decoded) => CallAnswer::Job(FoundJob {
                 uid: decoded.job.uid,
                 resource_version: decoded.job.resource_version,
                 controller: decoded.controller.map(|owner| owner.uid),
-            },
+            }),
             Err(error) => CallAnswer::Failed(error.to_string()),
         },
         Err(error) => refusal(&error),

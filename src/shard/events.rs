@@ -175,11 +175,8 @@ impl Recorder {
                     About::CronJob => self.cron_job_component,
                 };
                 let body = event.body(&name, component);
-                Named::new(
-                    "create",
-                    "events",
-                    Call::create(paths::events(namespace), body),
-                )
+                let create = Call::create(paths::events(namespace), body);
+                Named::new("create", "events", create)
             }
         };
         let sending = Sending {
@@ -236,14 +233,8 @@ impl WaitingEvent {
     }
 
     fn body(&self, name: &str, component: &str) -> Vec<u8> {
-        let Self {
-            about,
-            uid,
-            key,
-            telling,
-            since: _,
-        } = self;
-        let kind = match about {
+        let (key, telling) = (&self.key, &self.telling);
+        let kind = match self.about {
             About::Job | About::Pod => "Job",
             About::CronJob => "CronJob",
         };
@@ -260,7 +251,7 @@ impl WaitingEvent {
                 "kind": kind,
                 "namespace": key.namespace.as_str(),
                 "name": key.name.as_str(),
-                "uid": uid.to_string(),
+                "uid": self.uid.to_string(),
             },
             "type": severity,
             "reason": telling.report.reason,

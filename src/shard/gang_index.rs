@@ -30,6 +30,21 @@ struct GangEntry<T> {
     record: Arc<T>,
 }
 
+/// What is asked of the objects of any kind.
+pub(super) trait Known {
+    /// The version of an object that is known.
+    fn version(&self, uid: Uid) -> Option<u64>;
+
+    /// Takes in that an object is gone.
+    fn remove(&mut self, uid: Uid);
+
+    /// Takes in that a list of a namespace (or all) showed these and no others as of `version`.
+    fn retain(&mut self, scope: Option<&str>, listed: &HashSet<Uid>, version: u64);
+
+    /// Notes how far a watch has come.
+    fn seen(&mut self, scope: Option<&str>, version: u64);
+}
+
 impl<T> Default for Index<T> {
     fn default() -> Self {
         Self {
@@ -81,13 +96,26 @@ impl<T> Index<T> {
         }
     }
 
-    /// The version of an object that is known.
-    pub(super) fn version(&self, uid: Uid) -> Option<u64> {
+    /// The objects that refer to this one.
+    pub(super) fn referring_to(
+        &self,
+        namespace: &CompactString,
+        name: &CompactString,
+    ) -> Vec<Arc<T>> {
+        let referring = self.referring.get(&(namespace.clone(), name.clone()));
+        let objects = referring.into_iter().flatten();
+        objects
+            .map(|uid| Arc::clone(&self.objects[uid].record))
+            .collect()
+    }
+}
+
+impl<T> Known for Index<T> {
+    fn version(&self, uid: Uid) -> Option<u64> {
         self.objects.get(&uid).map(|object| object.version)
     }
 
-    /// Takes in that an object is gone.
-    pub(super) fn remove(&mut self, uid: Uid) {
+    fn remove(&mut self, uid: Uid) {
         let Some(object) = self.objects.remove(&uid) else {
             return;
         };
@@ -99,8 +127,7 @@ impl<T> Index<T> {
         }
     }
 
-    /// Takes in that a list of a namespace (or all) showed these and no others as of `version`.
-    pub(super) fn retain(&mut self, scope: Option<&str>, listed: &HashSet<Uid>, version: u64) {
+    fn retain(&mut self, scope: Option<&str>, listed: &HashSet<Uid>, version: u64) {
         let is_gone = |uid: &Uid, object: &GangEntry<T>| {
             let covered = scope.is_none_or(|scope| object.referent.0 == scope);
             covered && object.version <= version && !listed.contains(uid)
@@ -115,23 +142,9 @@ impl<T> Index<T> {
         }
     }
 
-    /// Notes how far a watch has come.
-    pub(super) fn seen(&mut self, scope: Option<&str>, version: u64) {
+    fn seen(&mut self, scope: Option<&str>, version: u64) {
         let seen = self.seen.entry(scope.map(str::to_owned)).or_default();
         *seen = version.max(*seen);
-    }
-
-    /// The objects that refer to this one.
-    pub(super) fn referring_to(
-        &self,
-        namespace: &CompactString,
-        name: &CompactString,
-    ) -> Vec<Arc<T>> {
-        let referring = self.referring.get(&(namespace.clone(), name.clone()));
-        let objects = referring.into_iter().flatten();
-        objects
-            .map(|uid| Arc::clone(&self.objects[uid].record))
-            .collect()
     }
 }
 

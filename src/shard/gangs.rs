@@ -5,8 +5,6 @@
 //!
 //! Must not: decide what a Job is to have of them; that is [`crate::decide`].
 
-use hashbrown::HashSet;
-
 use crate::{
     informer::Kind,
     model::{GangFacts, GangObject, JobKey, PodGroup, Uid, Workload},
@@ -15,7 +13,10 @@ use crate::{
     },
 };
 
-use super::{gang_index::Index, outbox::Named};
+use super::{
+    gang_index::{Index, Known},
+    outbox::Named,
+};
 
 /// See the module's text.
 #[derive(Debug)]
@@ -57,46 +58,12 @@ impl Gangs {
         self.groups.apply(decoded);
     }
 
-    /// The version of an object that is known.
-    pub(super) fn version(&self, kind: Kind, uid: Uid) -> Option<u64> {
+    /// What is known of the objects of a kind; of other kinds there is nothing here.
+    pub(super) fn of(&mut self, kind: Kind) -> Option<&mut dyn Known> {
         match kind {
-            Kind::Workload => self.workloads.version(uid),
-            Kind::PodGroup => self.groups.version(uid),
+            Kind::Workload => Some(&mut self.workloads),
+            Kind::PodGroup => Some(&mut self.groups),
             Kind::Job | Kind::Pod | Kind::CronJob => None,
-        }
-    }
-
-    /// Takes in that an object is gone. Of other kinds there is nothing here, neither in this nor in what
-    /// follows.
-    pub(super) fn remove(&mut self, kind: Kind, uid: Uid) {
-        match kind {
-            Kind::Workload => self.workloads.remove(uid),
-            Kind::PodGroup => self.groups.remove(uid),
-            Kind::Job | Kind::Pod | Kind::CronJob => {}
-        }
-    }
-
-    /// Takes in that a list showed these and no others as of `version`.
-    pub(super) fn retain(
-        &mut self,
-        kind: Kind,
-        namespace: Option<&str>,
-        listed: &HashSet<Uid>,
-        version: u64,
-    ) {
-        match kind {
-            Kind::Workload => self.workloads.retain(namespace, listed, version),
-            Kind::PodGroup => self.groups.retain(namespace, listed, version),
-            Kind::Job | Kind::Pod | Kind::CronJob => {}
-        }
-    }
-
-    /// Notes how far the watch of a kind has come.
-    pub(super) fn seen(&mut self, kind: Kind, namespace: Option<&str>, version: u64) {
-        match kind {
-            Kind::Workload => self.workloads.seen(namespace, version),
-            Kind::PodGroup => self.groups.seen(namespace, version),
-            Kind::Job | Kind::Pod | Kind::CronJob => {}
         }
     }
 

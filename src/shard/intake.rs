@@ -11,16 +11,13 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 
 use crate::{
-    informer::{Change, Extent, Kind, News, Notice},
+    informer::{Change, Extent, Kind, News, Notice, Observed},
     model::{DecodedPod, Now, Uid},
     ownership::Told,
     wire::DecodedJob,
 };
 
-use super::{
-    Shard,
-    store::{ActorKey, JobNews},
-};
+use super::{Shard, gang_index::Known, store::JobNews};
 
 /// What lists that are not complete yet have shown.
 #[derive(Debug, Default)]
@@ -29,30 +26,21 @@ pub(super) struct Listed(HashMap<(Kind, Option<Arc<str>>), HashSet<Uid>>);
 impl Shard {
     /// Takes in news of an object.
     pub fn hear(&mut self, news: News<'_>, now: Now) {
-        let (kind, uid, change) = match &news {
-            News::Job(change, job) => (Kind::Job, job.job.uid, *change),
-            News::Pod(change, pod) => (Kind::Pod, pod.record.uid, *change),
-            News::CronJob(change, read) => (Kind::CronJob, read.cron_job.uid, *change),
-            News::Workload(change, read) => (Kind::Workload, read.uid, *change),
-            News::PodGroup(change, read) => (Kind::PodGroup, read.uid, *change),
-        };
-        if let Change::Listed(version) = change {
-            self.compare(&news, version);
-            let scope = self.scope_of(news.namespace());
+        let News { change, object } = news;
+        let (kind, uid, version) = object.identity();
+        if let Change::Listed(at) = change {
+            self.compare(&object, at);
+            let scope = self.scope_of(object.namespace());
             self.listed.0.entry((kind, scope)).or_default().insert(uid);
         }
-        match &news {
-            News::Job(_, job) => (self.unconfirmed).shown(kind, uid, job.job.resource_version),
-            News::Pod(_, pod) => (self.unconfirmed).shown(kind, uid, pod.record.resource_version),
-            News::CronJob(..) | News::Workload(..) | News::PodGroup(..) => {}
-        }
+        self.unconfirmed.shown(kind, uid, version);
         let is_gone = change == Change::Deleted;
-        match news {
-            News::Pod(_, pod) if is_gone => self.delete_pod(&pod),
-            News::Pod(_, pod) => self.apply_pod(pod),
-            News::Job(_, job) if is_gone => self.delete_job(&job),
-            News::Job(_, job) => self.apply_job(*job),
-            News::CronJob(_, read) => {
+        match object {
+            Observed::Pod(pod) if is_gone => self.delete_pod(&pod),
+            Observed::Pod(pod) => self.apply_pod(pod),
+            Observed::Job(job) if is_gone => self.delete_job(&job),
+            Observed::Job(job) => self.apply_job(*job),
+            Observed::CronJob(read) => {
                 if let Some(cron_jobs) = &mut self.cron_jobs {
                     match is_gone {
                         true => cron_jobs.delete(&read.cron_job),
@@ -60,20 +48,19 @@ impl Shard {
                     }
                 }
             }
-            News::Workload(_, read) => {
-                if let Some(gangs) = &mut self.gangs {
-                    match is_gone {
-                        true => gangs.remove(kind, uid),
-                        false => gangs.apply_workload(*read),
-                    }
+            Observed::Workload(_) | Observed::PodGroup(_) if is_gone => {
+                if let Some(known) = self.gangs_of(kind) {
+                    known.remove(uid);
                 }
             }
-            News::PodGroup(_, read) => {
+            Observed::Workload(read) => {
                 if let Some(gangs) = &mut self.gangs {
-                    match is_gone {
-                        true => gangs.remove(kind, uid),
-                        false => gangs.apply_group(*read),
-                    }
+                    gangs.apply_workload(*read);
+                }
+            }
+            Observed::PodGroup(read) => {
+                if let Some(gangs) = &mut self.gangs {
+                    gangs.apply_group(*read);
                 }
             }
         }
@@ -108,32 +95,27 @@ impl Shard {
 
     /// A list shows no object as older than it is known to have been by then, unless the server tells another
     /// history. What is newer than the list was told by the answer to a write of ours.
-    fn compare(&mut self, news: &News<'_>, version: u64) {
-        let (seen, known) = match news {
-            News::Job(_, job) => (
-                job.job.resource_version,
-                self.store.job_version(&job.job.id()),
-            ),
-            News::Pod(_, pod) => (
-                pod.record.resource_version,
-                self.store.pod_version(pod.record.uid),
-            ),
-            News::CronJob(_, read) => (
-                read.cron_job.resource_version,
-                (self.cron_jobs.as_ref()).and_then(|it| it.version(&read.cron_job)),
-            ),
-            News::Workload(_, read) => (
-                read.resource_version,
-                (self.gangs.as_ref()).and_then(|it| it.version(Kind::Workload, read.uid)),
-            ),
-            News::PodGroup(_, read) => (
-                read.resource_version,
-                (self.gangs.as_ref()).and_then(|it| it.version(Kind::PodGroup, read.uid)),
-            ),
+    fn compare(&mut self, object: &Observed<'_>, listed: u64) {
+        let (kind, uid, seen) = object.identity();
+        let known = match object {
+            Observed::Job(job) => self.store.job_version(&job.job.id()),
+            Observed::Pod(_) => self.store.pod_version(uid),
+            Observed::CronJob(read) => {
+                let cron_jobs = self.cron_jobs.as_ref();
+                cron_jobs.and_then(|cron_jobs| cron_jobs.version(&read.cron_job))
+            }
+            Observed::Workload(_) | Observed::PodGroup(_) => {
+                self.gangs_of(kind).and_then(|known| known.version(uid))
+            }
         };
-        if known.is_some_and(|known| seen < known && known <= version) {
+        if known.is_some_and(|known| seen < known && known <= listed) {
             self.end_history();
         }
+    }
+
+    /// What is known of the objects of a kind, if it is one of gangs and those are asked for.
+    fn gangs_of(&mut self, kind: Kind) -> Option<&mut dyn Known> {
+        self.gangs.as_mut()?.of(kind)
     }
 
     /// What covers objects of this namespace.
@@ -158,8 +140,8 @@ impl Shard {
         let (actor, brought) = self.store.apply_job(job, external);
         match brought {
             JobNews::Stale => {}
-            JobNews::Changed => self.add(actor),
-            JobNews::New => drop(self.queue.add_new(actor)),
+            JobNews::Changed => self.queue.add(actor),
+            JobNews::New => self.queue.add_new(actor),
         }
         if let (true, Some(ttl), Some(actor)) = (is_ttl, &mut self.ttl, self.store.get(actor)) {
             ttl.heard(Arc::clone(&actor.id));
@@ -171,7 +153,7 @@ impl Shard {
         let id = job.job.id();
         let told = self.rounds.claims.handle_job_gone(&id);
         if let Some(actor) = self.store.delete_job(&id) {
-            self.add(actor);
+            self.queue.add(actor);
         }
         if let Some(cron_jobs) = &mut self.cron_jobs {
             cron_jobs.job_gone(id.uid);
@@ -182,8 +164,8 @@ impl Shard {
     fn apply_pod(&mut self, pod: DecodedPod<'_>) {
         // Before the store: a Job that may get the Pod back must not replace it.
         let told = self.rounds.claims.handle_pod(&pod);
-        for actor in self.store.apply_pod(pod).concerned().into_iter().flatten() {
-            self.add(actor);
+        for actor in self.store.apply_pod(pod).into_iter().flatten() {
+            self.queue.add(actor);
         }
         self.settle(told);
     }
@@ -192,7 +174,7 @@ impl Shard {
         let uid = pod.record.uid;
         let told = self.rounds.claims.handle_pod_gone(uid, &pod.namespace);
         if let Some(actor) = self.store.delete_pod(uid) {
-            self.add(actor);
+            self.queue.add(actor);
         }
         self.settle(told);
     }
@@ -201,10 +183,6 @@ impl Shard {
         if !told.is_empty() {
             self.rounds.claims.settle(told);
         }
-    }
-
-    fn add(&mut self, actor: ActorKey) {
-        self.queue.add(actor);
     }
 
     /// A list is complete, which shows these objects and no others as of `version`.
@@ -224,14 +202,14 @@ impl Shard {
                     {
                         cron_jobs.job_gone(gone.id.uid);
                     }
-                    self.add(actor);
+                    self.queue.add(actor);
                 }
                 self.settle(told);
             }
             Kind::Pod => {
                 let told = claims.handle_pod_list(namespace, &listed, version);
                 for actor in self.store.retain_pods(namespace, &listed, version) {
-                    self.add(actor);
+                    self.queue.add(actor);
                 }
                 self.settle(told);
             }
@@ -255,23 +233,19 @@ impl Shard {
 
     fn retain_others(&mut self, extent: &Extent, listed: &HashSet<Uid>, version: u64) {
         let namespace = extent.namespace.as_deref();
-        match (extent.kind, &mut self.cron_jobs, &mut self.gangs) {
-            (Kind::CronJob, Some(cron_jobs), _) => cron_jobs.retain(namespace, listed, version),
-            (Kind::Workload | Kind::PodGroup, _, Some(gangs)) => {
-                gangs.retain(extent.kind, namespace, listed, version);
-            }
-            _ => {}
+        if let (Kind::CronJob, Some(cron_jobs)) = (extent.kind, &mut self.cron_jobs) {
+            cron_jobs.retain(namespace, listed, version);
+        } else if let Some(known) = self.gangs_of(extent.kind) {
+            known.retain(namespace, listed, version);
         }
     }
 
     fn seen(&mut self, extent: &Extent, version: u64) {
         let namespace = extent.namespace.as_deref();
-        match (extent.kind, &mut self.gangs) {
-            (Kind::Pod, _) => self.store.pods_seen(namespace, version),
-            (Kind::Workload | Kind::PodGroup, Some(gangs)) => {
-                gangs.seen(extent.kind, namespace, version);
-            }
-            _ => {}
+        if extent.kind == Kind::Pod {
+            self.store.pods_seen(namespace, version);
+        } else if let Some(known) = self.gangs_of(extent.kind) {
+            known.seen(namespace, version);
         }
     }
 

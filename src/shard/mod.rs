@@ -330,7 +330,7 @@ impl Shard {
             now,
         };
         match answers.take(&mut write, result) {
-            Next::Call(named) => self.outbox.go_on(write, place, named, now.monotonic),
+            Next::Call(named, _) => self.outbox.go_on(write, place, named, now.monotonic),
             Next::Over(outcome) => {
                 self.outbox.over(place, now.monotonic);
                 self.over(&write, outcome);

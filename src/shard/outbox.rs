@@ -18,7 +18,7 @@ use crate::{
     metrics::Metrics,
     model::{JobId, JobKey, Monotonic, Timeout, Uid},
     rate_limiter::{Allowance, Limiter},
-    wire::{ApiError, Call, ErrorKind},
+    wire::{ApiError, Call, ErrorKind, paths},
 };
 
 use super::{
@@ -47,6 +47,11 @@ impl Named {
             resource,
             call,
         }
+    }
+
+    /// GET of a Job.
+    pub(super) fn get_job(JobKey { namespace, name }: &JobKey) -> Self {
+        Self::new("get", "jobs", Call::get(paths::job(namespace, name)))
     }
 }
 
@@ -159,32 +164,30 @@ impl Outbox {
 
     /// Has a Job's write wait for its turn.
     pub(super) fn push(&mut self, job: &JobId, rank: Rank, write: Write) {
-        if self.closed {
-            return;
+        if !self.closed {
+            let from = (&job.key.namespace, job.uid);
+            self.wait(from, rank, WaitingCall::Write(write));
+            self.metrics.writes_pending.inc();
         }
-        let queued = Queued {
-            waiting: WaitingCall::Write(write),
-            refusals: 0,
-        };
-        self.line.push(&job.key.namespace, &job.uid, rank, queued);
-        self.metrics.writes_pending.inc();
     }
 
     /// Has a call about an object in a namespace that has this UID, or whose owner has, wait for its turn.
-    pub(super) fn ask(
+    pub(super) fn ask(&mut self, from: (&CompactString, Uid), named: Named, caller: Caller) {
+        if !self.closed {
+            let call = WaitingCall::Call(Box::new((named, caller)));
+            self.wait(from, Rank::Urgent, call);
+        }
+    }
+
+    fn wait(
         &mut self,
         (namespace, owner): (&CompactString, Uid),
-        named: Named,
-        caller: Caller,
+        rank: Rank,
+        waiting: WaitingCall,
     ) {
-        if self.closed {
-            return;
-        }
-        let queued = Queued {
-            waiting: WaitingCall::Call(Box::new((named, caller))),
-            refusals: 0,
-        };
-        self.line.push(namespace, &owner, Rank::Urgent, queued);
+        let refusals = 0;
+        let queued = Queued { waiting, refusals };
+        self.line.push(namespace, &owner, rank, queued);
     }
 
     /// Gives the next call that may go. `write` makes the call of a Job's write; where it makes none, the
@@ -207,12 +210,7 @@ impl Outbox {
                 WaitingCall::Call(call) => Some(call.0.clone()),
                 WaitingCall::Gone => None,
             };
-            let Some(Named {
-                verb,
-                resource,
-                call,
-            }) = named
-            else {
+            let Some(named) = named else {
                 self.line
                     .done(&namespace, &owner, WriteAnswer::Other, now.since_start());
                 self.metrics.writes_pending.dec();
@@ -227,12 +225,12 @@ impl Outbox {
                 owner,
                 queued,
                 sent: now,
-                verb,
-                resource,
+                verb: named.verb,
+                resource: named.resource,
                 answer: WriteAnswer::Other,
             };
             let id = self.begin(CallUnderWay::Placed(Box::new(placed)));
-            return Some(request(id, call));
+            return Some(request(id, named.call));
         }
         self.poll_event(now)
     }
@@ -328,18 +326,12 @@ impl Outbox {
     }
 
     /// Before the place is free, or another of the Job's writes would have it.
-    fn put_back(&mut self, placed: Placed, now: Monotonic) {
-        let Placed {
-            namespace,
-            owner,
-            mut queued,
-            answer,
-            ..
-        } = placed;
-        queued.refusals += 1;
-        self.line.put_back(&namespace, &owner, queued);
+    fn put_back(&mut self, mut placed: Placed, now: Monotonic) {
+        placed.queued.refusals += 1;
+        let (namespace, owner) = (&placed.namespace, &placed.owner);
+        self.line.put_back(namespace, owner, placed.queued);
         self.line
-            .done(&namespace, &owner, answer, now.since_start());
+            .done(namespace, owner, placed.answer, now.since_start());
     }
 
     fn event_answered(

@@ -22,16 +22,14 @@ use super::outbox::{Caller, Named, Outbox};
 pub(super) enum Chore {
     /// A round's live look at its Job.
     Look(u64),
-    /// A Pod comes to the round's Job.
-    Adopt(u64, Uid),
-    /// A Pod leaves it.
-    Release(u64, Uid),
+    /// A Pod comes to the round's Job, or leaves it.
+    Patch(u64, Uid, Errand),
     /// A Pod that nobody owns loses our finalizer.
     Free(Uid),
 }
 
 /// See the module's text.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Rounds {
     /// What is to be done. Whoever brings news to them has [`Rounds::work`] called after.
     pub(super) claims: Claims,
@@ -61,7 +59,7 @@ struct PatchUnderWay {
 
 /// What a round does to a Pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Errand {
+pub(super) enum Errand {
     /// The Job was seen to be there and to stay.
     Adopt,
     Release,
@@ -74,10 +72,7 @@ impl Rounds {
             claims: Claims::new(limits.retry_backoff),
             finalizer,
             max_patches: limits.max_pod_writes as usize,
-            under_way: HashMap::new(),
-            frees: HashMap::new(),
-            last: 0,
-            due: None,
+            ..Self::default()
         }
     }
 
@@ -119,9 +114,7 @@ impl Rounds {
             return self.go_on(number, under_way, outbox, now);
         }
         self.under_way.insert(number, under_way);
-        let path = paths::job(&job.key.namespace, &job.key.name);
-        let look = Named::new("get", "jobs", Call::get(path));
-        let caller = Caller::Chore(Chore::Look(number));
+        let (look, caller) = (Named::get_job(&job.key), Caller::Chore(Chore::Look(number)));
         outbox.ask((&job.key.namespace, job.uid), look, caller);
     }
 
@@ -144,7 +137,7 @@ impl Rounds {
     ) {
         let now = now.monotonic;
         let number = match chore {
-            Chore::Look(number) | Chore::Adopt(number, _) | Chore::Release(number, _) => *number,
+            Chore::Look(number) | Chore::Patch(number, ..) => *number,
             Chore::Free(pod) => return self.freed(*pod, result, now),
         };
         let Some(mut under_way) = self.under_way.remove(&number) else {
@@ -156,8 +149,7 @@ impl Rounds {
                     under_way.adopt_none();
                 }
             }
-            Chore::Adopt(_, pod) => under_way.patched(*pod, Errand::Adopt, result),
-            Chore::Release(_, pod) => under_way.patched(*pod, Errand::Release, result),
+            Chore::Patch(_, pod, errand) => under_way.patched(*pod, *errand, result),
             Chore::Free(_) => {}
         }
         self.go_on(number, under_way, outbox, now);
@@ -187,16 +179,11 @@ impl Rounds {
             && let Some((pod, errand)) = under_way.next()
         {
             let job = &under_way.round.job;
-            let (body, chore) = match errand {
-                Errand::Adopt => (
-                    wire::adoption_patch(pod.pod, job, self.finalizer),
-                    Chore::Adopt(number, pod.pod),
-                ),
-                Errand::Release => (
-                    wire::release_patch(pod.pod, job.uid, self.finalizer),
-                    Chore::Release(number, pod.pod),
-                ),
+            let body = match errand {
+                Errand::Adopt => wire::adoption_patch(pod.pod, job, self.finalizer),
+                Errand::Release => wire::release_patch(pod.pod, job.uid, self.finalizer),
             };
+            let chore = Chore::Patch(number, pod.pod, errand);
             let path = paths::pod(&job.key.namespace, &pod.name);
             let patch = Named::new("patch", "pods", Call::patch(path, Patch::Strategic, body));
             outbox.ask((&job.key.namespace, job.uid), patch, Caller::Chore(chore));

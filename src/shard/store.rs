@@ -16,7 +16,6 @@ use slotmap::SlotMap;
 use crate::{
     metrics::jobs::{Seen, is_held_after_end},
     model::{Controller, DEFAULT_MANAGER, DecodedPod, JobId, JobStatus, PodRecord, Slot, Uid},
-    ownership::Passage,
     wire::{DecodedJob, PodTemplate},
 };
 
@@ -28,7 +27,7 @@ slotmap::new_key_type! {
 }
 
 /// See the module's text.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Store {
     finalizer: &'static str,
     actors: SlotMap<ActorKey, Actor>,
@@ -77,11 +76,9 @@ impl Store {
         };
         Self {
             finalizer,
-            actors: SlotMap::with_key(),
-            by_job: HashMap::new(),
-            placements: HashMap::new(),
             scopes,
             seen,
+            ..Self::default()
         }
     }
 
@@ -113,25 +110,21 @@ impl Store {
         if known.is_some_and(|known| known.resource_version >= decoded.job.resource_version) {
             return (key, JobNews::Stale);
         }
-        let news = match known {
-            Some(_) => JobNews::Changed,
-            None => JobNews::New,
-        };
-        if external && known.is_none() {
+        let is_new = known.is_none();
+        let other_status = known.is_none_or(|known| known.status != decoded.job.status);
+        let same_spec = known.is_some_and(|known| known.generation == decoded.job.generation);
+        if is_new && external {
             let manager = decoded.job.spec.managed_by.as_deref();
             self.seen.external_job(manager.unwrap_or(DEFAULT_MANAGER));
         }
-        let known = actor.job.as_ref();
-        if known.is_none() {
+        if is_new {
             actor.seen();
         }
-        let known = actor.job.as_ref();
-        if known.is_none_or(|known| known.status != decoded.job.status) {
+        if other_status {
             let is_own = actor.tried.contains(&decoded.job.status);
             let version = decoded.job.resource_version;
             actor.status_since = if is_own { 0 } else { version };
         }
-        let same_spec = known.is_some_and(|known| known.generation == decoded.job.generation);
         if !same_spec || actor.template.is_none() {
             let template = PodTemplate::new(&decoded.job, &decoded.template, self.finalizer);
             actor.template = Some(Arc::new(template.map_err(|error| error.to_string())));
@@ -139,7 +132,10 @@ impl Store {
         actor.external = external;
         actor.job = Some(decoded.job);
         actor.job_is_fresh = true;
-        (key, news)
+        match is_new {
+            true => (key, JobNews::New),
+            false => (key, JobNews::Changed),
+        }
     }
 
     /// Takes in that a Job is gone.
@@ -153,8 +149,8 @@ impl Store {
         Some(key)
     }
 
-    /// Takes in a version of a Pod; from whose to whose it goes.
-    pub(super) fn apply_pod(&mut self, pod: DecodedPod<'_>) -> Passage<ActorKey> {
+    /// Takes in a version of a Pod; whom it concerns: whose it was, and whose it is if that is another.
+    pub(super) fn apply_pod(&mut self, pod: DecodedPod<'_>) -> [Option<ActorKey>; 2] {
         let record = pod.record;
         let owner = match pod.controller {
             Controller::Job(job) => Some(job),
@@ -163,34 +159,31 @@ impl Store {
         let uid = record.uid;
         let Some(known) = self.placements.get(&uid).copied() else {
             let Some(job) = owner else {
-                return Passage::Foreign;
+                return [None, None];
             };
             let placement = self.insert_into(job, record);
             self.placements.insert(uid, placement);
-            return Passage::Comes(placement.actor);
+            return [Some(placement.actor), None];
         };
         let actor = &self.actors[known.actor];
         if owner.as_ref() == Some(&*actor.id) {
             self.replace(known, record);
-            return Passage::Stays(known.actor);
+            return [Some(known.actor), None];
         }
         let newest = actor.pods.get(known.slot);
         // An older fact does not tell whose the Pod is, either.
         if newest.is_some_and(|newest| newest.resource_version > record.resource_version) {
-            return Passage::Stays(known.actor);
+            return [Some(known.actor), None];
         }
         let Some(job) = owner else {
             self.placements.remove(&uid);
             self.remove_from(known);
-            return Passage::Leaves(known.actor);
+            return [Some(known.actor), None];
         };
         let to = self.insert_into(job, record);
         self.placements.insert(uid, to);
         self.remove_from(known);
-        Passage::Moves {
-            from: known.actor,
-            to: to.actor,
-        }
+        [Some(known.actor), Some(to.actor)]
     }
 
     /// Takes in that a Pod is gone.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    informer::{Change, Extent, Kind, News, Notice},
+    informer::{Change, Extent, Kind, News, Notice, Observed},
     model::{TRACKING_FINALIZER, Time, Uid},
     wire::{Object, PodDecoder, decode_cron_job, decode_job},
 };
@@ -116,15 +116,17 @@ impl World {
 
     fn hear_job(&mut self, job: &Value) {
         let read = decode_job(&job.to_string()).expect("a good Job");
-        let news = News::Job(Change::Applied, Box::new(read));
-        self.shard.hear(news, self.now);
+        self.hear(Change::Applied, Observed::Job(Box::new(read)));
     }
 
     fn hear_pod(&mut self, change: Change, pod: &Value) {
         let (finalizer, json) = (TRACKING_FINALIZER, pod.to_string());
         let read = PodDecoder { finalizer }.decode(Object::Json(&json));
-        let news = News::Pod(change, read.expect("a good Pod"));
-        self.shard.hear(news, self.now);
+        self.hear(change, Observed::Pod(read.expect("a good Pod")));
+    }
+
+    fn hear(&mut self, change: Change, object: Observed<'_>) {
+        self.shard.hear(News { change, object }, self.now);
     }
 
     /// The next call that may go now, but for Events.
@@ -238,8 +240,7 @@ fn a_server_whose_cron_job_is_older_than_it_told_tells_another_history() {
     };
     let hear = |world: &mut World, change, version: u64| {
         let read = decode_cron_job(&cron_job(version).to_string()).expect("a good CronJob");
-        let news = News::CronJob(change, Box::new(read));
-        world.shard.hear(news, world.now);
+        world.hear(change, Observed::CronJob(Box::new(read)));
     };
     for (found, report) in [(9, None), (5, Some(0))] {
         // A status was refused.

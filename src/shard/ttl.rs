@@ -134,7 +134,9 @@ impl Ttl {
     /// Does the next step of a turn, which may be the last.
     fn go_on(&mut self, job: &Arc<JobId>, step: Step, outbox: &mut Outbox, now: Now) {
         match step {
-            Step::GetFresh => return self.ask(job, look(job), TtlCall::Look, outbox),
+            Step::GetFresh => {
+                return self.ask(job, Named::get_job(&job.key), TtlCall::Look, outbox);
+            }
             Step::Delete { expired } => {
                 return self.ask(job, deletion(job), TtlCall::Deletion { expired }, outbox);
             }
@@ -161,11 +163,6 @@ impl Ttl {
             false => Timeout::default(),
         }
     }
-}
-
-fn look(job: &JobId) -> Named {
-    let path = paths::job(&job.key.namespace, &job.key.name);
-    Named::new("get", "jobs", Call::get(path))
 }
 
 fn deletion(job: &JobId) -> Named {

@@ -16,8 +16,8 @@ use crate::{
     flow::{QuotaWaits, Rank},
     metrics::{Metrics, progress::Progress},
     model::{
-        CompactIndex, Controller, DecodedPod, GangObject, JobId, JobStatus, Now, PodFlags,
-        PodGroup, PodName, PodRecord, Slot, Uid,
+        CompactIndex, Controller, GangObject, JobId, JobStatus, Now, PodFlags, PodGroup, PodName,
+        PodRecord, Slot, Uid,
     },
     wire::{self, ApiError, Call, ErrorKind, Patch, PodDecoder, PodTemplate, paths},
 };
@@ -41,7 +41,7 @@ pub(super) struct Write {
 
 /// How far a write has come.
 #[derive(Debug, Default)]
-enum WriteStep {
+pub(super) enum WriteStep {
     /// It waits.
     #[default]
     Asked,
@@ -106,8 +106,8 @@ pub(super) struct WrittenPod {
 pub(super) enum Next {
     /// The write is over.
     Over(Outcome),
-    /// It takes one more call.
-    Call(Named),
+    /// It takes one more call, and has come so far then.
+    Call(Named, WriteStep),
 }
 
 impl Write {
@@ -158,11 +158,8 @@ impl Write {
             } => {
                 let path = paths::job_status(&key.namespace, &key.name);
                 let body = wire::status_patch(status, self.job.uid, *version);
-                Named::new(
-                    "patch",
-                    "jobs/status",
-                    Call::patch(path, Patch::Merge, body),
-                )
+                let patch = Call::patch(path, Patch::Merge, body);
+                Named::new("patch", "jobs/status", patch)
             }
         })
     }
@@ -206,37 +203,51 @@ pub(super) struct Answers<'a> {
 impl Answers<'_> {
     /// Takes in the answer to a write's call.
     pub(super) fn take(&mut self, write: &mut Write, result: Result<Bytes, ApiError>) -> Next {
-        match std::mem::take(&mut write.step) {
-            WriteStep::Looking => return Next::Over(self.looked(write, result)),
-            WriteStep::Comparing => {
-                self.compared(write, result);
-                return Next::Over(Outcome::StatusNotWritten);
+        let step = std::mem::take(&mut write.step);
+        let mut next = match (step, &write.op) {
+            (WriteStep::Creating(name), Op::Create { template, pod, .. }) => {
+                let template = template.as_ref().as_ref().ok();
+                self.create(write, (*pod, template, &name), result)
             }
-            WriteStep::Refreshing => return Next::Over(self.refreshed(write, result)),
-            step => write.step = step,
+            (WriteStep::Looking, Op::Create { pod, .. }) => {
+                Next::Over(self.looked(write, *pod, result))
+            }
+            (_, Op::Create { .. }) => Next::Over(write.unsent()),
+            (WriteStep::Comparing, Op::Status { version, .. }) => {
+                self.compared(write, *version, result);
+                Next::Over(Outcome::StatusNotWritten)
+            }
+            (
+                _,
+                Op::Status {
+                    status, progress, ..
+                },
+            ) => self.status(write, (status, progress), result),
+            (WriteStep::Refreshing, Op::RemoveFinalizer(pod, _)) => {
+                Next::Over(self.refreshed(write, pod, result))
+            }
+            (_, Op::RemoveFinalizer(pod, version)) => {
+                self.remove_finalizer(write, pod, version.is_some(), result)
+            }
+            (_, Op::Delete(pod)) => Next::Over(self.delete(write, pod, result)),
+            (_, Op::Gang(object)) => Next::Over(self.gang(write, object, result)),
+        };
+        if let Next::Call(_, step) = &mut next {
+            write.step = std::mem::take(step);
         }
-        match &write.op {
-            Op::Create { .. } => self.create(write, result),
-            Op::Status { .. } => self.status(write, result),
-            Op::Delete(pod) => Next::Over(self.delete(write, pod, result)),
-            Op::RemoveFinalizer(..) => self.remove_finalizer(write, result),
-            Op::Gang(object) => Next::Over(self.gang(write, object, result)),
-        }
+        next
     }
 
-    fn create(&mut self, write: &mut Write, result: Result<Bytes, ApiError>) -> Next {
-        let WriteStep::Creating(name) = std::mem::take(&mut write.step) else {
-            return Next::Over(write.unsent());
-        };
-        let Op::Create { template, pod, .. } = &write.op else {
-            return Next::Over(write.unsent());
-        };
-        let pod = *pod;
+    fn create(
+        &mut self,
+        write: &Write,
+        (pod, template, name): (NewPod, Option<&PodTemplate>, &str),
+        result: Result<Bytes, ApiError>,
+    ) -> Next {
         let error = match result {
             Ok(answer) => {
                 let created = Report::normal("SuccessfulCreate", &format!("Created pod: {name}"));
                 self.report(write, created);
-                let template = template.as_ref().as_ref().ok();
                 if let Some(what) = template.and_then(|template| template.lacks(&answer)) {
                     // The watch will tell of it. To make the next at once would make such Pods without end.
                     let message = format!(
@@ -246,16 +257,16 @@ impl Answers<'_> {
                     let refused = Outcome::PodNotCreated(pod.id(), CreateError::Refused);
                     return Next::Over(refused);
                 }
-                return Next::Over(self.created(write, &answer, &name, pod));
+                return Next::Over(self.created(write, &answer, name, pod));
             }
             Err(error) => error,
         };
         let mut why = why_not_created(&error);
         if why == CreateError::NameTaken {
-            if error.message.contains(&*name) {
-                let path = paths::pod(&write.job.key.namespace, &name);
-                write.step = WriteStep::Looking;
-                return Next::Call(Named::new("get", "pods", Call::get(path)));
+            if error.message.contains(name) {
+                let path = paths::pod(&write.job.key.namespace, name);
+                let look = Named::new("get", "pods", Call::get(path));
+                return Next::Call(look, WriteStep::Looking);
             }
             // Those are not the server's words: an admission webhook chose this reason.
             why = CreateError::Refused;
@@ -280,33 +291,33 @@ impl Answers<'_> {
     /// The name of a Pod is taken: by that Pod? It may have been created by an earlier attempt that had no
     /// answer, by this one, if something on the way to the server has sent it twice, or by another controller.
     /// It is taken in as it is: if it has ended, the Job goes on from there.
-    fn looked(&mut self, write: &Write, result: Result<Bytes, ApiError>) -> Outcome {
-        let Op::Create { pod, .. } = write.op else {
-            return write.unsent();
-        };
-        let unknown = Outcome::PodNotCreated(pod.id(), CreateError::Unknown);
-        let Ok(answer) = result else {
-            return unknown;
-        };
-        let decoder = PodDecoder {
-            finalizer: self.finalizer,
+    fn looked(&mut self, write: &Write, pod: NewPod, result: Result<Bytes, ApiError>) -> Outcome {
+        let found = result.ok().and_then(|answer| self.read_pod(write, &answer));
+        let Some((record, is_jobs)) = found else {
+            return Outcome::PodNotCreated(pod.id(), CreateError::Unknown);
         };
         let index = pod.index.and_then(CompactIndex::new);
-        let json = std::str::from_utf8(&answer).ok();
-        let found = json.and_then(|json| decoder.decode(wire::Object::Json(json)).ok());
-        match found {
-            Some(DecodedPod {
-                controller: Controller::Job(job),
-                record,
-                ..
-            }) if job == *write.job && (pod.index.is_none() || record.index == index) => {
-                self.quota.created(&job.key.namespace, job.uid);
-                self.store.pod_created(write.actor, record);
-                Outcome::PodCreated(pod.id())
-            }
-            Some(_) => Outcome::PodNotCreated(pod.id(), CreateError::NameTaken),
-            None => unknown,
+        if is_jobs && (pod.index.is_none() || record.index == index) {
+            return self.is_here(write, pod, record);
         }
+        Outcome::PodNotCreated(pod.id(), CreateError::NameTaken)
+    }
+
+    /// Reads a Pod that the server was asked for, and whether it is the Job's.
+    fn read_pod(&self, write: &Write, answer: &[u8]) -> Option<(PodRecord, bool)> {
+        let finalizer = self.finalizer;
+        let json = std::str::from_utf8(answer).ok()?;
+        let found = PodDecoder { finalizer }
+            .decode(wire::Object::Json(json))
+            .ok()?;
+        let is_jobs = matches!(&found.controller, Controller::Job(job) if *job == *write.job);
+        Some((found.record, is_jobs))
+    }
+
+    fn is_here(&mut self, write: &Write, pod: NewPod, record: PodRecord) -> Outcome {
+        self.quota.created(&write.job.key.namespace, write.job.uid);
+        self.store.pod_created(write.actor, record);
+        Outcome::PodCreated(pod.id())
     }
 
     /// Takes in the answer to a creation.
@@ -326,9 +337,7 @@ impl Answers<'_> {
             flags,
             ..PodRecord::default()
         };
-        self.quota.created(&write.job.key.namespace, write.job.uid);
-        self.store.pod_created(write.actor, record);
-        Outcome::PodCreated(pod.id())
+        self.is_here(write, pod, record)
     }
 
     fn delete(
@@ -353,10 +362,13 @@ impl Answers<'_> {
         Outcome::PodDeleted(pod.slot)
     }
 
-    fn remove_finalizer(&mut self, write: &mut Write, result: Result<Bytes, ApiError>) -> Next {
-        let Op::RemoveFinalizer(pod, is_versioned) = &write.op else {
-            return Next::Over(write.unsent());
-        };
+    fn remove_finalizer(
+        &mut self,
+        write: &Write,
+        pod: &WrittenPod,
+        is_versioned: bool,
+        result: Result<Bytes, ApiError>,
+    ) -> Next {
         let job = &write.job.key;
         let version = match result {
             Ok(answer) => wire::ack_of_write(&answer).map(|(_, version, _)| version),
@@ -365,10 +377,10 @@ impl Answers<'_> {
             Err(error) if error.is_of_no_such_object() => {
                 return Next::Over(Outcome::FinalizerRemoved(pod.slot));
             }
-            Err(error) if error.kind == ErrorKind::Conflict && is_versioned.is_some() => {
+            Err(error) if error.kind == ErrorKind::Conflict && is_versioned => {
                 let path = paths::pod(&job.namespace, &pod.name);
-                write.step = WriteStep::Refreshing;
-                return Next::Call(Named::new("get", "pods", Call::get(path)));
+                let look = Named::new("get", "pods", Call::get(path));
+                return Next::Call(look, WriteStep::Refreshing);
             }
             Err(error) => {
                 tracing::debug!(%job, pod = %pod.name, %error, "finalizer not removed");
@@ -387,10 +399,12 @@ impl Answers<'_> {
     }
 
     /// A Pod that was to go uncounted has changed: it may have ended. The watch may tell much later.
-    fn refreshed(&mut self, write: &Write, result: Result<Bytes, ApiError>) -> Outcome {
-        let Op::RemoveFinalizer(pod, _) = &write.op else {
-            return write.unsent();
-        };
+    fn refreshed(
+        &mut self,
+        write: &Write,
+        pod: &WrittenPod,
+        result: Result<Bytes, ApiError>,
+    ) -> Outcome {
         let answer = match result {
             Ok(answer) => answer,
             Err(error) if error.is_of_no_such_object() => {
@@ -398,34 +412,26 @@ impl Answers<'_> {
             }
             Err(_) => return Outcome::FinalizerNotRemoved(pod.slot),
         };
-        let decoder = PodDecoder {
-            finalizer: self.finalizer,
-        };
-        let json = std::str::from_utf8(&answer).ok();
-        let found = json.and_then(|json| decoder.decode(wire::Object::Json(json)).ok());
-        let is_ours = |found: &DecodedPod<'_>| {
-            let is_jobs = matches!(&found.controller, Controller::Job(job) if *job == *write.job);
-            is_jobs && found.record.uid == pod.uid
-        };
-        let Some(found) = found.filter(is_ours) else {
-            return Outcome::FinalizerNotRemoved(pod.slot);
-        };
-        self.store.pod_read(write.actor, found.record);
-        Outcome::PodChanged(pod.slot)
+        match self.read_pod(write, &answer) {
+            Some((record, true)) if record.uid == pod.uid => {
+                self.store.pod_read(write.actor, record);
+                Outcome::PodChanged(pod.slot)
+            }
+            _ => Outcome::FinalizerNotRemoved(pod.slot),
+        }
     }
 
-    fn status(&mut self, write: &mut Write, result: Result<Bytes, ApiError>) -> Next {
-        let Op::Status {
-            status, progress, ..
-        } = &write.op
-        else {
-            return Next::Over(write.unsent());
-        };
+    fn status(
+        &mut self,
+        write: &Write,
+        (status, progress): (&JobStatus, &Progress),
+        result: Result<Bytes, ApiError>,
+    ) -> Next {
         let error = match result {
             Ok(answer) => {
                 if let Some((_, version, _)) = wire::ack_of_write(&answer) {
-                    let status = (**status).clone();
-                    self.store.job_status_written(write.actor, status, version);
+                    self.store
+                        .job_status_written(write.actor, status.clone(), version);
                 }
                 self.metrics.jobs.progress(progress);
                 return Next::Over(Outcome::StatusWritten);
@@ -436,9 +442,7 @@ impl Answers<'_> {
         match error.kind {
             ErrorKind::Conflict => {
                 tracing::debug!(%job, %error, "status not written");
-                let path = paths::job(&job.namespace, &job.name);
-                write.step = WriteStep::Comparing;
-                return Next::Call(Named::new("get", "jobs", Call::get(path)));
+                return Next::Call(Named::get_job(job), WriteStep::Comparing);
             }
             ErrorKind::NotFound => tracing::debug!(%job, %error, "status not written"),
             _ => {
@@ -454,10 +458,7 @@ impl Answers<'_> {
 
     /// The server does not have the version of a Job that it told: it has a newer one, or its data are
     /// those of a backup.
-    fn compared(&mut self, write: &Write, result: Result<Bytes, ApiError>) {
-        let Op::Status { version, .. } = write.op else {
-            return;
-        };
+    fn compared(&mut self, write: &Write, version: u64, result: Result<Bytes, ApiError>) {
         let found = result.ok().and_then(|answer| wire::ack_of_write(&answer));
         let Some((uid, found, _)) = found else { return };
         if uid != write.job.uid {

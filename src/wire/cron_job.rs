@@ -10,6 +10,8 @@ use crate::model::{
     ActiveJob, ConcurrencyPolicy, CronJob, CronJobSpec, CronJobStatus, JobKey, Time, Uid,
 };
 
+use super::{metadata::RawMetadata, ownership};
+
 /// The annotation with the time that a Job was scheduled for.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
@@ -26,16 +28,14 @@ pub struct DecodedCronJob {
 pub fn decode_cron_job(json: &str) -> Result<DecodedCronJob, serde_json::Error> {
     let object: RawCronJob = serde_json::from_str(json)?;
     let template: RawJobTemplate = serde_json::from_str(object.spec.job_template.get())?;
-    let odd = || serde::de::Error::custom("metadata is odd");
+    let odd = || serde::de::Error::custom("metadata.creationTimestamp is odd");
     let (meta, spec) = (object.metadata, object.spec);
+    let (uid, resource_version) = meta.identity()?;
     let time = |text: Option<String>| text.as_deref().and_then(Time::parse_rfc3339);
     let cron_job = CronJob {
-        key: JobKey {
-            namespace: meta.namespace,
-            name: meta.name,
-        },
-        uid: Uid::parse(&meta.uid).ok_or_else(odd)?,
-        resource_version: meta.resource_version.parse().map_err(|_| odd())?,
+        key: meta.key(),
+        uid,
+        resource_version,
         deleting: meta.deletion_timestamp.is_some(),
         created: time(meta.creation_timestamp).ok_or_else(odd)?,
         spec: CronJobSpec {
@@ -120,14 +120,7 @@ pub fn job_of_cron_job(
         "namespace": key.namespace.as_str(),
         "labels": template.metadata.labels,
         "annotations": annotations,
-        "ownerReferences": [{
-            "apiVersion": "batch/v1",
-            "kind": "CronJob",
-            "name": key.name.as_str(),
-            "uid": uid.to_string(),
-            "controller": true,
-            "blockOwnerDeletion": true,
-        }],
+        "ownerReferences": [ownership::controller("CronJob", key, *uid)],
     });
     let spec: RawJobTemplateBody<'_> = serde_json::from_str(cron_job.template.get())?;
     let spec = spec.spec.map_or("{}", RawValue::get);
@@ -138,21 +131,10 @@ pub fn job_of_cron_job(
 
 #[derive(Deserialize)]
 struct RawCronJob {
-    metadata: RawCronJobMetadata,
+    metadata: RawMetadata,
     spec: RawCronJobSpec,
     #[serde(default)]
     status: RawCronJobStatus,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct RawCronJobMetadata {
-    name: CompactString,
-    namespace: CompactString,
-    uid: String,
-    resource_version: String,
-    creation_timestamp: Option<String>,
-    deletion_timestamp: Option<String>,
 }
 
 #[derive(Deserialize)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::protobuf::{self, Fields, Malformed, Value};
+use super::protobuf::{self, Malformed, ProtobufMessage, Value};
 
 /// What to make of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,55 +87,53 @@ struct RawStatusCause {
 }
 
 impl RawStatus {
-    fn read(body: &[u8]) -> Self {
+    fn of_body(body: &[u8]) -> Self {
         if protobuf::is_object(body) {
-            let status = protobuf::object(body).and_then(Self::read_protobuf);
-            return status.unwrap_or_default();
+            let status = protobuf::object(body).map(Value::Bytes);
+            return status.and_then(Self::read).unwrap_or_default();
         }
         serde_json::from_slice(body).unwrap_or_default()
     }
+}
 
-    /// Source: `generated.proto` of `k8s.io/apimachinery/pkg/apis/meta/v1`.
-    fn read_protobuf(message: &[u8]) -> Result<Self, Malformed> {
-        let mut status = Self::default();
-        let mut fields = Fields::of(message);
-        while let Some((number, value)) = fields.next()? {
-            match number {
-                3 => status.message = value.text()?.to_owned(),
-                4 => status.reason = value.text()?.to_owned(),
-                5 => status.details = Some(RawStatusDetails::read_protobuf(value.bytes()?)?),
-                6 => status.code = u16::try_from(value.number()?).map_err(|_| Malformed)?,
-                _ => {}
-            }
+// Source of the numbers: `generated.proto` of `k8s.io/apimachinery/pkg/apis/meta/v1`.
+
+impl<'a> ProtobufMessage<'a> for RawStatus {
+    fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            3 => self.message = value.text()?.to_owned(),
+            4 => self.reason = value.text()?.to_owned(),
+            5 => self.details = Some(RawStatusDetails::read(value)?),
+            6 => self.code = value.number()?,
+            _ => {}
         }
-        Ok(status)
+        Ok(())
     }
 }
 
-impl RawStatusDetails {
-    fn read_protobuf(message: &[u8]) -> Result<Self, Malformed> {
-        let mut details = Self::default();
-        let mut fields = Fields::of(message);
-        while let Some((number, value)) = fields.next()? {
-            match number {
-                4 => {
-                    let cause = value.bytes()?;
-                    let text = |number| {
-                        let found = protobuf::field(cause, number)?;
-                        found.map_or(Ok(""), Value::text).map(str::to_owned)
-                    };
-                    let (reason, field) = (text(1)?, text(3)?);
-                    details.causes.push(RawStatusCause { reason, field });
-                }
-                // It is always there; 0 says nothing.
-                5 => {
-                    let seconds = u64::try_from(value.number()?).ok();
-                    details.retry_after_seconds = seconds.filter(|seconds| *seconds > 0);
-                }
-                _ => {}
+impl<'a> ProtobufMessage<'a> for RawStatusDetails {
+    fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            4 => self.causes.push(RawStatusCause::read(value)?),
+            // It is always there; 0 says nothing.
+            5 => {
+                let seconds = u64::try_from(value.number::<i64>()?).ok();
+                self.retry_after_seconds = seconds.filter(|seconds| *seconds > 0);
             }
+            _ => {}
         }
-        Ok(details)
+        Ok(())
+    }
+}
+
+impl<'a> ProtobufMessage<'a> for RawStatusCause {
+    fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            1 => self.reason = value.text()?.to_owned(),
+            3 => self.field = value.text()?.to_owned(),
+            _ => {}
+        }
+        Ok(())
     }
 }
 
@@ -147,7 +145,7 @@ impl ApiError {
 
     /// Reads an error answer. A body that is no Status object is taken as its message.
     pub fn from_response(code: u16, body: &[u8], retry_after: Option<Duration>) -> Self {
-        let status = RawStatus::read(body);
+        let status = RawStatus::of_body(body);
         let details = status.details.unwrap_or_default();
         let caused_by = |reason: &str| details.causes.iter().any(|cause| cause.reason == reason);
         let kind = match (code, status.reason.as_str()) {
@@ -194,7 +192,7 @@ impl ApiError {
 
     /// Reads the object of an ERROR event on a watch.
     pub fn from_event(status: &[u8]) -> Self {
-        Self::from_response(RawStatus::read(status).code, status, None)
+        Self::from_response(RawStatus::of_body(status).code, status, None)
     }
 
     /// The server shows an older state than before.

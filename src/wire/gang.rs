@@ -8,10 +8,7 @@ use crate::model::{
     GangObject, JobKey, NewPodGroup, NewWorkload, PodGroup, PodGroupTemplate, Uid, Workload,
 };
 
-use super::{
-    SchedulingApi,
-    ownership::{self, RawOwnerReference},
-};
+use super::{SchedulingApi, metadata::RawMetadata, ownership};
 
 /// A Workload or PodGroup, and where it belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,14 +38,14 @@ pub fn decode_workload(json: &str) -> Result<DecodedGangObject<Workload>, serde_
             .scheduling_policy
             .map_or("{}".into(), |policy| policy.get().into()),
     });
-    let (name, controller) = (object.metadata.name.clone(), object.metadata.controller());
-    let record = |uid| Workload {
-        name,
+    let (uid, _) = object.metadata.identity()?;
+    let record = Workload {
+        name: object.metadata.name.clone(),
         uid,
-        controller,
+        controller: controller(&object.metadata),
         templates: templates.collect(),
     };
-    object.metadata.decoded(job.map(|found| found.name), record)
+    decoded(object.metadata, job.map(|found| found.name), record)
 }
 
 /// Reads a PodGroup.
@@ -57,10 +54,12 @@ pub fn decode_pod_group(json: &str) -> Result<DecodedGangObject<PodGroup>, serde
     let first = object.spec.pod_group_template_ref;
     let later = object.spec.workload_ref;
     let workload = later.or(first.and_then(|found| found.workload));
-    let (name, controller) = (object.metadata.name.clone(), object.metadata.controller());
-    let record = |_| PodGroup { name, controller };
+    let record = PodGroup {
+        name: object.metadata.name.clone(),
+        controller: controller(&object.metadata),
+    };
     let refers_to = workload.map(|found| found.workload_name);
-    object.metadata.decoded(refers_to, record)
+    decoded(object.metadata, refers_to, record)
 }
 
 /// The body of a new Workload or PodGroup of a Job.
@@ -84,7 +83,7 @@ fn workload_body(api: &SchedulingApi, job: &JobKey, uid: Uid, new: &NewWorkload)
         "metadata": {
             "name": new.name.as_str(),
             "namespace": job.namespace.as_str(),
-            "ownerReferences": [ownership::controller(job, uid)],
+            "ownerReferences": [ownership::controller("Job", job, uid)],
         },
         "spec": {
             "controllerRef": {"apiGroup": "batch", "kind": "Job", "name": job.name.as_str()},
@@ -107,7 +106,7 @@ fn pod_group_body(api: &SchedulingApi, job: &JobKey, uid: Uid, new: &NewPodGroup
         "metadata": {
             "name": new.name.as_str(),
             "namespace": job.namespace.as_str(),
-            "ownerReferences": [ownership::controller(job, uid), {
+            "ownerReferences": [ownership::controller("Job", job, uid), {
                 "apiVersion": api.api_version(),
                 "kind": "Workload",
                 "name": new.workload.as_str(),
@@ -120,18 +119,8 @@ fn pod_group_body(api: &SchedulingApi, job: &JobKey, uid: Uid, new: &NewPodGroup
 
 #[derive(Deserialize)]
 struct RawGangObject<S> {
-    metadata: RawGangMetadata,
+    metadata: RawMetadata,
     spec: S,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct RawGangMetadata {
-    name: CompactString,
-    namespace: CompactString,
-    uid: String,
-    resource_version: String,
-    owner_references: Vec<RawOwnerReference>,
 }
 
 #[derive(Deserialize)]
@@ -177,28 +166,24 @@ struct RawWorkloadRef {
     workload_name: CompactString,
 }
 
-impl RawGangMetadata {
-    fn controller(&self) -> Option<Uid> {
-        let mut owners = self.owner_references.iter();
-        let controller = owners.find(|owner| owner.controller);
-        controller.and_then(|owner| Uid::parse(&owner.uid))
-    }
+fn controller(metadata: &RawMetadata) -> Option<Uid> {
+    let owner = metadata.controller()?;
+    Uid::parse(&owner.uid)
+}
 
-    fn decoded<T>(
-        self,
-        refers_to: Option<CompactString>,
-        record: impl FnOnce(Uid) -> T,
-    ) -> Result<DecodedGangObject<T>, serde_json::Error> {
-        let odd = || serde::de::Error::custom("metadata.uid or metadata.resourceVersion is odd");
-        let uid = Uid::parse(&self.uid).ok_or_else(odd)?;
-        Ok(DecodedGangObject {
-            uid,
-            resource_version: self.resource_version.parse().map_err(|_| odd())?,
-            namespace: self.namespace,
-            refers_to: refers_to.filter(|name| !name.is_empty()),
-            record: record(uid),
-        })
-    }
+fn decoded<T>(
+    metadata: RawMetadata,
+    refers_to: Option<CompactString>,
+    record: T,
+) -> Result<DecodedGangObject<T>, serde_json::Error> {
+    let (uid, resource_version) = metadata.identity()?;
+    Ok(DecodedGangObject {
+        uid,
+        resource_version,
+        namespace: metadata.namespace,
+        refers_to: refers_to.filter(|name| !name.is_empty()),
+        record,
+    })
 }
 
 #[cfg(test)]

@@ -7,12 +7,13 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
 use crate::model::{
-    ChildJob, CompletionMode, Condition, ConditionKind, Job, JobKey, JobSpec, JobStatus,
-    PerIndexLimit, PodReplacement, RestartPolicy, Selector, Time, Uid, Uncounted,
+    ChildJob, CompletionMode, Condition, ConditionKind, Job, JobSpec, JobStatus, PerIndexLimit,
+    PodReplacement, RestartPolicy, Selector, Time, Uid, Uncounted,
 };
 
 use super::{
     labels::RawLabelSelector,
+    metadata::RawMetadata,
     ownership::RawOwnerReference,
     policy::{RawFailurePolicy, RawSuccessPolicy},
 };
@@ -71,42 +72,31 @@ pub fn child_job(decoded: &DecodedJob) -> ChildJob {
 pub fn decode_job(json: &str) -> Result<DecodedJob, serde_json::Error> {
     let object: RawJob = serde_json::from_str(json)?;
     let restarts: RawPodTemplate = serde_json::from_str(object.spec.template.get())?;
-    let odd = || serde::de::Error::custom("metadata.uid or metadata.resourceVersion is odd");
     let meta = object.metadata;
-    let job = Job {
-        key: JobKey {
-            namespace: meta.namespace,
-            name: meta.name,
-        },
-        uid: Uid::parse(&meta.uid).ok_or_else(odd)?,
-        resource_version: meta.resource_version.parse().map_err(|_| odd())?,
-        generation: meta.generation,
-        deleting: meta.deletion_timestamp.is_some(),
-        spec: spec(&object.spec, &restarts),
-        status: status(object.status),
-    };
+    let (uid, resource_version) = meta.identity()?;
+    let scheduled = meta.annotations.scheduled.as_deref();
     Ok(DecodedJob {
-        job,
-        selector: object
-            .spec
-            .selector
-            .map(|selector| Arc::new(selector.into())),
-        controller: controller(meta.owner_references),
-        scheduled: meta
-            .annotations
-            .scheduled
-            .as_deref()
-            .and_then(Time::parse_rfc3339),
+        job: Job {
+            key: meta.key(),
+            uid,
+            resource_version,
+            generation: meta.generation,
+            deleting: meta.deletion_timestamp.is_some(),
+            spec: spec(&object.spec, &restarts),
+            status: status(object.status),
+        },
+        selector: object.spec.selector.map(|it| Arc::new(it.into())),
+        controller: meta.controller().and_then(controller),
+        scheduled: scheduled.and_then(Time::parse_rfc3339),
         template: object.spec.template.into(),
     })
 }
 
-fn controller(owners: Vec<RawOwnerReference>) -> Option<ControllerReference> {
-    let owner = owners.into_iter().find(|owner| owner.controller)?;
+fn controller(owner: &RawOwnerReference) -> Option<ControllerReference> {
     Some(ControllerReference {
         uid: Uid::parse(&owner.uid)?,
-        kind: owner.kind,
-        name: owner.name,
+        kind: owner.kind.clone(),
+        name: owner.name.clone(),
     })
 }
 
@@ -212,30 +202,10 @@ fn condition(condition: RawJobCondition) -> Condition {
 
 #[derive(Deserialize)]
 struct RawJob {
-    metadata: RawJobMetadata,
+    metadata: RawMetadata,
     spec: RawJobSpec,
     #[serde(default)]
     status: RawJobStatus,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct RawJobMetadata {
-    name: CompactString,
-    namespace: CompactString,
-    uid: String,
-    resource_version: String,
-    generation: i64,
-    deletion_timestamp: Option<String>,
-    owner_references: Vec<RawOwnerReference>,
-    annotations: RawJobAnnotations,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct RawJobAnnotations {
-    #[serde(rename = "batch.kubernetes.io/cronjob-scheduled-timestamp")]
-    scheduled: Option<String>,
 }
 
 #[derive(Deserialize)]

@@ -2,7 +2,7 @@
 //!
 //! Must not: know what is read.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, ops::Deref};
 
 use serde::{Deserialize, de::Error as _};
 
@@ -16,6 +16,20 @@ pub(super) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, serde_js
 /// `Cow`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl PartialEq<&str> for Text<'_> {
+    fn eq(&self, other: &&str) -> bool {
+        self.0 == *other
+    }
+}
 
 #[cfg(test)]
 mod tests {

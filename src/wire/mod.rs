@@ -11,6 +11,7 @@ mod gang;
 mod job;
 mod json;
 mod labels;
+mod metadata;
 mod ownership;
 pub mod paths;
 mod pod;

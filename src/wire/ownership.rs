@@ -19,13 +19,13 @@ pub(super) struct RawOwnerReference {
     pub(super) controller: bool,
 }
 
-/// The controller reference that an object of a Job has.
+/// The controller reference that an object of a Job or CronJob has.
 #[doc(alias = "NewControllerRef")]
-pub(super) fn controller(job: &JobKey, uid: Uid) -> Value {
+pub(super) fn controller(kind: &str, owner: &JobKey, uid: Uid) -> Value {
     json!({
         "apiVersion": "batch/v1",
-        "kind": "Job",
-        "name": job.name.as_str(),
+        "kind": kind,
+        "name": owner.name.as_str(),
         "uid": uid.to_string(),
         "controller": true,
         "blockOwnerDeletion": true,
@@ -36,7 +36,7 @@ pub(super) fn controller(job: &JobKey, uid: Uid) -> Value {
 #[doc(alias = "AdoptPod")]
 pub fn adoption_patch(pod: Uid, job: &JobId, finalizer: &str) -> Vec<u8> {
     let body = json!({"metadata": {
-        "ownerReferences": [controller(&job.key, job.uid)],
+        "ownerReferences": [controller("Job", &job.key, job.uid)],
         "uid": pod.to_string(),
         "finalizers": [finalizer],
     }});

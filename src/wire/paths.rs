@@ -2,10 +2,7 @@
 
 /// Jobs of all namespaces, or of one.
 pub fn jobs(namespace: Option<&str>) -> String {
-    match namespace {
-        None => "/apis/batch/v1/jobs".into(),
-        Some(namespace) => format!("/apis/batch/v1/namespaces/{namespace}/jobs"),
-    }
+    collection("/apis/batch/v1", namespace, "jobs")
 }
 
 /// One Job.
@@ -20,10 +17,7 @@ pub fn job_status(namespace: &str, name: &str) -> String {
 
 /// CronJobs of all namespaces, or of one.
 pub fn cron_jobs(namespace: Option<&str>) -> String {
-    match namespace {
-        None => "/apis/batch/v1/cronjobs".into(),
-        Some(namespace) => format!("/apis/batch/v1/namespaces/{namespace}/cronjobs"),
-    }
+    collection("/apis/batch/v1", namespace, "cronjobs")
 }
 
 /// One CronJob.
@@ -38,10 +32,7 @@ pub fn cron_job_status(namespace: &str, name: &str) -> String {
 
 /// Pods of all namespaces, or of one.
 pub fn pods(namespace: Option<&str>) -> String {
-    match namespace {
-        None => "/api/v1/pods".into(),
-        Some(namespace) => format!("/api/v1/namespaces/{namespace}/pods"),
-    }
+    collection("/api/v1", namespace, "pods")
 }
 
 /// One Pod.
@@ -64,4 +55,12 @@ pub fn event(namespace: &str, name: &str) -> String {
 /// Events of one namespace.
 pub fn events(namespace: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/events")
+}
+
+/// All objects of a kind in a version of an API, of all namespaces or of one.
+pub(super) fn collection(api: &str, namespace: Option<&str>, plural: &str) -> String {
+    match namespace {
+        None => format!("{api}/{plural}"),
+        Some(namespace) => format!("{api}/namespaces/{namespace}/{plural}"),
+    }
 }

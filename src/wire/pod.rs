@@ -5,10 +5,8 @@ mod protobuf;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
-
 use compact_str::CompactString;
-use serde::{Deserialize, Deserializer, de::IgnoredAny};
+use serde::{Deserialize, Deserializer};
 use smallvec::SmallVec;
 
 use crate::model::{
@@ -20,7 +18,7 @@ use super::{
     Object,
     json::{self, Text},
     labels::labels,
-    protobuf::{self as message, Fields, Malformed, Value},
+    protobuf::{self as message, Malformed, ProtobufMessage, Value},
     timestamp::seconds,
 };
 use failure::failure;
@@ -60,7 +58,7 @@ impl PodDecoder {
     pub fn decode<'a>(&self, object: Object<'a>) -> Result<DecodedPod<'a>, OddPod> {
         let pod = match object {
             Object::Json(json) => serde_json::from_str(json)?,
-            Object::Protobuf(message) => protobuf::pod(message)?,
+            Object::Protobuf(message) => RawPod::read(Value::Bytes(message))?,
         };
         self.keep(pod).ok_or(OddPod::Identity)
     }
@@ -87,8 +85,8 @@ impl PodDecoder {
             Some(owner) if owner.kind == "Job" && owner.api_version.starts_with("batch/") => {
                 Uid::parse(&owner.uid).map_or(Controller::Other, |uid| {
                     let key = JobKey {
-                        namespace: CompactString::new(&meta.namespace),
-                        name: CompactString::new(&owner.name),
+                        namespace: CompactString::new(&*meta.namespace),
+                        name: CompactString::new(&*owner.name),
                     };
                     Controller::Job(JobId { uid, key })
                 })
@@ -101,22 +99,18 @@ impl PodDecoder {
             .conditions
             .iter()
             .find(|condition| condition.kind == "Ready");
+        let has_finalizer = meta.finalizers.iter().any(|it| *it == self.finalizer);
+        let is_ready = ready.is_some_and(|condition| condition.status == "True");
         let flags = PodFlags::default()
-            .with(
-                PodFlags::FINALIZER,
-                meta.finalizers.iter().any(|name| name.0 == self.finalizer),
-            )
+            .with(PodFlags::FINALIZER, has_finalizer)
             .with(PodFlags::DELETING, meta.deletion_timestamp.is_some())
-            .with(
-                PodFlags::READY,
-                ready.is_some_and(|condition| condition.status == "True"),
-            )
+            .with(PodFlags::READY, is_ready)
             .with(PodFlags::ASSIGNED, !pod.spec.node_name.is_empty());
         let phase = phase(&pod.status.phase);
         let restarts = restarts(&pod);
         Some(DecodedPod {
-            namespace: CompactString::new(&meta.namespace),
-            name: CompactString::new(&meta.name),
+            namespace: CompactString::new(&*meta.namespace),
+            name: CompactString::new(&*meta.name),
             controller,
             record: PodRecord {
                 uid: Uid::parse(&meta.uid)?,
@@ -145,86 +139,47 @@ impl PodDecoder {
 /// Reads the answer to an own write, when only its metadata was asked for; gives UID, version and
 /// whether the object is being deleted.
 pub fn ack_of_write(body: &[u8]) -> Option<(Uid, u64, bool)> {
-    let metadata = if message::is_object(body) {
-        ack_in_protobuf(message::object(body).ok()?).ok()?
-    } else {
-        json::read::<RawAck<'_>>(body).ok()?.metadata
-    };
+    let metadata: AckMetadata<'_> = metadata(body)?;
     let uid = Uid::parse(&metadata.uid)?;
     let version = metadata.resource_version.parse().ok()?;
     Some((uid, version, metadata.deletion_timestamp.is_some()))
 }
 
-/// Every object has its metadata in its first field.
-fn ack_in_protobuf(object: &[u8]) -> Result<RawAckMetadata<'_>, Malformed> {
-    let metadata = message::message(object, 1)?;
-    let text = |number| {
-        let value = message::field(metadata, number)?.map_or(Ok(""), Value::text)?;
-        Ok(Cow::Borrowed(value))
-    };
-    Ok(RawAckMetadata {
-        uid: text(5)?,
-        resource_version: text(6)?,
-        deletion_timestamp: message::field(metadata, 9)?.map(|_| IgnoredAny),
-    })
+/// Reads the marks of the Pod in an answer.
+pub(super) fn marks(body: &[u8]) -> Option<Marks<'_>> {
+    metadata(body)
+}
+
+/// Reads some metadata of the object in an answer.
+fn metadata<'a, M: ProtobufMessage<'a> + Deserialize<'a>>(body: &'a [u8]) -> Option<M> {
+    #[derive(Deserialize)]
+    struct RawObject<M> {
+        metadata: M,
+    }
+    if message::is_object(body) {
+        // Every object has its metadata in its first field.
+        let metadata = message::message(message::object(body).ok()?, 1).ok()?;
+        return M::read(Value::Bytes(metadata)).ok();
+    }
+    Some(json::read::<RawObject<M>>(body).ok()?.metadata)
 }
 
 /// By what a Job knows its Pod again.
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(super) struct Marks<'a> {
-    #[serde(borrow)]
     pub(super) finalizers: SmallVec<[Text<'a>; 2]>,
-    #[serde(borrow, deserialize_with = "labels")]
+    #[serde(deserialize_with = "labels")]
     pub(super) labels: PodLabels<'a>,
 }
 
-/// Reads the marks of the Pod in an answer.
-pub(super) fn marks(body: &[u8]) -> Option<Marks<'_>> {
-    #[derive(Deserialize)]
-    struct Marked<'a> {
-        #[serde(borrow)]
-        metadata: Marks<'a>,
-    }
-    if message::is_object(body) {
-        return marks_in_protobuf(message::object(body).ok()?).ok();
-    }
-    Some(json::read::<Marked<'_>>(body).ok()?.metadata)
-}
-
-fn marks_in_protobuf(object: &[u8]) -> Result<Marks<'_>, Malformed> {
-    let mut marks = Marks::default();
-    let mut fields = Fields::of(message::message(object, 1)?);
-    while let Some((number, value)) = fields.next()? {
-        match number {
-            11 => {
-                let label = value.bytes()?;
-                let text = |number| message::field(label, number)?.map_or(Ok(""), Value::text);
-                marks.labels.push(text(1)?, text(2)?);
-            }
-            14 => marks.finalizers.push(Text(value.text()?.into())),
-            _ => {}
-        }
-    }
-    Ok(marks)
-}
-
-/// The parts of an answer to a write that are looked at.
-#[derive(Deserialize)]
-struct RawAck<'a> {
-    #[serde(borrow)]
-    metadata: RawAckMetadata<'a>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawAckMetadata<'a> {
-    #[serde(borrow)]
-    uid: Cow<'a, str>,
-    #[serde(borrow)]
-    resource_version: Cow<'a, str>,
-    #[serde(default)]
-    deletion_timestamp: Option<IgnoredAny>,
+/// What is looked at of an answer to a write.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+struct AckMetadata<'a> {
+    uid: Text<'a>,
+    resource_version: Text<'a>,
+    deletion_timestamp: Option<RawTimestamp>,
 }
 
 fn phase(text: &str) -> PodPhase {
@@ -237,10 +192,11 @@ fn phase(text: &str) -> PodPhase {
     }
 }
 
-fn index(Text(text): &Text<'_>) -> Option<CompactIndex> {
+fn index(text: &Text<'_>) -> Option<CompactIndex> {
     text.parse::<u32>().ok().and_then(CompactIndex::new)
 }
 
+#[derive(Default)]
 struct Restarts {
     all: u32,
     max: u16,
@@ -248,11 +204,7 @@ struct Restarts {
 }
 
 fn restarts(pod: &RawPod<'_>) -> Restarts {
-    let mut restarts = Restarts {
-        all: 0,
-        max: 0,
-        sidecar_max: 0,
-    };
+    let mut restarts = Restarts::default();
     for container in &pod.status.container_statuses {
         restarts.all = restarts.all.saturating_add(container.restart_count);
         restarts.max = restarts.max.max(saturate(container.restart_count));
@@ -273,14 +225,11 @@ fn saturate(count: u32) -> u16 {
 /// When the Pod ended, by the first evidence there is, as upstream's `getFinishedTime` (docs/rules/jobs.md, 5.2):
 /// its containers' ends, Ready turning False, its deletion, its creation.
 fn finished(pod: &RawPod<'_>) -> u32 {
-    let sidecars = pod.status.init_container_statuses.iter();
-    let sidecars = latest_end(sidecars.filter(|container| pod.is_sidecar(&container.name)));
-    let containers = latest_end(pod.status.container_statuses.iter());
-    let by_containers = match (containers, sidecars) {
-        (_, Ends::Unfinished) => None,
-        (Ends::At(at), Ends::At(sidecar)) => Some(at.max(sidecar)),
-        (Ends::At(at), Ends::Nothing) | (_, Ends::At(at)) => Some(at),
-        (_, Ends::Nothing) => None,
+    let by_containers = || {
+        let sidecars = pod.status.init_container_statuses.iter();
+        let sidecars = latest_end(sidecars.filter(|container| pod.is_sidecar(&container.name)))?;
+        let containers = latest_end(pod.status.container_statuses.iter()).unwrap_or(0);
+        Some(containers.max(sidecars)).filter(|at| *at > 0)
     };
     let by_readiness = || {
         let mut conditions = pod.status.conditions.iter();
@@ -289,66 +238,39 @@ fn finished(pod: &RawPod<'_>) -> u32 {
     };
     let by_deletion = || {
         let RawTimestamp(at) = pod.metadata.deletion_timestamp?;
-        let grace = pod
-            .metadata
-            .deletion_grace_period_seconds
-            .unwrap_or(0)
-            .max(0);
-        Some(at.saturating_sub(u32::try_from(grace).unwrap_or(u32::MAX)))
+        let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
+        Some(at.saturating_sub(u32::try_from(grace.max(0)).unwrap_or(u32::MAX)))
     };
-    by_containers
+    by_containers()
         .or_else(by_readiness)
         .or_else(by_deletion)
         .unwrap_or(pod.metadata.creation_timestamp.0)
 }
 
-/// When a group of containers ended.
-enum Ends {
-    /// There is none.
-    Nothing,
-    /// One has not ended.
-    Unfinished,
-    /// All have; the latest then.
-    At(u32),
-}
-
-fn latest_end<'a>(containers: impl Iterator<Item = &'a RawContainerStatus<'a>>) -> Ends {
-    let mut ends = Ends::Nothing;
-    for container in containers {
-        let Some(end) = &container.state.terminated else {
-            return Ends::Unfinished;
-        };
-        let RawTimestamp(at) = end.finished_at;
-        if at == 0 {
-            return Ends::Unfinished;
-        }
-        ends = match ends {
-            Ends::At(before) => Ends::At(before.max(at)),
-            Ends::Nothing | Ends::Unfinished => Ends::At(at),
-        };
-    }
-    ends
+/// When the last of these containers ended: 0 if there are none, nothing as long as one has not ended.
+fn latest_end<'a>(mut containers: impl Iterator<Item = &'a RawContainerStatus<'a>>) -> Option<u32> {
+    containers.try_fold(0, |latest, container| {
+        let RawTimestamp(at) = container.state.terminated.as_ref()?.finished_at;
+        (at > 0).then_some(latest.max(at))
+    })
 }
 
 /// A line of a watch of Pods.
 #[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 struct RawPodEvent<'a> {
     #[serde(rename = "type")]
     kind: &'a str,
-    #[serde(borrow)]
     object: RawPod<'a>,
 }
 
 /// The parts of a Pod's JSON that are looked at; a bookmark has only some of them. Lists have room for
 /// what most Pods have, so that no memory is asked for.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct RawPod<'a> {
-    #[serde(borrow)]
     metadata: RawPodMetadata<'a>,
-    #[serde(borrow)]
     spec: RawPodSpec<'a>,
-    #[serde(borrow)]
     status: RawPodStatus<'a>,
 }
 
@@ -360,100 +282,79 @@ impl RawPod<'_> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct RawPodMetadata<'a> {
-    #[serde(borrow)]
-    name: Cow<'a, str>,
-    #[serde(borrow)]
-    namespace: Cow<'a, str>,
-    #[serde(borrow)]
-    uid: Cow<'a, str>,
-    #[serde(borrow)]
-    resource_version: Cow<'a, str>,
+    name: Text<'a>,
+    namespace: Text<'a>,
+    uid: Text<'a>,
+    resource_version: Text<'a>,
     creation_timestamp: RawTimestamp,
     deletion_timestamp: Option<RawTimestamp>,
     deletion_grace_period_seconds: Option<i64>,
-    #[serde(borrow)]
     finalizers: SmallVec<[Text<'a>; 2]>,
-    #[serde(borrow)]
     owner_references: SmallVec<[RawPodOwnerReference<'a>; 1]>,
-    #[serde(borrow, deserialize_with = "labels")]
+    #[serde(deserialize_with = "labels")]
     labels: PodLabels<'a>,
-    #[serde(borrow)]
     annotations: RawPodAnnotations<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct RawPodOwnerReference<'a> {
-    #[serde(borrow)]
-    api_version: Cow<'a, str>,
-    #[serde(borrow)]
-    kind: Cow<'a, str>,
-    #[serde(borrow)]
-    name: Cow<'a, str>,
-    #[serde(borrow)]
-    uid: Cow<'a, str>,
+    api_version: Text<'a>,
+    kind: Text<'a>,
+    name: Text<'a>,
+    uid: Text<'a>,
     controller: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct RawPodAnnotations<'a> {
-    #[serde(borrow, rename = "batch.kubernetes.io/job-completion-index")]
+    #[serde(rename = "batch.kubernetes.io/job-completion-index")]
     index: Option<Text<'a>>,
-    #[serde(borrow, rename = "batch.kubernetes.io/job-index-failure-count")]
+    #[serde(rename = "batch.kubernetes.io/job-index-failure-count")]
     failures: Option<Text<'a>>,
-    #[serde(borrow, rename = "batch.kubernetes.io/job-index-ignored-failure-count")]
+    #[serde(rename = "batch.kubernetes.io/job-index-ignored-failure-count")]
     ignored_failures: Option<Text<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct RawPodSpec<'a> {
-    #[serde(borrow)]
-    node_name: Cow<'a, str>,
-    #[serde(borrow)]
+    node_name: Text<'a>,
     init_containers: Vec<RawInitContainer<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct RawInitContainer<'a> {
-    #[serde(borrow)]
-    name: Cow<'a, str>,
-    #[serde(borrow)]
-    restart_policy: Cow<'a, str>,
+    name: Text<'a>,
+    restart_policy: Text<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct RawPodStatus<'a> {
-    #[serde(borrow)]
-    phase: Cow<'a, str>,
-    #[serde(borrow)]
+    phase: Text<'a>,
     conditions: SmallVec<[RawPodCondition<'a>; 6]>,
-    #[serde(borrow)]
     container_statuses: SmallVec<[RawContainerStatus<'a>; 2]>,
-    #[serde(borrow)]
     init_container_statuses: Vec<RawContainerStatus<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct RawPodCondition<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Cow<'a, str>,
-    #[serde(borrow)]
-    status: Cow<'a, str>,
+    #[serde(rename = "type")]
+    kind: Text<'a>,
+    status: Text<'a>,
     last_transition_time: RawTimestamp,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct RawContainerStatus<'a> {
-    #[serde(borrow)]
-    name: Cow<'a, str>,
+    name: Text<'a>,
     restart_count: u32,
     state: RawContainerState,
 }
@@ -478,6 +379,6 @@ struct RawTimestamp(u32);
 impl<'de> Deserialize<'de> for RawTimestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Option::<Text<'_>>::deserialize(deserializer)?;
-        Ok(Self(text.map_or(0, |Text(text)| seconds(&text))))
+        Ok(Self(text.map_or(0, |text| seconds(&text))))
     }
 }

@@ -89,11 +89,31 @@ impl<'a> Value<'a> {
     }
 
     /// The value as a number; negative ones are 64 bits wide.
-    pub(super) fn number(self) -> Result<i64, Malformed> {
+    pub(super) fn number<T: TryFrom<i64>>(self) -> Result<T, Malformed> {
         match self {
-            Self::Number(number) => Ok(number.cast_signed()),
+            Self::Number(number) => T::try_from(number.cast_signed()).map_err(|_| Malformed),
             Self::Bytes(_) | Self::Fixed => Err(Malformed),
         }
+    }
+}
+
+/// A message that is read into a value field by field; a message that comes in pieces is the sum of
+/// its pieces.
+pub(super) trait ProtobufMessage<'a>: Default {
+    fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed>;
+
+    fn merge(&mut self, value: Value<'a>) -> Result<(), Malformed> {
+        let mut fields = Fields::of(value.bytes()?);
+        while let Some((number, value)) = fields.next()? {
+            self.set(number, value)?;
+        }
+        Ok(())
+    }
+
+    fn read(value: Value<'a>) -> Result<Self, Malformed> {
+        let mut message = Self::default();
+        message.merge(value)?;
+        Ok(message)
     }
 }
 

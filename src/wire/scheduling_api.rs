@@ -6,6 +6,8 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::paths;
+
 /// The group.
 const GROUP: &str = "scheduling.k8s.io";
 
@@ -84,19 +86,12 @@ impl SchedulingApi {
 
     /// Workloads of all namespaces, or of one.
     pub fn workloads(&self, namespace: Option<&str>) -> String {
-        self.collection(namespace, "workloads")
+        paths::collection(&self.path(), namespace, "workloads")
     }
 
     /// PodGroups of all namespaces, or of one.
     pub fn pod_groups(&self, namespace: Option<&str>) -> String {
-        self.collection(namespace, "podgroups")
-    }
-
-    fn collection(&self, namespace: Option<&str>, plural: &str) -> String {
-        match namespace {
-            None => format!("{}/{plural}", self.path()),
-            Some(namespace) => format!("{}/namespaces/{namespace}/{plural}", self.path()),
-        }
+        paths::collection(&self.path(), namespace, "podgroups")
     }
 
     /// The member of a PodGroup's spec that refers to a Workload and its template: after the first

@@ -83,7 +83,7 @@ impl PodTemplate {
     /// taken away what the Job needs to know the Pod again and to count it.
     pub fn lacks(&self, answer: &[u8]) -> Option<String> {
         let marks = pod::marks(answer)?;
-        if !marks.finalizers.iter().any(|name| name.0 == self.finalizer) {
+        if !marks.finalizers.iter().any(|it| **it == *self.finalizer) {
             return Some(format!("finalizer {}", self.finalizer));
         }
         let wanted = self.controller_uid.as_deref()?;
@@ -106,33 +106,32 @@ impl PodTemplate {
         };
         let name = names::pod_name(&prefix, suffix);
         let index = index.unwrap_or(0).to_string();
-        let mut body = Vec::with_capacity(self.text.iter().map(|(text, _)| text.len() + 64).sum());
+        let length = self.text.iter().map(|(text, _)| text.len() + 64).sum();
+        let mut body = String::with_capacity(length);
         for (text, gap) in &self.text {
-            body.extend_from_slice(text.as_bytes());
+            body.push_str(text);
             match gap {
-                Some(Gap::Name) => body.extend_from_slice(name.as_bytes()),
-                Some(Gap::GenerateName) => body.extend_from_slice(prefix.as_bytes()),
-                Some(Gap::Index) => body.extend_from_slice(index.as_bytes()),
+                Some(Gap::Name) => body.push_str(&name),
+                Some(Gap::GenerateName) => body.push_str(&prefix),
+                Some(Gap::Index) => body.push_str(&index),
                 Some(Gap::Hostname) => {
-                    body.extend_from_slice(self.job.as_bytes());
-                    body.push(b'-');
-                    body.extend_from_slice(index.as_bytes());
+                    body.push_str(&self.job);
+                    body.push('-');
+                    body.push_str(&index);
                 }
                 Some(Gap::Failures) => {
-                    body.extend_from_slice(failure_values(failures.unwrap_or_default()).as_bytes());
+                    body.push_str(&failure_values(failures.unwrap_or_default()));
                 }
                 Some(Gap::Group) => {
                     if let Some(group) = group {
                         let member = json!({"podGroupName": group});
-                        body.extend_from_slice(
-                            format!(r#","schedulingGroup":{member}"#).as_bytes(),
-                        );
+                        body.push_str(&format!(r#","schedulingGroup":{member}"#));
                     }
                 }
                 None => {}
             }
         }
-        (name.into(), body)
+        (name.into(), body.into_bytes())
     }
 }
 
@@ -142,17 +141,10 @@ fn metadata(
     finalizer: &str,
     mark: &dyn Fn(&str) -> String,
 ) -> Result<Value, TemplateError> {
-    let own = |field: &str| {
-        template
-            .get("metadata")
-            .and_then(|meta| meta.get(field))
-            .filter(|value| !value.is_null())
-    };
+    let own = |field: &str| template.get("metadata")?.get(field);
     let map = |field: &str| {
-        own(field)
-            .and_then(Value::as_object)
-            .cloned()
-            .unwrap_or_default()
+        let map = own(field).and_then(Value::as_object);
+        map.cloned().unwrap_or_default()
     };
     let mut labels = map("labels");
     let mut annotations = map("annotations");
@@ -167,10 +159,8 @@ fn metadata(
         annotations.remove(INDEX_IGNORED_FAILURES);
         annotations.insert(INDEX_FAILURES.into(), mark("failures").into());
     }
-    let mut finalizers = own("finalizers")
-        .and_then(Value::as_array)
-        .cloned()
-        .unwrap_or_default();
+    let finalizers = own("finalizers").and_then(Value::as_array);
+    let mut finalizers = finalizers.cloned().unwrap_or_default();
     if !finalizers.iter().any(|name| name == finalizer) {
         finalizers.push(finalizer.into());
     }
@@ -179,7 +169,7 @@ fn metadata(
         "generateName": mark("generateName"),
         "labels": labels,
         "finalizers": finalizers,
-        "ownerReferences": [ownership::controller(&job.key, job.uid)],
+        "ownerReferences": [ownership::controller("Job", &job.key, job.uid)],
     });
     if !annotations.is_empty() {
         meta["annotations"] = annotations.into();
@@ -210,10 +200,8 @@ fn add_index_variable(spec: &mut Value) {
             let Some(env) = env.as_array_mut() else {
                 continue;
             };
-            if env
-                .iter()
-                .any(|variable| variable["name"] == "JOB_COMPLETION_INDEX")
-            {
+            let is_it = |variable: &Value| variable["name"] == "JOB_COMPLETION_INDEX";
+            if env.iter().any(is_it) {
                 continue;
             }
             env.push(json!({

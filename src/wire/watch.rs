@@ -2,6 +2,8 @@
 //!
 //! Kinds differ in what is kept of an object, not in how a list and a watch work.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, de::Error as _};
 use serde_json::value::RawValue;
 
@@ -31,15 +33,11 @@ impl<'a> Object<'a> {
     /// Its start, to show to people.
     pub fn start(self) -> String {
         const SHOWN: usize = 200;
-        match self {
-            Self::Json(json) => json.chars().take(SHOWN).collect(),
-            Self::Protobuf(message) => message
-                .escape_ascii()
-                .to_string()
-                .chars()
-                .take(SHOWN)
-                .collect(),
-        }
+        let text: Cow<'_, str> = match self {
+            Self::Json(json) => json.into(),
+            Self::Protobuf(message) => message.escape_ascii().to_string().into(),
+        };
+        text.chars().take(SHOWN).collect()
     }
 }
 

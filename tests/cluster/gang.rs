@@ -13,6 +13,7 @@ use lakh::{
     embedded::EmbeddedCluster,
     model::{Uid, names},
     runtime::{Controller, Options, StartError},
+    wire::Call,
 };
 use serde_json::{Value, json};
 
@@ -44,8 +45,9 @@ async fn items(client: &Client, plural: &str) -> Vec<Value> {
 
 async fn post(client: &Client, plural: &str, object: &Value) -> Value {
     let path = format!("{API}/{plural}");
-    let answer = client.create_whole(&path, object.to_string().into_bytes());
-    serde_json::from_slice(&answer.await.expect("a good object")).expect("JSON")
+    let call = Call::create_whole(path, object.to_string());
+    let answer = client.send(&call).await.expect("a good object");
+    serde_json::from_slice(&answer).expect("JSON")
 }
 
 /// A Workload that refers to a Job, controlled by it if the Job is given.

@@ -10,7 +10,9 @@
 use std::{fmt::Write as _, time::Duration};
 
 use lakh::{
-    cronjob::{CallAnswer, CronJobEffect, CronJobSync, Next, NotCreated, delay_after_change},
+    cronjob::{
+        CallAnswer, CronJobEffect, CronJobSync, FoundJob, Next, NotCreated, delay_after_change,
+    },
     model::{
         ActiveJob, ChildJob, ConcurrencyPolicy, ConditionKind, CronJob, CronJobSpec, CronJobStatus,
         JobKey, Report, Severity, Time, Uid,
@@ -192,11 +194,11 @@ impl Case {
                 }
                 let foreign = self.fails("foreign");
                 let other = self.other.iter().any(|other| other == name);
-                CallAnswer::Job {
+                CallAnswer::Job(FoundJob {
                     uid: if other { Uid::from_u128(1) } else { uid(name) },
                     resource_version: 6,
                     controller: (!foreign).then_some(OWN),
-                }
+                })
             }
             CronJobEffect::DeleteJob(of, name) => {
                 let _ = write!(said, "delete {name}");

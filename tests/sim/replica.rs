@@ -11,7 +11,7 @@ use std::{
 };
 
 use lakh::{
-    controller::{FedShard, Feed, Message, Part, Recipient, Replica, kinds},
+    controller::{Feed, Message, Part, Recipient, Replica, kinds},
     informer::{Informers, Watched},
     machine::{CallId, Input, Request},
     metrics::Metrics,
@@ -104,7 +104,7 @@ impl Process {
                 let feed: Box<dyn Part> = Box::new(Feed::new(informers, shards));
                 let shards = (0..shards).map(|_| -> Box<dyn Part> {
                     let shard = Shard::new(settings.clone(), &limiter, Arc::clone(&metrics));
-                    Box::new(FedShard::new(shard))
+                    Box::new(shard)
                 });
                 std::iter::once(feed).chain(shards).collect()
             }

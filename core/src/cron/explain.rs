@@ -1,34 +1,11 @@
 //! Says a schedule in words.
 
+use jiff::civil::date;
+
 use super::{
-    field::{Field, FieldBounds, HOUR, MINUTE},
+    field::{DAY_OF_WEEK, Field, FieldBounds, HOUR, MINUTE, MONTH},
     parse::{Fields, Rule, Schedule},
 };
-
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-
-const DAYS: [&str; 7] = [
-    "Sunday",
-    "Monday",
-    "Tuesday",
-    "Wednesday",
-    "Thursday",
-    "Friday",
-    "Saturday",
-];
 
 /// Up to so many times of a day are listed; more are said by hours and minutes.
 const TIMES_MAX: u32 = 4;
@@ -72,8 +49,8 @@ fn words(fields: &Fields) -> String {
     }
     let mut text = times(*minute, *hour);
     let of_month = (!all(*day_of_month, 1, 31)).then(|| on_days(*day_of_month));
-    let of_week =
-        (!all(*day_of_week, 0, 6)).then(|| format!("on {}", names(*day_of_week, 0, &DAYS)));
+    let of_week = (!all(*day_of_week, 0, 6))
+        .then(|| format!("on {}", names(*day_of_week, &DAY_OF_WEEK, weekday)));
     let either = !day_of_month.star && !day_of_week.star;
     let days = match (of_month, of_week) {
         // Either suffices, and one of them is every day.
@@ -88,7 +65,7 @@ fn words(fields: &Fields) -> String {
     text.push_str(days.as_deref().unwrap_or("every day"));
     if !all(*month, 1, 12) {
         text.push_str(" in ");
-        text.push_str(&names(*month, 1, &MONTHS));
+        text.push_str(&names(*month, &MONTH, month_name));
     }
     text
 }
@@ -138,15 +115,18 @@ fn list(field: Field, bounds: &FieldBounds) -> String {
     }
 }
 
-/// Names of numbers that begin with `min`.
-fn names(field: Field, min: u32, names: &[&str]) -> String {
-    let numbers: Vec<u32> = (min..)
-        .take(names.len())
-        .filter(|number| field.has(*number))
-        .collect();
-    join(runs(&numbers, |number| {
-        names[(number - min) as usize].to_owned()
-    }))
+fn names(field: Field, bounds: &FieldBounds, name: fn(u32) -> String) -> String {
+    let numbers: Vec<u32> = numbers(field, bounds).collect();
+    join(runs(&numbers, name))
+}
+
+fn month_name(number: u32) -> String {
+    date(2000, number as i8, 1).strftime("%B").to_string()
+}
+
+/// The name of a day of the week; of 0, `Sunday`, as the second of January 2000 was one.
+fn weekday(number: u32) -> String {
+    date(2000, 1, 2 + number as i8).strftime("%A").to_string()
 }
 
 /// Three and more in a row as `A to B`, the others one by one.

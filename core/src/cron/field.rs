@@ -16,42 +16,40 @@ pub(super) struct FieldBounds {
     pub(super) names: &'static [&'static str],
 }
 
-pub(super) const MINUTE: FieldBounds = FieldBounds {
-    name: "minute",
-    min: 0,
-    max: 59,
-    names: &[],
-};
+impl FieldBounds {
+    const fn new(
+        name: &'static str,
+        (min, max): (u32, u32),
+        names: &'static [&'static str],
+    ) -> Self {
+        Self {
+            name,
+            min,
+            max,
+            names,
+        }
+    }
+}
 
-pub(super) const HOUR: FieldBounds = FieldBounds {
-    name: "hour",
-    min: 0,
-    max: 23,
-    names: &[],
-};
+pub(super) const MINUTE: FieldBounds = FieldBounds::new("minute", (0, 59), &[]);
 
-pub(super) const DAY_OF_MONTH: FieldBounds = FieldBounds {
-    name: "day of month",
-    min: 1,
-    max: 31,
-    names: &[],
-};
+pub(super) const HOUR: FieldBounds = FieldBounds::new("hour", (0, 23), &[]);
 
-pub(super) const MONTH: FieldBounds = FieldBounds {
-    name: "month",
-    min: 1,
-    max: 12,
-    names: &[
+pub(super) const DAY_OF_MONTH: FieldBounds = FieldBounds::new("day of month", (1, 31), &[]);
+
+pub(super) const MONTH: FieldBounds = FieldBounds::new(
+    "month",
+    (1, 12),
+    &[
         "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
     ],
-};
+);
 
-pub(super) const DAY_OF_WEEK: FieldBounds = FieldBounds {
-    name: "day of week",
-    min: 0,
-    max: 6,
-    names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"],
-};
+pub(super) const DAY_OF_WEEK: FieldBounds = FieldBounds::new(
+    "day of week",
+    (0, 6),
+    &["sun", "mon", "tue", "wed", "thu", "fri", "sat"],
+);
 
 /// The numbers that a field means.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,6 +62,11 @@ impl Field {
     /// Whether a number is meant.
     pub(super) fn has(self, number: u32) -> bool {
         self.bits >> number & 1 == 1
+    }
+
+    /// Whether what a date or a time of day says is meant.
+    pub(super) fn has_civil(self, number: i8) -> bool {
+        self.has(u32::from(number.unsigned_abs()))
     }
 
     /// Reads a list of ranges; `text` is the whole schedule, to say where it is wrong.

@@ -48,9 +48,9 @@ impl Schedule {
 impl Fields {
     /// Whether a day is meant: one of the two day fields suffices where neither is a star.
     fn has_day(&self, date: Date) -> bool {
-        let of_month = self.day_of_month.has(u32::from(date.day().unsigned_abs()));
+        let of_month = self.day_of_month.has_civil(date.day());
         let of_week = date.weekday().to_sunday_zero_offset();
-        let of_week = self.day_of_week.has(u32::from(of_week.unsigned_abs()));
+        let of_week = self.day_of_week.has_civil(of_week);
         if self.day_of_month.star || self.day_of_week.star {
             of_month && of_week
         } else {
@@ -102,11 +102,7 @@ impl Search<'_> {
     }
 
     fn find_month(&mut self) -> bool {
-        while !self
-            .fields
-            .month
-            .has(u32::from(self.now().month().unsigned_abs()))
-        {
+        while !self.fields.month.has_civil(self.now().month()) {
             self.align(|search| {
                 let date = search.now().date().first_of_month();
                 search.go(date, Clock::midnight());
@@ -148,11 +144,7 @@ impl Search<'_> {
     }
 
     fn find_hour(&mut self) -> bool {
-        while !self
-            .fields
-            .hour
-            .has(u32::from(self.now().hour().unsigned_abs()))
-        {
+        while !self.fields.hour.has_civil(self.now().hour()) {
             self.align(|search| {
                 let now = search.now();
                 search.go(now.date(), Clock::constant(now.hour(), 0, 0, 0));
@@ -166,11 +158,7 @@ impl Search<'_> {
     }
 
     fn find_minute(&mut self) -> bool {
-        while !self
-            .fields
-            .minute
-            .has(u32::from(self.now().minute().unsigned_abs()))
-        {
+        while !self.fields.minute.has_civil(self.now().minute()) {
             self.align(|search| search.at -= search.at.rem_euclid(MINUTE));
             self.at += MINUTE;
             if self.now().minute() == 0 {

@@ -53,14 +53,7 @@ pub enum CallAnswer {
     /// The CronJob as it is now.
     CronJob(Box<CronJob>),
     /// A Job as it is now.
-    Job {
-        /// Who it is.
-        uid: Uid,
-        /// Its version.
-        resource_version: u64,
-        /// Whose it is.
-        controller: Option<Uid>,
-    },
+    Job(FoundJob),
     /// There is no such object.
     NotFound(String),
     /// The question was not answered, or the write not done.
@@ -89,4 +82,15 @@ pub enum NotCreated {
     NamespaceTerminating,
     /// Something else, in the server's words.
     Other(String),
+}
+
+/// A Job that a name was found to be of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FoundJob {
+    /// Who it is.
+    pub uid: Uid,
+    /// Its version.
+    pub resource_version: u64,
+    /// Whose it is.
+    pub controller: Option<Uid>,
 }

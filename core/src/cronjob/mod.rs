@@ -15,5 +15,5 @@ mod sync;
 #[cfg(test)]
 mod tests;
 
-pub use alphabet::{CallAnswer, CronJobEffect, NewJob, Next, NotCreated};
+pub use alphabet::{CallAnswer, CronJobEffect, FoundJob, NewJob, Next, NotCreated};
 pub use sync::{CronJobSync, delay_after_change};

@@ -255,27 +255,20 @@ impl CronJobSync {
                     *stray = Some(job);
                 }
             }
-            (
-                Asked::Stray(job),
-                CallAnswer::Job {
-                    uid,
-                    resource_version,
-                    controller,
-                },
-            ) => {
-                if uid == job.uid && controller == Some(self.cron.uid) {
-                    self.take_in(job, resource_version);
+            (Asked::Stray(job), CallAnswer::Job(found)) => {
+                if found.uid == job.uid && found.controller == Some(self.cron.uid) {
+                    self.take_in(job, found.resource_version);
                 }
             }
             (Asked::Stray(..), CallAnswer::NotFound(_)) => {}
             (Asked::Missing(job), CallAnswer::NotFound(_)) => self.went_missing(&job),
             // What is known here is behind. Whose the name is by now, upstream does not ask either.
-            (Asked::Missing(_), CallAnswer::Job { .. }) => {}
+            (Asked::Missing(_), CallAnswer::Job(_)) => {}
             // Nothing is in the way: another Job has the name, and that one is not ours to delete.
-            (Asked::IsThere(job), CallAnswer::Job { uid, .. }) if uid != job.uid => {
+            (Asked::IsThere(job), CallAnswer::Job(found)) if found.uid != job.uid => {
                 self.went_missing(&job);
             }
-            (Asked::IsThere(job), CallAnswer::Job { .. }) => {
+            (Asked::IsThere(job), CallAnswer::Job(_)) => {
                 if let SyncPhase::Replace { found, .. } = &mut self.phase {
                     *found = Some(job);
                 }
@@ -292,17 +285,10 @@ impl CronJobSync {
                 }
             }
             (Asked::Created(run), answer) => self.created(run, answer),
-            (
-                Asked::Taken(run),
-                CallAnswer::Job {
-                    uid,
-                    resource_version,
-                    controller,
-                },
-            ) => {
-                let ours = controller == Some(self.cron.uid);
-                if ours && !self.is_active(uid) {
-                    self.started(&run, uid, resource_version);
+            (Asked::Taken(run), CallAnswer::Job(found)) => {
+                let ours = found.controller == Some(self.cron.uid);
+                if ours && !self.is_active(found.uid) {
+                    self.started(&run, found.uid, found.resource_version);
                 }
                 self.finish_after(&run.schedule);
             }
@@ -350,8 +336,7 @@ impl CronJobSync {
             self.take_from_active(job.uid);
             let (name, end) = (&job.name, end.as_str());
             let what = format!("Saw completed job: {name}, condition: {end}");
-            self.reports
-                .push_back(Report::normal("SawCompletedJob", &what));
+            self.tell("SawCompletedJob", &what);
         }
         self.ended.push(job);
     }
@@ -421,8 +406,7 @@ impl CronJobSync {
         }
         match self.cron.spec.concurrency {
             ConcurrencyPolicy::Forbid if !status.active.is_empty() => {
-                self.reports
-                    .push_back(Report::normal("JobAlreadyActive", ALREADY_ACTIVE));
+                self.tell("JobAlreadyActive", ALREADY_ACTIVE);
                 self.finish_stage(&run.schedule)
             }
             ConcurrencyPolicy::Replace => SyncPhase::Replace {
@@ -452,8 +436,7 @@ impl CronJobSync {
                 resource_version,
             } => {
                 let what = format!("Created job {name}");
-                self.reports
-                    .push_back(Report::normal("SuccessfulCreate", &what));
+                self.tell("SuccessfulCreate", &what);
                 self.started(&run, uid, resource_version);
                 self.finish_after(&run.schedule);
             }
@@ -466,7 +449,7 @@ impl CronJobSync {
                 self.fail();
             }
             CallAnswer::CronJob(_)
-            | CallAnswer::Job { .. }
+            | CallAnswer::Job(_)
             | CallAnswer::NotFound(_)
             | CallAnswer::Deleted
             | CallAnswer::StatusWritten => self.fail(),
@@ -516,8 +499,7 @@ impl CronJobSync {
         match answer {
             CallAnswer::Deleted => {
                 let what = format!("Deleted job {name}");
-                self.reports
-                    .push_back(Report::normal("SuccessfulDelete", &what));
+                self.tell("SuccessfulDelete", &what);
                 true
             }
             CallAnswer::NotFound(why) | CallAnswer::Failed(why) => {
@@ -540,8 +522,12 @@ impl CronJobSync {
 
     fn went_missing(&mut self, job: &ActiveJob) {
         let what = format!("Active job went missing: {}", job.name);
-        self.reports.push_back(Report::normal("MissingJob", &what));
+        self.tell("MissingJob", &what);
         self.take_from_active(job.uid);
+    }
+
+    fn tell(&mut self, reason: &str, message: &str) {
+        self.reports.push_back(Report::normal(reason, message));
     }
 
     fn warn(&mut self, reason: &str, message: &str) {

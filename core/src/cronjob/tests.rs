@@ -8,7 +8,7 @@ use crate::model::{
     JobKey, Report, Time, Uid,
 };
 
-use super::{CallAnswer, CronJobEffect, CronJobSync, Next, NotCreated};
+use super::{CallAnswer, CronJobEffect, CronJobSync, FoundJob, Next, NotCreated};
 
 /// A full hour.
 const HOUR: Time = Time::from_secs(2_000_001_600);
@@ -69,11 +69,11 @@ fn active(uid: Uid, run: Time) -> ActiveJob {
 }
 
 fn job(uid: Uid) -> CallAnswer {
-    CallAnswer::Job {
+    CallAnswer::Job(FoundJob {
         uid,
         resource_version: 1,
         controller: Some(OWN),
-    }
+    })
 }
 
 /// Goes on until something is asked for, past what is told to people.

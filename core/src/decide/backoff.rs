@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::model::{Exponential, Monotonic};
 
 /// Closed for a while after each failure, longer each time in a row.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Backoff {
     backoff: Exponential,
     failures: u32,
@@ -18,9 +18,7 @@ impl Backoff {
     pub(super) fn new(backoff: Exponential) -> Self {
         Self {
             backoff,
-            failures: 0,
-            warned: false,
-            closed_until: None,
+            ..Self::default()
         }
     }
 

@@ -7,7 +7,7 @@
 //!
 //! Must not: write to a Pod for a verdict that the server does not have yet.
 
-use crate::model::{Condition, ConditionKind, JobSpec, JobStatus, Report, RestartPolicy};
+use crate::model::{ConditionKind, JobSpec, JobStatus, Report, RestartPolicy};
 
 use super::{counting::Counting, job::Basis};
 
@@ -24,28 +24,20 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    fn failed(reason: &str, message: &str) -> Self {
+    fn new(success: bool, reason: &str, message: &str) -> Self {
         Self {
-            success: false,
+            success,
             reason: reason.into(),
             message: message.into(),
         }
+    }
+
+    fn failed(reason: &str, message: &str) -> Self {
+        Self::new(false, reason, message)
     }
 
     fn succeeded(reason: &str, message: &str) -> Self {
-        Self {
-            success: true,
-            reason: reason.into(),
-            message: message.into(),
-        }
-    }
-
-    fn stored(condition: &Condition, success: bool) -> Self {
-        Self {
-            success,
-            reason: condition.reason.to_string(),
-            message: condition.message.clone(),
-        }
+        Self::new(true, reason, message)
     }
 
     /// What people are told once the Job has ended.
@@ -132,7 +124,7 @@ impl Ending {
     ) {
         let stored = |kind, success| {
             let found = basis.job.status.true_condition(kind);
-            found.map(|found| Verdict::stored(found, success))
+            found.map(|found| Verdict::new(success, &found.reason, &found.message))
         };
         self.verdict = stored(ConditionKind::SuccessCriteriaMet, true)
             .or_else(|| stored(ConditionKind::FailureTarget, false))

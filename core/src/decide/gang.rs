@@ -5,7 +5,7 @@
 //! What somebody else made is used only where it is clear that it is meant, and never changed: in
 //! doubt the Pods are scheduled one by one, as ever.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use compact_str::format_compact;
 
@@ -24,37 +24,30 @@ const ATTEMPTS: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Why a gang's Pods are scheduled one by one after all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fallback {
     /// The Job had begun before it could have a Workload.
+    #[error("the Job has begun without a Workload")]
     NotNew,
     /// More than one Workload refers to it.
+    #[error("several Workloads refer to the Job")]
     SeveralWorkloads,
     /// The Workload is not controlled by the Job.
+    #[error("the Workload is not controlled by the Job")]
     ForeignWorkload,
     /// The Workload has no template, or several.
+    #[error("the Workload has not exactly one template")]
     OddTemplates,
     /// More than one PodGroup refers to the Workload.
+    #[error("several PodGroups refer to the Workload")]
     SeveralPodGroups,
     /// The PodGroup is not controlled by the Job.
+    #[error("the PodGroup is not controlled by the Job")]
     ForeignPodGroup,
 }
 
-impl fmt::Display for Fallback {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotNew => "the Job has begun without a Workload",
-            Self::SeveralWorkloads => "several Workloads refer to the Job",
-            Self::ForeignWorkload => "the Workload is not controlled by the Job",
-            Self::OddTemplates => "the Workload has not exactly one template",
-            Self::SeveralPodGroups => "several PodGroups refer to the Workload",
-            Self::ForeignPodGroup => "the PodGroup is not controlled by the Job",
-        })
-    }
-}
-
 /// How far a Job's gang has come.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Gang {
     job: Uid,
     /// None until it is told: where gangs are not asked for, it never is.
@@ -76,15 +69,8 @@ impl Gang {
     pub(super) fn new(job: &Job, limits: &Limits) -> Self {
         Self {
             job: job.uid,
-            facts: None,
-            group: None,
-            fallback: None,
-            news: None,
-            making: None,
-            taken: 0,
-            look_again: None,
             backoff: Backoff::new(limits.retry_backoff),
-            waits: false,
+            ..Self::default()
         }
     }
 

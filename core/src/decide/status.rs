@@ -24,7 +24,7 @@ const CROWD: u32 = 1000;
 const MOST_PERIODS: u32 = 10;
 
 /// The one write of the Job's status that may be under way, and when the next is due.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[doc(alias = "updateJobStatus")]
 pub(super) struct StatusWriter {
     writing: Option<JobStatus>,
@@ -58,11 +58,9 @@ pub(super) struct News {
 impl StatusWriter {
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
-            writing: None,
-            written_at: None,
             is_stale: true,
-            stale_since: None,
             backoff: Backoff::new(limits.retry_backoff),
+            ..Self::default()
         }
     }
 

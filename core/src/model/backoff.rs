@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 /// `base * 2^(n-1)` for the n-th failure in a row, never above `max`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "ItemExponentialFailureRateLimiter")]
 pub struct Exponential {
     /// The delay after the first failure.

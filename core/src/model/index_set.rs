@@ -15,11 +15,6 @@ pub struct IndexSet(RoaringBitmap);
 impl Eq for IndexSet {}
 
 impl IndexSet {
-    /// The empty set.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// All indexes below `end`.
     pub fn below(end: u32) -> Self {
         let mut bits = RoaringBitmap::new();
@@ -101,11 +96,6 @@ impl IndexSet {
     /// How many indexes are in both sets.
     pub fn intersection_len(&self, other: &Self) -> u32 {
         u32::try_from(self.0.intersection_len(&other.0)).unwrap_or(u32::MAX)
-    }
-
-    /// Heap bytes held, roughly; for the memory report.
-    pub fn heap_bytes(&self) -> usize {
-        self.0.serialized_size()
     }
 }
 

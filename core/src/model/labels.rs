@@ -14,18 +14,11 @@ pub trait Labelled {
 }
 
 /// An object's labels, to keep.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Labels(BTreeMap<CompactString, CompactString>);
-
-impl Labelled for BTreeMap<CompactString, CompactString> {
-    fn label(&self, key: &str) -> Option<&str> {
-        self.get(key).map(CompactString::as_str)
-    }
-}
+pub type Labels = BTreeMap<CompactString, CompactString>;
 
 impl Labelled for Labels {
     fn label(&self, key: &str) -> Option<&str> {
-        self.0.label(key)
+        self.get(key).map(CompactString::as_str)
     }
 }
 
@@ -43,11 +36,8 @@ impl<'a> PodLabels<'a> {
     pub fn to_labels(&self) -> Labels {
         let compact = |text: &Cow<'a, str>| CompactString::new(text);
         let pairs = self.0.iter();
-        Labels(
-            pairs
-                .map(|(key, value)| (compact(key), compact(value)))
-                .collect(),
-        )
+        let pairs = pairs.map(|(key, value)| (compact(key), compact(value)));
+        pairs.collect()
     }
 
     /// The same, without what they were read from.
@@ -77,7 +67,7 @@ impl Labelled for PodLabels<'_> {
 #[doc(alias = "LabelSelector")]
 pub struct Selector {
     /// Labels that must be there with these values.
-    pub match_labels: BTreeMap<CompactString, CompactString>,
+    pub match_labels: Labels,
     /// What else is required.
     pub match_expressions: Vec<Requirement>,
 }

@@ -88,7 +88,7 @@ impl PodSuffix {
 /// indexes.
 ///
 /// Controllers of different versions may be at work at once, so the series of a Job never changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Series(u64);
 
 impl Series {

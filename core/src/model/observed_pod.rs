@@ -33,19 +33,12 @@ pub struct DecodedPod<'a> {
 impl DecodedPod<'_> {
     /// The same, without what it was read from.
     pub fn into_owned(self) -> DecodedPod<'static> {
-        let Self {
-            namespace,
-            name,
-            controller,
-            labels,
-            record,
-        } = self;
         DecodedPod {
-            namespace,
-            name,
-            controller,
-            labels: labels.into_owned(),
-            record,
+            namespace: self.namespace,
+            name: self.name,
+            controller: self.controller,
+            labels: self.labels.into_owned(),
+            record: self.record,
         }
     }
 }

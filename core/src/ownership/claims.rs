@@ -32,7 +32,7 @@ use super::{
 /// the same event. [`Claims::poll_round`], [`Claims::poll_free`] and [`Claims::poll_resumed`]
 /// then give what to do until they are empty, [`Claims::poll_timeout`] when to call
 /// [`Claims::handle_timeout`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[doc(alias = "PodControllerRefManager")]
 pub struct Claims {
     retry: Exponential,
@@ -58,16 +58,7 @@ impl Claims {
     pub fn new(retry: Exponential) -> Self {
         Self {
             retry,
-            namespaces: BTreeMap::new(),
-            holds: BTreeMap::new(),
-            claimants: BTreeMap::new(),
-            frees: BTreeMap::new(),
-            busy: HashMap::new(),
-            adopted: BTreeMap::new(),
-            ready: BTreeSet::new(),
-            free_next: VecDeque::new(),
-            resumed: VecDeque::new(),
-            timers: BTreeSet::new(),
+            ..Self::default()
         }
     }
 
@@ -261,10 +252,9 @@ impl Claims {
         if let Some(claimed) = claimed.filter(|_| at_work) {
             self.open(&round.job, claimed.clone(), version, ClaimKind::Adopt);
             let hold = self.holds.get_mut(&round.job);
-            let claim = hold.and_then(|hold| hold.claims.get_mut(&pod));
-            claim
-                .into_iter()
-                .for_each(|claim| claim.state = ClaimState::Done(version));
+            if let Some(claim) = hold.and_then(|hold| hold.claims.get_mut(&pod)) {
+                claim.state = ClaimState::Done(version);
+            }
         }
     }
 
@@ -308,11 +298,6 @@ impl Claims {
     /// Whether a Job must wait: it does not know yet which Pods it has.
     pub fn holds(&self, job: &JobId) -> bool {
         self.holds.get(job).is_some_and(|hold| !hold.is_over())
-    }
-
-    /// Whether one of the `poll_*` may have something.
-    pub fn has_something(&self) -> bool {
-        !(self.ready.is_empty() && self.free_next.is_empty() && self.resumed.is_empty())
     }
 
     /// Gives a Job's next round. A Job has one at a time; a Pod to which another patch is under way

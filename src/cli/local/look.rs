@@ -10,7 +10,10 @@ use crate::{
     wire::{ApiError, paths},
 };
 
-use super::{standstill::JobObjects, watch::Followed};
+use super::{
+    standstill::{JobObjects, list},
+    watch::Followed,
+};
 
 /// Most Pods of each phase that are looked at; of a bigger Job, so many stand for all.
 const MOST: usize = 500;
@@ -38,14 +41,11 @@ pub(super) async fn look(client: &Client, job: &Followed) -> Result<JobObjects, 
             continue;
         }
         let path = format!("{pods}?limit={MOST}&fieldSelector=status.phase%3D{phase}{labels}");
-        let mut list = get(client, &path).await?;
-        objects.all_pods &= list["metadata"]["continue"].is_null();
-        objects.pods.extend(items(&mut list).filter(|pod| {
-            let owners = pod["metadata"]["ownerReferences"].as_array();
-            owners
-                .into_iter()
-                .flatten()
-                .any(|owner| owner["uid"] == *job.uid)
+        let mut page = get(client, &path).await?;
+        objects.all_pods &= page["metadata"]["continue"].is_null();
+        objects.pods.extend(items(&mut page).filter(|pod| {
+            let mut owners = list(&pod["metadata"]["ownerReferences"]);
+            owners.any(|owner| owner["uid"] == *job.uid)
         }));
     }
     let events = paths::events(&job.namespace);

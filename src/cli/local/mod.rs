@@ -9,6 +9,7 @@ mod summary;
 mod watch;
 
 use std::{
+    collections::BTreeSet,
     io::Read as _,
     path::{Path, PathBuf},
     time::Duration,
@@ -24,12 +25,11 @@ use crate::{
         kubelet::KubeletOptions,
         manifest::{self, DEFAULT_NAMESPACE, Document, Rejection, Source, resource_path},
     },
-    runtime::Controller,
+    runtime::{Controller, Options},
 };
 
 use super::{FAILED, OK, Problem, complain, finish::Requests, say};
 use progress::ProgressDisplay;
-use standstill::ControllerSettings;
 use watch::{Followed, Following};
 
 pub(super) use args::LocalArgs;
@@ -87,7 +87,7 @@ struct Running {
 struct Run {
     client: Client,
     jobs: Vec<Followed>,
-    settings: ControllerSettings,
+    options: Options,
 }
 
 impl Running {
@@ -168,8 +168,7 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
         tell_of_cron_jobs(&documents);
     }
     let options = args.tunables.clone().options(args.listen);
-    let settings = ControllerSettings::of(&options);
-    let controller = Controller::start(connect().await?, options).await?;
+    let controller = Controller::start(connect().await?, options.clone()).await?;
     let api = cluster.server().api();
     api.tell_metrics_of(controller.metrics());
     Ok(Running {
@@ -179,7 +178,7 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
         run: Run {
             client,
             jobs,
-            settings,
+            options,
         },
     })
 }
@@ -266,16 +265,11 @@ fn tell_of_cron_jobs(documents: &[Document]) {
 /// On a cluster of one's own, the namespaces that objects name are there.
 async fn make_namespaces(client: &Client, documents: &[Document]) -> Result<(), Problem> {
     let declared = |name: &str| {
-        documents
-            .iter()
-            .any(|document| document.kind == "Namespace" && document.name.to_string() == name)
+        let is_it = |it: &Document| it.kind == "Namespace" && it.name.to_string() == name;
+        documents.iter().any(is_it)
     };
-    let mut named: Vec<&str> = documents
-        .iter()
-        .filter_map(|document| document.namespace.as_deref())
-        .collect();
-    named.sort_unstable();
-    named.dedup();
+    let named = documents.iter().filter_map(|it| it.namespace.as_deref());
+    let named: BTreeSet<&str> = named.collect();
     for name in named.into_iter().filter(|name| !declared(name)) {
         let body = serde_json::json!({
             "apiVersion": "v1",
@@ -317,21 +311,17 @@ async fn serve(
 
 /// Follows the Jobs to their ends, or to the end of patience.
 async fn follow(args: &LocalArgs, run: &Run, requests: &mut Requests) -> u8 {
-    let Run {
-        client,
-        jobs,
-        settings,
-    } = run;
-    let mut following = Following::new(jobs.clone());
+    let (client, options) = (&run.client, &run.options);
+    let mut following = Following::new(run.jobs.clone());
     let mut progress = ProgressDisplay::new(&following);
     let ended = tokio::select! {
-        ended = following.run(client, settings, |following| progress.show(following)) => ended,
+        ended = following.run(client, options, |following| progress.show(following)) => ended,
         () = time_is_up(args.timeout) => Err(crate::wire::ApiError::no_answer("the time ran out")),
         () = requests.asked_to_end() => Err(crate::wire::ApiError::no_answer(INTERRUPTED)),
     };
     progress.finish();
     // A server that does not answer keeps nobody.
-    let _ = tokio::time::timeout(CONCLUSION, following.conclude(client, settings)).await;
+    let _ = tokio::time::timeout(CONCLUSION, following.conclude(client, options)).await;
     summary::print(&following, args.output);
     match ended {
         Ok(()) if following.all_complete() => OK,

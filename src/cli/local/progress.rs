@@ -21,9 +21,8 @@ const LINE_EVERY: Duration = Duration::from_secs(1);
 /// What is shown while Jobs run, on standard error.
 #[derive(Debug)]
 pub(super) enum ProgressDisplay {
-    Bars {
-        bars: Vec<ProgressBar>,
-    },
+    /// One for each Job, or one for all.
+    Bars(Vec<ProgressBar>),
     Lines {
         said_at: Option<Instant>,
         said: String,
@@ -34,9 +33,7 @@ impl ProgressDisplay {
     /// Bars if standard error is a terminal.
     pub(super) fn new(following: &Following) -> Self {
         if std::io::stderr().is_terminal() {
-            Self::Bars {
-                bars: bars(following),
-            }
+            Self::Bars(bars(following))
         } else {
             Self::Lines {
                 said_at: None,
@@ -48,15 +45,12 @@ impl ProgressDisplay {
     /// Shows how it stands.
     pub(super) fn show(&mut self, following: &Following) {
         match self {
-            Self::Bars { bars } if bars.len() == following.jobs.len() => {
-                for (bar, job) in bars.iter().zip(&following.jobs) {
-                    set(bar, std::slice::from_ref(job));
-                }
-            }
-            Self::Bars { bars } => {
-                for bar in bars {
-                    set(bar, &following.jobs);
-                }
+            Self::Bars(bars) => {
+                let jobs = &following.jobs;
+                let of_each = jobs.chunks(jobs.len().div_ceil(bars.len().max(1)).max(1));
+                bars.iter()
+                    .zip(of_each)
+                    .for_each(|(bar, jobs)| set(bar, jobs));
             }
             Self::Lines { said_at, said } => {
                 let early = said_at.is_some_and(|at| at.elapsed() < LINE_EVERY);
@@ -75,7 +69,7 @@ impl ProgressDisplay {
 
     /// Leaves what is shown as it is.
     pub(super) fn finish(&self) {
-        if let Self::Bars { bars } = self {
+        if let Self::Bars(bars) = self {
             for bar in bars {
                 bar.abandon();
             }
@@ -195,12 +189,7 @@ impl ProgressTotals {
 
 impl fmt::Display for ProgressTotals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            active,
-            failed,
-            rate,
-            ..
-        } = self;
+        let (active, failed, rate) = (self.active, self.failed, self.rate);
         if let Some(why) = &self.why {
             return write!(f, "{failed} failed, {why}");
         }
@@ -209,7 +198,7 @@ impl fmt::Display for ProgressTotals {
         }
         write!(f, "{active} active, {failed} failed, {rate:.0} Pods/s")?;
         // Nobody knows how long it takes when nothing runs.
-        if self.succeeded > 0 && !self.over && *active > 0 {
+        if self.succeeded > 0 && !self.over && active > 0 {
             let left = self.wanted.saturating_sub(self.succeeded) as f64 / rate;
             write!(f, ", {left:.0} s left")?;
         }

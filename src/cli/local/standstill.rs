@@ -9,17 +9,8 @@ use serde_json::Value;
 
 use crate::{
     model::{COMPLETION_INDEX, DEFAULT_MANAGER, Exponential, INDEX_FAILURES, IndexSet, Time},
-    runtime::{Controllers, Mode, Options},
+    runtime::{Mode, Options},
 };
-
-/// The settings of the controller in this process that can keep it from a Job.
-#[derive(Clone, Debug)]
-pub(super) struct ControllerSettings {
-    controllers: Controllers,
-    mode: Mode,
-    namespaces: Vec<String>,
-    backoff: Exponential,
-}
 
 /// A Job, its Pods and its Events.
 #[derive(Debug, Default)]
@@ -33,108 +24,97 @@ pub(super) struct JobObjects {
     pub(super) events: Vec<Value>,
 }
 
-impl ControllerSettings {
-    pub(super) fn of(options: &Options) -> Self {
-        Self {
-            controllers: options.controllers,
-            mode: options.mode.clone(),
-            namespaces: options.namespaces.clone(),
-            backoff: options.limits.pod_failure_backoff,
-        }
-    }
+/// Why a Job that has not ended does not come along, with a controller of these options.
+pub(super) fn why(options: &Options, objects: &JobObjects, now: Time) -> Option<String> {
+    nobodys(options, &objects.job)
+        .or_else(|| {
+            let suspended = objects.job["spec"]["suspend"] == true;
+            suspended.then(|| "it is suspended (spec.suspend)".to_owned())
+        })
+        .or_else(|| refused(objects))
+        .or_else(|| pending(objects))
+        .or_else(|| waiting(objects))
+        .or_else(|| backing_off(options.limits.pod_failure_backoff, objects, now))
+        .or_else(|| {
+            let active = number(&objects.job["status"]["active"]);
+            (active > 0).then(|| format!("{} not ended yet", pods(active)))
+        })
+}
 
-    /// Why a Job that has not ended does not come along.
-    pub(super) fn why(&self, objects: &JobObjects, now: Time) -> Option<String> {
-        self.nobodys(&objects.job)
-            .or_else(|| {
-                let suspended = objects.job["spec"]["suspend"] == true;
-                suspended.then(|| "it is suspended (spec.suspend)".to_owned())
-            })
-            .or_else(|| refused(objects))
-            .or_else(|| pending(objects))
-            .or_else(|| waiting(objects))
-            .or_else(|| self.backing_off(objects, now))
-            .or_else(|| {
-                let active = number(&objects.job["status"]["active"]);
-                (active > 0).then(|| format!("{} not ended yet", pods(active)))
-            })
+/// A Job that this controller is not to touch.
+fn nobodys(options: &Options, job: &Value) -> Option<String> {
+    if !options.controllers.job {
+        return Some("the Job controller is off (--controllers)".to_owned());
     }
+    let namespace = text(&job["metadata"]["namespace"]);
+    if !options.namespaces.is_empty() && !options.namespaces.iter().any(|it| it == namespace) {
+        return Some(format!(
+            "nobody works in namespace {namespace} (--namespace)"
+        ));
+    }
+    let manager = job["spec"]["managedBy"].as_str();
+    match &options.mode {
+        Mode::Replace => {
+            let other = manager.filter(|name| *name != DEFAULT_MANAGER)?;
+            Some(format!("it is left to {other} (spec.managedBy)"))
+        }
+        Mode::ManagedBy(own) => {
+            let own = own.as_str();
+            (manager != Some(own)).then(|| format!("its spec.managedBy is not {own} (--mode)"))
+        }
+    }
+}
 
-    /// A Job that this controller is not to touch.
-    fn nobodys(&self, job: &Value) -> Option<String> {
-        if !self.controllers.job {
-            return Some("the Job controller is off (--controllers)".to_owned());
-        }
-        let namespace = text(&job["metadata"]["namespace"]);
-        if !self.namespaces.is_empty() && !self.namespaces.iter().any(|it| it == namespace) {
-            return Some(format!(
-                "nobody works in namespace {namespace} (--namespace)"
-            ));
-        }
-        let manager = job["spec"]["managedBy"].as_str();
-        match &self.mode {
-            Mode::Replace => {
-                let other = manager.filter(|name| *name != DEFAULT_MANAGER)?;
-                Some(format!("it is left to {other} (spec.managedBy)"))
+/// Until when no Pod is made after others have failed.
+fn backing_off(backoff: Exponential, objects: &JobObjects, now: Time) -> Option<String> {
+    let job = &objects.job;
+    let until = |failures: u32, last: Time| last + backoff.delay(failures);
+    let later = |due: Time| (due > now).then(|| format!("until {}", clock(due)));
+    let failed = objects.pods.iter().filter(|pod| is(pod, "Failed"));
+    if job["spec"]["backoffLimitPerIndex"].is_u64() {
+        // Of an index, its last Pod decides.
+        let mut indexes: BTreeMap<u32, Time> = BTreeMap::new();
+        let ended = |field: &str| {
+            let text = job["status"][field].as_str().unwrap_or_default();
+            IndexSet::parse(text, u32::MAX)
+        };
+        let (done, failed_ones) = (ended("completedIndexes"), ended("failedIndexes"));
+        for pod in failed {
+            let Some(index) = index_of(pod) else { continue };
+            if done.contains(index) || failed_ones.contains(index) {
+                continue;
             }
-            Mode::ManagedBy(own) => {
-                let own = own.as_str();
-                (manager != Some(own)).then(|| format!("its spec.managedBy is not {own} (--mode)"))
-            }
+            let before = pod["metadata"]["annotations"][INDEX_FAILURES].as_str();
+            let before: u32 = before.and_then(|text| text.parse().ok()).unwrap_or(0);
+            let due = until(before.saturating_add(1), finished(pod)?);
+            let entry = indexes.entry(index).or_insert(due);
+            *entry = due.max(*entry);
         }
+        indexes.retain(|_, due| *due > now);
+        let first = indexes.values().min().copied().and_then(later)?;
+        let which: IndexSet = indexes.keys().copied().collect();
+        return Some(format!(
+            "backoff {first}, then index {} again",
+            short(&which.to_string())
+        ));
     }
-
-    /// Until when no Pod is made after others have failed.
-    fn backing_off(&self, objects: &JobObjects, now: Time) -> Option<String> {
-        let job = &objects.job;
-        let until = |failures: u32, last: Time| last + self.backoff.delay(failures);
-        let later = |due: Time| (due > now).then(|| format!("until {}", clock(due)));
-        let failed = objects.pods.iter().filter(|pod| is(pod, "Failed"));
-        if job["spec"]["backoffLimitPerIndex"].is_u64() {
-            // Of an index, its last Pod decides.
-            let mut indexes: BTreeMap<u32, Time> = BTreeMap::new();
-            let ended = |field: &str| {
-                let text = job["status"][field].as_str().unwrap_or_default();
-                IndexSet::parse(text, u32::MAX)
-            };
-            let (done, failed_ones) = (ended("completedIndexes"), ended("failedIndexes"));
-            for pod in failed {
-                let Some(index) = index_of(pod) else { continue };
-                if done.contains(index) || failed_ones.contains(index) {
-                    continue;
-                }
-                let before = pod["metadata"]["annotations"][INDEX_FAILURES].as_str();
-                let before: u32 = before.and_then(|text| text.parse().ok()).unwrap_or(0);
-                let due = until(before.saturating_add(1), finished(pod)?);
-                let entry = indexes.entry(index).or_insert(due);
-                *entry = due.max(*entry);
-            }
-            indexes.retain(|_, due| *due > now);
-            let first = indexes.values().min().copied().and_then(later)?;
-            let which: IndexSet = indexes.keys().copied().collect();
-            return Some(format!(
-                "backoff {first}, then index {} again",
-                short(&which.to_string())
-            ));
-        }
-        let successes = objects.pods.iter().filter(|pod| is(pod, "Succeeded"));
-        let success = successes.filter_map(finished).max();
-        let since: Vec<Time> = failed
-            .filter_map(finished)
-            .filter(|at| success.is_none_or(|success| *at > success))
-            .collect();
-        let last = since.iter().max()?;
-        if !objects.all_pods {
-            return (number(&job["status"]["active"]) == 0)
-                .then(|| "backoff after Pods failed".to_owned());
-        }
-        let count = u32::try_from(since.len()).unwrap_or(u32::MAX);
-        let until = later(until(count, *last))?;
-        Some(format!(
-            "backoff {until}: {} failed in a row",
-            pods(count.into())
-        ))
+    let successes = objects.pods.iter().filter(|pod| is(pod, "Succeeded"));
+    let success = successes.filter_map(finished).max();
+    let since: Vec<Time> = failed
+        .filter_map(finished)
+        .filter(|at| success.is_none_or(|success| *at > success))
+        .collect();
+    let last = since.iter().max()?;
+    if !objects.all_pods {
+        return (number(&job["status"]["active"]) == 0)
+            .then(|| "backoff after Pods failed".to_owned());
     }
+    let count = u32::try_from(since.len()).unwrap_or(u32::MAX);
+    let until = later(until(count, *last))?;
+    Some(format!(
+        "backoff {until}: {} failed in a row",
+        pods(count.into())
+    ))
 }
 
 /// Pods that the server does not let the controller make.
@@ -160,11 +140,7 @@ fn pending(objects: &JobObjects) -> Option<String> {
     let homeless = |pod: &&Value| is(pod, "Pending") && pod["spec"]["nodeName"].is_null();
     let pending: Vec<&Value> = objects.pods.iter().filter(homeless).collect();
     let first = pending.first()?;
-    let conditions = first["status"]["conditions"]
-        .as_array()
-        .into_iter()
-        .flatten();
-    let refusal = conditions
+    let refusal = list(&first["status"]["conditions"])
         .filter(|it| it["type"] == "PodScheduled" && it["status"] == "False")
         .find_map(|it| it["message"].as_str());
     let count = pods(pending.len() as u64);
@@ -182,11 +158,9 @@ fn pending(objects: &JobObjects) -> Option<String> {
 fn waiting(objects: &JobObjects) -> Option<String> {
     let mut live = objects.pods.iter().filter(|pod| !is(pod, "Failed"));
     live.find_map(|pod| {
-        let states = pod["status"]["containerStatuses"].as_array()?;
-        let waiting = states.iter().map(|status| &status["state"]["waiting"]);
-        let reasons = waiting.filter_map(|waiting| waiting["reason"].as_str());
-        let mut reasons = reasons.filter(|reason| *reason == "CrashLoopBackOff");
-        let reason = reasons.next()?;
+        let states = list(&pod["status"]["containerStatuses"]);
+        let mut reasons = states.filter_map(|status| status["state"]["waiting"]["reason"].as_str());
+        let reason = reasons.find(|reason| *reason == "CrashLoopBackOff")?;
         Some(format!("Pod {}: {reason}", text(&pod["metadata"]["name"])))
     })
 }
@@ -217,11 +191,9 @@ pub(super) fn failures(pods_seen: &[Value]) -> Vec<String> {
 fn cause(pod: &Value) -> String {
     let status = &pod["status"];
     let lists = ["initContainerStatuses", "containerStatuses"];
-    let statuses = lists.iter().filter_map(|list| status[list].as_array());
-    let ends = statuses
-        .flatten()
-        .map(|status| &status["state"]["terminated"]);
-    let failed = ends
+    let statuses = lists.iter().flat_map(|name| list(&status[name]));
+    let failed = statuses
+        .map(|status| &status["state"]["terminated"])
         .filter_map(|end| Some((end["exitCode"].as_i64()?, text(&end["reason"]))))
         .find(|(code, _)| *code != 0);
     let said = text(&status["reason"]);
@@ -238,11 +210,8 @@ fn cause(pod: &Value) -> String {
 
 /// When a Pod's last container ended.
 fn finished(pod: &Value) -> Option<Time> {
-    let statuses = pod["status"]["containerStatuses"].as_array();
-    let ends = statuses
-        .into_iter()
-        .flatten()
-        .filter_map(|status| status["state"]["terminated"]["finishedAt"].as_str());
+    let statuses = list(&pod["status"]["containerStatuses"]);
+    let ends = statuses.filter_map(|it| it["state"]["terminated"]["finishedAt"].as_str());
     let last = ends.filter_map(Time::parse_rfc3339).max();
     let made = || Time::parse_rfc3339(text(&pod["metadata"]["creationTimestamp"]));
     last.or_else(made)
@@ -261,7 +230,12 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
 }
 
-fn text(value: &Value) -> &str {
+/// The items of a list; none if it is none.
+pub(super) fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+pub(super) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
@@ -296,18 +270,6 @@ mod tests {
 
     const NOW: i64 = 1_800_000_000;
 
-    fn settings() -> ControllerSettings {
-        ControllerSettings {
-            controllers: Controllers::default(),
-            mode: Mode::Replace,
-            namespaces: Vec::new(),
-            backoff: Exponential {
-                base: std::time::Duration::from_secs(10),
-                max: std::time::Duration::from_secs(600),
-            },
-        }
-    }
-
     fn job(spec: Value, status: Value) -> Value {
         json!({"metadata": {"name": "j", "namespace": "d"}, "spec": spec, "status": status})
     }
@@ -326,30 +288,23 @@ mod tests {
         })
     }
 
-    fn why(
-        settings: &ControllerSettings,
-        job: Value,
-        pods: Vec<Value>,
-        events: Vec<Value>,
-    ) -> String {
+    fn why(options: &Options, job: Value, pods: Vec<Value>, events: Vec<Value>) -> String {
         let objects = JobObjects {
             job,
             pods,
             all_pods: true,
             events,
         };
-        settings
-            .why(&objects, Time::from_secs(NOW))
-            .unwrap_or_default()
+        super::why(options, &objects, Time::from_secs(NOW)).unwrap_or_default()
     }
 
     #[test]
     fn a_job_that_nobody_works_on() {
-        let check = |settings: &ControllerSettings, spec: Value, words: &str| {
-            let said = why(settings, job(spec, json!({})), Vec::new(), Vec::new());
+        let check = |options: &Options, spec: Value, words: &str| {
+            let said = why(options, job(spec, json!({})), Vec::new(), Vec::new());
             assert!(said.contains(words), "{words:?} is not in {said:?}");
         };
-        let own = settings();
+        let own = Options::default();
         check(
             &own,
             json!({"managedBy": "a.b/c"}),
@@ -357,12 +312,12 @@ mod tests {
         );
         check(&own, json!({"suspend": true}), "suspended");
         check(&own, json!({}), "");
-        let elsewhere = ControllerSettings {
+        let elsewhere = Options {
             namespaces: vec!["e".to_owned()],
-            ..settings()
+            ..Options::default()
         };
         check(&elsewhere, json!({}), "namespace d (--namespace)");
-        let mut off = settings();
+        let mut off = Options::default();
         off.controllers.job = false;
         check(&off, json!({}), "--controllers");
     }
@@ -379,7 +334,7 @@ mod tests {
         ];
         let wanted = json!({"completions": 3, "parallelism": 3});
         let said = why(
-            &settings(),
+            &Options::default(),
             job(wanted.clone(), json!({"active": 2})),
             Vec::new(),
             events.clone(),
@@ -387,7 +342,7 @@ mod tests {
         assert_eq!(said, "no Pod can be made: quota");
         // All that were wanted are there by now.
         let said = why(
-            &settings(),
+            &Options::default(),
             job(wanted, json!({"active": 3})),
             Vec::new(),
             events,
@@ -397,7 +352,7 @@ mod tests {
             "message": "0/3 nodes are available: 3 Insufficient cpu. no new claims"});
         let pod = json!({"status": {"phase": "Pending", "conditions": [condition]}});
         let said = why(
-            &settings(),
+            &Options::default(),
             job(json!({}), json!({"active": 1})),
             vec![pod],
             Vec::new(),
@@ -417,7 +372,12 @@ mod tests {
             ended(1, 30, none.clone()),
             ended(1, 5, none),
         ];
-        let said = why(&settings(), job(json!({}), json!({})), pods, Vec::new());
+        let said = why(
+            &Options::default(),
+            job(json!({}), json!({})),
+            pods,
+            Vec::new(),
+        );
         let until = clock(Time::from_secs(NOW - 5 + 20));
         assert_eq!(
             said,
@@ -434,7 +394,7 @@ mod tests {
         ];
         let status = json!({"completedIndexes": "0,7", "failedIndexes": "5"});
         let said = why(
-            &settings(),
+            &Options::default(),
             job(json!({"backoffLimitPerIndex": 3}), status),
             pods,
             Vec::new(),

@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 
 use super::{
     args::Output,
-    standstill::short,
+    standstill::{list, short, text},
     watch::{Followed, Following},
 };
 
 /// Prints the closing summary to standard output.
 pub(super) fn print(following: &Following, output: Output) {
     let text = match output {
-        Output::Text => text(following),
+        Output::Text => table(following),
         Output::Json => format!("{:#}", json(following)),
     };
     crate::cli::print(&text);
@@ -40,15 +40,10 @@ fn json(following: &Following) -> Value {
     json!({"jobs": jobs.collect::<Vec<_>>()})
 }
 
-fn text(following: &Following) -> String {
+fn table(following: &Following) -> String {
     let name = |job: &Followed| format!("{}/{}", job.namespace, job.name);
-    let width = following
-        .jobs
-        .iter()
-        .map(|job| name(job).len())
-        .max()
-        .unwrap_or(0)
-        .max(3);
+    let names = following.jobs.iter().map(|job| name(job).len());
+    let width = names.max().unwrap_or(0).max("JOB".len());
     let mut lines = vec![format!(
         "{:width$}  {:10}  {:>13}  {:>6}  {:>8}  {:>8}",
         "JOB", "RESULT", "SUCCEEDED", "FAILED", "WALL", "PODS/S"
@@ -96,15 +91,8 @@ const MOST_CAUSES: usize = 5;
 
 /// Reason and message of a failed Job.
 fn why(job: &Followed) -> String {
-    let conditions = job.status["conditions"].as_array().into_iter().flatten();
-    let failed = conditions
-        .into_iter()
-        .find(|condition| condition["type"] == "Failed");
-    let text = |field: &str| {
-        failed
-            .and_then(|condition| condition[field].as_str())
-            .unwrap_or_default()
-            .to_owned()
-    };
-    format!("{}: {}", text("reason"), text("message"))
+    let mut conditions = list(&job.status["conditions"]);
+    let failed = conditions.find(|condition| condition["type"] == "Failed");
+    let said = |field: &str| failed.map_or("", |condition| text(&condition[field]));
+    format!("{}: {}", said("reason"), said("message"))
 }

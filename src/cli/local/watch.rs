@@ -9,12 +9,13 @@ use serde_json::Value;
 use crate::{
     clock::{Clock, instant},
     cluster::{Client, Lines},
+    runtime::Options,
     wire::{ApiError, WatchEvent, decode_watch_line, paths},
 };
 
 use super::{
     look::look,
-    standstill::{ControllerSettings, failures},
+    standstill::{failures, list, text, why},
 };
 
 /// One of the Jobs that were given.
@@ -41,12 +42,7 @@ pub(super) struct Followed {
 impl Followed {
     /// A Job that was just created, as the server answered.
     pub(super) fn new(job: &Value, started: Instant) -> Self {
-        let text = |field: &str| {
-            job["metadata"][field]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned()
-        };
+        let text = |field: &str| text(&job["metadata"][field]).to_owned();
         Self {
             namespace: text("namespace"),
             name: text("name"),
@@ -87,11 +83,8 @@ impl Followed {
         self.status = status;
         if self.end.is_none() {
             let is_true = |kind: &str| {
-                let conditions = self.status["conditions"].as_array();
-                conditions
-                    .into_iter()
-                    .flatten()
-                    .any(|condition| condition["type"] == kind && condition["status"] == "True")
+                let mut conditions = list(&self.status["conditions"]);
+                conditions.any(|it| it["type"] == kind && it["status"] == "True")
             };
             if is_true("Complete") || is_true("Failed") {
                 self.end = Some((self.started.elapsed(), is_true("Complete")));
@@ -109,11 +102,8 @@ pub(super) struct Following {
 
 impl Following {
     pub(super) fn new(jobs: Vec<Followed>) -> Self {
-        let by_uid = jobs
-            .iter()
-            .enumerate()
-            .map(|(at, job)| (job.uid.clone(), at))
-            .collect();
+        let by_uid = jobs.iter().enumerate();
+        let by_uid = by_uid.map(|(at, job)| (job.uid.clone(), at)).collect();
         Self { jobs, by_uid }
     }
 
@@ -133,7 +123,7 @@ impl Following {
     pub(super) async fn run(
         &mut self,
         client: &Client,
-        settings: &ControllerSettings,
+        options: &Options,
         mut show: impl FnMut(&Self),
     ) -> Result<(), ApiError> {
         let mut next_look = instant() + QUIET;
@@ -152,7 +142,7 @@ impl Following {
                 }
                 let now = instant();
                 if now >= next_look {
-                    self.find_reasons(client, settings).await;
+                    self.find_reasons(client, options).await;
                     // However long it takes, it is a small part of the time.
                     next_look = instant() + QUIET.max(now.elapsed() * 20);
                 }
@@ -163,17 +153,17 @@ impl Following {
     }
 
     /// Looks for the reason why Jobs make no progress. A failed request is no reason to end.
-    async fn find_reasons(&mut self, client: &Client, settings: &ControllerSettings) {
+    async fn find_reasons(&mut self, client: &Client, options: &Options) {
         let still = self.jobs.iter_mut().filter(|job| job.stands_still());
         for job in still.take(MOST_ASKED) {
             if let Ok(objects) = look(client, job).await {
-                job.why = settings.why(&objects, Clock::default().now().wall);
+                job.why = why(options, &objects, Clock::default().now().wall);
             }
         }
     }
 
     /// Looks once more at the end: why Jobs have not ended, and what failed.
-    pub(super) async fn conclude(&mut self, client: &Client, settings: &ControllerSettings) {
+    pub(super) async fn conclude(&mut self, client: &Client, options: &Options) {
         let odd = |job: &&mut Followed| {
             let complete = matches!(job.end, Some((_, true)));
             !complete || job.count("failed") > 0
@@ -184,7 +174,7 @@ impl Following {
             };
             job.failures = failures(&objects.pods);
             if job.end.is_none() {
-                job.why = settings.why(&objects, Clock::default().now().wall);
+                job.why = why(options, &objects, Clock::default().now().wall);
             }
         }
     }
@@ -194,8 +184,7 @@ impl Following {
         match decode_watch_line(line).map_err(odd)? {
             WatchEvent::Applied(job) | WatchEvent::Deleted(job) => {
                 let mut job: Value = job.json().and_then(serde_json::from_str).map_err(odd)?;
-                let uid = job["metadata"]["uid"].as_str().unwrap_or_default();
-                if let Some(at) = self.by_uid.get(uid) {
+                if let Some(at) = self.by_uid.get(text(&job["metadata"]["uid"])) {
                     self.jobs[*at].see(job["status"].take());
                 }
                 Ok(())

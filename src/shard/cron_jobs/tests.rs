@@ -41,6 +41,12 @@ fn part() -> Part {
     part_with(8)
 }
 
+/// The answer to a write.
+fn ack(uid: Uid, version: u64) -> Bytes {
+    let metadata = json!({"uid": uid.to_string(), "resourceVersion": version.to_string()});
+    json!({"metadata": metadata}).to_string().into()
+}
+
 fn key(name: &str) -> JobKey {
     JobKey {
         namespace: "d".into(),
@@ -237,8 +243,9 @@ fn each_version_of_a_cron_job_is_looked_at_once() {
         last_schedule: Some(Time::from_secs(7)),
         ..CronJobStatus::default()
     };
+    let answer = Ok(ack(own, 3));
     part.cron_jobs
-        .status_written((&key("c"), own), status.clone(), (2, 3));
+        .status_answered((&key("c"), own), status.clone(), 2, answer);
     let written = cron_job("c", 1, 3, &json!({"suspend": true}));
     assert!(part.heard(&written).is_empty());
     assert_eq!(part.known("c").status, status);
@@ -307,8 +314,9 @@ fn a_status_that_was_written_on_top_of_what_is_not_known_does_not_hide_it() {
     let own = Uid::parse(&uid(1)).expect("a UID");
     let wrote = |part: &mut Part, on, version| {
         let (key, status) = (key("c"), CronJobStatus::default());
+        let answer = Ok(ack(own, version));
         part.cron_jobs
-            .status_written((&key, own), status, (on, version));
+            .status_answered((&key, own), status, on, answer);
     };
     let known = |part: &Part| {
         let cron_job = part.known("c");

@@ -81,14 +81,15 @@ fn extent(kind: usize) -> Extent {
 
 fn news(kind: usize, change: Change, object: &Value) -> News<'static> {
     let json = object.to_string();
-    match kind {
-        JOBS => News::Job(change, Box::new(decode_job(&json).expect("a good Job"))),
+    let object = match kind {
+        JOBS => Observed::Job(Box::new(decode_job(&json).expect("a good Job"))),
         _ => {
             let finalizer = TRACKING_FINALIZER;
             let pod = PodDecoder { finalizer }.decode(Object::Json(&json));
-            News::Pod(change, pod.expect("a good Pod").into_owned())
+            Observed::Pod(pod.expect("a good Pod").into_owned())
         }
-    }
+    };
+    News { change, object }
 }
 
 impl World {

@@ -33,7 +33,7 @@ pub(super) fn failure(
         containers: containers.filter_map(failed).collect(),
         conditions: conditions
             .map(|found| {
-                let text = |text| CompactString::new(text);
+                let text = |text: &Text<'_>| CompactString::new(&**text);
                 (text(&found.kind), text(&found.status))
             })
             .collect(),
@@ -57,14 +57,14 @@ fn speaks_of_failure(pod: &RawPod<'_>) -> bool {
 fn failed(container: &RawContainerStatus<'_>) -> Option<FailedContainer> {
     let exit_code = container.state.terminated.as_ref()?.exit_code;
     (exit_code != 0).then(|| FailedContainer {
-        name: CompactString::new(&container.name),
+        name: CompactString::new(&*container.name),
         exit_code,
     })
 }
 
 /// An annotated count; what is none is 0.
 fn count(text: Option<&Text<'_>>) -> u32 {
-    let count = text.and_then(|Text(text)| text.parse::<i32>().ok());
+    let count = text.and_then(|text| text.parse::<i32>().ok());
     count.map_or(0, |count| u32::try_from(count).unwrap_or(0))
 }
 

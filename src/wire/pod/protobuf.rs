@@ -3,54 +3,23 @@
 //! Source: `generated.proto` of `k8s.io/api/core/v1` and `k8s.io/apimachinery/pkg/apis/meta/v1`.
 //! Must not: decide what of it is kept; that is the same for JSON.
 
-use std::borrow::Cow;
-
 use crate::{
     model::{COMPLETION_INDEX, INDEX_FAILURES, INDEX_IGNORED_FAILURES},
-    wire::protobuf::{Fields, Malformed, Value, field},
+    wire::protobuf::{Fields, Malformed, ProtobufMessage, Value, field},
 };
 
 use super::{
-    RawContainerState, RawContainerStatus, RawInitContainer, RawPod, RawPodAnnotations,
-    RawPodCondition, RawPodMetadata, RawPodOwnerReference, RawPodSpec, RawPodStatus, RawTerminated,
-    RawTimestamp, Text,
+    AckMetadata, Marks, RawContainerState, RawContainerStatus, RawInitContainer, RawPod,
+    RawPodAnnotations, RawPodCondition, RawPodMetadata, RawPodOwnerReference, RawPodSpec,
+    RawPodStatus, RawTerminated, RawTimestamp, Text,
 };
 
-/// A message that is read into a value field by field; a message that comes in pieces is the sum of
-/// its pieces.
-pub(super) trait ProtobufMessage<'a>: Default {
-    fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed>;
-
-    fn merge(&mut self, value: Value<'a>) -> Result<(), Malformed> {
-        let mut fields = Fields::of(value.bytes()?);
-        while let Some((number, value)) = fields.next()? {
-            self.set(number, value)?;
-        }
-        Ok(())
-    }
-
-    fn read(value: Value<'a>) -> Result<Self, Malformed> {
-        let mut message = Self::default();
-        message.merge(value)?;
-        Ok(message)
-    }
-}
-
-/// Reads a Pod.
-pub(super) fn pod(message: &[u8]) -> Result<RawPod<'_>, Malformed> {
-    RawPod::read(Value::Bytes(message))
-}
-
-fn text(value: Value<'_>) -> Result<Cow<'_, str>, Malformed> {
-    value.text().map(Cow::Borrowed)
-}
-
-fn whole_number<T: TryFrom<i64>>(value: Value<'_>) -> Result<T, Malformed> {
-    T::try_from(value.number()?).map_err(|_| Malformed)
+fn text(value: Value<'_>) -> Result<Text<'_>, Malformed> {
+    value.text().map(|text| Text(text.into()))
 }
 
 fn timestamp(value: Value<'_>) -> Result<RawTimestamp, Malformed> {
-    let seconds = field(value.bytes()?, 1)?.map_or(Ok(0), Value::number)?;
+    let seconds: i64 = field(value.bytes()?, 1)?.map_or(Ok(0), Value::number)?;
     Ok(RawTimestamp(u32::try_from(seconds).unwrap_or(0)))
 }
 
@@ -100,7 +69,33 @@ impl<'a> ProtobufMessage<'a> for RawPodMetadata<'a> {
             13 => self
                 .owner_references
                 .push(RawPodOwnerReference::read(value)?),
-            14 => self.finalizers.push(Text(text(value)?)),
+            14 => self.finalizers.push(text(value)?),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl<'a> ProtobufMessage<'a> for AckMetadata<'a> {
+    fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            5 => self.uid = text(value)?,
+            6 => self.resource_version = text(value)?,
+            9 => self.deletion_timestamp = Some(timestamp(value)?),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl<'a> ProtobufMessage<'a> for Marks<'a> {
+    fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            11 => {
+                let (key, content) = entry(value)?;
+                self.labels.push(key, content);
+            }
+            14 => self.finalizers.push(text(value)?),
             _ => {}
         }
         Ok(())
@@ -126,7 +121,7 @@ impl<'a> ProtobufMessage<'a> for RawPodOwnerReference<'a> {
             3 => self.name = text(value)?,
             4 => self.uid = text(value)?,
             5 => self.api_version = text(value)?,
-            6 => self.controller = Some(value.number()? != 0),
+            6 => self.controller = Some(value.number::<i64>()? != 0),
             _ => {}
         }
         Ok(())
@@ -190,7 +185,7 @@ impl<'a> ProtobufMessage<'a> for RawContainerStatus<'a> {
         match number {
             1 => self.name = text(value)?,
             2 => self.state.merge(value)?,
-            5 => self.restart_count = whole_number(value)?,
+            5 => self.restart_count = value.number()?,
             _ => {}
         }
         Ok(())
@@ -209,7 +204,7 @@ impl<'a> ProtobufMessage<'a> for RawContainerState {
 impl<'a> ProtobufMessage<'a> for RawTerminated {
     fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
         match number {
-            1 => self.exit_code = whole_number(value)?,
+            1 => self.exit_code = value.number()?,
             6 => self.finished_at = timestamp(value)?,
             _ => {}
         }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lakh::{
-    cronjob::{CallAnswer, CronJobEffect, NewJob, Next, NotCreated},
+    cronjob::{CallAnswer, CronJobEffect, FoundJob, NewJob, Next, NotCreated},
     model::{ConcurrencyPolicy, ConditionKind, CronJob, CronJobStatus, Time, Uid},
 };
 
@@ -442,9 +442,9 @@ impl Look {
 
     fn heard_of(&mut self, name: &str, answer: &CallAnswer) {
         let job = match answer {
-            CallAnswer::Job {
+            CallAnswer::Job(FoundJob {
                 uid, controller, ..
-            } => Some((*uid, *controller == Some(self.cron.uid))),
+            }) => Some((*uid, *controller == Some(self.cron.uid))),
             _ => None,
         };
         let gone = matches!(answer, CallAnswer::NotFound(_));

@@ -3,7 +3,7 @@
 //! Must not: know what the controller knows.
 
 use lakh::{
-    cronjob::{CallAnswer, CronJobEffect, NotCreated},
+    cronjob::{CallAnswer, CronJobEffect, FoundJob, NotCreated},
     model::{CronJobStatus, Time, Uid},
 };
 
@@ -68,11 +68,11 @@ impl CronWorld {
                 None => not_found(),
             },
             CronJobEffect::GetJob(name) => match by_name(self, name) {
-                Some(job) => CallAnswer::Job {
+                Some(job) => CallAnswer::Job(FoundJob {
                     uid: job.uid,
                     resource_version: job.version,
                     controller: job.owner,
-                },
+                }),
                 None => not_found(),
             },
             CronJobEffect::DeleteJob(uid, name) => match by_name(self, name) {

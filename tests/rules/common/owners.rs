@@ -28,7 +28,7 @@ use hashbrown::HashSet;
 use lakh::{
     flow::WorkQueue,
     model::{Controller, DecodedPod, Job, JobId, JobKey, Limits, Now, Uid},
-    ownership::{Claims, ManagerName, Mode, Passage, PatchAnswer, Round, Standing},
+    ownership::{Claims, ManagerName, Mode, PatchAnswer, Round, Standing},
     wire::{Object, PodDecoder, decode_job},
 };
 use serde_json::{Value, json};
@@ -340,11 +340,8 @@ impl Owners {
             Controller::Other | Controller::None => None,
         };
         let known = self.store.get(&uid).and_then(|(owner, _)| owner.clone());
-        for job in Passage::between(known, owner.clone())
-            .concerned()
-            .into_iter()
-            .flatten()
-        {
+        // Whose it was and whose it is: a key waits once, however often it is added.
+        for job in known.into_iter().chain(owner.clone()) {
             self.queue.add(job);
         }
         self.store.insert(uid, (owner, pod));

@@ -124,7 +124,7 @@ impl DelayedDeletions {
     pub(super) fn clear(&mut self) {
         self.by_index.clear();
         self.due.clear();
-        self.waiting = IndexSet::new();
+        self.waiting = IndexSet::default();
     }
 
     /// Whether exactly these Pods are kept and exactly these indexes have active Pods.

@@ -21,16 +21,6 @@ struct EndedBatch {
     failures: Vec<Time>,
 }
 
-impl EndedBatch {
-    fn success(&mut self, at: Time) {
-        self.last_success = self.last_success.max(Some(at));
-    }
-
-    fn failure(&mut self, at: Time) {
-        self.failures.push(at);
-    }
-}
-
 impl Failures {
     /// Takes a batch in: a success ends the row, and only failures after the last success of the
     /// batch start a new one; a failure of the same second does not.
@@ -48,17 +38,12 @@ impl Failures {
     }
 
     /// Until when no Pod may be made, if that is not over.
-    fn until(&self, backoff: Exponential, now: Time) -> Option<Time> {
+    pub(super) fn until(&self, backoff: Exponential, now: Time) -> Option<Time> {
         if self.count == 0 {
             return None;
         }
         let until = self.last + backoff.delay(self.count);
         (until > now && until.since(now) > Duration::ZERO).then_some(until)
-    }
-
-    #[cfg(test)]
-    fn of(count: u32, last: Time) -> Self {
-        Self { count, last }
     }
 }
 
@@ -66,38 +51,24 @@ impl Failures {
 #[derive(Clone, Debug, Default)]
 pub(super) struct PodFailures {
     batch: EndedBatch,
-    in_a_row: Failures,
-    stored: Failures,
+    pub(super) in_a_row: Failures,
+    pub(super) stored: Failures,
 }
 
 impl PodFailures {
     /// A Pod has succeeded.
     pub(super) fn success(&mut self, at: Time) {
-        self.batch.success(at);
+        self.batch.last_success = self.batch.last_success.max(Some(at));
     }
 
     /// A Pod has failed.
     pub(super) fn failure(&mut self, at: Time) {
-        self.batch.failure(at);
+        self.batch.failures.push(at);
     }
 
     /// The batch is complete.
     pub(super) fn fold(&mut self) {
         self.in_a_row.fold(&mut self.batch);
-    }
-
-    /// Until when no Pod may be made, if that is not over.
-    pub(super) fn until(&self, backoff: Exponential, now: Time) -> Option<Time> {
-        self.in_a_row.until(backoff, now)
-    }
-
-    pub(super) fn in_a_row(&self) -> Failures {
-        self.in_a_row
-    }
-
-    /// A status write has succeeded that was made when this was known.
-    pub(super) fn stored(&mut self, failures: Failures) {
-        self.stored = failures;
     }
 
     /// What a new machine goes on with.
@@ -119,37 +90,37 @@ mod tests {
         max: Duration::from_secs(600),
     };
 
+    fn row(count: u32, last: Time) -> Failures {
+        Failures { count, last }
+    }
+
     fn folded(start: Failures, successes: &[i64], failures: &[i64]) -> Failures {
-        let mut batch = EndedBatch::default();
+        let mut pods = PodFailures {
+            in_a_row: start,
+            ..PodFailures::default()
+        };
         for at in successes {
-            batch.success(Time::from_secs(*at));
+            pods.success(Time::from_secs(*at));
         }
         for at in failures {
-            batch.failure(Time::from_secs(*at));
+            pods.failure(Time::from_secs(*at));
         }
-        let mut failures = start;
-        failures.fold(&mut batch);
-        failures
+        pods.fold();
+        pods.in_a_row
     }
 
     #[test]
     fn a_success_ends_the_row_but_for_later_failures() {
-        let two = Failures::of(2, Time::from_secs(5));
+        let two = row(2, Time::from_secs(5));
         assert_eq!(folded(two, &[], &[]), two);
-        assert_eq!(
-            folded(two, &[], &[7, 6]),
-            Failures::of(4, Time::from_secs(7))
-        );
+        assert_eq!(folded(two, &[], &[7, 6]), row(4, Time::from_secs(7)));
         assert_eq!(folded(two, &[8], &[]), Failures::default());
-        assert_eq!(
-            folded(two, &[8, 6], &[7, 8, 9]),
-            Failures::of(1, Time::from_secs(9))
-        );
+        assert_eq!(folded(two, &[8, 6], &[7, 8, 9]), row(1, Time::from_secs(9)));
     }
 
     #[test]
     fn the_wait_is_measured_from_the_last_failure() {
-        let one = Failures::of(1, Time::from_secs(100));
+        let one = row(1, Time::from_secs(100));
         assert_eq!(
             one.until(BACKOFF, Time::from_secs(109)),
             Some(Time::from_secs(110))

@@ -223,7 +223,7 @@ mod tests {
     }
 
     fn lowest_free(indexes: &Indexes) -> Option<u32> {
-        let lowest = indexes.choose(1, 1, &IndexSet::new());
+        let lowest = indexes.choose(1, 1, &IndexSet::default());
         lowest.first().copied()
     }
 
@@ -279,7 +279,7 @@ mod tests {
     fn an_index_that_waits_keeps_its_place() {
         let indexes = indexes(6, "0", None);
         let waiting = IndexSet::parse("1,2", 6);
-        assert_eq!(indexes.choose(3, 9, &IndexSet::new()), [1, 2, 3]);
+        assert_eq!(indexes.choose(3, 9, &IndexSet::default()), [1, 2, 3]);
         assert_eq!(indexes.choose(3, 9, &waiting), [3]);
         assert!(indexes.choose(2, 9, &waiting).is_empty());
         assert_eq!(indexes.choose(9, 9, &waiting), [3, 4, 5]);

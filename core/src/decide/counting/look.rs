@@ -2,7 +2,7 @@
 //!
 //! Must not: change anything.
 
-use crate::model::{CompactIndex, PodFlags, PodPhase, PodRecord, PodReplacement};
+use crate::model::{CompactIndex, FailureAction, PodFlags, PodPhase, PodRecord, PodReplacement};
 
 use super::{
     super::job::Basis,
@@ -42,9 +42,9 @@ pub(super) fn fails_index(basis: &Basis<'_>, tracked: &Tracked, pod: &PodRecord)
     let before = pod.failure.as_ref().map(|facts| facts.counts.counted);
     let limit = basis.spec.per_index.map(|limit| limit.backoff_limit);
     match tracked.ruling {
-        Ruling::FailsIndex => true,
-        Ruling::Ignored => false,
-        Ruling::Open | Ruling::NoRule | Ruling::Counts | Ruling::FailsJob => {
+        Ruling::By(FailureAction::FailIndex) => true,
+        Ruling::IGNORED => false,
+        Ruling::Open | Ruling::NoRule | Ruling::By(_) => {
             !stopped && Some(before.unwrap_or(0)) >= limit
         }
     }

@@ -49,7 +49,7 @@ pub(super) use self::pod::Tally;
 pub use self::stage::{End, Input, Stage};
 
 /// What is known of the Job's Pods, and how far each has been counted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[doc(alias = "trackJobStatusAndRemoveFinalizers")]
 pub(super) struct Counting {
     pods: Vec<Tracked>,
@@ -84,19 +84,13 @@ impl Counting {
         let completions = spec.completions.filter(|_| spec.is_indexed()).unwrap_or(0);
         let indexes = Indexes::new(completions, &job.status, spec.per_index.is_some());
         Self {
-            pods: Vec::new(),
-            revisit: Vec::new(),
-            tally: Tally::default(),
             successes: Successes::new(spec.success.as_ref(), indexes.completed()),
             indexes,
-            delayed: DelayedDeletions::default(),
             uncounted: UncountedList::new(job.status.uncounted.as_ref()),
-            naming: Naming::default(),
-            failures: PodFailures::default(),
             removals: PodWrites::new(limits),
             deletions: PodWrites::new(limits),
             names: PodNames::new(job.uid),
-            changed: false,
+            ..Self::default()
         }
     }
 
@@ -178,7 +172,7 @@ impl Counting {
 
     /// Whether a Pod is losing its finalizer because a policy ignores its failure.
     fn is_freed_as_ignored(&self, basis: &Basis<'_>, tracked: &Tracked) -> bool {
-        tracked.ruling == Ruling::Ignored
+        tracked.ruling == Ruling::IGNORED
             && tracked.has(Facts::FINALIZER)
             && matches!(tracked.stage, Stage::Stopped | Stage::Skipped)
             && !self.has_invalid_index(basis, tracked)
@@ -314,7 +308,7 @@ impl Counting {
         let before = pod.failure.as_ref().map(|facts| facts.counts);
         let failures = before
             .unwrap_or_default()
-            .and_one(tracked.ruling == Ruling::Ignored);
+            .and_one(tracked.ruling == Ruling::IGNORED);
         let finished = pod.finished_at();
         let needs_none = self.indexes.is_over(index) || self.delayed.has_active(index);
         if needs_none || !self.delayed.would_keep(index, failures, finished) {
@@ -329,7 +323,7 @@ impl Counting {
 
     /// Queues a failed Pod for the next status write, if it counts.
     fn count_failure(&mut self, slot: Slot, ruling: Ruling) -> Input {
-        if ruling == Ruling::Ignored {
+        if ruling == Ruling::IGNORED {
             return Input::Ignored;
         }
         self.naming.by_uid.push_back(slot);
@@ -387,7 +381,7 @@ impl Counting {
             let fails = basis.fails && !self.has_invalid_index(basis, &self.pods[slot.at()]);
             let pod = pods.get(slot).filter(|_| fails);
             let ruling = pod.map_or(Ruling::Open, |pod| policy_on(basis, pod).0);
-            let counts = fails && ruling != Ruling::Ignored;
+            let counts = fails && ruling != Ruling::IGNORED;
             if counts {
                 self.naming.by_uid.push_back(slot);
                 self.changed = true;

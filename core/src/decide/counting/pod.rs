@@ -17,27 +17,13 @@ pub(super) enum Ruling {
     Open,
     /// No rule is for it: it counts.
     NoRule,
-    /// It counts, by a rule.
-    Counts,
-    /// It does not count.
-    Ignored,
-    /// It counts, and its index has failed for good.
-    FailsIndex,
-    /// It counts, and the Job has failed.
-    FailsJob,
+    /// By a rule with this action. It counts, but for one to be ignored.
+    By(FailureAction),
 }
 
 impl Ruling {
-    /// The action of the rule that decided, if one did.
-    pub(super) fn action(self) -> Option<FailureAction> {
-        match self {
-            Self::Open | Self::NoRule => None,
-            Self::Counts => Some(FailureAction::Count),
-            Self::Ignored => Some(FailureAction::Ignore),
-            Self::FailsIndex => Some(FailureAction::FailIndex),
-            Self::FailsJob => Some(FailureAction::FailJob),
-        }
-    }
+    /// It does not count.
+    pub(super) const IGNORED: Self = Self::By(FailureAction::Ignore);
 }
 
 /// One Pod, as the machine last saw it.
@@ -172,7 +158,7 @@ impl Tally {
         match pod.stage {
             Stage::Ended(end) => add(&mut self.ended[end as usize], true),
             Stage::Listing(end) => add(&mut self.listing[end as usize], true),
-            Stage::Delayed => add(&mut self.delayed, pod.ruling != Ruling::Ignored),
+            Stage::Delayed => add(&mut self.delayed, pod.ruling != Ruling::IGNORED),
             Stage::Live | Stage::Listed(_) | Stage::Stopped | Stage::Skipped | Stage::Settled => {}
         }
         if more {

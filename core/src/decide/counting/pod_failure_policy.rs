@@ -69,15 +69,6 @@ fn holds(operator: CodeOperator, codes: &[i32], code: i32) -> bool {
     }
 }
 
-fn ruling(action: FailureAction) -> Ruling {
-    match action {
-        FailureAction::Ignore => Ruling::Ignored,
-        FailureAction::FailIndex => Ruling::FailsIndex,
-        FailureAction::FailJob => Ruling::FailsJob,
-        FailureAction::Count | FailureAction::Unrecognized => Ruling::Counts,
-    }
-}
-
 /// What the policy says of a Pod, and why the Job fails for it, if it does.
 #[doc(alias = "matchPodFailurePolicy")]
 pub(super) fn rule_on(
@@ -91,7 +82,7 @@ pub(super) fn rule_on(
     };
     let fails_job = found.action == FailureAction::FailJob;
     let why = fails_job.then(|| fail_job_message(job, pod, &found));
-    (ruling(found.action), why)
+    (Ruling::By(found.action), why)
 }
 
 fn fail_job_message(job: &JobKey, pod: &PodRecord, found: &Match<'_>) -> String {

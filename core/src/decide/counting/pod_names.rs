@@ -20,7 +20,7 @@ use crate::model::{
 use super::{super::effect::CreationId, holders::Holders};
 
 /// See the module's text.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct PodNames {
     job: Uid,
     /// Of Pods without index.
@@ -44,12 +44,7 @@ impl PodNames {
         Self {
             job,
             series: Series::new(job, None),
-            used: Holders::default(),
-            free: IndexSet::new(),
-            next: 0,
-            ended: BTreeSet::new(),
-            ended_in: HashMap::new(),
-            not_taken: HashMap::new(),
+            ..Self::default()
         }
     }
 

@@ -9,7 +9,7 @@ use crate::model::{Limits, Monotonic, Slot};
 use super::super::backoff::Backoff;
 
 /// See the module's text.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct PodWrites {
     waiting: VecDeque<Slot>,
     in_flight: u32,
@@ -19,9 +19,8 @@ pub(super) struct PodWrites {
 impl PodWrites {
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
-            waiting: VecDeque::new(),
-            in_flight: 0,
             backoff: Backoff::new(limits.retry_backoff),
+            ..Self::default()
         }
     }
 

@@ -8,6 +8,7 @@ use super::{
     super::job::Basis,
     Counting,
     naming::{Named, UnderWay},
+    pod::Ruling,
     stage::{End, Input, Stage},
 };
 
@@ -41,7 +42,7 @@ impl Counting {
             indexed,
             counted,
             orphans: [0, 0],
-            failures: self.failures.in_a_row(),
+            failures: self.failures.in_a_row,
         });
     }
 
@@ -129,7 +130,7 @@ impl Counting {
         let Some(write) = self.naming.under_way.take() else {
             return Vec::new();
         };
-        self.failures.stored(write.failures);
+        self.failures.stored = write.failures;
         self.uncounted.counted(&write.counted);
         let mut applied = Vec::new();
         for Named {
@@ -140,7 +141,9 @@ impl Counting {
             ruling,
         } in write.named
         {
-            applied.extend(ruling.action().filter(|_| end == End::Failure));
+            if let (Ruling::By(action), End::Failure) = (ruling, end) {
+                applied.push(action);
+            }
             let held = self.pods[slot.at()].stage == Stage::Listing(end);
             self.uncounted.add(uid, end, held.then_some(slot));
             if held {

@@ -58,7 +58,7 @@ mod tests {
         let policy = SuccessPolicy { rules };
         let completed = IndexSet::parse(completed, 9);
         let at_once = Successes::new(Some(&policy), &completed);
-        let mut by_change = Successes::new(Some(&policy), &IndexSet::new());
+        let mut by_change = Successes::new(Some(&policy), &IndexSet::default());
         for index in completed.iter() {
             by_change.add(&policy, index);
         }

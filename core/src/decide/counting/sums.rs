@@ -73,7 +73,7 @@ impl Counting {
         backoff: Exponential,
         now: Time,
     ) -> Option<Time> {
-        self.failures.until(backoff, now)
+        self.failures.in_a_row.until(backoff, now)
     }
 
     /// Lets indexes go whose wait is over.

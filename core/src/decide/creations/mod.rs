@@ -244,22 +244,11 @@ impl Creations {
             CreateError::Unknown | CreateError::Refused | CreateError::RefusedFor(_) => {
                 self.slow_start.refused();
                 self.backoff.fail(now);
-                if let Some(creation) = creation {
-                    creation.state = CreationState::Unconfirmed;
-                    creation.doubted = true;
-                    self.unconfirmed += 1;
-                    self.lost_until = self.lost_until.max(Some(now + UNCONFIRMED_LIFE));
-                }
+                self.doubt(id, now);
             }
-            CreateError::NotSent => match creation.filter(|_| doubted) {
-                // What became of the attempt before is still to be found out.
-                Some(creation) => {
-                    creation.state = CreationState::Unconfirmed;
-                    self.unconfirmed += 1;
-                    self.lost_until = self.lost_until.max(Some(now + UNCONFIRMED_LIFE));
-                }
-                None => return (self.forget(id), None),
-            },
+            CreateError::NotSent if !doubted => return (self.forget(id), None),
+            // What became of the attempt before is still to be found out.
+            CreateError::NotSent => self.doubt(id, now),
             CreateError::NamespaceTerminating => {
                 if let Some(creation) = creation {
                     creation.state = CreationState::Void;
@@ -270,6 +259,15 @@ impl Creations {
             }
         }
         (false, None)
+    }
+
+    fn doubt(&mut self, id: CreationId, now: Monotonic) {
+        if let Some(creation) = self.outstanding.get_mut(&id) {
+            creation.state = CreationState::Unconfirmed;
+            creation.doubted = true;
+            self.unconfirmed += 1;
+            self.lost_until = self.lost_until.max(Some(now + UNCONFIRMED_LIFE));
+        }
     }
 
     /// Forgets void creations once they have counted long enough; unconfirmed ones too, unless they

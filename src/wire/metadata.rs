@@ -1,0 +1,55 @@
+//! Reads the metadata of Jobs, CronJobs and the objects of gangs.
+//!
+//! Must not: read that of Pods, of which there are too many to keep what is not needed.
+
+use compact_str::CompactString;
+use serde::{Deserialize, de::Error as _};
+
+use crate::model::{JobKey, Uid};
+
+use super::ownership::RawOwnerReference;
+
+/// The metadata of an object.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct RawMetadata {
+    pub(super) name: CompactString,
+    pub(super) namespace: CompactString,
+    uid: String,
+    resource_version: String,
+    pub(super) generation: i64,
+    pub(super) creation_timestamp: Option<String>,
+    pub(super) deletion_timestamp: Option<String>,
+    owner_references: Vec<RawOwnerReference>,
+    pub(super) annotations: RawAnnotations,
+}
+
+/// The annotations that are looked at.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct RawAnnotations {
+    /// Of a CronJob's Job: when it was due.
+    #[serde(rename = "batch.kubernetes.io/cronjob-scheduled-timestamp")]
+    pub(super) scheduled: Option<String>,
+}
+
+impl RawMetadata {
+    /// UID and version.
+    pub(super) fn identity(&self) -> Result<(Uid, u64), serde_json::Error> {
+        let identity = Uid::parse(&self.uid).zip(self.resource_version.parse().ok());
+        let odd = || serde_json::Error::custom("metadata.uid or metadata.resourceVersion is odd");
+        identity.ok_or_else(odd)
+    }
+
+    pub(super) fn key(&self) -> JobKey {
+        JobKey {
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+        }
+    }
+
+    /// The owner reference of its controller.
+    pub(super) fn controller(&self) -> Option<&RawOwnerReference> {
+        self.owner_references.iter().find(|owner| owner.controller)
+    }
+}
