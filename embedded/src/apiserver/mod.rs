@@ -14,6 +14,8 @@
 //! - `server`: every call that needs state. Uses all above.
 //! - `faults`: how the server mistreats calls on demand. Uses `object`, `print` and `http`.
 //!
+//! A folder's `mod.rs` names what the others use of it. Inside a folder, files name each other.
+//!
 //! Read first: [`ApiServer`], then `http::request` (what is asked), `server::write` and `server::delete` (how
 //! state changes), `server::watch` (how changes are seen). docs/embedded-cluster.md lists where this server
 //! differs from a real one; each file says so for its own part.
@@ -28,28 +30,13 @@ mod server;
 mod store;
 
 pub use http::{
-    access::{
-        attributes::{Attributes, RequestTarget, ResourceAttributes},
-        audit::{Audited, Auditor},
-        users::{User, Users},
-    },
-    request::{BODY_LIMIT, Label, Prepared, Request},
-    route::prepare,
+    Attributes, Audited, Auditor, BODY_LIMIT, Label, Prepared, Request, RequestTarget,
+    ResourceAttributes, User, Users, prepare,
 };
-pub use object::{
-    kind::{KINDS, Kind, KindInfo, Subresource},
-    stored::{OwnerReference, Stored},
-};
-pub use print::{
-    form::{Form, IncludeObject},
-    response::{Body, JSON, ListBody, Response, TEXT},
-};
-pub use server::{
-    reply::Reply,
-    state::{ApiServer, Limits},
-    watch::{Pulled, WatchCursor},
-};
-pub use store::log::{Event, EventType};
+pub use object::{KINDS, Kind, KindInfo, OwnerReference, Stored, Subresource};
+pub use print::{Body, Form, IncludeObject, JSON, ListBody, Response, TEXT};
+pub use server::{ApiServer, Limits, Pulled, Reply, WatchCursor};
+pub use store::{Event, EventType};
 
 #[cfg(test)]
 mod tests;

@@ -6,3 +6,6 @@
 
 pub(crate) mod managed;
 pub(crate) mod patch;
+
+pub(crate) use managed::{MANAGED_FIELDS, Writer};
+pub(crate) use patch::PatchBody;

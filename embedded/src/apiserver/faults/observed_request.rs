@@ -2,7 +2,7 @@
 //!
 //! Responsible for: the value. Must not: know rules.
 
-use crate::apiserver::http::request::Label;
+use crate::apiserver::http::Label;
 
 /// A request, or a watch, as rules see it.
 #[derive(Clone, Debug)]

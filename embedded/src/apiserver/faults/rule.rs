@@ -8,10 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{go_duration, observed_request::ObservedRequest};
-use crate::apiserver::{
-    object::error::{ApiError, STALE},
-    print::response::Response,
-};
+use crate::apiserver::object::{ApiError, STALE};
+use crate::apiserver::print::Response;
 
 /// On which side of a fault the work is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,16 +3,10 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{
-    apiserver::{
-        http::{request::Request, route::prepare},
-        server::{
-            reply::Reply,
-            state::{ApiServer, Limits},
-        },
-    },
-    model::Time,
-};
+use crate::apiserver::http::{Request, prepare};
+use crate::apiserver::server::Reply;
+use crate::apiserver::server::{ApiServer, Limits};
+use crate::model::Time;
 
 fn rule(text: &str) -> Rule {
     text.parse().expect(text)

@@ -2,11 +2,11 @@
 //!
 //! Responsible for: their text form. Must not: list anything.
 
-use base64::{
-    Engine as _, alphabet,
-    engine::{DecodePaddingMode, GeneralPurpose, general_purpose::NO_PAD},
-};
-use serde_json::{Value, json};
+use base64::engine::general_purpose::NO_PAD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose};
+use base64::{Engine as _, alphabet};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 /// As Go writes it; with or without padding, as it reads it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -15,42 +15,29 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// Where a list goes on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(tag = "v", rename = "meta.k8s.io/v1")]
 pub(crate) struct ContinueToken {
     /// Version of the first page; -1 where the client accepted an inconsistent rest.
+    #[serde(rename = "rv")]
     pub(crate) version: i64,
     /// Key of the last object delivered.
+    #[serde(rename = "start")]
     pub(crate) after: String,
     /// How many objects came before.
+    #[serde(default)]
     pub(crate) seen: u64,
 }
 
 impl ContinueToken {
     /// Writes the token.
     pub(crate) fn encode(&self) -> String {
-        let token = json!({
-            "v": "meta.k8s.io/v1",
-            "rv": self.version,
-            "start": self.after,
-            "seen": self.seen,
-        });
-        BASE64.encode(token.to_string())
+        BASE64.encode(json!(self).to_string())
     }
 
     /// Reads a token.
     pub(crate) fn decode(text: &str) -> Option<Self> {
-        let token: Value = serde_json::from_slice(&BASE64.decode(text).ok()?).ok()?;
-        if token.get("v")? != "meta.k8s.io/v1" {
-            return None;
-        }
-        Some(Self {
-            version: token.get("rv")?.as_i64()?,
-            after: token.get("start")?.as_str()?.to_owned(),
-            seen: token
-                .get("seen")
-                .and_then(Value::as_u64)
-                .unwrap_or_default(),
-        })
+        serde_json::from_slice(&BASE64.decode(text).ok()?).ok()
     }
 }
 

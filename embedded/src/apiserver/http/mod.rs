@@ -7,12 +7,22 @@
 
 pub(crate) mod access;
 pub(crate) mod body;
-pub(crate) mod continue_token;
+mod continue_token;
 pub(crate) mod discovery;
-pub(crate) mod negotiation;
-pub(crate) mod options;
-pub(crate) mod query;
-pub(crate) mod request;
+mod negotiation;
+mod options;
+mod query;
+mod request;
 pub(crate) mod resource_version;
-pub(crate) mod route;
-pub(crate) mod selector;
+mod route;
+mod selector;
+
+pub use access::{Attributes, Audited, Auditor, RequestTarget, ResourceAttributes, User, Users};
+pub(crate) use continue_token::ContinueToken;
+pub(crate) use options::{DeleteOptions, FieldValidation, Propagation, parse_int};
+pub(crate) use query::Query;
+pub(crate) use request::{ApiCall, Target};
+pub use request::{BODY_LIMIT, Label, Prepared, Request};
+pub use route::prepare;
+pub(crate) use route::too_large;
+pub(crate) use selector::Selector;

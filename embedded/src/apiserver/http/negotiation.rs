@@ -5,10 +5,8 @@
 //! Different from a real server: JSON is the only encoding; protobuf and YAML answers are not
 //! offered, and q-values are ignored.
 
-use crate::apiserver::{
-    object::error::{ApiError, Result},
-    print::form::{Form, IncludeObject},
-};
+use crate::apiserver::object::{ApiError, Result};
+use crate::apiserver::print::{Form, IncludeObject};
 
 /// The part of an `Accept` header that was taken: the transformation asked for by `as=`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

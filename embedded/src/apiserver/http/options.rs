@@ -5,11 +5,7 @@
 use serde_json::{Value, json};
 
 use super::query::Query;
-use crate::apiserver::object::{
-    error::{ApiError, Result},
-    tree::{self, Tree},
-    view::JsonView,
-};
+use crate::apiserver::object::{ApiError, JsonView, Result, Tree, tree};
 
 /// Most bytes in the name of a field manager.
 pub(crate) const MAX_MANAGER: usize = 128;

@@ -2,7 +2,7 @@
 //!
 //! Responsible for: reading it, and the errors for what is none. Must not: compare versions.
 
-use crate::apiserver::object::error::{ApiError, Result};
+use crate::apiserver::object::{ApiError, Result};
 
 /// Reads a `resourceVersion` parameter; empty is 0.
 pub(crate) fn parse(text: &str) -> Result<u64> {

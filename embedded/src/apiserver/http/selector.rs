@@ -7,13 +7,7 @@ use std::{iter::Peekable, vec::IntoIter};
 use serde_json::Value;
 
 use super::query::Query;
-use crate::apiserver::object::{
-    error::{ApiError, Result},
-    kind::Kind,
-    names,
-    stored::Stored,
-    view::JsonView,
-};
+use crate::apiserver::object::{ApiError, JsonView, Kind, Result, Stored, names};
 
 /// Both selectors of a list or watch.
 #[derive(Clone, Debug, Default)]

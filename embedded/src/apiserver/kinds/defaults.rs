@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use crate::apiserver::object::tree::{self, Tree};
+use crate::apiserver::object::{Tree, tree};
 
 static SHAPES: LazyLock<Tree> = LazyLock::new(|| {
     let shapes = serde_saphyr::from_str(include_str!("defaults.yaml"));

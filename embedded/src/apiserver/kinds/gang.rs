@@ -9,66 +9,56 @@
 
 use serde_json::json;
 
-use crate::apiserver::object::{
-    field::{CheckedField, check},
-    field_errors::FieldErrors,
-    tree::{self, Tree},
-};
+use crate::apiserver::object::{CheckedField, Tree, tree};
 
 /// How many templates a Workload may have.
 const MAX_TEMPLATES: usize = 8;
 
 /// Checks a new Workload.
-pub(crate) fn validate_workload(tree: &Tree) -> FieldErrors {
-    check(tree, |workload| {
-        let reference = workload.at("spec.controllerRef");
-        if reference.is_set() {
-            reference.at("kind").must_be_given();
-            reference.at("name").must_be_given();
+pub(crate) fn validate_workload(workload: &CheckedField<'_, '_>) {
+    let reference = workload.at("spec.controllerRef");
+    if reference.is_set() {
+        reference.at("kind").must_be_given();
+        reference.at("name").must_be_given();
+    }
+    let templates = workload.at("spec.podGroupTemplates");
+    if templates.list().is_empty() {
+        templates.required("");
+    }
+    templates.must_have_at_most(MAX_TEMPLATES);
+    let mut known: Vec<&str> = Vec::new();
+    for template in templates.items() {
+        let name = template.at("name").text();
+        template.at("name").must_be_dns_label();
+        if known.contains(&name) {
+            template.duplicate_as(json!({"name": name}));
         }
-        let templates = workload.at("spec.podGroupTemplates");
-        if templates.list().is_empty() {
-            templates.required("");
-        }
-        templates.must_have_at_most(MAX_TEMPLATES);
-        let mut known: Vec<&str> = Vec::new();
-        for template in templates.items() {
-            let name = template.at("name").text();
-            template.at("name").must_be_dns_label();
-            if known.contains(&name) {
-                template.duplicate_as(json!({"name": name}));
-            }
-            known.push(name);
-            check_policy(&template);
-        }
-    })
+        known.push(name);
+        check_policy(&template);
+    }
 }
 
 /// Checks a new PodGroup.
-pub(crate) fn validate_pod_group(tree: &Tree) -> FieldErrors {
-    check(tree, |group| {
-        let spec = group.at("spec");
-        let reference = spec.at("podGroupTemplateRef");
-        let workload = reference.at("workload");
-        if workload.is_set() {
-            workload.at("workloadName").must_be_given();
-            workload.at("podGroupTemplateName").must_be_dns_label();
-        } else if reference.is_set() {
-            reference.invalid_as(r#""""#, "must specify one of: `workload`");
-        }
-        check_policy(&spec);
-    })
+pub(crate) fn validate_pod_group(group: &CheckedField<'_, '_>) {
+    let spec = group.at("spec");
+    let reference = spec.at("podGroupTemplateRef");
+    let workload = reference.at("workload");
+    if workload.is_set() {
+        workload.at("workloadName").must_be_given();
+        workload.at("podGroupTemplateName").must_be_dns_label();
+    } else if reference.is_set() {
+        reference.invalid_as(r#""""#, "must specify one of: `workload`");
+    }
+    check_policy(&spec);
 }
 
 /// Checks that the fields of a spec that never change have not.
-pub(crate) fn validate_update(fields: &[&str], tree: &Tree, old: &Tree) -> FieldErrors {
+pub(crate) fn validate_update(fields: &[&str], object: &CheckedField<'_, '_>, old: &Tree) {
     let old = tree::section(old, "spec");
-    check(tree, |object| {
-        let spec = object.at("spec");
-        for field in fields {
-            spec.at(field).must_not_change(old.get(*field));
-        }
-    })
+    let spec = object.at("spec");
+    for field in fields {
+        spec.at(field).must_not_change(old.get(*field));
+    }
 }
 
 /// Checks that a scheduling policy is one of the two there are.

@@ -4,13 +4,7 @@
 
 use serde_json::Value;
 
-use crate::apiserver::object::{
-    field::{CheckedField, check},
-    field_errors::FieldErrors,
-    kind::Kind,
-    names,
-    tree::{self, Tree},
-};
+use crate::apiserver::object::{CheckedField, FieldErrors, Kind, Tree, check, names, tree};
 
 /// Members that clients may send on creation but that only the server decides.
 pub(crate) const SERVER_OWNED: &[&str] = &[
@@ -61,43 +55,39 @@ pub(crate) fn restore(tree: &mut Tree, old: &Tree) -> FieldErrors {
 
 /// Checks the metadata of a new object.
 #[doc(alias = "ValidateObjectMeta")]
-pub(crate) fn check_create(kind: Kind, tree: &Tree) -> FieldErrors {
-    check(tree, |object| {
-        let metadata = object.at("metadata");
-        let name = metadata.at("name");
-        match name.text() {
-            "" => name.required("name or generateName is required"),
-            text if kind != Kind::Namespace => name.complain_of(names::dns_subdomain_problem(text)),
-            text if text.contains('.') => name.invalid("must not contain dots"),
-            text => name.complain_of(names::dns_label_problem(text)),
-        }
-        // A Job's own name among its labels is judged where it was put into the template.
-        let own_name = (kind == Kind::Job).then(|| name.text());
-        check_common(&metadata, own_name);
-    })
+pub(crate) fn check_create(kind: Kind, object: &CheckedField<'_, '_>) {
+    let metadata = object.at("metadata");
+    let name = metadata.at("name");
+    match name.text() {
+        "" => name.required("name or generateName is required"),
+        text if kind != Kind::Namespace => name.complain_of(names::dns_subdomain_problem(text)),
+        text if text.contains('.') => name.invalid("must not contain dots"),
+        text => name.complain_of(names::dns_label_problem(text)),
+    }
+    // A Job's own name among its labels is judged where it was put into the template.
+    let own_name = (kind == Kind::Job).then(|| name.text());
+    check_common(&metadata, own_name);
 }
 
 /// Checks the metadata of a changed object.
 #[doc(alias = "ValidateObjectMetaUpdate")]
-pub(crate) fn check_update(kind: Kind, tree: &Tree, old: &Tree) -> FieldErrors {
+pub(crate) fn check_update(kind: Kind, object: &CheckedField<'_, '_>, old: &Tree) {
     let old = tree::metadata(old);
-    check(tree, |object| {
-        let metadata = object.at("metadata");
-        if old.contains_key("deletionTimestamp") {
-            check_new_finalizers(&metadata.at("finalizers"), old);
+    let metadata = object.at("metadata");
+    if old.contains_key("deletionTimestamp") {
+        check_new_finalizers(&metadata.at("finalizers"), old);
+    }
+    let changed = |name: &str| metadata.tree().get(name) != old.get(name);
+    if ["labels", "annotations", "finalizers", "ownerReferences"]
+        .into_iter()
+        .any(changed)
+    {
+        // A Job's update looks at the metadata four times.
+        let times = if kind == Kind::Job { 4 } else { 1 };
+        for _ in 0..times {
+            check_common(&metadata, None);
         }
-        let changed = |name: &str| metadata.tree().get(name) != old.get(name);
-        if ["labels", "annotations", "finalizers", "ownerReferences"]
-            .into_iter()
-            .any(changed)
-        {
-            // A Job's update looks at the metadata four times.
-            let times = if kind == Kind::Job { 4 } else { 1 };
-            for _ in 0..times {
-                check_common(&metadata, None);
-            }
-        }
-    })
+    }
 }
 
 fn check_new_finalizers(finalizers: &CheckedField<'_, '_>, old: &Tree) {

@@ -14,3 +14,5 @@ pub(crate) mod pod;
 pub(crate) mod quota;
 pub(crate) mod strategy;
 pub(crate) mod template;
+
+pub(crate) use strategy::Part;

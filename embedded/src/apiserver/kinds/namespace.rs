@@ -5,7 +5,7 @@
 
 use serde_json::json;
 
-use crate::apiserver::object::tree::{self, Tree};
+use crate::apiserver::object::{Tree, tree};
 
 /// The namespaces that exist from the start.
 pub(crate) const INITIAL: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];

@@ -4,21 +4,19 @@
 
 use serde_json::Value;
 
-use crate::apiserver::object::{field::check, field_errors::FieldErrors, kind::Kind, tree::Tree};
+use crate::apiserver::object::{CheckedField, Kind, Tree};
 
 /// Checks a quota.
-pub(crate) fn validate(tree: &Tree) -> FieldErrors {
-    check(tree, |quota| {
-        let hard = quota.at("spec.hard");
-        for name in hard.tree().keys().filter(|name| counted(name).is_some()) {
-            let limit = hard.entry(name);
-            match number(limit.value()) {
-                Some(..0) => limit.invalid("must be greater than or equal to 0"),
-                Some(0..) => {}
-                None => limit.invalid("must be an integer"),
-            }
+pub(crate) fn validate(quota: &CheckedField<'_, '_>) {
+    let hard = quota.at("spec.hard");
+    for name in hard.tree().keys().filter(|name| counted(name).is_some()) {
+        let limit = hard.entry(name);
+        match number(limit.value()) {
+            Some(..0) => limit.invalid("must be greater than or equal to 0"),
+            Some(0..) => {}
+            None => limit.invalid("must be an integer"),
         }
-    })
+    }
 }
 
 /// Brings limits given as numbers into the text form that the API stores.

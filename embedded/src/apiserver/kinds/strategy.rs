@@ -5,12 +5,7 @@
 use serde_json::{Value, json};
 
 use super::{gang, job, namespace, pod, quota};
-use crate::apiserver::object::{
-    field::check,
-    field_errors::FieldErrors,
-    kind::Kind,
-    tree::{self, Tree},
-};
+use crate::apiserver::object::{CheckedField, Kind, Tree, tree};
 
 /// The part of an object that a write is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,16 +57,16 @@ pub(crate) fn prepare_create(kind: Kind, tree: &mut Tree) {
 
 /// Checks an object that is to be created.
 #[doc(alias = "Validate")]
-pub(crate) fn validate_create(kind: Kind, tree: &Tree) -> FieldErrors {
+pub(crate) fn validate_create(kind: Kind, object: &CheckedField<'_, '_>) {
     match kind {
-        Kind::Pod => pod::validate_create(tree),
-        Kind::Job => job::validate_create(tree),
-        Kind::CronJob => job::cron_job::validate_create(tree),
-        Kind::Event => validate_event(tree),
-        Kind::Workload => gang::validate_workload(tree),
-        Kind::PodGroup => gang::validate_pod_group(tree),
-        Kind::ResourceQuota => quota::validate(tree),
-        _ => FieldErrors::default(),
+        Kind::Pod => pod::validate_create(object),
+        Kind::Job => job::validate_create(object),
+        Kind::CronJob => job::cron_job::validate_create(object),
+        Kind::Event => validate_event(object),
+        Kind::Workload => gang::validate_workload(object),
+        Kind::PodGroup => gang::validate_pod_group(object),
+        Kind::ResourceQuota => quota::validate(object),
+        _ => {}
     }
 }
 
@@ -124,22 +119,22 @@ pub(crate) fn prepare_update(kind: Kind, part: Part, tree: &mut Tree, old: &Tree
 
 /// Checks a changed object against its old state.
 #[doc(alias = "ValidateUpdate")]
-pub(crate) fn validate_update(kind: Kind, part: Part, tree: &Tree, old: &Tree) -> FieldErrors {
+pub(crate) fn validate_update(kind: Kind, part: Part, object: &CheckedField<'_, '_>, old: &Tree) {
     match (kind, part) {
-        (Kind::Job, Part::Main) => job::validate_update(tree, old),
-        (Kind::CronJob, Part::Main) => job::cron_job::validate_update(tree, old),
-        (Kind::Job, Part::Status) => job::validate_status(tree, old),
-        (Kind::Pod, Part::Main) => pod::validate_update(tree, old),
-        (Kind::Pod, Part::Status) => pod::validate_status(tree, old),
-        (Kind::Event, Part::Main) => validate_event(tree),
-        (Kind::ResourceQuota, Part::Main) => quota::validate(tree),
+        (Kind::Job, Part::Main) => job::validate_update(object, old),
+        (Kind::CronJob, Part::Main) => job::cron_job::validate_update(object, old),
+        (Kind::Job, Part::Status) => job::validate_status(object, old),
+        (Kind::Pod, Part::Main) => pod::validate_update(object, old),
+        (Kind::Pod, Part::Status) => pod::validate_status(object, old),
+        (Kind::Event, Part::Main) => validate_event(object),
+        (Kind::ResourceQuota, Part::Main) => quota::validate(object),
         (Kind::Workload, Part::Main) => {
-            gang::validate_update(&["controllerRef", "podGroupTemplates"], tree, old)
+            gang::validate_update(&["controllerRef", "podGroupTemplates"], object, old);
         }
         (Kind::PodGroup, Part::Main) => {
-            gang::validate_update(&["podGroupTemplateRef", "schedulingPolicy"], tree, old)
+            gang::validate_update(&["podGroupTemplateRef", "schedulingPolicy"], object, old);
         }
-        _ => FieldErrors::default(),
+        _ => {}
     }
 }
 
@@ -167,12 +162,10 @@ pub(crate) fn is_finished(kind: Kind, tree: &Tree) -> bool {
             || tree::items(tree::section(tree, "spec"), "finalizers").is_empty())
 }
 
-fn validate_event(tree: &Tree) -> FieldErrors {
-    check(tree, |event| {
-        let about = event.at("involvedObject.namespace");
-        let own = event.at("metadata.namespace").text();
-        if about.text() != own && !(about.text().is_empty() && own == "default") {
-            about.invalid_as(Value::from(about.text()), "does not match event.namespace");
-        }
-    })
+fn validate_event(event: &CheckedField<'_, '_>) {
+    let about = event.at("involvedObject.namespace");
+    let own = event.at("metadata.namespace").text();
+    if about.text() != own && !(about.text().is_empty() && own == "default") {
+        about.invalid_as(Value::from(about.text()), "does not match event.namespace");
+    }
 }

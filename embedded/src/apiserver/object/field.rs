@@ -3,11 +3,9 @@
 //! Responsible for: the way down into an object, and complaints that name the place they are about. Must not: know
 //! rules. The checks of `kinds` are written with it.
 
-use std::{
-    cell::RefCell,
-    fmt::{self, Display},
-    ops::Deref,
-};
+use std::cell::RefCell;
+use std::fmt::{self, Display};
+use std::ops::Deref;
 
 use serde_json::Value;
 
@@ -239,6 +237,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::apiserver::object::Kind;
 
     #[test]
     fn complaints_name_their_place() {
@@ -253,14 +252,15 @@ mod tests {
             let other = object.go_on_with(tree["spec"].as_object().unwrap(), "other.");
             other.at("none").invalid("must be");
         });
-        assert_eq!(
-            errors.texts(),
-            [
-                "spec.list[0].a.b: Invalid value: -1: must be greater than or equal to 0",
-                "spec.list[0].c: Required value",
-                "spec.labels[x.y/z]: Unsupported value: \"v\": supported values: \"w\"",
-                "other.none: Invalid value: null: must be",
-            ]
-        );
+        let list = [
+            "spec.list[0].a.b: Invalid value: -1: must be greater than or equal to 0",
+            "spec.list[0].c: Required value",
+            "spec.labels[x.y/z]: Unsupported value: \"v\": supported values: \"w\"",
+            "other.none: Invalid value: null: must be",
+        ]
+        .join(", ");
+        let refused = errors.check(Kind::Job, "j").expect_err("it is all wrong");
+        let whole = format!("Job.batch \"j\" is invalid: [{list}]");
+        assert_eq!(refused.to_string(), whole);
     }
 }

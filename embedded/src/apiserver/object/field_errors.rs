@@ -2,12 +2,10 @@
 //!
 //! Responsible for: the form of the whole answer. Must not: check anything; `field` has the forms of single errors.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{
-    error::{ApiError, cause_reason, object_details},
-    kind::Kind,
-};
+use super::error::{ApiError, cause_reason, object_details};
+use super::kind::Kind;
 
 /// Errors about fields, in check order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,11 +18,6 @@ impl FieldErrors {
         self.0.len()
     }
 
-    /// Whether nothing is wrong.
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Adds an error whose text is already complete.
     pub(super) fn push(&mut self, path: impl Into<String>, text: impl Into<String>) {
         self.0.push((path.into(), text.into()));
@@ -35,45 +28,26 @@ impl FieldErrors {
         self.0.extend(other.0);
     }
 
-    /// The errors as `path: text`.
-    pub(crate) fn texts(&self) -> Vec<String> {
-        self.0
-            .iter()
-            .map(|(path, text)| format!("{path}: {text}"))
-            .collect()
-    }
-
     /// Nothing, or the 422.
     pub(crate) fn check(self, kind: Kind, name: &str) -> Result<(), ApiError> {
-        if self.is_empty() {
-            Ok(())
-        } else {
-            Err(self.into_error(kind, name))
-        }
-    }
-
-    fn into_error(self, kind: Kind, name: &str) -> ApiError {
         let mut texts: Vec<String> = Vec::new();
-        for text in self.texts() {
-            // The message names an error once; the causes below repeat it.
+        let mut causes = Vec::new();
+        for (path, text) in &self.0 {
+            causes.push(json!({"reason": cause_reason(text), "message": text, "field": path}));
+            // The message names an error once; the causes repeat it.
+            let text = format!("{path}: {text}");
             if !texts.contains(&text) {
                 texts.push(text);
             }
         }
         let list = match texts.as_slice() {
+            [] => return Ok(()),
             [only] => only.clone(),
             several => format!("[{}]", several.join(", ")),
         };
-        let causes: Vec<Value> = self
-            .0
-            .iter()
-            .map(|(path, text)| {
-                json!({"reason": cause_reason(text), "message": text, "field": path})
-            })
-            .collect();
         let mut details = object_details(kind, name, kind.info().name);
         details["causes"] = causes.into();
         let message = format!("{} {name:?} is invalid: {list}", kind.qualified_name());
-        ApiError::new(422, "Invalid", message).with_details(details)
+        Err(ApiError::new(422, "Invalid", message).with_details(details))
     }
 }

@@ -5,13 +5,25 @@
 //! that there are other objects. Everything else stands on this folder.
 //! Read first: `kind` (which kinds there are), `tree` (objects in work), `stored` (objects at rest).
 
-pub(crate) mod api_type;
-pub(crate) mod error;
-pub(crate) mod field;
-pub(crate) mod field_errors;
-pub(crate) mod kind;
+mod error;
+mod field;
+mod field_errors;
+mod kind;
 pub(crate) mod names;
-pub(crate) mod quantity;
+mod quantity;
+pub(crate) mod schemas;
 pub(crate) mod stored;
 pub(crate) mod tree;
-pub(crate) mod view;
+pub(crate) mod type_def;
+mod view;
+
+pub(crate) use error::{ApiError, Result, STALE, object_details};
+pub(crate) use field::{CheckedField, check};
+pub(crate) use field_errors::FieldErrors;
+pub(crate) use kind::{GROUPS, VERBS};
+pub use kind::{KINDS, Kind, KindInfo, Subresource};
+pub(crate) use quantity::{NOT_A_QUANTITY, Quantity};
+pub use stored::{OwnerReference, Stored};
+pub(crate) use tree::Tree;
+pub(crate) use type_def::{ListBy, Scalar, TypeDef};
+pub(crate) use view::JsonView;

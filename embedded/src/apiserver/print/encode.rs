@@ -5,14 +5,10 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    form::{Form, IncludeObject},
-    table,
-};
-use crate::{
-    apiserver::object::{error::ApiError, kind::Kind, stored::Stored},
-    model::Time,
-};
+use super::form::{Form, IncludeObject};
+use super::table;
+use crate::apiserver::object::{ApiError, Kind, Stored};
+use crate::model::Time;
 
 /// Whether the column definitions of a table still have to be sent to a watcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +28,6 @@ pub(crate) struct ListMeta {
 
 /// The JSON of a list up to and with the bracket that opens its items.
 pub(crate) fn list_head(kind: Kind, form: Form, list: &ListMeta) -> Vec<u8> {
-    let info = kind.info();
     let mut metadata = json!({"resourceVersion": list.version.to_string()});
     if let Some(token) = &list.token {
         metadata["continue"] = token.as_str().into();
@@ -40,22 +35,26 @@ pub(crate) fn list_head(kind: Kind, form: Form, list: &ListMeta) -> Vec<u8> {
     if let Some(remaining) = list.remaining {
         metadata["remainingItemCount"] = remaining.into();
     }
+    let (name, api_version) = type_meta(kind, form);
+    let (name, items) = match form {
+        Form::Plain | Form::Metadata => (format!("{name}List"), "\"items\":[".to_owned()),
+        Form::Table(_) => {
+            let columns = table::columns(kind);
+            let rows = format!("\"columnDefinitions\":{columns},\"rows\":[");
+            (name.to_owned(), rows)
+        }
+    };
+    let head = format!("{{\"kind\":\"{name}\",\"apiVersion\":\"{api_version}\",");
+    format!("{head}\"metadata\":{metadata},{items}").into_bytes()
+}
+
+/// Kind and version of one object in a form.
+fn type_meta(kind: Kind, form: Form) -> (&'static str, &'static str) {
     match form {
-        Form::Plain => format!(
-            "{{\"kind\":\"{}List\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
-            info.name, info.api_version
-        ),
-        Form::Metadata => format!(
-            "{{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/v1\",\
-             \"metadata\":{metadata},\"items\":["
-        ),
-        Form::Table(_) => format!(
-            "{{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{metadata},\
-             \"columnDefinitions\":{},\"rows\":[",
-            table::columns(kind)
-        ),
+        Form::Plain => (kind.info().name, kind.info().api_version),
+        Form::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1"),
+        Form::Table(_) => ("Table", "meta.k8s.io/v1"),
     }
-    .into_bytes()
 }
 
 /// One item of a list.
@@ -111,12 +110,7 @@ pub(crate) fn event_frame(
 
 /// A bookmark; `initial_end` marks the end of the initial objects of a streaming list.
 pub(crate) fn bookmark(out: &mut Vec<u8>, kind: Kind, form: Form, version: u64, initial_end: bool) {
-    let info = kind.info();
-    let (name, api_version) = match form {
-        Form::Plain => (info.name, info.api_version),
-        Form::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1"),
-        Form::Table(_) => ("Table", "meta.k8s.io/v1"),
-    };
+    let (name, api_version) = type_meta(kind, form);
     let mut metadata = json!({"resourceVersion": version.to_string()});
     if initial_end {
         metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});

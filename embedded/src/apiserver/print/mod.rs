@@ -5,6 +5,10 @@
 //! Read first: `form`, then `response`.
 
 pub(crate) mod encode;
-pub(crate) mod form;
-pub(crate) mod response;
-pub(crate) mod table;
+mod form;
+mod response;
+mod table;
+
+pub(crate) use encode::{ListMeta, TableHead};
+pub use form::{Form, IncludeObject};
+pub use response::{Body, JSON, ListBody, Response, TEXT};

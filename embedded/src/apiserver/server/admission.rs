@@ -6,12 +6,7 @@
 //! Different from a real server: both are always on; without PodGroups they find nothing to say.
 
 use super::state::ApiServer;
-use crate::apiserver::object::{
-    error::{ApiError, Result},
-    kind::Kind,
-    tree::{self, Tree},
-    view::JsonView,
-};
+use crate::apiserver::object::{ApiError, JsonView, Kind, Result, Tree, tree};
 
 impl ApiServer {
     /// Checks an object that is to be created.

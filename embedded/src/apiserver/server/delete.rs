@@ -7,31 +7,13 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{
-    dependents::{FOREGROUND, ORPHAN, Work},
-    state::ApiServer,
-};
-use crate::{
-    apiserver::{
-        http::{
-            options::{DeleteOptions, Propagation},
-            request::Target,
-            selector::Selector,
-        },
-        kinds::namespace,
-        object::{
-            error::{ApiError, Result, object_details},
-            kind::Kind,
-            stored::Stored,
-            tree::{self, Tree},
-        },
-        print::{
-            encode::{self, ListMeta},
-            response::{ListBody, Response},
-        },
-    },
-    model::Time,
-};
+use super::dependents::{FOREGROUND, ORPHAN, Work};
+use super::state::ApiServer;
+use crate::apiserver::http::{DeleteOptions, Propagation, Selector, Target};
+use crate::apiserver::kinds::namespace;
+use crate::apiserver::object::{ApiError, Kind, Result, Stored, Tree, object_details, tree};
+use crate::apiserver::print::{ListBody, ListMeta, Response, encode};
+use crate::model::Time;
 
 const JOB_WARNING: &str = "child pods are preserved by default when jobs are deleted; set \
                            propagationPolicy=Background to remove them or set \
@@ -125,25 +107,18 @@ impl ApiServer {
     ) -> Deletion {
         let kind = object.kind;
         let plan = plan(object, options, now);
-        if options.dry_run {
-            let shown = match &plan.tree {
-                Some(tree) => Arc::new(Stored::encode(kind, object.version, tree)),
-                None => Arc::clone(object),
-            };
-            return match plan.gone {
-                true => Deletion::Gone(shown),
-                false => Deletion::Stays(shown),
-            };
-        }
         let last = match &plan.tree {
+            Some(tree) if options.dry_run => Arc::new(Stored::encode(kind, object.version, tree)),
             Some(tree) => self.store_put(kind, tree),
             None => Arc::clone(object),
         };
         if plan.gone {
-            self.store_remove(kind, &object.namespace, &object.name);
+            if !options.dry_run {
+                self.store_remove(kind, &object.namespace, &object.name);
+            }
             return Deletion::Gone(last);
         }
-        if kind == Kind::Namespace {
+        if kind == Kind::Namespace && !options.dry_run {
             self.garbage.push(Work::namespace(&object.name));
         }
         Deletion::Stays(last)

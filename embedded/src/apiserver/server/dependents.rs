@@ -3,19 +3,14 @@
 //! Responsible for: the owner-to-dependents index, the work list of garbage collection, and what an owner
 //! reference refers to. Must not: change objects, or look at any but the one that changed.
 
-use std::{
-    collections::{BTreeSet, VecDeque},
-    ops::Bound,
-    sync::Arc,
-};
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
 
 use compact_str::CompactString;
 use hashbrown::HashMap;
 
-use crate::apiserver::object::{
-    kind::Kind,
-    stored::{OwnerReference, Stored},
-};
+use crate::apiserver::object::{Kind, OwnerReference, Stored};
 
 /// Finalizer of foreground deletion.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
@@ -57,6 +52,13 @@ pub(crate) enum Work {
 }
 
 impl Work {
+    fn dependents(owner: &Arc<str>) -> Self {
+        Self::Dependents {
+            owner: owner.clone(),
+            after: None,
+        }
+    }
+
     /// Work to empty a namespace.
     pub(crate) fn namespace(name: &str) -> Self {
         Self::Namespace {
@@ -70,22 +72,13 @@ impl Work {
 #[derive(Clone, Debug, Default)]
 #[doc(alias = "GraphBuilder")]
 pub(crate) struct Garbage {
-    /// Live objects by uid.
-    keys: HashMap<Arc<str>, Live>,
+    /// Live objects by uid, as they were last stored.
+    live: HashMap<Arc<str>, Arc<Stored>>,
     /// Dependents by the owner's uid, whether or not the owner lives.
     dependents: HashMap<Arc<str>, Dependents>,
     work: VecDeque<Work>,
     /// Namespaces whose quotas are to be counted: what happens until then is counted in one go.
     uncounted: BTreeSet<CompactString>,
-}
-
-#[derive(Clone, Debug)]
-struct Live {
-    key: ObjectKey,
-    owners: Arc<[OwnerReference]>,
-    /// Whether it waits for its dependents to go first.
-    foreground: bool,
-    orphaning: bool,
 }
 
 /// What an owner reference refers to.
@@ -134,9 +127,9 @@ impl Garbage {
         self.work.push_front(rest);
     }
 
-    /// Where the object with a UID is.
-    pub(super) fn key_of(&self, uid: &str) -> Option<&ObjectKey> {
-        self.keys.get(uid).map(|live| &live.key)
+    /// The object with a UID.
+    pub(super) fn live(&self, uid: &str) -> Option<&Arc<Stored>> {
+        self.live.get(uid)
     }
 
     /// Where an owner's dependents are.
@@ -155,59 +148,39 @@ impl Garbage {
     }
 
     /// Notes an object that was stored.
-    pub(crate) fn stored(&mut self, object: &Stored) {
+    pub(crate) fn stored(&mut self, object: &Arc<Stored>) {
         if object.kind == Kind::Event {
             return;
         }
-        let key = (object.kind, object.key());
-        let foreground = object.deletion.is_some() && object.has_finalizer(FOREGROUND);
-        let orphaning = object.deletion.is_some() && object.has_finalizer(ORPHAN);
-        let fresh = match self.keys.get_mut(&object.uid) {
-            Some(live) => {
-                let (was_foreground, was_orphaning) = (live.foreground, live.orphaning);
-                live.foreground = foreground;
-                live.orphaning = orphaning;
-                if live.owners != object.owners {
-                    let before = std::mem::replace(&mut live.owners, object.owners.clone());
-                    self.unlink(&before, &key);
-                    self.link(&object.owners, &key);
-                    self.doubt(object, &before, key);
-                }
-                (foreground && !was_foreground, orphaning && !was_orphaning)
-            }
-            None => {
-                self.link(&object.owners, &key);
-                let owners = object.owners.clone();
-                let live = Live {
-                    key: key.clone(),
-                    owners,
-                    foreground,
-                    orphaning,
-                };
-                self.keys.insert(object.uid.clone(), live);
-                self.doubt(object, &[], key);
-                (foreground, orphaning)
-            }
-        };
-        let (owner, after) = (object.uid.clone(), None);
-        if fresh.0 {
-            let owner = owner.clone();
-            self.push(Work::Dependents { owner, after: None });
+        let last = self.live.insert(object.uid.clone(), Arc::clone(object));
+        let last = last.as_deref();
+        let before = last.map_or(&[][..], |last| &last.owners);
+        if *before != *object.owners {
+            let key = (object.kind, object.key());
+            self.unlink(before, &key);
+            self.link(&object.owners, &key);
+            self.doubt(object, before, key);
         }
-        if fresh.1 {
-            self.push(Work::Orphan { owner, after });
+        let begins = |finalizer| {
+            waits_for(object, finalizer) && !last.is_some_and(|last| waits_for(last, finalizer))
+        };
+        if begins(FOREGROUND) {
+            self.push(Work::dependents(&object.uid));
+        }
+        if begins(ORPHAN) {
+            let owner = object.uid.clone();
+            self.push(Work::Orphan { owner, after: None });
         }
     }
 
     /// Notes an object that has gone.
     pub(crate) fn removed(&mut self, object: &Stored) {
-        let Some(live) = self.keys.remove(&object.uid) else {
+        let Some(last) = self.live.remove(&object.uid) else {
             return;
         };
-        self.unlink(&live.owners, &live.key);
+        self.unlink(&last.owners, &(last.kind, last.key()));
         if self.dependents.contains_key(&object.uid) {
-            let owner = object.uid.clone();
-            self.push(Work::Dependents { owner, after: None });
+            self.push(Work::dependents(&object.uid));
         }
     }
 
@@ -238,25 +211,21 @@ impl Garbage {
         if namespaced && object.namespace.is_empty() {
             return OwnerReferenceState::Unknown;
         }
-        let live = self.keys.get(&owner.uid);
-        let named = live.filter(|live| {
-            let namespace = if namespaced { &*object.namespace } else { "" };
-            live.key.0 == kind && split(&live.key.1) == (namespace, &*owner.name)
+        let namespace = if namespaced { &*object.namespace } else { "" };
+        let named = self.live.get(&owner.uid).filter(|live| {
+            live.kind == kind && live.namespace == namespace && live.name == owner.name
         });
         match named {
             None => OwnerReferenceState::Dangling,
-            Some(live) if live.foreground => OwnerReferenceState::WaitingForDependents,
+            Some(live) if waits_for(live, FOREGROUND) => OwnerReferenceState::WaitingForDependents,
             Some(_) => OwnerReferenceState::Solid,
         }
     }
 
     /// Whether an owner lives in a namespace that is not the object's.
     fn is_astray(&self, object: &Stored, owner: &OwnerReference) -> bool {
-        let live = self.keys.get(&owner.uid);
-        live.is_some_and(|live| {
-            let (namespace, _) = split(&live.key.1);
-            !namespace.is_empty() && namespace != object.namespace
-        })
+        let live = self.live.get(&owner.uid);
+        live.is_some_and(|live| !live.namespace.is_empty() && live.namespace != object.namespace)
     }
 
     fn link(&mut self, owners: &[OwnerReference], key: &ObjectKey) {
@@ -280,8 +249,8 @@ impl Garbage {
             if dependents.keys.is_empty() {
                 self.dependents.remove(&owner.uid);
             }
-            let live = self.keys.get(&owner.uid);
-            if free && live.is_some_and(|live| live.foreground) {
+            let live = self.live.get(&owner.uid);
+            if free && live.is_some_and(|live| waits_for(live, FOREGROUND)) {
                 let owner = owner.uid.clone();
                 self.work.push_back(Work::Foreground { owner });
             }
@@ -304,7 +273,7 @@ impl Garbage {
     }
 }
 
-/// Namespace and name of a key.
-pub(super) fn split(key: &str) -> (&str, &str) {
-    key.split_once('/').unwrap_or(("", key))
+/// Whether an object that is being deleted waits for what a finalizer stands for.
+pub(super) fn waits_for(object: &Stored, finalizer: &str) -> bool {
+    object.deletion.is_some() && object.has_finalizer(finalizer)
 }

@@ -13,22 +13,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{
-    dependents::{FOREGROUND, ORPHAN, ObjectKey, OwnerReferenceState, Work, split},
-    state::ApiServer,
-};
-use crate::{
-    apiserver::{
-        http::options::{DeleteOptions, Propagation},
-        kinds::strategy,
-        object::{
-            kind::Kind,
-            stored::{OwnerReference, Stored},
-            tree::{self, Tree},
-        },
-    },
-    model::Time,
-};
+use super::dependents::{FOREGROUND, ORPHAN, ObjectKey, OwnerReferenceState, Work, waits_for};
+use super::state::ApiServer;
+use crate::apiserver::http::{DeleteOptions, Propagation};
+use crate::apiserver::object::{OwnerReference, Stored, tree};
+use crate::model::Time;
 
 impl ApiServer {
     /// Whether [`Self::collect_garbage`] has anything to do.
@@ -49,61 +38,48 @@ impl ApiServer {
         self.garbage_pending()
     }
 
+    /// Does one step; gives what is left of the work.
     fn do_work(&mut self, work: Work, now: Time) -> Option<Work> {
         match work {
-            Work::Dependent(place) => {
-                self.check_dependent(&place, now);
-                None
-            }
-            Work::Quotas { namespace } => {
-                self.count_quotas(&namespace);
-                None
-            }
+            Work::Dependent(place) => self.check_dependent(&place, now),
+            Work::Quotas { namespace } => self.count_quotas(&namespace),
             Work::Astray { dependent, owner } => {
-                if let Some(object) = self.at(dependent.0, &dependent.1) {
+                if let Some(object) = self.at(&dependent) {
                     self.report_owner_ref_invalid_namespace(&object, &owner, now);
                 }
-                None
             }
             Work::Dependents { owner, after } => {
-                match self.garbage.next_dependent(&owner, after.as_ref()) {
-                    Some(place) => {
-                        self.check_dependent(&place, now);
-                        let after = Some(place);
-                        Some(Work::Dependents { owner, after })
-                    }
-                    None => Some(Work::Foreground { owner }),
-                }
+                let Some(place) = self.garbage.next_dependent(&owner, after.as_ref()) else {
+                    return Some(Work::Foreground { owner });
+                };
+                self.check_dependent(&place, now);
+                let after = Some(place);
+                return Some(Work::Dependents { owner, after });
             }
             Work::Orphan { owner, after } => {
-                match self.garbage.next_dependent(&owner, after.as_ref()) {
-                    Some(place) => {
-                        self.strip_owners(&place, &|uid| *uid == *owner);
-                        let after = Some(place);
-                        Some(Work::Orphan { owner, after })
-                    }
-                    None => {
-                        self.drop_finalizer(&owner, ORPHAN);
-                        None
-                    }
+                if let Some(place) = self.garbage.next_dependent(&owner, after.as_ref()) {
+                    self.strip_owners(&place, &|uid| *uid == *owner);
+                    let after = Some(place);
+                    return Some(Work::Orphan { owner, after });
                 }
+                self.drop_finalizer(&owner, ORPHAN);
             }
             Work::Foreground { owner } => {
                 if self.garbage.blocking(&owner) == 0 {
                     self.drop_finalizer(&owner, FOREGROUND);
                 }
-                None
             }
             Work::Namespace { name, after } => {
                 let after = self.empty_namespace(&name, after, now);
-                after.is_some().then_some(Work::Namespace { name, after })
+                return after.is_some().then_some(Work::Namespace { name, after });
             }
         }
+        None
     }
 
     /// Decides about one dependent: keep it, strip dead references, or delete it.
-    fn check_dependent(&mut self, (kind, key): &ObjectKey, now: Time) {
-        let Some(mut object) = self.at(*kind, key) else {
+    fn check_dependent(&mut self, place: &ObjectKey, now: Time) {
+        let Some(mut object) = self.at(place) else {
             return;
         };
         // An object in foreground deletion itself is looked at as an owner, not here.
@@ -122,9 +98,7 @@ impl ApiServer {
             let dead = dead.filter(|(_, state)| *state != OwnerReferenceState::Solid);
             let dead: Vec<Arc<str>> = dead.map(|(owner, _)| owner.uid.clone()).collect();
             if !dead.is_empty() {
-                self.strip_owners(&(*kind, key.clone()), &|uid| {
-                    dead.iter().any(|it| **it == *uid)
-                });
+                self.strip_owners(place, &|uid| dead.iter().any(|it| **it == *uid));
             }
             return;
         }
@@ -151,9 +125,9 @@ impl ApiServer {
 
     /// Whether one of an owner's dependents waits for dependents of its own.
     fn has_waiting_dependent(&self, uid: &str) -> bool {
-        self.garbage.dependents_of(uid).any(|(kind, key)| {
-            let object = self.at(*kind, key);
-            object.is_some_and(|it| it.deletion.is_some() && it.has_finalizer(FOREGROUND))
+        self.garbage.dependents_of(uid).any(|place| {
+            let object = self.at(place);
+            object.is_some_and(|object| waits_for(&object, FOREGROUND))
         })
     }
 
@@ -168,8 +142,8 @@ impl ApiServer {
         self.store_put(object.kind, &tree)
     }
 
-    fn strip_owners(&mut self, (kind, key): &ObjectKey, gone: &dyn Fn(&str) -> bool) {
-        let Some(object) = self.at(*kind, key) else {
+    fn strip_owners(&mut self, place: &ObjectKey, gone: &dyn Fn(&str) -> bool) {
+        let Some(object) = self.at(place) else {
             return;
         };
         let mut tree = object.tree();
@@ -180,30 +154,20 @@ impl ApiServer {
                 metadata.remove("ownerReferences");
             }
         }
-        self.store_put(*kind, &tree);
+        self.store_put(object.kind, &tree);
     }
 
     fn drop_finalizer(&mut self, uid: &str, finalizer: &str) {
-        let Some(place) = self.garbage.key_of(uid).cloned() else {
-            return;
-        };
-        let Some(object) = self.at(place.0, &place.1) else {
-            return;
-        };
-        if !object.has_finalizer(finalizer) {
-            return;
-        }
-        let mut tree: Tree = object.tree();
-        tree::remove_string(tree::metadata_mut(&mut tree), "finalizers", finalizer);
-        if strategy::is_finished(place.0, &tree) {
-            self.store_remove(place.0, &object.namespace, &object.name);
-        } else {
-            self.store_put(place.0, &tree);
+        let object = self.garbage.live(uid).cloned();
+        if let Some(object) = object.filter(|object| object.has_finalizer(finalizer)) {
+            let mut tree = object.tree();
+            tree::remove_string(tree::metadata_mut(&mut tree), "finalizers", finalizer);
+            self.put_or_finish(&object, &tree);
         }
     }
 
-    fn at(&self, kind: Kind, key: &str) -> Option<Arc<Stored>> {
-        let (namespace, name) = split(key);
-        self.store.get(kind, namespace, name).cloned()
+    fn at(&self, (kind, key): &ObjectKey) -> Option<Arc<Stored>> {
+        let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+        self.store.get(*kind, namespace, name).cloned()
     }
 }

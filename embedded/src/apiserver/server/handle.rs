@@ -2,21 +2,13 @@
 //!
 //! Responsible for: which part of the server answers which call. Must not: do any of it.
 
-use std::sync::Arc;
-
-use super::{reply::Reply, state::ApiServer};
-use crate::{
-    apiserver::{
-        http::{
-            discovery::documents,
-            request::{ApiCall, Prepared, Request},
-            route::prepare,
-        },
-        object::error::{ApiError, Result},
-        print::response::Response,
-    },
-    model::Time,
-};
+use super::{dependents::Garbage, reply::Reply, state::ApiServer};
+use crate::apiserver::http::discovery::documents;
+use crate::apiserver::http::{ApiCall, Prepared, Request, prepare};
+use crate::apiserver::object::Result;
+use crate::apiserver::print::Response;
+use crate::model::Time;
+use crate::rng::Rng;
 
 impl ApiServer {
     /// Answers one request.
@@ -32,6 +24,20 @@ impl ApiServer {
         }
     }
 
+    /// Answers a read as of `changes` changes of its kind ago, as far back as events are kept. A list has the
+    /// resource version of that time. Any other call is answered as ever.
+    pub fn handle_stale(&mut self, prepared: Prepared, changes: u64, now: Time) -> Reply {
+        let Some(kind) = prepared.kind_read() else {
+            return self.handle_prepared(prepared, now);
+        };
+        let mut past = Self {
+            store: self.store.as_of(kind, changes),
+            garbage: Garbage::default(),
+            rng: Rng::new(0),
+        };
+        past.handle_prepared(prepared, now)
+    }
+
     fn dispatch(&mut self, call: ApiCall, now: Time) -> Result<Reply> {
         let response = match call {
             ApiCall::Fixed {
@@ -40,13 +46,7 @@ impl ApiServer {
                 accepted,
             } => documents::answer(&path, &query, accepted)?,
             ApiCall::Review(kind, body) => documents::review(kind, body),
-            ApiCall::Get(target) => {
-                let object = self
-                    .store
-                    .get(target.kind, &target.namespace, &target.name)
-                    .ok_or_else(|| ApiError::not_found(target.kind, &target.name))?;
-                Response::object(200, Arc::clone(object), target.form, now)
-            }
+            ApiCall::Get(target) => Response::object(200, self.find(&target)?, target.form, now),
             ApiCall::Log(target) => self.pod_log(&target)?,
             ApiCall::List(target) => self.list(&target, now)?,
             ApiCall::Watch(target) => return Ok(Reply::Watch(Box::new(self.watch(&target)?))),

@@ -1,7 +1,7 @@
 //! Lists: pages, versions and selectors.
 //!
 //! Responsible for: which objects a list holds and what its metadata says. Must not: encode
-//! items; [`crate::apiserver::print::response::ListBody`] does that later.
+//! items; [`crate::apiserver::print::ListBody`] does that later.
 //!
 //! Different from a real server: there are no snapshots of the past. A later page shows objects
 //! as they are now under the version of the first page; a watch from that version brings the
@@ -12,24 +12,10 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::state::ApiServer;
-use crate::{
-    apiserver::{
-        http::{
-            continue_token::ContinueToken, options::parse_int, query::Query, request::Target,
-            resource_version, selector::Selector,
-        },
-        object::{
-            error::{ApiError, Result},
-            kind::Kind,
-            stored::Stored,
-        },
-        print::{
-            encode::{self, ListMeta},
-            response::{ListBody, Response},
-        },
-    },
-    model::Time,
-};
+use crate::apiserver::http::{ContinueToken, Query, Selector, Target, parse_int, resource_version};
+use crate::apiserver::object::{ApiError, Kind, Result, Stored};
+use crate::apiserver::print::{ListBody, ListMeta, Response, encode};
+use crate::model::Time;
 
 /// Objects of one page and the list metadata that goes with them.
 #[derive(Debug)]

@@ -7,21 +7,24 @@
 //!
 //! From the bottom up, each file using only those before it: `dependents`; `state`; `list`, `watch`, `quota`,
 //! `delete`, `owner_ref_invalid_namespace`; `namespaces`, `pods`, `admission`; `write`, `garbage`, `start`;
-//! `reply`, `handle`, `snapshot_read`.
+//! `reply`, `handle`.
 
-pub(crate) mod admission;
-pub(crate) mod delete;
-pub(crate) mod dependents;
-pub(crate) mod garbage;
-pub(crate) mod handle;
-pub(crate) mod list;
-pub(crate) mod namespaces;
-pub(crate) mod owner_ref_invalid_namespace;
-pub(crate) mod pods;
-pub(crate) mod quota;
-pub(crate) mod reply;
-pub(crate) mod snapshot_read;
-pub(crate) mod start;
-pub(crate) mod state;
-pub(crate) mod watch;
-pub(crate) mod write;
+mod admission;
+mod delete;
+mod dependents;
+mod garbage;
+mod handle;
+mod list;
+mod namespaces;
+mod owner_ref_invalid_namespace;
+mod pods;
+mod quota;
+mod reply;
+mod start;
+mod state;
+mod watch;
+mod write;
+
+pub use reply::Reply;
+pub use state::{ApiServer, Limits};
+pub use watch::{Pulled, WatchCursor};

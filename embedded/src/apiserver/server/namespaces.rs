@@ -5,18 +5,10 @@
 use serde_json::Value;
 
 use super::state::ApiServer;
-use crate::{
-    apiserver::{
-        http::options::{DeleteOptions, Propagation},
-        kinds::{namespace::prepare_create, strategy},
-        object::{
-            kind::Kind,
-            names,
-            tree::{self, Tree},
-        },
-    },
-    model::Time,
-};
+use crate::apiserver::http::{DeleteOptions, Propagation};
+use crate::apiserver::kinds::namespace::prepare_create;
+use crate::apiserver::object::{Kind, Tree, names, tree};
+use crate::model::Time;
 
 impl ApiServer {
     /// Stores a namespace without a request.
@@ -71,17 +63,13 @@ impl ApiServer {
     /// Takes the server's own finalizer off an empty namespace; the namespace then goes, unless
     /// somebody else still holds it.
     fn finish_namespace(&mut self, name: &str) {
-        let Some(object) = self.store.get(Kind::Namespace, "", name) else {
+        let Some(object) = self.get(Kind::Namespace, "", name) else {
             return;
         };
         let mut tree = object.tree();
         if let Some(Value::Object(spec)) = tree.get_mut("spec") {
             tree::remove_string(spec, "finalizers", "kubernetes");
         }
-        if strategy::is_finished(Kind::Namespace, &tree) {
-            self.store_remove(Kind::Namespace, "", name);
-        } else {
-            self.store_put(Kind::Namespace, &tree);
-        }
+        self.put_or_finish(&object, &tree);
     }
 }

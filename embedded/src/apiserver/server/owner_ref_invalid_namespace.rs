@@ -6,15 +6,8 @@
 use serde_json::{Value, json};
 
 use super::state::ApiServer;
-use crate::{
-    apiserver::object::{
-        kind::Kind,
-        names,
-        stored::Stored,
-        tree::{self, Tree},
-    },
-    model::Time,
-};
+use crate::apiserver::object::{Kind, Stored, Tree, names, tree};
+use crate::model::Time;
 
 /// The Event's source.
 const COMPONENT: &str = "garbage-collector-controller";

@@ -5,18 +5,10 @@
 use serde_json::{Value, json};
 
 use super::state::ApiServer;
-use crate::{
-    apiserver::{
-        http::{options::DeleteOptions, request::Target},
-        object::{
-            error::{ApiError, Result},
-            kind::Kind,
-            tree::{self, Tree},
-        },
-        print::response::{Response, TEXT},
-    },
-    model::Time,
-};
+use crate::apiserver::http::{DeleteOptions, Target};
+use crate::apiserver::object::{ApiError, Kind, Result, Tree, tree};
+use crate::apiserver::print::{Response, TEXT};
+use crate::model::Time;
 
 const TOPOLOGY_LABELS: [&str; 2] = [
     "topology.kubernetes.io/zone",

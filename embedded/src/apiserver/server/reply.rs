@@ -5,9 +5,9 @@
 use serde_json::json;
 
 use super::watch::WatchCursor;
-use crate::apiserver::{
-    http::route::too_large, object::error::ApiError, print::response::Response,
-};
+use crate::apiserver::http::too_large;
+use crate::apiserver::object::ApiError;
+use crate::apiserver::print::Response;
 
 /// The answer to one request.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ use crate::apiserver::{
 pub enum Reply {
     /// One answer that is complete now.
     Complete(Response),
-    /// A stream: pull it with [`crate::apiserver::server::state::ApiServer::pull`] and encode what comes.
+    /// A stream: pull it with [`super::ApiServer::pull`] and encode what comes.
     Watch(Box<WatchCursor>),
 }
 

@@ -6,19 +6,11 @@
 use std::sync::Arc;
 
 use super::dependents::{Garbage, Work};
-use crate::{
-    apiserver::{
-        http::request::Target,
-        object::{
-            error::{ApiError, Result},
-            kind::Kind,
-            stored::Stored,
-            tree::Tree,
-        },
-        store::{Store, log::Event},
-    },
-    rng::Rng,
-};
+use crate::apiserver::http::Target;
+use crate::apiserver::kinds::strategy;
+use crate::apiserver::object::{ApiError, Kind, Result, Stored, Tree};
+use crate::apiserver::store::{Event, Store};
+use crate::rng::Rng;
 
 /// Sizes of the server.
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +87,15 @@ impl ApiServer {
             self.garbage.removed(&gone);
             self.note_removal_in_namespace(&gone);
             self.note_for_quotas(&gone);
+        }
+    }
+
+    /// Stores a state, or takes the object away if nothing holds it any more.
+    pub(super) fn put_or_finish(&mut self, object: &Stored, tree: &Tree) {
+        if strategy::is_finished(object.kind, tree) {
+            self.store_remove(object.kind, &object.namespace, &object.name);
+        } else {
+            self.store_put(object.kind, tree);
         }
     }
 

@@ -8,22 +8,11 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use super::state::ApiServer;
-use crate::{
-    apiserver::{
-        http::{request::Target, resource_version, selector::Selector},
-        object::{
-            error::{ApiError, Result},
-            kind::Kind,
-            stored::Stored,
-        },
-        print::{
-            encode::{self, TableHead},
-            form::Form,
-        },
-        store::log::{Event, EventType},
-    },
-    model::Time,
-};
+use crate::apiserver::http::{Selector, Target, resource_version};
+use crate::apiserver::object::{ApiError, Kind, Result, Stored};
+use crate::apiserver::print::{Form, TableHead, encode};
+use crate::apiserver::store::{Event, EventType};
+use crate::model::Time;
 
 /// One watcher's place in the log and its wishes.
 #[derive(Debug)]

@@ -8,28 +8,15 @@ use std::{borrow::Cow, sync::Arc};
 use serde_json::{Value, json};
 
 use super::state::ApiServer;
-use crate::{
-    apiserver::{
-        apply::{
-            managed::{self, Writer},
-            patch::PatchBody,
-        },
-        http::{body::decode, options::FieldValidation, request::Target},
-        kinds::{
-            metadata, pod,
-            strategy::{self, Part},
-        },
-        object::{
-            error::{ApiError, Result, object_details},
-            kind::Kind,
-            names,
-            stored::Stored,
-            tree::{self, Tree},
-        },
-        print::response::Response,
-    },
-    model::Time,
+use crate::apiserver::apply::{PatchBody, Writer, managed};
+use crate::apiserver::http::body::decode;
+use crate::apiserver::http::{FieldValidation, Target};
+use crate::apiserver::kinds::{Part, metadata, pod, strategy};
+use crate::apiserver::object::{
+    ApiError, Kind, Result, Stored, Tree, check, names, object_details, tree,
 };
+use crate::apiserver::print::Response;
+use crate::model::Time;
 
 /// Longest `generateName` that is kept, so that the suffix fits into a label.
 const GENERATED_BASE: usize = 58;
@@ -66,8 +53,10 @@ impl ApiServer {
         strategy::prepare_create(kind, &mut tree);
         managed::put(&mut tree, managed);
         let name = tree::text(tree::metadata(&tree), "name").to_owned();
-        let mut errors = metadata::check_create(kind, &tree);
-        errors.append(strategy::validate_create(kind, &tree));
+        let errors = check(&tree, |object| {
+            metadata::check_create(kind, object);
+            strategy::validate_create(kind, object);
+        });
         errors.check(kind, &name)?;
         self.admit_create(kind, &target.namespace, &tree)?;
         self.check_free(kind, &target.namespace, &name, generated)?;
@@ -117,11 +106,7 @@ impl ApiServer {
         patch: &PatchBody,
         now: Time,
     ) -> Result<Response> {
-        let found = self
-            .store
-            .get(target.kind, &target.namespace, &target.name)
-            .cloned();
-        let Some(old) = found else {
+        let Some(old) = self.get(target.kind, &target.namespace, &target.name) else {
             return match patch {
                 PatchBody::Apply(config) if target.is_main() => {
                     self.create_by_apply(target, config, now)
@@ -146,7 +131,6 @@ impl ApiServer {
         }
         check_same_name(&target, &tree)?;
         check_patched(&mut target, patch, &mut tree)?;
-        tree::drop_nulls(&mut tree);
         let write = Write { aside, owners, now };
         self.replace(target, &old, old_tree, tree, write)
     }
@@ -174,7 +158,6 @@ impl ApiServer {
             return Err(ApiError::conflict(kind, &target.name, plural, &why));
         }
         check_types(&mut target, None, &mut tree)?;
-        tree::drop_nulls(&mut tree);
         self.create_owned(target, tree, managed, now)
     }
 
@@ -215,8 +198,10 @@ impl ApiServer {
                 (before, after)
             }
         };
-        errors.append(metadata::check_update(kind, &tree, &old_tree));
-        errors.append(strategy::validate_update(kind, part, &tree, &old_tree));
+        errors.append(check(&tree, |object| {
+            metadata::check_update(kind, object, &old_tree);
+            strategy::validate_update(kind, part, object, &old_tree);
+        }));
         errors.check(kind, &target.name)?;
         if target.is_main() {
             self.admit_update(kind, &target.namespace, &tree, &old_tree)?;
@@ -436,6 +421,7 @@ fn check_patched(target: &mut Target, patch: &PatchBody, tree: &mut Tree) -> Res
     let kind = target.kind;
     let unset = target.options.validation == FieldValidation::Unset;
     if kind == Kind::Pod && unset && !patch.touches("spec") && sections_are_objects(tree) {
+        tree::drop_nulls(tree);
         return Ok(());
     }
     check_types(target, Some(patch), tree)
@@ -443,27 +429,16 @@ fn check_patched(target: &mut Target, patch: &PatchBody, tree: &mut Tree) -> Res
 
 /// Checks the types of what came of a patch.
 fn check_types(target: &mut Target, patch: Option<&PatchBody>, tree: &mut Tree) -> Result<()> {
-    let kind = target.kind;
-    let checked = decode::same_kind(kind, tree)
-        .and_then(|()| decode::normalize(kind, tree))
-        .and_then(|()| decode::check_types(kind, tree, target.options.validation, None));
-    match checked {
-        Ok(warnings) => {
-            target.warnings.extend(warnings);
-            Ok(())
-        }
-        Err(why) => {
-            let shown = patch
-                .and_then(PatchBody::shown)
-                .unwrap_or_else(|| Value::Object(tree.clone()).to_string());
-            let whole = Value::String(shown);
-            let message = format!("Invalid value: {whole}: {why}");
-            let text = format!(" \"\" is invalid: patch: {message}");
-            let cause =
-                json!({"reason": "FieldValueInvalid", "message": message, "field": "patch"});
-            Err(ApiError::new(422, "Invalid", text).with_details(json!({"causes": [cause]})))
-        }
-    }
+    let checked =
+        decode::same_kind(target.kind, tree).and_then(|()| decode::check_types(target, tree, None));
+    checked.map_err(|why| {
+        let shown = patch.and_then(PatchBody::shown);
+        let whole = shown.unwrap_or_else(|| Value::Object(tree.clone()).to_string());
+        let message = format!("Invalid value: {}: {why}", Value::String(whole));
+        let text = format!(" \"\" is invalid: patch: {message}");
+        let cause = json!({"reason": "FieldValueInvalid", "message": message, "field": "patch"});
+        ApiError::new(422, "Invalid", text).with_details(json!({"causes": [cause]}))
+    })
 }
 
 fn sections_are_objects(tree: &Tree) -> bool {

@@ -5,15 +5,13 @@
 //!
 //! Must not: know versions, or notify anybody of changes.
 
-use std::{
-    collections::BTreeSet,
-    ops::Bound::{Excluded, Included, Unbounded},
-    sync::Arc,
-};
+use std::collections::BTreeSet;
+use std::ops::Bound::{Excluded, Included, Unbounded};
+use std::sync::Arc;
 
 use hashbrown::{HashMap, hash_map::Entry};
 
-use crate::apiserver::object::stored::Stored;
+use crate::apiserver::object::Stored;
 
 /// Objects by key, and the order of the keys.
 #[derive(Clone, Debug, Default)]
@@ -71,7 +69,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::apiserver::object::kind::Kind;
+    use crate::apiserver::object::Kind;
 
     fn pod(namespace: &str, name: &str, version: u64) -> Arc<Stored> {
         let Value::Object(tree) = json!({"metadata": {"name": name, "namespace": namespace}})

@@ -5,7 +5,7 @@
 //! Read first: [`Store`]; then `log`, the source of all watches, and `index`, the objects of one kind.
 
 mod index;
-pub(crate) mod log;
+mod log;
 
 use std::sync::Arc;
 
@@ -13,13 +13,10 @@ use compact_str::CompactString;
 use hashbrown::HashMap;
 
 use index::Index;
-use log::{Event, EventLog, EventType};
+use log::EventLog;
+pub use log::{Event, EventType};
 
-use crate::apiserver::object::{
-    kind::{KINDS, Kind},
-    stored::{self, Stored},
-    tree::Tree,
-};
+use crate::apiserver::object::{KINDS, Kind, Stored, Tree, stored};
 
 /// All state that requests can see.
 #[derive(Clone, Debug)]

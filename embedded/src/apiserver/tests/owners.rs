@@ -2,10 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    garbage::{owned, reference, running},
-    *,
-};
+use super::garbage::{owned, reference, running};
+use super::*;
 
 #[test]
 fn owners_are_known_by_uid_and_reach() {

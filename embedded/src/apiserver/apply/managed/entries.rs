@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::set::FieldSet;
-use crate::apiserver::object::tree::Tree;
+use crate::apiserver::object::Tree;
 
 /// Most managers that updated and are kept apart; the oldest are taken together.
 const MAX_UPDATERS: usize = 10;
@@ -131,18 +131,6 @@ impl Entries {
         self.0.sort_by(|a, b| a.place().cmp(&b.place()));
         Value::Array(self.0.iter().map(Entry::write).collect())
     }
-
-    /// Whether two objects have the same owners of the same fields, whenever they got them.
-    pub(super) fn same_but_for_times(one: Option<&Value>, other: Option<&Value>) -> bool {
-        let parts = |value: Option<&Value>| {
-            let mut list = value.and_then(Value::as_array).cloned().unwrap_or_default();
-            for entry in list.iter_mut().filter_map(Value::as_object_mut) {
-                entry.remove("time");
-            }
-            list
-        };
-        one == other || parts(one) == parts(other)
-    }
 }
 
 impl Entry {
@@ -181,6 +169,18 @@ impl Entry {
         } = &self.owner;
         (*operation, &self.time, manager, api_version, subresource)
     }
+}
+
+/// Whether two objects have the same owners of the same fields, whenever they got them.
+pub(crate) fn same_but_for_times(one: Option<&Value>, other: Option<&Value>) -> bool {
+    let parts = |value: Option<&Value>| {
+        let mut list = value.and_then(Value::as_array).cloned().unwrap_or_default();
+        for entry in list.iter_mut().filter_map(Value::as_object_mut) {
+            entry.remove("time");
+        }
+        list
+    };
+    one == other || parts(one) == parts(other)
 }
 
 impl FieldManager {

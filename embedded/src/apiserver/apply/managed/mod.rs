@@ -10,7 +10,6 @@
 //! server does by itself (garbage collection, deletion) leaves the owners as they are.
 
 mod entries;
-mod schema;
 mod set;
 mod typed;
 mod walk;
@@ -19,18 +18,10 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use crate::{
-    apiserver::{
-        kinds::strategy::Part,
-        object::{
-            error::{ApiError, Result},
-            kind::Kind,
-            tree::{self, Tree},
-            view::JsonView,
-        },
-    },
-    model::Time,
-};
+use crate::apiserver::kinds::Part;
+use crate::apiserver::object::{ApiError, JsonView, Kind, Result, Tree, TypeDef, tree, type_def};
+use crate::model::Time;
+pub(crate) use entries::same_but_for_times;
 use entries::{Entries, Entry, FieldManager, ManagerOperation};
 use set::{FieldSet, shown};
 
@@ -80,14 +71,9 @@ pub(crate) fn put(tree: &mut Tree, managed: Option<Value>) {
     }
 }
 
-/// Whether nothing has changed but times at which fields were taken.
-pub(crate) fn same_but_for_times(one: Option<&Value>, other: Option<&Value>) -> bool {
-    Entries::same_but_for_times(one, other)
-}
-
 /// Checks what is to be applied against the types of the API.
 pub(crate) fn check(kind: Kind, name: &str, config: &Tree) -> Result<()> {
-    let problems = typed::problems(&schema::of(kind), config);
+    let problems = typed::problems(type_def::of(kind), config);
     let why = match problems.as_slice() {
         [] => return Ok(()),
         [only] => only.clone(),
@@ -145,8 +131,8 @@ impl Writer<'_> {
         if entries.0.is_empty() {
             return None;
         }
-        let shape = schema::of(self.kind);
-        let difference = self.difference(&shape, live, new);
+        let shape = type_def::of(self.kind);
+        let difference = self.difference(shape, live, new);
         let entries = self.taken(entries, self.manager, difference);
         Some(entries.write())
     }
@@ -201,13 +187,13 @@ impl Writer<'_> {
         config: &Tree,
         force: bool,
     ) -> Result<(Tree, Entries), Vec<Conflict>> {
-        let shape = schema::of(self.kind);
+        let shape = type_def::of(self.kind);
         let applier = self.applier();
         let mut entries = entries.clone();
         let last = entries.get(&applier).cloned();
         let (live_value, config) = (Value::Object(live.clone()), Value::Object(config.clone()));
-        let merged = walk::merge(&shape, Some(&live_value), &config);
-        let mut fields = walk::fields(&shape, &config);
+        let merged = walk::merge(shape, Some(&live_value), &config);
+        let mut fields = walk::fields(shape, &config);
         self.ignore(&mut fields);
         entries.set(Entry {
             owner: applier.clone(),
@@ -215,10 +201,10 @@ impl Writer<'_> {
             fields: fields.clone(),
         });
         let merged = match &last {
-            Some(last) => prune(&shape, merged, &entries, &last.fields),
+            Some(last) => prune(shape, merged, &entries, &last.fields),
             None => merged,
         };
-        let mut difference = walk::compare(&shape, &live_value, &merged);
+        let mut difference = walk::compare(shape, &live_value, &merged);
         for set in difference.sets() {
             self.ignore(set);
         }
@@ -276,13 +262,13 @@ impl Writer<'_> {
 
     /// The owners of an object whose fields are all one manager's.
     fn first(self, manager: &str, tree: &Tree) -> Entries {
-        let shape = schema::of(self.kind);
+        let shape = type_def::of(self.kind);
         let blank = tree::section(&BLANK, self.kind.info().name);
-        let difference = self.difference(&shape, blank, tree);
+        let difference = self.difference(shape, blank, tree);
         self.taken(Entries::default(), manager, difference)
     }
 
-    fn difference(self, shape: &schema::TypeDef, live: &Tree, new: &Tree) -> walk::Difference {
+    fn difference(self, shape: &TypeDef, live: &Tree, new: &Tree) -> walk::Difference {
         let mut all = walk::Difference::default();
         let ignored = self.ignored();
         // Member by member, so that neither object is copied; those that do not count are left out.
@@ -356,9 +342,9 @@ impl Writer<'_> {
         let Ok(applied) = serde_json::from_str::<Value>(text) else {
             return none;
         };
-        let shape = schema::of(self.kind);
-        let difference = walk::compare(&shape, &applied, &Value::Object(live.clone()));
-        walk::fields(&shape, &applied)
+        let shape = type_def::of(self.kind);
+        let difference = walk::compare(shape, &applied, &Value::Object(live.clone()));
+        walk::fields(shape, &applied)
             .without(&difference.changed)
             .without(&difference.added)
             .without(&difference.removed)
@@ -373,7 +359,7 @@ struct Conflict {
 }
 
 /// Takes out what the applier applied last time and does not any more, unless another one applies it.
-fn prune(shape: &schema::TypeDef, merged: Value, entries: &Entries, last: &FieldSet) -> Value {
+fn prune(shape: &TypeDef, merged: Value, entries: &Entries, last: &FieldSet) -> Value {
     let named = |set: &FieldSet| walk::with_named(shape, set);
     let last = named(last);
     let pruned = walk::remove(shape, &merged, &last);

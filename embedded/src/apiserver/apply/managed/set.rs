@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::apiserver::object::tree::Tree;
+use crate::apiserver::object::Tree;
 
 /// A set of paths, as a tree: a node may be in the set itself, and have members below it.
 ///

@@ -6,12 +6,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{
-    schema::{ListBy, TypeDef},
-    set::shown,
-    walk::elements,
-};
-use crate::apiserver::{apply::patch::go_text, object::tree::Tree};
+use super::set::shown;
+use super::walk::elements;
+use crate::apiserver::apply::patch::go_text;
+use crate::apiserver::object::{ListBy, Scalar, Tree, TypeDef};
 
 /// What is wrong with a value, each with the path to it; empty if nothing is.
 pub(super) fn problems(shape: &TypeDef, object: &Tree) -> Vec<String> {
@@ -37,19 +35,21 @@ fn check(shape: &TypeDef, value: &Value, path: &str, found: &mut Vec<String>) {
     }
     let mut wrong = |what: String| found.push(format!("{path}: {what}"));
     match (shape, value) {
-        (TypeDef::Any, _)
-        | (TypeDef::Text, Value::String(_))
-        | (TypeDef::Number, Value::Number(_))
-        | (TypeDef::Flag, Value::Bool(_)) => {}
-        (TypeDef::Text, _) => wrong(format!(
-            "expected string, got &value.valueUnstructured{{Value:{}}}",
-            go_text(value)
-        )),
-        (TypeDef::Number, _) => wrong(format!(
-            "expected numeric (int or float), got {}",
-            go_type(value)
-        )),
-        (TypeDef::Flag, _) => wrong(format!("expected boolean, got &{{{}}}", go_text(value))),
+        (TypeDef::Scalar(scalar), _) => match (scalar, value) {
+            (Scalar::Any | Scalar::Quantity | Scalar::IntOrText, _)
+            | (Scalar::Text | Scalar::Time | Scalar::Bytes, Value::String(_))
+            | (Scalar::Int32 | Scalar::Int64 | Scalar::Float, Value::Number(_))
+            | (Scalar::Flag, Value::Bool(_)) => {}
+            (Scalar::Text | Scalar::Time | Scalar::Bytes, _) => wrong(format!(
+                "expected string, got &value.valueUnstructured{{Value:{}}}",
+                go_text(value)
+            )),
+            (Scalar::Int32 | Scalar::Int64 | Scalar::Float, _) => wrong(format!(
+                "expected numeric (int or float), got {}",
+                go_type(value)
+            )),
+            (Scalar::Flag, _) => wrong(format!("expected boolean, got &{{{}}}", go_text(value))),
+        },
         (TypeDef::List { by, items }, Value::Array(list)) => {
             check_list(by, items, list, path, found);
         }

@@ -4,13 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::{
-    schema::{ListBy, TypeDef},
-    set::FieldSet,
-};
-use crate::apiserver::object::tree::Tree;
+use super::set::FieldSet;
+use crate::apiserver::object::{ListBy, TypeDef};
 
 /// How one value differs from another.
 #[derive(Debug, Default)]
@@ -92,32 +89,14 @@ impl Difference {
             }
             return;
         }
-        match shape {
-            TypeDef::List { by, items } => {
-                let (had, has) = (listed(by, old), listed(by, new));
-                for (element, item) in &had {
-                    let there = has.get(element).copied();
-                    self.step(items, Some(item), there, element.clone(), path);
-                }
-                for (element, item) in &has {
-                    if !had.contains_key(element) {
-                        self.step(items, None, Some(item), element.clone(), path);
-                    }
-                }
-            }
-            _ => {
-                let (had, has) = (members(old), members(new));
-                for (name, member) in had.into_iter().flatten() {
-                    let there = has.and_then(|has| has.get(name));
-                    let element = format!("f:{name}");
-                    self.step(shape.member(name), Some(member), there, element, path);
-                }
-                for (name, member) in has.into_iter().flatten() {
-                    if had.is_none_or(|had| !had.contains_key(name)) {
-                        let element = format!("f:{name}");
-                        self.step(shape.member(name), None, Some(member), element, path);
-                    }
-                }
+        let (had, has) = (parts(shape, old), parts(shape, new));
+        for (element, (shape, part)) in &had {
+            let there = has.get(element).map(|(_, part)| *part);
+            self.step(shape, Some(part), there, element, path);
+        }
+        for (element, (shape, part)) in &has {
+            if !had.contains_key(element) {
+                self.step(shape, None, Some(part), element, path);
             }
         }
         match (old, new) {
@@ -132,10 +111,10 @@ impl Difference {
         shape: &TypeDef,
         old: Option<&Value>,
         new: Option<&Value>,
-        element: String,
+        element: &str,
         path: &mut Vec<String>,
     ) {
-        path.push(element);
+        path.push(element.to_owned());
         self.walk(shape, old, new, path);
         path.pop();
     }
@@ -215,32 +194,23 @@ pub(super) fn remove(shape: &TypeDef, value: &Value, set: &FieldSet) -> Value {
         Some(node) => Some(remove(below, part, node)),
         None => Some(part.clone()),
     };
-    match (shape, value) {
-        (TypeDef::List { by, items }, Value::Array(list)) => {
-            let kept: Vec<Value> = elements(by, list)
-                .into_iter()
-                .filter_map(|(element, item)| keep(&element, items, item))
-                .collect();
-            match kept.is_empty() {
-                true => Value::Null,
-                false => Value::Array(kept),
-            }
-        }
-        (_, Value::Object(members)) => {
-            let kept: Tree = members
-                .iter()
-                .filter_map(|(name, member)| {
-                    let kept = keep(&format!("f:{name}"), shape.member(name), member)?;
-                    Some((name.clone(), kept))
-                })
-                .collect();
-            match kept.is_empty() {
-                true => Value::Null,
-                false => Value::Object(kept),
-            }
-        }
-        _ => value.clone(),
-    }
+    let kept: Value = match (shape, value) {
+        (TypeDef::List { by, items }, Value::Array(list)) => elements(by, list)
+            .into_iter()
+            .filter_map(|(element, item)| keep(&element, items, item))
+            .collect(),
+        (_, Value::Object(members)) => members
+            .iter()
+            .filter_map(|(name, member)| {
+                let kept = keep(&format!("f:{name}"), shape.member(name), member)?;
+                Some((name.clone(), kept))
+            })
+            .collect(),
+        _ => return value.clone(),
+    };
+    Some(kept)
+        .filter(|kept| !is_bare(Some(kept)))
+        .unwrap_or_default()
 }
 
 /// Adds the declared fields on the way to all paths of a set.
@@ -267,10 +237,9 @@ pub(super) fn elements<'a>(by: &ListBy, list: &'a [Value]) -> Vec<(String, &'a V
                 ListBy::Place => format!("i:{}", place.next().unwrap_or(0)),
                 ListBy::Value => format!("v:{item}"),
                 ListBy::Keys(keys) => {
-                    let key = |(key, default): &(&str, Option<&str>)| {
+                    let key = |(key, default): &(String, Option<String>)| {
                         let given = item.get(key).cloned();
-                        let value = given.or_else(|| default.map(Value::from));
-                        ((*key).to_owned(), value.unwrap_or(Value::Null))
+                        (key.clone(), given.unwrap_or_else(|| json!(default)))
                     };
                     format!("k:{}", Value::Object(keys.iter().map(key).collect()))
                 }
@@ -280,20 +249,27 @@ pub(super) fn elements<'a>(by: &ListBy, list: &'a [Value]) -> Vec<(String, &'a V
         .collect()
 }
 
-/// The items of a list by their elements; of several with the same one, the first.
-fn listed<'a>(by: &ListBy, value: Option<&'a Value>) -> BTreeMap<String, &'a Value> {
-    let mut found = BTreeMap::new();
-    let list = value
-        .and_then(Value::as_array)
-        .map_or(&[][..], Vec::as_slice);
-    for (element, item) in elements(by, list) {
-        found.entry(element).or_insert(item);
+/// The parts of a value with their shapes, by the elements by which paths name them; of several items with the same
+/// one, the first.
+fn parts<'a>(
+    shape: &'a TypeDef,
+    value: Option<&'a Value>,
+) -> BTreeMap<String, (&'a TypeDef, &'a Value)> {
+    match (shape, value) {
+        (TypeDef::List { by, items }, Some(Value::Array(list))) => {
+            let elements = elements(by, list).into_iter().rev();
+            elements
+                .map(|(element, item)| (element, (&**items, item)))
+                .collect()
+        }
+        (TypeDef::Struct(_) | TypeDef::Map { .. }, Some(Value::Object(members))) => {
+            let members = members.iter();
+            let parts =
+                members.map(|(name, part)| (format!("f:{name}"), (shape.member(name), part)));
+            parts.collect()
+        }
+        _ => BTreeMap::new(),
     }
-    found
-}
-
-fn members(value: Option<&Value>) -> Option<&Tree> {
-    value.and_then(Value::as_object)
 }
 
 /// Whether there is nothing in a value.

@@ -6,11 +6,7 @@
 
 use serde_json::{Value, json};
 
-use crate::apiserver::object::{
-    error::{ApiError, Result},
-    tree::Tree,
-    view::JsonView,
-};
+use crate::apiserver::object::{ApiError, JsonView, Result, Tree};
 
 /// Most operations in one patch, as the real server limits it.
 const MAX_OPERATIONS: usize = 10_000;

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::apiserver::object::tree::{self, Tree};
+use crate::apiserver::object::{Tree, tree};
 
 /// Merges `patch` into `tree`: null removes, objects merge, everything else replaces.
 pub(super) fn apply(tree: &mut Tree, patch: &Tree) {

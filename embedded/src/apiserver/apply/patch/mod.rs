@@ -12,7 +12,7 @@ pub(super) use strategic::go_text;
 
 use serde_json::Value;
 
-use crate::apiserver::object::{error::Result, tree::Tree};
+use crate::apiserver::object::{Result, Tree};
 
 /// A decoded patch.
 #[derive(Debug)]

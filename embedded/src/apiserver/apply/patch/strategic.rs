@@ -8,10 +8,7 @@
 use hashbrown::{HashMap, HashSet};
 use serde_json::Value;
 
-use crate::apiserver::object::{
-    error::{ApiError, Result},
-    tree::{self, Tree},
-};
+use crate::apiserver::object::{ApiError, Result, Tree, tree};
 
 /// Lists that merge, by member name, with the key of their items.
 const MERGE_KEYS: &[(&str, &str)] = &[
@@ -259,7 +256,7 @@ fn unknown_directive(directive: &str, patch: &Tree) -> ApiError {
 }
 
 /// A value as Go prints it.
-pub(in crate::apiserver::apply) fn go_text(value: &Value) -> String {
+pub(crate) fn go_text(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::String(text) => text.clone(),

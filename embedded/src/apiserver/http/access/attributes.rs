@@ -5,13 +5,9 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::apiserver::{
-    http::{
-        query::Query,
-        request::{Request, verb_of},
-    },
-    object::tree::{self, Tree},
-};
+use crate::apiserver::http::query::Query;
+use crate::apiserver::http::request::{Request, verb_of};
+use crate::apiserver::object::{Tree, tree};
 
 /// What a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,23 +101,19 @@ impl Attributes {
 }
 
 impl ResourceAttributes {
-    /// The resource as the audit log names it.
+    /// The resource as the audit log names it; what does not apply is left out.
     #[doc(alias = "ObjectReference")]
     pub(crate) fn reference(&self) -> Value {
-        let mut reference = Tree::new();
-        for (field, text) in [
+        let members = [
             ("resource", &self.resource),
             ("namespace", &self.namespace),
             ("name", &self.name),
             ("apiGroup", &self.group),
             ("apiVersion", &self.version),
             ("subresource", &self.subresource),
-        ] {
-            if !text.is_empty() {
-                reference.insert(field.to_owned(), text.as_str().into());
-            }
-        }
-        Value::Object(reference)
+        ];
+        let given = members.into_iter().filter(|(_, text)| !text.is_empty());
+        given.map(|(field, text)| (field, text.as_str())).collect()
     }
 }
 

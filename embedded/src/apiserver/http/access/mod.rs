@@ -4,6 +4,10 @@
 //! know which objects or resources there are.
 //! Read first: `attributes`, then `users`.
 
-pub(crate) mod attributes;
-pub(crate) mod audit;
-pub(crate) mod users;
+mod attributes;
+mod audit;
+mod users;
+
+pub use attributes::{Attributes, RequestTarget, ResourceAttributes};
+pub use audit::{Audited, Auditor};
+pub use users::{User, Users};

@@ -10,14 +10,11 @@
 use serde_json::{Value, json};
 
 use super::attributes::{Attributes, RequestTarget};
-use crate::apiserver::{
-    http::{body::decode, discovery::documents, request::Request},
-    object::{
-        error::ApiError,
-        tree::{self, Tree},
-    },
-    print::response::Response,
-};
+use crate::apiserver::http::body::decode;
+use crate::apiserver::http::discovery::documents;
+use crate::apiserver::http::request::Request;
+use crate::apiserver::object::{ApiError, Tree, tree};
+use crate::apiserver::print::Response;
 
 /// Group of those who may do all.
 const MASTERS: &str = "system:masters";

@@ -4,29 +4,18 @@
 //! values.
 //!
 //! Different from a real server: duplicate fields are reported where objects come in JSON, not in YAML
-//! and patches, and Pods, Events and Leases from clients that ask for no field validation are checked for types
-//! only, without a search for unknown fields.
+//! and patches, and not of Pods, Events and Leases from clients that ask for no field validation.
 
-use k8s_openapi::serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::{
-    duplicates::{self, unknown_field},
-    protobuf,
-};
-use crate::apiserver::{
-    http::{
-        options::FieldValidation,
-        request::{Request, Target},
-    },
-    kinds::quota,
-    object::{
-        api_type::{self, Visitor},
-        error::{ApiError, Result},
-        kind::{Kind, KindInfo},
-        quantity::{NOT_A_QUANTITY, Quantity},
-        tree::{self, Tree},
-    },
+use super::duplicates::{self, unknown_field};
+use super::field_types::{self, go_name};
+use super::protobuf;
+use crate::apiserver::http::options::FieldValidation;
+use crate::apiserver::http::request::{Request, Target};
+use crate::apiserver::kinds::quota;
+use crate::apiserver::object::{
+    ApiError, Kind, KindInfo, NOT_A_QUANTITY, Quantity, Result, Tree, tree,
 };
 
 /// Reads a body that may be JSON or YAML, without looking at its type.
@@ -83,13 +72,8 @@ pub(crate) fn object(request: Request<'_>, target: &mut Target) -> Result<Tree> 
     }
     let mut tree = json_or_yaml(request).map_err(|error| unrecognized(error, request, info))?;
     check_kind(&tree, info)?;
-    normalize(target.kind, &mut tree).map_err(|why| cannot_handle(info, &why))?;
-    let validation = target.options.validation;
     let text = is_json(request).then_some(request.body);
-    let warnings = check_types(target.kind, &mut tree, validation, text)
-        .map_err(|why| cannot_handle(info, &why))?;
-    target.warnings.extend(warnings);
-    tree::drop_nulls(&mut tree);
+    check_types(target, &mut tree, text).map_err(|why| cannot_handle(info, &why))?;
     check_place(&tree, target)?;
     Ok(tree)
 }
@@ -110,32 +94,26 @@ fn unrecognized(error: ApiError, request: Request<'_>, info: &KindInfo) -> ApiEr
     ))
 }
 
-/// Checks a tree against the API type. Unknown fields are dropped and returned as warnings, or
+/// Brings a tree into the form of the API type. Unknown fields are dropped and become warnings of the target, or are
 /// refused under strict validation; the error is the text after `cannot be handled as a X: `. So are
 /// fields that stand twice in `text`, the JSON that the tree was read from.
 pub(crate) fn check_types(
-    kind: Kind,
+    target: &mut Target,
     tree: &mut Tree,
-    validation: FieldValidation,
     text: Option<&[u8]>,
-) -> Result<Vec<String>, String> {
+) -> Result<(), String> {
+    let (kind, validation) = (target.kind, target.options.validation);
     let info = kind.info();
+    normalize(kind, tree)?;
     tree.insert("apiVersion".into(), info.api_version.into());
     tree.insert("kind".into(), info.name.into());
-    let quick = matches!(kind, Kind::Pod | Kind::Event | Kind::Lease);
-    let value = Value::Object(std::mem::take(tree));
-    let quick = quick && validation == FieldValidation::Unset && types_fit(kind, &value);
-    let checked = if quick {
-        Ok(Vec::new())
-    } else {
-        unknown_fields(kind, &value)
-    };
-    if let Value::Object(members) = value {
-        *tree = members;
-    }
-    let unknown = checked?;
+    let unknown = field_types::unknown_fields(kind, tree)?;
+    // To read the text once more would cost too much where writes come by the thousands.
+    let hot = matches!(kind, Kind::Pod | Kind::Event | Kind::Lease);
     let found = match text {
-        Some(text) if !quick => duplicates::findings(text, &unknown),
+        Some(text) if !hot || validation != FieldValidation::Unset => {
+            duplicates::findings(text, &unknown)
+        }
         _ => unknown.iter().map(|path| unknown_field(path)).collect(),
     };
     if validation == FieldValidation::Strict && !found.is_empty() {
@@ -144,11 +122,11 @@ pub(crate) fn check_types(
     for path in &unknown {
         remove_path(tree, path);
     }
-    Ok(if validation == FieldValidation::Ignore {
-        Vec::new()
-    } else {
-        found
-    })
+    if validation != FieldValidation::Ignore {
+        target.warnings.extend(found);
+    }
+    tree::drop_nulls(tree);
+    Ok(())
 }
 
 fn is_json(request: Request<'_>) -> bool {
@@ -266,226 +244,6 @@ fn check_place(tree: &Tree, target: &Target) -> Result<()> {
         });
     }
     Ok(())
-}
-
-fn types_fit(kind: Kind, value: &Value) -> bool {
-    struct Fits<'a>(&'a Value);
-    impl Visitor for Fits<'_> {
-        type Answer = bool;
-
-        fn visit<T: DeserializeOwned>(self) -> bool {
-            // Unlike `from_value` this borrows: the tree itself is what gets stored.
-            T::deserialize(self.0).is_ok()
-        }
-    }
-    api_type::visit(kind, Fits(value))
-}
-
-fn unknown_fields(kind: Kind, value: &Value) -> Result<Vec<String>, String> {
-    struct Find<'a>(Kind, &'a Value);
-    impl Visitor for Find<'_> {
-        type Answer = Result<Vec<String>, String>;
-
-        fn visit<T: DeserializeOwned>(self) -> Self::Answer {
-            let Self(kind, value) = self;
-            let mut unknown = Vec::new();
-            let mut track = serde_path_to_error::Track::new();
-            let tracked = serde_path_to_error::Deserializer::new(value, &mut track);
-            let result: Result<T, _> =
-                serde_ignored::deserialize(tracked, |path| unknown.push(plain_path(&path)));
-            match result {
-                Ok(_) => Ok(unknown),
-                Err(error) => {
-                    let why = error.to_string();
-                    Err(go_type_error(kind, value, &track.path(), &why))
-                }
-            }
-        }
-    }
-    api_type::visit(kind, Find(kind, value))
-}
-
-/// A field path as Kubernetes writes it: `spec.containers[0].foo`.
-fn plain_path(path: &serde_ignored::Path<'_>) -> String {
-    use serde_ignored::Path;
-    match path {
-        Path::Root => String::new(),
-        Path::Seq { parent, index } => format!("{}[{index}]", plain_path(parent)),
-        Path::Map { parent, key } => {
-            let parent = plain_path(parent);
-            if parent.is_empty() {
-                key.clone()
-            } else {
-                format!("{parent}.{key}")
-            }
-        }
-        Path::Some { parent }
-        | Path::NewtypeStruct { parent }
-        | Path::NewtypeVariant { parent } => plain_path(parent),
-    }
-}
-
-/// The text of Go's JSON decoder for a value of the wrong type.
-fn go_type_error(
-    kind: Kind,
-    value: &Value,
-    path: &serde_path_to_error::Path,
-    error: &str,
-) -> String {
-    use serde_path_to_error::Segment;
-    let mut found = Some(value);
-    let mut names: Vec<&str> = Vec::new();
-    for segment in path {
-        match segment {
-            Segment::Map { key } => {
-                names.push(key);
-                found = found.and_then(|value| value.get(key));
-            }
-            Segment::Seq { index } => found = found.and_then(|value| value.get(*index)),
-            Segment::Enum { .. } | Segment::Unknown => {}
-        }
-    }
-    let Some((target, found)) = go_target(error, &names).zip(found) else {
-        return match found.and_then(Value::as_str) {
-            Some(text) if is_time(&names) => format!(
-                "parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?} as \
-                 \"2006\""
-            ),
-            _ => error.to_owned(),
-        };
-    };
-    let shown = match found {
-        Value::Number(number) if matches!(target.as_str(), "int32" | "int64") => {
-            format!("number {number}")
-        }
-        other => go_name(other).to_owned(),
-    };
-    if target == "quantity" {
-        return NOT_A_QUANTITY.to_owned();
-    }
-    if let [
-        ..,
-        "labels" | "annotations" | "matchLabels" | "nodeSelector",
-        _,
-    ] = names.as_slice()
-    {
-        names.pop();
-    }
-    let owner = go_struct(kind, &names);
-    let path = names.join(".");
-    format!("json: cannot unmarshal {shown} into Go struct field {owner}.{path} of type {target}")
-}
-
-fn is_time(names: &[&str]) -> bool {
-    names
-        .last()
-        .is_some_and(|name| name.ends_with("Time") || name.ends_with("Timestamp"))
-}
-
-/// Go's name of the type that a field should have had.
-fn go_target(error: &str, names: &[&str]) -> Option<String> {
-    let (_, expected) = error.rsplit_once("expected ")?;
-    let last = names.last().copied().unwrap_or_default();
-    let of_field = |names: &[(&str, &'static str)]| {
-        let own = names.iter().find(|(field, _)| *field == last);
-        own.map(|(_, name)| *name)
-    };
-    let plain = TARGETS
-        .iter()
-        .find(|(start, _)| expected.starts_with(start));
-    let name = match plain {
-        Some((_, "string")) => of_field(&OWN_STRINGS).unwrap_or("string"),
-        Some((_, "[]string")) => of_field(&LISTS).unwrap_or("[]string"),
-        Some((_, name)) => name,
-        None => {
-            let name = expected.strip_prefix("struct ").unwrap_or(expected);
-            let is_struct = name.starts_with(char::is_uppercase);
-            return is_struct.then(|| format!("v1.{name}"));
-        }
-    };
-    Some(name.to_owned())
-}
-
-/// Go's types by how what is expected begins.
-const TARGETS: [(&str, &str); 8] = [
-    ("a string", "string"),
-    ("a sequence", "[]string"),
-    ("i32", "int32"),
-    ("i64", "int64"),
-    ("f64", "float64"),
-    ("a boolean", "bool"),
-    ("a map", "map[string]string"),
-    ("Quantity", "quantity"),
-];
-
-/// Texts with a type of their own, by field.
-const OWN_STRINGS: [(&str, &str); 9] = [
-    ("completionMode", "v1.CompletionMode"),
-    ("concurrencyPolicy", "v1.ConcurrencyPolicy"),
-    ("podReplacementPolicy", "v1.PodReplacementPolicy"),
-    ("restartPolicy", "v1.RestartPolicy"),
-    ("dnsPolicy", "v1.DNSPolicy"),
-    ("imagePullPolicy", "v1.PullPolicy"),
-    ("phase", "v1.PodPhase"),
-    ("qosClass", "v1.PodQOSClass"),
-    ("terminationMessagePolicy", "v1.TerminationMessagePolicy"),
-];
-
-/// Lists of more than texts, by field.
-const LISTS: [(&str, &str); 8] = [
-    ("containers", "[]v1.Container"),
-    ("initContainers", "[]v1.Container"),
-    ("env", "[]v1.EnvVar"),
-    ("ports", "[]v1.ContainerPort"),
-    ("volumes", "[]v1.Volume"),
-    ("volumeMounts", "[]v1.VolumeMount"),
-    ("tolerations", "[]v1.Toleration"),
-    ("ownerReferences", "[]v1.OwnerReference"),
-];
-
-/// How Go names the type of a value.
-pub(crate) const fn go_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
-fn go_struct(kind: Kind, names: &[&str]) -> String {
-    let Some((_, parents)) = names.split_last() else {
-        return kind.info().name.to_owned();
-    };
-    let name = match parents {
-        [] => kind.info().name,
-        [.., "metadata"] => "ObjectMeta",
-        [.., "template", "spec"] => "PodSpec",
-        [.., "jobTemplate", "spec"] => "JobSpec",
-        [.., "template"] => "PodTemplateSpec",
-        [.., "containers" | "initContainers"] => "Container",
-        [.., "env"] => "EnvVar",
-        [.., "ports"] => "ContainerPort",
-        [.., "volumeMounts"] => "VolumeMount",
-        [.., "volumes"] => "Volume",
-        [.., "tolerations"] => "Toleration",
-        [.., "resources"] => "ResourceRequirements",
-        [.., "selector"] => "LabelSelector",
-        [.., "podFailurePolicy"] => "PodFailurePolicy",
-        [.., "podFailurePolicy", "rules"] => "PodFailurePolicyRule",
-        [.., "onExitCodes"] => "PodFailurePolicyOnExitCodesRequirement",
-        [.., "successPolicy"] => "SuccessPolicy",
-        [.., "successPolicy", "rules"] => "SuccessPolicyRule",
-        [.., "ownerReferences"] => "OwnerReference",
-        [.., "conditions"] => return format!("{}Condition", kind.info().name),
-        [.., "spec"] => return format!("{}Spec", kind.info().name),
-        [.., "status"] => return format!("{}Status", kind.info().name),
-        [.., "metadata", "labels" | "annotations"] => "ObjectMeta",
-        [.., last] => last,
-    };
-    name.to_owned()
 }
 
 /// Takes a member out by the path it was reported under.

@@ -5,6 +5,7 @@
 //! Read first: `decode`.
 
 pub(crate) mod decode;
-pub(crate) mod duplicates;
+mod duplicates;
+mod field_types;
 pub(crate) mod patch;
-pub(crate) mod protobuf;
+mod protobuf;

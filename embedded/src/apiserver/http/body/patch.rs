@@ -6,18 +6,10 @@
 use serde_json::{Value, json};
 
 use super::decode;
-use crate::apiserver::{
-    apply::{
-        managed::{self, MANAGED_FIELDS},
-        patch::{self, PatchBody},
-    },
-    http::request::{Request, Target},
-    object::{
-        error::{ApiError, Result},
-        tree::{self, Tree},
-        view::JsonView,
-    },
-};
+use super::field_types::go_name;
+use crate::apiserver::apply::{MANAGED_FIELDS, PatchBody, managed, patch};
+use crate::apiserver::http::request::{Request, Target};
+use crate::apiserver::object::{ApiError, JsonView, Result, Tree, tree};
 
 /// Reads the body by its content type.
 pub(crate) fn read(request: Request<'_>, target: &Target) -> Result<PatchBody> {
@@ -49,7 +41,7 @@ fn json_object(body: &[u8], start: &str) -> Result<Tree> {
         Ok(Value::Object(tree)) => Ok(tree),
         Ok(other) => Err(ApiError::bad_request(format!(
             "{start}json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-            decode::go_name(&other)
+            go_name(&other)
         ))),
         Err(error) => Err(patch::not_json(&error)),
     }

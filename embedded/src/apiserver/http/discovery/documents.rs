@@ -5,15 +5,11 @@
 use serde_json::{Value, json};
 
 use super::{openapi, version};
-use crate::apiserver::{
-    http::negotiation::Transform,
-    object::{
-        error::{ApiError, Result},
-        kind::{GROUPS, KINDS, Kind, KindInfo, Subresource, VERBS},
-        tree::Tree,
-    },
-    print::response::{Response, TEXT},
+use crate::apiserver::http::negotiation::Transform;
+use crate::apiserver::object::{
+    ApiError, GROUPS, KINDS, Kind, KindInfo, Result, Subresource, Tree, VERBS,
 };
+use crate::apiserver::print::{Response, TEXT};
 
 /// Access reviews: plural and kind.
 pub(crate) const REVIEWS: [[&str; 2]; 3] = [
@@ -21,6 +17,9 @@ pub(crate) const REVIEWS: [[&str; 2]; 3] = [
     ["selfsubjectrulesreviews", "SelfSubjectRulesReview"],
     ["subjectaccessreviews", "SubjectAccessReview"],
 ];
+
+/// Their group and version.
+const AUTHORIZATION: (&str, &str) = ("authorization.k8s.io", "v1");
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -35,8 +34,10 @@ pub(crate) fn answer(path: &str, query: &str, accepted: Transform) -> Result<Res
         return document;
     }
     let version_of = |group: &str| {
-        let found = GROUPS.iter().find(|(name, _)| *name == group);
-        found.map(|(_, version)| *version)
+        let mut groups = served();
+        groups
+            .find(|(name, _)| *name == group)
+            .map(|(_, version)| version)
     };
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let document = match parts.as_slice() {
@@ -45,8 +46,8 @@ pub(crate) fn answer(path: &str, query: &str, accepted: Transform) -> Result<Res
             return Ok(Response::bytes(200, TEXT, b"ok".to_vec()));
         }
         ["version"] => version::document(),
-        ["api"] if aggregated => return Ok(aggregate(&[("", "v1")])),
-        ["apis"] if aggregated => return Ok(aggregate(&GROUPS)),
+        ["api"] if aggregated => return Ok(aggregate([("", "v1")])),
+        ["apis"] if aggregated => return Ok(aggregate(served())),
         ["api"] => core_versions(),
         ["api", "v1"] => {
             let mut list = resource_list("", "v1");
@@ -55,7 +56,6 @@ pub(crate) fn answer(path: &str, query: &str, accepted: Transform) -> Result<Res
             list
         }
         ["apis"] => groups(),
-        ["apis", "authorization.k8s.io", "v1"] => reviews(),
         ["apis", group] => {
             let version = version_of(group).ok_or_else(ApiError::no_path)?;
             let mut answer = group_entry(group, version);
@@ -118,9 +118,20 @@ fn core_versions() -> Value {
 
 fn groups() -> Value {
     let entry = |(group, version): (&str, &str)| group_entry(group, version);
-    let mut groups: Vec<Value> = GROUPS.into_iter().map(entry).collect();
-    groups.push(group_entry("authorization.k8s.io", "v1"));
+    let groups: Vec<Value> = served().map(entry).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+}
+
+/// All groups but the core one, with their versions.
+fn served() -> impl Iterator<Item = (&'static str, &'static str)> {
+    GROUPS.into_iter().chain([AUTHORIZATION])
+}
+
+/// The reviews of a group.
+fn reviews(group: &str) -> impl Iterator<Item = [&'static str; 2]> {
+    REVIEWS
+        .into_iter()
+        .filter(move |_| group == AUTHORIZATION.0)
 }
 
 fn group_entry(group: &str, version: &str) -> Value {
@@ -164,6 +175,15 @@ fn resource_list(group: &str, group_version: &str) -> Value {
             resources.push(resource);
         }
     }
+    resources.extend(reviews(group).map(|[plural, kind]| {
+        json!({
+            "name": plural,
+            "singularName": kind.to_lowercase(),
+            "namespaced": false,
+            "kind": kind,
+            "verbs": ["create"],
+        })
+    }));
     json!({
         "kind": "APIResourceList",
         "apiVersion": "v1",
@@ -183,31 +203,11 @@ fn add_names(resource: &mut Value, row: &KindInfo) {
     }
 }
 
-fn reviews() -> Value {
-    let resource = |[plural, kind]: [&str; 2]| {
-        json!({
-            "name": plural,
-            "singularName": kind.to_lowercase(),
-            "namespaced": false,
-            "kind": kind,
-            "verbs": ["create"],
-        })
-    };
-    json!({
-        "kind": "APIResourceList",
-        "apiVersion": "v1",
-        "groupVersion": "authorization.k8s.io/v1",
-        "resources": REVIEWS.map(resource),
-    })
-}
-
 /// The aggregated form: all groups with all resources in one answer.
-fn aggregate(groups: &[(&str, &str)]) -> Response {
-    let entry = |(group, version): &(&str, &str)| aggregated_group(group, version);
-    let mut items: Vec<Value> = groups.iter().map(entry).collect();
-    if groups != [("", "v1")] {
-        items.push(aggregated_reviews());
-    }
+fn aggregate<'a>(groups: impl IntoIterator<Item = (&'a str, &'a str)>) -> Response {
+    let items = groups.into_iter();
+    let items = items.map(|(group, version)| aggregated_group(group, version));
+    let items: Vec<Value> = items.collect();
     let list = json!({
         "kind": "APIGroupDiscoveryList",
         "apiVersion": "apidiscovery.k8s.io/v2",
@@ -220,7 +220,17 @@ fn aggregate(groups: &[(&str, &str)]) -> Response {
 }
 
 fn aggregated_group(group: &str, version: &str) -> Value {
-    let resources: Vec<Value> = rows(group).map(aggregated_resource).collect();
+    let resources = rows(group).map(aggregated_resource);
+    let reviews = reviews(group).map(|[plural, kind]| {
+        json!({
+            "resource": plural,
+            "responseKind": response_kind(group, version, kind),
+            "scope": "Cluster",
+            "singularResource": kind.to_lowercase(),
+            "verbs": ["create"],
+        })
+    });
+    let resources: Vec<Value> = resources.chain(reviews).collect();
     let mut metadata = json!({"creationTimestamp": null});
     if !group.is_empty() {
         metadata["name"] = group.into();
@@ -256,22 +266,4 @@ fn aggregated_resource(row: &KindInfo) -> Value {
         resource["subresources"] = row.subresources.iter().map(sub).collect();
     }
     resource
-}
-
-fn aggregated_reviews() -> Value {
-    let (group, version) = ("authorization.k8s.io", "v1");
-    let resource = |[plural, kind]: [&str; 2]| {
-        json!({
-            "resource": plural,
-            "responseKind": response_kind(group, version, kind),
-            "scope": "Cluster",
-            "singularResource": kind.to_lowercase(),
-            "verbs": ["create"],
-        })
-    };
-    let resources = REVIEWS.map(resource);
-    json!({
-        "metadata": {"name": group, "creationTimestamp": null},
-        "versions": [{"version": version, "freshness": "Current", "resources": resources}],
-    })
 }

@@ -4,6 +4,5 @@
 //! Read first: `documents`, which has all the paths.
 
 pub(crate) mod documents;
-pub(crate) mod openapi;
-pub(crate) mod schemas;
-pub(crate) mod version;
+mod openapi;
+mod version;

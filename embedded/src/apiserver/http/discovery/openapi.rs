@@ -9,15 +9,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{schemas, version::VERSION};
-use crate::apiserver::{
-    http::{negotiation::Transform, query::Query},
-    object::{
-        error::{ApiError, Result},
-        kind::{GROUPS, KINDS, KindInfo},
-    },
-    print::response::{Body, Response, TEXT},
-};
+use super::version::VERSION;
+use crate::apiserver::http::negotiation::Transform;
+use crate::apiserver::http::query::Query;
+use crate::apiserver::object::{ApiError, GROUPS, KINDS, KindInfo, Result, schemas};
+use crate::apiserver::print::{Body, Response, TEXT};
 
 /// Stands for the documents as they are: it has to change when they do, and with nothing else.
 const HASH: &str = VERSION;

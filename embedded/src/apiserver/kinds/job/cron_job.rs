@@ -6,14 +6,8 @@
 use serde_json::Value;
 
 use super::validate;
-use crate::{
-    apiserver::object::{
-        field::{CheckedField, check},
-        field_errors::FieldErrors,
-        tree::{self, Tree},
-    },
-    cron::{Schedule, Zone, names_zone},
-};
+use crate::apiserver::object::{CheckedField, Tree, tree};
+use crate::cron::{Schedule, Zone, names_zone};
 
 /// Longest name: the Jobs' names are longer by the minute of their run.
 const NAME_MAX: usize = 52;
@@ -26,21 +20,17 @@ const NOT_LOCAL: &str = "timeZone must be an explicit time zone as defined in \
                          https://www.iana.org/time-zones";
 
 /// Checks a new CronJob.
-pub(crate) fn validate_create(tree: &Tree) -> FieldErrors {
-    check(tree, |cron_job| {
-        check_spec(&cron_job.at("spec"), tree::empty());
-        let name = cron_job.at("metadata.name");
-        if name.text().len() > NAME_MAX {
-            name.invalid(&format!("must be no more than {NAME_MAX} characters"));
-        }
-    })
+pub(crate) fn validate_create(cron_job: &CheckedField<'_, '_>) {
+    check_spec(&cron_job.at("spec"), tree::empty());
+    let name = cron_job.at("metadata.name");
+    if name.text().len() > NAME_MAX {
+        name.invalid(&format!("must be no more than {NAME_MAX} characters"));
+    }
 }
 
 /// Checks a changed CronJob against its old state.
-pub(crate) fn validate_update(tree: &Tree, old: &Tree) -> FieldErrors {
-    check(tree, |cron_job| {
-        check_spec(&cron_job.at("spec"), tree::section(old, "spec"));
-    })
+pub(crate) fn validate_update(cron_job: &CheckedField<'_, '_>, old: &Tree) {
+    check_spec(&cron_job.at("spec"), tree::section(old, "spec"));
 }
 
 /// Warnings about a CronJob that was created.

@@ -4,13 +4,8 @@
 
 use serde_json::{Value, json};
 
-use crate::apiserver::{
-    kinds::{defaults, template},
-    object::{
-        names,
-        tree::{self, Tree},
-    },
-};
+use crate::apiserver::kinds::{defaults, template};
+use crate::apiserver::object::{Tree, names, tree};
 
 /// Labels that the server sets on the pod template, with the field they come from.
 pub(super) const GENERATED: [(&str, &str); 4] = [

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::apiserver::object::{field::CheckedField, tree::Tree, view::JsonView};
+use crate::apiserver::object::{CheckedField, JsonView, Tree};
 
 /// Whether a selector selects anything by its form, and selects these labels.
 pub(super) fn matches(selector: JsonView<'_>, labels: &Tree) -> bool {

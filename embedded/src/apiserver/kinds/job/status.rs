@@ -4,15 +4,8 @@
 //! They hold for every writer, the controller included. Must not: check the spec.
 
 use super::index_list::{self, Intervals};
-use crate::{
-    apiserver::object::{
-        field::{CheckedField, check},
-        field_errors::FieldErrors,
-        tree::{self, Tree},
-        view::JsonView,
-    },
-    model::Time,
-};
+use crate::apiserver::object::{CheckedField, JsonView, Tree, tree};
+use crate::model::Time;
 
 /// Old and new status of one Job.
 struct StatusChange<'a, 'v> {
@@ -23,23 +16,21 @@ struct StatusChange<'a, 'v> {
 
 /// Checks a changed status; each rule only where its activating condition holds.
 #[doc(alias = "ValidateJobStatusUpdate")]
-pub(crate) fn validate_status(tree: &Tree, old: &Tree) -> FieldErrors {
-    check(tree, |job| {
-        let change = StatusChange {
-            spec: tree::section(old, "spec"),
-            new: job.at("status"),
-            old: tree::section(old, "status"),
-        };
-        change.check_counters();
-        change.check_uncounted();
-        change.check_complete();
-        change.check_targets();
-        change.check_finished();
-        change.check_indexes();
-        change.check_terminating_and_ready();
-        change.check_success_criteria();
-        change.check_transitions();
-    })
+pub(crate) fn validate_status(job: &CheckedField<'_, '_>, old: &Tree) {
+    let change = StatusChange {
+        spec: tree::section(old, "spec"),
+        new: job.at("status"),
+        old: tree::section(old, "status"),
+    };
+    change.check_counters();
+    change.check_uncounted();
+    change.check_complete();
+    change.check_targets();
+    change.check_finished();
+    change.check_indexes();
+    change.check_terminating_and_ready();
+    change.check_success_criteria();
+    change.check_transitions();
 }
 
 impl<'v> StatusChange<'_, 'v> {

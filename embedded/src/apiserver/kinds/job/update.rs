@@ -6,41 +6,35 @@
 use serde_json::Value;
 
 use super::{policies, status::condition_is, validate};
-use crate::apiserver::object::{
-    field::{CheckedField, check},
-    field_errors::FieldErrors,
-    tree::{self, Tree},
-};
+use crate::apiserver::object::{CheckedField, Tree, tree};
 
 /// Checks a changed Job against its old state.
 #[doc(alias = "ValidateJobUpdate")]
-pub(crate) fn validate_update(tree: &Tree, old: &Tree) -> FieldErrors {
+pub(crate) fn validate_update(job: &CheckedField<'_, '_>, old: &Tree) {
     let old_spec = tree::section(old, "spec");
-    check(tree, |job| {
-        let spec = job.at("spec");
-        if spec.tree() == old_spec {
-            return;
-        }
-        validate::check_generated_on_update(job, &spec);
-        // The spec is looked at once as a new one's, and once more as a changed one's.
-        for _ in 0..2 {
-            validate::check_spec(&spec);
-            validate::check_selector(&spec);
-        }
-        check_completions(&spec, old_spec);
-        for field in [
-            "selector",
-            "completionMode",
-            "podFailurePolicy",
-            "backoffLimitPerIndex",
-            "managedBy",
-            "successPolicy",
-        ] {
-            check_immutable(&spec.at(field), field, old_spec.get(field));
-        }
-        check_template(&spec, old_spec, tree::section(old, "status"));
-        validate::check_hostnames(job, &spec);
-    })
+    let spec = job.at("spec");
+    if spec.tree() == old_spec {
+        return;
+    }
+    validate::check_generated_on_update(job, &spec);
+    // The spec is looked at once as a new one's, and once more as a changed one's.
+    for _ in 0..2 {
+        validate::check_spec(&spec);
+        validate::check_selector(&spec);
+    }
+    check_completions(&spec, old_spec);
+    for field in [
+        "selector",
+        "completionMode",
+        "podFailurePolicy",
+        "backoffLimitPerIndex",
+        "managedBy",
+        "successPolicy",
+    ] {
+        check_immutable(&spec.at(field), field, old_spec.get(field));
+    }
+    check_template(&spec, old_spec, tree::section(old, "status"));
+    validate::check_hostnames(job, &spec);
 }
 
 fn check_immutable(field: &CheckedField<'_, '_>, name: &str, old: Option<&Value>) {

@@ -5,19 +5,10 @@
 
 use serde_json::Value;
 
-use super::{
-    defaults::{GENERATED, SELECTOR_LABEL},
-    policies, selector,
-};
-use crate::apiserver::{
-    kinds::template,
-    object::{
-        field::{CheckedField, check},
-        field_errors::FieldErrors,
-        names,
-        tree::Tree,
-    },
-};
+use super::defaults::{GENERATED, SELECTOR_LABEL};
+use super::{policies, selector};
+use crate::apiserver::kinds::template;
+use crate::apiserver::object::{CheckedField, names};
 
 /// Most parallel Pods of an Indexed Job, and most failed indexes.
 const MAX_PARALLEL: i64 = 100_000;
@@ -32,14 +23,12 @@ const MAX_MANAGED_BY: usize = 63;
 
 /// Checks a new Job.
 #[doc(alias = "ValidateJob")]
-pub(crate) fn validate_create(tree: &Tree) -> FieldErrors {
-    check(tree, |job| {
-        let spec = job.at("spec");
-        check_generated(job, &spec);
-        check_spec(&spec);
-        check_selector(&spec);
-        check_hostnames(job, &spec);
-    })
+pub(crate) fn validate_create(job: &CheckedField<'_, '_>) {
+    let spec = job.at("spec");
+    check_generated(job, &spec);
+    check_spec(&spec);
+    check_selector(&spec);
+    check_hostnames(job, &spec);
 }
 
 /// Checks labels and selector that the server generates.
@@ -57,14 +46,7 @@ fn check_generated(job: &CheckedField<'_, '_>, spec: &CheckedField<'_, '_>) {
     if !is_own || selected.len() != 1 || selector.tree().len() != 1 {
         selector.invalid("`selector` not auto-generated");
     }
-    let labels = spec.at("template.metadata.labels");
-    for (label, field) in GENERATED {
-        let wanted = metadata.at(field).text();
-        let label = labels.entry(label);
-        if label.as_text() != Some(wanted) {
-            label.invalid_as(labels.value(), &format!("must be '{wanted}'"));
-        }
-    }
+    check_generated_labels(&metadata, spec, true);
     let name = metadata.at("name");
     if name.text().len() > 63 {
         for _ in 0..2 {
@@ -82,6 +64,20 @@ pub(super) fn check_generated_on_update(job: &CheckedField<'_, '_>, spec: &Check
         return;
     }
     let metadata = job.at("metadata");
+    check_generated_labels(&metadata, spec, false);
+    let uid = metadata.at("uid").text();
+    let selected = selector.at("matchLabels").tree();
+    if selected.len() != 1 || selected.values().any(|value| value != uid) {
+        selector.invalid("`selector` not auto-generated");
+    }
+}
+
+/// A new Job that lacks a label has a wrong one.
+fn check_generated_labels(
+    metadata: &CheckedField<'_, '_>,
+    spec: &CheckedField<'_, '_>,
+    is_new: bool,
+) {
     let labels = spec.at("template.metadata.labels");
     for (label, field) in GENERATED {
         let wanted = metadata.at(field).text();
@@ -89,14 +85,9 @@ pub(super) fn check_generated_on_update(job: &CheckedField<'_, '_>, spec: &Check
         let detail = format!("must be '{wanted}'");
         match label.as_text() {
             Some(have) if have == wanted => {}
-            Some(_) => label.invalid_as(labels.value(), &detail),
-            None => label.required(&detail),
+            None if !is_new => label.required(&detail),
+            _ => label.invalid_as(labels.value(), &detail),
         }
-    }
-    let uid = metadata.at("uid").text();
-    let selected = selector.at("matchLabels").tree();
-    if selected.len() != 1 || selected.values().any(|value| value != uid) {
-        selector.invalid("`selector` not auto-generated");
     }
 }
 

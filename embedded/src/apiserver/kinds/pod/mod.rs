@@ -15,10 +15,7 @@ pub(crate) use rules::{
 use serde_json::{Value, json};
 
 use super::{defaults, template};
-use crate::apiserver::object::{
-    tree::{self, Tree},
-    view::JsonView,
-};
+use crate::apiserver::object::{JsonView, Tree, tree};
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";

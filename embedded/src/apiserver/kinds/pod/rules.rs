@@ -5,25 +5,17 @@
 use hashbrown::HashSet;
 use serde_json::{Value, json};
 
-use crate::apiserver::{
-    kinds::{defaults, template},
-    object::{
-        field::{CheckedField, check},
-        field_errors::FieldErrors,
-        tree::{self, Tree},
-    },
-};
+use crate::apiserver::kinds::{defaults, template};
+use crate::apiserver::object::{CheckedField, Tree, tree};
 
 /// Checks a new Pod.
 #[doc(alias = "ValidatePodCreate")]
-pub(crate) fn validate_create(tree: &Tree) -> FieldErrors {
-    check(tree, |pod| {
-        template::validate_spec(&pod.at("spec"));
-        let ephemeral = pod.at("spec.ephemeralContainers");
-        if !ephemeral.list().is_empty() {
-            ephemeral.forbidden("cannot be set on create");
-        }
-    })
+pub(crate) fn validate_create(pod: &CheckedField<'_, '_>) {
+    template::validate_spec(&pod.at("spec"));
+    let ephemeral = pod.at("spec.ephemeralContainers");
+    if !ephemeral.list().is_empty() {
+        ephemeral.forbidden("cannot be set on create");
+    }
 }
 
 /// Members of the spec that an update may change.
@@ -42,14 +34,12 @@ const IMMUTABLE: &str = "pod updates may not change fields other than \
 
 /// Checks a change of a Pod's main resource. The difference is not shown as a real server does.
 #[doc(alias = "ValidatePodUpdate")]
-pub(crate) fn validate_update(tree: &Tree, old: &Tree) -> FieldErrors {
+pub(crate) fn validate_update(pod: &CheckedField<'_, '_>, old: &Tree) {
     let old = tree::section(old, "spec");
-    check(tree, |pod| {
-        let spec = pod.at("spec");
-        if spec.tree() != old {
-            check_change(&spec, old);
-        }
-    })
+    let spec = pod.at("spec");
+    if spec.tree() != old {
+        check_change(&spec, old);
+    }
 }
 
 fn check_change(spec: &CheckedField<'_, '_>, old: &Tree) {
@@ -146,43 +136,41 @@ pub(crate) fn prepare_status(tree: &mut Tree, old: &Tree) {
 
 /// Checks a change of a Pod's status.
 #[doc(alias = "ValidatePodStatusUpdate")]
-pub(crate) fn validate_status(tree: &Tree, old: &Tree) -> FieldErrors {
+pub(crate) fn validate_status(pod: &CheckedField<'_, '_>, old: &Tree) {
     let (spec, before) = (tree::section(old, "spec"), tree::section(old, "status"));
-    check(tree, |pod| {
-        let status = pod.at("status");
-        status
-            .at("qosClass")
-            .must_not_change(before.get("qosClass"));
-        let known = tree::items(before, "conditions");
-        for condition in status.at("conditions").items() {
-            let kind = condition.at("type");
-            if !known
-                .iter()
-                .any(|have| have.get("type") == Some(kind.value()))
-            {
-                condition.showing("Type", *kind).must_be_qualified_name();
+    let status = pod.at("status");
+    status
+        .at("qosClass")
+        .must_not_change(before.get("qosClass"));
+    let known = tree::items(before, "conditions");
+    for condition in status.at("conditions").items() {
+        let kind = condition.at("type");
+        if !known
+            .iter()
+            .any(|have| have.get("type") == Some(kind.value()))
+        {
+            condition.showing("Type", *kind).must_be_qualified_name();
+        }
+    }
+    if all_could_restart(spec) {
+        return;
+    }
+    for (list, statuses) in [
+        ("containers", "containerStatuses"),
+        ("initContainers", "initContainerStatuses"),
+    ] {
+        let (now, before) = (status.at(statuses), tree::items(before, statuses));
+        let containers = tree::items(spec, list);
+        for index in restarted(now.list(), before) {
+            let ended = &before[index];
+            let container = containers.iter().find(|it| it["name"] == ended["name"]);
+            if !restarts(container.unwrap_or(&Value::Null), spec, ended) {
+                let state = format!("{statuses}[{index}].state");
+                let state = status.showing(&state, *now);
+                state.forbidden("may not be transitioned to non-terminated state");
             }
         }
-        if all_could_restart(spec) {
-            return;
-        }
-        for (list, statuses) in [
-            ("containers", "containerStatuses"),
-            ("initContainers", "initContainerStatuses"),
-        ] {
-            let (now, before) = (status.at(statuses), tree::items(before, statuses));
-            let containers = tree::items(spec, list);
-            for index in restarted(now.list(), before) {
-                let ended = &before[index];
-                let container = containers.iter().find(|it| it["name"] == ended["name"]);
-                if !restarts(container.unwrap_or(&Value::Null), spec, ended) {
-                    let state = format!("{statuses}[{index}].state");
-                    let state = status.showing(&state, *now);
-                    state.forbidden("may not be transitioned to non-terminated state");
-                }
-            }
-        }
-    })
+    }
 }
 
 /// What of a spec says when containers are started again; containers that say nothing are left out.

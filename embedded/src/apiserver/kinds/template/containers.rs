@@ -6,7 +6,7 @@
 use hashbrown::HashSet;
 use serde_json::{Value, json};
 
-use crate::apiserver::object::{field::CheckedField, quantity::Quantity};
+use crate::apiserver::object::{CheckedField, Quantity};
 
 /// What of its Pod a container depends on.
 pub(super) struct Surroundings<'v> {

@@ -4,10 +4,8 @@
 
 use serde_json::json;
 
-use crate::apiserver::{
-    kinds::defaults,
-    object::tree::{self, Tree},
-};
+use crate::apiserver::kinds::defaults;
+use crate::apiserver::object::{Tree, tree};
 
 /// Applies the defaults of a pod spec.
 #[doc(alias = "SetDefaults_PodSpec")]

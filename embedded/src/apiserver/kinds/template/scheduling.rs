@@ -4,7 +4,7 @@
 
 use serde_json::json;
 
-use crate::apiserver::object::{field::CheckedField, names};
+use crate::apiserver::object::{CheckedField, names};
 
 /// What a term of a Pod affinity hangs on when it is required.
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";

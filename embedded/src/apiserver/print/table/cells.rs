@@ -5,7 +5,8 @@
 use serde_json::Value;
 
 use super::duration;
-use crate::{apiserver::object::view::JsonView, model::Time};
+use crate::apiserver::object::JsonView;
+use crate::model::Time;
 
 /// One row: its cells and, for finished Pods, a condition.
 #[derive(Debug)]

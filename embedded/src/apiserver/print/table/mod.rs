@@ -16,14 +16,8 @@ use cells::{age, name};
 
 pub(crate) use cells::Row;
 
-use crate::{
-    apiserver::object::{
-        kind::{KINDS, Kind},
-        tree::Tree,
-        view::JsonView,
-    },
-    model::Time,
-};
+use crate::apiserver::object::{JsonView, KINDS, Kind, Tree};
+use crate::model::Time;
 
 /// The columns of all kinds, in their order; a line has name, type, priority and description.
 static COLUMNS: LazyLock<Vec<Value>> = LazyLock::new(|| {

@@ -9,10 +9,8 @@ mod numbers;
 use k8s_openapi::ByteString;
 use serde_json::Value;
 
-use crate::{
-    apiserver::object::tree::{self, Tree},
-    model::Time,
-};
+use crate::apiserver::object::{Tree, tree};
+use crate::model::Time;
 use numbers::{MessageField, Type, Values, Zero, of_body, of_message};
 
 /// What every protobuf body begins with.

@@ -1,17 +1,18 @@
 //! The API's types as OpenAPI schemas.
 //!
-//! Responsible for: what `kubectl explain` shows of a field. Must not: know paths, or check
-//! anything: that is done with the types themselves.
+//! Responsible for: what `kubectl explain` shows of a field, and what `type_def` reads. Must not: know paths, or
+//! look at values.
 //!
 //! Different from a real server: what each possible value of a field means is left out.
 
-use k8s_openapi::schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
+use k8s_openapi::api::batch::v1 as batch;
+use k8s_openapi::api::coordination::v1 as coordination;
+use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::api::scheduling::v1alpha2 as scheduling;
+use k8s_openapi::schemars::{SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use crate::apiserver::object::{
-    api_type::{self, Visitor},
-    kind::{KINDS, KindInfo},
-};
+use super::kind::{KINDS, Kind, KindInfo};
 
 /// What the types themselves do not say. A line is a type, or behind two blanks a field of it, with words
 /// `KEY=VALUE`; [`say`] has the keys.
@@ -30,12 +31,8 @@ const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
 
 /// The schemas of a group's kinds, and of all types in them, by name.
 pub(crate) fn of_group(group: &str) -> Map<String, Value> {
-    let mut generator = SchemaSettings::openapi3().into_generator();
-    for row in KINDS.iter().filter(|row| row.group == group) {
-        api_type::visit(row.kind, Add(&mut generator));
-    }
-    let mut schemas = generator.take_definitions(true);
-    complete(&mut schemas);
+    let rows = || KINDS.iter().filter(|row| row.group == group);
+    let mut schemas = definitions(rows());
     for schema in schemas.values_mut() {
         wrap_references(schema);
     }
@@ -51,12 +48,39 @@ pub(crate) fn of_group(group: &str) -> Map<String, Value> {
     if let Some(schema) = schemas.get_mut(INT_OR_STRING) {
         schema["format"] = "int-or-string".into();
     }
-    for row in KINDS.iter().filter(|row| row.group == group) {
+    for row in rows() {
         if let Some(schema) = schemas.get_mut(&name(row)) {
             schema["x-kubernetes-group-version-kind"] = json!([group_version_kind(row)]);
         }
     }
     schemas
+}
+
+/// The schemas of some kinds, and of all types in them, by name.
+pub(super) fn definitions(kinds: impl Iterator<Item = &'static KindInfo>) -> Map<String, Value> {
+    let mut generator = SchemaSettings::openapi3().into_generator();
+    kinds.for_each(|row| add(row.kind, &mut generator));
+    let mut schemas = generator.take_definitions(true);
+    complete(&mut schemas);
+    schemas
+}
+
+fn add(kind: Kind, generator: &mut SchemaGenerator) {
+    match kind {
+        Kind::Pod => generator.subschema_for::<core::Pod>(),
+        Kind::Job => generator.subschema_for::<batch::Job>(),
+        Kind::Namespace => generator.subschema_for::<core::Namespace>(),
+        Kind::Node => generator.subschema_for::<core::Node>(),
+        Kind::Event => generator.subschema_for::<core::Event>(),
+        Kind::Lease => generator.subschema_for::<coordination::Lease>(),
+        Kind::CronJob => generator.subschema_for::<batch::CronJob>(),
+        Kind::ServiceAccount => generator.subschema_for::<core::ServiceAccount>(),
+        Kind::ConfigMap => generator.subschema_for::<core::ConfigMap>(),
+        Kind::Secret => generator.subschema_for::<core::Secret>(),
+        Kind::Workload => generator.subschema_for::<scheduling::Workload>(),
+        Kind::PodGroup => generator.subschema_for::<scheduling::PodGroup>(),
+        Kind::ResourceQuota => generator.subschema_for::<core::ResourceQuota>(),
+    };
 }
 
 /// The name of a kind's schema.
@@ -68,16 +92,6 @@ pub(crate) fn name(row: &KindInfo) -> String {
 /// How documents say which kind something is about.
 pub(crate) fn group_version_kind(row: &KindInfo) -> Value {
     json!({"group": row.group, "version": row.version, "kind": row.name})
-}
-
-struct Add<'a>(&'a mut SchemaGenerator);
-
-impl Visitor for Add<'_> {
-    type Answer = ();
-
-    fn visit<T: JsonSchema>(self) {
-        self.0.subschema_for::<T>();
-    }
 }
 
 /// A member beside a reference counts for nothing in OpenAPI 3.0: the reference goes one deeper.
@@ -98,54 +112,26 @@ fn wrap_references(schema: &mut Value) {
 
 /// Adds what the table says of the types that there are.
 fn complete(schemas: &mut Map<String, Value>) {
-    let mut of = None;
-    for (path, words) in lines() {
-        let schema = match path {
-            TableEntry::Type(name) => {
-                of = Some(name);
-                schemas.get_mut(&full_name(name))
-            }
-            TableEntry::Field(field) => of
-                .and_then(|name| schemas.get_mut(&full_name(name)))
-                .and_then(|schema| schema["properties"].get_mut(field)),
+    let mut of = String::new();
+    for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
+        let mut words = line.split_whitespace();
+        let name = words.next().unwrap_or_default();
+        let schema = if line.starts_with(' ') {
+            let around = schemas.get_mut(&of);
+            around.and_then(|schema| schema["properties"].get_mut(name))
+        } else {
+            of = format!("io.k8s.{name}");
+            schemas.get_mut(&of)
         };
         let Some(Value::Object(schema)) = schema else {
             continue;
         };
         // Rust's types cannot leave out what Go's can.
         schema.remove("required");
-        for (key, value) in words {
+        for (key, value) in words.filter_map(|word| word.split_once('=')) {
             say(schema, key, value);
         }
     }
-}
-
-/// Where a line of the table belongs to.
-enum TableEntry {
-    Type(&'static str),
-    Field(&'static str),
-}
-
-fn lines() -> impl Iterator<
-    Item = (
-        TableEntry,
-        impl Iterator<Item = (&'static str, &'static str)>,
-    ),
-> {
-    let lines = TABLE.lines().filter(|line| !line.starts_with('#'));
-    lines.map(|line| {
-        let mut words = line.split_whitespace();
-        let name = words.next().unwrap_or_default();
-        let place = match line.starts_with(' ') {
-            true => TableEntry::Field(name),
-            false => TableEntry::Type(name),
-        };
-        (place, words.filter_map(|word| word.split_once('=')))
-    })
-}
-
-fn full_name(name: &str) -> String {
-    format!("io.k8s.{name}")
 }
 
 /// Adds one word of the table to a schema.
@@ -196,7 +182,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::apiserver::object::kind::GROUPS;
+    use crate::apiserver::object::GROUPS;
 
     fn references(schema: &Value, found: &mut BTreeSet<String>) {
         match schema {
@@ -249,15 +235,16 @@ mod tests {
             schemas.append(&mut of_group(group));
         }
         let mut of = &Value::Null;
-        for (place, words) in lines() {
-            let schema = match place {
-                TableEntry::Type(name) => {
-                    of = &schemas[&full_name(name)];
-                    of
-                }
-                TableEntry::Field(name) => &of["properties"][name],
+        for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
+            let mut words = line.split_whitespace();
+            let name = words.next().unwrap_or_default();
+            let schema = if line.starts_with(' ') {
+                &of["properties"][name]
+            } else {
+                of = &schemas[&format!("io.k8s.{name}")];
+                of
             };
-            for (key, value) in words {
+            for (key, value) in words.filter_map(|word| word.split_once('=')) {
                 let member = match key {
                     "required" | "default" => key,
                     "enum" => {

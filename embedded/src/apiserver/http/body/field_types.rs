@@ -1,0 +1,197 @@
+//! Whether the members of an object are fields of its type, and hold what these may hold.
+//!
+//! Responsible for: unknown fields, and the texts of Go's JSON decoder for values of the wrong type. Must not: judge
+//! values that have the right type.
+
+use std::fmt;
+
+use k8s_openapi::{ByteString, jiff::Timestamp};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::apiserver::object::type_def::{self, Scalar, Struct, TypeDef};
+use crate::apiserver::object::{Kind, NOT_A_QUANTITY, Tree};
+
+/// The paths of unknown fields, or what is wrong with the first value of a wrong type.
+pub(super) fn unknown_fields(kind: Kind, tree: &Tree) -> Result<Vec<String>, String> {
+    let mut unknown = Vec::new();
+    check_members(type_def::of(kind), tree, &Place::Root, &mut unknown)?;
+    Ok(unknown)
+}
+
+/// Where a value stands.
+enum Place<'a> {
+    Root,
+    /// A field of a type.
+    Field(&'a Self, &'a str, &'static Struct),
+    /// An entry of a map.
+    Entry(&'a Self, &'a str),
+    Item(&'a Self, usize),
+}
+
+fn check_members(
+    shape: &TypeDef,
+    members: &Tree,
+    place: &Place<'_>,
+    unknown: &mut Vec<String>,
+) -> Result<(), String> {
+    let TypeDef::Struct(at) = shape else {
+        let mut entries = members.iter();
+        return entries.try_for_each(|(key, value)| {
+            check(shape.member(key), value, &Place::Entry(place, key), unknown)
+        });
+    };
+    let owner = type_def::type_at(*at);
+    for (name, value) in members {
+        let place = Place::Field(place, name, owner);
+        match owner.fields.get(name) {
+            // What is null is not set.
+            Some(_) if value.is_null() => {}
+            Some(shape) => check(shape, value, &place, unknown)?,
+            None => unknown.push(place.to_string()),
+        }
+    }
+    Ok(())
+}
+
+fn check(
+    shape: &TypeDef,
+    value: &Value,
+    place: &Place<'_>,
+    unknown: &mut Vec<String>,
+) -> Result<(), String> {
+    match (shape, value) {
+        (TypeDef::Struct(_) | TypeDef::Map { .. }, Value::Object(members)) => {
+            check_members(shape, members, place, unknown)
+        }
+        (TypeDef::List { items, .. }, Value::Array(list)) => list
+            .iter()
+            .enumerate()
+            .try_for_each(|(at, item)| check(items, item, &Place::Item(place, at), unknown)),
+        (TypeDef::Scalar(scalar), _) if fits(*scalar, value) => Ok(()),
+        _ => Err(type_error(shape, value, place)),
+    }
+}
+
+fn fits(scalar: Scalar, value: &Value) -> bool {
+    let is_int32 = || value.as_i64().is_some_and(|it| i32::try_from(it).is_ok());
+    match scalar {
+        Scalar::Any => true,
+        Scalar::Text => value.is_string(),
+        Scalar::Time => value
+            .as_str()
+            .is_some_and(|it| it.parse::<Timestamp>().is_ok()),
+        Scalar::Bytes => ByteString::deserialize(value).is_ok(),
+        Scalar::Int32 => is_int32(),
+        Scalar::Int64 => value.is_i64(),
+        Scalar::Float => value.is_number(),
+        Scalar::Flag => value.is_boolean(),
+        Scalar::Quantity => value.is_string() || value.is_number(),
+        Scalar::IntOrText => value.is_string() || is_int32(),
+    }
+}
+
+/// The text of Go's JSON decoder for a value of the wrong type.
+fn type_error(shape: &TypeDef, value: &Value, place: &Place<'_>) -> String {
+    let shown = match (shape, value) {
+        (TypeDef::Scalar(Scalar::Quantity), _) => return NOT_A_QUANTITY.to_owned(),
+        (TypeDef::Scalar(Scalar::Time), Value::String(text)) => {
+            return format!(
+                "parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?} as \
+                 \"2006\""
+            );
+        }
+        (TypeDef::Scalar(Scalar::Bytes), Value::String(_)) => {
+            let read = ByteString::deserialize(value);
+            return read.err().map_or_else(String::new, |why| why.to_string());
+        }
+        (TypeDef::Scalar(Scalar::Int32 | Scalar::Int64), Value::Number(number)) => {
+            format!("number {number}")
+        }
+        _ => go_name(value).to_owned(),
+    };
+    let mut names = Vec::new();
+    let owner = place.fields(&mut names).map_or("", |owner| &owner.name);
+    let target = go_type(shape, names.last().copied().unwrap_or_default());
+    let path = names.join(".");
+    format!("json: cannot unmarshal {shown} into Go struct field {owner}.{path} of type {target}")
+}
+
+/// Go's name of the type that the field of this name has.
+fn go_type(shape: &TypeDef, field: &str) -> String {
+    match shape {
+        TypeDef::Struct(at) => format!("v1.{}", type_def::type_at(*at).name),
+        TypeDef::List { items, .. } => format!("[]{}", go_type(items, "")),
+        TypeDef::Map { .. } => "map[string]string".to_owned(),
+        TypeDef::Scalar(scalar) => match scalar {
+            Scalar::Text => {
+                let own = OWN_STRINGS.iter().find(|(known, _)| *known == field);
+                own.map_or("string", |(_, name)| name)
+            }
+            Scalar::Int32 => "int32",
+            Scalar::Int64 => "int64",
+            Scalar::Float => "float64",
+            Scalar::Flag => "bool",
+            Scalar::Time => "v1.Time",
+            Scalar::Bytes => "[]uint8",
+            Scalar::Quantity => "resource.Quantity",
+            Scalar::IntOrText => "intstr.IntOrString",
+            Scalar::Any => "interface {}",
+        }
+        .to_owned(),
+    }
+}
+
+/// Texts with a type of their own, by field.
+const OWN_STRINGS: [(&str, &str); 9] = [
+    ("completionMode", "v1.CompletionMode"),
+    ("concurrencyPolicy", "v1.ConcurrencyPolicy"),
+    ("podReplacementPolicy", "v1.PodReplacementPolicy"),
+    ("restartPolicy", "v1.RestartPolicy"),
+    ("dnsPolicy", "v1.DNSPolicy"),
+    ("imagePullPolicy", "v1.PullPolicy"),
+    ("phase", "v1.PodPhase"),
+    ("qosClass", "v1.PodQOSClass"),
+    ("terminationMessagePolicy", "v1.TerminationMessagePolicy"),
+];
+
+/// How Go names the type of a value.
+pub(super) const fn go_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+impl<'a> Place<'a> {
+    /// The names of the fields on the way here, and the type that has the last of them.
+    fn fields(&self, names: &mut Vec<&'a str>) -> Option<&'static Struct> {
+        match self {
+            Self::Root => None,
+            Self::Field(parent, name, owner) => {
+                parent.fields(names);
+                names.push(name);
+                Some(owner)
+            }
+            Self::Entry(parent, _) | Self::Item(parent, _) => parent.fields(names),
+        }
+    }
+}
+
+/// A path as Kubernetes writes it: `spec.containers[0].foo`.
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Field(Self::Root, name, _) | Self::Entry(Self::Root, name) => f.write_str(name),
+            Self::Field(parent, name, _) | Self::Entry(parent, name) => {
+                write!(f, "{parent}.{name}")
+            }
+            Self::Item(parent, index) => write!(f, "{parent}[{index}]"),
+        }
+    }
+}
