@@ -263,6 +263,34 @@ fn a_server_whose_cron_job_is_older_than_it_told_tells_another_history() {
 }
 
 #[test]
+fn a_pod_that_ends_while_its_finalizer_goes_uncounted_keeps_its_index() {
+    let spec = |suspend: bool| json!({"completionMode": "Indexed", "suspend": suspend});
+    let indexed = |version: u64, phase: &str| {
+        let mut pod = pod("p", 7, version, phase);
+        pod["metadata"]["annotations"] = json!({"batch.kubernetes.io/job-completion-index": "0"});
+        pod
+    };
+    let mut world = World::new(8);
+    world.hear_pod(Change::Applied, &indexed(5, "Running"));
+    world.hear_job(&job(6, &spec(false)));
+    world.do_all();
+    let suspended = world.next_version();
+    world.hear_job(&job(suspended, &spec(true)));
+    let (removal, _) = world.wait_for("PATCH /api/v1/namespaces/d/pods/p");
+    let ended = world.next_version();
+    world.hear_pod(Change::Applied, &indexed(ended, "Succeeded"));
+    let resumed = world.next_version();
+    world.hear_job(&job(resumed, &spec(false)));
+    let asked = world.do_all();
+    assert!(!asked.iter().any(|what| what == POST_POD), "{asked:?}");
+    world.answer(&removal, refusal(409, "Conflict", "modified"));
+    let (look, _) = world.wait_for("GET /api/v1/namespaces/d/pods/p");
+    world.answer(&look, body(&indexed(ended, "Succeeded")));
+    let (status, _) = world.wait_for(STATUS);
+    assert_eq!(status.body["status"]["completedIndexes"], "0");
+}
+
+#[test]
 fn a_pod_that_has_the_name_may_be_somebody_elses() {
     for is_another_jobs in [false, true] {
         let mut world = World::new(8);

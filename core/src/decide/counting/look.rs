@@ -8,7 +8,7 @@ use super::{
     super::job::Basis,
     pod::{Facts, Ruling, Tracked},
     pod_failure_policy,
-    stage::End,
+    stage::{End, Stage},
 };
 
 /// A Pod's completion index, where Pods have one.
@@ -19,7 +19,10 @@ pub(super) fn index_of(basis: &Basis<'_>, tracked: &Tracked) -> Option<u32> {
 
 /// Whether a Pod keeps others from its index.
 pub(super) fn holds_index(basis: &Basis<'_>, tracked: &Tracked) -> bool {
+    // One that was stopped may have ended before its finalizer went: then it counts.
+    let may_count = tracked.stage == Stage::Stopped && tracked.has(Facts::FINALIZER);
     tracked.has(Facts::ACTIVE)
+        || may_count
         || (basis.spec.pod_replacement == PodReplacement::Failed && tracked.has(Facts::TERMINATING))
 }
 
