@@ -316,20 +316,38 @@ impl CronJobs {
                 result => self.status_answered((key, uid), status, on, result),
             },
             CronJobCall::Comparison(refused, on) => {
-                if let CallAnswer::CronJob(found) = cron_job(result)
-                    && found.uid == uid
-                    && found.resource_version < on
-                {
-                    let found = found.resource_version;
-                    tracing::warn!(cronjob = %key, found, on, "the API server has older data; starting anew");
-                    history_ends = true;
-                }
+                history_ends = self.compare(key, on, result, outbox, now);
                 refused
             }
         };
         turn.sync.handle(answer);
         self.go_on(key.clone(), turn, outbox, now);
         history_ends
+    }
+
+    /// Takes in a CronJob that is newer than was known: the watch may be long in telling, and a run start beside
+    /// one of which no status could be written. Whether it is older.
+    fn compare(
+        &mut self,
+        key: &JobKey,
+        on: u64,
+        result: Result<Bytes, ApiError>,
+        outbox: &mut Outbox,
+        now: Now,
+    ) -> bool {
+        let found = result.map(|answer| decode_cron_job(&String::from_utf8_lossy(&answer)));
+        let Ok(Ok(found)) = found else { return false };
+        // One that the watch has told is gone does not come back.
+        if self.version(&found.cron_job).is_none() {
+            return false;
+        }
+        let version = found.cron_job.resource_version;
+        if version < on {
+            tracing::warn!(cronjob = %key, version, on, "the API server has older data; starting anew");
+            return true;
+        }
+        self.apply(found, outbox, now);
+        false
     }
 
     fn ask(

@@ -243,7 +243,7 @@ fn a_server_whose_cron_job_is_older_than_it_told_tells_another_history() {
         world.hear(change, Observed::CronJob(Box::new(read)));
     };
     for (found, report) in [(9, None), (5, Some(0))] {
-        // A status was refused.
+        // A status is refused.
         let mut world = World::with(Settings {
             controllers: Controllers::default(),
             ..Settings::of_jobs(8)
@@ -256,6 +256,16 @@ fn a_server_whose_cron_job_is_older_than_it_told_tells_another_history() {
         let look = world.asks("GET /apis/batch/v1/namespaces/d/cronjobs/c");
         world.answer(&look, body(&cron_job(found)));
         assert_eq!(world.shard.poll_report(), report);
+        if report.is_none() {
+            // What is newer is taken in, and a status written on top of it.
+            let (look, _) = world.wait_for("GET /apis/batch/v1/namespaces/d/jobs/c-1");
+            world.answer(&look, refusal(404, "NotFound", "no such Job"));
+            let status = world.asks("PATCH /apis/batch/v1/namespaces/d/cronjobs/c/status");
+            assert_eq!(
+                status.body["metadata"]["resourceVersion"],
+                found.to_string()
+            );
+        }
         // A list shows it.
         hear(&mut world, Change::Listed(20), found);
         assert_eq!(world.shard.poll_report(), report);
