@@ -38,10 +38,6 @@ const STOP_PATIENCE: Duration = Duration::from_secs(3);
 /// How long Events may take then: they are worth a moment, not more.
 const EVENTS_PATIENCE: Duration = Duration::from_millis(500);
 
-/// How many news may come for each call that is answered: a Pod is written to twice, and is told of when it is made,
-/// bound, started, ended and freed, as is its Job now and then.
-const NEWS_OF_A_CALL: usize = 4;
-
 /// Answers and streams that are waited for.
 #[derive(Default)]
 struct Waited {
@@ -203,7 +199,7 @@ impl<M: Part> Shell<M> {
     /// that new Jobs and ended Pods do not wait behind answers.
     fn take_in_ready(&mut self) -> bool {
         let mut taken = false;
-        for _ in 0..NEWS_OF_A_CALL * self.waited.len() {
+        for _ in 0..self.waited.len() {
             let Some(input) = self.waited.ready_news() else {
                 break;
             };
