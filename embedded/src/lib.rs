@@ -4,6 +4,7 @@
 //! without it. From the inside out:
 //!
 //! - `rng`: random numbers that follow from a seed.
+//! - `request`: requests to the API server as values.
 //! - `apiserver`: the API server as a machine: requests and time in, replies out.
 //! - `kubelet`: the hollow kubelet as a machine: Pods and time in, API writes out.
 //! - `podgc`: the collector of Pods as a machine: Pods, nodes and time in, calls out.
@@ -11,7 +12,7 @@
 //! - `serve`: HTTP in front of the API server, on loopback.
 //! - `cluster`: all of it in one piece, with a kubeconfig.
 //!
-//! Without the feature `serve` only the first five are there: they need neither tasks nor sockets.
+//! Without the feature `serve` only the first six are there: they need neither tasks nor sockets.
 //!
 //! Must not: know the controller.
 
@@ -21,6 +22,7 @@ mod cluster;
 pub mod kubelet;
 pub mod manifest;
 pub mod podgc;
+mod request;
 mod rng;
 #[cfg(feature = "serve")]
 pub mod serve;
@@ -34,3 +36,4 @@ pub use cluster::{
     Certificate, ClusterOptions, EmbeddedCluster, FaultKind, FileError, Loopback, Rule, RuleError,
     Users,
 };
+pub use request::ApiRequest;

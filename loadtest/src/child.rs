@@ -4,7 +4,8 @@
 
 use std::{
     error::Error,
-    io::{BufRead as _, BufReader},
+    fmt::Display,
+    io::{self, BufRead as _, BufReader},
     net::{Ipv4Addr, SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -53,29 +54,24 @@ impl Running {
             None => beside_this_program("lakh")?,
         };
         let listen = free_port()?;
-        let child = Command::new(&binary)
+        let mut command = Command::new(&binary);
+        command
             .arg("controller")
             .arg("--kubeconfig")
             .arg(kubeconfig)
             .args(["--listen", &listen.to_string()])
             .args(["--max-in-flight", &load.max_in_flight.to_string()])
-            .args(&load.controller_flags)
-            .spawn()
+            .args(&load.controller_flags);
+        let mut running = Self::start(&mut command)
             .map_err(|error| format!("{}: {error}; build it, or say --lakh", binary.display()))?;
-        let mut running = Self {
-            child,
-            metrics: Some(listen),
-        };
-        loop {
-            if let Some(status) = running.child.try_wait()? {
-                return Err(format!("{} ended early: {status}", binary.display()).into());
-            }
-            let answer = metrics::get(listen, "/readyz").await;
-            if answer.is_ok_and(|(code, _)| code == 200) {
-                return Ok(running);
-            }
+        running.metrics = Some(listen);
+        let is_ready =
+            |answer: io::Result<(u16, String)>| answer.is_ok_and(|(code, _)| code == 200);
+        while !is_ready(metrics::get(listen, "/readyz").await) {
+            running.check(&binary.display())?;
             sleep(LOOK_EVERY).await;
         }
+        Ok(running)
     }
 
     /// Starts another controller, and gives it time to fill its caches.
@@ -86,20 +82,15 @@ impl Running {
     ) -> Result<Self, Box<dyn Error>> {
         let path = kubeconfig.to_string_lossy();
         let flags = load.controller_flags.iter();
-        let child = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .args(flags.map(|flag| flag.replace(KUBECONFIG, &path)))
-            .stderr(Stdio::null())
-            .spawn()
+            .stderr(Stdio::null());
+        let mut running = Self::start(&mut command)
             .map_err(|error| format!("--controller-command {}: {error}", program.display()))?;
-        let mut running = Self {
-            child,
-            metrics: None,
-        };
         sleep(WARM_UP).await;
-        match running.child.try_wait()? {
-            Some(status) => Err(format!("{} ended early: {status}", program.display()).into()),
-            None => Ok(running),
-        }
+        running.check(&program.display())?;
+        Ok(running)
     }
 
     /// Starts this program as a hollow node; it is there once the cluster knows it.
@@ -107,32 +98,24 @@ impl Running {
         kubeconfig: &Path,
         client: &Client,
     ) -> Result<Self, Box<dyn Error>> {
-        let child = Command::new(std::env::current_exe()?)
+        let mut command = Command::new(std::env::current_exe()?);
+        command
             .args(["kubelet", "--nodes", "1", "--pod-duration", "0s"])
             .arg("--kubeconfig")
-            .arg(kubeconfig)
-            .spawn()?;
-        let mut running = Self {
-            child,
-            metrics: None,
-        };
+            .arg(kubeconfig);
+        let mut running = Self::start(&mut command)?;
         let node = format!("/api/v1/nodes/{HOLLOW_NODE}");
         while client.get(&node).await.is_err() {
-            if let Some(status) = running.child.try_wait()? {
-                return Err(format!("the hollow node ended early: {status}").into());
-            }
+            running.check(&"the hollow node")?;
             sleep(LOOK_EVERY).await;
         }
         Ok(running)
     }
 
     /// Starts this program as the bare writer.
-    pub(crate) fn writer(
-        load: &Load,
-        kubeconfig: &Path,
-        namespace: &str,
-    ) -> Result<Self, Box<dyn Error>> {
-        let child = Command::new(std::env::current_exe()?)
+    pub(crate) fn writer(load: &Load, kubeconfig: &Path, namespace: &str) -> io::Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command
             .arg("write")
             .arg("--kubeconfig")
             .arg(kubeconfig)
@@ -140,12 +123,23 @@ impl Running {
             .args(["--size", &load.size.to_string()])
             .args(["--max-in-flight", &load.max_in_flight.to_string()])
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
+            .stdout(Stdio::piped());
+        Self::start(&mut command)
+    }
+
+    fn start(command: &mut Command) -> io::Result<Self> {
         Ok(Self {
-            child,
+            child: command.spawn()?,
             metrics: None,
         })
+    }
+
+    /// An error if it has ended.
+    fn check(&mut self, name: &dyn Display) -> Result<(), Box<dyn Error>> {
+        match self.child.try_wait()? {
+            Some(status) => Err(format!("{name} ended early: {status}").into()),
+            None => Ok(()),
+        }
     }
 
     /// The process, to be measured.
@@ -169,11 +163,11 @@ impl Running {
     }
 }
 
-fn beside_this_program(name: &str) -> std::io::Result<PathBuf> {
+fn beside_this_program(name: &str) -> io::Result<PathBuf> {
     Ok(std::env::current_exe()?.with_file_name(name))
 }
 
 /// A port that was free a moment ago; the child needs to know it when it starts.
-fn free_port() -> std::io::Result<SocketAddr> {
+fn free_port() -> io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }

@@ -8,25 +8,20 @@
 //! Must not: hold rules of Pods' lives (`lakh::embedded::kubelet`). There are no heartbeats, so this is for
 //! clusters without a node lifecycle controller, which would evict the Pods of silent nodes.
 
-use std::{
-    error::Error,
-    path::PathBuf,
-    time::{Duration, Instant, SystemTime},
-};
+use std::{error::Error, path::PathBuf, time::Duration};
 
 use lakh::{
+    clock::Clock,
     cluster::{self, Client, Patch},
     embedded::{
-        kubelet::{
-            Action, Kubelet, KubeletOptions, NodeCapacity, PodChange, PodWrite, node_objects,
-        },
+        kubelet::{Action, Kubelet, KubeletOptions, NodeCapacity, PodWrite, node_objects},
         manifest,
     },
     model::Time,
     wire::{ApiError, ErrorKind, paths},
 };
 use serde_json::{Value, json};
-use tokio::{sync::mpsc, task::JoinSet, time::sleep};
+use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
     follow::{Followed, News, follow},
@@ -84,8 +79,8 @@ pub(crate) async fn run(args: KubeletArgs) -> Result<(), Box<dyn Error>> {
         seed: args.seed,
         ..KubeletOptions::with_nodes(args.nodes)
     };
-    let clock = Clock::start();
-    register(&client, &options, clock.now()).await?;
+    let clock = Clock::default();
+    register(&client, &options, clock.now().wall).await?;
     // Bounded: a server that is faster than this kubelet has to wait.
     let (sender, mut news) = mpsc::channel(16);
     let pods = Followed {
@@ -97,24 +92,23 @@ pub(crate) async fn run(args: KubeletArgs) -> Result<(), Box<dyn Error>> {
     let mut kubelet = Kubelet::new(options);
     let mut in_flight = JoinSet::new();
     loop {
-        kubelet.handle_timeout(clock.now());
+        kubelet.handle_timeout(clock.now().wall);
         while in_flight.len() < args.max_in_flight
             && let Some(write) = kubelet.poll_write()
         {
             in_flight.spawn(perform(client.clone(), write));
         }
-        let due = kubelet.poll_timeout().map(|(at, _)| at.since(clock.now()));
         tokio::select! {
             Some(news) = news.recv() => {
                 for news in news {
-                    apply_news(&mut kubelet, &news, clock.now());
+                    apply_news(&mut kubelet, &news, clock.now().wall);
                 }
             }
             Some(answered) = in_flight.join_next() => {
                 let (write, code) = answered?;
-                kubelet.handle_answer(&write, code, clock.now());
+                kubelet.handle_answer(&write, code, clock.now().wall);
             }
-            () = sleep(due.unwrap_or_default()), if due.is_some() => {}
+            () = clock.sleep_until(kubelet.poll_timeout()) => {}
         }
     }
 }
@@ -149,21 +143,16 @@ fn resized(node: &Value) -> Value {
 }
 
 fn apply_news(kubelet: &mut Kubelet, news: &News, now: Time) {
-    let taken_in = match news {
-        News::Applied(pod) => kubelet.handle_pod(PodChange::Applied(pod.as_bytes()), now),
+    match news {
+        News::Applied(pod) => {
+            if let Err(error) = kubelet.handle_pod(pod.as_bytes(), now) {
+                eprintln!("passes over a Pod: {error}");
+            }
+        }
         News::Deleted(pod) => {
             let pod: Value = serde_json::from_str(pod).unwrap_or_default();
-            let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
-            let gone = PodChange::Deleted {
-                namespace: text("namespace"),
-                name: text("name"),
-                uid: text("uid"),
-            };
-            kubelet.handle_pod(gone, now)
+            kubelet.handle_pod_gone(pod["metadata"]["uid"].as_str().unwrap_or_default());
         }
-    };
-    if let Err(error) = taken_in {
-        eprintln!("passes over a Pod: {error}");
     }
 }
 
@@ -178,26 +167,4 @@ async fn perform(client: Client, write: PodWrite) -> (PodWrite, u16) {
     };
     let code = result.map_or_else(|error| error.code, |_| 200);
     (write, code)
-}
-
-/// The time of the wall clock, that never goes back.
-struct Clock {
-    started: Instant,
-    at_start: Time,
-}
-
-impl Clock {
-    fn start() -> Self {
-        let since_epoch = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default();
-        Self {
-            started: Instant::now(),
-            at_start: Time::default() + since_epoch,
-        }
-    }
-
-    fn now(&self) -> Time {
-        self.at_start + self.started.elapsed()
-    }
 }

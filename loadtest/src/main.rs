@@ -22,7 +22,7 @@ mod write;
 
 use std::{error::Error, process::ExitCode};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use mimalloc::MiMalloc;
 
 use scenario::Scenario;
@@ -56,7 +56,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match run(Args::parse().command) {
+    let matches = Args::command().get_matches();
+    let args = Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    match run(matches.subcommand_name().unwrap_or_default(), args.command) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("lakh-loadtest: {error}");
@@ -65,30 +67,19 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
+fn run(name: &str, command: Command) -> Result<ExitCode, Box<dyn Error>> {
     let runtime = tokio::runtime::Runtime::new()?;
     match command {
         Command::Load(scenario) => {
-            let report = runtime.block_on(run::run(&scenario))?;
+            let report = runtime.block_on(run::run(name, &scenario))?;
             let page = report.write(&scenario.load().out)?;
             println!("{report}\n{}", page.display());
-            Ok(ExitCode::from(u8::from(!report.is_good())))
+            return Ok(ExitCode::from(u8::from(!report.is_good())));
         }
-        Command::Compare(args) => {
-            println!("{}", report::compare(&args)?);
-            Ok(ExitCode::SUCCESS)
-        }
-        Command::Kubelet(args) => {
-            runtime.block_on(kubelet::run(args))?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Command::Stages(args) => {
-            print!("{}", stages::render(&args)?);
-            Ok(ExitCode::SUCCESS)
-        }
-        Command::Write(args) => {
-            runtime.block_on(write::run(args))?;
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Compare(args) => println!("{}", report::compare(&args)?),
+        Command::Kubelet(args) => runtime.block_on(kubelet::run(args))?,
+        Command::Stages(args) => print!("{}", stages::render(&args)?),
+        Command::Write(args) => runtime.block_on(write::run(args))?,
     }
+    Ok(ExitCode::SUCCESS)
 }

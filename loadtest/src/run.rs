@@ -24,8 +24,8 @@ use crate::{
 /// How long the observation of Pods may lag behind that of Jobs.
 const LAST_NEWS: Duration = Duration::from_secs(5);
 
-/// Runs a scenario to the end of its Jobs, or of its time.
-pub(crate) async fn run(scenario: &Scenario) -> Result<Report, Box<dyn Error>> {
+/// Runs the scenario of this name to the end of its Jobs, or of its time.
+pub(crate) async fn run(name: &str, scenario: &Scenario) -> Result<Report, Box<dyn Error>> {
     if let Some(objection) = scenario.objection() {
         return Err(objection.into());
     }
@@ -110,7 +110,7 @@ pub(crate) async fn run(scenario: &Scenario) -> Result<Report, Box<dyn Error>> {
         let pods = f64::from(counts.created.max(1));
         Report {
             format: Report::FORMAT,
-            scenario: scenario.name().to_owned(),
+            scenario: name.to_owned(),
             started: rfc3339(started),
             machine: Machine::this(),
             settings: settings(scenario),

@@ -164,23 +164,6 @@ const SLOW_CALL: Duration = Duration::from_millis(5);
 const FOR_EVER: Duration = Duration::from_secs(24 * 3600);
 
 impl Scenario {
-    /// The name as it is typed.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::Indexed(_) => "indexed",
-            Self::NonIndexed(_) => "non-indexed",
-            Self::SmallJobs(_) => "small-jobs",
-            Self::PerIndexFailures(_) => "per-index-failures",
-            Self::SuspendResume(_) => "suspend-resume",
-            Self::RelistStorms(_) => "relist-storms",
-            Self::SlowServer(_) => "slow-server",
-            Self::DeleteFullJob(_) => "delete-full-job",
-            Self::Fairness(_) => "fairness",
-            Self::Neighbours(_) => "neighbours",
-            Self::Writer(_) => "writer",
-        }
-    }
-
     /// What was set.
     pub(crate) fn load(&self) -> &Load {
         match self {

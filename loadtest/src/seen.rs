@@ -16,7 +16,7 @@ use lakh::{
     cluster::Client,
     embedded::{
         apiserver::{EventType, Kind, Stored},
-        serve::SharedApi,
+        serve::{LogReader, SharedApi},
     },
     model::COMPLETION_INDEX,
     wire::paths,
@@ -216,14 +216,13 @@ impl Seen {
         let Ok(pod) = serde_json::from_slice::<PodView>(json) else {
             return;
         };
-        let label = |name: &str| pod.metadata.labels.get(name).map(String::as_str);
-        let facts = PodFacts {
-            uid: &pod.metadata.uid,
-            job: label(JOB_NAME).unwrap_or_default(),
-            index: label(COMPLETION_INDEX).and_then(|index| index.parse().ok()),
-            phase: &pod.status.phase,
-            is_held: is_held(pod.metadata.finalizers.iter().map(String::as_str)),
-        };
+        let labels = &pod.metadata.labels;
+        let facts = PodFacts::new(
+            &pod.metadata.uid,
+            &pod.status.phase,
+            |name| labels.get(name).map(String::as_str),
+            pod.metadata.finalizers.iter().map(String::as_str),
+        );
         self.pod(&facts, is_gone);
     }
 
@@ -232,13 +231,8 @@ impl Seen {
             let found = pod.labels.iter().find(|(label, _)| label == name);
             found.map(|(_, value)| value.as_str())
         };
-        let facts = PodFacts {
-            uid: &pod.uid,
-            job: label(JOB_NAME).unwrap_or_default(),
-            index: label(COMPLETION_INDEX).and_then(|index| index.parse().ok()),
-            phase: &pod.phase,
-            is_held: is_held(pod.finalizers.iter().map(|name| name.as_str())),
-        };
+        let finalizers = pod.finalizers.iter().map(|name| name.as_str());
+        let facts = PodFacts::new(&pod.uid, &pod.phase, label, finalizers);
         self.pod(&facts, is_gone);
     }
 
@@ -358,49 +352,46 @@ impl State {
     }
 }
 
-fn is_held<'a>(mut finalizers: impl Iterator<Item = &'a str>) -> bool {
-    finalizers.any(|name| name.ends_with(TRACKING))
+impl<'a> PodFacts<'a> {
+    fn new(
+        uid: &'a str,
+        phase: &'a str,
+        label: impl Fn(&str) -> Option<&'a str>,
+        mut finalizers: impl Iterator<Item = &'a str>,
+    ) -> Self {
+        Self {
+            uid,
+            job: label(JOB_NAME).unwrap_or_default(),
+            index: label(COMPLETION_INDEX).and_then(|index| index.parse().ok()),
+            phase,
+            is_held: finalizers.any(|name| name.ends_with(TRACKING)),
+        }
+    }
 }
 
 /// Reads the embedded server's logs, within the process.
 pub(crate) fn follow_embedded(api: &Arc<SharedApi>, seen: &Arc<Seen>) {
     for kind in [Kind::Job, Kind::Pod] {
-        tokio::spawn(read_log(Arc::clone(api), kind, Arc::clone(seen)));
+        tokio::spawn(read_log(LogReader::new(api, kind), Arc::clone(seen)));
     }
 }
 
-async fn read_log(api: Arc<SharedApi>, kind: Kind, seen: Arc<Seen>) {
-    let record = |object: &Stored, is_gone: bool| match kind {
-        Kind::Pod => seen.pod_stored(object, is_gone),
-        _ => seen.job(object.bytes(), is_gone),
-    };
-    let list = || {
-        let (objects, position) = api.objects(kind);
-        for object in objects {
-            record(&object, false);
-        }
-        position
-    };
-    let mut changes = api.changes(kind);
-    let mut position = list();
+async fn read_log(mut log: LogReader, seen: Arc<Seen>) {
     loop {
-        changes.borrow_and_update();
-        match api.events(kind, position, EVENTS_AT_ONCE) {
-            None => position = list(),
-            Some(events) if events.is_empty() => {
-                if changes.changed().await.is_err() {
-                    return;
+        while let Some(news) = log.read(EVENTS_AT_ONCE) {
+            for event in &news.events {
+                let is_gone = event.event_type == EventType::Deleted;
+                match log.kind() {
+                    Kind::Pod => seen.pod_stored(&event.object, is_gone),
+                    _ => seen.job(event.object.bytes(), is_gone),
                 }
-                sleep(GATHER).await;
             }
-            Some(events) => {
-                position += events.len() as u64;
-                for event in &events {
-                    record(&event.object, event.event_type == EventType::Deleted);
-                }
-                tokio::task::yield_now().await;
-            }
+            tokio::task::yield_now().await;
         }
+        if log.changed().await.is_err() {
+            return;
+        }
+        sleep(GATHER).await;
     }
 }
 

@@ -16,7 +16,7 @@ use std::{
 use lakh::{
     embedded::{
         ClusterOptions, EmbeddedCluster,
-        kubelet::{Action, Kubelet, KubeletOptions, PodChange, Stage, stages::kwok_stages},
+        kubelet::{Action, Kubelet, KubeletOptions, Stage, stages::kwok_stages},
         manifest::{Source, load_stages, print, read_stages},
     },
     model::Time,
@@ -120,10 +120,10 @@ fn exit_code(stages: &[Stage], pod: &Value) -> u64 {
     let json = pod.to_string();
     let now = Time::from_secs(0);
     kubelet
-        .handle_pod(PodChange::Applied(json.as_bytes()), now)
+        .handle_pod(json.as_bytes(), now)
         .expect("a good Pod");
     let bind = kubelet.poll_write().expect("it is bound");
-    kubelet.handle_write_done(&bind.uid, now);
+    kubelet.handle_answer(&bind, 201, now);
     let Some(Action::Status(patch)) = kubelet.poll_write().map(|write| write.action) else {
         panic!("a Pod of no duration ends at once");
     };

@@ -125,14 +125,15 @@ impl<'a> Case<'a> {
         let due = self.gc.poll_timeout();
         if due.is_some_and(|due| due > now.monotonic) {
             self.gc.handle_timeout(now.monotonic);
-            assert_eq!(self.gc.poll_call(now), None, "no pass is due");
+            assert_eq!(self.gc.poll_call(now.monotonic), None, "no pass is due");
             return "no pass".to_owned();
         }
         let mut said = Vec::new();
         self.gc.handle_timeout(now.monotonic);
-        while let Some(call) = self.gc.poll_call(now) {
-            assert_eq!(self.gc.poll_call(now), None, "one after the other");
-            let (what, why) = shown(&call);
+        while let Some(call) = self.gc.poll_call(now.monotonic) {
+            let (what, why) = shown(call, now);
+            let next = self.gc.poll_call(now.monotonic);
+            assert_eq!(next, None, "one after the other");
             let usual = if what.starts_with("get ") { 404 } else { 200 };
             let code = self.answers.get(what.as_str()).copied().unwrap_or(usual);
             self.gc.handle_answer(code);
@@ -149,10 +150,10 @@ impl<'a> Case<'a> {
 }
 
 /// A call, and what is given as its reason.
-fn shown(call: &Call) -> (String, String) {
+fn shown(call: &Call, now: Now) -> (String, String) {
     match call {
-        Call::Fail { pod, reason, .. } => {
-            let body: Value = serde_json::from_slice(&call.request().body).expect("JSON");
+        Call::Fail { pod, reason } => {
+            let body: Value = serde_json::from_slice(&call.request(now.wall).body).expect("JSON");
             assert_eq!(body["status"]["phase"], "Failed");
             let condition = body["status"]["conditions"][0]["type"].as_str();
             let condition = condition.map_or(String::new(), |kind| format!(" with {kind}"));
@@ -162,7 +163,7 @@ fn shown(call: &Call) -> (String, String) {
             )
         }
         Call::Delete { pod, reason } => (format!("delete {}", pod.name), format!(" {reason}")),
-        Call::GetNode { name } => (format!("get {name}"), String::new()),
+        Call::GetNode { name, .. } => (format!("get {name}"), String::new()),
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use lakh::{
     embedded::{
         apiserver::{EventType, Kind, Request, Stored},
-        kubelet::{Kubelet, KubeletOptions, PodChange, PodWrite, node_objects},
+        kubelet::{Kubelet, KubeletOptions, PodWrite, node_objects},
         podgc::{NodeFacts, Phase, PodFacts, PodGc},
     },
     model::{Monotonic, Now, Uid},
@@ -89,13 +89,7 @@ impl Nodes {
                 self.gc.handle_node_gone(&object.name);
             }
             (EventType::Deleted, Kind::Pod) => {
-                let gone = PodChange::Deleted {
-                    namespace: &object.namespace,
-                    name: &object.name,
-                    uid: &object.uid,
-                };
-                let heard = self.kubelet.handle_pod(gone, date(at));
-                heard.expect("nothing is read of a Pod that is gone");
+                self.kubelet.handle_pod_gone(&object.uid);
                 if let Some(uid) = Uid::parse(&object.uid) {
                     self.gc.handle_pod_gone(uid);
                 }
@@ -116,9 +110,7 @@ impl Nodes {
             }
             Kind::Pod => {
                 // A node that cannot read a Pod leaves it alone.
-                let _ = self
-                    .kubelet
-                    .handle_pod(PodChange::Applied(object.bytes()), date(at));
+                let _ = self.kubelet.handle_pod(object.bytes(), date(at));
                 if let Some(pod) = pod_facts(object) {
                     self.gc.handle_pod(pod);
                 }
@@ -156,10 +148,10 @@ impl Nodes {
             monotonic: Monotonic::from_millis(at),
         };
         self.gc.handle_timeout(now.monotonic);
-        let Some(call) = self.gc.poll_call(now) else {
+        let Some(call) = self.gc.poll_call(now.monotonic) else {
             return false;
         };
-        let asked = call.request();
+        let asked = call.request(now.wall);
         let request = Request {
             method: asked.method,
             path: &asked.path,
@@ -176,7 +168,7 @@ impl Nodes {
     /// When something is to be done though nothing happens, by a kubelet and by the collector.
     pub(crate) fn timeouts(&self) -> (Option<u64>, Option<u64>) {
         let begin = date(0);
-        let kubelet = self.kubelet.poll_timeout().map(|(due, _)| due.since(begin));
+        let kubelet = self.kubelet.poll_timeout().map(|due| due.since(begin));
         let collector = self.gc.poll_timeout().map(Monotonic::since_start);
         let millis = |after: Duration| u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
         (kubelet.map(millis), collector.map(millis))

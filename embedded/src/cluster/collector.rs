@@ -9,14 +9,13 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::sync::watch;
 
 use super::{call::send, metrics::CollectorMetrics};
 use crate::{
     apiserver::{EventType, Kind, Stored},
     model::Uid,
     podgc::{Call, NodeFacts, Phase, PodFacts, PodGc},
-    serve::SharedApi,
+    serve::{LogReader, SharedApi},
 };
 
 /// Events taken in, or calls made, before others have their turn.
@@ -33,20 +32,20 @@ pub(super) async fn run(api: Arc<SharedApi>, terminated_threshold: i32) {
     let mut gc = PodGc::new(terminated_threshold, api.now().monotonic);
     let metrics = CollectorMetrics::default();
     api.with_metrics(|registry| metrics.register(registry));
-    let mut pods = Follower::new(&api, Kind::Pod);
-    let mut nodes = Follower::new(&api, Kind::Node);
+    let mut pods = LogReader::new(&api, Kind::Pod);
+    let mut nodes = LogReader::new(&api, Kind::Node);
     loop {
         let soon = api.now().monotonic + KEEP_UP;
         let due = gc.poll_timeout().map_or(soon, |due| due.min(soon));
         api.sleep_until(due).await;
         // Pods first: a node that a Pod has is there before it.
-        pods.catch_up(&api, &mut gc).await;
-        nodes.catch_up(&api, &mut gc).await;
+        catch_up(&mut pods, &mut gc).await;
+        catch_up(&mut nodes, &mut gc).await;
         gc.handle_timeout(api.now().monotonic);
         let mut made = 0;
-        while let Some(call) = gc.poll_call(api.now()) {
-            let code = make(&api, &call);
-            metrics.called(&call, code);
+        while let Some(call) = gc.poll_call(api.now().monotonic) {
+            let code = make(&api, call);
+            metrics.called(call, code);
             gc.handle_answer(code);
             made += 1;
             if made % AT_ONCE == 0 {
@@ -56,53 +55,26 @@ pub(super) async fn run(api: Arc<SharedApi>, terminated_threshold: i32) {
     }
 }
 
-/// Follows the objects of a kind.
-struct Follower {
-    kind: Kind,
-    /// Where the log of the kind ends.
-    end: watch::Receiver<u64>,
-    /// Up to where it has been read; none if there is no way on from there, or never was.
-    position: Option<u64>,
-}
-
-impl Follower {
-    fn new(api: &SharedApi, kind: Kind) -> Self {
-        Self {
-            kind,
-            end: api.changes(kind),
-            position: None,
-        }
-    }
-
-    /// Tells the collector of all that has changed until now.
-    async fn catch_up(&mut self, api: &SharedApi, gc: &mut PodGc) {
-        let end = *self.end.borrow();
-        while let Some(position) = self.position.filter(|position| *position < end) {
-            let events = api.events(self.kind, position, AT_ONCE);
-            self.position = events.as_ref().map(|new| position + new.len() as u64);
-            for event in events.iter().flatten() {
-                match event.event_type {
-                    EventType::Added | EventType::Modified => applied(gc, &event.object),
-                    EventType::Deleted => gone(gc, &event.object),
-                }
+/// Tells the collector of all that has changed until now.
+async fn catch_up(reader: &mut LogReader, gc: &mut PodGc) {
+    while let Some(news) = reader.read(AT_ONCE) {
+        if news.is_list {
+            match reader.kind() {
+                Kind::Node => gc.forget_nodes(),
+                _ => gc.forget_pods(),
             }
-            tokio::task::yield_now().await;
         }
-        if self.position.is_none() {
-            self.list(api, gc);
+        for event in &news.events {
+            match event.event_type {
+                EventType::Added | EventType::Modified => applied(gc, &event.object),
+                EventType::Deleted => gone(gc, &event.object),
+            }
         }
-    }
-
-    fn list(&mut self, api: &SharedApi, gc: &mut PodGc) {
-        let (objects, position) = api.objects(self.kind);
-        match self.kind {
-            Kind::Node => gc.forget_nodes(),
-            _ => gc.forget_pods(),
+        tokio::task::yield_now().await;
+        // What came meanwhile can wait, or this might never end.
+        if news.events.len() < AT_ONCE {
+            return;
         }
-        for object in objects {
-            applied(gc, &object);
-        }
-        self.position = Some(position);
     }
 }
 
@@ -131,10 +103,9 @@ fn gone(gc: &mut PodGc, object: &Stored) {
 }
 
 fn make(api: &SharedApi, call: &Call) -> u16 {
-    let request = call.request();
-    let (path, body) = (&request.path, &request.body);
-    let code = send(api, request.method, path, request.content_type, body);
-    if let Call::Fail { pod, reason, .. } | Call::Delete { pod, reason } = call {
+    let request = call.request(api.now().wall);
+    let code = send(api, &request);
+    if let Call::Fail { pod, reason } | Call::Delete { pod, reason } = call {
         let (namespace, name) = (&pod.namespace, &pod.name);
         let method = request.method;
         if code < 300 {

@@ -39,7 +39,7 @@ impl CollectorMetrics {
         let failed = code >= 300;
         let (pod, reason): (&PodFacts, &Reason) = match call {
             Call::Delete { pod, reason } => (pod, reason),
-            Call::Fail { pod, reason, .. } if failed => (pod, reason),
+            Call::Fail { pod, reason } if failed => (pod, reason),
             Call::Fail { .. } | Call::GetNode { .. } => return,
         };
         let labels = [
@@ -78,20 +78,23 @@ mod tests {
             evicted: false,
             deleting: true,
         };
-        let (at, reason) = (Time::from_secs(9), Reason::Orphaned);
+        let reason = Reason::Orphaned;
         let fail = Call::Fail {
             pod: pod.clone(),
             reason,
-            at,
         };
         let delete = Call::Delete { pod, reason };
+        let get = Call::GetNode {
+            name: "n".into(),
+            pods: Vec::new(),
+        };
         for (call, code) in [
             (&fail, 200),
             (&delete, 200),
             (&fail, 422),
             (&fail, 200),
             (&delete, 404),
-            (&Call::GetNode { name: "n".into() }, 404),
+            (&get, 404),
         ] {
             metrics.called(call, code);
         }

@@ -4,9 +4,10 @@ use std::{iter, sync::Arc};
 
 use super::call::{request, send};
 use crate::{
-    apiserver::{Event, EventType, Kind, Stored},
-    kubelet::{Kubelet, KubeletOptions, PodChange, PodWrite, WriteRequest, node_objects},
-    serve::SharedApi,
+    apiserver::{Event, EventType, Kind},
+    kubelet::{Kubelet, KubeletOptions, PodWrite, node_objects},
+    request::{ApiRequest, JSON},
+    serve::{LogReader, SharedApi},
 };
 
 /// Events taken in between two looks at what there is to write.
@@ -19,39 +20,38 @@ const WRITES_AT_ONCE: usize = 32;
 /// Keeps the hollow nodes alive, for ever.
 pub(super) async fn run(api: Arc<SharedApi>, options: KubeletOptions) {
     for node in node_objects(&options, api.now().wall) {
-        let body = node.to_string().into_bytes();
-        send(&api, "POST", "/api/v1/nodes", "application/json", &body);
+        let creation = ApiRequest {
+            method: "POST",
+            path: "/api/v1/nodes".to_owned(),
+            content_type: JSON,
+            body: node.to_string().into_bytes(),
+        };
+        send(&api, &creation);
     }
     let names = options.node_names.clone();
     let mut kubelet = Kubelet::new(options);
     let mut nodes = api.changes(Kind::Node);
     nodes.mark_changed();
-    let mut changes = api.changes(Kind::Pod);
-    let mut position = list(&api, &mut kubelet);
+    let mut pods = LogReader::new(&api, Kind::Pod);
     loop {
         if nodes.has_changed().unwrap_or_default() {
             nodes.mark_unchanged();
             look_for_nodes(&api, &mut kubelet, &names);
         }
-        changes.borrow_and_update();
-        match api.events(Kind::Pod, position, EVENTS_AT_ONCE) {
-            None => position = list(&api, &mut kubelet),
-            Some(events) => {
-                position += events.len() as u64;
-                for event in &events {
-                    apply_event(&api, &mut kubelet, event);
-                }
-                kubelet.handle_timeout(api.now().wall);
-                write(&api, &mut kubelet);
-                if !events.is_empty() {
-                    tokio::task::yield_now().await;
-                    continue;
-                }
-            }
+        let news = pods.read(EVENTS_AT_ONCE);
+        let is_idle = news.is_none();
+        for event in news.iter().flat_map(|news| &news.events) {
+            apply_event(&api, &mut kubelet, event);
         }
-        let due = kubelet.poll_timeout().map(|(at, _)| at);
+        kubelet.handle_timeout(api.now().wall);
+        write(&api, &mut kubelet);
+        if !is_idle {
+            tokio::task::yield_now().await;
+            continue;
+        }
+        let due = kubelet.poll_timeout();
         tokio::select! {
-            changed = changes.changed() => if changed.is_err() { return },
+            changed = pods.changed() => if changed.is_err() { return },
             changed = nodes.changed() => {
                 if changed.is_err() {
                     return;
@@ -71,38 +71,16 @@ fn look_for_nodes(api: &SharedApi, kubelet: &mut Kubelet, names: &[String]) {
     }
 }
 
-/// Takes in all Pods there are; gives the position from which to go on.
-fn list(api: &SharedApi, kubelet: &mut Kubelet) -> u64 {
-    let (pods, position) = api.objects(Kind::Pod);
-    for pod in pods {
-        applied(api, kubelet, &pod);
-    }
-    position
-}
-
 fn apply_event(api: &SharedApi, kubelet: &mut Kubelet, event: &Event) {
-    match event.event_type {
-        EventType::Added | EventType::Modified => applied(api, kubelet, &event.object),
-        EventType::Deleted => {
-            let pod = &event.object;
-            let (namespace, name, uid) = (&*pod.namespace, &*pod.name, &*pod.uid);
-            let gone = PodChange::Deleted {
-                namespace,
-                name,
-                uid,
-            };
-            // Nothing is read of a Pod that is gone.
-            let _ = kubelet.handle_pod(gone, api.now().wall);
-        }
+    let pod = &event.object;
+    if event.event_type == EventType::Deleted {
+        return kubelet.handle_pod_gone(&pod.uid);
     }
-}
-
-fn applied(api: &SharedApi, kubelet: &mut Kubelet, pod: &Stored) {
     // Half of all news are of Pods at their end, and need not be read.
     if pod.has_ended() && pod.deletion.is_none() && kubelet.handle_end(&pod.uid) {
         return;
     }
-    if let Err(error) = kubelet.handle_pod(PodChange::Applied(pod.bytes()), api.now().wall) {
+    if let Err(error) = kubelet.handle_pod(pod.bytes(), api.now().wall) {
         tracing::warn!(%error, "hollow kubelet passes over a Pod");
     }
 }
@@ -116,11 +94,8 @@ fn write(api: &SharedApi, kubelet: &mut Kubelet) {
         if writes.is_empty() {
             return;
         }
-        let requests: Vec<WriteRequest> = writes.iter().map(PodWrite::request).collect();
-        let replies = api.handle_all(requests.iter().map(|write| {
-            let (path, body) = (&write.path, &write.body);
-            request(write.method, path, write.content_type, body)
-        }));
+        let requests: Vec<ApiRequest> = writes.iter().map(PodWrite::request).collect();
+        let replies = api.handle_all(requests.iter().map(request));
         for (write, reply) in writes.iter().zip(&replies) {
             kubelet.handle_answer(write, reply.code(), api.now().wall);
         }

@@ -26,11 +26,8 @@ struct JobAttempts {
 }
 
 impl Attempts {
-    pub(super) fn new() -> Self {
-        Self::with_limit(MAX_COUNTERS)
-    }
-
-    fn with_limit(limit: usize) -> Self {
+    /// Holds so many counters at most.
+    pub(super) fn new(limit: usize) -> Self {
         Self {
             jobs: HashMap::new(),
             counters: 0,
@@ -71,7 +68,7 @@ impl Attempts {
 }
 
 /// Ten Jobs of the largest size we aim at; about 20 MB.
-const MAX_COUNTERS: usize = 1_000_000;
+pub(super) const MAX_COUNTERS: usize = 1_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -80,7 +77,7 @@ mod tests {
     #[test]
     fn tries_are_counted_per_job_and_index_and_the_oldest_job_is_forgotten() {
         let (a, b) = (CompactString::new("a"), CompactString::new("b"));
-        let mut attempts = Attempts::with_limit(100);
+        let mut attempts = Attempts::new(100);
         assert_eq!(attempts.next(&a, None), 0);
         assert_eq!(attempts.next(&a, None), 1);
         assert_eq!(attempts.next(&a, Some(0)), 0);

@@ -99,12 +99,11 @@ fn initialized(pod: &Pod) -> Condition {
 fn ready(pod: &Pod, kind: &'static str) -> Condition {
     let unready = unready_names(pod);
     let since = match pod.life {
+        Life::Ended(_) => end_time(pod),
+        _ if !pod.is_initialized() => pod.run.scheduled_at,
+        Life::Unscheduled | Life::Starting { .. } => pod.run.scheduled_at,
         Life::Running { .. } => pod.ready_since(),
-        Life::Unscheduled
-        | Life::Starting { .. }
-        | Life::Initializing { .. }
-        | Life::InitBackingOff { .. } => pod.run.scheduled_at,
-        Life::BackingOff { .. } | Life::Ended(_) => end_time(pod),
+        Life::BackingOff { .. } => end_time(pod),
     };
     let ready = condition(pod, kind, unready.is_empty(), since);
     match (pod.life, phase(pod)) {
@@ -122,7 +121,7 @@ fn ready(pod: &Pod, kind: &'static str) -> Condition {
 fn condition(pod: &Pod, kind: &'static str, holds: bool, since: Time) -> Condition {
     let has_inits = pod.inits.is_some();
     let may_have_texts = match kind {
-        "Ready" | "ContainersReady" => has_inits || pod.run.restarts > 0 || pod.plan.is_some(),
+        "Ready" | "ContainersReady" => has_inits || pod.first.restarts > 0 || pod.plan.is_some(),
         "Initialized" => has_inits,
         _ => false,
     };

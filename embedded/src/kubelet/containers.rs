@@ -6,8 +6,7 @@
 use serde::Serialize;
 
 use super::{
-    inits::Inits,
-    life::{Cause, Exit, Life, Pod, Run},
+    life::{Cause, ContainerRun, Exit, Life, Pod},
     shape::Named,
     status::end_time,
 };
@@ -59,38 +58,15 @@ enum ContainerState {
     },
 }
 
-/// What one container has been through.
-#[derive(Default)]
-struct History {
-    restarts: u32,
-    latest: Option<Exit>,
-    before: Option<Exit>,
-    /// Whether the Pod's life is its own.
+/// One container, and what it has been through.
+struct History<'a> {
+    container: &'a Named,
+    run: ContainerRun,
+    /// Whether the Pod's life is about it now.
     leads: bool,
-    /// A number that differs between the containers of a Pod.
-    salt: u64,
-}
-
-impl History {
-    /// The history of the container that the Pod's life is about.
-    fn of_leader(run: &Run) -> Self {
-        Self {
-            restarts: run.restarts,
-            latest: run.ended,
-            before: run.ended_before,
-            leads: true,
-            salt: 0,
-        }
-    }
-
-    /// The history of a container that goes along, and has ended like this or not yet.
-    fn of_other(latest: Option<Exit>, salt: u64) -> Self {
-        Self {
-            latest,
-            salt,
-            ..Self::default()
-        }
-    }
+    is_init: bool,
+    /// Its place in the spec.
+    place: u64,
 }
 
 /// Statuses of the containers, sorted by name.
@@ -101,14 +77,30 @@ pub(super) fn container_statuses(pod: &Pod) -> Vec<ContainerStatus<'_>> {
     let waits = !pod.is_initialized();
     let containers = pod.shape.containers.iter().zip(0..);
     let mut all: Vec<ContainerStatus<'_>> = containers
-        .map(|(container, salt)| match salt {
+        .map(|(container, place)| match place {
             _ if waits => waiting_for_inits(container),
-            0 => draw(pod, container, &History::of_leader(&pod.run)),
-            _ => draw(pod, container, &History::of_other(pod.run.others, salt)),
+            _ => status(pod, container_history(pod, container, place)),
         })
         .collect();
     all.sort_by_key(|status| status.name);
     all
+}
+
+/// The first container leads; the others go along, and end with it.
+fn container_history<'a>(pod: &Pod, container: &'a Named, place: u64) -> History<'a> {
+    let leads = place == 0;
+    let others = ContainerRun {
+        started_at: pod.first.started_at,
+        ended: pod.run.others,
+        ..ContainerRun::default()
+    };
+    History {
+        container,
+        run: if leads { pod.first } else { others },
+        leads,
+        is_init: false,
+        place,
+    }
 }
 
 /// Statuses of the init containers, in the order of the spec.
@@ -117,57 +109,32 @@ pub(super) fn init_statuses(pod: &Pod) -> Vec<ContainerStatus<'_>> {
     let Some(inits) = pod.inits.as_deref().filter(|_| is_valid) else {
         return Vec::new();
     };
-    let named = pod.shape.inits.iter().enumerate();
-    named
-        .map(|(nth, init)| init_status(pod, init, nth, inits))
-        .collect()
-}
-
-fn init_status<'a>(pod: &Pod, init: &'a Named, nth: usize, inits: &Inits) -> ContainerStatus<'a> {
-    let run = &inits.runs[nth];
-    let Some(started_at) = run.started_at else {
+    let ran = pod.shape.inits.iter().zip(&inits.runs).enumerate();
+    ran.map(|(nth, (container, run))| {
+        let mut run = *run;
         // Of those that never ran the first alone is looked for at the end.
-        return match nth == 0 && pod.is_ended() {
-            true => blank(init, lost(), None),
-            false => waiting_for_inits(init),
-        };
-    };
-    let id = |restart: u32| container_id(pod, INIT_SALT + nth as u64, restart);
-    let ended = |exit: Exit, restart| terminated(exit, id(restart));
-    let earlier = |exit| ended(exit, run.restarts.saturating_sub(1));
-    let has_turn = nth == inits.turn;
-    let (state, last_state) = match (pod.life, run.ended) {
-        (Life::Initializing { .. }, latest) if has_turn => {
-            (running(started_at), latest.map(earlier))
+        if run.started_at.is_none() && !(nth == 0 && pod.is_ended()) {
+            return waiting_for_inits(container);
         }
-        (Life::InitBackingOff { delay, .. }, latest) if has_turn => (
-            crash_loop(pod, init, delay),
-            latest.map(|exit| ended(exit, run.restarts)),
-        ),
-        (_, Some(exit)) => (ended(exit, run.restarts), run.ended_before.map(earlier)),
-        (Life::Ended(_), None) => (ended(sidecar_exit(pod, started_at), 0), None),
-        (_, None) => (running(started_at), None),
-    };
-    let runs = matches!(state, ContainerState::Running { .. });
-    let has_succeeded = matches!(state, ContainerState::Terminated { exit_code: 0, .. });
-    ContainerStatus {
-        container_id: Some(id(run.restarts)),
-        ready: if init.sidecar { runs } else { has_succeeded },
-        started: runs,
-        restart_count: run.restarts,
-        image_id: &init.image,
-        ..blank(init, state, last_state)
-    }
-}
-
-/// Sidecars end well, and with their Pod.
-fn sidecar_exit(pod: &Pod, started_at: Time) -> Exit {
-    Exit {
-        code: 0,
-        reason: None,
-        started_at,
-        finished_at: end_time(pod),
-    }
+        if pod.is_ended() && run.ended.is_none() {
+            // Sidecars end well, and with their Pod.
+            run.ended = run.started_at.map(|started_at| Exit {
+                code: 0,
+                reason: None,
+                started_at,
+                finished_at: end_time(pod),
+            });
+        }
+        let history = History {
+            container,
+            run,
+            leads: nth == inits.turn,
+            is_init: true,
+            place: nth as u64,
+        };
+        status(pod, history)
+    })
+    .collect()
 }
 
 /// Names of the sidecars and containers that are not ready.
@@ -179,7 +146,9 @@ pub(super) fn unready_names(pod: &Pod) -> Vec<&str> {
     });
     let containers = pod.shape.containers.iter().enumerate();
     let unready = containers.filter(|(nth, _)| match pod.life {
-        Life::Running { .. } => !pod.is_ready() || *nth > 0 && pod.run.others.is_some(),
+        Life::Running { .. } if pod.is_initialized() => {
+            !pod.is_ready() || *nth > 0 && pod.run.others.is_some()
+        }
         _ => true,
     });
     sidecars
@@ -188,42 +157,36 @@ pub(super) fn unready_names(pod: &Pod) -> Vec<&str> {
         .collect()
 }
 
-fn draw<'a>(pod: &Pod, container: &'a Named, history: &History) -> ContainerStatus<'a> {
-    let id = |restart: u32| container_id(pod, history.salt, restart);
-    let restart = history.restarts;
-    let ended = |exit: Exit, restart| terminated(exit, id(restart));
-    let earlier = |exit| ended(exit, restart.saturating_sub(1));
-    let (state, last_state) = match (pod.life, history.latest) {
-        (Life::Running { .. }, latest) if history.leads => {
-            (running(pod.run.started_at), latest.map(earlier))
+fn status<'a>(pod: &Pod, history: History<'a>) -> ContainerStatus<'a> {
+    let History { container, run, .. } = history;
+    let salt = history.place + if history.is_init { INIT_SALT } else { 0 };
+    let id = |restart: u32| container_id(pod, salt, restart);
+    let ended = |exit: Exit| terminated(exit, id(run.restarts));
+    let earlier = |exit: Exit| terminated(exit, id(run.restarts.saturating_sub(1)));
+    let (state, last_state) = match (pod.life, run.ended, run.started_at) {
+        (Life::Running { .. }, latest, Some(at)) if history.leads => {
+            (running(at), latest.map(earlier))
         }
-        (Life::BackingOff { delay, .. }, latest) if history.leads => (
-            crash_loop(pod, container, delay),
-            latest.map(|exit| ended(exit, restart)),
-        ),
-        (_, Some(exit)) => (ended(exit, restart), history.before.map(earlier)),
-        (Life::Running { .. } | Life::BackingOff { .. }, None) => {
-            (running(pod.run.started_at), None)
+        (Life::BackingOff { delay, .. }, latest, _) if history.leads => {
+            (crash_loop(pod, container, delay), latest.map(ended))
         }
-        (_, None) => (lost(), None),
+        (_, Some(exit), _) => (ended(exit), run.ended_before.map(earlier)),
+        (Life::Ended(_), None, _) | (_, None, None) => return blank(container, lost(), None),
+        (_, None, Some(at)) => (running(at), None),
     };
     let runs = matches!(state, ContainerState::Running { .. });
-    let started = blank(container, state, last_state);
-    // One that never ran has neither an ID nor an image.
-    let is_lost = matches!(
-        started.state,
-        ContainerState::Terminated {
-            container_id: None,
-            ..
-        }
-    );
+    let has_succeeded = matches!(state, ContainerState::Terminated { exit_code: 0, .. });
     ContainerStatus {
-        container_id: (!is_lost).then(|| id(restart)),
-        ready: runs && pod.is_ready(),
+        image_id: &container.image,
+        container_id: Some(id(run.restarts)),
+        ready: match (history.is_init, container.sidecar) {
+            (false, _) => runs && pod.is_ready(),
+            (true, true) => runs,
+            (true, false) => has_succeeded,
+        },
         started: runs,
-        restart_count: restart,
-        image_id: if is_lost { "" } else { &container.image },
-        ..started
+        restart_count: run.restarts,
+        ..blank(container, state, last_state)
     }
 }
 

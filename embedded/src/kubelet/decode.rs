@@ -7,22 +7,6 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::Deserialize;
 
-/// What happened to a Pod, from a watch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PodChange<'a> {
-    /// The Pod is now like this: its JSON as the API server sends it.
-    Applied(&'a [u8]),
-    /// The Pod is gone.
-    Deleted {
-        /// Its namespace.
-        namespace: &'a str,
-        /// Its name.
-        name: &'a str,
-        /// Its UID; the name may already belong to another Pod.
-        uid: &'a str,
-    },
-}
-
 /// A Pod that cannot be read. Nothing has changed; sending it again does not help.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read the Pod: {0}")]
@@ -39,11 +23,7 @@ pub(super) struct RawPod<'a> {
     pub(super) status: RawPodStatus<'a>,
 }
 
-impl<'a> RawPod<'a> {
-    pub(super) fn read(json: &'a [u8]) -> Result<Self, DecodeError> {
-        Ok(serde_json::from_slice(json)?)
-    }
-
+impl RawPod<'_> {
     /// Whether the Pod has reached a phase that it never leaves.
     pub(super) fn is_terminal(&self) -> bool {
         matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed"))

@@ -3,6 +3,9 @@
 //! Responsible for: the turns of a Pod's life, each at its own time. Must not: know what the API
 //! has been told; `status_manager` compares and decides that.
 //! Read first: [`Life`], then [`Pod::advance`].
+//!
+//! At each time the life is about one container: the init container whose turn it is, then the first
+//! container. [`Pod::leader`] finds it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,13 +14,12 @@ use compact_str::CompactString;
 use super::{
     KubeletOptions,
     inits::Inits,
-    plan::{Plan, Removal},
+    plan::{Plan, Removal, Try},
     reservation::Reservation,
     shape::Shape,
     stages::{By, Disruption, ExitReason},
     status_manager::StatusManager,
-    timers::Due,
-    world::{Try, World},
+    world::World,
 };
 use crate::model::Time;
 
@@ -43,12 +45,14 @@ pub(super) struct Pod {
     pub(super) deletion: Option<i64>,
     pub(super) life: Life,
     pub(super) run: Run,
+    /// What its first container has been through.
+    pub(super) first: ContainerRun,
     /// What its init containers have been through, if it has any.
     pub(super) inits: Option<Box<Inits>>,
     pub(super) stop: Option<Termination>,
     pub(super) status: StatusManager,
     /// The deadline that the timers hold for this Pod.
-    pub(super) due: Option<Due>,
+    pub(super) due: Option<Time>,
 }
 
 /// Where a Pod is in its life. Variants stand in the order in which they are reached.
@@ -56,19 +60,15 @@ pub(super) struct Pod {
 pub(super) enum Life {
     /// Not bound to a node.
     Unscheduled,
-    /// On a node; the first container starts at this time.
+    /// On a node; what comes first starts at this time.
     Starting { at: Time },
-    /// An init container runs.
-    Initializing {
+    /// An init container runs, or all containers do once the Pod is initialized.
+    Running {
         until: Time,
         exit_code: i32,
         reason: Option<ExitReason>,
     },
-    /// An init container has failed and waits to be started again.
-    InitBackingOff { until: Time, delay: Duration },
-    /// The containers run.
-    Running { until: Time, exit_code: i32 },
-    /// The first container has ended and waits to be started again.
+    /// The leader has ended and waits to be started again.
     BackingOff { until: Time, delay: Duration },
     /// Nothing runs any more.
     Ended(Cause),
@@ -89,7 +89,7 @@ pub(super) enum Cause {
     Refused,
 }
 
-/// What the containers have been through.
+/// What the Pod has been through on its node.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Run {
     pub(super) node: Option<usize>,
@@ -97,16 +97,24 @@ pub(super) struct Run {
     pub(super) came_bound: bool,
     pub(super) ip: u32,
     pub(super) scheduled_at: Time,
-    pub(super) started_at: Time,
+    /// How the containers after the first ended.
+    pub(super) others: Option<Exit>,
+}
+
+/// What one container has been through.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ContainerRun {
     pub(super) restarts: u32,
     /// Restarts since the back-off was last reset.
-    pub(super) streak: u32,
-    /// How the latest try of the first container ended.
+    pub(super) streak: u8,
+    /// It is an init container that had ended well before this kubelet first saw the Pod, and takes no time again.
+    pub(super) is_done: bool,
+    /// When the latest try began.
+    pub(super) started_at: Option<Time>,
+    /// How the latest try ended.
     pub(super) ended: Option<Exit>,
     /// How the try before that ended.
     pub(super) ended_before: Option<Exit>,
-    /// How the other containers ended.
-    pub(super) others: Option<Exit>,
 }
 
 /// The end of a container.
@@ -138,20 +146,6 @@ enum Turn {
     Ready,
     Start,
     Restart,
-}
-
-impl Turn {
-    fn why(self) -> &'static str {
-        match self {
-            Self::Exit => "container ends",
-            Self::Stop => "container stops",
-            Self::Deadline => "pod deadline",
-            Self::Disruption => "pod disruption",
-            Self::Ready => "containers are ready",
-            Self::Start => "container starts",
-            Self::Restart => "container restarts",
-        }
-    }
 }
 
 impl Pod {
@@ -194,8 +188,7 @@ impl Pod {
     pub(super) fn advance(&mut self, world: &mut World, now: Time) {
         while let Some((at, turn)) = self.next_turn().filter(|(at, _)| *at <= now) {
             match turn {
-                Turn::Exit if self.is_initialized() => self.finish_try(&world.options, at),
-                Turn::Exit => self.finish_init(world, at),
+                Turn::Exit => self.finish_try(world, at),
                 Turn::Stop => self.halt(at),
                 Turn::Deadline => {
                     let grace = self.shape.grace;
@@ -203,47 +196,49 @@ impl Pod {
                 }
                 Turn::Disruption => self.disrupt(world, at),
                 Turn::Ready => {
-                    self.mark_ready();
+                    if let Some(plan) = &mut self.plan {
+                        plan.unready = false;
+                    }
                     self.status.changed();
                 }
                 Turn::Start => self.start_next(world, at),
-                Turn::Restart if !self.is_initialized() => self.restart_init(world, at),
                 Turn::Restart => {
-                    self.run.restarts += 1;
+                    self.leader().restarts += 1;
                     self.begin_try(world, at);
                 }
             }
         }
     }
 
-    /// When something happens next, and what.
-    pub(super) fn next_due(&self) -> Option<Due> {
-        self.next_turn().map(|(at, turn)| (at, turn.why()))
+    /// When something happens next.
+    pub(super) fn next_due(&self) -> Option<Time> {
+        self.next_turn().map(|(at, _)| at)
     }
 
     pub(super) fn is_ended(&self) -> bool {
         matches!(self.life, Life::Ended(_))
     }
 
+    /// Whether nothing stands before the start of the containers.
+    pub(super) fn is_initialized(&self) -> bool {
+        let inits = self.inits.as_deref();
+        inits.is_none_or(|inits| inits.done_at.is_some())
+    }
+
     fn next_turn(&self) -> Option<(Time, Turn)> {
         let own = match self.life {
             Life::Unscheduled | Life::Ended(_) => return None,
             Life::Starting { at } => (at, Turn::Start),
-            Life::Initializing { until, .. } | Life::Running { until, .. } => (until, Turn::Exit),
-            Life::InitBackingOff { until, .. } | Life::BackingOff { until, .. } => {
-                (until, Turn::Restart)
-            }
+            Life::Running { until, .. } => (until, Turn::Exit),
+            Life::BackingOff { until, .. } => (until, Turn::Restart),
         };
         let forced = match (self.stop, self.shape.deadline) {
             (Some(stop), _) => Some((stop.at, Turn::Stop)),
             (None, Some(deadline)) => Some((self.run.scheduled_at + deadline, Turn::Deadline)),
             (None, None) => None,
         };
-        let next = forced.map_or(own, |forced| forced.min(own));
-        Some(
-            self.planned_turn()
-                .map_or(next, |planned| planned.min(next)),
-        )
+        let turns = [Some(own), forced, self.planned_turn()];
+        turns.into_iter().flatten().min()
     }
 
     /// What the plan of the try that runs has in store next.
@@ -267,13 +262,15 @@ impl Pod {
     /// Since when the containers that run are as ready as they are.
     pub(super) fn ready_since(&self) -> Time {
         let plan = self.plan.as_deref().filter(|plan| !plan.unready);
-        plan.and_then(|plan| plan.ready_at)
-            .unwrap_or(self.run.started_at)
+        let ready_at = plan.and_then(|plan| plan.ready_at);
+        ready_at.or(self.first.started_at).unwrap_or_default()
     }
 
-    fn mark_ready(&mut self) {
-        if let Some(plan) = &mut self.plan {
-            plan.unready = false;
+    /// What the container has been through that the Pod's life is about now.
+    fn leader(&mut self) -> &mut ContainerRun {
+        match &mut self.inits {
+            Some(inits) if inits.done_at.is_none() => &mut inits.runs[inits.turn],
+            _ => &mut self.first,
         }
     }
 
@@ -295,56 +292,65 @@ impl Pod {
         }
     }
 
-    pub(super) fn begin_try(&mut self, world: &mut World, at: Time) {
+    /// Starts what is next: sidecars on the way, and the containers after all init containers.
+    fn start_next(&mut self, world: &mut World, at: Time) {
+        if let Some(inits) = &mut self.inits {
+            inits.pass_sidecars(&self.shape, at);
+        }
+        self.begin_try(world, at);
+    }
+
+    fn begin_try(&mut self, world: &mut World, at: Time) {
         let Try {
             duration,
             exit_code,
+            reason,
             mut plan,
         } = world.draw_try(self, at);
         if let (Some(new), Some(old)) = (&mut plan, &self.plan) {
             new.removal = old.removal;
         }
         self.plan = plan.or_else(|| self.plan.take().filter(|old| old.removal.is_some()));
-        self.run.started_at = at;
+        self.leader().started_at = Some(at);
         self.life = Life::Running {
             until: at + duration,
             exit_code,
+            reason,
         };
         self.status.changed();
     }
 
-    /// The first container ended by itself.
-    fn finish_try(&mut self, options: &KubeletOptions, at: Time) {
-        let Life::Running { exit_code, .. } = self.life else {
+    /// The leader ended by itself.
+    fn finish_try(&mut self, world: &mut World, at: Time) {
+        let Life::Running {
+            exit_code, reason, ..
+        } = self.life
+        else {
             return;
         };
-        let reason = self.plan.as_deref().and_then(|plan| plan.reason);
         self.record_exit(exit_code, reason, 0, at);
-        let stays_down = self.stop.is_some() || !self.shape.restarts_after(exit_code);
-        if stays_down {
-            let cause = self.stop.map_or(Cause::Exited, |stop| stop.cause);
-            self.life = Life::Ended(cause);
-            return;
+        if let Some(stop) = self.stop {
+            self.life = Life::Ended(stop.cause);
+        } else if let Some(inits) = &mut self.inits
+            && inits.done_at.is_none()
+            && exit_code == 0
+        {
+            inits.turn += 1;
+            self.start_next(world, at);
+        } else if self.shape.restarts_after(exit_code) {
+            let delay = self.leader().back_off(&world.options, at);
+            let until = at + delay;
+            self.life = Life::BackingOff { until, delay };
+        } else {
+            self.life = Life::Ended(Cause::Exited);
         }
-        let run = &mut self.run;
-        if at.since(run.started_at) > options.backoff_max() * 2 {
-            run.streak = 0;
-        }
-        let delay = backoff(run.streak, options);
-        run.streak = run.streak.saturating_add(1);
-        self.life = Life::BackingOff {
-            until: at + delay,
-            delay,
-        };
     }
 
     /// The containers that were asked to stop have stopped.
     fn halt(&mut self, at: Time) {
         let Some(stop) = self.stop else { return };
-        match self.life {
-            Life::Running { .. } => self.record_exit(stop.exit_code, None, stop.exit_code, at),
-            Life::Initializing { .. } => self.record_init_exit(stop.exit_code, None, at),
-            _ => {}
+        if matches!(self.life, Life::Running { .. }) {
+            self.record_exit(stop.exit_code, None, stop.exit_code, at);
         }
         self.life = Life::Ended(stop.cause);
         self.status.changed();
@@ -357,32 +363,31 @@ impl Pod {
         code_of_others: i32,
         at: Time,
     ) {
-        let run = &mut self.run;
-        let exit = |code, reason| Exit {
+        let run = self.leader();
+        let exit = Exit {
             code,
             reason,
-            started_at: run.started_at,
+            started_at: run.started_at.unwrap_or(at),
             finished_at: at,
         };
-        let others = exit(code_of_others, None);
-        run.ended_before = run.ended.replace(exit(code, reason));
-        run.others.get_or_insert(others);
+        run.ended_before = run.ended.replace(exit);
+        if self.is_initialized() {
+            self.run.others.get_or_insert(Exit {
+                code: code_of_others,
+                reason: None,
+                ..exit
+            });
+        }
         self.status.changed();
     }
 
     fn request_stop(&mut self, cause: Cause, grace: Duration, world: &World, now: Time) {
         let (stop_delay, own_code) = world.stop_of(self);
         let (delay, exit_code) = match self.life {
-            Life::Initializing { .. } | Life::Running { .. } if stop_delay > grace => {
-                (grace, SIGKILL)
-            }
-            Life::Initializing { .. } | Life::Running { .. } => {
-                (stop_delay, own_code.map_or(SIGTERM, i32::from))
-            }
+            Life::Running { .. } if stop_delay > grace => (grace, SIGKILL),
+            Life::Running { .. } => (stop_delay, own_code.map_or(SIGTERM, i32::from)),
             Life::Unscheduled | Life::Starting { .. } => (Duration::ZERO, SIGKILL),
-            Life::InitBackingOff { .. } | Life::BackingOff { .. } | Life::Ended(_) => {
-                (Duration::ZERO, SIGTERM)
-            }
+            Life::BackingOff { .. } | Life::Ended(_) => (Duration::ZERO, SIGTERM),
         };
         let new = Termination {
             at: now + delay,
@@ -400,18 +405,21 @@ impl Pod {
     }
 }
 
-/// The first restart is immediate, the second waits for the base delay, each later one twice as
-/// long, up to the cap.
-pub(super) fn backoff(streak: u32, options: &KubeletOptions) -> Duration {
-    match streak.checked_sub(1) {
-        None => Duration::ZERO,
-        Some(doublings) => {
-            let factor = 1_u32.checked_shl(doublings).unwrap_or(u32::MAX);
-            options
-                .backoff_base()
-                .saturating_mul(factor)
-                .min(options.backoff_max())
+impl ContainerRun {
+    /// How long the container waits after a try that ended now. The first restart is immediate, the second waits
+    /// for the base delay, each later one twice as long, up to the cap.
+    fn back_off(&mut self, options: &KubeletOptions, at: Time) -> Duration {
+        let lasted = self.started_at.map(|started_at| at.since(started_at));
+        if lasted > Some(options.backoff_max() * 2) {
+            self.streak = 0;
         }
+        let doublings = self.streak.checked_sub(1);
+        self.streak = self.streak.saturating_add(1);
+        doublings.map_or(Duration::ZERO, |doublings| {
+            let factor = 1_u32.checked_shl(doublings.into()).unwrap_or(u32::MAX);
+            let delay = options.backoff_base().saturating_mul(factor);
+            delay.min(options.backoff_max())
+        })
     }
 }
 

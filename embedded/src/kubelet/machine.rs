@@ -12,22 +12,23 @@ use compact_str::CompactString;
 use hashbrown::HashMap;
 
 use super::{
-    Action, DecodeError, KubeletOptions, Outcome, PodChange, PodWrite,
+    Action, DecodeError, KubeletOptions, PodWrite,
     decode::{PodLabels, RawPod},
     events,
     inits::Inits,
-    life::{Cause, Life, Pod, Run},
+    life::{Cause, ContainerRun, Life, Pod, Run},
     pods::{PodId, Pods},
-    reservation::Reservation,
+    reservation::{FAILED_SCHEDULING, Reservation},
     resources::Demand,
     scheduler::Ruling,
     settings::Settings,
-    shape::{Restart, Shapes},
+    shape::{Latest, Restart, Shape},
     stages::{By, SelectablePod, candidates},
     status::{disruption_patch, status_patch, unschedulable_patch},
     status_manager::{PendingWrite, StatusManager},
-    timers::{Due, Timers},
+    timers::Timers,
     world::World,
+    write::Outcome,
 };
 use crate::model::Time;
 
@@ -37,8 +38,7 @@ use crate::model::Time;
 /// to do; [`Self::poll_timeout`] gives the next deadline. After each `handle_*`, call
 /// `poll_write` until it is empty, then `poll_timeout` once. `now` never goes back.
 ///
-/// Every write must be answered by [`Self::handle_answer`], or by [`Self::handle_write_done`] or
-/// [`Self::handle_write_failed`]: there is never more than one write in flight for a Pod, so
+/// Every write must be answered by [`Self::handle_answer`]: there is never more than one write in flight for a Pod, so
 /// that writes of different Pods can be sent side by side and in any order. Watch events may
 /// come before or after the answer to the write that caused them.
 ///
@@ -48,7 +48,7 @@ use crate::model::Time;
 pub struct Kubelet {
     world: World,
     nodes: HashMap<String, usize>,
-    shapes: Shapes,
+    shapes: Latest<Shape>,
     pods: Pods,
     timers: Timers,
     /// Pods that may have something to say, each at most once.
@@ -66,7 +66,7 @@ impl Kubelet {
         Self {
             nodes: names.zip(0..).collect(),
             world: World::new(options),
-            shapes: Shapes::default(),
+            shapes: Latest::default(),
             pods: Pods::default(),
             timers: Timers::default(),
             ready: VecDeque::new(),
@@ -75,21 +75,53 @@ impl Kubelet {
         }
     }
 
-    /// Takes one event of a watch on Pods, or one Pod of a list.
+    /// Takes a Pod as a list or a watch shows it: its JSON as the API server sends it.
     ///
     /// # Errors
     ///
     /// If the Pod cannot be read; then nothing has changed.
-    pub fn handle_pod(&mut self, change: PodChange<'_>, now: Time) -> Result<(), DecodeError> {
-        match change {
-            PodChange::Applied(json) => {
-                let view = RawPod::read(json)?;
-                self.now = now;
-                self.handle_applied(&view, json, now)?;
-            }
-            PodChange::Deleted { uid, .. } => self.forget_uid(uid),
+    pub fn handle_pod(&mut self, json: &[u8], now: Time) -> Result<(), DecodeError> {
+        let view: &RawPod<'_> = &serde_json::from_slice(json)?;
+        self.now = now;
+        let name = view.spec.node_name.as_deref().unwrap_or_default();
+        let node = self.nodes.get(name).copied();
+        if node.is_none() && !name.is_empty() {
+            // Somebody else's Pod, perhaps after a race for its binding.
+            self.handle_pod_gone(&view.metadata.uid);
+            return Ok(());
         }
+        if view.is_terminal() {
+            self.handle_ended(view, now);
+            return Ok(());
+        }
+        let id = match self.pods.find(&view.metadata.uid) {
+            Some(id) => id,
+            None => {
+                let first = self.first_sight(view, json)?;
+                self.adopt(view, first, node.is_some())
+            }
+        };
+        let Some(pod) = self.pods.get_mut(id) else {
+            return Ok(());
+        };
+        let gates = view.spec.scheduling_gates.as_deref();
+        pod.gated = !gates.unwrap_or_default().is_empty();
+        if let (Life::Unscheduled, Some(node)) = (pod.life, node) {
+            if pod.come_to(node, view.runs(), &mut self.world.scheduler, now) {
+                pod.schedule(node, &mut self.world, now);
+            } else {
+                pod.refuse(node, now);
+            }
+        }
+        self.observe_metadata(id, view, now);
         Ok(())
+    }
+
+    /// The Pod with this UID is gone; its name may already belong to another one.
+    pub fn handle_pod_gone(&mut self, uid: &str) {
+        if let Some(id) = self.pods.find(uid) {
+            self.forget(id);
+        }
     }
 
     /// The API server shows a Pod at its end, and nobody has asked for its deletion. Gives whether that is
@@ -122,46 +154,26 @@ impl Kubelet {
 
     /// The write has been answered with this HTTP status code; 0 means that no answer came.
     pub fn handle_answer(&mut self, write: &PodWrite, status_code: u16, now: Time) {
+        let Some((id, pod)) = self.pods.find_mut(&write.uid) else {
+            return;
+        };
+        self.now = now;
         match write.outcome(status_code) {
-            Outcome::Done => self.handle_write_done(&write.uid, now),
-            Outcome::Gone => self.handle_write_failed(&write.uid, true, now),
-            Outcome::Retry => self.handle_write_failed(&write.uid, false, now),
-        }
-    }
-
-    /// The write in flight for this Pod has succeeded.
-    pub fn handle_write_done(&mut self, uid: &str, now: Time) {
-        self.now = now;
-        let Some((id, pod)) = self.pods.find_mut(uid) else {
-            return;
-        };
-        match pod.write_succeeded() {
-            Some(PendingWrite::Bind(node)) if pod.life == Life::Unscheduled => {
-                pod.schedule(node, &mut self.world, now);
+            Outcome::Done => {
+                if let Some(PendingWrite::Bind(node)) = pod.write_succeeded()
+                    && pod.life == Life::Unscheduled
+                {
+                    pod.schedule(node, &mut self.world, now);
+                }
             }
-            Some(write) => {
-                pod.removal_written(write);
-                pod.placement_failure_written(write);
+            Outcome::Gone => return self.forget(id),
+            Outcome::Retry => {
+                if let Some(PendingWrite::Bind(_)) = pod.write_failed(now)
+                    && pod.life == Life::Unscheduled
+                {
+                    pod.release_reservation(&mut self.world.scheduler);
+                }
             }
-            None => {}
-        }
-        self.settle(id, now);
-    }
-
-    /// The write in flight for this Pod has failed. With `gone` there is nothing left to write
-    /// to, else it is tried again a little later.
-    pub fn handle_write_failed(&mut self, uid: &str, gone: bool, now: Time) {
-        if gone {
-            return self.forget_uid(uid);
-        }
-        let Some((id, pod)) = self.pods.find_mut(uid) else {
-            return;
-        };
-        self.now = now;
-        if let Some(PendingWrite::Bind(_)) = pod.write_failed(now)
-            && pod.life == Life::Unscheduled
-        {
-            pod.release_reservation(&mut self.world.scheduler);
         }
         self.settle(id, now);
     }
@@ -169,7 +181,7 @@ impl Kubelet {
     /// Acts on the deadlines that have passed; harmless when none has.
     pub fn handle_timeout(&mut self, now: Time) {
         self.now = now;
-        while let Some(id) = self.timers.first_due(now) {
+        while let Some((_, id)) = self.timers.first().filter(|(at, _)| *at <= now) {
             self.settle(id, now);
         }
     }
@@ -195,21 +207,20 @@ impl Kubelet {
     }
 
     /// The scheduler has looked at a Pod that waits for room.
-    fn obey(&mut self, ruling: Ruling) {
-        let (Ruling::Bind(id, _) | Ruling::Wait(id, _)) = ruling;
+    fn obey(&mut self, (id, ruling): Ruling) {
         let pod = self.pods.get_mut(id);
         if let Some(reservation) = pod.and_then(|pod| pod.reservation.as_mut()) {
             match ruling {
-                Ruling::Bind(_, node) => reservation.give(node),
-                Ruling::Wait(_, message) => reservation.set_placement_failure(message, self.now),
+                Ok(node) => reservation.give(node),
+                Err(message) => reservation.fail(FAILED_SCHEDULING.to_owned(), message, self.now),
             }
         }
         self.queue(id);
     }
 
-    /// Gives the moment to call [`Self::handle_timeout`], and why.
-    pub fn poll_timeout(&self) -> Option<(Time, &'static str)> {
-        self.timers.next()
+    /// Gives the moment to call [`Self::handle_timeout`].
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.timers.first().map(|(at, _)| at)
     }
 
     /// How many Pods are remembered: those that have not been seen at their end.
@@ -219,71 +230,22 @@ impl Kubelet {
 
     /// What only a Pod seen for the first time is asked, and only where it matters.
     fn first_sight(&mut self, view: &RawPod<'_>, json: &[u8]) -> Result<FirstSight, DecodeError> {
+        let mut first = FirstSight::default();
         let scheduler = &mut self.world.scheduler;
-        let mut reservation = None;
         if scheduler.is_limited() {
-            let demand = scheduler.share(Demand::read(json)?);
-            reservation = Some(Box::new(Reservation::new(demand)));
+            let demand = scheduler.demands.share(Demand::read(json)?);
+            first.reservation = Some(Box::new(Reservation::new(demand)));
         }
-        let stages = self.stages_of(view, json)?;
-        Ok(FirstSight {
-            stages,
-            reservation,
-        })
-    }
-
-    /// The places of the stages that can mean this Pod.
-    fn stages_of(&self, view: &RawPod<'_>, json: &[u8]) -> Result<Box<[u16]>, DecodeError> {
         let stages = &self.world.options.stages;
-        if stages.is_empty() {
-            return Ok(Box::default());
+        if !stages.is_empty() {
+            let pod = SelectablePod {
+                namespace: &view.metadata.namespace,
+                labels: &PodLabels::read(json)?,
+                index: view.completion_index(),
+            };
+            first.stages = candidates(stages, pod);
         }
-        let facts = SelectablePod {
-            namespace: &view.metadata.namespace,
-            labels: &PodLabels::read(json)?,
-            index: view.completion_index(),
-        };
-        Ok(candidates(stages, facts))
-    }
-
-    fn handle_applied(
-        &mut self,
-        view: &RawPod<'_>,
-        json: &[u8],
-        now: Time,
-    ) -> Result<(), DecodeError> {
-        let name = view.spec.node_name.as_deref().unwrap_or_default();
-        let node = self.nodes.get(name).copied();
-        if node.is_none() && !name.is_empty() {
-            // Somebody else's Pod, perhaps after a race for its binding.
-            self.forget_uid(&view.metadata.uid);
-            return Ok(());
-        }
-        if view.is_terminal() {
-            self.handle_ended(view, now);
-            return Ok(());
-        }
-        let id = match self.pods.find(&view.metadata.uid) {
-            Some(id) => id,
-            None => {
-                let first = self.first_sight(view, json)?;
-                self.adopt(view, first, node.is_some())
-            }
-        };
-        let Some(pod) = self.pods.get_mut(id) else {
-            return Ok(());
-        };
-        let gates = view.spec.scheduling_gates.as_deref();
-        pod.gated = !gates.unwrap_or_default().is_empty();
-        if let (Life::Unscheduled, Some(node)) = (pod.life, node) {
-            if pod.come_to(node, view.runs(), &mut self.world.scheduler, now) {
-                pod.schedule(node, &mut self.world, now);
-            } else {
-                pod.refuse(node, now);
-            }
-        }
-        self.observe_metadata(id, view, now);
-        Ok(())
+        Ok(first)
     }
 
     /// The API server shows a Pod at its end: all that may be missing is the final delete.
@@ -320,7 +282,7 @@ impl Kubelet {
 
     /// Makes a record for a Pod seen for the first time.
     fn adopt(&mut self, view: &RawPod<'_>, first: FirstSight, came_bound: bool) -> PodId {
-        let shape = self.shapes.of(view);
+        let shape = self.shapes.share(Shape::read(view));
         let counts_tries = shape.restart == Restart::Never
             && shape.settings.as_ref().is_ok_and(Settings::counts_tries);
         let job = view.job_uid().filter(|_| counts_tries);
@@ -341,8 +303,11 @@ impl Kubelet {
             life: Life::Unscheduled,
             run: Run {
                 came_bound,
-                restarts: view.restarts(),
                 ..Run::default()
+            },
+            first: ContainerRun {
+                restarts: view.restarts(),
+                ..ContainerRun::default()
             },
             stop: None,
             status: StatusManager::default(),
@@ -358,7 +323,7 @@ impl Kubelet {
         pod.advance(&mut self.world, now);
         pod.end_retry_wait(now);
         pod.update_reservation(id, &mut self.world.scheduler);
-        let due = earliest(pod.next_due(), pod.retry_due());
+        let due = pod.next_due().into_iter().chain(pod.retry_due()).min();
         self.timers.reset(id, pod.due, due);
         pod.due = due;
         self.queue(id);
@@ -372,12 +337,6 @@ impl Kubelet {
         {
             pod.status.queued = true;
             self.ready.push_back(id);
-        }
-    }
-
-    fn forget_uid(&mut self, uid: &str) {
-        if let Some(id) = self.pods.find(uid) {
-            self.forget(id);
         }
     }
 
@@ -395,10 +354,6 @@ impl Kubelet {
 struct FirstSight {
     stages: Box<[u16]>,
     reservation: Option<Box<Reservation>>,
-}
-
-fn earliest(one: Option<Due>, other: Option<Due>) -> Option<Due> {
-    one.into_iter().chain(other).min_by_key(|(at, _)| *at)
 }
 
 fn render(pod: &Pod, write: PendingWrite, world: &World) -> PodWrite {

@@ -56,7 +56,7 @@ mod world;
 mod write;
 
 pub use crate::model::{format_go_duration, parse_go_duration};
-pub use decode::{DecodeError, PodChange};
+pub use decode::DecodeError;
 pub use machine::Kubelet;
 pub use node::node_objects;
 pub use options::KubeletOptions;
@@ -66,4 +66,4 @@ pub use settings::{
     INIT_FAIL_ATTEMPTS, INVALID_ANNOTATION_REASON,
 };
 pub use stages::Stage;
-pub use write::{Action, Outcome, PodWrite, WriteRequest};
+pub use write::{Action, PodWrite};

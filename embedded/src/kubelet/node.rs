@@ -11,7 +11,7 @@ use crate::model::Time;
 /// One Node per name, Ready and with the capacity that was asked for; to be created when the kubelet starts.
 pub fn node_objects(options: &KubeletOptions, now: Time) -> Vec<Value> {
     let capacity = options.capacity.clone();
-    let room = capacity.unwrap_or_else(NodeCapacity::plenty).to_json();
+    let room = capacity.unwrap_or_else(NodeCapacity::plenty);
     let names = options.node_names.iter().enumerate();
     names
         .map(|(nth, name)| node_object(nth, name, &room, now))
@@ -24,7 +24,18 @@ pub(super) fn node_ip(nth: usize) -> String {
     format!("172.18.{}.{}", host >> 8 & 0xff, host & 0xff)
 }
 
-fn node_object(nth: usize, name: &str, room: &Value, now: Time) -> Value {
+fn node_object(nth: usize, name: &str, room: &NodeCapacity, now: Time) -> Value {
+    let now = now.to_rfc3339();
+    let condition = |kind: &str, status: &str, reason: &str, message: &str| {
+        json!({
+            "type": kind,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": now,
+        })
+    };
     json!({
         "apiVersion": "v1",
         "kind": "Node",
@@ -45,7 +56,12 @@ fn node_object(nth: usize, name: &str, room: &Value, now: Time) -> Value {
             ],
             "capacity": room,
             "allocatable": room,
-            "conditions": conditions(&now.to_rfc3339()),
+            "conditions": [
+                condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "memory is plentiful"),
+                condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "disk is plentiful"),
+                condition("PIDPressure", "False", "KubeletHasSufficientPID", "process ids are plentiful"),
+                condition("Ready", "True", "KubeletReady", "the hollow kubelet is ready"),
+            ],
             "nodeInfo": {
                 "architecture": "amd64",
                 "operatingSystem": "linux",
@@ -61,45 +77,3 @@ fn node_object(nth: usize, name: &str, room: &Value, now: Time) -> Value {
         },
     })
 }
-
-fn conditions(now: &str) -> Value {
-    let conditions = CONDITIONS.iter().map(|(kind, status, reason, message)| {
-        json!({
-            "type": kind,
-            "status": status,
-            "reason": reason,
-            "message": message,
-            "lastHeartbeatTime": now,
-            "lastTransitionTime": now,
-        })
-    });
-    conditions.collect()
-}
-
-/// Type, status, reason and message of each condition.
-const CONDITIONS: [(&str, &str, &str, &str); 4] = [
-    (
-        "MemoryPressure",
-        "False",
-        "KubeletHasSufficientMemory",
-        "memory is plentiful",
-    ),
-    (
-        "DiskPressure",
-        "False",
-        "KubeletHasNoDiskPressure",
-        "disk is plentiful",
-    ),
-    (
-        "PIDPressure",
-        "False",
-        "KubeletHasSufficientPID",
-        "process ids are plentiful",
-    ),
-    (
-        "Ready",
-        "True",
-        "KubeletReady",
-        "the hollow kubelet is ready",
-    ),
-];

@@ -1,10 +1,21 @@
-//! What a stage has in store for the try that runs.
+//! How a try goes, and what a stage has in store for it.
 //!
 //! Responsible for: the stage's waits as moments, drawn when the try begins. Must not: let them
 //! happen; that is the work of `life`. Pods without a stage have no plan.
 
+use std::time::Duration;
+
 use super::stages::{By, Chance, Disruption, ExitReason, Stage};
 use crate::model::Time;
+
+/// How long a try of a container takes, and what it ends with.
+#[derive(Debug, Default)]
+pub(super) struct Try {
+    pub(super) duration: Duration,
+    pub(super) exit_code: i32,
+    pub(super) reason: Option<ExitReason>,
+    pub(super) plan: Option<Box<Plan>>,
+}
 
 /// The plan of one try.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,8 +28,6 @@ pub(super) struct Plan {
     pub(super) disruption: Option<(Time, Disruption)>,
     /// What others are doing to the Pod.
     pub(super) removal: Option<Removal>,
-    /// Why a container ends that does not end well.
-    pub(super) reason: Option<ExitReason>,
 }
 
 /// The Pod is being taken away by somebody else than its kubelet.
@@ -50,7 +59,6 @@ impl Plan {
                 .map(|wait| at + stage.wait(wait, "ready", chance)),
             disruption,
             removal: None,
-            reason: stage.end.reason,
         }
     }
 }

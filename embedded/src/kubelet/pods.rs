@@ -4,24 +4,24 @@
 
 use compact_str::CompactString;
 use hashbrown::HashMap;
+use slab::Slab;
 
 use super::life::Pod;
 
 /// A small number for a Pod, handed out again after the Pod is forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct PodId(u32);
+pub(super) struct PodId(usize);
 
 /// The Pods that still need something from this kubelet.
 #[derive(Debug, Default)]
 pub(super) struct Pods {
-    slots: Vec<Option<Box<Pod>>>,
-    free: Vec<PodId>,
+    slots: Slab<Box<Pod>>,
     by_uid: HashMap<CompactString, PodId>,
 }
 
 impl Pods {
     pub(super) fn len(&self) -> usize {
-        self.by_uid.len()
+        self.slots.len()
     }
 
     pub(super) fn find(&self, uid: &str) -> Option<PodId> {
@@ -30,17 +30,13 @@ impl Pods {
 
     pub(super) fn insert(&mut self, pod: Pod) -> PodId {
         let uid = pod.uid.clone();
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            PodId(u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 Pods fit in memory"))
-        });
-        self.slots[id.0 as usize] = Some(Box::new(pod));
+        let id = PodId(self.slots.insert(Box::new(pod)));
         self.by_uid.insert(uid, id);
         id
     }
 
     pub(super) fn get_mut(&mut self, id: PodId) -> Option<&mut Pod> {
-        self.slots.get_mut(id.0 as usize)?.as_deref_mut()
+        self.slots.get_mut(id.0).map(Box::as_mut)
     }
 
     pub(super) fn find_mut(&mut self, uid: &str) -> Option<(PodId, &mut Pod)> {
@@ -49,9 +45,8 @@ impl Pods {
     }
 
     pub(super) fn remove(&mut self, id: PodId) -> Option<Box<Pod>> {
-        let pod = self.slots.get_mut(id.0 as usize)?.take()?;
+        let pod = self.slots.try_remove(id.0)?;
         self.by_uid.remove(&pod.uid);
-        self.free.push(id);
         Some(pod)
     }
 }

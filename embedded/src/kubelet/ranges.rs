@@ -2,7 +2,7 @@
 //!
 //! Responsible for: reading them and looking into them. Must not: know what is numbered.
 
-use std::{fmt, ops::RangeInclusive};
+use std::ops::RangeInclusive;
 
 /// Numbers, as somebody listed them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,19 +23,6 @@ impl Ranges {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &RangeInclusive<u32>> {
         self.0.iter()
-    }
-}
-
-impl fmt::Display for Ranges {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (nth, range) in self.0.iter().enumerate() {
-            let comma = if nth == 0 { "" } else { "," };
-            match (range.start(), range.end()) {
-                (first, last) if first == last => write!(f, "{comma}{first}")?,
-                (first, last) => write!(f, "{comma}{first}-{last}")?,
-            }
-        }
-        Ok(())
     }
 }
 

@@ -77,12 +77,8 @@ impl Reservation {
         self.placement_failure = None;
     }
 
-    /// No node takes the Pod, for now.
-    pub(super) fn set_placement_failure(&mut self, message: Arc<str>, now: Time) {
-        self.fail(FAILED_SCHEDULING.to_owned(), message, now);
-    }
-
-    fn fail(&mut self, reason: String, message: Arc<str>, since: Time) {
+    /// No node takes the Pod, for now; or its own does not.
+    pub(super) fn fail(&mut self, reason: String, message: Arc<str>, since: Time) {
         self.placement_failure = Some(PlacementFailure {
             reason,
             message,
@@ -143,7 +139,9 @@ impl Pod {
         };
         match mem::replace(&mut reservation.state, ReservationState::None) {
             ReservationState::None => {}
-            ReservationState::Pending(turn) => scheduler.leave(&reservation.demand, turn),
+            ReservationState::Pending(turn) => {
+                scheduler.pending.leave(&reservation.demand, turn);
+            }
             ReservationState::Reserved(node) => scheduler.release(node, &reservation.demand),
         }
     }
@@ -169,10 +167,11 @@ impl Pod {
             reservation.fail(reason, message.into(), now);
             return false;
         }
-        scheduler.reserve(node, &reservation.demand);
+        scheduler.allocatable.reserve(node, &reservation.demand);
         reservation.give(node);
         true
     }
 }
 
-const FAILED_SCHEDULING: &str = "FailedScheduling";
+/// The reason where no node takes a Pod.
+pub(super) const FAILED_SCHEDULING: &str = "FailedScheduling";

@@ -6,8 +6,7 @@
 use std::{borrow::Cow, collections::BTreeMap, str::FromStr};
 
 use compact_str::CompactString;
-use serde::Deserialize;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 
 use super::decode::DecodeError;
 use crate::model::{Suffix, WrittenQuantity};
@@ -16,10 +15,8 @@ use crate::model::{Suffix, WrittenQuantity};
 ///
 /// Written as `cpu=8,memory=32Gi,pods=110`. Of CPU, memory, ephemeral storage and Pods there is plenty
 /// where nothing is said of them, of other resources nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeCapacity {
-    quantities: BTreeMap<String, String>,
-}
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NodeCapacity(BTreeMap<String, String>);
 
 /// A capacity that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,23 +41,16 @@ pub enum CapacityError {
 impl NodeCapacity {
     /// What a node has where nothing is said.
     pub(super) fn plenty() -> Self {
-        let quantities = PLENTY.map(|(name, quantity)| (name.to_owned(), quantity.to_owned()));
-        Self {
-            quantities: quantities.into(),
-        }
-    }
-
-    /// The form that a Node's status has.
-    pub(super) fn to_json(&self) -> Value {
-        let quantities = self.quantities.iter();
-        quantities
-            .map(|(name, quantity)| (name.clone(), Value::from(quantity.as_str())))
-            .collect()
+        Self(
+            PLENTY
+                .map(|(name, it)| (name.to_owned(), it.to_owned()))
+                .into(),
+        )
     }
 
     /// The amounts, by resource.
     pub(super) fn amounts(&self) -> Vec<Amount> {
-        let quantities = self.quantities.iter();
+        let quantities = self.0.iter();
         in_order(quantities.map(|(name, text)| (name.as_str(), amount(name, text).unwrap_or(0))))
     }
 }
@@ -89,7 +79,7 @@ impl FromStr for NodeCapacity {
             }
         }
         let mut all = Self::plenty();
-        all.quantities.extend(given);
+        all.0.extend(given);
         Ok(all)
     }
 }
@@ -253,6 +243,8 @@ const PLENTY: [(&str, &str); 4] = [
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     #[test]
@@ -288,7 +280,7 @@ mod tests {
     fn capacities_are_read_and_written() {
         let capacity: NodeCapacity = "cpu=8,memory=32Gi,example.com/gpu=2".parse().expect("good");
         assert_eq!(
-            capacity.to_json().to_string(),
+            serde_json::to_string(&capacity).expect("texts"),
             r#"{"cpu":"8","ephemeral-storage":"1Ti","example.com/gpu":"2","memory":"32Gi","pods":"1M"}"#
         );
         let names: Vec<_> = capacity

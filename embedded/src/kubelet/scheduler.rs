@@ -17,6 +17,7 @@ use super::{
     pending_queue::{FitError, PendingQueue},
     pods::PodId,
     resources::Demand,
+    shape::Latest,
 };
 
 /// Binds Pods to nodes, round-robin.
@@ -25,11 +26,11 @@ pub(super) struct Scheduler {
     nodes: Nodes,
     /// Whether nodes have a capacity; if not, nothing of what follows is used.
     is_limited: bool,
-    allocatable: Allocatable,
-    pending: PendingQueue,
+    pub(super) allocatable: Allocatable,
+    pub(super) pending: PendingQueue,
     /// Whether a node has released resources since the waiting Pods were last tried.
     has_freed: bool,
-    latest: Option<Arc<Demand>>,
+    pub(super) demands: Latest<Demand>,
 }
 
 /// The nodes, and whose turn it is.
@@ -55,14 +56,8 @@ impl Nodes {
     }
 }
 
-/// What happens to a Pod that waits.
-#[derive(Debug)]
-pub(super) enum Ruling {
-    /// It is bound to this node.
-    Bind(PodId, usize),
-    /// It must wait, and this is why.
-    Wait(PodId, Arc<str>),
-}
+/// What happens to a Pod that waits: it is bound to this node, or must wait for this reason.
+pub(super) type Ruling = (PodId, Result<usize, Arc<str>>);
 
 impl Scheduler {
     pub(super) fn new(options: &KubeletOptions) -> Self {
@@ -79,7 +74,7 @@ impl Scheduler {
             allocatable: Allocatable::new(limits, nodes),
             pending: PendingQueue::default(),
             has_freed: false,
-            latest: None,
+            demands: Latest::default(),
         }
     }
 
@@ -102,14 +97,6 @@ impl Scheduler {
         }
     }
 
-    /// Gives equal demands one value. Only the latest is remembered: Pods of a Job come in rows.
-    pub(super) fn share(&mut self, demand: Demand) -> Arc<Demand> {
-        match &self.latest {
-            Some(latest) if **latest == demand => Arc::clone(latest),
-            _ => Arc::clone(self.latest.insert(Arc::new(demand))),
-        }
-    }
-
     /// Queues a Pod; returns its turn.
     pub(super) fn join(&mut self, pod: PodId, demand: &Arc<Demand>) -> u64 {
         let turn = self.pending.join(pod, demand);
@@ -122,16 +109,6 @@ impl Scheduler {
             self.pending.set_fit_error(demand, fit_error);
         }
         turn
-    }
-
-    /// A Pod does not wait any more.
-    pub(super) fn leave(&mut self, demand: &Arc<Demand>, turn: u64) {
-        self.pending.leave(demand, turn);
-    }
-
-    /// Reserves a node's resources for a Pod.
-    pub(super) fn reserve(&mut self, node: usize, demand: &Demand) {
-        self.allocatable.reserve(node, demand);
     }
 
     /// Releases what a Pod reserved.
@@ -154,14 +131,14 @@ impl Scheduler {
                 self.pending.open_all();
             }
             if let Some((pod, message)) = self.pending.next_unreported() {
-                return Some(Ruling::Wait(pod, message));
+                return Some((pod, Err(message)));
             }
             let (turn, pod, demand) = self.pending.first()?;
             let has_room = |node| self.allocatable.fits(node, &demand);
             if let Some(node) = self.nodes.take_where(has_room) {
                 self.allocatable.reserve(node, &demand);
                 self.pending.advance(turn, &demand);
-                return Some(Ruling::Bind(pod, node));
+                return Some((pod, Ok(node)));
             }
             let fit_error = explain(&self.allocatable, &self.nodes, &demand);
             self.pending.close(turn, &demand, fit_error);

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::{
     decode::RawAnnotations,
-    inits::InitTry,
     ranges::{RANGES_FORM, Ranges},
 };
 use crate::model::parse_go_duration;
@@ -103,14 +102,12 @@ impl Settings {
         self.fail_attempts.is_some() || self.init_fail_attempts.is_some()
     }
 
-    /// How each try of an init container goes that fails, if it does: the one in this place of those
-    /// that are no sidecars.
-    pub(super) fn init(&self, place: usize) -> InitTry {
-        InitTry {
-            duration: self.init_durations.get(place).copied().unwrap_or_default(),
-            exit_code: self.init_exit_codes.get(place).copied().unwrap_or_default(),
-            reason: None,
-        }
+    /// How long each try of an init container takes, and what those exit with that fail: the one in this place of
+    /// those that are no sidecars.
+    pub(super) fn init(&self, place: usize) -> (Duration, u8) {
+        let duration = self.init_durations.get(place).copied();
+        let exit_code = self.init_exit_codes.get(place).copied();
+        (duration.unwrap_or_default(), exit_code.unwrap_or_default())
     }
 
     /// How the try with this number (from 0) ends.

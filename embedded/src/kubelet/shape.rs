@@ -41,7 +41,7 @@ pub(super) enum Restart {
 }
 
 impl Shape {
-    fn read(view: &RawPod<'_>) -> Self {
+    pub(super) fn read(view: &RawPod<'_>) -> Self {
         let spec = &view.spec;
         let none = RawAnnotations::default();
         let annotations = view.metadata.annotations.as_ref().unwrap_or(&none);
@@ -72,18 +72,21 @@ impl Shape {
     }
 }
 
-/// Gives equal Pods one shape. Only the latest is remembered: Pods of a Job come in rows.
-#[derive(Debug, Default)]
-pub(super) struct Shapes {
-    latest: Option<Arc<Shape>>,
+/// Lets equal Pods share what is equal. Only the latest is remembered: Pods of a Job come in rows.
+#[derive(Debug)]
+pub(super) struct Latest<T>(Option<Arc<T>>);
+
+impl<T> Default for Latest<T> {
+    fn default() -> Self {
+        Self(None)
+    }
 }
 
-impl Shapes {
-    pub(super) fn of(&mut self, view: &RawPod<'_>) -> Arc<Shape> {
-        let shape = Shape::read(view);
-        match &self.latest {
-            Some(latest) if **latest == shape => Arc::clone(latest),
-            _ => Arc::clone(self.latest.insert(Arc::new(shape))),
+impl<T: PartialEq> Latest<T> {
+    pub(super) fn share(&mut self, value: T) -> Arc<T> {
+        match &self.0 {
+            Some(latest) if **latest == value => Arc::clone(latest),
+            _ => Arc::clone(self.0.insert(Arc::new(value))),
         }
     }
 }

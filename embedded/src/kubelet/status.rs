@@ -3,8 +3,6 @@
 //! Responsible for: the patch as a whole, and its phase. Must not: decide anything; it renders what
 //! `life` says. Conditions and containers have files of their own.
 
-use std::borrow::Cow;
-
 use serde::Serialize;
 
 use super::{
@@ -31,19 +29,19 @@ pub(super) fn status_patch(pod: &Pod) -> Vec<u8> {
     let host_ip = node_ip(pod.run.node.unwrap_or_default());
     let [_, b, c, d] = pod.run.ip.to_be_bytes();
     let pod_ip = format!("10.{b}.{c}.{d}");
-    let (reason, message) = reason_and_message(pod);
+    let (reason, message) = reason_and_message(pod).unzip();
     patch(
         pod,
         PodStatus {
             observed_generation: pod.generation,
-            phase: phase(pod),
+            phase: Some(phase(pod)),
             reason,
             message,
-            start_time: pod.run.scheduled_at.to_rfc3339(),
-            host_ip: &host_ip,
-            host_ips: [Ip { ip: &host_ip }],
-            pod_ip: &pod_ip,
-            pod_ips: [Ip { ip: &pod_ip }],
+            start_time: Some(pod.run.scheduled_at.to_rfc3339()),
+            host_ip: Some(&host_ip),
+            host_ips: Some([Ip { ip: &host_ip }]),
+            pod_ip: Some(&pod_ip),
+            pod_ips: Some([Ip { ip: &pod_ip }]),
             conditions: conditions(pod),
             init_container_statuses: init_statuses(pod),
             container_statuses: container_statuses(pod),
@@ -59,33 +57,40 @@ pub(super) fn disruption_patch(
     phase: Option<&'static str>,
 ) -> Vec<u8> {
     let removal = pod.plan.as_deref().and_then(|plan| plan.removal);
-    let since = removal.map_or(pod.run.started_at, |removal| removal.since);
-    let target = disruption_target(pod, cause, since);
-    let conditions = target.into_iter().collect();
-    patch(pod, Mark { phase, conditions })
+    let since = removal.map_or(pod.run.scheduled_at, |removal| removal.since);
+    let status = PodStatus {
+        phase,
+        conditions: disruption_target(pod, cause, since).into_iter().collect(),
+        ..PodStatus::default()
+    };
+    patch(pod, status)
 }
 
 /// Renders that no node has room for the Pod.
 pub(super) fn unschedulable_patch(pod: &Pod) -> Vec<u8> {
-    let (phase, conditions) = (None, unschedulable(pod).into_iter().collect());
-    patch(pod, Mark { phase, conditions })
+    let status = PodStatus {
+        conditions: unschedulable(pod).into_iter().collect(),
+        ..PodStatus::default()
+    };
+    patch(pod, status)
 }
 
 /// Renders that the Pod's kubelet did not take it: nothing ever ran, so there is nothing else to say.
 fn refusal_patch(pod: &Pod) -> Vec<u8> {
     let failure = pod.placement_failure();
-    let refusal = Refusal {
+    let status = PodStatus {
         observed_generation: pod.generation,
-        phase: phase(pod),
+        phase: Some(phase(pod)),
         reason: failure.map(|failure| failure.reason.as_str()),
         message: failure.map(|failure| format!("Pod was rejected: {}", failure.message)),
-        start_time: pod.run.scheduled_at.to_rfc3339(),
+        start_time: Some(pod.run.scheduled_at.to_rfc3339()),
+        ..PodStatus::default()
     };
-    patch(pod, refusal)
+    patch(pod, status)
 }
 
 /// A patch of the Pod with this UID.
-fn patch(pod: &Pod, status: impl Serialize) -> Vec<u8> {
+fn patch(pod: &Pod, status: PodStatus<'_>) -> Vec<u8> {
     let metadata = Guard { uid: &pod.uid };
     let patch = Patch { metadata, status };
     serde_json::to_vec(&patch).expect("a status holds only texts, numbers and lists of them")
@@ -100,68 +105,42 @@ pub(super) fn first_container(pod: &Pod) -> &str {
 /// The phase that follows from the Pod's life.
 pub(super) fn phase(pod: &Pod) -> &'static str {
     match pod.life {
-        Life::Unscheduled
-        | Life::Starting { .. }
-        | Life::Initializing { .. }
-        | Life::InitBackingOff { .. } => "Pending",
-        Life::Running { .. } | Life::BackingOff { .. } => "Running",
         Life::Ended(Cause::Exited) if has_succeeded(pod) => "Succeeded",
         Life::Ended(_) => "Failed",
+        Life::Running { .. } | Life::BackingOff { .. } if pod.is_initialized() => "Running",
+        _ => "Pending",
     }
 }
 
 /// When the Pod ended; only of interest once it has.
 pub(super) fn end_time(pod: &Pod) -> Time {
     let inits = pod.inits.as_deref();
-    let ended = pod.run.ended.map(|exit| exit.finished_at);
+    let ended = pod.first.ended.map(|exit| exit.finished_at);
     ended
         .or_else(|| inits.and_then(Inits::last_end))
         .unwrap_or(pod.run.scheduled_at)
 }
 
 fn has_succeeded(pod: &Pod) -> bool {
-    let mut exits = [pod.run.ended, pod.run.others].into_iter();
+    let mut exits = [pod.first.ended, pod.run.others].into_iter();
     exits.all(|exit| exit.is_some_and(|exit| exit.code == 0))
 }
 
-fn reason_and_message(pod: &Pod) -> (Option<&str>, Option<Cow<'_, str>>) {
+fn reason_and_message(pod: &Pod) -> Option<(&'static str, String)> {
     match (pod.life, &pod.shape.settings) {
-        (Life::Ended(Cause::Deadline), _) => {
-            (Some("DeadlineExceeded"), Some(DEADLINE_MESSAGE.into()))
-        }
-        (Life::Ended(Cause::Disrupted(cause)), _) => match cause.status(first_container(pod)) {
-            Some((reason, message)) => (Some(reason), Some(message.into())),
-            None => (None, None),
-        },
+        (Life::Ended(Cause::Deadline), _) => Some(("DeadlineExceeded", DEADLINE_MESSAGE.into())),
+        (Life::Ended(Cause::Disrupted(cause)), _) => cause.status(first_container(pod)),
         (Life::Ended(Cause::Invalid), Err(message)) => {
-            (Some(INVALID_ANNOTATION_REASON), Some(message.into()))
+            Some((INVALID_ANNOTATION_REASON, message.clone()))
         }
-        _ => (None, None),
+        _ => None,
     }
 }
 
 #[derive(Serialize)]
-struct Patch<'a, S> {
+struct Patch<'a> {
     metadata: Guard<'a>,
-    status: S,
-}
-
-#[derive(Serialize)]
-struct Mark {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    phase: Option<&'static str>,
-    conditions: Vec<Condition>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Refusal<'a> {
-    #[serde(skip_serializing_if = "is_zero")]
-    observed_generation: i64,
-    phase: &'static str,
-    reason: Option<&'a str>,
-    message: Option<String>,
-    start_time: String,
+    status: PodStatus<'a>,
 }
 
 #[derive(Serialize)]
@@ -169,25 +148,29 @@ struct Guard<'a> {
     uid: &'a str,
 }
 
-#[derive(Serialize)]
+/// What is said of the Pod; what is left out stays as it is.
+#[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PodStatus<'a> {
     #[serde(skip_serializing_if = "is_zero")]
     observed_generation: i64,
-    phase: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phase: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<Cow<'a, str>>,
-    start_time: String,
-    #[serde(rename = "hostIP")]
-    host_ip: &'a str,
-    #[serde(rename = "hostIPs")]
-    host_ips: [Ip<'a>; 1],
-    #[serde(rename = "podIP")]
-    pod_ip: &'a str,
-    #[serde(rename = "podIPs")]
-    pod_ips: [Ip<'a>; 1],
+    message: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start_time: Option<String>,
+    #[serde(rename = "hostIP", skip_serializing_if = "Option::is_none")]
+    host_ip: Option<&'a str>,
+    #[serde(rename = "hostIPs", skip_serializing_if = "Option::is_none")]
+    host_ips: Option<[Ip<'a>; 1]>,
+    #[serde(rename = "podIP", skip_serializing_if = "Option::is_none")]
+    pod_ip: Option<&'a str>,
+    #[serde(rename = "podIPs", skip_serializing_if = "Option::is_none")]
+    pod_ips: Option<[Ip<'a>; 1]>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     conditions: Vec<Condition>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     init_container_statuses: Vec<ContainerStatus<'a>>,

@@ -13,7 +13,6 @@ use super::{
     life::{Cause, Life, Pod},
     plan::Removal,
     stages::{By, Disruption},
-    timers::Due,
     world::World,
 };
 use crate::model::Time;
@@ -66,54 +65,42 @@ impl StatusManager {
 }
 
 impl Pod {
-    /// Whether [`Self::next_write`] would return something.
+    /// Whether [`Self::next_write`] would return something, if there is a node.
     pub(super) fn has_write(&self) -> bool {
-        let status = &self.status;
-        if status.in_flight.is_some() || status.retry_at.is_some() {
-            return false;
-        }
-        match self.life {
-            Life::Unscheduled => {
-                let reservation = self.reservation.as_deref();
-                let has_news =
-                    reservation.is_none_or(|reservation| reservation.next_write().is_some());
-                !self.gated && self.deletion.is_none() && has_news
-            }
-            Life::Starting { .. } => false,
-            Life::Initializing { .. }
-            | Life::InitBackingOff { .. }
-            | Life::Running { .. }
-            | Life::BackingOff { .. } => {
-                status.reported < status.version || self.removal().is_some()
-            }
-            Life::Ended(_) => status.reported < status.version || self.wants_delete(),
-        }
+        self.wanted_write(|| Some(0)).is_some()
     }
 
     /// Returns the next write and remembers it as in flight.
     pub(super) fn next_write(&mut self, world: &mut World) -> Option<PendingWrite> {
-        if !self.has_write() {
-            return None;
-        }
-        let write = if self.life == Life::Unscheduled {
-            match self.reservation.as_deref() {
-                None => PendingWrite::Bind(world.scheduler.take_node()?),
-                Some(reservation) => reservation.next_write()?,
-            }
-        } else if self.is_ended() && self.wants_event() {
-            PendingWrite::Event
-        } else if self.status.reported < self.status.version {
-            PendingWrite::Status(self.status.version)
-        } else if let Some(removal) = self.removal() {
-            match removal.wants_mark() {
-                true => PendingWrite::Mark(removal.cause),
-                false => PendingWrite::Remove(removal.cause),
-            }
-        } else {
-            PendingWrite::Delete
-        };
+        let write = self.wanted_write(|| world.scheduler.take_node())?;
         self.status.in_flight = Some(write);
         Some(write)
+    }
+
+    /// What is to be written next, unless a write is in flight or has just failed.
+    fn wanted_write(&self, next_node: impl FnOnce() -> Option<usize>) -> Option<PendingWrite> {
+        let status = &self.status;
+        if status.in_flight.is_some() || status.retry_at.is_some() {
+            return None;
+        }
+        let has_news = status.reported < status.version;
+        match self.life {
+            Life::Starting { .. } => None,
+            Life::Unscheduled if self.gated || self.deletion.is_some() => None,
+            Life::Unscheduled => match self.reservation.as_deref() {
+                None => next_node().map(PendingWrite::Bind),
+                Some(reservation) => reservation.next_write(),
+            },
+            Life::Ended(_) if has_news && self.wants_event() => Some(PendingWrite::Event),
+            _ if has_news => Some(PendingWrite::Status(status.version)),
+            Life::Ended(_) => self.wants_delete().then_some(PendingWrite::Delete),
+            Life::Running { .. } | Life::BackingOff { .. } => {
+                self.removal().map(|removal| match removal.wants_mark() {
+                    true => PendingWrite::Mark(removal.cause),
+                    false => PendingWrite::Remove(removal.cause),
+                })
+            }
+        }
     }
 
     /// The write in flight has succeeded.
@@ -122,12 +109,17 @@ impl Pod {
         let write = status.in_flight.take()?;
         status.failures = 0;
         match write {
-            PendingWrite::Bind(_)
-            | PendingWrite::Event
-            | PendingWrite::Unschedulable
-            | PendingWrite::Mark(_)
-            | PendingWrite::Remove(_) => {}
+            PendingWrite::Bind(_) => {}
             PendingWrite::Status(version) => status.reported = status.reported.max(version),
+            PendingWrite::Event | PendingWrite::Unschedulable => {
+                self.placement_failure_written(write);
+            }
+            PendingWrite::Mark(_) | PendingWrite::Remove(_) => {
+                let plan = self.plan.as_deref_mut();
+                if let Some(removal) = plan.and_then(|plan| plan.removal.as_mut()) {
+                    removal.advance();
+                }
+            }
             PendingWrite::Delete => status.delete_reported = true,
         }
         Some(write)
@@ -151,24 +143,14 @@ impl Pod {
     }
 
     /// When a failed write may be tried again.
-    pub(super) fn retry_due(&self) -> Option<Due> {
-        self.status.retry_at.map(|at| (at, "write retry"))
+    pub(super) fn retry_due(&self) -> Option<Time> {
+        self.status.retry_at
     }
 
     /// Forgets a wait that is over.
     pub(super) fn end_retry_wait(&mut self, now: Time) {
         if self.status.retry_at.is_some_and(|at| at <= now) {
             self.status.retry_at = None;
-        }
-    }
-
-    /// A write about the Pod's removal by others has succeeded.
-    pub(super) fn removal_written(&mut self, write: PendingWrite) {
-        let plan = self.plan.as_deref_mut();
-        if let (PendingWrite::Mark(_) | PendingWrite::Remove(_), Some(plan)) = (write, plan)
-            && let Some(removal) = &mut plan.removal
-        {
-            removal.advance();
         }
     }
 

@@ -5,6 +5,8 @@
 
 use serde_json::json;
 
+use crate::request::{ApiRequest, JSON, STRATEGIC_MERGE_PATCH};
+
 /// One write about one Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a dropped write is a Pod that stays where it is"]
@@ -39,22 +41,9 @@ pub enum Action {
     Delete,
 }
 
-/// A write as an HTTP request, without a server's address.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WriteRequest {
-    /// The HTTP method.
-    pub method: &'static str,
-    /// The path, from `/api` on.
-    pub path: String,
-    /// The media type of the body.
-    pub content_type: &'static str,
-    /// The body.
-    pub body: Vec<u8>,
-}
-
 /// What an answer means for the kubelet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub(super) enum Outcome {
     /// The write is done.
     Done,
     /// This Pod no longer exists, or not as we know it; there is nothing to write any more.
@@ -65,7 +54,7 @@ pub enum Outcome {
 
 impl PodWrite {
     /// Renders the write as a request.
-    pub fn request(&self) -> WriteRequest {
+    pub fn request(&self) -> ApiRequest {
         let Self {
             namespace,
             name,
@@ -110,7 +99,7 @@ impl PodWrite {
                 ("DELETE", pod, JSON, to_bytes(&options))
             }
         };
-        WriteRequest {
+        ApiRequest {
             method,
             path,
             content_type,
@@ -122,7 +111,7 @@ impl PodWrite {
     ///
     /// A wrong UID is refused with 422 for a status and with 409 for a delete. A binding is
     /// refused with 409 when somebody else was faster, which the watch will show.
-    pub fn outcome(&self, status_code: u16) -> Outcome {
+    pub(super) fn outcome(&self, status_code: u16) -> Outcome {
         match (status_code, &self.action) {
             (200..=299, _) => Outcome::Done,
             // It is there already, or nobody wants it; the Pod goes on without.
@@ -138,9 +127,6 @@ impl PodWrite {
 fn to_bytes(value: &serde_json::Value) -> Vec<u8> {
     value.to_string().into_bytes()
 }
-
-const JSON: &str = "application/json";
-const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
 
 #[cfg(test)]
 mod tests {
@@ -172,7 +158,7 @@ mod tests {
             ),
         ];
         for (write, want) in cases {
-            let WriteRequest {
+            let ApiRequest {
                 method,
                 path,
                 content_type,

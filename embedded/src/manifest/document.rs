@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{ManifestError, Source, SourceLocation, split::split, yaml};
 
@@ -72,46 +72,42 @@ pub fn load(sources: &[Source]) -> Result<Vec<Document>, ManifestError> {
 /// Adds one object, or the objects of a list. A document that says `null` is empty.
 fn add(
     documents: &mut Vec<Document>,
-    value: Value,
+    mut body: Value,
     location: &SourceLocation,
     field_prefix: String,
 ) -> Result<(), ManifestError> {
-    let mut body = match value {
-        Value::Object(body) => body,
-        Value::Null if field_prefix.is_empty() => return Ok(()),
-        other => {
-            let (location, found) = (location.clone(), type_name(&other));
-            return Err(if field_prefix.is_empty() {
-                ManifestError::NotAnObject { location, found }
-            } else {
-                let field = field_prefix.trim_end_matches('.').to_owned();
-                ManifestError::BadField {
-                    location,
-                    field,
-                    problem: wanted("an object", found),
-                }
-            });
-        }
-    };
     let reader = Reader {
         location,
         prefix: &field_prefix,
     };
-    let api_version = reader.required_text(&body, "", "apiVersion")?;
-    let kind = reader.required_text(&body, "", "kind")?;
-    if kind == "List" {
-        let items = reader.items(&mut body)?;
-        return items.into_iter().enumerate().try_for_each(|(nth, item)| {
-            add(
-                documents,
-                item,
+    if !body.is_object() {
+        let found = type_name(&body);
+        let location = location.clone();
+        return match (field_prefix.strip_suffix('.'), body) {
+            (None, Value::Null) => Ok(()),
+            (None, _) => Err(ManifestError::NotAnObject { location, found }),
+            (Some(item), _) => Err(ManifestError::BadField {
                 location,
-                format!("{field_prefix}items[{nth}]."),
-            )
+                field: item.to_owned(),
+                problem: wanted("an object", found),
+            }),
+        };
+    }
+    let api_version = reader.required_text(&body, "apiVersion")?;
+    let kind = reader.required_text(&body, "kind")?;
+    if kind == "List" {
+        let items = match body["items"].take() {
+            Value::Array(items) => items,
+            Value::Null => Vec::new(),
+            other => return Err(reader.bad("items", wanted("a list", type_name(&other)))),
+        };
+        return items.into_iter().enumerate().try_for_each(|(nth, item)| {
+            let field_prefix = format!("{field_prefix}items[{nth}].");
+            add(documents, item, location, field_prefix)
         });
     }
     let (name, namespace) = reader.name_and_namespace(&body)?;
-    let (location, body) = (location.clone(), Value::Object(body));
+    let location = location.clone();
     documents.push(Document {
         location,
         field_prefix,
@@ -133,68 +129,48 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn name_and_namespace(
         &self,
-        body: &Map<String, Value>,
+        body: &Value,
     ) -> Result<(ObjectName, Option<String>), ManifestError> {
-        let metadata = match body.get("metadata") {
-            Some(Value::Object(metadata)) => metadata,
-            None | Some(Value::Null) => return Err(self.bad("metadata.name", MISSING)),
-            Some(other) => {
-                return Err(self.bad("metadata", wanted("an object", type_name(other))));
-            }
-        };
-        let name = match self.text(metadata, "metadata.", "name")? {
+        let metadata = &body["metadata"];
+        if metadata.is_null() {
+            return Err(self.bad("metadata.name", MISSING));
+        } else if !metadata.is_object() {
+            return Err(self.bad("metadata", wanted("an object", type_name(metadata))));
+        }
+        let name = match self.text(body, "metadata.name")? {
             Some(name) => ObjectName::Given(name),
-            None => match self.text(metadata, "metadata.", "generateName")? {
+            None => match self.text(body, "metadata.generateName")? {
                 Some(prefix) => ObjectName::Prefix(prefix),
                 None => return Err(self.bad("metadata.name", "is missing; so is generateName")),
             },
         };
-        Ok((name, self.text(metadata, "metadata.", "namespace")?))
+        Ok((name, self.text(body, "metadata.namespace")?))
     }
 
-    fn items(&self, body: &mut Map<String, Value>) -> Result<Vec<Value>, ManifestError> {
-        match body.remove("items") {
-            Some(Value::Array(items)) => Ok(items),
-            None | Some(Value::Null) => Ok(Vec::new()),
-            Some(other) => Err(self.bad("items", wanted("a list", type_name(&other)))),
-        }
-    }
-
-    fn required_text(
-        &self,
-        object: &Map<String, Value>,
-        path: &str,
-        field: &str,
-    ) -> Result<String, ManifestError> {
-        let text = self.text(object, path, field)?;
-        text.ok_or_else(|| self.bad(&format!("{path}{field}"), MISSING))
+    fn required_text(&self, object: &Value, path: &str) -> Result<String, ManifestError> {
+        let text = self.text(object, path)?;
+        text.ok_or_else(|| self.bad(path, MISSING))
     }
 
     /// A text that is not empty, if the field is there.
-    fn text(
-        &self,
-        object: &Map<String, Value>,
-        path: &str,
-        field: &str,
-    ) -> Result<Option<String>, ManifestError> {
-        match object.get(field) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text.clone()).filter(|text| !text.is_empty())),
-            Some(other) => {
+    fn text(&self, object: &Value, path: &str) -> Result<Option<String>, ManifestError> {
+        match path.split('.').fold(object, |value, field| &value[field]) {
+            Value::Null => Ok(None),
+            Value::String(text) => Ok(Some(text.clone()).filter(|text| !text.is_empty())),
+            other => {
                 let mut problem = wanted("a text", type_name(other));
                 if other.is_number() || other.is_boolean() {
                     problem.push_str(": put it in quotes");
                 }
-                Err(self.bad(&format!("{path}{field}"), problem))
+                Err(self.bad(path, problem))
             }
         }
     }
 
     fn bad(&self, field: &str, problem: impl Into<String>) -> ManifestError {
-        let field = format!("{}{field}", self.prefix);
         ManifestError::BadField {
             location: self.location.clone(),
-            field,
+            field: format!("{}{field}", self.prefix),
             problem: problem.into(),
         }
     }

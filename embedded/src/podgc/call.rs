@@ -5,8 +5,11 @@
 use compact_str::CompactString;
 use serde_json::{Value, json};
 
-use super::{PodFacts, Reason};
-use crate::model::Time;
+use super::{Phase, PodFacts, Reason};
+use crate::{
+    model::Time,
+    request::{ApiRequest, JSON, STRATEGIC_MERGE_PATCH},
+};
 
 /// One call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,8 +21,6 @@ pub enum Call {
         pod: PodFacts,
         /// Why it goes.
         reason: Reason,
-        /// When it is said.
-        at: Time,
     },
     /// Delete the Pod without a grace period.
     Delete {
@@ -32,34 +33,26 @@ pub enum Call {
     GetNode {
         /// Its name.
         name: CompactString,
+        /// The Pods that go if it does not.
+        pods: Vec<PodFacts>,
     },
 }
 
-/// A call as an HTTP request, without a server's address.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CallRequest {
-    /// The HTTP method.
-    pub method: &'static str,
-    /// The path, from `/api` on.
-    pub path: String,
-    /// The media type of the body.
-    pub content_type: &'static str,
-    /// The body; empty for a GET.
-    pub body: Vec<u8>,
-}
-
 impl Call {
-    /// Renders the call as a request.
-    pub fn request(&self) -> CallRequest {
+    /// The first call that deletes a Pod by force.
+    pub(super) fn force_delete(pod: PodFacts, reason: Reason) -> Self {
+        match pod.phase {
+            Phase::Ended => Self::Delete { pod, reason },
+            Phase::Active | Phase::Strange => Self::Fail { pod, reason },
+        }
+    }
+
+    /// Renders the call as a request that is made at this time.
+    pub fn request(&self, at: Time) -> ApiRequest {
         let (method, path, content_type, body) = match self {
-            Self::Fail { pod, reason, at } => {
-                let body = failed(pod, *reason, *at).to_string();
-                (
-                    "PATCH",
-                    format!("{}/status", path(pod)),
-                    STRATEGIC_MERGE_PATCH,
-                    body,
-                )
+            Self::Fail { pod, reason } => {
+                let (path, body) = (format!("{}/status", path(pod)), failed(pod, *reason, at));
+                ("PATCH", path, STRATEGIC_MERGE_PATCH, body.to_string())
             }
             Self::Delete { pod, .. } => {
                 let options = json!({
@@ -69,9 +62,11 @@ impl Call {
                 });
                 ("DELETE", path(pod), JSON, options.to_string())
             }
-            Self::GetNode { name } => ("GET", format!("/api/v1/nodes/{name}"), JSON, String::new()),
+            Self::GetNode { name, .. } => {
+                ("GET", format!("/api/v1/nodes/{name}"), JSON, String::new())
+            }
         };
-        CallRequest {
+        ApiRequest {
             method,
             path,
             content_type,
@@ -105,13 +100,10 @@ fn failed(pod: &PodFacts, reason: Reason, at: Time) -> Value {
     json!({"metadata": {"uid": pod.uid.to_string()}, "status": status})
 }
 
-const JSON: &str = "application/json";
-const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{model::Uid, podgc::Phase};
+    use crate::model::Uid;
 
     fn pod(generation: i64) -> PodFacts {
         PodFacts {
@@ -131,17 +123,16 @@ mod tests {
         Call::Fail {
             pod: pod(generation),
             reason,
-            at: Time::from_millis(1_795_231_200_999),
         }
     }
 
     fn shown(call: &Call) -> String {
-        let CallRequest {
+        let ApiRequest {
             method,
             path,
             content_type,
             body,
-        } = call.request();
+        } = call.request(Time::from_millis(1_795_231_200_999));
         let body = String::from_utf8(body).expect("bodies are text");
         format!("{method} {path} {content_type} {body}")
     }
@@ -180,7 +171,10 @@ mod tests {
             shown(&delete),
             r#"DELETE /api/v1/namespaces/ns/pods/p application/json {"apiVersion":"v1","gracePeriodSeconds":0,"kind":"DeleteOptions"}"#
         );
-        let get = Call::GetNode { name: "n1".into() };
+        let get = Call::GetNode {
+            name: "n1".into(),
+            pods: Vec::new(),
+        };
         assert_eq!(shown(&get), "GET /api/v1/nodes/n1 application/json ");
     }
 }

@@ -11,8 +11,8 @@ use std::{
 
 use compact_str::CompactString;
 
-use super::{Call, NodeFacts, Phase, PodFacts, known::Known};
-use crate::model::{Monotonic, Now, Uid};
+use super::{Call, NodeFacts, PodFacts, known::Known};
+use crate::model::{Monotonic, Uid};
 
 /// From the end of a pass to the next one.
 const PERIOD: Duration = Duration::from_secs(20);
@@ -66,29 +66,9 @@ pub struct PodGc {
     /// When the next pass begins; none while one is under way.
     due: Option<Monotonic>,
     /// What is left to do in this pass.
-    steps: VecDeque<Step>,
+    calls: VecDeque<Call>,
     /// What was asked and is not answered.
-    asked: Option<Step>,
-}
-
-/// A step of a pass.
-#[derive(Debug)]
-enum Step {
-    /// Say that the Pod failed, then delete it.
-    Fail(PodFacts, Reason),
-    Delete(PodFacts, Reason),
-    /// Ask for the node; if there is none, its Pods go.
-    AskForNode(CompactString, Vec<PodFacts>),
-}
-
-impl Step {
-    /// The first step of deleting a Pod by force.
-    fn force_delete(pod: &PodFacts, reason: Reason) -> Self {
-        match pod.phase {
-            Phase::Ended => Self::Delete(pod.clone(), reason),
-            Phase::Active | Phase::Strange => Self::Fail(pod.clone(), reason),
-        }
-    }
+    asked: Option<Call>,
 }
 
 impl PodGc {
@@ -150,28 +130,15 @@ impl PodGc {
     }
 
     /// Gives the next call of the pass; none before the last one is answered, or when the pass is over.
-    pub fn poll_call(&mut self, now: Now) -> Option<Call> {
+    pub fn poll_call(&mut self, now: Monotonic) -> Option<&Call> {
         if self.due.is_some() || self.asked.is_some() {
             return None;
         }
-        let Some(step) = self.steps.pop_front() else {
-            self.due = Some(now.monotonic + PERIOD);
-            return None;
-        };
-        let call = match &step {
-            Step::Fail(pod, reason) => Call::Fail {
-                pod: pod.clone(),
-                reason: *reason,
-                at: now.wall,
-            },
-            Step::Delete(pod, reason) => Call::Delete {
-                pod: pod.clone(),
-                reason: *reason,
-            },
-            Step::AskForNode(name, _) => Call::GetNode { name: name.clone() },
-        };
-        self.asked = Some(step);
-        Some(call)
+        self.asked = self.calls.pop_front();
+        if self.asked.is_none() {
+            self.due = Some(now + PERIOD);
+        }
+        self.asked.as_ref()
     }
 
     /// The call was answered with this HTTP status code.
@@ -179,16 +146,16 @@ impl PodGc {
         let done = (200..300).contains(&status_code);
         match self.asked.take() {
             // A Pod that could not be failed is not deleted: its owner would not learn how it ended.
-            Some(Step::Fail(pod, reason)) if done => {
-                self.steps.push_front(Step::Delete(pod, reason));
+            Some(Call::Fail { pod, reason }) if done => {
+                self.calls.push_front(Call::Delete { pod, reason });
             }
-            Some(Step::AskForNode(_, pods)) if status_code == 404 => {
-                for pod in pods.iter().rev() {
-                    let step = Step::force_delete(pod, Reason::Orphaned);
-                    self.steps.push_front(step);
+            Some(Call::GetNode { pods, .. }) if status_code == 404 => {
+                for pod in pods.into_iter().rev() {
+                    let call = Call::force_delete(pod, Reason::Orphaned);
+                    self.calls.push_front(call);
                 }
             }
-            Some(Step::Fail(..) | Step::Delete(..) | Step::AskForNode(..)) | None => {}
+            Some(Call::Fail { .. } | Call::Delete { .. } | Call::GetNode { .. }) | None => {}
         }
     }
 
@@ -197,23 +164,21 @@ impl PodGc {
             return;
         };
         let excess = self.known.terminated_count().saturating_sub(threshold);
-        let first = self.known.terminated().take(excess);
-        let steps = first.map(|pod| Step::force_delete(pod, Reason::Terminated));
-        self.steps.extend(steps);
+        let first = self.known.terminated().take(excess).cloned();
+        let calls = first.map(|pod| Call::force_delete(pod, Reason::Terminated));
+        self.calls.extend(calls);
     }
 
     fn plan_out_of_service(&mut self) {
         let known = &self.known;
-        let stuck = known
-            .deleting()
-            .filter(|pod| known.is_out_of_service(&pod.node));
-        let steps = stuck.map(|pod| Step::force_delete(pod, Reason::OutOfService));
-        self.steps.extend(steps);
+        let deleting = known.deleting();
+        let stuck = deleting.filter(|pod| known.is_out_of_service(&pod.node));
+        let calls = stuck.map(|pod| Call::force_delete(pod.clone(), Reason::OutOfService));
+        self.calls.extend(calls);
     }
 
     fn plan_orphaned(&mut self, now: Monotonic) {
-        let over = |due: &Monotonic| *due <= now;
-        let released = self.quarantine.extract_if(.., |_, due| over(due));
+        let released = self.quarantine.extract_if(.., |_, due| *due <= now);
         let released: Vec<CompactString> = released.map(|(name, _)| name).collect();
         // Also those that are asked for now: if that fails, it is tried again after another quarantine.
         for name in self.known.missing_nodes() {
@@ -223,14 +188,14 @@ impl PodGc {
         for name in released {
             if !self.known.has_node(&name) {
                 let pods = self.known.on_node(&name).cloned().collect();
-                self.steps.push_back(Step::AskForNode(name, pods));
+                self.calls.push_back(Call::GetNode { name, pods });
             }
         }
     }
 
     fn plan_unscheduled(&mut self) {
         let nowhere = self.known.deleting().filter(|pod| pod.node.is_empty());
-        let steps = nowhere.map(|pod| Step::force_delete(pod, Reason::Unscheduled));
-        self.steps.extend(steps);
+        let calls = nowhere.map(|pod| Call::force_delete(pod.clone(), Reason::Unscheduled));
+        self.calls.extend(calls);
     }
 }

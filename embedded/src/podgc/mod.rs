@@ -17,6 +17,6 @@ mod call;
 mod known;
 mod machine;
 
-pub use call::{Call, CallRequest};
+pub use call::Call;
 pub use known::{NodeFacts, Phase, PodFacts};
 pub use machine::{PodGc, Reason};

@@ -9,15 +9,13 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures::stream;
+use futures::{StreamExt as _, stream};
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
 use hyper::body::Frame;
 use tokio::{sync::watch, time::timeout_at};
+use tokio_util::sync::CancellationToken;
 
-use super::{
-    faults,
-    shared::{SharedApi, is_stopped, until_stopped},
-};
+use super::{faults, shared::SharedApi};
 use crate::{
     apiserver::{
         Body, ListBody, WatchCursor,
@@ -40,7 +38,7 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const DEFAULT_WATCH: Duration = Duration::from_secs(45 * 60);
 
 /// A body of ready bytes.
-pub(super) fn full(bytes: impl Into<Bytes>) -> HttpBody {
+fn full(bytes: impl Into<Bytes>) -> HttpBody {
     Full::new(bytes.into()).boxed_unsync()
 }
 
@@ -60,16 +58,13 @@ fn listed(mut list: Box<ListBody>) -> HttpBody {
     if !list.encode_some(LIST_CHUNK, &mut second) {
         return full(first);
     }
-    first.append(&mut second);
-    let rest = stream::unfold((Some(first), list), |(ready, mut list)| async move {
-        if let Some(bytes) = ready {
-            return Some((frame(bytes), (None, list)));
-        }
+    let rest = stream::unfold(list, |mut list| async move {
         let mut out = Vec::with_capacity(LIST_CHUNK + LIST_CHUNK / 8);
         list.encode_some(LIST_CHUNK, &mut out)
-            .then(|| (frame(out), (None, list)))
+            .then(|| (frame(out), list))
     });
-    BodyExt::boxed_unsync(StreamBody::new(rest))
+    let begun = stream::iter([first, second].map(frame));
+    BodyExt::boxed_unsync(StreamBody::new(begun.chain(rest)))
 }
 
 struct Watching {
@@ -80,7 +75,7 @@ struct Watching {
     request: Option<ObservedRequest>,
     opened: Monotonic,
     rules: watch::Receiver<()>,
-    stopped: watch::Receiver<bool>,
+    stopped: CancellationToken,
     deadline: Instant,
     next_bookmark: Instant,
     over: bool,
@@ -91,7 +86,7 @@ pub(super) fn watching(
     api: Arc<SharedApi>,
     cursor: Box<WatchCursor>,
     request: Option<ObservedRequest>,
-    stopped: watch::Receiver<bool>,
+    stopped: CancellationToken,
 ) -> HttpBody {
     let start = instant();
     let watching = Watching {
@@ -117,7 +112,7 @@ impl Watching {
     /// The next frames; `None` at the end.
     async fn next(&mut self) -> Option<Vec<u8>> {
         loop {
-            if self.over || self.cursor.ended() || is_stopped(&self.stopped) {
+            if self.over || self.cursor.ended() || self.stopped.is_cancelled() {
                 return None;
             }
             let next_fault = match self.course() {
@@ -179,10 +174,8 @@ impl Watching {
         let now = self.api.now().monotonic;
         let sending = faults.lock().judge_events(request, now);
         if !sending.delay.is_zero() {
-            tokio::select! {
-                () = tokio::time::sleep(sending.delay) => {}
-                () = until_stopped(&mut self.stopped) => {}
-            }
+            let delay = tokio::time::sleep(sending.delay);
+            self.stopped.run_until_cancelled(delay).await;
         }
         match sending.twice {
             true => faults::twice(&lines),
@@ -194,7 +187,7 @@ impl Watching {
         tokio::select! {
             _ = self.rules.changed() => {}
             () = self.api.sleep_until(until) => {}
-            () = until_stopped(&mut self.stopped) => {}
+            () = self.stopped.cancelled() => {}
         }
     }
 
@@ -206,7 +199,7 @@ impl Watching {
                 _ = self.changes.changed() => {}
                 _ = self.rules.changed() => {}
                 () = self.api.sleep_until(fault) => {}
-                () = until_stopped(&mut self.stopped) => {}
+                () = self.stopped.cancelled() => {}
             }
         };
         // Running into the deadline is an answer of its own; the caller looks at the clock.

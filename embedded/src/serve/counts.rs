@@ -1,10 +1,15 @@
-//! Counters of requests.
+//! Counters of requests, also as a metric by upstream's name and labels.
 //!
-//! Responsible for: counting by request and status code. Must not: export metrics.
+//! Responsible for: counting by request and status code. Must not: decide what is counted.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use parking_lot::Mutex;
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric as _},
+    metrics::{MetricType, counter::ConstCounter},
+};
 
 use crate::apiserver::Label;
 
@@ -23,9 +28,9 @@ pub struct RequestCount {
     pub count: u64,
 }
 
-/// All counters.
-#[derive(Debug, Default)]
-pub(super) struct RequestCounts(Mutex<BTreeMap<(Label, u16), u64>>);
+/// All counters; clones have the same.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RequestCounts(Arc<Mutex<BTreeMap<(Label, u16), u64>>>);
 
 impl RequestCounts {
     /// Counts one answer.
@@ -46,5 +51,30 @@ impl RequestCounts {
                 count,
             })
             .collect()
+    }
+}
+
+impl Collector for RequestCounts {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let counts = self.snapshot();
+        if counts.is_empty() {
+            return Ok(());
+        }
+        let mut family = encoder.encode_descriptor(
+            "apiserver_request",
+            "Requests over HTTP and of the hollow nodes, by what they asked for and the answer's code.",
+            None,
+            MetricType::Counter,
+        )?;
+        for count in counts {
+            let labels = [
+                ("verb", count.verb.to_uppercase()),
+                ("resource", count.resource.to_owned()),
+                ("subresource", count.subresource.to_owned()),
+                ("code", count.code.to_string()),
+            ];
+            ConstCounter::new(count.count).encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
     }
 }

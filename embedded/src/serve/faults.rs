@@ -12,11 +12,9 @@ use std::{
 use http::{header, request::Parts};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::watch, time::sleep};
+use tokio_util::sync::CancellationToken;
 
-use super::{
-    filters::FilteredCall,
-    shared::{SharedApi, until_stopped},
-};
+use super::{filters::FilteredCall, shared::SharedApi};
 use crate::apiserver::{
     Label, Reply, Response as Answer, TEXT,
     faults::{Faults, ObservedRequest, RequestOutcome, When, bad_rules},
@@ -107,7 +105,7 @@ pub(super) async fn answer(
     request: &ObservedRequest,
     call: FilteredCall<'_>,
     api: &SharedApi,
-    stopped: &mut watch::Receiver<bool>,
+    stopped: &CancellationToken,
 ) -> Result<Reply, Broken> {
     wait_while_held(request, api, stopped).await;
     let verdict = api.faults().lock().judge(request, api.now().monotonic);
@@ -141,11 +139,7 @@ async fn pause(time: Duration) {
 }
 
 /// Nothing gets through to a client that is cut off, for as long as it is.
-async fn wait_while_held(
-    request: &ObservedRequest,
-    api: &SharedApi,
-    stopped: &mut watch::Receiver<bool>,
-) {
+async fn wait_while_held(request: &ObservedRequest, api: &SharedApi, stopped: &CancellationToken) {
     let mut changes = api.faults().changes();
     loop {
         changes.mark_unchanged();
@@ -154,7 +148,7 @@ async fn wait_while_held(
         tokio::select! {
             _ = changes.changed() => {}
             () = api.sleep_until(until) => {}
-            () = until_stopped(stopped) => return,
+            () = stopped.cancelled() => return,
         }
     }
 }

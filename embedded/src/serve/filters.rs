@@ -9,7 +9,11 @@ use std::time::Duration;
 use http::request::Parts;
 
 use super::{
-    ServeOptions, audit_log::AuditLog, shared::SharedApi, state_file::FileError, stranger,
+    ServeOptions,
+    audit_log::AuditLog,
+    shared::SharedApi,
+    state_file::{About as _, FileError},
+    stranger,
 };
 use crate::apiserver::{Audited, Label, Prepared, Reply, Request, Response, Users, prepare};
 
@@ -40,10 +44,8 @@ impl Filters {
     pub(super) fn new(options: &ServeOptions) -> Result<Self, FileError> {
         // Not the ids of an earlier run in the same file.
         let seed = options.seed ^ options.clock.now().wall.as_millis().cast_unsigned();
-        let audit = options
-            .audit_log
-            .as_ref()
-            .map(|path| AuditLog::open(path, seed).map_err(|error| FileError::new(path, &error)));
+        let path = options.audit_log.as_deref();
+        let audit = path.map(|path| AuditLog::open(path, seed).about(path));
         Ok(Self {
             users: options.users.clone(),
             is_tls: options.tls.is_some(),

@@ -10,8 +10,8 @@ mod faults;
 mod filters;
 mod http;
 mod kubeconfig;
+mod log_reader;
 mod private_file;
-mod request_metrics;
 mod saver;
 mod shared;
 mod state_file;
@@ -19,6 +19,7 @@ mod stranger;
 mod tls;
 
 pub use counts::RequestCount;
+pub use log_reader::{LogReader, News};
 pub use shared::SharedApi;
 pub use state_file::FileError;
 pub use tls::{Certificate, Loopback};
@@ -31,7 +32,8 @@ use std::{
     time::Duration,
 };
 
-use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
+use tokio::{net::TcpListener, task::JoinHandle};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
     apiserver::{
@@ -78,7 +80,8 @@ pub struct ServerHandle {
     api: Arc<SharedApi>,
     filters: Arc<Filters>,
     tls: Option<Arc<Tls>>,
-    stop: watch::Sender<bool>,
+    /// Ends the server, also when the handle is dropped.
+    stop: DropGuard,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -99,23 +102,23 @@ pub async fn start(options: ServeOptions) -> io::Result<ServerHandle> {
     let tls = options.tls.as_ref();
     let tls = tls.map(|certificate| Tls::new(certificate, options.state.as_deref()));
     let tls = tls.transpose()?.map(Arc::new);
-    let (stop, stopped) = watch::channel(false);
+    let stopped = CancellationToken::new();
+    let front = http::Front {
+        api: Arc::clone(&api),
+        filters: Arc::clone(&filters),
+        tls: tls.clone(),
+        stopped: stopped.clone(),
+    };
     let tasks = vec![
-        tokio::spawn(http::accept(
-            listener,
-            tls.clone(),
-            Arc::clone(&api),
-            Arc::clone(&filters),
-            stopped.clone(),
-        )),
-        tokio::spawn(shared::collect_garbage(Arc::clone(&api), stopped)),
+        tokio::spawn(front.accept(listener)),
+        tokio::spawn(shared::collect_garbage(Arc::clone(&api), stopped.clone())),
     ];
     Ok(ServerHandle {
         port,
         api,
         filters,
         tls,
-        stop,
+        stop: stopped.drop_guard(),
         tasks,
     })
 }
@@ -160,8 +163,7 @@ impl ServerHandle {
 
     /// Ends all connections and watches, and waits for the tasks.
     pub async fn shutdown(self) {
-        // Nobody listening any more is what is wanted.
-        let _ = self.stop.send(true);
+        drop(self.stop);
         for task in self.tasks {
             if let Err(error) = task.await
                 && error.is_panic()

@@ -11,7 +11,7 @@ use std::{sync::Arc, thread::JoinHandle};
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::watch;
 
-use super::state_file::{Batch, FileError, StateFile};
+use super::state_file::{About as _, Batch, FileError, StateFile};
 use crate::apiserver::{ApiServer, EventType, KINDS};
 
 /// A change's place in the order of all changes.
@@ -55,11 +55,11 @@ impl Saver {
         waiting.queue.lock().positions = positions;
         let (sender, progress) = watch::channel(Progress::default());
         let theirs = Arc::clone(&waiting);
-        let thread = std::thread::Builder::new().name("saver".into());
-        let cannot = file.wrong(&"no thread to save by");
-        let thread = thread
+        let path = file.path().to_owned();
+        let thread = std::thread::Builder::new()
+            .name("saver".into())
             .spawn(move || save(&theirs, &file, &sender))
-            .map_err(|_| cannot)?;
+            .about(&path)?;
         Ok(Self {
             waiting,
             progress,

@@ -7,14 +7,14 @@ use std::{fmt, sync::Arc};
 use parking_lot::Mutex;
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     ServeOptions,
     counts::{RequestCount, RequestCounts},
     faults::SharedFaults,
-    request_metrics::RequestMetrics,
     saver::{Saver, Ticket},
-    state_file::{FileError, Loaded, StateFile},
+    state_file::{About as _, FileError, Loaded, StateFile},
 };
 use crate::{
     apiserver::{
@@ -47,7 +47,7 @@ pub struct SharedApi {
     /// Log ends per kind, in the order of [`Kind`]; sent after each change.
     changes: Vec<watch::Sender<u64>>,
     garbage: Notify,
-    counts: Arc<RequestCounts>,
+    counts: RequestCounts,
     faults: SharedFaults,
     /// The metrics of `/metrics`.
     metrics: Mutex<Registry>,
@@ -68,9 +68,9 @@ impl SharedApi {
         if server.garbage_pending() {
             garbage.notify_one();
         }
-        let counts = Arc::new(RequestCounts::default());
+        let counts = RequestCounts::default();
         let mut metrics = Registry::default();
-        metrics.register_collector(Box::new(RequestMetrics(Arc::clone(&counts))));
+        metrics.register_collector(Box::new(counts.clone()));
         Ok(Self {
             changes: changes.collect(),
             server: Mutex::new(server),
@@ -295,8 +295,7 @@ fn begin(options: &ServeOptions) -> Result<(ApiServer, Option<Saver>), FileError
     let known = loaded.is_some();
     let server = match loaded {
         Some(Loaded { version, objects }) => {
-            ApiServer::restore(options.seed, limits, version, objects)
-                .map_err(|why| file.wrong(&why))?
+            ApiServer::restore(options.seed, limits, version, objects).about(file.path())?
         }
         None => new(),
     };
@@ -311,25 +310,10 @@ fn begin(options: &ServeOptions) -> Result<(ApiServer, Option<Saver>), FileError
 }
 
 /// Works off garbage whenever there is some.
-pub(super) async fn collect_garbage(api: Arc<SharedApi>, mut stopped: watch::Receiver<bool>) {
-    loop {
-        tokio::select! {
-            () = api.garbage.notified() => {}
-            () = until_stopped(&mut stopped) => return,
-        }
-        while api.collect_some_garbage() && !is_stopped(&stopped) {
+pub(super) async fn collect_garbage(api: Arc<SharedApi>, stopped: CancellationToken) {
+    while let Some(()) = stopped.run_until_cancelled(api.garbage.notified()).await {
+        while api.collect_some_garbage() && !stopped.is_cancelled() {
             tokio::task::yield_now().await;
         }
     }
-}
-
-/// Waits until the server is to stop, or its handle is gone.
-pub(super) async fn until_stopped(stopped: &mut watch::Receiver<bool>) {
-    // The guard inside the answer must not live across an await.
-    let _ = stopped.wait_for(|stopped| *stopped).await;
-}
-
-/// Whether the server is to stop; a handle that was dropped means the same.
-pub(super) fn is_stopped(stopped: &watch::Receiver<bool>) -> bool {
-    *stopped.borrow() || stopped.has_changed().is_err()
 }

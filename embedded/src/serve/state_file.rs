@@ -8,6 +8,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    error::Error,
     fmt,
     fs::File,
     io,
@@ -35,13 +36,17 @@ pub struct FileError {
     why: String,
 }
 
-impl FileError {
-    /// What is wrong with a file.
-    pub(super) fn new(path: &Path, why: &dyn fmt::Display) -> Self {
-        Self {
+/// Says which file an error is about.
+pub(super) trait About<T> {
+    fn about(self, path: &Path) -> Result<T, FileError>;
+}
+
+impl<T, E: fmt::Display> About<T> for Result<T, E> {
+    fn about(self, path: &Path) -> Result<T, FileError> {
+        self.map_err(|why| FileError {
             path: path.to_owned(),
             why: why.to_string(),
-        }
+        })
     }
 }
 
@@ -80,39 +85,41 @@ impl StateFile {
     /// Opens the file of a folder, or makes it; gives what is in it, unless it is new.
     pub(super) fn open(folder: &Path) -> Result<(Self, Option<Loaded>), FileError> {
         let path = folder.join(FILE);
-        let wrong = |why: &dyn fmt::Display| FileError::new(&path, why);
-        private_file::make_folder(folder).map_err(|error| FileError::new(folder, &error))?;
+        private_file::make_folder(folder).about(folder)?;
         // A link that leads nowhere is there, too.
         let fresh = path
             .symlink_metadata()
             .is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         if fresh {
-            create(&path).map_err(|error| wrong(&error))?;
+            create(&path).about(&path)?;
         }
-        let opened = private_file::open(&path, File::options().read(true).write(true));
-        let opened = opened.map_err(|error| wrong(&error))?;
+        let mut options = File::options();
+        let opened = private_file::open(&path, options.read(true).write(true)).about(&path)?;
         // redb would make a state of it.
         if opened.metadata().is_ok_and(|found| found.len() == 0) {
-            return Err(wrong(&"not a state: it is empty"));
+            return Err("not a state: it is empty").about(&path);
         }
-        let mut database = database(opened).map_err(|error| wrong(&opening(&error)))?;
-        let sound = database.check_integrity().map_err(|error| wrong(&error))?;
-        if !sound {
-            return Err(wrong(&"the file is damaged"));
+        let database = database(opened).map_err(|error| opening(&error));
+        let mut database = database.about(&path)?;
+        if !database.check_integrity().about(&path)? {
+            return Err("the file is damaged").about(&path);
         }
         let file = Self { path, database };
-        let loaded = if fresh { None } else { Some(file.load()?) };
+        let loaded = match fresh {
+            true => None,
+            false => Some(file.load().about(&file.path)?),
+        };
         Ok((file, loaded))
     }
 
     /// Saves a batch; when this returns, it is on the disk.
     pub(super) fn save(&self, batch: &Batch) -> Result<(), FileError> {
-        self.try_save(batch).map_err(|error| self.wrong(&error))
+        self.try_save(batch).about(&self.path)
     }
 
-    /// An error about this file.
-    pub(super) fn wrong(&self, why: &dyn fmt::Display) -> FileError {
-        FileError::new(&self.path, why)
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     fn try_save(&self, batch: &Batch) -> Result<(), redb::Error> {
@@ -138,44 +145,27 @@ impl StateFile {
         Ok(transaction.commit()?)
     }
 
-    fn load(&self) -> Result<Loaded, FileError> {
-        let wrong = |error: redb::Error| self.wrong(&error);
-        let (numbers, objects) = self.read().map_err(wrong)?;
-        if numbers.get(FORMAT.0) != Some(&FORMAT.1) {
-            let why = format!("not a file of form {}, the only one known", FORMAT.1);
-            return Err(self.wrong(&why));
-        }
-        let mut known = Vec::with_capacity(objects.len());
-        for (kind, bytes) in objects {
-            let found = Kind::find_qualified(&kind)
-                .ok_or_else(|| self.wrong(&format!("there are {kind} in it, which nobody knows")));
-            known.push((found?, bytes));
-        }
-        Ok(Loaded {
-            version: numbers.get(VERSION).copied().unwrap_or_default(),
-            objects: known,
-        })
-    }
-
-    #[expect(clippy::type_complexity, reason = "it is taken apart at once")]
-    fn read(&self) -> Result<(BTreeMap<String, u64>, Vec<(String, Vec<u8>)>), redb::Error> {
+    fn load(&self) -> Result<Loaded, Box<dyn Error>> {
         let transaction = self.database.begin_read()?;
-        let mut numbers = BTreeMap::new();
+        let numbers = transaction.open_table(NUMBERS);
+        let format = numbers.as_ref().ok().and_then(|it| it.get(FORMAT.0).ok()?);
+        if format.is_none_or(|found| found.value() != FORMAT.1) {
+            return Err(format!("not a file of form {}, the only one known", FORMAT.1).into());
+        }
+        let version = numbers?.get(VERSION)?.map_or(0, |found| found.value());
         let mut objects = Vec::new();
         for handle in transaction.list_tables()? {
             let name = handle.name();
             if name == NUMBERS.name() {
-                for entry in transaction.open_table(NUMBERS)?.iter()? {
-                    let (key, value) = entry?;
-                    numbers.insert(key.value().to_owned(), value.value());
-                }
                 continue;
             }
+            let kind = Kind::find_qualified(name)
+                .ok_or_else(|| format!("there are {name} in it, which nobody knows"))?;
             for entry in transaction.open_table(table(name))?.iter()? {
-                objects.push((name.to_owned(), entry?.1.value().to_vec()));
+                objects.push((kind, entry?.1.value().to_vec()));
             }
         }
-        Ok((numbers, objects))
+        Ok(Loaded { version, objects })
     }
 }
 
@@ -184,7 +174,7 @@ const fn table(name: &str) -> TableDefinition<'_, &'static str, &'static [u8]> {
 }
 
 /// Makes an empty file that is whole from the moment that it has its name.
-fn create(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
+fn create(path: &Path) -> Result<(), Box<dyn Error>> {
     let draft = private_file::draft(path)?;
     let database = database(draft.reopen()?)?;
     let transaction = database.begin_write()?;

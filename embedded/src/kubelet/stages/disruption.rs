@@ -41,44 +41,27 @@ pub(crate) enum By {
 impl Disruption {
     /// Who ends the Pod; reason and message of its status and of its condition `DisruptionTarget`, as far as there are
     /// any.
-    const fn facts(self) -> (By, Option<ReasonAndMessage>, Option<ReasonAndMessage>) {
+    fn facts(self) -> (By, Option<ReasonAndMessage>, Option<ReasonAndMessage>) {
+        let by_kubelet = |reason, message, condition: Option<&'static str>| {
+            let condition = condition.map(|message| ("TerminationByKubelet", message));
+            (By::Kubelet, Some((reason, message)), condition)
+        };
+        let by_others = |who, reason, message| (who, None, Some((reason, message)));
         match self {
-            Self::NodePressureEviction => {
-                let condition = Some((BY_KUBELET, LOW_ON_MEMORY));
-                (By::Kubelet, Some((EVICTED, LOW_ON_MEMORY)), condition)
+            Self::NodePressureEviction => by_kubelet(EVICTED, LOW_ON_MEMORY, Some(LOW_ON_MEMORY)),
+            Self::EphemeralStorageLimit => by_kubelet(EVICTED, STORAGE, None),
+            Self::KubeletPreemption => by_kubelet("Preempting", PREEMPTING, Some(PREEMPTED)),
+            Self::NodeShutdown => by_kubelet("Terminated", SHUTDOWN, Some(SHUTDOWN)),
+            Self::SchedulerPreemption => {
+                by_others(By::Deletion, "PreemptionByScheduler", OUTRANKED)
             }
-            Self::EphemeralStorageLimit => (By::Kubelet, Some((EVICTED, STORAGE)), None),
-            Self::KubeletPreemption => (
-                By::Kubelet,
-                Some(("Preempting", "Preempted in order to admit critical pod")),
-                Some((BY_KUBELET, PREEMPTED)),
-            ),
-            Self::NodeShutdown => {
-                let condition = Some((BY_KUBELET, SHUTDOWN));
-                (By::Kubelet, Some(("Terminated", SHUTDOWN)), condition)
-            }
-            Self::SchedulerPreemption => (
-                By::Deletion,
-                None,
-                Some(("PreemptionByScheduler", OUTRANKED)),
-            ),
-            Self::TaintEviction => (
-                By::Deletion,
-                None,
-                Some(("DeletionByTaintManager", TAINTED)),
-            ),
-            Self::ApiEviction => {
-                let condition = ("EvictionByEvictionAPI", "Eviction API: evicting");
-                (By::EvictionApi, None, Some(condition))
-            }
-            Self::NodeLoss => {
-                let condition = ("DeletionByPodGC", "PodGC: node no longer exists");
-                (By::PodGc, None, Some(condition))
-            }
+            Self::TaintEviction => by_others(By::Deletion, "DeletionByTaintManager", TAINTED),
+            Self::ApiEviction => by_others(By::EvictionApi, "EvictionByEvictionAPI", EVICTING),
+            Self::NodeLoss => by_others(By::PodGc, "DeletionByPodGC", NODE_GONE),
         }
     }
 
-    pub(crate) const fn by(self) -> By {
+    pub(crate) fn by(self) -> By {
         self.facts().0
     }
 
@@ -106,7 +89,9 @@ const PREEMPTED: &str = "Pod was preempted by Kubelet to accommodate a critical 
 const OUTRANKED: &str = "default-scheduler: preempting to accommodate a higher priority pod";
 const TAINTED: &str = "Taint manager: deleting due to NoExecute taint";
 const EVICTED: &str = "Evicted";
-const BY_KUBELET: &str = "TerminationByKubelet";
+const PREEMPTING: &str = "Preempted in order to admit critical pod";
+const EVICTING: &str = "Eviction API: evicting";
+const NODE_GONE: &str = "PodGC: node no longer exists";
 const STORAGE: &str =
     "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ";
 const SHUTDOWN: &str = "Pod was terminated in response to imminent node shutdown.";

@@ -88,13 +88,7 @@ impl Renderer<'_> {
             }
             Some(_) | None => {
                 let mut ended = self.at_work(&object("ended"), name);
-                match stage.end.after() {
-                    Some(wait) => ended.delay(less(wait, ready)),
-                    None => ended.delay_of_annotation(),
-                }
-                if ready.is_some() {
-                    ended.expect(READY, "In", &["True"]);
-                }
+                ended.wait_beside(ready, stage.end.after());
                 let reason = stage.end.reason.map_or("Error", super::ExitReason::text);
                 ended.next(&match stage.end.exit_code.unwrap_or(0) {
                     0 => render("succeeded", &[]),
@@ -117,10 +111,7 @@ impl Renderer<'_> {
         let cause = planned.cause;
         let mut disrupted =
             self.at_work(&format!("lakh-pod-disrupted-{}", stage.name), &stage.name);
-        disrupted.delay(less(planned.after(), ready));
-        if ready.is_some() {
-            disrupted.expect(READY, "In", &["True"]);
-        }
+        disrupted.wait_beside(ready, Some(planned.after()));
         let mut object = disrupted.next(&templates::disrupted(cause));
         if cause.by() != By::Kubelet {
             object["spec"]["next"]["delete"] = true.into();
@@ -187,15 +178,6 @@ impl Stage {
     }
 }
 
-/// What is left of a wait that began before the Pod was ready.
-fn less(wait: Wait, ready: Option<Wait>) -> Wait {
-    let passed = ready.map_or(Duration::ZERO, |ready| ready.delay);
-    Wait {
-        delay: wait.delay.saturating_sub(passed),
-        ..wait
-    }
-}
-
 /// Nothing is scheduled to a node that is not ready.
 fn node_ready() -> Value {
     let mut ready = KwokStageBuilder::new("lakh-node-ready");
@@ -252,6 +234,21 @@ impl KwokStageBuilder {
             delay["jitterDurationMilliseconds"] = millis(wait.delay + wait.jitter).into();
         }
         self.spec["delay"] = delay;
+    }
+
+    /// What is left of a wait that began before the Pod was ready, where it becomes that later. Without a wait it is as
+    /// the annotation says.
+    fn wait_beside(&mut self, ready: Option<Wait>, wait: Option<Wait>) {
+        match (wait, ready) {
+            (Some(wait), ready) => self.delay(Wait {
+                delay: wait.delay.saturating_sub(ready.unwrap_or_default().delay),
+                ..wait
+            }),
+            (None, _) => self.delay_of_annotation(),
+        }
+        if ready.is_some() {
+            self.expect(READY, "In", &["True"]);
+        }
     }
 
     fn delay_of_annotation(&mut self) {

@@ -19,11 +19,14 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use serde_json::{Value, json};
 
 use crate::{
-    kubelet::{
-        Action, Kubelet, KubeletOptions, PodChange, PodWrite, format_go_duration, parse_go_duration,
-    },
+    kubelet::{Action, Kubelet, KubeletOptions, PodWrite, format_go_duration, parse_go_duration},
     model::Time,
 };
+
+/// The status codes of answers; 0 if none comes.
+pub(super) const DONE: u16 = 200;
+const MISSING: u16 = 404;
+const NO_ANSWER: u16 = 0;
 
 /// Plays the script and compares the writes, one per line, with `want`.
 #[track_caller]
@@ -60,7 +63,7 @@ pub(super) struct Stage {
     pods: BTreeMap<String, Value>,
     refusals: BTreeMap<String, usize>,
     missing: Vec<String>,
-    held: Option<Vec<String>>,
+    held: Option<Vec<PodWrite>>,
     log: String,
 }
 
@@ -102,15 +105,7 @@ impl Stage {
                 self.show(name);
             }
             ["gone", name] => {
-                let (namespace, uid) = ("ns", uid_of(name));
-                let change = PodChange::Deleted {
-                    namespace,
-                    name,
-                    uid: &uid,
-                };
-                self.kubelet
-                    .handle_pod(change, self.now)
-                    .expect("a deletion is always read");
+                self.kubelet.handle_pod_gone(&uid_of(name));
                 self.pods.remove(name);
             }
             ["refuse", name, count] => {
@@ -122,9 +117,9 @@ impl Stage {
             ["missing", name] => self.missing.push(name.to_owned()),
             ["hold"] => self.held = Some(Vec::new()),
             ["release"] => {
-                for name in self.held.take().expect("release follows hold") {
-                    self.kubelet.handle_write_done(&uid_of(&name), self.now);
-                    self.show(&name);
+                for write in self.held.take().expect("release follows hold") {
+                    self.kubelet.handle_answer(&write, DONE, self.now);
+                    self.show(&write.name);
                 }
             }
             ["until", time] => self.pass_until(time),
@@ -164,7 +159,7 @@ impl Stage {
 
     fn pass_until(&mut self, time: &str) {
         let end = Time::from_secs(0) + parse_go_duration(time).expect("a Go duration");
-        while let Some((at, _)) = self.kubelet.poll_timeout().filter(|(at, _)| *at <= end) {
+        while let Some(at) = self.kubelet.poll_timeout().filter(|at| *at <= end) {
             assert!(at >= self.now, "deadlines never lie in the past");
             self.now = at;
             self.kubelet.handle_timeout(at);
@@ -181,9 +176,7 @@ impl Stage {
         if let Some(left) = self.refusals.get_mut(&name).filter(|left| **left > 0) {
             *left -= 1;
             writeln!(self.log, "{time} {name} {text} (refused)").expect("texts grow");
-            return self
-                .kubelet
-                .handle_write_failed(&write.uid, false, self.now);
+            return self.kubelet.handle_answer(write, NO_ANSWER, self.now);
         }
         let Some(pod) = self
             .pods
@@ -191,24 +184,22 @@ impl Stage {
             .filter(|_| !self.missing.contains(&name))
         else {
             writeln!(self.log, "{time} {name} {text} (missing)").expect("texts grow");
-            return self.kubelet.handle_write_failed(&write.uid, true, self.now);
+            return self.kubelet.handle_answer(write, MISSING, self.now);
         };
         if matches!(write.action, Action::Bind { .. }) && is_deleted(pod) {
-            return self
-                .kubelet
-                .handle_write_failed(&write.uid, false, self.now);
+            return self.kubelet.handle_answer(write, NO_ANSWER, self.now);
         }
         writeln!(self.log, "{time} {name} {text}").expect("texts grow");
         self.store(&name, &write.action);
         match &mut self.held {
-            Some(held) => held.push(name),
+            Some(held) => held.push(write.clone()),
             None => {
                 // The watch may be faster than the answer, and slower; both are tried in turn.
                 if self.log.len().is_multiple_of(2) {
                     self.show(&name);
-                    self.kubelet.handle_write_done(&write.uid, self.now);
+                    self.kubelet.handle_answer(write, DONE, self.now);
                 } else {
-                    self.kubelet.handle_write_done(&write.uid, self.now);
+                    self.kubelet.handle_answer(write, DONE, self.now);
                     self.show(&name);
                 }
             }
@@ -219,7 +210,7 @@ impl Stage {
     fn assert_allowed(&self, write: &PodWrite) {
         let held = self.held.iter().flatten();
         assert!(
-            held.clone().all(|name| *name != write.name),
+            held.clone().all(|other| other.name != write.name),
             "a second write is in flight for {}:\n{}",
             write.name,
             self.log
@@ -293,10 +284,8 @@ impl Stage {
             return;
         };
         let json = pod.to_string();
-        let change = PodChange::Applied(json.as_bytes());
-        self.kubelet
-            .handle_pod(change, self.now)
-            .expect("test Pods can be read");
+        let read = self.kubelet.handle_pod(json.as_bytes(), self.now);
+        read.expect("test Pods can be read");
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::stage::{Stage, check, play};
+use super::stage::{DONE, Stage, check, play};
 use crate::{
-    kubelet::{Action, Kubelet, KubeletOptions, PodChange},
+    kubelet::{Action, Kubelet, KubeletOptions},
     model::Time,
 };
 
@@ -83,16 +83,10 @@ fn a_stale_view_does_not_start_a_pod_again() {
     let stale = br#"{"metadata":{"name":"a","namespace":"ns","uid":"uid-a"},
         "spec":{"nodeName":"hollow-0","restartPolicy":"Never","containers":[{"name":"c"}]},
         "status":{"phase":"Pending"}}"#;
-    stage
-        .kubelet
-        .handle_pod(PodChange::Applied(stale), stage.now)
-        .expect("a Pod");
+    stage.kubelet.handle_pod(stale, stage.now).expect("a Pod");
     let write = stage.kubelet.poll_write().expect("the end");
-    stage.kubelet.handle_write_done(&write.uid, stage.now);
-    stage
-        .kubelet
-        .handle_pod(PodChange::Applied(stale), stage.now)
-        .expect("a Pod");
+    stage.kubelet.handle_answer(&write, DONE, stage.now);
+    stage.kubelet.handle_pod(stale, stage.now).expect("a Pod");
     assert_eq!(stage.kubelet.poll_write(), None);
     assert_eq!(stage.kubelet.pods_remembered(), 1);
 }
@@ -100,7 +94,7 @@ fn a_stale_view_does_not_start_a_pod_again() {
 #[test]
 fn a_pod_that_cannot_be_read_changes_nothing() {
     let mut kubelet = Kubelet::new(running_for(0));
-    let error = kubelet.handle_pod(PodChange::Applied(b"{}"), Time::from_secs(0));
+    let error = kubelet.handle_pod(b"{}", Time::from_secs(0));
     assert!(
         error
             .expect_err("no metadata")
@@ -146,9 +140,7 @@ fn many_pods_at_once_get_addresses_of_their_own_and_are_forgotten() {
     for n in 0..count {
         let json = pod(n, "Pending");
         let now = Time::from_millis(i64::from(n % 10));
-        kubelet
-            .handle_pod(PodChange::Applied(json.as_bytes()), now)
-            .expect("a Pod");
+        kubelet.handle_pod(json.as_bytes(), now).expect("a Pod");
     }
     let mut ips = BTreeSet::new();
     let now = Time::from_millis(500);
@@ -162,7 +154,7 @@ fn many_pods_at_once_get_addresses_of_their_own_and_are_forgotten() {
             assert!(text.contains(round), "{text}");
             let (_, ip) = text.split_once(r#""podIP":""#).expect("an address");
             ips.insert(ip.split('"').next().map(str::to_owned));
-            kubelet.handle_write_done(&write.uid, now);
+            kubelet.handle_answer(&write, DONE, now);
         }
         assert_eq!(kubelet.poll_write(), None);
         kubelet.handle_timeout(Time::from_secs(2));
@@ -170,9 +162,7 @@ fn many_pods_at_once_get_addresses_of_their_own_and_are_forgotten() {
     assert_eq!(ips.len(), count as usize);
     for n in 0..count {
         let json = pod(n, "Succeeded");
-        kubelet
-            .handle_pod(PodChange::Applied(json.as_bytes()), now)
-            .expect("a Pod");
+        kubelet.handle_pod(json.as_bytes(), now).expect("a Pod");
     }
     assert_eq!(kubelet.pods_remembered(), 0);
     assert_eq!(kubelet.poll_timeout(), None);

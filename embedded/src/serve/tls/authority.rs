@@ -5,7 +5,7 @@
 //! With a state, key and certificate are kept in one file. The certificates that it signs are new at each start, so
 //! only that file has to last as long as somebody's kubeconfig.
 
-use std::{fmt, fs, io, path::Path, sync::Arc, time::Duration};
+use std::{fs, io, path::Path, sync::Arc, time::Duration};
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -20,7 +20,10 @@ use tokio_rustls::rustls::{
 };
 
 use super::{
-    super::{private_file, state_file::FileError},
+    super::{
+        private_file,
+        state_file::{About as _, FileError},
+    },
     certificates::pem_of,
 };
 use crate::model::Time;
@@ -62,15 +65,14 @@ impl Authority {
     /// The one that a folder keeps, or else a new one, which it keeps from now on.
     pub(super) fn keep(folder: &Path, now: Time) -> Result<Self, FileError> {
         let path = folder.join(FILE);
-        let wrong = |why: &dyn fmt::Display| FileError::new(&path, why);
         match fs::read(&path) {
-            Ok(text) => Self::read(&text, now).map_err(|error| wrong(&error)),
+            Ok(text) => Self::read(&text, now).about(&path),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let made = Self::make(now).map_err(|error| wrong(&error))?;
-                made.save(&path).map_err(|error| wrong(&error))?;
+                let made = Self::make(now).about(&path)?;
+                made.save(&path).about(&path)?;
                 Ok(made)
             }
-            Err(error) => Err(wrong(&error)),
+            Err(error) => Err(error).about(&path),
         }
     }
 

@@ -16,48 +16,41 @@ use tokio_rustls::rustls::{
     sign::CertifiedKey,
 };
 
-use super::super::state_file::FileError;
+use super::super::state_file::{About as _, FileError};
 
 /// The certificate in a file, those that vouch for it after it, and its key in another file.
 pub(super) fn read(certificate: &Path, key: &Path) -> Result<CertifiedKey, FileError> {
-    let wrong = |why: Error| FileError::new(certificate, &why);
     let chain = chain(certificate)?;
-    let signing = ring::default_provider()
-        .key_provider
-        .load_private_key(private_key(key)?)
-        .map_err(|why| FileError::new(key, &why))?;
+    let provider = ring::default_provider().key_provider;
+    let signing = provider.load_private_key(private_key(key)?).about(key)?;
     let certified = CertifiedKey::new(chain, signing);
     match certified.keys_match() {
         Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(certified),
         Err(Error::InconsistentKeys(_)) => {
-            let other = certificate.display();
-            Err(FileError::new(key, &format!("not the key of {other}")))
+            Err(format!("not the key of {}", certificate.display())).about(key)
         }
-        Err(why) => Err(wrong(why)),
+        Err(why) => Err(why).about(certificate),
     }
 }
 
 fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, FileError> {
-    let text = text(path)?;
+    let text = fs::read(path).about(path)?;
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-    let certificates = certificates.map_err(|why| FileError::new(path, &why))?;
+    let certificates = certificates.about(path)?;
     if certificates.is_empty() {
-        return Err(FileError::new(path, &"there is no certificate in it"));
+        return Err("there is no certificate in it").about(path);
     }
     Ok(certificates)
 }
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, FileError> {
-    PrivateKeyDer::from_pem_slice(&text(path)?).map_err(|why| match why {
-        PemError::NoItemsFound => {
-            FileError::new(path, &"there is no private key in it, or it is encrypted")
+    let text = fs::read(path).about(path)?;
+    match PrivateKeyDer::from_pem_slice(&text) {
+        Err(PemError::NoItemsFound) => {
+            Err("there is no private key in it, or it is encrypted").about(path)
         }
-        why => FileError::new(path, &why),
-    })
-}
-
-fn text(path: &Path) -> Result<Vec<u8>, FileError> {
-    fs::read(path).map_err(|why| FileError::new(path, &why))
+        read => read.about(path),
+    }
 }
 
 /// Something as text; certificates and keys say what they are.
