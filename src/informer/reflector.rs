@@ -453,16 +453,12 @@ impl Reflector {
         tell: &mut dyn FnMut(News<'_>),
     ) -> Result<(), ApiError> {
         let ReflectorStep::Watching {
-            splitter,
-            from,
-            heard,
-            ..
+            splitter, heard, ..
         } = &mut self.step
         else {
             return Ok(());
         };
         *heard = outside.now;
-        let from = *from;
         let Some((encoding, mut splitter)) = splitter.take() else {
             return Ok(());
         };
@@ -473,15 +469,16 @@ impl Reflector {
                 witness = Witness::of(&news);
                 tell(news);
             });
-            if witness.is_some() {
-                self.told.witness = witness;
-            }
             let Some(seen) = told? else {
                 return Ok(());
             };
-            if seen < from {
-                // Then the server's data are older than they were, or it is behind.
+            if seen < self.told.version {
+                // Then the server's data are older than they were, or it is behind, or something in between
+                // sends twice or late: what is gone may have been told of once more.
                 return Err(ApiError::behind());
+            }
+            if witness.is_some() {
+                self.told.witness = witness;
             }
             self.told.version = self.told.version.max(seen);
             Ok(())

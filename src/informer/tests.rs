@@ -266,3 +266,15 @@ fn a_server_that_was_older_and_lacks_what_it_told_last_tells_another_history() {
     assert!(!notices.contains(&history(0, true)), "{notices:?}");
     assert!(notices.contains(&history(1, false)), "{notices:?}");
 }
+
+#[test]
+fn what_a_watch_tells_late_may_be_gone() {
+    let mut world = World::new();
+    let watch = world.watch_from(10);
+    world.event(watch, "ADDED", &job(12));
+    world.event(watch, "DELETED", &job(14));
+    world.event(watch, "DELETED", &job(14));
+    assert_eq!(world.asked(), None, "that changes nothing");
+    world.event(watch, "ADDED", &job(12));
+    world.asks("jobs?limit=500");
+}
