@@ -330,14 +330,15 @@ impl Reflector {
         outside.notices.push_back(notice);
         let number = self.told.history;
         (self.told.newest, self.told.listed, self.told.version) = (version, version, version);
-        if self.told.older_since.take().is_some() {
-            outside.history.trusted(number);
-        }
         if self.synced.replace(number) != Some(number) {
             outside.history.listed(number);
         }
         self.watch_failures = 0;
-        self.step = ReflectorStep::Watch;
+        self.step = match self.told.older_since {
+            // It may have come this far by another way.
+            Some(_) => ReflectorStep::Compare,
+            None => ReflectorStep::Watch,
+        };
     }
 
     /// A list was older than what was told before.
@@ -408,23 +409,27 @@ impl Reflector {
         };
         self.step = ReflectorStep::Watch;
         let read = page.and_then(|page| Some((page.resource_version.parse::<u64>().ok()?, page)));
-        let Some((at, page)) = read else { return };
+        let Some((at, page)) = read else {
+            return self.watch_failed(ApiError::no_answer("odd list"), outside);
+        };
         if at < self.told.version {
             self.watch_failed(ApiError::behind(), outside);
             return;
         }
-        let Some(witness) = &self.told.witness else {
-            return;
-        };
         let found = page.items.first();
         let found = found.and_then(|object| self.version_of(*object));
-        match witness.speaks(found) {
-            Testimony::Same => {}
-            Testimony::Other => self.history_ends(outside),
-            Testimony::Unknown => {
+        let witness = self.told.witness.as_ref();
+        match witness.map_or(Testimony::Same, |witness| witness.speaks(found)) {
+            Testimony::Same => {
+                if self.told.older_since.take().is_some() {
+                    outside.history.trusted(self.told.history);
+                }
+            }
+            Testimony::Unknown if self.told.older_since.is_none() => {
                 self.failures = 0;
                 self.step = ReflectorStep::List(String::new());
             }
+            Testimony::Unknown | Testimony::Other => self.history_ends(outside),
         }
     }
 
@@ -448,16 +453,12 @@ impl Reflector {
         tell: &mut dyn FnMut(News<'_>),
     ) -> Result<(), ApiError> {
         let ReflectorStep::Watching {
-            splitter,
-            from,
-            heard,
-            ..
+            splitter, heard, ..
         } = &mut self.step
         else {
             return Ok(());
         };
         *heard = outside.now;
-        let from = *from;
         let Some((encoding, mut splitter)) = splitter.take() else {
             return Ok(());
         };
@@ -468,15 +469,16 @@ impl Reflector {
                 witness = Witness::of(&news);
                 tell(news);
             });
-            if witness.is_some() {
-                self.told.witness = witness;
-            }
             let Some(seen) = told? else {
                 return Ok(());
             };
-            if seen < from {
-                // Then the server's data are older than they were, or it is behind.
+            if seen < self.told.version {
+                // Then the server's data are older than they were, or it is behind, or something in between
+                // sends twice or late: what is gone may have been told of once more.
                 return Err(ApiError::behind());
+            }
+            if witness.is_some() {
+                self.told.witness = witness;
             }
             self.told.version = self.told.version.max(seen);
             Ok(())

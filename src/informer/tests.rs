@@ -231,7 +231,10 @@ fn lists_are_not_believed_that_are_older_unless_they_stay_so() {
     // It was only behind.
     world.pass(Duration::from_secs(3));
     let list = world.asks("jobs?limit=500");
-    world.answer(list, page(20, &[]));
+    world.answer(list, page(20, &[job(20)]));
+    let look = world.asks("namespaces/d/jobs?fieldSelector=metadata.name%3Dj");
+    assert!(!world.notices().contains(&history(0, true)));
+    world.answer(look, page(20, &[job(20)]));
     assert!(world.notices().contains(&history(0, true)));
     let watch = world.asks("jobs?watch=true");
     world.hear(Input::Opened(watch, Encoding::Json));
@@ -242,4 +245,36 @@ fn lists_are_not_believed_that_are_older_unless_they_stay_so() {
         world.answer(list, page(15, &[]));
         assert_eq!(world.notices(), [told]);
     }
+}
+
+#[test]
+fn a_server_that_was_older_and_lacks_what_it_told_last_tells_another_history() {
+    let mut world = World::new();
+    let watch = world.watch_from(10);
+    world.event(watch, "ADDED", &job(20));
+    world.hear(Input::Ended(watch, Some(refused(410, "Expired"))));
+    world.notices();
+    let list = world.asks("jobs?limit=500");
+    world.answer(list, page(15, &[]));
+    // Others have written since it was restored.
+    world.pass(Duration::from_secs(3));
+    let list = world.asks("jobs?limit=500");
+    world.answer(list, page(25, &[]));
+    let look = world.asks("namespaces/d/jobs?fieldSelector=metadata.name%3Dj");
+    world.answer(look, page(25, &[]));
+    let notices = world.notices();
+    assert!(!notices.contains(&history(0, true)), "{notices:?}");
+    assert!(notices.contains(&history(1, false)), "{notices:?}");
+}
+
+#[test]
+fn what_a_watch_tells_late_may_be_gone() {
+    let mut world = World::new();
+    let watch = world.watch_from(10);
+    world.event(watch, "ADDED", &job(12));
+    world.event(watch, "DELETED", &job(14));
+    world.event(watch, "DELETED", &job(14));
+    assert_eq!(world.asked(), None, "that changes nothing");
+    world.event(watch, "ADDED", &job(12));
+    world.asks("jobs?limit=500");
 }

@@ -392,7 +392,8 @@ impl Shard {
         let mut unsent = Vec::new();
         let mut make = |write: &mut Write| {
             let actor = store.get(write.actor);
-            let is_wanted = actor.is_none_or(|actor| actor.wants(&write.op));
+            // None is known where all was forgotten: what the write goes by may never have happened.
+            let is_wanted = actor.is_some_and(|actor| actor.wants(&write.op));
             is_wanted.then(|| write.call(gangs, finalizer)).flatten()
         };
         let request = outbox.poll_request(now.monotonic, &mut make, &mut unsent);

@@ -424,6 +424,22 @@ fn what_waits_to_be_made_is_not_made_once_the_job_is_suspended() {
 }
 
 #[test]
+fn what_waits_to_be_written_is_not_written_in_another_history() {
+    let mut world = World::new(1);
+    world.hear_job(&job(6, &json!({"parallelism": 3, "completions": 3})));
+    let (first, _) = world.wait_for(POST_POD);
+    world.done(&first);
+    // The next round has two.
+    let (second, _) = world.wait_for(POST_POD);
+    assert!(world.asked().is_none(), "one at a time");
+    for kind in [Kind::Job, Kind::Pod] {
+        world.shard.notice(&Notice::Forget(extent(kind)));
+    }
+    world.done(&second);
+    assert_eq!(world.do_all(), Vec::<String>::new());
+}
+
+#[test]
 fn a_pod_that_goes_by_itself_is_missed() {
     let mut world = World::new(8);
     let mut running = pod("p", 7, 5, "Running");
