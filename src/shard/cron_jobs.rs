@@ -300,6 +300,14 @@ impl CronJobs {
         };
         let uid = turn.decoded.cron_job.uid;
         let mut history_ends = false;
+        let is_of_cron_job = matches!(
+            asked,
+            CronJobCall::CronJob | CronJobCall::Status(..) | CronJobCall::Comparison(..)
+        );
+        if is_of_cron_job && result.as_ref().is_err_and(ApiError::is_of_no_such_object) {
+            // Whatever the watch tells: else each end of a Job would start its run again.
+            self.delete(&turn.decoded.cron_job);
+        }
         let answer = match asked {
             CronJobCall::CronJob => cron_job(result),
             CronJobCall::Job => job(result),

@@ -273,6 +273,34 @@ fn a_server_whose_cron_job_is_older_than_it_told_tells_another_history() {
 }
 
 #[test]
+fn a_cron_job_that_the_server_does_not_have_is_gone() {
+    let cron_job = json!({
+        "metadata": {"name": "c", "namespace": "d", "uid": uid(2), "resourceVersion": "6",
+            "creationTimestamp": "1970-01-01T00:00:00Z"},
+        "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {}}},
+    });
+    let mut world = World::with(Settings {
+        controllers: Controllers::default(),
+        ..Settings::of_jobs(8)
+    });
+    let read = decode_cron_job(&cron_job.to_string()).expect("a good CronJob");
+    let news = News {
+        change: Change::Applied,
+        object: Observed::CronJob(Box::new(read)),
+    };
+    world.shard.hear(news, world.now);
+    let creation = world.asks("POST /apis/batch/v1/namespaces/d/jobs");
+    let mut made = creation.body.clone();
+    made["metadata"]["uid"] = json!(uid(3));
+    made["metadata"]["resourceVersion"] = json!("7");
+    world.answer(&creation, body(&made));
+    let status = world.asks("PATCH /apis/batch/v1/namespaces/d/cronjobs/c/status");
+    world.answer(&status, refusal(404, "NotFound", "no such CronJob"));
+    world.now = world.now + Duration::from_secs(3600);
+    assert_eq!(world.do_all(), Vec::<String>::new());
+}
+
+#[test]
 fn a_pod_that_ends_while_its_finalizer_goes_uncounted_keeps_its_index() {
     let spec = |suspend: bool| json!({"completionMode": "Indexed", "suspend": suspend});
     let indexed = |version: u64, phase: &str| {

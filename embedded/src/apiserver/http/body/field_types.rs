@@ -15,12 +15,12 @@ use crate::apiserver::object::{Kind, NOT_A_QUANTITY, Tree};
 /// The paths of unknown fields, or what is wrong with the first value of a wrong type.
 pub(super) fn unknown_fields(kind: Kind, tree: &Tree) -> Result<Vec<String>, String> {
     let mut unknown = Vec::new();
-    check_members(type_def::of(kind), tree, &Place::Root, &mut unknown)?;
+    check_members(type_def::of(kind), tree, &ValuePlace::Root, &mut unknown)?;
     Ok(unknown)
 }
 
 /// Where a value stands.
-enum Place<'a> {
+enum ValuePlace<'a> {
     Root,
     /// A field of a type.
     Field(&'a Self, &'a str, &'static Struct),
@@ -32,18 +32,23 @@ enum Place<'a> {
 fn check_members(
     shape: &TypeDef,
     members: &Tree,
-    place: &Place<'_>,
+    place: &ValuePlace<'_>,
     unknown: &mut Vec<String>,
 ) -> Result<(), String> {
     let TypeDef::Struct(at) = shape else {
         let mut entries = members.iter();
         return entries.try_for_each(|(key, value)| {
-            check(shape.member(key), value, &Place::Entry(place, key), unknown)
+            check(
+                shape.member(key),
+                value,
+                &ValuePlace::Entry(place, key),
+                unknown,
+            )
         });
     };
     let owner = type_def::type_at(*at);
     for (name, value) in members {
-        let place = Place::Field(place, name, owner);
+        let place = ValuePlace::Field(place, name, owner);
         match owner.fields.get(name) {
             // What is null is not set.
             Some(_) if value.is_null() => {}
@@ -57,7 +62,7 @@ fn check_members(
 fn check(
     shape: &TypeDef,
     value: &Value,
-    place: &Place<'_>,
+    place: &ValuePlace<'_>,
     unknown: &mut Vec<String>,
 ) -> Result<(), String> {
     match (shape, value) {
@@ -67,7 +72,7 @@ fn check(
         (TypeDef::List { items, .. }, Value::Array(list)) => list
             .iter()
             .enumerate()
-            .try_for_each(|(at, item)| check(items, item, &Place::Item(place, at), unknown)),
+            .try_for_each(|(at, item)| check(items, item, &ValuePlace::Item(place, at), unknown)),
         (TypeDef::Scalar(scalar), _) if fits(*scalar, value) => Ok(()),
         _ => Err(type_error(shape, value, place)),
     }
@@ -92,7 +97,7 @@ fn fits(scalar: Scalar, value: &Value) -> bool {
 }
 
 /// The text of Go's JSON decoder for a value of the wrong type.
-fn type_error(shape: &TypeDef, value: &Value, place: &Place<'_>) -> String {
+fn type_error(shape: &TypeDef, value: &Value, place: &ValuePlace<'_>) -> String {
     let shown = match (shape, value) {
         (TypeDef::Scalar(Scalar::Quantity), _) => return NOT_A_QUANTITY.to_owned(),
         (TypeDef::Scalar(Scalar::Time), Value::String(text)) => {
@@ -167,7 +172,7 @@ pub(super) const fn go_name(value: &Value) -> &'static str {
     }
 }
 
-impl<'a> Place<'a> {
+impl<'a> ValuePlace<'a> {
     /// The names of the fields on the way here, and the type that has the last of them.
     fn fields(&self, names: &mut Vec<&'a str>) -> Option<&'static Struct> {
         match self {
@@ -183,7 +188,7 @@ impl<'a> Place<'a> {
 }
 
 /// A path as Kubernetes writes it: `spec.containers[0].foo`.
-impl fmt::Display for Place<'_> {
+impl fmt::Display for ValuePlace<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => Ok(()),
