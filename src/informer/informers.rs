@@ -147,10 +147,11 @@ impl Informers {
             let waited_for = before.map(|_| self.reflectors[at - 1].synced);
             let number = self.outside.history.number();
             let reflector = &mut self.reflectors[at];
+            // It follows before it waits: a pause of the history before would be over, and due again and again.
+            reflector.follow(&mut self.outside);
             if reflector.begins() && waited_for.is_some_and(|synced| synced < Some(number)) {
                 continue;
             }
-            reflector.follow(&mut self.outside);
             reflector.give_up_silent(&mut self.outside);
             if !reflector.is_due(now.monotonic) {
                 continue;

@@ -14,7 +14,7 @@ use crate::{
     wire::{ApiError, Encoding},
 };
 
-/// Informers of Jobs alone, with a clock.
+/// Informers, of Jobs alone but for one test, with a clock.
 struct World {
     informers: Informers,
     now: Now,
@@ -40,8 +40,12 @@ fn refused(code: u16, reason: &str) -> ApiError {
 
 impl World {
     fn new() -> Self {
+        Self::of(vec![Kind::Job])
+    }
+
+    fn of(kinds: Vec<Kind>) -> Self {
         let watched = Watched {
-            kinds: vec![Kind::Job],
+            kinds,
             namespaces: Vec::new(),
             finalizer: TRACKING_FINALIZER,
             api: None,
@@ -277,4 +281,29 @@ fn what_a_watch_tells_late_may_be_gone() {
     assert_eq!(world.asked(), None, "that changes nothing");
     world.event(watch, "ADDED", &job(12));
     world.asks("jobs?limit=500");
+}
+
+#[test]
+fn who_finds_out_that_a_history_ended_waits_for_those_before_it_and_asks_for_no_turn() {
+    let mut world = World::of(vec![Kind::Job, Kind::Pod]);
+    world.watch_from(10);
+    let list = world.asks("/api/v1/pods?limit=500");
+    world.answer(list, page(10, &[]));
+    let watch = world.asks("/api/v1/pods?watch=true");
+    world.hear(Input::Ended(watch, Some(refused(410, "Expired"))));
+    world.pass(Duration::from_secs(1));
+    for wait in [0, 6] {
+        world.pass(Duration::from_secs(wait));
+        let list = world.asks("/api/v1/pods?limit=500");
+        world.answer(list, page(5, &[]));
+    }
+    assert!(world.notices().contains(&history(1, false)));
+    let jobs = world.asks("jobs?limit=500");
+    assert_eq!(world.asked(), None, "Jobs come first");
+    world.pass(Duration::from_secs(20));
+    assert_eq!(world.asked(), None);
+    assert_eq!(world.informers.poll_timeout().left(world.now), None);
+    world.answer(jobs, page(5, &[]));
+    world.asks("jobs?watch=true");
+    world.asks("/api/v1/pods?limit=500");
 }
