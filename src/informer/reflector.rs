@@ -480,7 +480,7 @@ impl Reflector {
             if witness.is_some() {
                 self.told.witness = witness;
             }
-            self.told.version = self.told.version.max(seen);
+            self.told.version = seen;
             Ok(())
         });
         if let ReflectorStep::Watching { splitter: back, .. } = &mut self.step {

@@ -43,6 +43,18 @@ impl World {
         Self::of(vec![Kind::Job])
     }
 
+    /// One that was told of a Job as of 20, and then shown a list as of 15.
+    fn with_an_older_list() -> Self {
+        let mut world = Self::new();
+        let watch = world.watch_from(10);
+        world.event(watch, "ADDED", &job(20));
+        world.hear(Input::Ended(watch, Some(refused(410, "Expired"))));
+        world.notices();
+        let list = world.asks("jobs?limit=500");
+        world.answer(list, page(15, &[]));
+        world
+    }
+
     fn of(kinds: Vec<Kind>) -> Self {
         let watched = Watched {
             kinds,
@@ -224,13 +236,7 @@ fn a_server_that_has_less_than_it_told_tells_another_history() {
 
 #[test]
 fn lists_are_not_believed_that_are_older_unless_they_stay_so() {
-    let mut world = World::new();
-    let watch = world.watch_from(10);
-    world.event(watch, "ADDED", &job(20));
-    world.hear(Input::Ended(watch, Some(refused(410, "Expired"))));
-    world.notices();
-    let list = world.asks("jobs?limit=500");
-    world.answer(list, page(15, &[]));
+    let mut world = World::with_an_older_list();
     assert_eq!(world.notices(), [history(0, false)], "somebody doubts");
     // It was only behind.
     world.pass(Duration::from_secs(3));
@@ -253,13 +259,7 @@ fn lists_are_not_believed_that_are_older_unless_they_stay_so() {
 
 #[test]
 fn a_server_that_was_older_and_lacks_what_it_told_last_tells_another_history() {
-    let mut world = World::new();
-    let watch = world.watch_from(10);
-    world.event(watch, "ADDED", &job(20));
-    world.hear(Input::Ended(watch, Some(refused(410, "Expired"))));
-    world.notices();
-    let list = world.asks("jobs?limit=500");
-    world.answer(list, page(15, &[]));
+    let mut world = World::with_an_older_list();
     // Others have written since it was restored.
     world.pass(Duration::from_secs(3));
     let list = world.asks("jobs?limit=500");

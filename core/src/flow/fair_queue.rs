@@ -89,7 +89,6 @@ struct Tenant<J, T> {
     turns: VecDeque<J>,
     /// How many writes the first of `turns` has given in this turn.
     given: usize,
-    has_calls: bool,
     has_turn: bool,
     waiting: usize,
     in_flight: usize,
@@ -144,7 +143,6 @@ impl<J, T> Default for Tenant<J, T> {
             called: VecDeque::new(),
             turns: VecDeque::new(),
             given: 0,
-            has_calls: false,
             has_turn: false,
             waiting: 0,
             in_flight: 0,
@@ -218,7 +216,6 @@ impl<J: Clone + Eq + Hash, T> Tenant<J, T> {
     }
 
     fn end_calls(&mut self, now: Duration) {
-        self.has_calls = false;
         while let Some(job) = self.called.pop_front() {
             if let Some(lane) = self.lanes.get_mut(&job) {
                 lane.is_called = false;
@@ -254,7 +251,7 @@ impl<J: Clone + Eq + Hash, T> Tenant<J, T> {
 
     /// Whether nothing is to be remembered of it.
     fn is_idle(&self, now: Duration) -> bool {
-        let is_waited_for = self.has_calls || self.has_turn;
+        let is_waited_for = !self.called.is_empty() || self.has_turn;
         self.lanes.is_empty() && !is_waited_for && self.limit.is_default(now)
     }
 
@@ -304,10 +301,10 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
         let lane = tenant.lanes.entry(job.clone()).or_default();
         let calls = calls || (lane.is_empty() && !lane.has_turn);
         if calls && !std::mem::replace(&mut lane.is_called, true) {
-            tenant.called.push_back(job.clone());
-            if !std::mem::replace(&mut tenant.has_calls, true) {
+            if tenant.called.is_empty() {
                 self.calls.push_back(name.clone());
             }
+            tenant.called.push_back(job.clone());
         }
         lane
     }
@@ -382,9 +379,8 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
             if !tenant.turns.is_empty() && !std::mem::replace(&mut tenant.has_turn, true) {
                 self.turns.push_back(name.clone());
             }
-            match tenant.called.is_empty() {
-                true => tenant.has_calls = false,
-                false => self.calls.push_back(name.clone()),
+            if !tenant.called.is_empty() {
+                self.calls.push_back(name.clone());
             }
             if let Some((job, item)) = next {
                 return Some((name, job, item));

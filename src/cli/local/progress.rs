@@ -45,12 +45,15 @@ impl ProgressDisplay {
     /// Shows how it stands.
     pub(super) fn show(&mut self, following: &Following) {
         match self {
+            Self::Bars(bars) if bars.len() == following.jobs.len() => {
+                for (bar, job) in bars.iter().zip(&following.jobs) {
+                    set(bar, std::slice::from_ref(job));
+                }
+            }
             Self::Bars(bars) => {
-                let jobs = &following.jobs;
-                let of_each = jobs.chunks(jobs.len().div_ceil(bars.len().max(1)).max(1));
-                bars.iter()
-                    .zip(of_each)
-                    .for_each(|(bar, jobs)| set(bar, jobs));
+                for bar in bars {
+                    set(bar, &following.jobs);
+                }
             }
             Self::Lines { said_at, said } => {
                 let early = said_at.is_some_and(|at| at.elapsed() < LINE_EVERY);

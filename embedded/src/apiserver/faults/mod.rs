@@ -18,10 +18,14 @@ use serde_json::{Value, json};
 pub use observed_request::ObservedRequest;
 pub use rule::{FaultKind, Rule, RuleError, When};
 
-use crate::apiserver::object::ApiError;
-use crate::apiserver::print::{Response, encode};
-use crate::model::Monotonic;
-use crate::rng::Rng;
+use crate::{
+    apiserver::{
+        object::ApiError,
+        print::{Response, encode},
+    },
+    model::Monotonic,
+    rng::Rng,
+};
 
 /// All rules, and what has come of them.
 #[derive(Clone, Debug)]

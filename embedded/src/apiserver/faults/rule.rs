@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{go_duration, observed_request::ObservedRequest};
-use crate::apiserver::object::{ApiError, STALE};
-use crate::apiserver::print::Response;
+use crate::apiserver::{
+    object::{ApiError, STALE},
+    print::Response,
+};
 
 /// On which side of a fault the work is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use super::*;
-use crate::apiserver::http::{Request, prepare};
-use crate::apiserver::server::Reply;
-use crate::apiserver::server::{ApiServer, Limits};
-use crate::model::Time;
+use crate::{
+    apiserver::{
+        http::{Request, prepare},
+        server::{ApiServer, Limits, Reply},
+    },
+    model::Time,
+};
 
 fn rule(text: &str) -> Rule {
     text.parse().expect(text)

@@ -2,9 +2,10 @@
 //!
 //! Responsible for: their text form. Must not: list anything.
 
-use base64::engine::general_purpose::NO_PAD;
-use base64::engine::{DecodePaddingMode, GeneralPurpose};
-use base64::{Engine as _, alphabet};
+use base64::{
+    Engine as _, alphabet,
+    engine::{DecodePaddingMode, GeneralPurpose, general_purpose::NO_PAD},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 

@@ -5,8 +5,10 @@
 //! Different from a real server: JSON is the only encoding; protobuf and YAML answers are not
 //! offered, and q-values are ignored.
 
-use crate::apiserver::object::{ApiError, Result};
-use crate::apiserver::print::{Form, IncludeObject};
+use crate::apiserver::{
+    object::{ApiError, Result},
+    print::{Form, IncludeObject},
+};
 
 /// The part of an `Accept` header that was taken: the transformation asked for by `as=`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

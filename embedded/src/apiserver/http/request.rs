@@ -4,12 +4,16 @@
 
 use compact_str::CompactString;
 
-use super::negotiation::Transform;
-use super::options::{DeleteOptions, WriteOptions};
-use super::query::Query;
-use crate::apiserver::apply::PatchBody;
-use crate::apiserver::object::{Kind, Result, Subresource, Tree};
-use crate::apiserver::print::Form;
+use super::{
+    negotiation::Transform,
+    options::{DeleteOptions, WriteOptions},
+    query::Query,
+};
+use crate::apiserver::{
+    apply::PatchBody,
+    object::{Kind, Result, Subresource, Tree},
+    print::Form,
+};
 
 /// Largest body taken, as the real server limits it.
 pub const BODY_LIMIT: usize = 3 * 1024 * 1024;

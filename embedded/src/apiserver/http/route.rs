@@ -6,12 +6,15 @@
 use compact_str::CompactString;
 use serde_json::Value;
 
-use super::body::{decode, patch};
-use super::discovery::documents::REVIEWS;
-use super::options::{self, MAX_MANAGER, WriteOptions};
-use super::query::{self, Query};
-use super::request::{ApiCall, BODY_LIMIT, Label, Prepared, Request, Target, verb_of};
-use super::{negotiation, resource_version};
+use super::{
+    body::{decode, patch},
+    discovery::documents::REVIEWS,
+    negotiation,
+    options::{self, MAX_MANAGER, WriteOptions},
+    query::{self, Query},
+    request::{ApiCall, BODY_LIMIT, Label, Prepared, Request, Target, verb_of},
+    resource_version,
+};
 use crate::apiserver::object::{ApiError, KINDS, Kind, Result, Subresource, Tree};
 
 /// Routes and decodes a request. Needs no server: a shell calls this before taking its lock.

@@ -3,9 +3,11 @@
 //! Responsible for: the way down into an object, and complaints that name the place they are about. Must not: know
 //! rules. The checks of `kinds` are written with it.
 
-use std::cell::RefCell;
-use std::fmt::{self, Display};
-use std::ops::Deref;
+use std::{
+    cell::RefCell,
+    fmt::{self, Display},
+    ops::Deref,
+};
 
 use serde_json::Value;
 

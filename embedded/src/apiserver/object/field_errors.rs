@@ -4,8 +4,10 @@
 
 use serde_json::json;
 
-use super::error::{ApiError, cause_reason, object_details};
-use super::kind::Kind;
+use super::{
+    error::{ApiError, cause_reason, object_details},
+    kind::Kind,
+};
 
 /// Errors about fields, in check order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

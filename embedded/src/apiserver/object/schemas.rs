@@ -5,11 +5,13 @@
 //!
 //! Different from a real server: what each possible value of a field means is left out.
 
-use k8s_openapi::api::batch::v1 as batch;
-use k8s_openapi::api::coordination::v1 as coordination;
-use k8s_openapi::api::core::v1 as core;
-use k8s_openapi::api::scheduling::v1alpha2 as scheduling;
-use k8s_openapi::schemars::{SchemaGenerator, generate::SchemaSettings};
+use k8s_openapi::{
+    api::{
+        batch::v1 as batch, coordination::v1 as coordination, core::v1 as core,
+        scheduling::v1alpha2 as scheduling,
+    },
+    schemars::{SchemaGenerator, generate::SchemaSettings},
+};
 use serde_json::{Map, Value, json};
 
 use super::kind::{KINDS, Kind, KindInfo};

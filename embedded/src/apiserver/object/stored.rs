@@ -8,8 +8,10 @@ use std::sync::Arc;
 use compact_str::CompactString;
 use serde_json::Value;
 
-use super::kind::{Kind, KindInfo};
-use super::tree::{self, Tree};
+use super::{
+    kind::{Kind, KindInfo},
+    tree::{self, Tree},
+};
 use crate::model::Time;
 
 /// An object as stored. Never changed: a write stores a new one, which shares with the one before what is

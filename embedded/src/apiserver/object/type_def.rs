@@ -2,13 +2,14 @@
 //!
 //! Responsible for: the schemas in a form along which values are walked. Must not: look at values.
 
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use serde_json::{Map, Value};
 
-use super::kind::{KINDS, Kind};
-use super::schemas;
+use super::{
+    kind::{KINDS, Kind},
+    schemas,
+};
 
 /// What a value looks like.
 #[derive(Debug)]

@@ -5,10 +5,14 @@
 
 use serde_json::{Value, json};
 
-use super::form::{Form, IncludeObject};
-use super::table;
-use crate::apiserver::object::{ApiError, Kind, Stored};
-use crate::model::Time;
+use super::{
+    form::{Form, IncludeObject},
+    table,
+};
+use crate::{
+    apiserver::object::{ApiError, Kind, Stored},
+    model::Time,
+};
 
 /// Whether the column definitions of a table still have to be sent to a watcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

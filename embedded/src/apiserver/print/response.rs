@@ -8,8 +8,10 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{encode, form::Form};
-use crate::apiserver::object::{ApiError, Stored};
-use crate::model::Time;
+use crate::{
+    apiserver::object::{ApiError, Stored},
+    model::Time,
+};
 
 /// Content type of JSON answers.
 pub const JSON: &str = "application/json";

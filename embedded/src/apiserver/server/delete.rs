@@ -7,13 +7,19 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::dependents::{FOREGROUND, ORPHAN, Work};
-use super::state::ApiServer;
-use crate::apiserver::http::{DeleteOptions, Propagation, Selector, Target};
-use crate::apiserver::kinds::namespace;
-use crate::apiserver::object::{ApiError, Kind, Result, Stored, Tree, object_details, tree};
-use crate::apiserver::print::{ListBody, ListMeta, Response, encode};
-use crate::model::Time;
+use super::{
+    dependents::{FOREGROUND, ORPHAN, Work},
+    state::ApiServer,
+};
+use crate::{
+    apiserver::{
+        http::{DeleteOptions, Propagation, Selector, Target},
+        kinds::namespace,
+        object::{ApiError, Kind, Result, Stored, Tree, object_details, tree},
+        print::{ListBody, ListMeta, Response, encode},
+    },
+    model::Time,
+};
 
 const JOB_WARNING: &str = "child pods are preserved by default when jobs are deleted; set \
                            propagationPolicy=Background to remove them or set \

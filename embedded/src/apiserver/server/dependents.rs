@@ -3,9 +3,11 @@
 //! Responsible for: the owner-to-dependents index, the work list of garbage collection, and what an owner
 //! reference refers to. Must not: change objects, or look at any but the one that changed.
 
-use std::collections::{BTreeSet, VecDeque};
-use std::ops::Bound;
-use std::sync::Arc;
+use std::{
+    collections::{BTreeSet, VecDeque},
+    ops::Bound,
+    sync::Arc,
+};
 
 use compact_str::CompactString;
 use hashbrown::HashMap;

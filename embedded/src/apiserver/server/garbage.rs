@@ -13,11 +13,17 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::dependents::{FOREGROUND, ORPHAN, ObjectKey, OwnerReferenceState, Work, waits_for};
-use super::state::ApiServer;
-use crate::apiserver::http::{DeleteOptions, Propagation};
-use crate::apiserver::object::{OwnerReference, Stored, tree};
-use crate::model::Time;
+use super::{
+    dependents::{FOREGROUND, ORPHAN, ObjectKey, OwnerReferenceState, Work, waits_for},
+    state::ApiServer,
+};
+use crate::{
+    apiserver::{
+        http::{DeleteOptions, Propagation},
+        object::{OwnerReference, Stored, tree},
+    },
+    model::Time,
+};
 
 impl ApiServer {
     /// Whether [`Self::collect_garbage`] has anything to do.

@@ -3,12 +3,15 @@
 //! Responsible for: which part of the server answers which call. Must not: do any of it.
 
 use super::{dependents::Garbage, reply::Reply, state::ApiServer};
-use crate::apiserver::http::discovery::documents;
-use crate::apiserver::http::{ApiCall, Prepared, Request, prepare};
-use crate::apiserver::object::Result;
-use crate::apiserver::print::Response;
-use crate::model::Time;
-use crate::rng::Rng;
+use crate::{
+    apiserver::{
+        http::{ApiCall, Prepared, Request, discovery::documents, prepare},
+        object::Result,
+        print::Response,
+    },
+    model::Time,
+    rng::Rng,
+};
 
 impl ApiServer {
     /// Answers one request.

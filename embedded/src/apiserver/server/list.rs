@@ -12,10 +12,14 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::state::ApiServer;
-use crate::apiserver::http::{ContinueToken, Query, Selector, Target, parse_int, resource_version};
-use crate::apiserver::object::{ApiError, Kind, Result, Stored};
-use crate::apiserver::print::{ListBody, ListMeta, Response, encode};
-use crate::model::Time;
+use crate::{
+    apiserver::{
+        http::{ContinueToken, Query, Selector, Target, parse_int, resource_version},
+        object::{ApiError, Kind, Result, Stored},
+        print::{ListBody, ListMeta, Response, encode},
+    },
+    model::Time,
+};
 
 /// Objects of one page and the list metadata that goes with them.
 #[derive(Debug)]

@@ -5,10 +5,14 @@
 use serde_json::Value;
 
 use super::state::ApiServer;
-use crate::apiserver::http::{DeleteOptions, Propagation};
-use crate::apiserver::kinds::namespace::prepare_create;
-use crate::apiserver::object::{Kind, Tree, names, tree};
-use crate::model::Time;
+use crate::{
+    apiserver::{
+        http::{DeleteOptions, Propagation},
+        kinds::namespace::prepare_create,
+        object::{Kind, Tree, names, tree},
+    },
+    model::Time,
+};
 
 impl ApiServer {
     /// Stores a namespace without a request.

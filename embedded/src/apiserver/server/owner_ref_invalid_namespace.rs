@@ -6,8 +6,10 @@
 use serde_json::{Value, json};
 
 use super::state::ApiServer;
-use crate::apiserver::object::{Kind, Stored, Tree, names, tree};
-use crate::model::Time;
+use crate::{
+    apiserver::object::{Kind, Stored, Tree, names, tree},
+    model::Time,
+};
 
 /// The Event's source.
 const COMPONENT: &str = "garbage-collector-controller";

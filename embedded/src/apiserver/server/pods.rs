@@ -5,10 +5,14 @@
 use serde_json::{Value, json};
 
 use super::state::ApiServer;
-use crate::apiserver::http::{DeleteOptions, Target};
-use crate::apiserver::object::{ApiError, Kind, Result, Tree, tree};
-use crate::apiserver::print::{Response, TEXT};
-use crate::model::Time;
+use crate::{
+    apiserver::{
+        http::{DeleteOptions, Target},
+        object::{ApiError, Kind, Result, Tree, tree},
+        print::{Response, TEXT},
+    },
+    model::Time,
+};
 
 const TOPOLOGY_LABELS: [&str; 2] = [
     "topology.kubernetes.io/zone",

@@ -12,8 +12,10 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::state::ApiServer;
-use crate::apiserver::kinds::quota::{counted, number};
-use crate::apiserver::object::{ApiError, Kind, Result, Stored, Tree, tree};
+use crate::apiserver::{
+    kinds::quota::{counted, number},
+    object::{ApiError, Kind, Result, Stored, Tree, tree},
+};
 
 impl ApiServer {
     /// Refuses an object that one of the namespace's quotas has no room for.

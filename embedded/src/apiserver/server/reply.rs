@@ -5,9 +5,7 @@
 use serde_json::json;
 
 use super::watch::WatchCursor;
-use crate::apiserver::http::too_large;
-use crate::apiserver::object::ApiError;
-use crate::apiserver::print::Response;
+use crate::apiserver::{http::too_large, object::ApiError, print::Response};
 
 /// The answer to one request.
 #[derive(Debug)]

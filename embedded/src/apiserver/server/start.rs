@@ -5,13 +5,19 @@
 
 use serde_json::Value;
 
-use super::dependents::{Garbage, Work};
-use super::state::{ApiServer, Limits};
-use crate::apiserver::kinds::namespace;
-use crate::apiserver::object::{Kind, Stored, tree};
-use crate::apiserver::store::Store;
-use crate::model::Time;
-use crate::rng::Rng;
+use super::{
+    dependents::{Garbage, Work},
+    state::{ApiServer, Limits},
+};
+use crate::{
+    apiserver::{
+        kinds::namespace,
+        object::{Kind, Stored, tree},
+        store::Store,
+    },
+    model::Time,
+    rng::Rng,
+};
 
 /// How far versions jump. Watchers may have seen changes that were not saved any more; no version of
 /// theirs comes again, unless they were more than this.

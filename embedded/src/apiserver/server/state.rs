@@ -6,11 +6,15 @@
 use std::sync::Arc;
 
 use super::dependents::{Garbage, Work};
-use crate::apiserver::http::Target;
-use crate::apiserver::kinds::strategy;
-use crate::apiserver::object::{ApiError, Kind, Result, Stored, Tree};
-use crate::apiserver::store::{Event, Store};
-use crate::rng::Rng;
+use crate::{
+    apiserver::{
+        http::Target,
+        kinds::strategy,
+        object::{ApiError, Kind, Result, Stored, Tree},
+        store::{Event, Store},
+    },
+    rng::Rng,
+};
 
 /// Sizes of the server.
 #[derive(Clone, Copy, Debug)]

@@ -8,11 +8,15 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use super::state::ApiServer;
-use crate::apiserver::http::{Selector, Target, resource_version};
-use crate::apiserver::object::{ApiError, Kind, Result, Stored};
-use crate::apiserver::print::{Form, TableHead, encode};
-use crate::apiserver::store::{Event, EventType};
-use crate::model::Time;
+use crate::{
+    apiserver::{
+        http::{Selector, Target, resource_version},
+        object::{ApiError, Kind, Result, Stored},
+        print::{Form, TableHead, encode},
+        store::{Event, EventType},
+    },
+    model::Time,
+};
 
 /// One watcher's place in the log and its wishes.
 #[derive(Debug)]

@@ -8,15 +8,16 @@ use std::{borrow::Cow, sync::Arc};
 use serde_json::{Value, json};
 
 use super::state::ApiServer;
-use crate::apiserver::apply::{PatchBody, Writer, managed};
-use crate::apiserver::http::body::decode;
-use crate::apiserver::http::{FieldValidation, Target};
-use crate::apiserver::kinds::{Part, metadata, pod, strategy};
-use crate::apiserver::object::{
-    ApiError, Kind, Result, Stored, Tree, check, names, object_details, tree,
+use crate::{
+    apiserver::{
+        apply::{PatchBody, Writer, managed},
+        http::{FieldValidation, Target, body::decode},
+        kinds::{Part, metadata, pod, strategy},
+        object::{ApiError, Kind, Result, Stored, Tree, check, names, object_details, tree},
+        print::Response,
+    },
+    model::Time,
 };
-use crate::apiserver::print::Response;
-use crate::model::Time;
 
 /// Longest `generateName` that is kept, so that the suffix fits into a label.
 const GENERATED_BASE: usize = 58;

@@ -5,9 +5,11 @@
 //!
 //! Must not: know versions, or notify anybody of changes.
 
-use std::collections::BTreeSet;
-use std::ops::Bound::{Excluded, Included, Unbounded};
-use std::sync::Arc;
+use std::{
+    collections::BTreeSet,
+    ops::Bound::{Excluded, Included, Unbounded},
+    sync::Arc,
+};
 
 use hashbrown::{HashMap, hash_map::Entry};
 

@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::garbage::{owned, reference, running};
-use super::*;
+use super::{
+    garbage::{owned, reference, running},
+    *,
+};
 
 #[test]
 fn owners_are_known_by_uid_and_reach() {

@@ -18,9 +18,13 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use crate::apiserver::kinds::Part;
-use crate::apiserver::object::{ApiError, JsonView, Kind, Result, Tree, TypeDef, tree, type_def};
-use crate::model::Time;
+use crate::{
+    apiserver::{
+        kinds::Part,
+        object::{ApiError, JsonView, Kind, Result, Tree, TypeDef, tree, type_def},
+    },
+    model::Time,
+};
 pub(crate) use entries::same_but_for_times;
 use entries::{Entries, Entry, FieldManager, ManagerOperation};
 use set::{FieldSet, shown};

@@ -6,10 +6,11 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::set::shown;
-use super::walk::elements;
-use crate::apiserver::apply::patch::go_text;
-use crate::apiserver::object::{ListBy, Scalar, Tree, TypeDef};
+use super::{set::shown, walk::elements};
+use crate::apiserver::{
+    apply::patch::go_text,
+    object::{ListBy, Scalar, Tree, TypeDef},
+};
 
 /// What is wrong with a value, each with the path to it; empty if nothing is.
 pub(super) fn problems(shape: &TypeDef, object: &Tree) -> Vec<String> {

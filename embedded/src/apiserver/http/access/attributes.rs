@@ -5,9 +5,13 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::apiserver::http::query::Query;
-use crate::apiserver::http::request::{Request, verb_of};
-use crate::apiserver::object::{Tree, tree};
+use crate::apiserver::{
+    http::{
+        query::Query,
+        request::{Request, verb_of},
+    },
+    object::{Tree, tree},
+};
 
 /// What a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,12 +5,15 @@
 
 use serde_json::{Value, json};
 
-use super::attributes::{Attributes, RequestTarget};
-use super::users::User;
-use crate::apiserver::http::request::Request;
-use crate::apiserver::object::names;
-use crate::model::Time;
-use crate::rng::Rng;
+use super::{
+    attributes::{Attributes, RequestTarget},
+    users::User,
+};
+use crate::{
+    apiserver::{http::request::Request, object::names},
+    model::Time,
+    rng::Rng,
+};
 
 /// Makes entries.
 #[derive(Debug)]

@@ -10,11 +10,11 @@
 use serde_json::{Value, json};
 
 use super::attributes::{Attributes, RequestTarget};
-use crate::apiserver::http::body::decode;
-use crate::apiserver::http::discovery::documents;
-use crate::apiserver::http::request::Request;
-use crate::apiserver::object::{ApiError, Tree, tree};
-use crate::apiserver::print::Response;
+use crate::apiserver::{
+    http::{body::decode, discovery::documents, request::Request},
+    object::{ApiError, Tree, tree},
+    print::Response,
+};
 
 /// Group of those who may do all.
 const MASTERS: &str = "system:masters";

@@ -8,14 +8,18 @@
 
 use serde_json::{Map, Value};
 
-use super::duplicates::{self, unknown_field};
-use super::field_types::{self, go_name};
-use super::protobuf;
-use crate::apiserver::http::options::FieldValidation;
-use crate::apiserver::http::request::{Request, Target};
-use crate::apiserver::kinds::quota;
-use crate::apiserver::object::{
-    ApiError, Kind, KindInfo, NOT_A_QUANTITY, Quantity, Result, Tree, tree,
+use super::{
+    duplicates::{self, unknown_field},
+    field_types::{self, go_name},
+    protobuf,
+};
+use crate::apiserver::{
+    http::{
+        options::FieldValidation,
+        request::{Request, Target},
+    },
+    kinds::quota,
+    object::{ApiError, Kind, KindInfo, NOT_A_QUANTITY, Quantity, Result, Tree, tree},
 };
 
 /// Reads a body that may be JSON or YAML, without looking at its type.

@@ -9,8 +9,10 @@ use k8s_openapi::{ByteString, jiff::Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::apiserver::object::type_def::{self, Scalar, Struct, TypeDef};
-use crate::apiserver::object::{Kind, NOT_A_QUANTITY, Tree};
+use crate::apiserver::object::{
+    Kind, NOT_A_QUANTITY, Tree,
+    type_def::{self, Scalar, Struct, TypeDef},
+};
 
 /// The paths of unknown fields, or what is wrong with the first value of a wrong type.
 pub(super) fn unknown_fields(kind: Kind, tree: &Tree) -> Result<Vec<String>, String> {

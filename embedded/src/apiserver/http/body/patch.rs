@@ -5,11 +5,12 @@
 
 use serde_json::{Value, json};
 
-use super::decode;
-use super::field_types::go_name;
-use crate::apiserver::apply::{MANAGED_FIELDS, PatchBody, managed, patch};
-use crate::apiserver::http::request::{Request, Target};
-use crate::apiserver::object::{ApiError, JsonView, Result, Tree, tree};
+use super::{decode, field_types::go_name};
+use crate::apiserver::{
+    apply::{MANAGED_FIELDS, PatchBody, managed, patch},
+    http::request::{Request, Target},
+    object::{ApiError, JsonView, Result, Tree, tree},
+};
 
 /// Reads the body by its content type.
 pub(crate) fn read(request: Request<'_>, target: &Target) -> Result<PatchBody> {

@@ -5,11 +5,11 @@
 use serde_json::{Value, json};
 
 use super::{openapi, version};
-use crate::apiserver::http::negotiation::Transform;
-use crate::apiserver::object::{
-    ApiError, GROUPS, KINDS, Kind, KindInfo, Result, Subresource, Tree, VERBS,
+use crate::apiserver::{
+    http::negotiation::Transform,
+    object::{ApiError, GROUPS, KINDS, Kind, KindInfo, Result, Subresource, Tree, VERBS},
+    print::{Response, TEXT},
 };
-use crate::apiserver::print::{Response, TEXT};
 
 /// Access reviews: plural and kind.
 pub(crate) const REVIEWS: [[&str; 2]; 3] = [

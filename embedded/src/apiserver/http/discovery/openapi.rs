@@ -10,10 +10,11 @@
 use serde_json::{Map, Value, json};
 
 use super::version::VERSION;
-use crate::apiserver::http::negotiation::Transform;
-use crate::apiserver::http::query::Query;
-use crate::apiserver::object::{ApiError, GROUPS, KINDS, KindInfo, Result, schemas};
-use crate::apiserver::print::{Body, Response, TEXT};
+use crate::apiserver::{
+    http::{negotiation::Transform, query::Query},
+    object::{ApiError, GROUPS, KINDS, KindInfo, Result, schemas},
+    print::{Body, Response, TEXT},
+};
 
 /// Stands for the documents as they are: it has to change when they do, and with nothing else.
 const HASH: &str = VERSION;

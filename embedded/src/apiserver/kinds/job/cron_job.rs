@@ -6,8 +6,10 @@
 use serde_json::Value;
 
 use super::validate;
-use crate::apiserver::object::{CheckedField, Tree, tree};
-use crate::cron::{Schedule, Zone, names_zone};
+use crate::{
+    apiserver::object::{CheckedField, Tree, tree},
+    cron::{Schedule, Zone, names_zone},
+};
 
 /// Longest name: the Jobs' names are longer by the minute of their run.
 const NAME_MAX: usize = 52;

@@ -4,8 +4,10 @@
 
 use serde_json::{Value, json};
 
-use crate::apiserver::kinds::{defaults, template};
-use crate::apiserver::object::{Tree, names, tree};
+use crate::apiserver::{
+    kinds::{defaults, template},
+    object::{Tree, names, tree},
+};
 
 /// Labels that the server sets on the pod template, with the field they come from.
 pub(super) const GENERATED: [(&str, &str); 4] = [

@@ -6,8 +6,10 @@
 use serde_json::Value;
 
 use super::index_list;
-use crate::apiserver::kinds::template;
-use crate::apiserver::object::{CheckedField, Tree, tree};
+use crate::apiserver::{
+    kinds::template,
+    object::{CheckedField, Tree, tree},
+};
 
 const MAX_RULES: usize = 20;
 const MAX_EXIT_CODES: usize = 255;

@@ -4,8 +4,10 @@
 //! They hold for every writer, the controller included. Must not: check the spec.
 
 use super::index_list::{self, Intervals};
-use crate::apiserver::object::{CheckedField, JsonView, Tree, tree};
-use crate::model::Time;
+use crate::{
+    apiserver::object::{CheckedField, JsonView, Tree, tree},
+    model::Time,
+};
 
 /// Old and new status of one Job.
 struct StatusChange<'a, 'v> {

@@ -5,10 +5,14 @@
 
 use serde_json::Value;
 
-use super::defaults::{GENERATED, SELECTOR_LABEL};
-use super::{policies, selector};
-use crate::apiserver::kinds::template;
-use crate::apiserver::object::{CheckedField, names};
+use super::{
+    defaults::{GENERATED, SELECTOR_LABEL},
+    policies, selector,
+};
+use crate::apiserver::{
+    kinds::template,
+    object::{CheckedField, names},
+};
 
 /// Most parallel Pods of an Indexed Job, and most failed indexes.
 const MAX_PARALLEL: i64 = 100_000;

@@ -5,8 +5,10 @@
 use hashbrown::HashSet;
 use serde_json::{Value, json};
 
-use crate::apiserver::kinds::{defaults, template};
-use crate::apiserver::object::{CheckedField, Tree, tree};
+use crate::apiserver::{
+    kinds::{defaults, template},
+    object::{CheckedField, Tree, tree},
+};
 
 /// Checks a new Pod.
 #[doc(alias = "ValidatePodCreate")]

@@ -4,8 +4,10 @@
 
 use serde_json::json;
 
-use crate::apiserver::kinds::defaults;
-use crate::apiserver::object::{Tree, tree};
+use crate::apiserver::{
+    kinds::defaults,
+    object::{Tree, tree},
+};
 
 /// Applies the defaults of a pod spec.
 #[doc(alias = "SetDefaults_PodSpec")]

@@ -9,10 +9,14 @@ use core::net::IpAddr;
 use hashbrown::HashSet;
 use serde_json::Value;
 
-use super::containers::{Surroundings, check_container};
-use super::scheduling;
-use crate::apiserver::kinds::metadata;
-use crate::apiserver::object::{CheckedField, Tree, names, tree};
+use super::{
+    containers::{Surroundings, check_container},
+    scheduling,
+};
+use crate::apiserver::{
+    kinds::metadata,
+    object::{CheckedField, Tree, names, tree},
+};
 
 /// Names of all containers and init containers.
 pub(crate) fn container_names(spec: &Tree) -> impl Iterator<Item = &str> {

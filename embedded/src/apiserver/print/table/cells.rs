@@ -5,8 +5,7 @@
 use serde_json::Value;
 
 use super::duration;
-use crate::apiserver::object::JsonView;
-use crate::model::Time;
+use crate::{apiserver::object::JsonView, model::Time};
 
 /// One row: its cells and, for finished Pods, a condition.
 #[derive(Debug)]

@@ -4,10 +4,11 @@
 
 use serde_json::Value;
 
-use super::cells::{age, is_true, name, or_none};
-use super::duration;
-use crate::apiserver::object::JsonView;
-use crate::model::Time;
+use super::{
+    cells::{age, is_true, name, or_none},
+    duration,
+};
+use crate::{apiserver::object::JsonView, model::Time};
 
 /// Cells of one Job.
 pub(super) fn cells(job: JsonView<'_>, now: Time) -> Vec<Value> {

@@ -16,8 +16,10 @@ use cells::{age, name};
 
 pub(crate) use cells::Row;
 
-use crate::apiserver::object::{JsonView, KINDS, Kind, Tree};
-use crate::model::Time;
+use crate::{
+    apiserver::object::{JsonView, KINDS, Kind, Tree},
+    model::Time,
+};
 
 /// The columns of all kinds, in their order; a line has name, type, priority and description.
 static COLUMNS: LazyLock<Vec<Value>> = LazyLock::new(|| {

@@ -4,11 +4,12 @@
 
 use serde_json::Value;
 
-use super::cells::{age, condition, is_true, name, or_none};
-use super::duration;
-use super::jobs::of_job_spec;
-use crate::apiserver::object::JsonView;
-use crate::model::Time;
+use super::{
+    cells::{age, condition, is_true, name, or_none},
+    duration,
+    jobs::of_job_spec,
+};
+use crate::{apiserver::object::JsonView, model::Time};
 
 pub(super) fn namespace(object: JsonView<'_>, now: Time) -> Vec<Value> {
     let phase = object.at("status.phase").text();

@@ -4,10 +4,11 @@
 
 use serde_json::{Value, json};
 
-use super::cells::{Row, age, condition, is_true, name, or_none};
-use super::duration;
-use crate::apiserver::object::JsonView;
-use crate::model::Time;
+use super::{
+    cells::{Row, age, condition, is_true, name, or_none},
+    duration,
+};
+use crate::{apiserver::object::JsonView, model::Time};
 
 /// The row of one Pod.
 pub(super) fn row(pod: JsonView<'_>, now: Time) -> Row {

@@ -9,8 +9,10 @@ mod numbers;
 use k8s_openapi::ByteString;
 use serde_json::Value;
 
-use crate::apiserver::object::{Tree, tree};
-use crate::model::Time;
+use crate::{
+    apiserver::object::{Tree, tree},
+    model::Time,
+};
 use numbers::{MessageField, Type, Values, Zero, of_body, of_message};
 
 /// What every protobuf body begins with.
