@@ -322,22 +322,25 @@ impl Store {
         self.scopes.iter().find(covers)
     }
 
-    /// Takes in the answer to the creation of a Pod: the watch may not have told of it yet, or
-    /// may already have told that it is gone again.
-    pub(super) fn pod_created(&mut self, key: ActorKey, record: PodRecord) {
+    /// Takes in the answer to the creation of a Pod, and tells whether the Pod is known now. The watch may
+    /// not have told of it yet, or may already have told that it is gone again; the same if the server has
+    /// gone back to an older state, and nobody knows that yet.
+    pub(super) fn pod_created(&mut self, key: ActorKey, record: PodRecord) -> bool {
         let Some(actor) = self.actors.get(key) else {
-            return;
+            return false;
         };
         let scope = self.scope_of(&actor.id.key.namespace);
-        if scope.is_some_and(|scope| scope.pods_seen >= record.resource_version) {
-            return;
-        }
+        let is_past = scope.is_some_and(|scope| scope.pods_seen >= record.resource_version);
         let Entry::Vacant(entry) = self.placements.entry(record.uid) else {
-            return;
+            return true;
         };
+        if is_past {
+            return false;
+        }
         self.seen.pod(false, is_held_after_end(Some(&record)));
         let slot = self.actors[key].pods.insert(record);
         entry.insert(Placement { actor: key, slot });
+        true
     }
 
     /// Takes in what an own write changed in a Pod.

@@ -365,6 +365,31 @@ fn a_pod_that_has_the_name_may_be_the_one_that_was_to_be_made() {
 }
 
 #[test]
+fn a_pod_that_the_watch_does_not_know_is_not_asked_for_again_at_once() {
+    // The server was set back to an older state, and no list has said so yet.
+    let mut world = World::new(8);
+    world.hear_job(&job(6, &json!({})));
+    world
+        .shard
+        .notice(&Notice::Complete(extent(Kind::Pod), 500));
+    let (first, _) = world.wait_for(POST_POD);
+    let name = first.body["metadata"]["name"].as_str().expect("a name");
+    let there = pod(name, 7, 175, "Running");
+    world.answer(&first, body(&there));
+    let mut waits = Vec::new();
+    for _ in 0..4 {
+        let (again, waited) = world.wait_for(POST_POD);
+        assert_eq!(again.body["metadata"]["name"], name);
+        let message = format!("pods {name:?} already exists");
+        world.answer(&again, refusal(409, "AlreadyExists", &message));
+        let look = world.asks(&format!("GET /api/v1/namespaces/d/pods/{name}"));
+        world.answer(&look, body(&there));
+        waits.push(waited);
+    }
+    assert!(waits[1..].is_sorted_by(|one, next| one < next), "{waits:?}");
+}
+
+#[test]
 fn a_quota_is_asked_every_few_seconds_whether_it_has_room() {
     let mut world = World::new(8);
     world.hear_job(&job(6, &json!({})));

@@ -297,10 +297,15 @@ impl Answers<'_> {
             return Outcome::PodNotCreated(pod.id(), CreateError::Unknown);
         };
         let index = pod.index.and_then(CompactIndex::new);
-        if is_jobs && (pod.index.is_none() || record.index == index) {
-            return self.is_here(write, pod, record);
+        if !is_jobs || (pod.index.is_some() && record.index != index) {
+            return Outcome::PodNotCreated(pod.id(), CreateError::NameTaken);
         }
-        Outcome::PodNotCreated(pod.id(), CreateError::NameTaken)
+        match self.is_here(write, record) {
+            true => Outcome::PodCreated(pod.id()),
+            // It is there, and the watch says that it is not: one of the two is of the past. Another
+            // question at once would be answered the same.
+            false => Outcome::PodNotCreated(pod.id(), CreateError::Unknown),
+        }
     }
 
     /// Reads a Pod that the server was asked for, and whether it is the Job's.
@@ -314,10 +319,10 @@ impl Answers<'_> {
         Some((found.record, is_jobs))
     }
 
-    fn is_here(&mut self, write: &Write, pod: NewPod, record: PodRecord) -> Outcome {
+    /// Takes in a Pod that the server says is there; whether it is known now.
+    fn is_here(&mut self, write: &Write, record: PodRecord) -> bool {
         self.quota.created(&write.job.key.namespace, write.job.uid);
-        self.store.pod_created(write.actor, record);
-        Outcome::PodCreated(pod.id())
+        self.store.pod_created(write.actor, record)
     }
 
     /// Takes in the answer to a creation.
@@ -337,7 +342,8 @@ impl Answers<'_> {
             flags,
             ..PodRecord::default()
         };
-        self.is_here(write, pod, record)
+        self.is_here(write, record);
+        Outcome::PodCreated(pod.id())
     }
 
     fn delete(
