@@ -192,6 +192,8 @@ impl Actor {
                 return;
             }
             if self.is_ahead_of_pods(rules.pods_seen) {
+                // The Pod that needs it is still to be heard of.
+                self.pods.mark_all();
                 turn.wake_at = Some((now.monotonic + rules.limits.retry_backoff.base).into());
                 return;
             }

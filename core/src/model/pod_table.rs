@@ -2,9 +2,12 @@
 //!
 //! Writers (informer, answers to own writes) put facts in; the one reader (the Job's actor)
 //! takes the marks. Marks coalesce, so the table never holds more of them than it has Pods.
-//! A slot whose Pod is gone is not given to another Pod before the reader has seen that.
+//! A slot whose Pod is gone is not given to another Pod before the reader has seen that. Marks are taken in the
+//! order in which they were set: a Pod that went, and is back in another slot, is gone before it is back.
 //!
 //! Must not: decide anything, or know which Job this is.
+
+use std::collections::VecDeque;
 
 use super::{PodRecord, Slot};
 
@@ -13,7 +16,7 @@ use super::{PodRecord, Slot};
 pub struct PodTable {
     entries: Vec<Entry>,
     free: Vec<Slot>,
-    dirty: Vec<Slot>,
+    dirty: VecDeque<Slot>,
     len: usize,
 }
 
@@ -87,7 +90,7 @@ impl PodTable {
 
     /// Takes one mark; a slot that turns out empty may be used again from here on.
     pub fn take_dirty(&mut self) -> Option<(Slot, Option<&PodRecord>)> {
-        let slot = self.dirty.pop()?;
+        let slot = self.dirty.pop_front()?;
         let entry = &mut self.entries[slot.at()];
         entry.dirty = false;
         if entry.record.is_none() {
@@ -104,7 +107,7 @@ impl PodTable {
             let slot = Slot(u32::try_from(at).expect("fewer than 2^32 Pods"));
             entry.dirty = entry.record.is_some();
             if entry.dirty {
-                self.dirty.push(slot);
+                self.dirty.push_back(slot);
             } else {
                 self.free.push(slot);
             }
@@ -123,7 +126,7 @@ impl PodTable {
         let entry = &mut self.entries[slot.at()];
         if !entry.dirty {
             entry.dirty = true;
-            self.dirty.push(slot);
+            self.dirty.push_back(slot);
         }
     }
 }
@@ -164,7 +167,11 @@ mod tests {
         table.remove(first);
         let second = table.insert(pod(2));
         assert_ne!(first, second);
-        while table.take_dirty().is_some() {}
+        let mut taken = Vec::new();
+        while let Some((slot, pod)) = table.take_dirty() {
+            taken.push((slot, pod.is_some()));
+        }
+        assert_eq!(taken, [(first, false), (second, true)]);
         assert_eq!(table.insert(pod(3)), first);
         assert_eq!(table.len(), 2);
     }

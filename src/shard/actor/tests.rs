@@ -44,12 +44,16 @@ fn give(store: &mut Store, key: ActorKey) -> Turn {
 }
 
 fn give_at(store: &mut Store, key: ActorKey, seconds: i64) -> Turn {
+    give_with(store, key, u64::MAX, Now::at(Time::from_secs(seconds)))
+}
+
+/// Gives a turn when the Pods are known as of this version.
+fn give_with(store: &mut Store, key: ActorKey, pods_seen: u64, now: Now) -> Turn {
     let rules = Rules {
         limits: Limits::default(),
         gangs: None,
-        pods_seen: u64::MAX,
+        pods_seen,
     };
-    let now = Now::at(Time::from_secs(seconds));
     actor(store, key).turn(rules, now)
 }
 
@@ -120,6 +124,22 @@ fn a_panic_after_the_end_leaves_no_pod_held() {
     let key = find(&store, &id());
     assert!(panic(&mut store, key).panicked);
     assert_eq!(freed(&give(&mut store, key)), 1);
+}
+
+#[test]
+fn a_pod_of_a_job_that_has_ended_is_freed_though_its_news_are_older_than_the_jobs() {
+    let mut store = Store::new(TRACKING_FINALIZER, &[], Seen::default());
+    let status = r#","status":{"conditions":[{"type":"Complete","status":"True"}],
+        "uncountedTerminatedPods":{}}}"#;
+    let job = JOB.replace(r#""resourceVersion":"5""#, r#""resourceVersion":"9""#);
+    let ended = format!("{}{status}", &job[..job.len() - 1]);
+    store.apply_job(decode_job(&ended).expect("a good Job"), false);
+    store.apply_pod(pod(1, PodPhase::Succeeded));
+    let key = find(&store, &id());
+    let now = Now::at(Time::from_secs(100));
+    let early = give_with(&mut store, key, 6, now);
+    assert!(early.wake_at.is_some() && freed(&early) == 0, "{early:?}");
+    assert_eq!(freed(&give_with(&mut store, key, 9, now)), 1);
 }
 
 /// The Pods of a Job's cell, in the order of their UIDs.

@@ -92,7 +92,7 @@ pub(super) struct Pod {
     /// The UID of the Job that it was made for.
     pub(super) job: Option<String>,
     pub(super) is_gone: bool,
-    /// When it failed, if its container did.
+    /// When it failed, if its container did while it was held.
     pub(super) failed_at: Option<u64>,
     /// When a status named it as failed.
     pub(super) named_at: Option<u64>,
@@ -124,7 +124,9 @@ impl Pod {
 
     pub(super) fn changed(&mut self, view: PodView, is_gone: bool, by: By, at: u64) {
         self.is_gone = is_gone;
-        let is_new = view.has_ended() && !self.view.has_ended() && !view.is_deleting;
+        // One that was freed before its end counts for nobody.
+        let is_new =
+            view.has_ended() && !self.view.has_ended() && !view.is_deleting && view.is_held;
         if is_new && view.phase == "Failed" && view.exit_code.is_some_and(|code| code != 0) {
             self.failed_at = Some(at);
         }
