@@ -3,7 +3,8 @@
 //!
 //! Whoever keeps a kind up to date then forgets what it knows and lists anew, Jobs before their Pods as at
 //! the start. Until all have done so, no Job has its turn: it is as if another controller had started. Nor
-//! has one while somebody doubts that the history is still the same.
+//! has one while somebody doubts that the history is still the same. And while a connection broke and nobody has
+//! compared yet what the server has with what it told, nothing is done that could not be made good.
 //!
 //! Must not: know what is forgotten, or how one finds out.
 
@@ -17,6 +18,8 @@ pub(super) struct History {
     left: usize,
     /// How many doubt.
     doubts: usize,
+    /// How many have lost the server and have not compared yet.
+    lost: usize,
 }
 
 impl History {
@@ -27,6 +30,7 @@ impl History {
             members,
             left: members,
             doubts: 0,
+            lost: 0,
         }
     }
 
@@ -40,7 +44,7 @@ impl History {
         if self.number == number {
             self.number += 1;
             self.left = self.members;
-            self.doubts = 0;
+            (self.doubts, self.lost) = (0, 0);
         }
     }
 
@@ -65,6 +69,25 @@ impl History {
         }
     }
 
+    /// The connection to the server broke: it may have been set back meanwhile.
+    pub(super) fn lost(&mut self, number: u64) {
+        if self.number == number {
+            self.lost += 1;
+        }
+    }
+
+    /// It is heard again, and has what it had.
+    pub(super) fn found(&mut self, number: u64) {
+        if self.number == number {
+            self.lost -= 1;
+        }
+    }
+
+    /// Whether nobody has lost the server.
+    pub(super) fn is_heard(&self) -> bool {
+        self.lost == 0
+    }
+
     /// Whether all kinds are known in this history, and nobody doubts it.
     pub(super) fn is_whole(&self) -> bool {
         self.left == 0 && self.doubts == 0
@@ -87,11 +110,14 @@ mod tests {
         assert!(!history.is_whole());
         history.trusted(0);
         assert!(history.is_whole());
+        history.lost(0);
+        assert!(!history.is_heard() && history.is_whole());
         history.doubted(0);
         // Both find out.
         history.ends(0);
         history.ends(0);
         assert_eq!((history.number(), history.is_whole()), (1, false));
+        assert!(history.is_heard());
         // One that had begun to list before.
         history.listed(0);
         history.trusted(0);

@@ -64,7 +64,7 @@ pub struct Informers {
     kinds: usize,
     outside: Outside,
     /// What was told of the history last.
-    told: Option<(u64, bool)>,
+    told: Option<Notice>,
     limiter: Allowance,
     next_id: CallId,
     /// Until when the limit on calls a second holds everything up.
@@ -129,12 +129,14 @@ impl Informers {
 
     fn tell_history(&mut self) {
         let history = &self.outside.history;
-        let now = (history.number(), history.is_whole());
-        if self.told != Some(now) {
-            self.told = Some(now);
-            let (number, is_whole) = now;
-            let notice = Notice::History { number, is_whole };
-            self.outside.notices.push_back(notice);
+        let now = Notice::History {
+            number: history.number(),
+            is_whole: history.is_whole(),
+            is_heard: history.is_heard(),
+        };
+        if self.told.as_ref() != Some(&now) {
+            self.told = Some(now.clone());
+            self.outside.notices.push_back(now);
         }
     }
 

@@ -142,5 +142,8 @@ pub enum Notice {
         number: u64,
         /// Whether Jobs may have turns.
         is_whole: bool,
+        /// Whether the server was heard since each connection that broke: else it may have been set back, and
+        /// what cannot be made good has to wait.
+        is_heard: bool,
     },
 }

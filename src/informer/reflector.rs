@@ -92,6 +92,8 @@ struct Told {
     older_since: Option<Monotonic>,
     /// The object that the watch has told of last.
     witness: Option<Witness>,
+    /// The connection broke, and nobody has compared since.
+    is_lost: bool,
 }
 
 /// What is done, or to be done once the pause is over.
@@ -334,6 +336,7 @@ impl Reflector {
             outside.history.listed(number);
         }
         self.watch_failures = 0;
+        self.found(outside);
         self.step = match self.told.older_since {
             // It may have come this far by another way.
             Some(_) => ReflectorStep::Compare,
@@ -350,6 +353,21 @@ impl Reflector {
         });
         if outside.now.since(since) >= OLDER_FOR {
             self.history_ends(outside);
+        }
+    }
+
+    /// The connection broke. Only Jobs and Pods have something that cannot be made good.
+    fn lost(&mut self, outside: &mut Outside) {
+        let matters = matches!(self.extent.kind, Kind::Job | Kind::Pod);
+        if matters && !std::mem::replace(&mut self.told.is_lost, true) {
+            outside.history.lost(self.told.history);
+        }
+    }
+
+    /// The server has what it had, as far as this kind can tell.
+    fn found(&mut self, outside: &mut Outside) {
+        if std::mem::take(&mut self.told.is_lost) {
+            outside.history.found(self.told.history);
         }
     }
 
@@ -394,6 +412,9 @@ impl Reflector {
             .unwrap_or(RETRY.delay(self.watch_failures));
         self.pause = Some(outside.now + delay);
         let knows_nothing = error.code == 0 || matches!(self.step, ReflectorStep::Comparing(_));
+        if knows_nothing {
+            self.lost(outside);
+        }
         self.step = match knows_nothing {
             true => ReflectorStep::Compare,
             false => ReflectorStep::Watch,
@@ -421,6 +442,7 @@ impl Reflector {
         let witness = self.told.witness.as_ref();
         match witness.map_or(Testimony::Same, |witness| witness.speaks(found)) {
             Testimony::Same => {
+                self.found(outside);
                 if self.told.older_since.take().is_some() {
                     outside.history.trusted(self.told.history);
                 }

@@ -116,7 +116,20 @@ impl World {
 }
 
 fn history(number: u64, is_whole: bool) -> Notice {
-    Notice::History { number, is_whole }
+    Notice::History {
+        number,
+        is_whole,
+        is_heard: true,
+    }
+}
+
+/// The first history, when a connection broke and nobody knows whether it goes on.
+fn unheard() -> Notice {
+    Notice::History {
+        number: 0,
+        is_whole: true,
+        is_heard: false,
+    }
 }
 
 #[test]
@@ -195,26 +208,33 @@ fn a_watch_that_says_nothing_is_given_up() {
 
 #[test]
 fn a_server_that_was_away_is_asked_how_far_it_has_come() {
-    for (found, then) in [
+    for (found, then, is_heard) in [
         // It has what it told of last.
-        (page(12, &[job(12)]), "jobs?watch=true"),
+        (page(12, &[job(12)]), "jobs?watch=true", true),
         // It has not come as far: it may be behind, or be another.
-        (page(11, &[]), "jobs?limit=500"),
+        (page(11, &[]), "jobs?limit=500", false),
         // What it told of last is not there: that may be so, or all else is wrong, too.
-        (page(13, &[]), "jobs?limit=500"),
+        (page(13, &[]), "jobs?limit=500", false),
     ] {
         let mut world = World::new();
         let watch = world.watch_from(10);
         world.event(watch, "ADDED", &job(12));
         let broken = ApiError::no_answer("connection reset");
+        world.notices();
         world.hear(Input::Ended(watch, Some(broken)));
+        assert_eq!(world.notices(), [unheard()]);
         assert_eq!(world.asked(), None, "in a moment");
         world.pass(Duration::from_secs(1));
         let look = world.asks("namespaces/d/jobs?fieldSelector=metadata.name%3Dj");
         world.answer(look, found);
         world.pass(Duration::from_secs(1));
-        world.asks(then);
-        assert!(!world.notices().contains(&history(1, false)));
+        let next = world.asks(then);
+        let told: &[Notice] = if is_heard { &[history(0, true)] } else { &[] };
+        assert_eq!(world.notices(), told);
+        if !is_heard {
+            world.answer(next, page(13, &[job(12)]));
+            assert!(world.notices().contains(&history(0, true)));
+        }
     }
 }
 
@@ -230,7 +250,7 @@ fn a_server_that_has_less_than_it_told_tells_another_history() {
     let look = world.asks("namespaces/d/jobs?fieldSelector=");
     // It has come farther, but not by way of that version.
     world.answer(look, page(15, &[job(11)]));
-    assert_eq!(world.notices(), [history(1, false)]);
+    assert_eq!(world.notices(), [unheard(), history(1, false)]);
     world.asks("jobs?limit=500");
 }
 

@@ -78,10 +78,15 @@ impl Shard {
                 }
             }
             Notice::Forget(extent) => self.forget(extent),
-            Notice::History { number, is_whole } => {
+            Notice::History {
+                number,
+                is_whole,
+                is_heard,
+            } => {
                 // Else it may be old: sent before anybody knew what this shard found out.
                 self.history_ended &= *number == self.history;
                 self.history = *number;
+                self.is_heard = *is_heard;
                 let had_turns = std::mem::replace(&mut self.has_turns, *is_whole);
                 if *is_whole && !had_turns {
                     // As none could have one before.

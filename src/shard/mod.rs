@@ -123,6 +123,8 @@ pub struct Shard {
     report: Option<u64>,
     /// All kinds are known in this history, and nobody doubts it.
     has_turns: bool,
+    /// No connection is broken after which the server may have been set back.
+    is_heard: bool,
     /// There was more to do than one look may.
     is_pressed: bool,
     /// When calls were asked for last.
@@ -167,6 +169,7 @@ impl Shard {
             history_ended: false,
             report: None,
             has_turns: false,
+            is_heard: false,
             is_pressed: false,
             now: Monotonic::default(),
             metrics,
@@ -386,6 +389,7 @@ impl Shard {
             gangs,
             settings,
             store,
+            is_heard,
             ..
         } = self;
         let (gangs, finalizer) = (gangs.as_ref(), settings.mode.finalizer());
@@ -394,6 +398,9 @@ impl Shard {
             let actor = store.get(write.actor);
             // None is known where all was forgotten: what the write goes by may never have happened.
             let is_wanted = actor.is_some_and(|actor| actor.wants(&write.op));
+            // A server that was set back may have to name the Pod once more: without its finalizer nobody would.
+            let is_wanted =
+                is_wanted && (*is_heard || !matches!(write.op, Op::RemoveFinalizer(..)));
             is_wanted.then(|| write.call(gangs, finalizer)).flatten()
         };
         let request = outbox.poll_request(now.monotonic, &mut make, &mut unsent);

@@ -100,6 +100,7 @@ impl World {
         shard.notice(&Notice::History {
             number: 0,
             is_whole: true,
+            is_heard: true,
         });
         Self {
             shard,
@@ -387,6 +388,31 @@ fn a_pod_that_the_watch_does_not_know_is_not_asked_for_again_at_once() {
         waits.push(waited);
     }
     assert!(waits[1..].is_sorted_by(|one, next| one < next), "{waits:?}");
+}
+
+#[test]
+fn no_finalizer_goes_while_the_server_may_have_been_set_back() {
+    let mut world = World::new(8);
+    let hear = |world: &mut World, is_heard: bool| {
+        world.shard.notice(&Notice::History {
+            number: 0,
+            is_whole: true,
+            is_heard,
+        });
+    };
+    world.hear_pod(Change::Applied, &pod("p", 7, 5, "Succeeded"));
+    world.hear_job(&job(6, &json!({})));
+    let status = world.asks(STATUS);
+    hear(&mut world, false);
+    world.done(&status);
+    let removal = "PATCH /api/v1/namespaces/d/pods/p".to_owned();
+    for _ in 0..10 {
+        let asked = world.do_all();
+        assert!(!asked.contains(&removal), "{asked:?}");
+        world.now = world.now + Duration::from_secs(1);
+    }
+    hear(&mut world, true);
+    world.wait_for(&removal);
 }
 
 #[test]

@@ -100,6 +100,7 @@ impl World {
         shard.notice(&Notice::History {
             number: 0,
             is_whole: true,
+            is_heard: true,
         });
         Self {
             seed,

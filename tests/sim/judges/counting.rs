@@ -82,10 +82,11 @@ impl Judges {
             ));
         }
         for uid in failed.iter().chain(&succeeded) {
-            let is_held = self
-                .pods
-                .get(uid)
-                .is_some_and(|pod| !pod.is_gone && pod.view.is_held);
+            // A Job that goes takes nobody's Pods back: those that were orphaned are its no more.
+            let is_held = self.pods.get(uid).is_some_and(|pod| {
+                let is_orphaned = job.is_deleting && pod.view.job.is_none();
+                !pod.is_gone && pod.view.is_held && !is_orphaned
+            });
             if is_held {
                 wrong.push(format!("{uid} was counted while it has its finalizer"));
             }

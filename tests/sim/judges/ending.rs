@@ -135,7 +135,8 @@ impl Judges {
                 .max_failed_indexes
                 .is_some_and(|most| failed_indexes > most),
             "FailedIndexes" => failed_indexes > 0 && spec.backoff_limit_per_index.is_some(),
-            "PodFailurePolicy" => failed > 0,
+            // As upstream, the policy sees Pods that were stopped and count for nobody.
+            "PodFailurePolicy" => self.pods_of(uid).any(|pod| pod.view.phase == "Failed"),
             _ => false,
         };
         if !is_right {
