@@ -59,6 +59,8 @@ pub(crate) struct Process {
     pub(crate) skew: i64,
     /// It does nothing until then.
     pub(crate) stalled_until: u64,
+    /// What has come meanwhile, in its order.
+    pub(crate) backlog: VecDeque<Input>,
     /// When it is to be woken, as was said last.
     pub(crate) wake_at: Option<u64>,
     /// It was asked to stop.
@@ -118,6 +120,7 @@ impl Process {
             started: at,
             skew: 0,
             stalled_until: at,
+            backlog: VecDeque::new(),
             wake_at: None,
             is_closed: false,
         }

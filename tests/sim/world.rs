@@ -329,7 +329,7 @@ impl World {
     pub(crate) fn stall(&mut self, number: usize, millis: u64) {
         let until = self.at + millis;
         if let Some(process) = &mut self.processes[number] {
-            process.stalled_until = until;
+            process.stalled_until = process.stalled_until.max(until);
         }
     }
 
@@ -343,16 +343,11 @@ impl World {
     }
 
     fn input(&mut self, who: Who, input: Input) {
-        let at = self.at;
         let Some(process) = self.process(who) else {
             return;
         };
-        if process.stalled_until > at {
-            let until = process.stalled_until;
-            self.push(until, Event::Input(who, input));
-            return;
-        }
-        process.handle(input, at);
+        // What waits is heard before what comes later: a connection keeps the order.
+        process.backlog.push_back(input);
         self.run(who);
     }
 
@@ -367,6 +362,9 @@ impl World {
             process.wake_at = Some(until);
             self.push(until, Event::Wake(who));
             return;
+        }
+        while let Some(input) = process.backlog.pop_front() {
+            process.handle(input, at);
         }
         let (requests, abandoned) = process.poll(at);
         let due = process.timeout(at);

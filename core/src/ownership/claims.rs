@@ -211,12 +211,17 @@ impl Claims {
             let claim = self.holds.get_mut(job);
             let claim = claim.and_then(|hold| hold.claims.get_mut(pod));
             failed |= claim.is_some() && *answer == PatchAnswer::Failed;
-            // A claim that was renewed meanwhile is still to be met.
-            if let Some(claim) = claim.filter(|claim| claim.state == ClaimState::Sent) {
-                match answer {
-                    PatchAnswer::Done(version) => claim.state = ClaimState::Done(*version),
-                    PatchAnswer::Ignored => self.drop_claim(job, *pod),
-                    PatchAnswer::Failed => claim.state = ClaimState::Wanted,
+            if let Some(claim) = claim {
+                match (claim.state, answer) {
+                    (ClaimState::Withdrawn, _) | (ClaimState::Sent, PatchAnswer::Ignored) => {
+                        self.drop_claim(job, *pod);
+                    }
+                    (ClaimState::Sent, PatchAnswer::Done(at)) => {
+                        claim.state = ClaimState::Done(*at)
+                    }
+                    (ClaimState::Sent, PatchAnswer::Failed) => claim.state = ClaimState::Wanted,
+                    // It was renewed meanwhile and is still to be met.
+                    (ClaimState::Wanted | ClaimState::Done(_), _) => {}
                 }
             }
             self.no_longer_busy(*pod);
@@ -446,23 +451,34 @@ impl Claims {
             name: pod.name,
             state: ClaimState::Wanted,
         });
-        if matches!(claim.state, ClaimState::Done(at) if at <= version) {
-            claim.state = ClaimState::Wanted;
+        match claim.state {
+            ClaimState::Done(at) if at <= version => claim.state = ClaimState::Wanted,
+            ClaimState::Withdrawn => claim.state = ClaimState::Sent,
+            ClaimState::Wanted | ClaimState::Sent | ClaimState::Done(_) => {}
         }
         let claimants = self.claimants.entry(pod.pod).or_default();
         claimants.insert(job.clone());
         self.ready.insert(job.clone());
     }
 
-    /// Ends the claims on a Pod but those of which this holds.
+    /// Ends the claims on a Pod but those of which this holds. While a Pod is being adopted its Job waits: had it
+    /// counted the Pod meanwhile, it would do so once more when the Pod is its again.
     fn keep_claims(&mut self, pod: Uid, keep: impl Fn(&JobId, ClaimKind) -> bool) -> Told {
         let mut told = Told::default();
-        let jobs = self.claimants.get(&pod).into_iter().flatten();
-        let ended = jobs.filter(|job| {
-            let claim = self.holds.get(*job).and_then(|hold| hold.claims.get(&pod));
-            claim.is_some_and(|claim| !keep(job, claim.kind))
-        });
-        let ended: Vec<JobId> = ended.cloned().collect();
+        let mut ended = Vec::new();
+        for job in self.claimants.get(&pod).into_iter().flatten() {
+            let hold = self.holds.get_mut(job);
+            let Some(claim) = hold.and_then(|hold| hold.claims.get_mut(&pod)) else {
+                continue;
+            };
+            match (claim.kind, claim.state) {
+                _ if keep(job, claim.kind) => {}
+                (ClaimKind::Adopt, ClaimState::Sent | ClaimState::Withdrawn) => {
+                    claim.state = ClaimState::Withdrawn;
+                }
+                _ => ended.push(job.clone()),
+            }
+        }
         for job in &ended {
             self.close(job, pod, &mut told);
         }

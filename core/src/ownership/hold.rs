@@ -37,6 +37,8 @@ pub(super) enum ClaimKind {
 pub(super) enum ClaimState {
     Wanted,
     Sent,
+    /// Sent, and unwanted by what was told since: it may yet come to pass.
+    Withdrawn,
     /// Events of the Pod before this version are no longer true.
     Done(u64),
 }

@@ -247,8 +247,11 @@ impl Judges {
             let list = status.uncounted();
             let is_listed = list.failed.contains(uid) || list.succeeded.contains(uid);
             // What is ignored by policy, or ends after the Job's success, counts as nothing.
+            // Nor do Pods beyond the Job's size as one of two controllers may still know it.
+            let least = job.sizes.first().copied();
+            let is_beyond = self.is_shared && least.is_some() && before.index >= least;
             let is_spared = match before.phase.as_str() {
-                "Failed" => job.view.spec.ignores_failures(),
+                "Failed" => job.view.spec.ignores_failures() || is_beyond,
                 _ => false,
             };
             let is_over = status.condition("SuccessCriteriaMet").is_some();

@@ -103,9 +103,14 @@ impl Judges {
             let policy = spec.success_policy.as_ref();
             let by_policy = complete.reason == "SuccessPolicy"
                 && policy.is_some_and(|policy| policy.is_met(&done));
+            // Pods may have been released before they were counted, where somebody takes their labels.
+            let released = self.pods_of(uid).filter(|pod| {
+                pod.ended_as.as_deref() == Some("Succeeded") && pod.view.job.is_none()
+            });
+            let most_done = status.succeeded + released.count() as u64;
             // An elastic Job may have been of another size when it ended.
             let is_enough = match job.sizes.first() {
-                Some(completions) => status.succeeded >= *completions || by_policy,
+                Some(completions) => most_done >= *completions || by_policy,
                 None => status.succeeded >= 1,
             };
             if !is_enough {

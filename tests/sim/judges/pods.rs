@@ -63,8 +63,15 @@ impl Judges {
                     "{name} was made beside {} of the same index ({}), which is {}",
                     rival.name, index, rival.view.phase
                 );
-                let of_index =
-                    |pod: &&Pod| pod.job.as_deref() == Some(uid) && pod.view.index == Some(index);
+                // By the names of those that are gone two controllers may go on with different attempts, also if
+                // they were somebody else's.
+                let names = format!("{}-{index}-", job.name);
+                let of_index = |other: &&Pod| {
+                    let is_its = other.job.as_deref() == Some(uid);
+                    let has_name =
+                        other.namespace == job.namespace && other.name.starts_with(&names);
+                    has_name || (is_its && other.view.index == Some(index))
+                };
                 let has_lost_one = self.pods.values().filter(of_index).any(|pod| pod.is_gone);
                 twin = (!has_lost_one).then(|| text.clone());
                 wrong.push(text);
