@@ -416,6 +416,46 @@ fn no_finalizer_goes_while_the_server_may_have_been_set_back() {
 }
 
 #[test]
+fn a_pod_is_not_counted_while_it_is_being_adopted() {
+    let mut world = World::new(8);
+    let orphan = |version: u64, finalizers: &Value| {
+        let mut pod = pod("p", 7, version, "Failed");
+        pod["metadata"]["ownerReferences"] = json!([]);
+        pod["metadata"]["finalizers"] = finalizers.clone();
+        pod
+    };
+    world.hear_pod(Change::Applied, &pod("p", 7, 5, "Failed"));
+    let spec = json!({"completions": 2, "parallelism": 2});
+    world.hear_job(&job(6, &spec));
+    let (status, _) = world.wait_for(STATUS);
+    world.done(&status);
+    let (removal, _) = world.wait_for("PATCH /api/v1/namespaces/d/pods/p");
+    // Somebody takes the owner off, and then the finalizer is gone, too.
+    let named = world.next_version();
+    world.hear_pod(
+        Change::Applied,
+        &orphan(named, &json!([TRACKING_FINALIZER])),
+    );
+    let look = world.asks("GET /apis/batch/v1/namespaces/d/jobs/j");
+    world.answer(&look, body(&job(6, &spec)));
+    world.done(&removal);
+    let adoption = world.asks("PATCH /api/v1/namespaces/d/pods/p");
+    assert!(adoption.body["metadata"]["ownerReferences"].is_array());
+    let freed = world.next_version();
+    world.hear_pod(Change::Applied, &orphan(freed, &json!([])));
+    for _ in 0..5 {
+        let asked = world.do_all();
+        assert!(!asked.iter().any(|what| what == STATUS), "{asked:?}");
+        world.now = world.now + Duration::from_secs(1);
+    }
+    let adopted = world.next_version();
+    let adopted = pod("p", 7, adopted, "Failed");
+    world.answer(&adoption, body(&adopted));
+    world.hear_pod(Change::Applied, &adopted);
+    world.wait_for("PATCH /api/v1/namespaces/d/pods/p");
+}
+
+#[test]
 fn a_quota_is_asked_every_few_seconds_whether_it_has_room() {
     let mut world = World::new(8);
     world.hear_job(&job(6, &json!({})));
