@@ -8,16 +8,14 @@
 
 use std::{collections::VecDeque, fmt::Display, sync::Arc, time::Duration};
 
-use bytes::Bytes;
-
 use crate::{
-    machine::{CallId, Input},
+    machine::{CallId, CallResult, Input, code_of},
     metrics::Metrics,
     model::{Exponential, Monotonic},
     wire::{
-        ApiError, Call, Encoding, ErrorKind, Object, PodDecoder, PodEvent, Splitter, WatchEvent,
-        decode_cron_job, decode_job, decode_list_page, decode_pod_group, decode_watch_frame,
-        decode_watch_line, decode_workload,
+        ApiError, Call, Encoding, ErrorKind, Object, OddAnswer, PodDecoder, PodEvent, Splitter,
+        WatchEvent, decode_cron_job, decode_job, decode_list_page, decode_pod_group,
+        decode_watch_frame, decode_watch_line, decode_workload,
     },
 };
 
@@ -46,6 +44,9 @@ pub(crate) const RETRY: Exponential = Exponential {
     base: Duration::from_millis(200),
     max: Duration::from_secs(30),
 };
+
+/// Who is told of objects.
+pub(super) type Tell<'a> = &'a mut dyn FnMut(News<'_>);
 
 /// What all reflectors share: whom they ask, and what they have to tell.
 #[derive(Debug)]
@@ -247,12 +248,7 @@ impl Reflector {
     }
 
     /// Takes in what came of the request it waits for.
-    pub(super) fn handle(
-        &mut self,
-        input: Input,
-        outside: &mut Outside,
-        tell: &mut dyn FnMut(News<'_>),
-    ) {
+    pub(super) fn handle(&mut self, input: Input, outside: &mut Outside, tell: Tell<'_>) {
         match input {
             Input::Answer(_, answer) => match self.step {
                 ReflectorStep::Comparing(_) => self.compared(&answer, outside),
@@ -281,14 +277,8 @@ impl Reflector {
         }
     }
 
-    fn listed(
-        &mut self,
-        answer: Result<Bytes, ApiError>,
-        outside: &mut Outside,
-        tell: &mut dyn FnMut(News<'_>),
-    ) {
-        let code = answer.as_ref().map_or_else(|error| error.code, |_| 200);
-        outside.metrics.call("list", self.label(), code);
+    fn listed(&mut self, answer: CallResult, outside: &mut Outside, tell: Tell<'_>) {
+        outside.metrics.call("list", self.label(), code_of(&answer));
         let page = answer.and_then(|body| self.page(&body, outside, tell));
         match page {
             Ok(Page::More(token)) => self.step = ReflectorStep::List(token),
@@ -304,12 +294,7 @@ impl Reflector {
         }
     }
 
-    fn page(
-        &mut self,
-        body: &[u8],
-        outside: &Outside,
-        tell: &mut dyn FnMut(News<'_>),
-    ) -> Result<Page, ApiError> {
+    fn page(&mut self, body: &[u8], outside: &Outside, tell: Tell<'_>) -> Result<Page, ApiError> {
         let page = decode_list_page(body)
             .map_err(|error| ApiError::no_answer(format!("odd list: {error}")))?;
         let version = page.resource_version.parse().unwrap_or(0);
@@ -400,9 +385,8 @@ impl Reflector {
         };
     }
 
-    fn compared(&mut self, answer: &Result<Bytes, ApiError>, outside: &mut Outside) {
-        let code = answer.as_ref().map_or_else(|error| error.code, |_| 200);
-        outside.metrics.call("list", self.label(), code);
+    fn compared(&mut self, answer: &CallResult, outside: &mut Outside) {
+        outside.metrics.call("list", self.label(), code_of(answer));
         let page = match answer {
             Ok(body) => decode_list_page(body).ok(),
             Err(error) => return self.watch_failed(error.clone(), outside),
@@ -417,7 +401,8 @@ impl Reflector {
             return;
         }
         let found = page.items.first();
-        let found = found.and_then(|object| self.version_of(*object));
+        let found = found.and_then(|object| self.read(*object).ok());
+        let found = found.map(|object| object.identity().2);
         let witness = self.told.witness.as_ref();
         match witness.map_or(Testimony::Same, |witness| witness.speaks(found)) {
             Testimony::Same => {
@@ -433,24 +418,11 @@ impl Reflector {
         }
     }
 
-    fn version_of(&self, object: Object<'_>) -> Option<u64> {
-        match self.extent.kind {
-            Kind::Pod => {
-                let pod = self.decoder.decode(object).ok()?;
-                Some(pod.record.resource_version)
-            }
-            _ => {
-                let read = object.json().and_then(decode_job).ok()?;
-                Some(read.job.resource_version)
-            }
-        }
-    }
-
     fn piece(
         &mut self,
         piece: &[u8],
         outside: &mut Outside,
-        tell: &mut dyn FnMut(News<'_>),
+        tell: Tell<'_>,
     ) -> Result<(), ApiError> {
         let ReflectorStep::Watching {
             splitter, heard, ..
@@ -499,7 +471,7 @@ impl Reflector {
         encoding: Encoding,
         event: &[u8],
         outside: &Outside,
-        tell: &mut dyn FnMut(News<'_>),
+        tell: Tell<'_>,
     ) -> Result<Option<u64>, ApiError> {
         if event.is_empty() {
             return Ok(None);
@@ -533,44 +505,27 @@ impl Reflector {
         object: Object<'_>,
         change: Change,
         outside: &Outside,
-        tell: &mut dyn FnMut(News<'_>),
+        tell: Tell<'_>,
     ) -> Option<u64> {
-        let object = match self.extent.kind {
-            Kind::Pod => {
-                let pod = self.decoder.decode(object);
-                Observed::Pod(self.readable(pod, object, outside)?)
-            }
-            Kind::Job => Observed::Job(self.json(decode_job, object, outside)?),
-            Kind::CronJob => Observed::CronJob(self.json(decode_cron_job, object, outside)?),
-            Kind::Workload => Observed::Workload(self.json(decode_workload, object, outside)?),
-            Kind::PodGroup => Observed::PodGroup(self.json(decode_pod_group, object, outside)?),
-        };
-        Some(tell_of(change, object, tell))
-    }
-
-    fn json<T>(
-        &self,
-        decode: fn(&str) -> serde_json::Result<T>,
-        object: Object<'_>,
-        outside: &Outside,
-    ) -> Option<Box<T>> {
-        let read = object.json().and_then(decode);
-        self.readable(read, object, outside).map(Box::new)
-    }
-
-    fn readable<T, E: Display>(
-        &self,
-        decoded: Result<T, E>,
-        object: Object<'_>,
-        outside: &Outside,
-    ) -> Option<T> {
-        decoded
-            .map_err(|error| {
+        match self.read(object) {
+            Ok(read) => Some(tell_of(change, read, tell)),
+            Err(error) => {
                 let (kind, start) = (self.label(), object.start());
                 tracing::error!(kind, %error, object = start, "object passed over");
                 outside.metrics.unreadable_object(kind);
-            })
-            .ok()
+                None
+            }
+        }
+    }
+
+    fn read<'a>(&self, object: Object<'a>) -> Result<Observed<'a>, OddAnswer> {
+        Ok(match self.extent.kind {
+            Kind::Pod => Observed::Pod(self.decoder.decode(object)?),
+            Kind::Job => Observed::Job(Box::new(decode_job(object.json()?)?)),
+            Kind::CronJob => Observed::CronJob(Box::new(decode_cron_job(object.json()?)?)),
+            Kind::Workload => Observed::Workload(Box::new(decode_workload(object.json()?)?)),
+            Kind::PodGroup => Observed::PodGroup(Box::new(decode_pod_group(object.json()?)?)),
+        })
     }
 
     fn label(&self) -> &'static str {
@@ -578,7 +533,7 @@ impl Reflector {
     }
 }
 
-fn tell_of(change: Change, object: Observed<'_>, tell: &mut dyn FnMut(News<'_>)) -> u64 {
+fn tell_of(change: Change, object: Observed<'_>, tell: Tell<'_>) -> u64 {
     let (_, _, version) = object.identity();
     tell(News { change, object });
     version
