@@ -66,6 +66,10 @@ pub(super) struct Reflector {
     path: String,
     decoder: PodDecoder,
     step: ReflectorStep,
+    /// The request that is under way for it.
+    call: Option<CallId>,
+    /// What the watch brings, once it is open.
+    stream: Stream,
     /// Not before then.
     pause: Option<Monotonic>,
     /// How far the server has told.
@@ -98,23 +102,23 @@ struct Told {
 /// What is done, or to be done once the pause is over.
 #[derive(Debug)]
 enum ReflectorStep {
-    /// To ask for a list's next page; from its start, if the token is empty.
+    /// A list's next page; its first, if the token is empty.
     List(String),
-    Listing(CallId),
     Watch,
-    Watching {
-        call: CallId,
-        /// Once the stream has begun.
-        splitter: Option<(Encoding, Splitter)>,
-        /// The version it was opened at.
-        from: u64,
-        heard: Monotonic,
-    },
-    /// To ask whether the server, after it could not be heard, has come as far as it had, and has what it told of
-    /// last. A watch from a version that is still to come would be open, and tell nothing; one on other data would
-    /// tell what does not fit.
+    /// Whether the server, after it could not be heard, has come as far as it had, and has what it told of last. A
+    /// watch from a version that is still to come would be open, and tell nothing; one on other data would tell what
+    /// does not fit.
     Compare,
-    Comparing(CallId),
+}
+
+/// The stream of a watch.
+#[derive(Debug, Default)]
+struct Stream {
+    /// Once it has begun.
+    splitter: Option<(Encoding, Splitter)>,
+    /// The version it was opened at.
+    from: u64,
+    heard: Monotonic,
 }
 
 /// A page of a list that was taken in.
@@ -132,6 +136,8 @@ impl Reflector {
             path,
             decoder,
             step: ReflectorStep::List(String::new()),
+            call: None,
+            stream: Stream::default(),
             pause: None,
             told: Told::default(),
             synced: None,
@@ -154,95 +160,95 @@ impl Reflector {
             .notices
             .push_back(Notice::Forget(self.extent.clone()));
         self.pause = None;
-        let list = ReflectorStep::List(String::new());
-        if let ReflectorStep::Watching { call, .. } = std::mem::replace(&mut self.step, list) {
-            outside.abandoned.push_back(call);
-        }
+        outside.abandoned.extend(self.watch());
+        self.turn_to(ReflectorStep::List(String::new()));
+    }
+
+    fn turn_to(&mut self, step: ReflectorStep) {
+        self.step = step;
+        self.call = None;
+        self.stream.splitter = None;
+    }
+
+    /// The watch that is open, or being opened.
+    fn watch(&self) -> Option<CallId> {
+        self.call
+            .filter(|_| matches!(self.step, ReflectorStep::Watch))
     }
 
     /// Whether it has something to ask for now.
     pub(super) fn is_due(&self, now: Monotonic) -> bool {
-        let asks = matches!(
-            self.step,
-            ReflectorStep::List(_) | ReflectorStep::Watch | ReflectorStep::Compare
-        );
-        asks && self.pause.is_none_or(|until| until <= now)
+        self.call.is_none() && self.pause.is_none_or(|until| until <= now)
     }
 
     /// When it has, if only time must pass.
     pub(super) fn due_at(&self) -> Option<Monotonic> {
-        match &self.step {
-            ReflectorStep::List(_) | ReflectorStep::Watch | ReflectorStep::Compare => self.pause,
-            ReflectorStep::Watching { heard, .. } => Some(*heard + SILENCE),
-            ReflectorStep::Listing(_) | ReflectorStep::Comparing(_) => None,
+        match (self.call, self.watch()) {
+            (None, _) => self.pause,
+            (_, Some(_)) => Some(self.stream.heard + SILENCE),
+            (Some(_), None) => None,
         }
     }
 
     /// Whether it begins with a list: who comes after another waits for that.
     pub(super) fn begins(&self) -> bool {
-        matches!(&self.step, ReflectorStep::List(token) if token.is_empty())
+        let is_first = matches!(&self.step, ReflectorStep::List(token) if token.is_empty());
+        is_first && self.call.is_none()
     }
 
     /// Gives what to ask for, and whether it is a stream; only if it is due.
     pub(super) fn request(&mut self, id: CallId, outside: &Outside) -> (Call, bool) {
         self.pause = None;
-        match std::mem::replace(&mut self.step, ReflectorStep::Listing(id)) {
+        self.call = Some(id);
+        match &self.step {
             ReflectorStep::List(token) => {
                 let path = format!("{}?limit={PAGE_SIZE}&continue={token}", self.path);
-                return match self.extent.kind {
-                    Kind::Pod => (Call::get_compact(path), false),
-                    _ => (Call::get(path), false),
-                };
+                (self.get(path), false)
             }
             ReflectorStep::Compare => {
-                self.step = ReflectorStep::Comparing(id);
                 let witness = self.told.witness.as_ref();
                 let path = witness.map_or_else(
                     || format!("{}?limit=1", self.path),
                     |witness| witness.path(self.extent.kind),
                 );
-                return (Call::get(path), false);
+                (Call::get(path), false)
             }
-            ReflectorStep::Watch
-            | ReflectorStep::Watching { .. }
-            | ReflectorStep::Listing(_)
-            | ReflectorStep::Comparing(_) => {}
+            ReflectorStep::Watch => {
+                outside.metrics.watch_opened(self.label());
+                let from = self.told.version;
+                self.stream = Stream {
+                    splitter: None,
+                    from,
+                    heard: outside.now,
+                };
+                let path = format!(
+                    "{}?watch=true&allowWatchBookmarks=true&resourceVersion={from}&timeoutSeconds={WATCH_SECONDS}",
+                    self.path
+                );
+                (self.get(path), true)
+            }
         }
-        outside.metrics.watch_opened(self.label());
-        let from = self.told.version;
-        self.step = ReflectorStep::Watching {
-            call: id,
-            splitter: None,
-            from,
-            heard: outside.now,
-        };
-        let path = format!(
-            "{}?watch=true&allowWatchBookmarks=true&resourceVersion={from}&timeoutSeconds={WATCH_SECONDS}",
-            self.path
-        );
+    }
+
+    fn get(&self, path: String) -> Call {
         // Pods make nearly all the traffic: only they are worth a second encoding.
         match self.extent.kind {
-            Kind::Pod => (Call::get_compact(path), true),
-            _ => (Call::get(path), true),
+            Kind::Pod => Call::get_compact(path),
+            _ => Call::get(path),
         }
     }
 
     /// Whether it waits for this request.
     pub(super) fn waits_for(&self, id: CallId) -> bool {
-        match &self.step {
-            ReflectorStep::Listing(call)
-            | ReflectorStep::Comparing(call)
-            | ReflectorStep::Watching { call, .. } => *call == id,
-            ReflectorStep::List(_) | ReflectorStep::Watch | ReflectorStep::Compare => false,
-        }
+        self.call == Some(id)
     }
 
     /// Gives up a watch that says nothing any more.
     pub(super) fn give_up_silent(&mut self, outside: &mut Outside) {
-        if let ReflectorStep::Watching { call, heard, .. } = &self.step
-            && *heard + SILENCE <= outside.now
+        if let Some(call) = self.watch()
+            && self.stream.heard + SILENCE <= outside.now
         {
-            outside.abandoned.push_back(*call);
+            outside.abandoned.push_back(call);
             self.watch_failed(ApiError::no_answer("the watch went silent"), outside);
         }
     }
@@ -251,17 +257,12 @@ impl Reflector {
     pub(super) fn handle(&mut self, input: Input, outside: &mut Outside, tell: Tell<'_>) {
         match input {
             Input::Answer(_, answer) => match self.step {
-                ReflectorStep::Comparing(_) => self.compared(&answer, outside),
+                ReflectorStep::Compare => self.compared(&answer, outside),
                 _ => self.listed(answer, outside, tell),
             },
             Input::Opened(_, encoding) => {
-                if let ReflectorStep::Watching {
-                    splitter, heard, ..
-                } = &mut self.step
-                {
-                    *splitter = Some((encoding, Splitter::new(encoding)));
-                    *heard = outside.now;
-                }
+                self.stream.splitter = Some((encoding, Splitter::new(encoding)));
+                self.stream.heard = outside.now;
             }
             Input::Piece(id, piece) => {
                 if let Err(error) = self.piece(&piece, outside, tell) {
@@ -271,7 +272,7 @@ impl Reflector {
             }
             Input::Ended(_, None) => {
                 self.watch_failures = 0;
-                self.step = ReflectorStep::Watch;
+                self.turn_to(ReflectorStep::Watch);
             }
             Input::Ended(_, Some(error)) => self.watch_failed(error, outside),
         }
@@ -281,7 +282,7 @@ impl Reflector {
         outside.metrics.call("list", self.label(), code_of(&answer));
         let page = answer.and_then(|body| self.page(&body, outside, tell));
         match page {
-            Ok(Page::More(token)) => self.step = ReflectorStep::List(token),
+            Ok(Page::More(token)) => self.turn_to(ReflectorStep::List(token)),
             Ok(Page::Last(version)) => self.complete(version, outside),
             Ok(Page::Older) => {
                 self.told_older(outside);
@@ -319,11 +320,11 @@ impl Reflector {
             outside.history.listed(number);
         }
         self.watch_failures = 0;
-        self.step = match self.told.older_since {
+        self.turn_to(match self.told.older_since {
             // It may have come this far by another way.
             Some(_) => ReflectorStep::Compare,
             None => ReflectorStep::Watch,
-        };
+        });
     }
 
     /// A list was older than what was told before.
@@ -350,7 +351,7 @@ impl Reflector {
         self.failures += 1;
         let delay = error.retry_after.unwrap_or(RETRY.delay(self.failures));
         self.pause = Some(outside.now + delay);
-        self.step = ReflectorStep::List(String::new());
+        self.turn_to(ReflectorStep::List(String::new()));
     }
 
     fn watch_failed(&mut self, error: ApiError, outside: &mut Outside) {
@@ -364,25 +365,24 @@ impl Reflector {
             if self.told.version > self.told.listed {
                 self.failures = 0;
                 self.pause = None;
-                self.step = ReflectorStep::List(String::new());
+                self.turn_to(ReflectorStep::List(String::new()));
             } else {
                 self.list_anew(&error, outside);
             }
             return;
         }
         tracing::debug!(kind = self.label(), %error, "watch broke");
-        let moved =
-            matches!(&self.step, ReflectorStep::Watching { from, .. } if self.told.version > *from);
+        let moved = self.watch().is_some() && self.told.version > self.stream.from;
         self.watch_failures = if moved { 1 } else { self.watch_failures + 1 };
         let delay = error
             .retry_after
             .unwrap_or(RETRY.delay(self.watch_failures));
         self.pause = Some(outside.now + delay);
-        let knows_nothing = error.code == 0 || matches!(self.step, ReflectorStep::Comparing(_));
-        self.step = match knows_nothing {
+        let knows_nothing = error.code == 0 || matches!(self.step, ReflectorStep::Compare);
+        self.turn_to(match knows_nothing {
             true => ReflectorStep::Compare,
             false => ReflectorStep::Watch,
-        };
+        });
     }
 
     fn compared(&mut self, answer: &CallResult, outside: &mut Outside) {
@@ -391,7 +391,7 @@ impl Reflector {
             Ok(body) => decode_list_page(body).ok(),
             Err(error) => return self.watch_failed(error.clone(), outside),
         };
-        self.step = ReflectorStep::Watch;
+        self.turn_to(ReflectorStep::Watch);
         let read = page.and_then(|page| Some((page.resource_version.parse::<u64>().ok()?, page)));
         let Some((at, page)) = read else {
             return self.watch_failed(ApiError::no_answer("odd list"), outside);
@@ -412,7 +412,7 @@ impl Reflector {
             }
             Testimony::Unknown if self.told.older_since.is_none() => {
                 self.failures = 0;
-                self.step = ReflectorStep::List(String::new());
+                self.turn_to(ReflectorStep::List(String::new()));
             }
             Testimony::Unknown | Testimony::Other => self.history_ends(outside),
         }
@@ -424,14 +424,8 @@ impl Reflector {
         outside: &mut Outside,
         tell: Tell<'_>,
     ) -> Result<(), ApiError> {
-        let ReflectorStep::Watching {
-            splitter, heard, ..
-        } = &mut self.step
-        else {
-            return Ok(());
-        };
-        *heard = outside.now;
-        let Some((encoding, mut splitter)) = splitter.take() else {
+        self.stream.heard = outside.now;
+        let Some((encoding, mut splitter)) = self.stream.splitter.take() else {
             return Ok(());
         };
         let before = self.told.version;
@@ -455,9 +449,7 @@ impl Reflector {
             self.told.version = seen;
             Ok(())
         });
-        if let ReflectorStep::Watching { splitter: back, .. } = &mut self.step {
-            *back = Some((encoding, splitter));
-        }
+        self.stream.splitter = Some((encoding, splitter));
         if self.told.version > before {
             let notice = Notice::Seen(self.extent.clone(), self.told.version);
             outside.notices.push_back(notice);

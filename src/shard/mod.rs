@@ -240,7 +240,7 @@ impl Shard {
             gangs: self.gangs.as_ref(),
             pods_seen,
         };
-        let watch = self.metrics.stopwatch();
+        let took = self.metrics.stopwatch();
         let turn = actor.turn(rules, now);
         let job = Arc::clone(&actor.id);
         self.metrics.turns.inc();
@@ -248,7 +248,7 @@ impl Shard {
             self.metrics.jobs.failure_handled(*action);
         }
         if let Some(sync) = turn.sync {
-            self.metrics.jobs.sync(sync, watch.elapsed());
+            self.metrics.jobs.sync(sync, took());
         }
         if turn.panicked {
             self.metrics.panics.inc();
