@@ -119,7 +119,7 @@ impl Transport {
 
 impl Shared {
     /// Other credentials, if the server refused these.
-    async fn instead_of(&self, used: &Current, status: StatusCode) -> Option<Arc<Current>> {
+    async fn instead_of(&self, used: &Arc<Current>, status: StatusCode) -> Option<Arc<Current>> {
         if status != StatusCode::UNAUTHORIZED {
             return None;
         }
@@ -129,7 +129,7 @@ impl Shared {
 
     async fn send_as(
         &self,
-        current: &Current,
+        current: &Arc<Current>,
         call: &Call,
     ) -> Result<Response<Bytes>, TransportError> {
         let mut request = self.request(current, call).await?;
@@ -158,7 +158,7 @@ impl Shared {
 
     async fn open_as(
         &self,
-        current: &Current,
+        current: &Arc<Current>,
         call: &Call,
     ) -> Result<Response<Incoming>, TransportError> {
         let request = self.request(current, call).await?;
@@ -173,7 +173,7 @@ impl Shared {
 
     async fn request(
         &self,
-        current: &Current,
+        current: &Arc<Current>,
         call: &Call,
     ) -> Result<Request<Body>, TransportError> {
         let uri = match self.prefix.as_str() {
@@ -194,7 +194,10 @@ impl Shared {
     }
 
     /// A new connection, and with which certificates it was opened.
-    async fn connect(&self, current: &Current) -> Result<(Connection<Io>, u64), TransportError> {
+    async fn connect(
+        &self,
+        current: &Arc<Current>,
+    ) -> Result<(Connection<Io>, u64), TransportError> {
         let dial = async |current: &Current| {
             let dialed = current.dial.clone().oneshot(self.server.clone());
             match &self.io {
@@ -217,7 +220,7 @@ impl Shared {
 
     /// A connection was lost. If certificates were the reason, new ones are loaded; a server may refuse a
     /// client's only after the handshake.
-    async fn lost(&self, used: &Current, error: TransportError) -> TransportError {
+    async fn lost(&self, used: &Arc<Current>, error: TransportError) -> TransportError {
         if is_of_tls(&error) {
             self.credentials.instead_of(used, Why::Handshake).await;
         }
