@@ -69,7 +69,7 @@ pub(super) struct Reflector {
     /// The request that is under way for it.
     call: Option<CallId>,
     /// What the watch brings, once it is open.
-    stream: Stream,
+    stream: WatchStream,
     /// Not before then.
     pause: Option<Monotonic>,
     /// How far the server has told.
@@ -113,7 +113,7 @@ enum ReflectorStep {
 
 /// The stream of a watch.
 #[derive(Debug, Default)]
-struct Stream {
+struct WatchStream {
     /// Once it has begun.
     splitter: Option<(Encoding, Splitter)>,
     /// The version it was opened at.
@@ -137,7 +137,7 @@ impl Reflector {
             decoder,
             step: ReflectorStep::List(String::new()),
             call: None,
-            stream: Stream::default(),
+            stream: WatchStream::default(),
             pause: None,
             told: Told::default(),
             synced: None,
@@ -216,7 +216,7 @@ impl Reflector {
             ReflectorStep::Watch => {
                 outside.metrics.watch_opened(self.label());
                 let from = self.told.version;
-                self.stream = Stream {
+                self.stream = WatchStream {
                     splitter: None,
                     from,
                     heard: outside.now,

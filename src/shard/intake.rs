@@ -56,12 +56,12 @@ impl Shard {
             }
             Observed::Workload(read) => {
                 if let Some(gangs) = &mut self.gangs {
-                    gangs.apply_workload(*read);
+                    gangs.workloads.apply(*read);
                 }
             }
             Observed::PodGroup(read) => {
                 if let Some(gangs) = &mut self.gangs {
-                    gangs.apply_group(*read);
+                    gangs.groups.apply(*read);
                 }
             }
         }

@@ -165,9 +165,7 @@ impl CronJobSync {
         };
         match (asked, answer) {
             (SyncStep::Surplus(job), answer) => {
-                if self.deleted(&answer, &job.name) {
-                    self.take_from_active(job.uid);
-                }
+                self.deleted(&answer, job.uid, &job.name);
             }
             (SyncStep::Compare(job), CallAnswer::CronJob(fresh)) => {
                 if fresh.status.active.iter().any(|it| it.uid == job.uid) {
@@ -212,9 +210,7 @@ impl CronJobSync {
                 self.fail();
             }
             (SyncStep::Replace(job), answer) => {
-                if self.deleted(&answer, &job.name) {
-                    self.take_from_active(job.uid);
-                } else {
+                if !self.deleted(&answer, job.uid, &job.name) {
                     self.fail();
                 }
             }
@@ -376,12 +372,12 @@ impl CronJobSync {
             CallAnswer::NotCreated(NotCreated::NameTaken) => {
                 self.steps.push_front(SyncStep::Taken(run));
             }
-            CallAnswer::NotCreated(NotCreated::NamespaceTerminating) => self.fail(),
             CallAnswer::NotCreated(NotCreated::Other(why)) | CallAnswer::Failed(why) => {
                 self.warn("FailedCreate", &format!("Error creating job: {why}"));
                 self.fail();
             }
-            CallAnswer::CronJob(_)
+            CallAnswer::NotCreated(NotCreated::NamespaceTerminating)
+            | CallAnswer::CronJob(_)
             | CallAnswer::Job(_)
             | CallAnswer::NotFound(_)
             | CallAnswer::Deleted
@@ -428,11 +424,12 @@ impl CronJobSync {
     }
 
     /// Takes in the answer to a deletion; whether it was one.
-    fn deleted(&mut self, answer: &CallAnswer, name: &str) -> bool {
+    fn deleted(&mut self, answer: &CallAnswer, job: Uid, name: &str) -> bool {
         match answer {
             CallAnswer::Deleted => {
                 let what = format!("Deleted job {name}");
                 self.tell("SuccessfulDelete", &what);
+                self.take_from_active(job);
                 true
             }
             CallAnswer::NotFound(why) | CallAnswer::Failed(why) => {
