@@ -62,10 +62,8 @@ enum End {
 
 impl End {
     fn of(result: Result<(), JoinError>) -> Self {
-        let Err(error) = result else {
-            return Self::Returned;
-        };
-        let Ok(panic) = error.try_into_panic() else {
+        let panic = result.err().map(JoinError::try_into_panic);
+        let Some(Ok(panic)) = panic else {
             return Self::Returned;
         };
         let text = panic.downcast_ref::<String>().map(String::as_str);

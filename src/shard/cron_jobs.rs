@@ -49,7 +49,8 @@ pub(super) struct CronJobs {
     queue: MeasuredQueue<JobKey>,
     mode: Mode,
     known: KnownCronJob,
-    under_way: HashMap<JobKey, RunningSync>,
+    /// The turns that wait for an answer, and what it is about.
+    under_way: HashMap<JobKey, (CronJobTurn, CronJobCall)>,
     /// How many turns there may be at once.
     concurrent: usize,
     /// When all are looked at again; none before the first turn.
@@ -76,13 +77,6 @@ struct Cell {
 struct Parent {
     key: JobKey,
     uid: Uid,
-}
-
-/// A turn that waits for an answer.
-#[derive(Debug)]
-struct RunningSync {
-    turn: CronJobTurn,
-    asked: CronJobCall,
 }
 
 #[derive(Debug)]
@@ -298,7 +292,7 @@ impl CronJobs {
         outbox: &mut Outbox,
         now: Now,
     ) -> bool {
-        let Some(RunningSync { mut turn, asked }) = self.under_way.remove(key) else {
+        let Some((mut turn, asked)) = self.under_way.remove(key) else {
             return false;
         };
         let uid = turn.decoded.cron_job.uid;
@@ -379,7 +373,7 @@ impl CronJobs {
         let uid = turn.decoded.cron_job.uid;
         let caller = Caller::CronJob(key.clone());
         outbox.ask((&key.namespace, uid), named, caller);
-        self.under_way.insert(key, RunningSync { turn, asked });
+        self.under_way.insert(key, (turn, asked));
     }
 
     /// Goes on with a turn until it has something to ask, or is over.

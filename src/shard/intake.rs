@@ -181,9 +181,7 @@ impl Shard {
     }
 
     fn settle(&mut self, told: Told) {
-        if !told.is_empty() {
-            self.rounds.claims.settle(told);
-        }
+        self.rounds.claims.settle(told);
     }
 
     /// A list is complete, which shows these objects and no others as of `version`.
