@@ -6,6 +6,8 @@
 //!
 //! Must not: read a clock, wait, lock, or know sockets or tasks.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 
 use crate::{
@@ -15,6 +17,14 @@ use crate::{
 
 /// Which request an answer belongs to; a machine uses each number once.
 pub type CallId = u64;
+
+/// What came of a call: the body of its answer, or why there is none.
+pub type CallResult = Result<Bytes, ApiError>;
+
+/// The code of an answer, for metrics.
+pub(crate) fn code_of(result: &CallResult) -> u16 {
+    result.as_ref().map_or_else(|error| error.code, |_| 200)
+}
 
 /// Something to be sent to the API server.
 #[derive(Debug)]
@@ -31,8 +41,8 @@ pub struct Request {
 /// What a machine hears of its requests.
 #[derive(Debug)]
 pub enum Input {
-    /// A request was answered: the body, or why there is none.
-    Answer(CallId, Result<Bytes, ApiError>),
+    /// A request was answered.
+    Answer(CallId, CallResult),
     /// A stream has begun.
     Opened(CallId, Encoding),
     /// A piece of a stream, cut anywhere.
@@ -52,7 +62,7 @@ impl Input {
     }
 }
 
-/// See the module's text.
+/// See the module's text. Unless a machine says otherwise, no call of its own is under way when it stops.
 pub trait Machine {
     /// Takes in what became of a request. News of requests that are no longer waited for change nothing.
     fn handle(&mut self, input: Input, now: Now);
@@ -66,5 +76,28 @@ pub trait Machine {
     /// Gives a stream that nobody waits for any more: it may be closed.
     fn poll_abandoned(&mut self) -> Option<CallId> {
         None
+    }
+
+    /// Stops: what waits is forgotten, calls under way finish.
+    fn close(&mut self, now: Now);
+
+    /// Whether no call is under way, but for Events and the informers'.
+    fn is_idle(&self) -> bool {
+        true
+    }
+
+    /// Whether Events wait or are under way.
+    fn has_events(&self) -> bool {
+        false
+    }
+
+    /// How long answers that gather may wait for more of them.
+    fn coalescing_delay(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Whether what a request brings gathers with others; else it is to be taken in as it comes.
+    fn gathers(&self, _id: CallId) -> bool {
+        false
     }
 }

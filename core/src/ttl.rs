@@ -8,7 +8,9 @@
 //!
 //! Must not: read a clock, or know how anything is done.
 
-use crate::model::{ConditionKind, Job, Time};
+use std::time::Duration;
+
+use crate::model::{Condition, ConditionKind, Job, Time};
 
 /// What to do next about a Job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,58 +31,44 @@ pub enum Step {
     Retry,
 }
 
-/// When a Job expires.
-enum Expiry {
-    /// Never: it has no TTL, has not finished, or is being deleted.
-    Unconcerned,
-    /// At this time.
-    Expires(Time),
-    /// It has finished, but its condition has no time.
-    NoFinishTime,
-}
-
-impl Expiry {
-    fn of(job: &Job) -> Self {
-        let finished = job.status.conditions.iter().find(|condition| {
-            let ends = condition.is(ConditionKind::Complete) || condition.is(ConditionKind::Failed);
-            ends && condition.is_true()
-        });
-        match (job.spec.ttl_after_finished, finished) {
-            (Some(ttl), Some(finished)) if !job.deleting => match finished.last_transition {
-                Some(at) => Self::Expires(at + ttl),
-                None => Self::NoFinishTime,
-            },
-            _ => Self::Unconcerned,
-        }
-    }
+/// The TTL of a Job and the end that it counts from; none if it has no TTL, has not finished, or is being deleted.
+fn ttl_and_end(job: &Job) -> Option<(Duration, &Condition)> {
+    let finished = job.status.conditions.iter().find(|condition| {
+        let ends = condition.is(ConditionKind::Complete) || condition.is(ConditionKind::Failed);
+        ends && condition.is_true()
+    });
+    let ttl = job.spec.ttl_after_finished.filter(|_| !job.deleting);
+    ttl.zip(finished)
 }
 
 /// Whether there is anything to do about a Job, now or later.
 #[doc(alias = "needsCleanup")]
 pub fn concerns(job: &Job) -> bool {
-    !matches!(Expiry::of(job), Expiry::Unconcerned)
+    ttl_and_end(job).is_some()
 }
 
 impl Step {
     /// After a look at the Job as it is known here; none if it is gone.
     #[doc(alias = "processTTL")]
     pub fn after_look(known: Option<&Job>, now: Time) -> Self {
-        match known.map(Expiry::of) {
-            None | Some(Expiry::Unconcerned) => Self::Leave,
-            Some(Expiry::Expires(at)) if at > now => Self::LookAt(at),
-            Some(Expiry::Expires(_)) => Self::GetFresh,
-            Some(Expiry::NoFinishTime) => Self::Retry,
-        }
+        Self::after(known, now, |_| Self::GetFresh)
     }
 
     /// After the server's answer: the Job, or that there is none. It may be another object under the
     /// same name; that one is judged by itself.
     pub fn after_answer(fresh: Option<&Job>, now: Time) -> Self {
-        match fresh.map(Expiry::of) {
-            None | Some(Expiry::Unconcerned) => Self::Leave,
-            Some(Expiry::Expires(at)) if at > now => Self::LookAt(at),
-            Some(Expiry::Expires(expired)) => Self::Delete { expired },
-            Some(Expiry::NoFinishTime) => Self::Retry,
+        Self::after(fresh, now, |expired| Self::Delete { expired })
+    }
+
+    fn after(job: Option<&Job>, now: Time, expired: impl FnOnce(Time) -> Self) -> Self {
+        let Some((ttl, end)) = job.and_then(ttl_and_end) else {
+            return Self::Leave;
+        };
+        match end.last_transition.map(|at| at + ttl) {
+            // It has finished, but its condition has no time.
+            None => Self::Retry,
+            Some(at) if at > now => Self::LookAt(at),
+            Some(at) => expired(at),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! The numbers that you may tune, as flags.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 use crate::{
     model::{Exponential, Limits, format_go_duration},
-    runtime::{BadManagerName, Controllers, ManagerName, Mode, Options, Rate},
+    runtime::{Controllers, ManagerName, Mode, Options, Rate},
 };
 
 use super::{args::duration, controllers, gates::Gates};
@@ -24,7 +24,7 @@ pub(super) struct Tunables {
     mode: Option<ModeName>,
     /// With --mode managed-by: what spec.managedBy of our Jobs says. Default:
     /// lakh.dev/job-controller.
-    #[arg(long, value_name = "NAME", requires = "mode", value_parser = manager_name)]
+    #[arg(long, value_name = "NAME", requires = "mode", value_parser = ManagerName::parse)]
     managed_by_name: Option<ManagerName>,
     /// Namespace to work in; may be given more than once. Default: all.
     #[arg(long = "namespace", value_name = "NAME")]
@@ -34,14 +34,14 @@ pub(super) struct Tunables {
     #[arg(long, value_name = "NAME=BOOL,...", value_parser = Gates::parse)]
     feature_gates: Vec<Gates>,
     /// Least time between two writes of a Job's status that only carry Pods' progress.
-    #[arg(long, value_name = "D", default_value_t = GoDuration(defaults().limits.sync_batch_period))]
-    sync_batch_period: GoDuration,
+    #[arg(long, value_name = "D", default_value = format_go_duration(defaults().limits.sync_batch_period), value_parser = duration)]
+    sync_batch_period: Duration,
     /// Wait of a Job after its first failed Pod; doubled for each further one in a row.
-    #[arg(long, value_name = "D", default_value_t = GoDuration(defaults().limits.pod_failure_backoff.base))]
-    pod_failure_backoff_base: GoDuration,
+    #[arg(long, value_name = "D", default_value = format_go_duration(defaults().limits.pod_failure_backoff.base), value_parser = duration)]
+    pod_failure_backoff_base: Duration,
     /// Longest wait of a Job after failed Pods.
-    #[arg(long, value_name = "D", default_value_t = GoDuration(defaults().limits.pod_failure_backoff.max))]
-    pod_failure_backoff_max: GoDuration,
+    #[arg(long, value_name = "D", default_value = format_go_duration(defaults().limits.pod_failure_backoff.max), value_parser = duration)]
+    pod_failure_backoff_max: Duration,
     /// Pods that one status may list as ended and not yet counted.
     #[arg(long, value_name = "N", default_value_t = defaults().limits.max_uncounted_pods, value_parser = at_least_one())]
     max_uncounted_pods: u32,
@@ -78,24 +78,6 @@ pub(super) struct Tunables {
     concurrent_ttl_after_finished_syncs: u32,
 }
 
-/// A duration as it is typed and shown.
-#[derive(Clone, Copy, Debug)]
-struct GoDuration(Duration);
-
-impl FromStr for GoDuration {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        duration(text).map(Self)
-    }
-}
-
-impl fmt::Display for GoDuration {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&format_go_duration(self.0))
-    }
-}
-
 /// What is so if nobody says otherwise.
 fn defaults() -> Options {
     Options::default()
@@ -113,10 +95,6 @@ enum ModeName {
 /// What `spec.managedBy` says of our Jobs, if nothing else was typed.
 const DEFAULT_NAME: &str = "lakh.dev/job-controller";
 
-fn manager_name(text: &str) -> Result<ManagerName, BadManagerName> {
-    ManagerName::parse(text)
-}
-
 fn at_least_one() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..)
 }
@@ -128,10 +106,10 @@ impl Tunables {
             controllers: self.controllers,
             mode: self.mode(),
             limits: Limits {
-                sync_batch_period: self.sync_batch_period.0,
+                sync_batch_period: self.sync_batch_period,
                 pod_failure_backoff: Exponential {
-                    base: self.pod_failure_backoff_base.0,
-                    max: self.pod_failure_backoff_max.0,
+                    base: self.pod_failure_backoff_base,
+                    max: self.pod_failure_backoff_max,
                 },
                 max_uncounted_pods: self.max_uncounted_pods,
                 max_pod_writes: self.max_pod_writes_per_sync,

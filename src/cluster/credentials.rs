@@ -41,13 +41,16 @@ const REST: Duration = Duration::from_secs(2);
 
 /// What calls are made with: headers and TLS.
 pub(super) struct Current {
-    /// Changes with any of the others.
-    number: u64,
     /// Changes with the certificates: a connection belongs to those that it was opened with.
     pub(super) tls: u64,
     /// The headers of each request.
     pub(super) headers: HeaderMap,
     pub(super) dial: Dial,
+}
+
+/// What calls are made with now.
+struct Shown {
+    current: Arc<Current>,
     /// When to look again.
     look_at: Option<Instant>,
 }
@@ -66,13 +69,18 @@ pub(super) enum Why {
 /// The credentials of one kubeconfig.
 #[doc(alias = "cachingTokenSource")]
 pub(super) struct Credentials {
-    /// Without what `sources` provides.
-    config: Config,
+    fixed: Fixed,
     sources: Sources,
-    /// The headers that each request has with any credentials.
-    headers: HeaderMap,
-    current: RwLock<Arc<Current>>,
+    shown: RwLock<Shown>,
     renewing: Arc<Mutex<Renewing>>,
+}
+
+/// What stays, whatever the credentials.
+struct Fixed {
+    /// Without what sources provide.
+    config: Config,
+    /// The headers that each request has.
+    headers: HeaderMap,
 }
 
 /// Where credentials and certificates come from.
@@ -123,81 +131,78 @@ impl Credentials {
         }
         let mut found = Found::default();
         sources.read(&mut found)?;
-        let mut this = Self {
-            headers: with_fixed(headers, &config)?,
-            current: RwLock::new(Arc::new(Current {
-                number: 0,
-                tls: 0,
-                headers: HeaderMap::new(),
-                dial: dial(&config)?,
-                look_at: None,
-            })),
-            config,
+        let headers = with_fixed(headers, &config)?;
+        let fixed = Fixed { config, headers };
+        let current = Arc::new(fixed.made_of(&found, None)?);
+        let look_at = match sources.plugin {
+            Some(_) => Some(instant()),
+            None => sources.next_look(),
+        };
+        Ok(Self {
+            fixed,
             sources,
+            shown: RwLock::new(Shown { current, look_at }),
             renewing: Arc::new(Mutex::new(Renewing {
-                found: found.clone(),
+                found,
                 plugin_due: Some(instant()),
                 rests_until: None,
                 failed: None,
             })),
-        };
-        let mut first = this.made_of(&found, None)?;
-        first.look_at = match this.sources.plugin {
-            Some(_) => Some(instant()),
-            None => this.sources.next_look(),
-        };
-        this.current = RwLock::new(Arc::new(first));
-        Ok(this)
+        })
     }
 
     /// What to make a call with, renewed if it is due.
     pub(super) async fn current(self: &Arc<Self>) -> Result<Arc<Current>, TransportError> {
-        let current = Arc::clone(&self.current.read());
-        match current.look_at {
+        let (current, look_at) = self.shown();
+        match look_at {
             Some(at) if instant() >= at => self.renewed(&current, Why::Due).await,
             _ => Ok(current),
         }
     }
 
+    fn shown(&self) -> (Arc<Current>, Option<Instant>) {
+        let shown = self.shown.read();
+        (Arc::clone(&shown.current), shown.look_at)
+    }
+
     /// Other credentials in place of refused ones, if there are any.
     pub(super) async fn instead_of(
         self: &Arc<Self>,
-        used: &Current,
+        used: &Arc<Current>,
         why: Why,
     ) -> Option<Arc<Current>> {
         if self.sources.are_none() {
             return None;
         }
         let renewed = self.renewed(used, why).await.ok()?;
-        (renewed.number != used.number).then_some(renewed)
+        (!Arc::ptr_eq(&renewed, used)).then_some(renewed)
     }
 
     async fn renewed(
         self: &Arc<Self>,
-        used: &Current,
+        used: &Arc<Current>,
         why: Why,
     ) -> Result<Arc<Current>, TransportError> {
         let renewing = Arc::clone(&self.renewing).lock_owned().await;
-        let number = used.number;
         if self.sources.plugin.is_none() {
-            return self.renew(renewing, number, why);
+            return self.renew(renewing, used, why);
         }
         // A caller that gives up leaves the plug-in running, and nobody runs it a second time meanwhile.
-        let this = Arc::clone(self);
-        tokio::task::spawn_blocking(move || this.renew(renewing, number, why)).await?
+        let (this, used) = (Arc::clone(self), Arc::clone(used));
+        tokio::task::spawn_blocking(move || this.renew(renewing, &used, why)).await?
     }
 
     fn renew(
         &self,
         mut renewing: OwnedMutexGuard<Renewing>,
-        used: u64,
+        used: &Arc<Current>,
         why: Why,
     ) -> Result<Arc<Current>, TransportError> {
-        let current = Arc::clone(&self.current.read());
+        let (current, look_at) = self.shown();
         let now = instant();
         let is_over = |at: Option<Instant>| at.is_some_and(|at| now >= at);
         // Somebody else may have done it meanwhile.
-        if current.number != used || (why == Why::Due && !is_over(current.look_at)) {
+        if !Arc::ptr_eq(&current, used) || (why == Why::Due && !is_over(look_at)) {
             return Ok(current);
         }
         let rests = renewing.rests_until.is_some_and(|until| now < until);
@@ -239,33 +244,26 @@ impl Credentials {
                         return Err(error.into());
                     }
                     // It may be good for some seconds more, and the server will say when it is not.
-                    let mut same = current.again();
-                    same.look_at = renewing.rests_until;
-                    return Ok(self.set(same));
+                    return Ok(self.show(current, renewing.rests_until));
                 }
             }
         }
-        let mut next = if found == renewing.found {
-            current.again()
-        } else {
-            match self.made_of(&found, Some((&current, &renewing.found))) {
-                Ok(next) => {
-                    tracing::info!("credentials or certificates have changed");
-                    renewing.found = found;
-                    next
-                }
+        let mut next = Arc::clone(&current);
+        if found != renewing.found {
+            let before = Some((&*current, &renewing.found));
+            next = match self.fixed.made_of(&found, before) {
+                Ok(next) => Arc::new(next),
                 Err(error) => {
                     // A certificate may be here before its key is.
                     tracing::warn!(%error, "new credentials are of no use; the old ones stay");
-                    let mut same = current.again();
-                    same.look_at = Some(instant() + REST);
-                    return Ok(self.set(same));
+                    return Ok(self.show(current, Some(instant() + REST)));
                 }
-            }
-        };
+            };
+            tracing::info!("credentials or certificates have changed");
+            renewing.found = found;
+        }
         let looks = [self.sources.next_look(), renewing.plugin_due];
-        next.look_at = looks.into_iter().flatten().min();
-        Ok(self.set(next))
+        Ok(self.show(next, looks.into_iter().flatten().min()))
     }
 
     /// Whether a plug-in provided the client certificate.
@@ -273,12 +271,14 @@ impl Credentials {
         identity.is_some() && self.sources.identity.is_none()
     }
 
-    fn set(&self, next: Current) -> Arc<Current> {
-        let next = Arc::new(next);
-        *self.current.write() = Arc::clone(&next);
+    fn show(&self, next: Arc<Current>, look_at: Option<Instant>) -> Arc<Current> {
+        let current = Arc::clone(&next);
+        *self.shown.write() = Shown { current, look_at };
         next
     }
+}
 
+impl Fixed {
     /// Builds headers and TLS; keeps the TLS settings of `before` if its certificates are the same.
     fn made_of(
         &self,
@@ -292,19 +292,16 @@ impl Credentials {
             bearer.set_sensitive(true);
             headers.insert(header::AUTHORIZATION, bearer);
         }
-        let (number, tls) = before.map_or((0, 0), |(current, _)| (current.number, current.tls));
-        let same = before.filter(|(_, before)| before.has_same_tls(found));
-        let (tls, dial) = match same {
-            Some((current, _)) => (current.tls, current.dial.clone()),
-            None => (tls + 1, dial(&self.with(found)?)?),
+        let (tls, dial) = match before {
+            Some((current, before)) if before.has_same_tls(found) => {
+                (current.tls, current.dial.clone())
+            }
+            _ => {
+                let tls = before.map_or(0, |(current, _)| current.tls);
+                (tls + 1, dial(&self.with(found)?)?)
+            }
         };
-        Ok(Current {
-            number: number + 1,
-            tls,
-            headers,
-            dial,
-            look_at: None,
-        })
+        Ok(Current { tls, headers, dial })
     }
 
     /// The configuration with the certificates that were found.
@@ -325,16 +322,6 @@ impl Credentials {
             auth.client_key_data = Some(BASE64_STANDARD.encode(key).into());
         }
         Ok(config)
-    }
-}
-
-impl Current {
-    fn again(&self) -> Self {
-        Self {
-            headers: self.headers.clone(),
-            dial: self.dial.clone(),
-            ..*self
-        }
     }
 }
 

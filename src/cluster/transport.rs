@@ -10,7 +10,7 @@
 use std::{error::Error, path::PathBuf, sync::Arc};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, header};
 use hyper::body::Incoming;
 use kube::{Config, client::ConfigExt as _};
 use tokio::runtime::Handle;
@@ -29,14 +29,6 @@ use super::{
 /// What went wrong below HTTP.
 pub(super) type TransportError = Box<dyn Error + Send + Sync>;
 
-/// The headers that a call brings.
-fn headers_of_call(call: &Call) -> impl Iterator<Item = (HeaderName, HeaderValue)> + use<> {
-    let accept = (header::ACCEPT, call.accept);
-    let kind = call.content_type.map(|kind| (header::CONTENT_TYPE, kind));
-    let all = [Some(accept), kind].into_iter().flatten();
-    all.map(|(name, value)| (name, HeaderValue::from_static(value)))
-}
-
 /// A service that answers with the headers for a request.
 type Headers = BoxCloneSyncService<Request<Body>, Response<()>, TransportError>;
 
@@ -44,6 +36,7 @@ type Headers = BoxCloneSyncService<Request<Body>, Response<()>, TransportError>;
 #[derive(Clone)]
 pub(super) struct Transport(Arc<Shared>);
 
+#[derive(Clone)]
 struct Shared {
     server: Uri,
     /// The server's own path, in front of the path of each request.
@@ -83,14 +76,10 @@ impl Transport {
 
     /// The same, with connections of its own, for whose sockets another runtime waits if one is named.
     pub(super) fn with_own_connections(&self, io: Option<Handle>) -> Self {
-        let shared = &*self.0;
         Self(Arc::new(Shared {
-            server: shared.server.clone(),
-            prefix: shared.prefix.clone(),
-            credentials: Arc::clone(&shared.credentials),
-            provider: shared.provider.clone(),
             pool: Pool::new(),
             io,
+            ..Shared::clone(&self.0)
         }))
     }
 
@@ -119,7 +108,7 @@ impl Transport {
 
 impl Shared {
     /// Other credentials, if the server refused these.
-    async fn instead_of(&self, used: &Current, status: StatusCode) -> Option<Arc<Current>> {
+    async fn instead_of(&self, used: &Arc<Current>, status: StatusCode) -> Option<Arc<Current>> {
         if status != StatusCode::UNAUTHORIZED {
             return None;
         }
@@ -129,7 +118,7 @@ impl Shared {
 
     async fn send_as(
         &self,
-        current: &Current,
+        current: &Arc<Current>,
         call: &Call,
     ) -> Result<Response<Bytes>, TransportError> {
         let mut request = self.request(current, call).await?;
@@ -158,7 +147,7 @@ impl Shared {
 
     async fn open_as(
         &self,
-        current: &Current,
+        current: &Arc<Current>,
         call: &Call,
     ) -> Result<Response<Incoming>, TransportError> {
         let request = self.request(current, call).await?;
@@ -173,7 +162,7 @@ impl Shared {
 
     async fn request(
         &self,
-        current: &Current,
+        current: &Arc<Current>,
         call: &Call,
     ) -> Result<Request<Body>, TransportError> {
         let uri = match self.prefix.as_str() {
@@ -185,7 +174,10 @@ impl Shared {
         *request.uri_mut() = uri;
         let headers = request.headers_mut();
         headers.clone_from(&current.headers);
-        headers.extend(headers_of_call(call));
+        headers.insert(header::ACCEPT, HeaderValue::from_static(call.accept));
+        if let Some(kind) = call.content_type {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+        }
         if let Some(provider) = &self.provider {
             let given = provider.clone().oneshot(Request::default()).await?;
             headers.extend(given.into_parts().0.headers);
@@ -194,7 +186,10 @@ impl Shared {
     }
 
     /// A new connection, and with which certificates it was opened.
-    async fn connect(&self, current: &Current) -> Result<(Connection<Io>, u64), TransportError> {
+    async fn connect(
+        &self,
+        current: &Arc<Current>,
+    ) -> Result<(Connection<Io>, u64), TransportError> {
         let dial = async |current: &Current| {
             let dialed = current.dial.clone().oneshot(self.server.clone());
             match &self.io {
@@ -217,7 +212,7 @@ impl Shared {
 
     /// A connection was lost. If certificates were the reason, new ones are loaded; a server may refuse a
     /// client's only after the handshake.
-    async fn lost(&self, used: &Current, error: TransportError) -> TransportError {
+    async fn lost(&self, used: &Arc<Current>, error: TransportError) -> TransportError {
         if is_of_tls(&error) {
             self.credentials.instead_of(used, Why::Handshake).await;
         }

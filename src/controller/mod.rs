@@ -9,11 +9,9 @@
 mod replica;
 mod sharded;
 
-use std::time::Duration;
-
 use crate::{
     informer::{Kind, News, Notice},
-    machine::{CallId, Machine},
+    machine::Machine,
     model::Now,
     shard::Controllers,
 };
@@ -41,8 +39,8 @@ pub enum Recipient {
     Shard(usize),
 }
 
-/// A part of the controller that has a loop of its own, and what the loop asks of it besides; unless it says
-/// otherwise, nobody sends it anything, it sends nothing to others, and no call of its own is under way.
+/// A part of the controller that has a loop of its own; unless it says otherwise, nobody sends it anything, and it
+/// sends nothing to others.
 pub trait Part: Machine + Send + 'static {
     /// Takes in a message from another part.
     fn receive(&mut self, _message: Message, _now: Now) {}
@@ -55,29 +53,6 @@ pub trait Part: Machine + Send + 'static {
     /// The kinds that were never listed in full, if it is here that this is known.
     fn missing(&self) -> Option<Vec<&'static str>> {
         None
-    }
-
-    /// Stops: what waits is forgotten, calls under way finish.
-    fn close(&mut self, now: Now);
-
-    /// Whether no call is under way, but for Events and the informers'.
-    fn is_idle(&self) -> bool {
-        true
-    }
-
-    /// Whether Events wait or are under way.
-    fn has_events(&self) -> bool {
-        false
-    }
-
-    /// How long answers that gather may wait for more of them.
-    fn coalescing_delay(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    /// Whether what a request brings gathers with others; else it is to be taken in as it comes.
-    fn gathers(&self, _id: CallId) -> bool {
-        false
     }
 }
 

@@ -81,12 +81,6 @@ impl Machine for Replica {
     fn poll_abandoned(&mut self) -> Option<CallId> {
         self.informers.poll_abandoned()
     }
-}
-
-impl Part for Replica {
-    fn missing(&self) -> Option<Vec<&'static str>> {
-        Some(self.informers.missing())
-    }
 
     fn close(&mut self, now: Now) {
         self.shard.close(now);
@@ -109,5 +103,11 @@ impl Part for Replica {
             true => self.informers.gathers(id),
             false => self.shard.gathers(id),
         }
+    }
+}
+
+impl Part for Replica {
+    fn missing(&self) -> Option<Vec<&'static str>> {
+        Some(self.informers.missing())
     }
 }

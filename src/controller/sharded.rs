@@ -2,7 +2,7 @@
 //!
 //! Must not: decide anything; it passes on.
 
-use std::{collections::VecDeque, time::Duration};
+use std::collections::VecDeque;
 
 use crate::{
     informer::{Informers, News},
@@ -71,6 +71,10 @@ impl Machine for Feed {
     fn poll_abandoned(&mut self) -> Option<CallId> {
         self.informers.poll_abandoned()
     }
+
+    fn close(&mut self, _: Now) {
+        self.closed = true;
+    }
 }
 
 impl Part for Feed {
@@ -88,10 +92,6 @@ impl Part for Feed {
     fn missing(&self) -> Option<Vec<&'static str>> {
         Some(self.informers.missing())
     }
-
-    fn close(&mut self, _: Now) {
-        self.closed = true;
-    }
 }
 
 /// A shard hears by messages.
@@ -107,26 +107,6 @@ impl Part for Shard {
     fn poll_message(&mut self) -> Option<(Recipient, Message)> {
         let ended = self.poll_report()?;
         Some((Recipient::Feed, Message::HistoryEnded(ended)))
-    }
-
-    fn close(&mut self, now: Now) {
-        Self::close(self, now);
-    }
-
-    fn is_idle(&self) -> bool {
-        Self::is_idle(self)
-    }
-
-    fn has_events(&self) -> bool {
-        Self::has_events(self)
-    }
-
-    fn coalescing_delay(&self) -> Duration {
-        Self::coalescing_delay(self)
-    }
-
-    fn gathers(&self, id: CallId) -> bool {
-        Self::gathers(self, id)
     }
 }
 

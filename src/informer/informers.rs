@@ -17,8 +17,8 @@ use crate::{
 
 use super::{
     history::History,
-    news::{Extent, Kind, News, Notice},
-    reflector::{Outside, Reflector},
+    news::{Extent, Kind, Notice},
+    reflector::{Outside, Reflector, Tell},
 };
 
 /// By this bit the requests of informers are told from those of shards.
@@ -110,7 +110,7 @@ impl Informers {
     }
 
     /// Takes in what became of a request; tells each object that it shows.
-    pub fn handle(&mut self, input: Input, now: Now, tell: &mut dyn FnMut(News<'_>)) {
+    pub fn handle(&mut self, input: Input, now: Now, tell: Tell<'_>) {
         let id = input.id();
         let mut waiting = self.reflectors.iter_mut();
         let Some(reflector) = waiting.find(|reflector| reflector.waits_for(id)) else {

@@ -36,7 +36,7 @@ impl Kind {
 }
 
 /// What one list and watch covers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Extent {
     /// The kind.
     pub kind: Kind,

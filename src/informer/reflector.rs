@@ -8,16 +8,14 @@
 
 use std::{collections::VecDeque, fmt::Display, sync::Arc, time::Duration};
 
-use bytes::Bytes;
-
 use crate::{
-    machine::{CallId, Input},
+    machine::{CallId, CallResult, Input, code_of},
     metrics::Metrics,
     model::{Exponential, Monotonic},
     wire::{
-        ApiError, Call, Encoding, ErrorKind, Object, PodDecoder, PodEvent, Splitter, WatchEvent,
-        decode_cron_job, decode_job, decode_list_page, decode_pod_group, decode_watch_frame,
-        decode_watch_line, decode_workload,
+        ApiError, Call, Encoding, ErrorKind, Object, OddAnswer, PodDecoder, PodEvent, Splitter,
+        WatchEvent, decode_cron_job, decode_job, decode_list_page, decode_pod_group,
+        decode_watch_frame, decode_watch_line, decode_workload,
     },
 };
 
@@ -47,6 +45,9 @@ pub(crate) const RETRY: Exponential = Exponential {
     max: Duration::from_secs(30),
 };
 
+/// Who is told of objects.
+pub(super) type Tell<'a> = &'a mut dyn FnMut(News<'_>);
+
 /// What all reflectors share: whom they ask, and what they have to tell.
 #[derive(Debug)]
 pub(super) struct Outside {
@@ -65,6 +66,10 @@ pub(super) struct Reflector {
     path: String,
     decoder: PodDecoder,
     step: ReflectorStep,
+    /// The request that is under way for it.
+    call: Option<CallId>,
+    /// What the watch brings, once it is open.
+    stream: WatchStream,
     /// Not before then.
     pause: Option<Monotonic>,
     /// How far the server has told.
@@ -99,23 +104,23 @@ struct Told {
 /// What is done, or to be done once the pause is over.
 #[derive(Debug)]
 enum ReflectorStep {
-    /// To ask for a list's next page; from its start, if the token is empty.
+    /// A list's next page; its first, if the token is empty.
     List(String),
-    Listing(CallId),
     Watch,
-    Watching {
-        call: CallId,
-        /// Once the stream has begun.
-        splitter: Option<(Encoding, Splitter)>,
-        /// The version it was opened at.
-        from: u64,
-        heard: Monotonic,
-    },
-    /// To ask whether the server, after it could not be heard, has come as far as it had, and has what it told of
-    /// last. A watch from a version that is still to come would be open, and tell nothing; one on other data would
-    /// tell what does not fit.
+    /// Whether the server, after it could not be heard, has come as far as it had, and has what it told of last. A
+    /// watch from a version that is still to come would be open, and tell nothing; one on other data would tell what
+    /// does not fit.
     Compare,
-    Comparing(CallId),
+}
+
+/// The stream of a watch.
+#[derive(Debug, Default)]
+struct WatchStream {
+    /// Once it has begun.
+    splitter: Option<(Encoding, Splitter)>,
+    /// The version it was opened at.
+    from: u64,
+    heard: Monotonic,
 }
 
 /// A page of a list that was taken in.
@@ -133,6 +138,8 @@ impl Reflector {
             path,
             decoder,
             step: ReflectorStep::List(String::new()),
+            call: None,
+            stream: WatchStream::default(),
             pause: None,
             told: Told::default(),
             synced: None,
@@ -155,119 +162,109 @@ impl Reflector {
             .notices
             .push_back(Notice::Forget(self.extent.clone()));
         self.pause = None;
-        let list = ReflectorStep::List(String::new());
-        if let ReflectorStep::Watching { call, .. } = std::mem::replace(&mut self.step, list) {
-            outside.abandoned.push_back(call);
-        }
+        outside.abandoned.extend(self.watch());
+        self.turn_to(ReflectorStep::List(String::new()));
+    }
+
+    fn turn_to(&mut self, step: ReflectorStep) {
+        self.step = step;
+        self.call = None;
+        self.stream.splitter = None;
+    }
+
+    /// The watch that is open, or being opened.
+    fn watch(&self) -> Option<CallId> {
+        self.call
+            .filter(|_| matches!(self.step, ReflectorStep::Watch))
     }
 
     /// Whether it has something to ask for now.
     pub(super) fn is_due(&self, now: Monotonic) -> bool {
-        let asks = matches!(
-            self.step,
-            ReflectorStep::List(_) | ReflectorStep::Watch | ReflectorStep::Compare
-        );
-        asks && self.pause.is_none_or(|until| until <= now)
+        self.call.is_none() && self.pause.is_none_or(|until| until <= now)
     }
 
     /// When it has, if only time must pass.
     pub(super) fn due_at(&self) -> Option<Monotonic> {
-        match &self.step {
-            ReflectorStep::List(_) | ReflectorStep::Watch | ReflectorStep::Compare => self.pause,
-            ReflectorStep::Watching { heard, .. } => Some(*heard + SILENCE),
-            ReflectorStep::Listing(_) | ReflectorStep::Comparing(_) => None,
+        match (self.call, self.watch()) {
+            (None, _) => self.pause,
+            (_, Some(_)) => Some(self.stream.heard + SILENCE),
+            (Some(_), None) => None,
         }
     }
 
     /// Whether it begins with a list: who comes after another waits for that.
     pub(super) fn begins(&self) -> bool {
-        matches!(&self.step, ReflectorStep::List(token) if token.is_empty())
+        let is_first = matches!(&self.step, ReflectorStep::List(token) if token.is_empty());
+        is_first && self.call.is_none()
     }
 
     /// Gives what to ask for, and whether it is a stream; only if it is due.
     pub(super) fn request(&mut self, id: CallId, outside: &Outside) -> (Call, bool) {
         self.pause = None;
-        match std::mem::replace(&mut self.step, ReflectorStep::Listing(id)) {
+        self.call = Some(id);
+        match &self.step {
             ReflectorStep::List(token) => {
                 let path = format!("{}?limit={PAGE_SIZE}&continue={token}", self.path);
-                return match self.extent.kind {
-                    Kind::Pod => (Call::get_compact(path), false),
-                    _ => (Call::get(path), false),
-                };
+                (self.get(path), false)
             }
             ReflectorStep::Compare => {
-                self.step = ReflectorStep::Comparing(id);
                 let witness = self.told.witness.as_ref();
                 let path = witness.map_or_else(
                     || format!("{}?limit=1", self.path),
                     |witness| witness.path(self.extent.kind),
                 );
-                return (Call::get(path), false);
+                (Call::get(path), false)
             }
-            ReflectorStep::Watch
-            | ReflectorStep::Watching { .. }
-            | ReflectorStep::Listing(_)
-            | ReflectorStep::Comparing(_) => {}
+            ReflectorStep::Watch => {
+                outside.metrics.watch_opened(self.label());
+                let from = self.told.version;
+                self.stream = WatchStream {
+                    splitter: None,
+                    from,
+                    heard: outside.now,
+                };
+                let path = format!(
+                    "{}?watch=true&allowWatchBookmarks=true&resourceVersion={from}&timeoutSeconds={WATCH_SECONDS}",
+                    self.path
+                );
+                (self.get(path), true)
+            }
         }
-        outside.metrics.watch_opened(self.label());
-        let from = self.told.version;
-        self.step = ReflectorStep::Watching {
-            call: id,
-            splitter: None,
-            from,
-            heard: outside.now,
-        };
-        let path = format!(
-            "{}?watch=true&allowWatchBookmarks=true&resourceVersion={from}&timeoutSeconds={WATCH_SECONDS}",
-            self.path
-        );
+    }
+
+    fn get(&self, path: String) -> Call {
         // Pods make nearly all the traffic: only they are worth a second encoding.
         match self.extent.kind {
-            Kind::Pod => (Call::get_compact(path), true),
-            _ => (Call::get(path), true),
+            Kind::Pod => Call::get_compact(path),
+            _ => Call::get(path),
         }
     }
 
     /// Whether it waits for this request.
     pub(super) fn waits_for(&self, id: CallId) -> bool {
-        match &self.step {
-            ReflectorStep::Listing(call)
-            | ReflectorStep::Comparing(call)
-            | ReflectorStep::Watching { call, .. } => *call == id,
-            ReflectorStep::List(_) | ReflectorStep::Watch | ReflectorStep::Compare => false,
-        }
+        self.call == Some(id)
     }
 
     /// Gives up a watch that says nothing any more.
     pub(super) fn give_up_silent(&mut self, outside: &mut Outside) {
-        if let ReflectorStep::Watching { call, heard, .. } = &self.step
-            && *heard + SILENCE <= outside.now
+        if let Some(call) = self.watch()
+            && self.stream.heard + SILENCE <= outside.now
         {
-            outside.abandoned.push_back(*call);
+            outside.abandoned.push_back(call);
             self.watch_failed(ApiError::no_answer("the watch went silent"), outside);
         }
     }
 
     /// Takes in what came of the request it waits for.
-    pub(super) fn handle(
-        &mut self,
-        input: Input,
-        outside: &mut Outside,
-        tell: &mut dyn FnMut(News<'_>),
-    ) {
+    pub(super) fn handle(&mut self, input: Input, outside: &mut Outside, tell: Tell<'_>) {
         match input {
             Input::Answer(_, answer) => match self.step {
-                ReflectorStep::Comparing(_) => self.compared(&answer, outside),
+                ReflectorStep::Compare => self.compared(&answer, outside),
                 _ => self.listed(answer, outside, tell),
             },
             Input::Opened(_, encoding) => {
-                if let ReflectorStep::Watching {
-                    splitter, heard, ..
-                } = &mut self.step
-                {
-                    *splitter = Some((encoding, Splitter::new(encoding)));
-                    *heard = outside.now;
-                }
+                self.stream.splitter = Some((encoding, Splitter::new(encoding)));
+                self.stream.heard = outside.now;
             }
             Input::Piece(id, piece) => {
                 if let Err(error) = self.piece(&piece, outside, tell) {
@@ -277,23 +274,17 @@ impl Reflector {
             }
             Input::Ended(_, None) => {
                 self.watch_failures = 0;
-                self.step = ReflectorStep::Watch;
+                self.turn_to(ReflectorStep::Watch);
             }
             Input::Ended(_, Some(error)) => self.watch_failed(error, outside),
         }
     }
 
-    fn listed(
-        &mut self,
-        answer: Result<Bytes, ApiError>,
-        outside: &mut Outside,
-        tell: &mut dyn FnMut(News<'_>),
-    ) {
-        let code = answer.as_ref().map_or_else(|error| error.code, |_| 200);
-        outside.metrics.call("list", self.label(), code);
+    fn listed(&mut self, answer: CallResult, outside: &mut Outside, tell: Tell<'_>) {
+        outside.metrics.call("list", self.label(), code_of(&answer));
         let page = answer.and_then(|body| self.page(&body, outside, tell));
         match page {
-            Ok(Page::More(token)) => self.step = ReflectorStep::List(token),
+            Ok(Page::More(token)) => self.turn_to(ReflectorStep::List(token)),
             Ok(Page::Last(version)) => self.complete(version, outside),
             Ok(Page::Older) => {
                 self.told_older(outside);
@@ -306,12 +297,7 @@ impl Reflector {
         }
     }
 
-    fn page(
-        &mut self,
-        body: &[u8],
-        outside: &Outside,
-        tell: &mut dyn FnMut(News<'_>),
-    ) -> Result<Page, ApiError> {
+    fn page(&mut self, body: &[u8], outside: &Outside, tell: Tell<'_>) -> Result<Page, ApiError> {
         let page = decode_list_page(body)
             .map_err(|error| ApiError::no_answer(format!("odd list: {error}")))?;
         let version = page.resource_version.parse().unwrap_or(0);
@@ -337,11 +323,11 @@ impl Reflector {
         }
         self.watch_failures = 0;
         self.found(outside);
-        self.step = match self.told.older_since {
+        self.turn_to(match self.told.older_since {
             // It may have come this far by another way.
             Some(_) => ReflectorStep::Compare,
             None => ReflectorStep::Watch,
-        };
+        });
     }
 
     /// A list was older than what was told before.
@@ -383,7 +369,7 @@ impl Reflector {
         self.failures += 1;
         let delay = error.retry_after.unwrap_or(RETRY.delay(self.failures));
         self.pause = Some(outside.now + delay);
-        self.step = ReflectorStep::List(String::new());
+        self.turn_to(ReflectorStep::List(String::new()));
     }
 
     fn watch_failed(&mut self, error: ApiError, outside: &mut Outside) {
@@ -397,38 +383,36 @@ impl Reflector {
             if self.told.version > self.told.listed {
                 self.failures = 0;
                 self.pause = None;
-                self.step = ReflectorStep::List(String::new());
+                self.turn_to(ReflectorStep::List(String::new()));
             } else {
                 self.list_anew(&error, outside);
             }
             return;
         }
         tracing::debug!(kind = self.label(), %error, "watch broke");
-        let moved =
-            matches!(&self.step, ReflectorStep::Watching { from, .. } if self.told.version > *from);
+        let moved = self.watch().is_some() && self.told.version > self.stream.from;
         self.watch_failures = if moved { 1 } else { self.watch_failures + 1 };
         let delay = error
             .retry_after
             .unwrap_or(RETRY.delay(self.watch_failures));
         self.pause = Some(outside.now + delay);
-        let knows_nothing = error.code == 0 || matches!(self.step, ReflectorStep::Comparing(_));
+        let knows_nothing = error.code == 0 || matches!(self.step, ReflectorStep::Compare);
         if knows_nothing {
             self.lost(outside);
         }
-        self.step = match knows_nothing {
+        self.turn_to(match knows_nothing {
             true => ReflectorStep::Compare,
             false => ReflectorStep::Watch,
-        };
+        });
     }
 
-    fn compared(&mut self, answer: &Result<Bytes, ApiError>, outside: &mut Outside) {
-        let code = answer.as_ref().map_or_else(|error| error.code, |_| 200);
-        outside.metrics.call("list", self.label(), code);
+    fn compared(&mut self, answer: &CallResult, outside: &mut Outside) {
+        outside.metrics.call("list", self.label(), code_of(answer));
         let page = match answer {
             Ok(body) => decode_list_page(body).ok(),
             Err(error) => return self.watch_failed(error.clone(), outside),
         };
-        self.step = ReflectorStep::Watch;
+        self.turn_to(ReflectorStep::Watch);
         let read = page.and_then(|page| Some((page.resource_version.parse::<u64>().ok()?, page)));
         let Some((at, page)) = read else {
             return self.watch_failed(ApiError::no_answer("odd list"), outside);
@@ -438,7 +422,8 @@ impl Reflector {
             return;
         }
         let found = page.items.first();
-        let found = found.and_then(|object| self.version_of(*object));
+        let found = found.and_then(|object| self.read(*object).ok());
+        let found = found.map(|object| object.identity().2);
         let witness = self.told.witness.as_ref();
         match witness.map_or(Testimony::Same, |witness| witness.speaks(found)) {
             Testimony::Same => {
@@ -449,22 +434,9 @@ impl Reflector {
             }
             Testimony::Unknown if self.told.older_since.is_none() => {
                 self.failures = 0;
-                self.step = ReflectorStep::List(String::new());
+                self.turn_to(ReflectorStep::List(String::new()));
             }
             Testimony::Unknown | Testimony::Other => self.history_ends(outside),
-        }
-    }
-
-    fn version_of(&self, object: Object<'_>) -> Option<u64> {
-        match self.extent.kind {
-            Kind::Pod => {
-                let pod = self.decoder.decode(object).ok()?;
-                Some(pod.record.resource_version)
-            }
-            _ => {
-                let read = object.json().and_then(decode_job).ok()?;
-                Some(read.job.resource_version)
-            }
         }
     }
 
@@ -472,16 +444,10 @@ impl Reflector {
         &mut self,
         piece: &[u8],
         outside: &mut Outside,
-        tell: &mut dyn FnMut(News<'_>),
+        tell: Tell<'_>,
     ) -> Result<(), ApiError> {
-        let ReflectorStep::Watching {
-            splitter, heard, ..
-        } = &mut self.step
-        else {
-            return Ok(());
-        };
-        *heard = outside.now;
-        let Some((encoding, mut splitter)) = splitter.take() else {
+        self.stream.heard = outside.now;
+        let Some((encoding, mut splitter)) = self.stream.splitter.take() else {
             return Ok(());
         };
         let before = self.told.version;
@@ -505,9 +471,7 @@ impl Reflector {
             self.told.version = seen;
             Ok(())
         });
-        if let ReflectorStep::Watching { splitter: back, .. } = &mut self.step {
-            *back = Some((encoding, splitter));
-        }
+        self.stream.splitter = Some((encoding, splitter));
         if self.told.version > before {
             let notice = Notice::Seen(self.extent.clone(), self.told.version);
             outside.notices.push_back(notice);
@@ -521,7 +485,7 @@ impl Reflector {
         encoding: Encoding,
         event: &[u8],
         outside: &Outside,
-        tell: &mut dyn FnMut(News<'_>),
+        tell: Tell<'_>,
     ) -> Result<Option<u64>, ApiError> {
         if event.is_empty() {
             return Ok(None);
@@ -555,44 +519,27 @@ impl Reflector {
         object: Object<'_>,
         change: Change,
         outside: &Outside,
-        tell: &mut dyn FnMut(News<'_>),
+        tell: Tell<'_>,
     ) -> Option<u64> {
-        let object = match self.extent.kind {
-            Kind::Pod => {
-                let pod = self.decoder.decode(object);
-                Observed::Pod(self.readable(pod, object, outside)?)
-            }
-            Kind::Job => Observed::Job(self.json(decode_job, object, outside)?),
-            Kind::CronJob => Observed::CronJob(self.json(decode_cron_job, object, outside)?),
-            Kind::Workload => Observed::Workload(self.json(decode_workload, object, outside)?),
-            Kind::PodGroup => Observed::PodGroup(self.json(decode_pod_group, object, outside)?),
-        };
-        Some(tell_of(change, object, tell))
-    }
-
-    fn json<T>(
-        &self,
-        decode: fn(&str) -> serde_json::Result<T>,
-        object: Object<'_>,
-        outside: &Outside,
-    ) -> Option<Box<T>> {
-        let read = object.json().and_then(decode);
-        self.readable(read, object, outside).map(Box::new)
-    }
-
-    fn readable<T, E: Display>(
-        &self,
-        decoded: Result<T, E>,
-        object: Object<'_>,
-        outside: &Outside,
-    ) -> Option<T> {
-        decoded
-            .map_err(|error| {
+        match self.read(object) {
+            Ok(read) => Some(tell_of(change, read, tell)),
+            Err(error) => {
                 let (kind, start) = (self.label(), object.start());
                 tracing::error!(kind, %error, object = start, "object passed over");
                 outside.metrics.unreadable_object(kind);
-            })
-            .ok()
+                None
+            }
+        }
+    }
+
+    fn read<'a>(&self, object: Object<'a>) -> Result<Observed<'a>, OddAnswer> {
+        Ok(match self.extent.kind {
+            Kind::Pod => Observed::Pod(self.decoder.decode(object)?),
+            Kind::Job => Observed::Job(Box::new(decode_job(object.json()?)?)),
+            Kind::CronJob => Observed::CronJob(Box::new(decode_cron_job(object.json()?)?)),
+            Kind::Workload => Observed::Workload(Box::new(decode_workload(object.json()?)?)),
+            Kind::PodGroup => Observed::PodGroup(Box::new(decode_pod_group(object.json()?)?)),
+        })
     }
 
     fn label(&self) -> &'static str {
@@ -600,7 +547,7 @@ impl Reflector {
     }
 }
 
-fn tell_of(change: Change, object: Observed<'_>, tell: &mut dyn FnMut(News<'_>)) -> u64 {
+fn tell_of(change: Change, object: Observed<'_>, tell: Tell<'_>) -> u64 {
     let (_, _, version) = object.identity();
     tell(News { change, object });
     version

@@ -124,14 +124,14 @@ impl JobMetrics {
         self.sync_duration
             .get_or_create(&labels)
             .observe(took.as_secs_f64());
-        self.syncs.get_or_create(&labels).inc();
+        add(&self.syncs, labels, 1);
     }
 
     /// A Pod was created or was not. `why` is a word of [`CreationReason`](crate::decide::CreationReason).
     pub(crate) fn pod_creation(&self, why: &'static str, succeeded: bool) {
         let status = if succeeded { "succeeded" } else { "failed" };
         let labels = [("reason", why.into()), ("status", status.into())];
-        self.creations.get_or_create(&labels).inc();
+        add(&self.creations, labels, 1);
     }
 
     /// A rule of a podFailurePolicy has decided on a failed Pod.
@@ -144,9 +144,7 @@ impl JobMetrics {
             // No rule of that kind is ever followed.
             FailureAction::Unrecognized => return,
         };
-        self.failures_by_policy
-            .get_or_create(&[("action", word.into())])
-            .inc();
+        add(&self.failures_by_policy, [("action", word.into())], 1);
     }
 
     /// A status was written that has this much more than the one before.
@@ -157,18 +155,14 @@ impl JobMetrics {
             ("failed", progress.failed),
         ] {
             let labels = [("completion_mode", mode.clone()), ("result", result.into())];
-            self.pods_finished
-                .get_or_create(&labels)
-                .inc_by(more.into());
+            add(&self.pods_finished, labels, more);
         }
         for (status, limit, more) in progress.indexes.iter().flatten() {
             let labels = [
                 ("status", (*status).into()),
                 ("backoffLimit", (*limit).into()),
             ];
-            self.finished_indexes
-                .get_or_create(&labels)
-                .inc_by(u64::from(*more));
+            add(&self.finished_indexes, labels, *more);
         }
         if let Some((result, reason)) = &progress.end {
             let labels = [
@@ -176,7 +170,7 @@ impl JobMetrics {
                 ("result", (*result).into()),
                 ("reason", reason.clone().into()),
             ];
-            self.jobs_finished.get_or_create(&labels).inc();
+            add(&self.jobs_finished, labels, 1);
         }
     }
 }
@@ -189,16 +183,18 @@ impl Seen {
             (true, false) => "delete",
             (true, true) | (false, false) => return,
         };
-        self.terminated_pods
-            .get_or_create(&[("event", event.into())])
-            .inc();
+        add(&self.terminated_pods, [("event", event.into())], 1);
     }
 
     /// A Job came into sight that another controller manages.
     pub(crate) fn external_job(&self, manager: &str) {
         let labels = [("controller_name", manager.to_owned().into())];
-        self.external.get_or_create(&labels).inc();
+        add(&self.external, labels, 1);
     }
+}
+
+fn add<const N: usize>(counters: &Counters<N>, labels: Labels<N>, more: u32) {
+    counters.get_or_create(&labels).inc_by(more.into());
 }
 
 /// Whether a Pod has ended and still carries the finalizer.

@@ -1,9 +1,6 @@
 //! The controller's metrics, for `/metrics`; those of Jobs and of queues have files of their own.
 
-use std::{
-    sync::atomic::AtomicU64,
-    time::{Duration, Instant},
-};
+use std::{sync::atomic::AtomicU64, time::Duration};
 
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
@@ -40,9 +37,9 @@ pub struct Metrics {
     /// Calls to the API server.
     pub(crate) calls: Family<CallLabels, Counter>,
     /// Objects that could not be read.
-    pub(crate) unreadable: Family<KindLabel, Counter>,
+    pub(crate) unreadable: Family<Label, Counter>,
     /// Watches that were opened.
-    pub(crate) watches: Family<KindLabel, Counter>,
+    pub(crate) watches: Family<Label, Counter>,
     /// Writes that wait for their turn or are under way.
     pub(crate) writes_pending: Gauge<i64>,
     /// How long after their time Jobs of CronJobs were created.
@@ -63,11 +60,8 @@ pub(crate) struct CallLabels {
     pub(crate) code: u16,
 }
 
-/// A kind of object.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct KindLabel {
-    pub(crate) kind: &'static str,
-}
+/// One label: its name and its value.
+type Label = [(&'static str, &'static str); 1];
 
 impl Default for Metrics {
     fn default() -> Self {
@@ -134,17 +128,18 @@ impl Metrics {
 
     /// Counts an object that could not be read.
     pub(crate) fn unreadable_object(&self, kind: &'static str) {
-        self.unreadable.get_or_create(&KindLabel { kind }).inc();
+        self.unreadable.get_or_create(&[("kind", kind)]).inc();
     }
 
     /// Counts a watch that is opened.
     pub(crate) fn watch_opened(&self, kind: &'static str) {
-        self.watches.get_or_create(&KindLabel { kind }).inc();
+        self.watches.get_or_create(&[("kind", kind)]).inc();
     }
 
-    /// Starts a measurement for one of these metrics.
-    pub(crate) fn stopwatch(&self) -> Stopwatch {
-        Stopwatch(instant())
+    /// Starts a measurement for one of these metrics; nothing is decided by it.
+    pub(crate) fn stopwatch(&self) -> impl Fn() -> Duration + use<> {
+        let begun = instant();
+        move || begun.elapsed()
     }
 
     /// All metrics, in the text format of OpenMetrics.
@@ -154,15 +149,5 @@ impl Metrics {
         // Writing to a string fails only if a metric's own encoder does; then what there is, is sent.
         let _ = encode(&mut text, &self.registry);
         text
-    }
-}
-
-/// Measures how long something takes; nothing is decided by it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stopwatch(Instant);
-
-impl Stopwatch {
-    pub(crate) fn elapsed(self) -> Duration {
-        self.0.elapsed()
     }
 }

@@ -16,9 +16,9 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::{at_zero, register};
+use super::{Label, at_zero, register};
 
-type PerQueue<M> = Family<[(&'static str, &'static str); 1], M>;
+type PerQueue<M> = Family<Label, M>;
 type Seconds = Gauge<f64, AtomicU64>;
 
 /// The metrics of all queues. Each has the queue's name as a label.

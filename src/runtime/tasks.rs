@@ -62,10 +62,8 @@ enum End {
 
 impl End {
     fn of(result: Result<(), JoinError>) -> Self {
-        let Err(error) = result else {
-            return Self::Returned;
-        };
-        let Ok(panic) = error.try_into_panic() else {
+        let panic = result.err().map(JoinError::try_into_panic);
+        let Some(Ok(panic)) = panic else {
             return Self::Returned;
         };
         let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -92,7 +90,7 @@ impl Tasks {
     ) {
         let name = name.into();
         let pulse = self.pulses.add(name.clone(), false);
-        let handle = self.running.spawn(with_pulse(task, pulse));
+        let handle = self.running.spawn(pulse.of(task));
         self.names.insert(handle.id(), name);
     }
 
@@ -110,7 +108,7 @@ impl Tasks {
                 tokio::time::sleep(BEAT).await;
             }
         };
-        let handle = self.running.spawn(with_pulse(beats, pulse));
+        let handle = self.running.spawn(pulse.of(beats));
         self.names.insert(handle.id(), name);
     }
 
@@ -138,17 +136,6 @@ impl Tasks {
     }
 }
 
-async fn with_pulse(task: impl Future<Output = ()>, pulse: Pulse) {
-    let mut task = pin!(task);
-    poll_fn(|context| {
-        pulse.beat();
-        let polled = task.as_mut().poll(context);
-        pulse.beat();
-        polled
-    })
-    .await;
-}
-
 /// See the module's text. Only its task changes it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pulse(Arc<AtomicU64>);
@@ -156,7 +143,14 @@ pub(super) struct Pulse(Arc<AtomicU64>);
 impl Pulse {
     /// A task with this pulse.
     pub(super) async fn of(self, task: impl Future<Output = ()>) {
-        with_pulse(task, self).await;
+        let mut task = pin!(task);
+        poll_fn(|context| {
+            self.beat();
+            let polled = task.as_mut().poll(context);
+            self.beat();
+            polled
+        })
+        .await;
     }
 
     fn beat(&self) {

@@ -191,7 +191,8 @@ impl Actor {
             if self.in_flight > 0 || !self.needs_machine() {
                 return;
             }
-            if self.is_ahead_of_pods(rules.pods_seen) {
+            let is_ahead = |job| is_ahead_of_pods(job, self.status_since, rules.pods_seen);
+            if self.job.as_ref().is_some_and(is_ahead) {
                 // The Pod that needs it is still to be heard of.
                 self.pods.mark_all();
                 turn.wake_at = Some((now.monotonic + rules.limits.retry_backoff.base).into());
@@ -268,7 +269,8 @@ impl Actor {
                 continue;
             }
             let group = machine.pod_group();
-            carry_out(&self.id, &self.pods, job, group, effect, turn);
+            let op = carry_out(&self.id, &self.pods, job, group, effect, turn);
+            turn.writes.extend(op);
         }
         turn.wake_at = machine.poll_timeout().map(|(at, _)| at);
         turn.sync = self.job.as_ref().map(|job| Sync {
@@ -288,11 +290,6 @@ impl Actor {
             self.machine = None;
             turn.wake_at = None;
         }
-    }
-
-    fn is_ahead_of_pods(&self, pods_seen: u64) -> bool {
-        let job = self.job.as_ref();
-        job.is_some_and(|job| is_ahead_of_pods(job, self.status_since, pods_seen))
     }
 
     /// Whether there is anything to do for a Job that has no machine.
@@ -434,6 +431,7 @@ fn moot(effect: &Effect, pods: &PodTable) -> Option<Outcome> {
     }
 }
 
+/// The write that an effect asks for, if it does and what is written to is known; anything else is told at once.
 fn carry_out(
     id: &JobId,
     pods: &PodTable,
@@ -441,7 +439,7 @@ fn carry_out(
     group: Option<&Arc<PodGroup>>,
     effect: Effect,
     turn: &mut Turn,
-) {
+) -> Option<Op> {
     let pod = |slot: Slot| {
         let pod = pods.get(slot)?;
         Some(WrittenPod {
@@ -450,30 +448,20 @@ fn carry_out(
             name: pod.name.full(&id.key.name),
         })
     };
-    let op = match effect {
-        Effect::CreatePod(pod) => {
-            let Some((_, template)) = job else { return };
-            Op::Create {
-                template: Arc::clone(template),
-                pod,
-                group: group.map(Arc::clone),
-            }
-        }
-        Effect::DeletePod(slot) => {
-            let Some(pod) = pod(slot) else { return };
-            Op::Delete(pod)
-        }
-        Effect::RemoveFinalizer(slot) => {
-            let Some(pod) = pod(slot) else { return };
-            Op::RemoveFinalizer(pod, None)
-        }
+    Some(match effect {
+        Effect::CreatePod(pod) => Op::Create {
+            template: Arc::clone(job?.1),
+            pod,
+            group: group.map(Arc::clone),
+        },
+        Effect::DeletePod(slot) => Op::Delete(pod(slot)?),
+        Effect::RemoveFinalizer(slot) => Op::RemoveFinalizer(pod(slot)?, None),
         Effect::RemoveFinalizerIfUnchanged(slot) => {
-            let Some(pod) = pod(slot) else { return };
-            let version = pods.get(slot).map(|pod| pod.resource_version);
-            Op::RemoveFinalizer(pod, version)
+            let version = pods.get(slot)?.resource_version;
+            Op::RemoveFinalizer(pod(slot)?, Some(version))
         }
         Effect::WriteStatus(status) => {
-            let Some((job, _)) = job else { return };
+            let (job, _) = job?;
             Op::Status {
                 progress: Progress::between(job, &status),
                 status,
@@ -483,12 +471,11 @@ fn carry_out(
         Effect::MakeGangObject(object) => Op::Gang(object),
         Effect::Report(report) => {
             turn.reports.push(report);
-            return;
+            return None;
         }
         Effect::PolicyApplied(action) => {
             turn.handled_failures.push(action);
-            return;
+            return None;
         }
-    };
-    turn.writes.push(op);
+    })
 }

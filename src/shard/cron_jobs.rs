@@ -8,7 +8,6 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use hashbrown::{HashMap, HashSet};
 
 use crate::{
@@ -16,6 +15,7 @@ use crate::{
         CallAnswer, CronJobEffect, CronJobSync, FoundJob, NewJob, Next, NotCreated,
         delay_after_change,
     },
+    machine::CallResult,
     metrics::{Metrics, measured_queue::MeasuredQueue, queues::QueueMetrics},
     model::{
         ChildJob, CronJob, CronJobStatus, Exponential, JobKey, Monotonic, Now, Report, Time,
@@ -49,7 +49,8 @@ pub(super) struct CronJobs {
     queue: MeasuredQueue<JobKey>,
     mode: Mode,
     known: KnownCronJob,
-    under_way: HashMap<JobKey, RunningSync>,
+    /// The turns that wait for an answer, and what it is about.
+    under_way: HashMap<JobKey, (CronJobTurn, CronJobCall)>,
     /// How many turns there may be at once.
     concurrent: usize,
     /// When all are looked at again; none before the first turn.
@@ -78,13 +79,6 @@ struct Parent {
     uid: Uid,
 }
 
-/// A turn that waits for an answer.
-#[derive(Debug)]
-struct RunningSync {
-    turn: CronJobTurn,
-    asked: CronJobCall,
-}
-
 #[derive(Debug)]
 struct CronJobTurn {
     sync: CronJobSync,
@@ -107,10 +101,15 @@ enum CronJobCall {
 }
 
 impl KnownCronJob {
+    /// This very CronJob, unless it is gone.
+    fn get(&self, key: &JobKey, uid: Uid) -> Option<&CronJob> {
+        let cron_job = &self.cron_jobs.get(key)?.decoded.cron_job;
+        (cron_job.uid == uid).then_some(cron_job)
+    }
+
     /// Whether a Job's CronJob is there, and still the same one.
     fn has(&self, parent: &Parent) -> bool {
-        let cell = self.cron_jobs.get(&parent.key);
-        cell.is_some_and(|cell| cell.decoded.cron_job.uid == parent.uid)
+        self.get(&parent.key, parent.uid).is_some()
     }
 
     fn remove_job(&mut self, job: Uid) -> Option<Parent> {
@@ -145,9 +144,8 @@ impl CronJobs {
 
     /// The version of this very CronJob that is known.
     pub(super) fn version(&self, cron_job: &CronJob) -> Option<u64> {
-        let cell = self.known.cron_jobs.get(&cron_job.key)?;
-        let known = &cell.decoded.cron_job;
-        (known.uid == cron_job.uid).then_some(known.resource_version)
+        let known = self.known.get(&cron_job.key, cron_job.uid)?;
+        Some(known.resource_version)
     }
 
     /// Takes in a version of a CronJob.
@@ -188,8 +186,7 @@ impl CronJobs {
 
     /// Takes in that a CronJob is gone.
     pub(super) fn delete(&mut self, cron_job: &CronJob) {
-        let cell = self.known.cron_jobs.get(&cron_job.key);
-        if cell.is_some_and(|cell| cell.decoded.cron_job.uid == cron_job.uid) {
+        if self.version(cron_job).is_some() {
             self.known.cron_jobs.remove(&cron_job.key);
         }
     }
@@ -291,11 +288,11 @@ impl CronJobs {
     pub(super) fn answer(
         &mut self,
         key: &JobKey,
-        result: Result<Bytes, ApiError>,
+        result: CallResult,
         outbox: &mut Outbox,
         now: Now,
     ) -> bool {
-        let Some(RunningSync { mut turn, asked }) = self.under_way.remove(key) else {
+        let Some((mut turn, asked)) = self.under_way.remove(key) else {
             return false;
         };
         let uid = turn.decoded.cron_job.uid;
@@ -309,8 +306,16 @@ impl CronJobs {
             self.delete(&turn.decoded.cron_job);
         }
         let answer = match asked {
-            CronJobCall::CronJob => cron_job(result),
-            CronJobCall::Job => job(result),
+            CronJobCall::CronJob => found(result, decode_cron_job, |decoded| {
+                CallAnswer::CronJob(Box::new(decoded.cron_job))
+            }),
+            CronJobCall::Job => found(result, decode_job, |decoded| {
+                CallAnswer::Job(FoundJob {
+                    uid: decoded.job.uid,
+                    resource_version: decoded.job.resource_version,
+                    controller: decoded.controller.map(|owner| owner.uid),
+                })
+            }),
             CronJobCall::Deletion => {
                 result.map_or_else(|error| refusal(&error), |_| CallAnswer::Deleted)
             }
@@ -339,7 +344,7 @@ impl CronJobs {
         &mut self,
         key: &JobKey,
         on: u64,
-        result: Result<Bytes, ApiError>,
+        result: CallResult,
         outbox: &mut Outbox,
         now: Now,
     ) -> bool {
@@ -368,7 +373,7 @@ impl CronJobs {
         let uid = turn.decoded.cron_job.uid;
         let caller = Caller::CronJob(key.clone());
         outbox.ask((&key.namespace, uid), named, caller);
-        self.under_way.insert(key, RunningSync { turn, asked });
+        self.under_way.insert(key, (turn, asked));
     }
 
     /// Goes on with a turn until it has something to ask, or is over.
@@ -384,10 +389,8 @@ impl CronJobs {
                 CronJobEffect::GetCronJob => (get_cron_job(&key), CronJobCall::CronJob),
                 CronJobEffect::GetJob(name) => {
                     let namespace = key.namespace.clone();
-                    (
-                        Named::get_job(&JobKey { namespace, name }),
-                        CronJobCall::Job,
-                    )
+                    let named = Named::get_job(&JobKey { namespace, name });
+                    (named, CronJobCall::Job)
                 }
                 CronJobEffect::DeleteJob(job, name) => {
                     (delete_job(&key, job, &name), CronJobCall::Deletion)
@@ -441,7 +444,7 @@ impl CronJobs {
         (key, uid): (&JobKey, Uid),
         status: CronJobStatus,
         on: u64,
-        result: Result<Bytes, ApiError>,
+        result: CallResult,
     ) -> CallAnswer {
         let answer = match result {
             Ok(answer) => answer,
@@ -500,26 +503,15 @@ fn write_status((key, uid): (&JobKey, Uid), status: &CronJobStatus, on: u64) -> 
     Named::new("patch", "cronjobs/status", patch)
 }
 
-fn cron_job(result: Result<Bytes, ApiError>) -> CallAnswer {
-    match result {
-        Ok(answer) => match decode_cron_job(&String::from_utf8_lossy(&answer)) {
-            Ok(decoded) => CallAnswer::CronJob(Box::new(decoded.cron_job)),
-            Err(error) => CallAnswer::Failed(error.to_string()),
-        },
-        Err(error) => refusal(&error),
-    }
-}
-
-fn job(result: Result<Bytes, ApiError>) -> CallAnswer {
-    match result {
-        Ok(answer) => match decode_job(&String::from_utf8_lossy(&answer)) {
-            Ok(decoded) => CallAnswer::Job(FoundJob {
-                uid: decoded.job.uid,
-                resource_version: decoded.job.resource_version,
-                controller: decoded.controller.map(|owner| owner.uid),
-            }),
-            Err(error) => CallAnswer::Failed(error.to_string()),
-        },
+/// What came of a look at an object.
+fn found<T>(
+    result: CallResult,
+    decode: fn(&str) -> serde_json::Result<T>,
+    read: impl FnOnce(T) -> CallAnswer,
+) -> CallAnswer {
+    match result.map(|answer| decode(&String::from_utf8_lossy(&answer))) {
+        Ok(Ok(decoded)) => read(decoded),
+        Ok(Err(error)) => CallAnswer::Failed(error.to_string()),
         Err(error) => refusal(&error),
     }
 }
@@ -531,12 +523,7 @@ fn alarm(due: Time, now: Now) -> Timeout {
 }
 
 /// What came of the creation of a Job that was due at `scheduled`.
-fn created(
-    result: Result<Bytes, ApiError>,
-    scheduled: Time,
-    metrics: &Metrics,
-    now: Now,
-) -> CallAnswer {
+fn created(result: CallResult, scheduled: Time, metrics: &Metrics, now: Now) -> CallAnswer {
     match result {
         Ok(answer) => match wire::ack_of_write(&answer) {
             Some((uid, resource_version, _)) => {

@@ -8,15 +8,15 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use serde_json::json;
 
 use crate::{
     decide::{Report, Severity},
+    machine::CallResult,
     metrics::Metrics,
     model::{JobKey, Monotonic, Now, Uid},
     ownership::Mode,
-    wire::{ApiError, Call, ErrorKind, Patch, paths},
+    wire::{Call, ErrorKind, Patch, paths},
 };
 
 use super::{
@@ -191,7 +191,7 @@ impl Recorder {
     pub(super) fn answered(
         &mut self,
         sending: Sending,
-        result: &Result<Bytes, ApiError>,
+        result: &CallResult,
         now: Monotonic,
     ) -> Option<Duration> {
         let queue = &mut self.queues[sending.queue];

@@ -8,9 +8,7 @@
 use crate::{
     informer::Kind,
     model::{GangFacts, GangObject, JobKey, PodGroup, Uid, Workload},
-    wire::{
-        Call, DecodedGangObject, SchedulingApi, decode_pod_group, decode_workload, gang_object_body,
-    },
+    wire::{Call, SchedulingApi, decode_pod_group, decode_workload, gang_object_body},
 };
 
 use super::{
@@ -23,9 +21,9 @@ use super::{
 pub(super) struct Gangs {
     api: SchedulingApi,
     /// By the Job that they refer to.
-    workloads: Index<Workload>,
+    pub(super) workloads: Index<Workload>,
     /// By the Workload that they refer to.
-    groups: Index<PodGroup>,
+    pub(super) groups: Index<PodGroup>,
 }
 
 impl Gangs {
@@ -46,16 +44,6 @@ impl Gangs {
             .flat_map(|workload| self.groups.referring_to(&job.namespace, &workload.name))
             .collect();
         GangFacts { workloads, groups }
-    }
-
-    /// Takes in a version of a Workload.
-    pub(super) fn apply_workload(&mut self, decoded: DecodedGangObject<Workload>) {
-        self.workloads.apply(decoded);
-    }
-
-    /// Takes in a version of a PodGroup.
-    pub(super) fn apply_group(&mut self, decoded: DecodedGangObject<PodGroup>) {
-        self.groups.apply(decoded);
     }
 
     /// What is known of the objects of a kind; of other kinds there is nothing here.

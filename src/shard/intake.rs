@@ -21,7 +21,7 @@ use super::{Shard, gang_index::Known, store::JobNews};
 
 /// What lists that are not complete yet have shown.
 #[derive(Debug, Default)]
-pub(super) struct Listed(HashMap<(Kind, Option<Arc<str>>), HashSet<Uid>>);
+pub(super) struct Listed(HashMap<Extent, HashSet<Uid>>);
 
 impl Shard {
     /// Takes in news of an object.
@@ -30,8 +30,9 @@ impl Shard {
         let (kind, uid, version) = object.identity();
         if let Change::Listed(at) = change {
             self.compare(&object, at);
-            let scope = self.scope_of(object.namespace());
-            self.listed.0.entry((kind, scope)).or_default().insert(uid);
+            let namespace = self.scope_of(object.namespace());
+            let listed = self.listed.0.entry(Extent { kind, namespace });
+            listed.or_default().insert(uid);
         }
         self.unconfirmed.shown(kind, uid, version);
         let is_gone = change == Change::Deleted;
@@ -55,12 +56,12 @@ impl Shard {
             }
             Observed::Workload(read) => {
                 if let Some(gangs) = &mut self.gangs {
-                    gangs.apply_workload(*read);
+                    gangs.workloads.apply(*read);
                 }
             }
             Observed::PodGroup(read) => {
                 if let Some(gangs) = &mut self.gangs {
-                    gangs.apply_group(*read);
+                    gangs.groups.apply(*read);
                 }
             }
         }
@@ -185,17 +186,14 @@ impl Shard {
     }
 
     fn settle(&mut self, told: Told) {
-        if !told.is_empty() {
-            self.rounds.claims.settle(told);
-        }
+        self.rounds.claims.settle(told);
     }
 
     /// A list is complete, which shows these objects and no others as of `version`.
     fn complete(&mut self, extent: &Extent, version: u64) {
         // First: from here on a late answer to a creation tells of no Pod that the list would show.
         self.seen(extent, version);
-        let key = (extent.kind, extent.namespace.clone());
-        let listed = self.listed.0.remove(&key).unwrap_or_default();
+        let listed = self.listed.0.remove(extent).unwrap_or_default();
         let namespace = extent.namespace.as_deref();
         let claims = &mut self.rounds.claims;
         match extent.kind {
@@ -257,8 +255,7 @@ impl Shard {
     /// Forgets what was told in another history; Jobs with all that is theirs.
     fn forget(&mut self, extent: &Extent) {
         let (namespace, nothing) = (extent.namespace.as_deref(), HashSet::new());
-        let key = (extent.kind, extent.namespace.clone());
-        self.listed.0.remove(&key);
+        self.listed.0.remove(extent);
         (self.unconfirmed).forget(extent.kind, extent.namespace.as_ref());
         let claims = &mut self.rounds.claims;
         match extent.kind {

@@ -29,16 +29,14 @@ mod writes;
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
-
 use crate::{
     decide::Outcome,
     flow::{QuotaWaits, SyncRate},
-    machine::{CallId, Input, Machine, Request},
+    machine::{CallId, CallResult, Input, Machine, Request},
     metrics::{Metrics, measured_queue::MeasuredQueue},
     model::{JobId, Limits, Monotonic, Now, Timeout},
     ownership::Mode,
-    wire::{self, ApiError, Call, SchedulingApi, paths},
+    wire::{self, SchedulingApi},
 };
 
 pub use crate::rate_limiter::{Limiter, Rate};
@@ -55,7 +53,7 @@ use rounds::Rounds;
 use store::{ActorKey, Store};
 use ttl::Ttl;
 use unconfirmed::Unconfirmed;
-use writes::{Answers, Next, Op, Write};
+use writes::{AnsweredWrite, Next, Op, Write};
 
 /// What a shard goes by.
 #[derive(Clone, Debug)]
@@ -182,31 +180,6 @@ impl Shard {
         self.report.take()
     }
 
-    /// Stops: what waits is forgotten, calls under way finish.
-    pub fn close(&mut self, now: Now) {
-        self.outbox.close(now.monotonic);
-    }
-
-    /// Whether no call is under way, but for Events.
-    pub fn is_idle(&self) -> bool {
-        self.outbox.is_idle()
-    }
-
-    /// Whether Events wait or are under way.
-    pub fn has_events(&self) -> bool {
-        !self.outbox.events.is_empty()
-    }
-
-    /// How long answers may gather before they are taken in.
-    pub fn coalescing_delay(&self) -> Duration {
-        self.outbox.coalescing_delay()
-    }
-
-    /// Whether the answer to a request may gather with others.
-    pub fn gathers(&self, id: CallId) -> bool {
-        self.outbox.gathers(id)
-    }
-
     fn end_history(&mut self) {
         self.history_ended = true;
         self.report = Some(self.history);
@@ -270,7 +243,7 @@ impl Shard {
             gangs: self.gangs.as_ref(),
             pods_seen,
         };
-        let watch = self.metrics.stopwatch();
+        let took = self.metrics.stopwatch();
         let turn = actor.turn(rules, now);
         let job = Arc::clone(&actor.id);
         self.metrics.turns.inc();
@@ -278,7 +251,7 @@ impl Shard {
             self.metrics.jobs.failure_handled(*action);
         }
         if let Some(sync) = turn.sync {
-            self.metrics.jobs.sync(sync, watch.elapsed());
+            self.metrics.jobs.sync(sync, took());
         }
         if turn.panicked {
             self.metrics.panics.inc();
@@ -291,9 +264,7 @@ impl Shard {
             events.tell(About::Job, job.uid, &job.key, told, report, now);
         }
         if turn.searches {
-            let path = paths::job(&job.key.namespace, &job.key.name);
-            let look = Named::new("get", "jobs", Call::get(path));
-            let from = (&job.key.namespace, job.uid);
+            let (from, look) = ((&job.key.namespace, job.uid), Named::get_job(&job.key));
             self.outbox.ask(from, look, Caller::Unseen(key));
         }
         let is_idle = turn.writes.is_empty();
@@ -313,34 +284,22 @@ impl Shard {
         false
     }
 
-    fn written(
-        &mut self,
-        mut write: Write,
-        place: Place,
-        result: Result<Bytes, ApiError>,
-        now: Now,
-    ) {
-        let mut history_ends = false;
-        let mut answers = Answers {
-            store: &mut self.store,
-            quota: &mut self.quota,
-            gangs: self.gangs.as_mut(),
-            metrics: &self.metrics,
-            finalizer: self.settings.mode.finalizer(),
-            is_closed: self.outbox.is_closed(),
-            events: &mut self.outbox.events,
-            history_ends: &mut history_ends,
+    fn written(&mut self, mut write: Write, place: Place, result: CallResult, now: Now) {
+        let step = std::mem::take(&mut write.step);
+        let answered = AnsweredWrite {
+            shard: self,
+            write: &write,
             now,
         };
-        match answers.take(&mut write, result) {
-            Next::Call(named, _) => self.outbox.go_on(write, place, named, now.monotonic),
+        match answered.take(step, result) {
+            Next::Call(named, step) => {
+                write.step = step;
+                self.outbox.go_on(write, place, named, now.monotonic);
+            }
             Next::Over(outcome) => {
                 self.outbox.over(place, now.monotonic);
                 self.over(&write, outcome);
             }
-        }
-        if history_ends {
-            self.end_history();
         }
     }
 
@@ -356,7 +315,7 @@ impl Shard {
         }
     }
 
-    fn answered(&mut self, caller: Caller, result: Result<Bytes, ApiError>, now: Now) {
+    fn answered(&mut self, caller: Caller, result: CallResult, now: Now) {
         match caller {
             Caller::Chore(chore) => self.rounds.answer(&chore, result, &mut self.outbox, now),
             Caller::CronJob(key) => {
@@ -413,7 +372,7 @@ impl Shard {
 }
 
 /// Whether the server says that there is no such Job: its name is free, or another one has it.
-fn is_of_nobody(job: &JobId, answer: Result<Bytes, ApiError>) -> bool {
+fn is_of_nobody(job: &JobId, answer: CallResult) -> bool {
     match answer {
         Ok(found) => wire::ack_of_write(&found).is_some_and(|(uid, ..)| uid != job.uid),
         Err(error) => error.is_of_no_such_object(),
@@ -431,7 +390,13 @@ impl Machine for Shard {
         let Input::Answer(id, result) = input else {
             return;
         };
-        self.answer(id, result, now);
+        match self.outbox.answered(id, result, now.monotonic) {
+            Some(Answered::Write(write, place, result)) => {
+                self.written(*write, place, result, now);
+            }
+            Some(Answered::Call(caller, result)) => self.answered(caller, result, now),
+            None => {}
+        }
     }
 
     fn poll_request(&mut self, now: Now) -> Option<Request> {
@@ -469,16 +434,24 @@ impl Machine for Shard {
         let others = others.fold(self.rounds.poll_timeout(), Timeout::or);
         calls.or(turns).or(others)
     }
-}
 
-impl Shard {
-    fn answer(&mut self, id: CallId, result: Result<Bytes, ApiError>, now: Now) {
-        match self.outbox.answered(id, result, now.monotonic) {
-            Some(Answered::Write(write, place, result)) => {
-                self.written(*write, place, result, now);
-            }
-            Some(Answered::Call(caller, result)) => self.answered(caller, result, now),
-            None => {}
-        }
+    fn close(&mut self, now: Now) {
+        self.outbox.close(now.monotonic);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.outbox.is_idle()
+    }
+
+    fn has_events(&self) -> bool {
+        !self.outbox.events.is_empty()
+    }
+
+    fn coalescing_delay(&self) -> Duration {
+        self.outbox.coalescing_delay()
+    }
+
+    fn gathers(&self, id: CallId) -> bool {
+        self.outbox.gathers(id)
     }
 }

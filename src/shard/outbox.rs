@@ -8,17 +8,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use compact_str::CompactString;
 use hashbrown::HashMap;
 
 use crate::{
     flow::{FairQueue, Rank, WriteAnswer, coalescing_delay},
-    machine::{CallId, Request},
+    machine::{CallId, CallResult, Request, code_of},
     metrics::Metrics,
     model::{JobId, JobKey, Monotonic, Timeout, Uid},
     rate_limiter::{Allowance, Limiter},
-    wire::{ApiError, Call, ErrorKind, paths},
+    wire::{Call, ErrorKind, paths},
 };
 
 use super::{
@@ -52,6 +51,11 @@ impl Named {
     /// GET of a Job.
     pub(super) fn get_job(JobKey { namespace, name }: &JobKey) -> Self {
         Self::new("get", "jobs", Call::get(paths::job(namespace, name)))
+    }
+
+    /// GET of a Pod.
+    pub(super) fn get_pod(namespace: &str, name: &str) -> Self {
+        Self::new("get", "pods", Call::get(paths::pod(namespace, name)))
     }
 }
 
@@ -108,9 +112,9 @@ enum CallUnderWay {
 #[derive(Debug)]
 pub(super) enum Answered {
     /// A write of a Job, with the place that it keeps until it is [`Outbox::over`] or goes on.
-    Write(Box<Write>, Place, Result<Bytes, ApiError>),
+    Write(Box<Write>, Place, CallResult),
     /// Another call.
-    Call(Caller, Result<Bytes, ApiError>),
+    Call(Caller, CallResult),
 }
 
 /// The place of a write that may go on with another call.
@@ -260,18 +264,21 @@ impl Outbox {
     pub(super) fn answered(
         &mut self,
         id: CallId,
-        result: Result<Bytes, ApiError>,
+        result: CallResult,
         now: Monotonic,
     ) -> Option<Answered> {
         let mut placed = match self.under_way.remove(&id)? {
             CallUnderWay::Placed(placed) => placed,
             CallUnderWay::Event(sending, verb) => {
-                self.event_answered(sending, verb, &result, now);
+                self.metrics.call(verb, "events", code_of(&result));
+                if let Some(late) = self.events.answered(sending, &result, now) {
+                    self.metrics.event_delay.observe(late.as_secs_f64());
+                }
                 return None;
             }
         };
-        let code = result.as_ref().map_or_else(|error| error.code, |_| 200);
-        self.metrics.call(placed.verb, placed.resource, code);
+        self.metrics
+            .call(placed.verb, placed.resource, code_of(&result));
         self.took = (self.took * 7 + now.since(placed.sent)) / 8;
         placed.answer = match &result {
             Ok(_) => WriteAnswer::Taken,
@@ -332,20 +339,6 @@ impl Outbox {
         self.line.put_back(namespace, owner, placed.queued);
         self.line
             .done(namespace, owner, placed.answer, now.since_start());
-    }
-
-    fn event_answered(
-        &mut self,
-        sending: Sending,
-        verb: &'static str,
-        result: &Result<Bytes, ApiError>,
-        now: Monotonic,
-    ) {
-        let code = result.as_ref().map_or_else(|error| error.code, |_| 200);
-        self.metrics.call(verb, "events", code);
-        if let Some(late) = self.events.answered(sending, result, now) {
-            self.metrics.event_delay.observe(late.as_secs_f64());
-        }
     }
 
     /// When a call may go that waits for no more than for time to pass.

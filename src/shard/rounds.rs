@@ -6,10 +6,10 @@
 //! Must not: decide what is to be done, or when it is tried again, that is [`Claims`]; or wait, or read a
 //! clock.
 
-use bytes::Bytes;
 use hashbrown::HashMap;
 
 use crate::{
+    machine::CallResult,
     model::{JobId, Limits, Monotonic, Now, Timeout, Uid},
     ownership::{Claimed, Claims, Orphan, PatchAnswer, Round},
     wire::{self, ApiError, Call, Patch, decode_job, paths},
@@ -131,7 +131,7 @@ impl Rounds {
     pub(super) fn answer(
         &mut self,
         chore: &Chore,
-        result: Result<Bytes, ApiError>,
+        result: CallResult,
         outbox: &mut Outbox,
         now: Now,
     ) {
@@ -156,7 +156,7 @@ impl Rounds {
     }
 
     /// Whether a Pod is freed. There is nothing to free of one that is gone.
-    fn freed(&mut self, pod: Uid, result: Result<Bytes, ApiError>, now: Monotonic) {
+    fn freed(&mut self, pod: Uid, result: CallResult, now: Monotonic) {
         let Some(orphan) = self.frees.remove(&pod) else {
             return;
         };
@@ -223,7 +223,7 @@ impl PatchUnderWay {
     }
 
     /// Takes in what came of a patch.
-    fn patched(&mut self, pod: Uid, errand: Errand, result: Result<Bytes, ApiError>) {
+    fn patched(&mut self, pod: Uid, errand: Errand, result: CallResult) {
         let mut patching = self.patching.iter();
         let Some(at) = patching.position(|patching| patching.pod == pod) else {
             return;
@@ -252,7 +252,7 @@ impl Errand {
 }
 
 /// Whether the Job is there and stays: the server was asked, for what is known here may be late.
-fn job_stays(job: &JobId, result: Result<Bytes, ApiError>) -> bool {
+fn job_stays(job: &JobId, result: CallResult) -> bool {
     let answer = match result {
         Ok(answer) => answer,
         Err(error) => {

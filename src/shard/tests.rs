@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::{
     informer::{Change, Extent, Kind, News, Notice, Observed},
     model::{TRACKING_FINALIZER, Time, Uid},
-    wire::{Object, PodDecoder, decode_cron_job, decode_job},
+    wire::{ApiError, Object, PodDecoder, decode_cron_job, decode_job},
 };
 
 const JOB: u128 = 1;

@@ -7,10 +7,10 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use hashbrown::HashMap;
 
 use crate::{
+    machine::CallResult,
     metrics::{measured_queue::MeasuredQueue, queues::QueueMetrics},
     model::{Exponential, Job, JobId, Now, Time, Timeout},
     ownership::Mode,
@@ -101,7 +101,7 @@ impl Ttl {
     pub(super) fn answer(
         &mut self,
         job: &Arc<JobId>,
-        result: Result<Bytes, ApiError>,
+        result: CallResult,
         outbox: &mut Outbox,
         now: Now,
     ) {
@@ -172,7 +172,7 @@ fn deletion(job: &JobId) -> Named {
 }
 
 /// The Job as the server has it. Another one under its name has turns of its own.
-fn fresh(job: &JobId, result: Result<Bytes, ApiError>) -> Result<Option<Job>, ApiError> {
+fn fresh(job: &JobId, result: CallResult) -> Result<Option<Job>, ApiError> {
     let answer = match result {
         Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),
         answer => answer?,

@@ -8,12 +8,12 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use compact_str::CompactString;
 
 use crate::{
     decide::{CreateError, CreationReason, NewPod, Outcome, Report},
-    flow::{QuotaWaits, Rank},
+    flow::Rank,
+    machine::CallResult,
     metrics::{Metrics, progress::Progress},
     model::{
         CompactIndex, Controller, GangObject, JobId, JobStatus, Now, PodFlags, PodGroup, PodName,
@@ -22,13 +22,7 @@ use crate::{
     wire::{self, ApiError, Call, ErrorKind, Patch, PodDecoder, PodTemplate, paths},
 };
 
-use super::{
-    correlate::About,
-    events::Recorder,
-    gangs::Gangs,
-    outbox::Named,
-    store::{ActorKey, Store},
-};
+use super::{Shard, correlate::About, gangs::Gangs, outbox::Named, store::ActorKey};
 
 /// A write that a Job asked for.
 #[derive(Debug)]
@@ -36,7 +30,7 @@ pub(super) struct Write {
     pub(super) actor: ActorKey,
     pub(super) job: Arc<JobId>,
     pub(super) op: Op,
-    step: WriteStep,
+    pub(super) step: WriteStep,
 }
 
 /// How far a write has come.
@@ -184,96 +178,79 @@ impl Write {
     }
 }
 
-/// What answers change, and whom they tell.
+/// A write whose call was answered, and the shard that hears of it.
 #[derive(Debug)]
-pub(super) struct Answers<'a> {
-    pub(super) store: &'a mut Store,
-    pub(super) events: &'a mut Recorder,
-    pub(super) quota: &'a mut QuotaWaits,
-    pub(super) gangs: Option<&'a mut Gangs>,
-    pub(super) metrics: &'a Metrics,
-    pub(super) finalizer: &'static str,
-    /// Whether it was us who gave up.
-    pub(super) is_closed: bool,
-    /// The server tells another history.
-    pub(super) history_ends: &'a mut bool,
+pub(super) struct AnsweredWrite<'a> {
+    pub(super) shard: &'a mut Shard,
+    pub(super) write: &'a Write,
     pub(super) now: Now,
 }
 
-impl Answers<'_> {
-    /// Takes in the answer to a write's call.
-    pub(super) fn take(&mut self, write: &mut Write, result: Result<Bytes, ApiError>) -> Next {
-        let step = std::mem::take(&mut write.step);
-        let mut next = match (step, &write.op) {
+impl AnsweredWrite<'_> {
+    /// Takes in the answer to the call of this step.
+    pub(super) fn take(mut self, step: WriteStep, result: CallResult) -> Next {
+        Next::Over(match (step, &self.write.op) {
             (WriteStep::Creating(name), Op::Create { template, pod, .. }) => {
                 let template = template.as_ref().as_ref().ok();
-                self.create(write, (*pod, template, &name), result)
+                return self.create((*pod, template, &name), result);
             }
-            (WriteStep::Looking, Op::Create { pod, .. }) => {
-                Next::Over(self.looked(write, *pod, result))
-            }
-            (_, Op::Create { .. }) => Next::Over(write.unsent()),
+            (WriteStep::Looking, Op::Create { pod, .. }) => self.looked(*pod, result),
+            (_, Op::Create { .. }) => self.write.unsent(),
             (WriteStep::Comparing, Op::Status { version, .. }) => {
-                self.compared(write, *version, result);
-                Next::Over(Outcome::StatusNotWritten)
+                self.compared(*version, result);
+                Outcome::StatusNotWritten
             }
             (
                 _,
                 Op::Status {
                     status, progress, ..
                 },
-            ) => self.status(write, (status, progress), result),
-            (WriteStep::Refreshing, Op::RemoveFinalizer(pod, _)) => {
-                Next::Over(self.refreshed(write, pod, result))
+            ) => {
+                return self.status(status, progress, result);
             }
+            (WriteStep::Refreshing, Op::RemoveFinalizer(pod, _)) => self.refreshed(pod, result),
             (_, Op::RemoveFinalizer(pod, version)) => {
-                self.remove_finalizer(write, pod, version.is_some(), result)
+                return self.remove_finalizer(pod, version.is_some(), result);
             }
-            (_, Op::Delete(pod)) => Next::Over(self.delete(write, pod, result)),
-            (_, Op::Gang(object)) => Next::Over(self.gang(write, object, result)),
-        };
-        if let Next::Call(_, step) = &mut next {
-            write.step = std::mem::take(step);
-        }
-        next
+            (_, Op::Delete(pod)) => self.delete(pod, result),
+            (_, Op::Gang(object)) => self.gang(object, result),
+        })
     }
 
     fn create(
         &mut self,
-        write: &Write,
         (pod, template, name): (NewPod, Option<&PodTemplate>, &str),
-        result: Result<Bytes, ApiError>,
+        result: CallResult,
     ) -> Next {
         let error = match result {
             Ok(answer) => {
                 let created = Report::normal("SuccessfulCreate", &format!("Created pod: {name}"));
-                self.report(write, created);
+                self.report(created);
                 if let Some(what) = template.and_then(|template| template.lacks(&answer)) {
                     // The watch will tell of it. To make the next at once would make such Pods without end.
                     let message = format!(
                         "Error creating: pod {name:?} was changed on its way in and lacks its {what}"
                     );
-                    self.report(write, Report::warning("FailedCreate", &message));
+                    self.report(Report::warning("FailedCreate", &message));
                     let refused = Outcome::PodNotCreated(pod.id(), CreateError::Refused);
                     return Next::Over(refused);
                 }
-                return Next::Over(self.created(write, &answer, name, pod));
+                return Next::Over(self.created(&answer, name, pod));
             }
             Err(error) => error,
         };
         let mut why = why_not_created(&error);
         if why == CreateError::NameTaken {
             if error.message.contains(name) {
-                let path = paths::pod(&write.job.key.namespace, name);
-                let look = Named::new("get", "pods", Call::get(path));
+                let look = Named::get_pod(&self.write.job.key.namespace, name);
                 return Next::Call(look, WriteStep::Looking);
             }
             // Those are not the server's words: an admission webhook chose this reason.
             why = CreateError::Refused;
         }
-        let (namespace, job) = (&write.job.key.namespace, write.job.uid);
+        let (namespace, job) = (&self.write.job.key.namespace, self.write.job.uid);
         let wait = match error.is_of_quota() {
-            true => Some(self.quota.refused(namespace, job, self.now.monotonic)),
+            true => Some(self.shard.quota.refused(namespace, job, self.now.monotonic)),
             false => error.retry_after,
         };
         if let Some(wait) = wait
@@ -282,8 +259,8 @@ impl Answers<'_> {
             why = CreateError::RefusedFor(wait);
         }
         if why.is_failure() {
-            tracing::debug!(job = %write.job.key, pod = name, %error, "Pod not created");
-            self.report_failure(write, "FailedCreate", "creating", &error);
+            tracing::debug!(job = %self.write.job.key, pod = name, %error, "Pod not created");
+            self.report_failure("FailedCreate", "creating", &error);
         }
         Next::Over(Outcome::PodNotCreated(pod.id(), why))
     }
@@ -291,8 +268,8 @@ impl Answers<'_> {
     /// The name of a Pod is taken: by that Pod? It may have been created by an earlier attempt that had no
     /// answer, by this one, if something on the way to the server has sent it twice, or by another controller.
     /// It is taken in as it is: if it has ended, the Job goes on from there.
-    fn looked(&mut self, write: &Write, pod: NewPod, result: Result<Bytes, ApiError>) -> Outcome {
-        let found = result.ok().and_then(|answer| self.read_pod(write, &answer));
+    fn looked(&mut self, pod: NewPod, result: CallResult) -> Outcome {
+        let found = result.ok().and_then(|answer| self.read_pod(&answer));
         let Some((record, is_jobs)) = found else {
             return Outcome::PodNotCreated(pod.id(), CreateError::Unknown);
         };
@@ -300,7 +277,7 @@ impl Answers<'_> {
         if !is_jobs || (pod.index.is_some() && record.index != index) {
             return Outcome::PodNotCreated(pod.id(), CreateError::NameTaken);
         }
-        match self.is_here(write, record) {
+        match self.is_here(record) {
             true => Outcome::PodCreated(pod.id()),
             // It is there, and the watch says that it is not: one of the two is of the past. Another
             // question at once would be answered the same.
@@ -309,24 +286,26 @@ impl Answers<'_> {
     }
 
     /// Reads a Pod that the server was asked for, and whether it is the Job's.
-    fn read_pod(&self, write: &Write, answer: &[u8]) -> Option<(PodRecord, bool)> {
-        let finalizer = self.finalizer;
+    fn read_pod(&self, answer: &[u8]) -> Option<(PodRecord, bool)> {
+        let finalizer = self.shard.settings.mode.finalizer();
         let json = std::str::from_utf8(answer).ok()?;
         let found = PodDecoder { finalizer }
             .decode(wire::Object::Json(json))
             .ok()?;
-        let is_jobs = matches!(&found.controller, Controller::Job(job) if *job == *write.job);
+        let is_jobs = matches!(&found.controller, Controller::Job(job) if *job == *self.write.job);
         Some((found.record, is_jobs))
     }
 
     /// Takes in a Pod that the server says is there; whether it is known now.
-    fn is_here(&mut self, write: &Write, record: PodRecord) -> bool {
-        self.quota.created(&write.job.key.namespace, write.job.uid);
-        self.store.pod_created(write.actor, record)
+    fn is_here(&mut self, record: PodRecord) -> bool {
+        self.shard
+            .quota
+            .created(&self.write.job.key.namespace, self.write.job.uid);
+        self.shard.store.pod_created(self.write.actor, record)
     }
 
     /// Takes in the answer to a creation.
-    fn created(&mut self, write: &Write, answer: &[u8], name: &str, pod: NewPod) -> Outcome {
+    fn created(&mut self, answer: &[u8], name: &str, pod: NewPod) -> Outcome {
         let Some((uid, version, deleting)) = wire::ack_of_write(answer) else {
             // The watch will tell.
             return Outcome::PodNotCreated(pod.id(), CreateError::Unknown);
@@ -336,32 +315,27 @@ impl Answers<'_> {
             .with(PodFlags::DELETING, deleting);
         let record = PodRecord {
             uid,
-            name: PodName::new(&write.job.key.name, name),
+            name: PodName::new(&self.write.job.key.name, name),
             resource_version: version,
             index: pod.index.and_then(CompactIndex::new),
             flags,
             ..PodRecord::default()
         };
-        self.is_here(write, record);
+        self.is_here(record);
         Outcome::PodCreated(pod.id())
     }
 
-    fn delete(
-        &mut self,
-        write: &Write,
-        pod: &WrittenPod,
-        result: Result<Bytes, ApiError>,
-    ) -> Outcome {
+    fn delete(&mut self, pod: &WrittenPod, result: CallResult) -> Outcome {
         match result {
             // That it is deleted the watch tells, and with it how far the Pod had come: one that had ended
             // before counts by its end.
             Ok(_) => {
                 let message = format!("Deleted pod: {}", pod.name);
-                self.report(write, Report::normal("SuccessfulDelete", &message));
+                self.report(Report::normal("SuccessfulDelete", &message));
             }
             Err(error) if error.is_of_no_such_object() => {}
             Err(error) => {
-                self.report_failure(write, "FailedDelete", "deleting", &error);
+                self.report_failure("FailedDelete", "deleting", &error);
                 return Outcome::PodNotDeleted(pod.slot);
             }
         }
@@ -370,12 +344,11 @@ impl Answers<'_> {
 
     fn remove_finalizer(
         &mut self,
-        write: &Write,
         pod: &WrittenPod,
         is_versioned: bool,
-        result: Result<Bytes, ApiError>,
+        result: CallResult,
     ) -> Next {
-        let job = &write.job.key;
+        let job = &self.write.job.key;
         let version = match result {
             Ok(answer) => wire::ack_of_write(&answer).map(|(_, version, _)| version),
             // That it is gone the watch tells. To note here that the finalizer is off would have no version, and
@@ -384,33 +357,29 @@ impl Answers<'_> {
                 return Next::Over(Outcome::FinalizerRemoved(pod.slot));
             }
             Err(error) if error.kind == ErrorKind::Conflict && is_versioned => {
-                let path = paths::pod(&job.namespace, &pod.name);
-                let look = Named::new("get", "pods", Call::get(path));
+                let look = Named::get_pod(&job.namespace, &pod.name);
                 return Next::Call(look, WriteStep::Refreshing);
             }
             Err(error) => {
                 tracing::debug!(%job, pod = %pod.name, %error, "finalizer not removed");
                 if error.code != 0 {
                     let what = "removing the tracking finalizer of a Pod";
-                    self.report_failure(write, "FailedRemoveFinalizer", what, &error);
+                    self.report_failure("FailedRemoveFinalizer", what, &error);
                 }
                 return Next::Over(Outcome::FinalizerNotRemoved(pod.slot));
             }
         };
         let which = (pod.slot, pod.uid);
-        self.store.pod_written(write.actor, which, version, |pod| {
-            pod.flags.set(PodFlags::FINALIZER, false);
-        });
+        self.shard
+            .store
+            .pod_written(self.write.actor, which, version, |pod| {
+                pod.flags.set(PodFlags::FINALIZER, false);
+            });
         Next::Over(Outcome::FinalizerRemoved(pod.slot))
     }
 
     /// A Pod that was to go uncounted has changed: it may have ended. The watch may tell much later.
-    fn refreshed(
-        &mut self,
-        write: &Write,
-        pod: &WrittenPod,
-        result: Result<Bytes, ApiError>,
-    ) -> Outcome {
+    fn refreshed(&mut self, pod: &WrittenPod, result: CallResult) -> Outcome {
         let answer = match result {
             Ok(answer) => answer,
             Err(error) if error.is_of_no_such_object() => {
@@ -418,33 +387,29 @@ impl Answers<'_> {
             }
             Err(_) => return Outcome::FinalizerNotRemoved(pod.slot),
         };
-        match self.read_pod(write, &answer) {
+        match self.read_pod(&answer) {
             Some((record, true)) if record.uid == pod.uid => {
-                self.store.pod_read(write.actor, record);
+                self.shard.store.pod_read(self.write.actor, record);
                 Outcome::PodChanged(pod.slot)
             }
             _ => Outcome::FinalizerNotRemoved(pod.slot),
         }
     }
 
-    fn status(
-        &mut self,
-        write: &Write,
-        (status, progress): (&JobStatus, &Progress),
-        result: Result<Bytes, ApiError>,
-    ) -> Next {
+    fn status(&mut self, status: &JobStatus, progress: &Progress, result: CallResult) -> Next {
         let error = match result {
             Ok(answer) => {
                 if let Some((_, version, _)) = wire::ack_of_write(&answer) {
-                    self.store
-                        .job_status_written(write.actor, status.clone(), version);
+                    self.shard
+                        .store
+                        .job_status_written(self.write.actor, status.clone(), version);
                 }
-                self.metrics.jobs.progress(progress);
+                self.shard.metrics.jobs.progress(progress);
                 return Next::Over(Outcome::StatusWritten);
             }
             Err(error) => error,
         };
-        let job = &write.job.key;
+        let job = &self.write.job.key;
         match error.kind {
             ErrorKind::Conflict => {
                 tracing::debug!(%job, %error, "status not written");
@@ -455,7 +420,7 @@ impl Answers<'_> {
                 tracing::warn!(%job, %error, "status not written");
                 if error.code != 0 {
                     let what = "updating the Job's status";
-                    self.report_failure(write, "FailedUpdateStatus", what, &error);
+                    self.report_failure("FailedUpdateStatus", what, &error);
                 }
             }
         }
@@ -464,28 +429,23 @@ impl Answers<'_> {
 
     /// The server does not have the version of a Job that it told: it has a newer one, or its data are
     /// those of a backup.
-    fn compared(&mut self, write: &Write, version: u64, result: Result<Bytes, ApiError>) {
+    fn compared(&mut self, version: u64, result: CallResult) {
         let found = result.ok().and_then(|answer| wire::ack_of_write(&answer));
         let Some((uid, found, _)) = found else { return };
-        if uid != write.job.uid {
+        if uid != self.write.job.uid {
             // Another Job has its name, so it is gone, whatever the watch tells.
-            self.store.delete_job(&write.job);
+            self.shard.store.delete_job(&self.write.job);
             return;
         }
-        let is_known = self.store.get(write.actor).is_some();
+        let is_known = self.shard.store.get(self.write.actor).is_some();
         if found < version && is_known {
-            tracing::warn!(job = %write.job.key, found, version, "the API server has older data; starting anew");
-            *self.history_ends = true;
+            tracing::warn!(job = %self.write.job.key, found, version, "the API server has older data; starting anew");
+            self.shard.end_history();
         }
     }
 
-    fn gang(
-        &mut self,
-        write: &Write,
-        object: &GangObject,
-        result: Result<Bytes, ApiError>,
-    ) -> Outcome {
-        let gangs = self.gangs.as_deref_mut();
+    fn gang(&mut self, object: &GangObject, result: CallResult) -> Outcome {
+        let gangs = self.shard.gangs.as_mut();
         let read = |answer: &[u8]| gangs.is_some_and(|gangs| gangs.made(object, answer));
         let error = match result {
             // One that cannot be read the watch will tell of.
@@ -493,26 +453,27 @@ impl Answers<'_> {
             Ok(_) => ApiError::no_answer("odd answer"),
             Err(error) => error,
         };
-        let job = &write.job.key;
+        let job = &self.write.job.key;
         tracing::warn!(%job, %error, "ensuring Workload and PodGroup");
         Outcome::GangObjectNotMade(why_not_created(&error))
     }
 
     /// Tells of a write that failed, unless it was us who gave up.
-    fn report_failure(&mut self, write: &Write, reason: &str, what: &str, error: &ApiError) {
-        if !self.is_closed {
+    fn report_failure(&mut self, reason: &str, what: &str, error: &ApiError) {
+        if !self.shard.outbox.is_closed() {
             let message = format!("Error {what}: {error}");
-            self.report(write, Report::warning(reason, &message));
+            self.report(Report::warning(reason, &message));
         }
     }
 
-    fn report(&mut self, write: &Write, report: Report) {
-        let Some(actor) = self.store.get_mut(write.actor) else {
+    fn report(&mut self, report: Report) {
+        let Shard { store, outbox, .. } = self.shard;
+        let Some(actor) = store.get_mut(self.write.actor) else {
             return;
         };
-        let (uid, key) = (write.job.uid, &write.job.key);
-        self.events
-            .tell(About::Pod, uid, key, &mut actor.told, report, self.now);
+        let JobId { uid, key } = &*self.write.job;
+        let (events, told) = (&mut outbox.events, &mut actor.told);
+        events.tell(About::Pod, *uid, key, told, report, self.now);
     }
 }
 

@@ -10,7 +10,7 @@ use crate::model::{
     ActiveJob, ConcurrencyPolicy, CronJob, CronJobSpec, CronJobStatus, JobKey, Time, Uid,
 };
 
-use super::{metadata::RawMetadata, ownership};
+use super::{metadata::RawMetadata, ownership, timestamp::time};
 
 /// The annotation with the time that a Job was scheduled for.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
@@ -31,7 +31,6 @@ pub fn decode_cron_job(json: &str) -> Result<DecodedCronJob, serde_json::Error> 
     let odd = || serde::de::Error::custom("metadata.creationTimestamp is odd");
     let (meta, spec) = (object.metadata, object.spec);
     let (uid, resource_version) = meta.identity()?;
-    let time = |text: Option<String>| text.as_deref().and_then(Time::parse_rfc3339);
     let cron_job = CronJob {
         key: meta.key(),
         uid,

@@ -16,6 +16,7 @@ use super::{
     metadata::RawMetadata,
     ownership::RawOwnerReference,
     policy::{RawFailurePolicy, RawSuccessPolicy},
+    timestamp::time,
 };
 
 /// What the API server makes of an unset `backoffLimit` when each index has its own.
@@ -159,11 +160,8 @@ fn status(status: RawJobStatus) -> JobStatus {
         failed_indexes: status.failed_indexes.map(Into::into),
         uncounted: status.uncounted_terminated_pods.map(uncounted),
         conditions: status.conditions.into_iter().map(condition).collect(),
-        start_time: status.start_time.as_deref().and_then(Time::parse_rfc3339),
-        completion_time: status
-            .completion_time
-            .as_deref()
-            .and_then(Time::parse_rfc3339),
+        start_time: time(status.start_time),
+        completion_time: time(status.completion_time),
     }
 }
 
@@ -189,14 +187,8 @@ fn condition(condition: RawJobCondition) -> Condition {
         status: condition.status,
         reason: condition.reason,
         message: condition.message,
-        last_probe: condition
-            .last_probe_time
-            .as_deref()
-            .and_then(Time::parse_rfc3339),
-        last_transition: condition
-            .last_transition_time
-            .as_deref()
-            .and_then(Time::parse_rfc3339),
+        last_probe: time(condition.last_probe_time),
+        last_transition: time(condition.last_transition_time),
     }
 }
 

@@ -31,7 +31,7 @@ pub use error::{ApiError, ErrorKind};
 pub use gang::{DecodedGangObject, decode_pod_group, decode_workload, gang_object_body};
 pub use job::{ControllerReference, DecodedJob, child_job, decode_job};
 pub use ownership::{adoption_patch, freeing_patch, freeing_patch_of_version, release_patch};
-pub use pod::{OddPod, PodDecoder, PodEvent, ack_of_write};
+pub use pod::{PodDecoder, PodEvent, ack_of_write};
 pub use protobuf::Malformed;
 pub use scheduling_api::SchedulingApi;
 pub use status::status_patch;

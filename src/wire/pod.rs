@@ -15,10 +15,10 @@ use crate::model::{
 };
 
 use super::{
-    Object,
+    Object, OddAnswer,
     json::{self, Text},
     labels::labels,
-    protobuf::{self as message, Malformed, ProtobufMessage, Value},
+    protobuf::{self as message, ProtobufMessage, Value},
     timestamp::seconds,
 };
 use failure::failure;
@@ -32,20 +32,6 @@ pub enum PodEvent<'a> {
     Deleted(DecodedPod<'a>),
 }
 
-/// Why an object could not be read as a Pod.
-#[derive(Debug, thiserror::Error)]
-pub enum OddPod {
-    /// It is no Pod's JSON.
-    #[error(transparent)]
-    Json(#[from] serde_json::Error),
-    /// It is no Pod in protobuf.
-    #[error(transparent)]
-    Protobuf(#[from] Malformed),
-    /// It has no UID or version as an API server makes them.
-    #[error("metadata.uid or metadata.resourceVersion is odd")]
-    Identity,
-}
-
 /// Reads Pods for one controller: it knows the controller's finalizer.
 #[derive(Clone, Debug)]
 pub struct PodDecoder {
@@ -55,12 +41,12 @@ pub struct PodDecoder {
 
 impl PodDecoder {
     /// Reads a Pod.
-    pub fn decode<'a>(&self, object: Object<'a>) -> Result<DecodedPod<'a>, OddPod> {
+    pub fn decode<'a>(&self, object: Object<'a>) -> Result<DecodedPod<'a>, OddAnswer> {
         let pod = match object {
             Object::Json(json) => serde_json::from_str(json)?,
             Object::Protobuf(message) => RawPod::read(Value::Bytes(message))?,
         };
-        self.keep(pod).ok_or(OddPod::Identity)
+        self.keep(pod).ok_or(OddAnswer::Identity)
     }
 
     /// Reads a line of a watch with a Pod, in one pass. Any other line, and one that is odd,

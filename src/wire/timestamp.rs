@@ -2,6 +2,11 @@
 
 use crate::model::Time;
 
+/// A time that may be missing; an odd one is none.
+pub(super) fn time(text: Option<String>) -> Option<Time> {
+    text.as_deref().and_then(Time::parse_rfc3339)
+}
+
 /// Whole seconds since the epoch, or 0 for what is no time; the usual form by hand, because every
 /// Pod event has several.
 pub(super) fn seconds(text: &str) -> u32 {

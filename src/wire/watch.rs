@@ -50,6 +50,9 @@ pub enum OddAnswer {
     /// It is not the message that it should be.
     #[error(transparent)]
     Protobuf(#[from] Malformed),
+    /// It is of an object without a UID or version as an API server makes them.
+    #[error("metadata.uid or metadata.resourceVersion is odd")]
+    Identity,
 }
 
 /// One page of a list. Items stay as they are in the page's bytes.

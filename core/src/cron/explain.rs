@@ -3,7 +3,7 @@
 use jiff::civil::date;
 
 use super::{
-    field::{DAY_OF_WEEK, Field, FieldBounds, HOUR, MINUTE, MONTH},
+    field::{DAY_OF_MONTH, DAY_OF_WEEK, Field, FieldBounds, HOUR, MINUTE, MONTH},
     parse::{Fields, Rule, Schedule},
 };
 
@@ -48,7 +48,8 @@ fn words(fields: &Fields) -> String {
         return "never: a field means nothing".to_owned();
     }
     let mut text = times(*minute, *hour);
-    let of_month = (!all(*day_of_month, 1, 31)).then(|| on_days(*day_of_month));
+    let of_month = (!all(*day_of_month, 1, 31))
+        .then(|| format!("on day {} of the month", list(*day_of_month, &DAY_OF_MONTH)));
     let of_week = (!all(*day_of_week, 0, 6))
         .then(|| format!("on {}", names(*day_of_week, &DAY_OF_WEEK, weekday)));
     let either = !day_of_month.star && !day_of_week.star;
@@ -86,13 +87,6 @@ fn times(minute: Field, hour: Field) -> String {
         hour if all(hour, 0, 23) => format!("{minutes} of every hour"),
         hour => format!("{minutes} of hour {}", list(hour, &HOUR)),
     }
-}
-
-fn on_days(day: Field) -> String {
-    format!(
-        "on day {} of the month",
-        list(day, &super::field::DAY_OF_MONTH)
-    )
 }
 
 fn all(field: Field, min: u32, max: u32) -> bool {

@@ -1,17 +1,15 @@
 //! Which finished Jobs exceed the history limits (docs/rules/cronjobs.md, 10).
 
-use std::collections::VecDeque;
-
 use crate::model::{ChildJob, ConditionKind, CronJobSpec};
 
 /// The Jobs to be deleted: of each kind of end the oldest.
 #[doc(alias = "cleanupFinishedJobs")]
-pub(super) fn surplus(spec: &CronJobSpec, jobs: &[ChildJob]) -> VecDeque<ChildJob> {
+pub(super) fn surplus(spec: &CronJobSpec, jobs: &[ChildJob]) -> Vec<ChildJob> {
     let kinds = [
         (ConditionKind::Complete, spec.successful_jobs),
         (ConditionKind::Failed, spec.failed_jobs),
     ];
-    let mut surplus = VecDeque::new();
+    let mut surplus = Vec::new();
     for (kind, limit) in kinds {
         let Some(limit) = limit else { continue };
         let mut ended: Vec<&ChildJob> = jobs.iter().filter(|job| job.end == Some(kind)).collect();

@@ -4,8 +4,6 @@
 
 use std::collections::VecDeque;
 
-use compact_str::CompactString;
-
 use crate::{
     cron::{Due, Missed, Schedule, Zone, names_zone},
     model::{ActiveJob, ChildJob, ConcurrencyPolicy, CronJob, Report, Time, Uid},
@@ -26,9 +24,10 @@ pub struct CronJobSync {
     cron: CronJob,
     now: Time,
     listed: Vec<Uid>,
-    phase: SyncPhase,
+    /// What is left to do; it ends with [`SyncStep::Finish`].
+    steps: VecDeque<SyncStep>,
     /// What the answer that is waited for is about.
-    asked: Asked,
+    asked: Option<SyncStep>,
     reports: VecDeque<Report>,
     /// Jobs that were found to have ended.
     ended: Vec<ChildJob>,
@@ -43,58 +42,35 @@ pub struct CronJobSync {
     next: Next,
 }
 
-/// How far a sync has come.
+/// What a sync does, one after the other. Most of it is asked, and goes on with the answer.
 #[derive(Debug)]
-enum SyncPhase {
-    /// Jobs that are more than are to be kept go.
-    History {
-        surplus: VecDeque<ChildJob>,
-        jobs: VecDeque<ChildJob>,
-    },
-    /// Jobs are compared with the status.
-    Jobs {
-        jobs: VecDeque<ChildJob>,
-        /// One that has a run's name and is not in the status: is it ours?
-        stray: Option<ChildJob>,
-    },
-    /// The status is compared with the Jobs: those that are not known may be gone.
-    Missing(VecDeque<ActiveJob>),
+enum SyncStep {
+    /// A Job goes: there are more than are to be kept.
+    Surplus(ChildJob),
+    /// A Job is compared with the status.
+    Compare(ChildJob),
+    /// A Job has a run's name and is not in the status: is it ours?
+    Stray(ChildJob),
+    /// The status is compared with the Jobs.
+    FindMissing,
+    /// A Job of the status is not known: it may be gone.
+    Missing(ActiveJob),
     /// What is due is found out.
     Decide,
-    /// Jobs under way make place.
-    Replace {
-        active: VecDeque<ActiveJob>,
-        /// One that is there, to be deleted.
-        found: Option<ActiveJob>,
-        run: Run,
-    },
+    /// A Job under way is to make place: is it there?
+    IsThere(ActiveJob),
+    /// It is, and goes.
+    Replace(ActiveJob),
     /// The run starts.
     Create(Run),
     /// Another Job has the name of the run's Job: whose is it?
-    Taken(CompactString, Run),
+    Taken(Run),
     /// The status is written.
     Finish,
-    /// There is nothing more to do.
-    Over,
-}
-
-/// What an answer is about.
-#[derive(Debug)]
-enum Asked {
-    Nothing,
-    Surplus(ChildJob),
-    Unexpected(ChildJob),
-    Stray(ChildJob),
-    Missing(ActiveJob),
-    IsThere(ActiveJob),
-    Replaced(ActiveJob),
-    Created(Run),
-    Taken(Run),
-    Status,
 }
 
 /// A run that starts.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Run {
     at: Time,
     schedule: Schedule,
@@ -108,16 +84,17 @@ impl CronJobSync {
         // The Job of a run stays until the server's status lists it, or the run could start again.
         surplus.retain(|job| untold_run(&cron, job).is_none());
         let again = surplus.len() < count;
+        let listed = jobs.iter().map(|job| job.uid).collect();
+        let surplus = surplus.into_iter().map(SyncStep::Surplus);
+        let steps = surplus.chain(jobs.into_iter().map(SyncStep::Compare));
+        let rest = [SyncStep::FindMissing, SyncStep::Decide, SyncStep::Finish];
         Self {
-            listed: jobs.iter().map(|job| job.uid).collect(),
-            phase: SyncPhase::History {
-                jobs: jobs.into(),
-                surplus,
-            },
+            listed,
+            steps: steps.chain(rest).collect(),
             again,
             cron,
             now,
-            asked: Asked::Nothing,
+            asked: None,
             reports: VecDeque::new(),
             ended: Vec::new(),
             found: Vec::new(),
@@ -141,97 +118,56 @@ impl CronJobSync {
 
     /// Goes on by one step; gives what must be answered before the next one.
     fn step(&mut self) -> Option<CronJobEffect> {
-        match &mut self.phase {
-            SyncPhase::History { surplus, jobs } => match surplus.pop_front() {
-                Some(job) => {
-                    let (uid, name) = (job.uid, job.name.clone());
-                    self.asked = Asked::Surplus(job);
-                    Some(CronJobEffect::DeleteJob(uid, name))
-                }
-                None => {
-                    let jobs = std::mem::take(jobs);
-                    self.phase = SyncPhase::Jobs { jobs, stray: None };
-                    None
-                }
-            },
-            SyncPhase::Jobs { jobs, stray } => match (stray.take(), jobs.pop_front()) {
-                (Some(job), next) => {
-                    next.into_iter().for_each(|next| jobs.push_front(next));
-                    let name = job.name.clone();
-                    self.asked = Asked::Stray(job);
-                    Some(CronJobEffect::GetJob(name))
-                }
-                (None, Some(job)) => self.compare(job),
-                (None, None) => {
-                    let listed = &self.listed;
-                    let active = self.cron.status.active.iter();
-                    let unlisted = active.filter(|job| !listed.contains(&job.uid));
-                    self.phase = SyncPhase::Missing(unlisted.cloned().collect());
-                    None
-                }
-            },
-            SyncPhase::Missing(unlisted) => match unlisted.pop_front() {
-                Some(job) => Some(self.ask_for(job, Asked::Missing)),
-                None => {
-                    self.phase = SyncPhase::Decide;
-                    None
-                }
-            },
-            SyncPhase::Decide => {
-                self.phase = self.decide();
-                None
+        let Some(step) = self.steps.pop_front() else {
+            return Some(CronJobEffect::Over(self.next));
+        };
+        let effect = match &step {
+            SyncStep::Surplus(ChildJob { uid, name, .. })
+            | SyncStep::Replace(ActiveJob { uid, name, .. }) => {
+                CronJobEffect::DeleteJob(*uid, name.clone())
             }
-            SyncPhase::Replace { active, found, run } => match (found.take(), active.pop_front()) {
-                (Some(job), next) => {
-                    next.into_iter().for_each(|next| active.push_front(next));
-                    let (uid, name) = (job.uid, job.name.clone());
-                    self.asked = Asked::Replaced(job);
-                    Some(CronJobEffect::DeleteJob(uid, name))
-                }
-                (None, Some(job)) => Some(self.ask_for(job, Asked::IsThere)),
-                (None, None) => {
-                    self.phase = SyncPhase::Create(run.clone());
-                    None
-                }
-            },
-            SyncPhase::Create(run) => {
-                let run = run.clone();
-                let job = self.new_job(run.at);
-                self.asked = Asked::Created(run);
-                Some(CronJobEffect::CreateJob(job))
+            SyncStep::Compare(job) => self.compare(job)?,
+            SyncStep::Stray(ChildJob { name, .. })
+            | SyncStep::Missing(ActiveJob { name, .. })
+            | SyncStep::IsThere(ActiveJob { name, .. }) => CronJobEffect::GetJob(name.clone()),
+            SyncStep::FindMissing => {
+                let active = self.cron.status.active.iter();
+                let unlisted = active.filter(|job| !self.listed.contains(&job.uid));
+                self.begin_with(unlisted.cloned().map(SyncStep::Missing).collect());
+                return None;
             }
-            SyncPhase::Taken(name, run) => {
-                let (name, run) = (name.clone(), run.clone());
-                self.asked = Asked::Taken(run);
-                Some(CronJobEffect::GetJob(name))
+            SyncStep::Decide => {
+                self.decide();
+                return None;
             }
-            SyncPhase::Finish => {
-                self.phase = SyncPhase::Over;
-                self.dirty.then(|| {
-                    self.asked = Asked::Status;
-                    CronJobEffect::WriteStatus(self.cron.status.clone(), self.cron.resource_version)
-                })
+            SyncStep::Create(run) => CronJobEffect::CreateJob(self.new_job(run.at)),
+            SyncStep::Taken(run) => CronJobEffect::GetJob(job_name(&self.cron, run.at)),
+            SyncStep::Finish if !self.dirty => return None,
+            SyncStep::Finish => {
+                CronJobEffect::WriteStatus(self.cron.status.clone(), self.cron.resource_version)
             }
-            SyncPhase::Over => Some(CronJobEffect::Over(self.next)),
-        }
+        };
+        self.asked = Some(step);
+        Some(effect)
     }
 
-    fn ask_for(&mut self, job: ActiveJob, asked: fn(ActiveJob) -> Asked) -> CronJobEffect {
-        let name = job.name.clone();
-        self.asked = asked(job);
-        CronJobEffect::GetJob(name)
+    /// Puts steps before all others.
+    fn begin_with(&mut self, steps: Vec<SyncStep>) {
+        for step in steps.into_iter().rev() {
+            self.steps.push_front(step);
+        }
     }
 
     /// Takes in what came of the last effect.
     pub fn handle(&mut self, answer: CallAnswer) {
-        let asked = std::mem::replace(&mut self.asked, Asked::Nothing);
+        let Some(asked) = self.asked.take() else {
+            return self.fail();
+        };
         match (asked, answer) {
-            (Asked::Surplus(job), answer) => {
-                if self.deleted(&answer, &job.name) {
-                    self.take_from_active(job.uid);
-                }
+            (SyncStep::Surplus(job), answer) => {
+                self.deleted(&answer, job.uid, &job.name);
             }
-            (Asked::Unexpected(job), CallAnswer::CronJob(fresh)) => {
+            (SyncStep::Compare(job), CallAnswer::CronJob(fresh)) => {
                 if fresh.status.active.iter().any(|it| it.uid == job.uid) {
                     // What was known of the CronJob was old: go on with what is.
                     let last = self.cron.status.last_successful;
@@ -249,82 +185,75 @@ impl CronJobSync {
                 }
                 let what = "Saw a job that the controller did not create or forgot";
                 self.warn("UnexpectedJob", &format!("{what}: {}", job.name));
-                if run_of(&self.cron, &job).is_some()
-                    && let SyncPhase::Jobs { stray, .. } = &mut self.phase
-                {
-                    *stray = Some(job);
+                if run_of(&self.cron, &job).is_some() {
+                    self.steps.push_front(SyncStep::Stray(job));
                 }
             }
-            (Asked::Stray(job), CallAnswer::Job(found)) => {
+            (SyncStep::Stray(job), CallAnswer::Job(found)) => {
                 if found.uid == job.uid && found.controller == Some(self.cron.uid) {
                     self.take_in(job, found.resource_version);
                 }
             }
-            (Asked::Stray(..), CallAnswer::NotFound(_)) => {}
-            (Asked::Missing(job), CallAnswer::NotFound(_)) => self.went_missing(&job),
+            (SyncStep::Stray(_), CallAnswer::NotFound(_)) => {}
+            (SyncStep::Missing(job), CallAnswer::NotFound(_)) => self.went_missing(&job),
             // What is known here is behind. Whose the name is by now, upstream does not ask either.
-            (Asked::Missing(_), CallAnswer::Job(_)) => {}
+            (SyncStep::Missing(_), CallAnswer::Job(_)) => {}
             // Nothing is in the way: another Job has the name, and that one is not ours to delete.
-            (Asked::IsThere(job), CallAnswer::Job(found)) if found.uid != job.uid => {
+            (SyncStep::IsThere(job), CallAnswer::Job(found)) if found.uid != job.uid => {
                 self.went_missing(&job);
             }
-            (Asked::IsThere(job), CallAnswer::Job(_)) => {
-                if let SyncPhase::Replace { found, .. } = &mut self.phase {
-                    *found = Some(job);
-                }
+            (SyncStep::IsThere(job), CallAnswer::Job(_)) => {
+                self.steps.push_front(SyncStep::Replace(job));
             }
-            (Asked::IsThere(_), CallAnswer::NotFound(why) | CallAnswer::Failed(why)) => {
+            (SyncStep::IsThere(_), CallAnswer::NotFound(why) | CallAnswer::Failed(why)) => {
                 self.warn("FailedGet", &format!("Get job: {why}"));
                 self.fail();
             }
-            (Asked::Replaced(job), answer) => {
-                if self.deleted(&answer, &job.name) {
-                    self.take_from_active(job.uid);
-                } else {
+            (SyncStep::Replace(job), answer) => {
+                if !self.deleted(&answer, job.uid, &job.name) {
                     self.fail();
                 }
             }
-            (Asked::Created(run), answer) => self.created(run, answer),
-            (Asked::Taken(run), CallAnswer::Job(found)) => {
+            (SyncStep::Create(run), answer) => self.created(run, answer),
+            (SyncStep::Taken(run), CallAnswer::Job(found)) => {
                 let ours = found.controller == Some(self.cron.uid);
                 if ours && !self.is_active(found.uid) {
                     self.started(&run, found.uid, found.resource_version);
                 }
-                self.finish_after(&run.schedule);
+                self.come_again(&run.schedule);
             }
-            (Asked::Status, CallAnswer::StatusWritten) => {
+            (SyncStep::Finish, CallAnswer::StatusWritten) => {
                 if self.again && self.next != Next::Retry {
                     self.next = Next::At(self.now);
                 }
             }
-            (Asked::Status, _) => self.next = Next::Retry,
+            (SyncStep::Finish, _) => self.next = Next::Retry,
             // Whatever else was answered, what was asked is not known.
             (
-                Asked::Nothing
-                | Asked::Unexpected(..)
-                | Asked::Stray(..)
-                | Asked::Missing(_)
-                | Asked::IsThere(_)
-                | Asked::Taken(_),
+                SyncStep::Compare(_)
+                | SyncStep::Stray(_)
+                | SyncStep::FindMissing
+                | SyncStep::Missing(_)
+                | SyncStep::Decide
+                | SyncStep::IsThere(_)
+                | SyncStep::Taken(_),
                 _,
             ) => self.fail(),
         }
     }
 
-    /// Compares a Job with the status.
-    fn compare(&mut self, job: ChildJob) -> Option<CronJobEffect> {
+    /// Compares a Job with the status; asks for the CronJob if the Job should not be there.
+    fn compare(&mut self, job: &ChildJob) -> Option<CronJobEffect> {
         let active = self.is_active(job.uid);
         if job.complete && job.completion > self.cron.status.last_successful {
             self.cron.status.last_successful = job.completion;
             self.dirty = true;
         }
         if job.end.is_some() {
-            self.take_in_end_of(job);
-        } else if !active {
-            self.asked = Asked::Unexpected(job);
-            return Some(CronJobEffect::GetCronJob);
+            self.take_in_end_of(job.clone());
+            return None;
         }
-        None
+        (!active).then_some(CronJobEffect::GetCronJob)
     }
 
     /// Takes a Job that has ended from those under way.
@@ -342,10 +271,10 @@ impl CronJobSync {
     }
 
     /// Finds out what is due, and which way to go on.
-    fn decide(&mut self) -> SyncPhase {
+    fn decide(&mut self) {
         let spec = &self.cron.spec;
         if self.cron.deleting {
-            return SyncPhase::Finish;
+            return;
         }
         let zone = match spec.time_zone.as_deref().map(Zone::load).transpose() {
             Ok(zone) => zone,
@@ -353,11 +282,11 @@ impl CronJobSync {
                 let name = spec.time_zone.as_deref().unwrap_or_default();
                 let why = format!("invalid timeZone: {name:?}: {error}");
                 self.warn("UnknownTimeZone", &why);
-                return SyncPhase::Finish;
+                return;
             }
         };
         if spec.suspend {
-            return SyncPhase::Finish;
+            return;
         }
         let text = spec.schedule.clone();
         if names_zone(&text) {
@@ -371,7 +300,7 @@ impl CronJobSync {
             Err(error) => {
                 let why = format!("unparseable schedule: {text:?} : {error}");
                 self.warn("UnparseableSchedule", &why);
-                return SyncPhase::Finish;
+                return;
             }
         };
         let base = base(&self.cron);
@@ -388,33 +317,34 @@ impl CronJobSync {
             Err(error) => {
                 let why = format!("invalid schedule: {text} : {error}");
                 self.warn("InvalidSchedule", &why);
-                return SyncPhase::Finish;
+                return;
             }
         };
         if missed == Missed::Many {
             self.warn("TooManyMissedTimes", TOO_MANY);
         }
         let Some(at) = run else {
-            return self.finish_stage(&schedule);
+            return self.come_again(&schedule);
         };
         let run = Run { at, schedule };
         let status = &self.cron.status;
-        let name = self.new_job(at).name;
+        let name = job_name(&self.cron, at);
         // A run that lastScheduleTime tells of is not due: runs are looked for after it.
         if status.active.iter().any(|job| job.name == name) {
-            return self.finish_stage(&run.schedule);
+            return self.come_again(&run.schedule);
         }
         match self.cron.spec.concurrency {
             ConcurrencyPolicy::Forbid if !status.active.is_empty() => {
                 self.tell("JobAlreadyActive", ALREADY_ACTIVE);
-                self.finish_stage(&run.schedule)
+                self.come_again(&run.schedule);
             }
-            ConcurrencyPolicy::Replace => SyncPhase::Replace {
-                active: status.active.clone().into(),
-                found: None,
-                run,
-            },
-            ConcurrencyPolicy::Allow | ConcurrencyPolicy::Forbid => SyncPhase::Create(run),
+            ConcurrencyPolicy::Replace => {
+                let active = status.active.iter().cloned().map(SyncStep::IsThere);
+                self.begin_with(active.chain([SyncStep::Create(run)]).collect());
+            }
+            ConcurrencyPolicy::Allow | ConcurrencyPolicy::Forbid => {
+                self.steps.push_front(SyncStep::Create(run));
+            }
         }
     }
 
@@ -429,26 +359,25 @@ impl CronJobSync {
     }
 
     fn created(&mut self, run: Run, answer: CallAnswer) {
-        let name = self.new_job(run.at).name;
         match answer {
             CallAnswer::Created {
                 uid,
                 resource_version,
             } => {
-                let what = format!("Created job {name}");
+                let what = format!("Created job {}", job_name(&self.cron, run.at));
                 self.tell("SuccessfulCreate", &what);
                 self.started(&run, uid, resource_version);
-                self.finish_after(&run.schedule);
+                self.come_again(&run.schedule);
             }
             CallAnswer::NotCreated(NotCreated::NameTaken) => {
-                self.phase = SyncPhase::Taken(name, run);
+                self.steps.push_front(SyncStep::Taken(run));
             }
-            CallAnswer::NotCreated(NotCreated::NamespaceTerminating) => self.fail(),
             CallAnswer::NotCreated(NotCreated::Other(why)) | CallAnswer::Failed(why) => {
                 self.warn("FailedCreate", &format!("Error creating job: {why}"));
                 self.fail();
             }
-            CallAnswer::CronJob(_)
+            CallAnswer::NotCreated(NotCreated::NamespaceTerminating)
+            | CallAnswer::CronJob(_)
             | CallAnswer::Job(_)
             | CallAnswer::NotFound(_)
             | CallAnswer::Deleted
@@ -458,7 +387,7 @@ impl CronJobSync {
 
     /// Takes a Job of a run into the status.
     fn started(&mut self, run: &Run, uid: Uid, resource_version: u64) {
-        let name = self.new_job(run.at).name;
+        let name = job_name(&self.cron, run.at);
         let status = &mut self.cron.status;
         status.active.push(ActiveJob {
             name,
@@ -495,11 +424,12 @@ impl CronJobSync {
     }
 
     /// Takes in the answer to a deletion; whether it was one.
-    fn deleted(&mut self, answer: &CallAnswer, name: &str) -> bool {
+    fn deleted(&mut self, answer: &CallAnswer, job: Uid, name: &str) -> bool {
         match answer {
             CallAnswer::Deleted => {
                 let what = format!("Deleted job {name}");
                 self.tell("SuccessfulDelete", &what);
+                self.take_from_active(job);
                 true
             }
             CallAnswer::NotFound(why) | CallAnswer::Failed(why) => {
@@ -537,18 +467,13 @@ impl CronJobSync {
     /// Ends the look with an error: what was changed so far is still written.
     fn fail(&mut self) {
         self.next = Next::Retry;
-        self.phase = SyncPhase::Finish;
+        self.steps = [SyncStep::Finish].into();
     }
 
-    /// Ends the look, to come again when the next run is due.
-    fn finish_after(&mut self, schedule: &Schedule) {
-        self.phase = self.finish_stage(schedule);
-    }
-
-    fn finish_stage(&mut self, schedule: &Schedule) -> SyncPhase {
+    /// Has the next look come when the next run is due.
+    fn come_again(&mut self, schedule: &Schedule) {
         let delay = schedule.next_delay(base(&self.cron), self.now);
         self.next = delay.map_or(Next::Nothing, |delay| Next::At(self.now + delay));
-        SyncPhase::Finish
     }
 }
 

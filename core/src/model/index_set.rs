@@ -3,7 +3,7 @@
 //! As upstream's `parseIndexesFromString` reads it (docs/rules/jobs.md, 3.6): leniently, as a controller must
 //! be that meets a status somebody else wrote; the API server's strict reading lives with the API server.
 
-use std::fmt::{self, Write as _};
+use std::{fmt, iter};
 
 use roaring::RoaringBitmap;
 
@@ -28,11 +28,8 @@ impl IndexSet {
     pub fn parse(text: &str, completions: u32) -> Self {
         let mut bits = RoaringBitmap::new();
         for item in text.split(',') {
-            let (first, last) = match item.split_once('-') {
-                Some((first, last)) => (first.parse::<u32>(), last.parse::<u32>()),
-                None => (item.parse(), item.parse()),
-            };
-            let (Ok(first), Ok(last)) = (first, last) else {
+            let (first, last) = item.split_once('-').unwrap_or((item, item));
+            let (Ok(first), Ok(last)) = (first.parse::<u32>(), last.parse::<u32>()) else {
                 continue;
             };
             if first >= completions {
@@ -108,49 +105,23 @@ impl FromIterator<u32> for IndexSet {
 impl fmt::Display for IndexSet {
     /// Ascending, no spaces; a run of two is `5,6`, a longer run `5-7`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut runs = Runs {
-            indexes: self.0.iter(),
-            ahead: None,
-        };
-        let mut first_run = true;
-        while let Some((start, end)) = runs.next_run() {
-            if !first_run {
-                f.write_char(',')?;
+        // The bitmap gives a word of bits at a time, but breaks runs where one of its containers ends.
+        let mut indexes = self.0.iter();
+        let mut pieces = iter::from_fn(|| indexes.next_range()).peekable();
+        let mut separator = "";
+        while let Some(piece) = pieces.next() {
+            let (start, mut end) = piece.into_inner();
+            while let Some(more) = pieces.next_if(|more| *more.start() == end + 1) {
+                end = *more.end();
             }
-            first_run = false;
             match end - start {
-                0 => write!(f, "{start}")?,
-                1 => write!(f, "{start},{end}")?,
-                _ => write!(f, "{start}-{end}")?,
+                0 => write!(f, "{separator}{start}")?,
+                1 => write!(f, "{separator}{start},{end}")?,
+                _ => write!(f, "{separator}{start}-{end}")?,
             }
+            separator = ",";
         }
         Ok(())
-    }
-}
-
-/// The runs without a gap, ascending. The bitmap gives them a word of bits at a time, but breaks
-/// them where one of its containers ends.
-struct Runs<'a> {
-    indexes: roaring::bitmap::Iter<'a>,
-    ahead: Option<(u32, u32)>,
-}
-
-impl Runs<'_> {
-    fn next_piece(&mut self) -> Option<(u32, u32)> {
-        let piece = self.indexes.next_range()?;
-        Some((*piece.start(), *piece.end()))
-    }
-
-    fn next_run(&mut self) -> Option<(u32, u32)> {
-        let (start, mut end) = self.ahead.take().or_else(|| self.next_piece())?;
-        while let Some((first, last)) = self.next_piece() {
-            if first != end + 1 {
-                self.ahead = Some((first, last));
-                break;
-            }
-            end = last;
-        }
-        Some((start, end))
     }
 }
 

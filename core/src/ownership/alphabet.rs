@@ -59,10 +59,3 @@ pub enum PatchAnswer {
 #[derive(Debug, Default, PartialEq, Eq)]
 #[must_use = "the Jobs are held until it is settled"]
 pub struct Told(pub(super) Vec<JobId>);
-
-impl Told {
-    /// Whether no Job waits for it.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}

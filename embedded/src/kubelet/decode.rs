@@ -14,12 +14,12 @@ pub struct DecodeError(#[from] serde_json::Error);
 
 /// A Pod, as far as it matters here.
 #[derive(Debug, Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 pub(super) struct RawPod<'a> {
-    #[serde(borrow)]
     pub(super) metadata: RawPodMetadata<'a>,
-    #[serde(borrow, default)]
+    #[serde(default)]
     pub(super) spec: RawPodSpec<'a>,
-    #[serde(borrow, default)]
+    #[serde(default)]
     pub(super) status: RawPodStatus<'a>,
 }
 
@@ -49,8 +49,8 @@ impl RawPod<'_> {
     /// The UID of the Job that owns the Pod.
     pub(super) fn job_uid(&self) -> Option<&str> {
         let mut owners = self.metadata.owner_references.iter().flatten();
-        let job = owners.find(|owner| owner.kind.0 == "Job")?;
-        Some(job.uid.0.as_ref())
+        let job = owners.find(|owner| &*owner.kind == "Job")?;
+        Some(&job.uid)
     }
 
     /// The completion index of a Pod of an Indexed Job.
@@ -63,19 +63,15 @@ impl RawPod<'_> {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(super) struct RawPodMetadata<'a> {
-    #[serde(borrow)]
-    pub(super) name: Cow<'a, str>,
-    #[serde(borrow)]
-    pub(super) namespace: Cow<'a, str>,
-    #[serde(borrow)]
-    pub(super) uid: Cow<'a, str>,
+    pub(super) name: BorrowedText<'a>,
+    pub(super) namespace: BorrowedText<'a>,
+    pub(super) uid: BorrowedText<'a>,
     #[serde(default)]
     pub(super) generation: i64,
     pub(super) annotations: Option<RawAnnotations>,
     pub(super) labels: Option<RawIndexLabel>,
-    #[serde(borrow, default)]
     pub(super) owner_references: Option<Vec<RawOwnerReference<'a>>>,
     pub(super) deletion_timestamp: Option<String>,
     pub(super) deletion_grace_period_seconds: Option<i64>,
@@ -135,44 +131,35 @@ pub(super) struct RawIndexLabel {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 pub(super) struct RawOwnerReference<'a> {
-    #[serde(borrow)]
     kind: BorrowedText<'a>,
-    #[serde(borrow)]
     uid: BorrowedText<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(super) struct RawPodSpec<'a> {
-    #[serde(borrow)]
     pub(super) node_name: Option<BorrowedText<'a>>,
-    #[serde(borrow)]
     pub(super) restart_policy: Option<BorrowedText<'a>>,
     pub(super) scheduling_gates: Option<Vec<serde::de::IgnoredAny>>,
-    #[serde(borrow)]
     pub(super) containers: Option<Vec<RawContainer<'a>>>,
-    #[serde(borrow)]
     pub(super) init_containers: Option<Vec<RawContainer<'a>>>,
     pub(super) termination_grace_period_seconds: Option<i64>,
     pub(super) active_deadline_seconds: Option<i64>,
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(super) struct RawContainer<'a> {
-    #[serde(borrow)]
     pub(super) name: BorrowedText<'a>,
-    #[serde(borrow)]
     pub(super) image: Option<BorrowedText<'a>>,
-    #[serde(borrow)]
     pub(super) restart_policy: Option<BorrowedText<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(super) struct RawPodStatus<'a> {
-    #[serde(borrow)]
     pub(super) phase: Option<BorrowedText<'a>>,
     pub(super) container_statuses: Option<Vec<RawContainerStatus>>,
     pub(super) init_container_statuses: Option<Vec<RawContainerStatus>>,

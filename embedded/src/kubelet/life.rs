@@ -410,16 +410,13 @@ impl ContainerRun {
     /// for the base delay, each later one twice as long, up to the cap.
     fn back_off(&mut self, options: &KubeletOptions, at: Time) -> Duration {
         let lasted = self.started_at.map(|started_at| at.since(started_at));
-        if lasted > Some(options.backoff_max() * 2) {
+        let backoff = options.backoff();
+        if lasted > Some(backoff.max * 2) {
             self.streak = 0;
         }
-        let doublings = self.streak.checked_sub(1);
+        let delay = backoff.delay(self.streak.into());
         self.streak = self.streak.saturating_add(1);
-        doublings.map_or(Duration::ZERO, |doublings| {
-            let factor = 1_u32.checked_shl(doublings.into()).unwrap_or(u32::MAX);
-            let delay = options.backoff_base().saturating_mul(factor);
-            delay.min(options.backoff_max())
-        })
+        delay
     }
 }
 

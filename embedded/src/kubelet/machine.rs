@@ -287,9 +287,9 @@ impl Kubelet {
             && shape.settings.as_ref().is_ok_and(Settings::counts_tries);
         let job = view.job_uid().filter(|_| counts_tries);
         self.pods.insert(Pod {
-            namespace: CompactString::new(&view.metadata.namespace),
-            name: CompactString::new(&view.metadata.name),
-            uid: CompactString::new(&view.metadata.uid),
+            namespace: CompactString::new(&*view.metadata.namespace),
+            name: CompactString::new(&*view.metadata.name),
+            uid: CompactString::new(&*view.metadata.uid),
             job: job.map(CompactString::new),
             index: view.completion_index(),
             stages: first.stages,

@@ -6,6 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{NodeCapacity, Stage};
+use crate::model::Exponential;
 
 /// How the hollow nodes behave.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,15 +42,12 @@ impl KubeletOptions {
         }
     }
 
-    /// The first delay, never zero: a container that fails at once must not restart for ever
+    /// The delays between tries. The first is never zero: a container that fails at once must not restart for ever
     /// within one instant.
-    pub(super) fn backoff_base(&self) -> Duration {
-        self.restart_backoff.max(Duration::from_millis(1))
-    }
-
-    /// The longest delay between two tries.
-    pub(super) fn backoff_max(&self) -> Duration {
-        self.backoff_base() * BACKOFF_MAX_FACTOR
+    pub(super) fn backoff(&self) -> Exponential {
+        let base = self.restart_backoff.max(Duration::from_millis(1));
+        let max = base * BACKOFF_MAX_FACTOR;
+        Exponential { base, max }
     }
 }
 

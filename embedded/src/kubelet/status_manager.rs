@@ -15,7 +15,7 @@ use super::{
     stages::{By, Disruption},
     world::World,
 };
-use crate::model::Time;
+use crate::model::{Exponential, Time};
 
 /// The writes about one Pod: what was changed, what is reported, what is in flight.
 #[doc(alias = "versionedPodStatus")]
@@ -130,9 +130,8 @@ impl Pod {
         let status = &mut self.status;
         let write = status.in_flight.take();
         if write.is_some() {
-            let factor = 1_u32.checked_shl(status.failures).unwrap_or(u32::MAX);
-            status.retry_at = Some(now + RETRY_MIN.saturating_mul(factor).min(RETRY_MAX));
             status.failures = status.failures.saturating_add(1);
+            status.retry_at = Some(now + RETRY.delay(status.failures));
         }
         write
     }
@@ -178,7 +177,9 @@ impl Pod {
     }
 }
 
-/// Short enough to go unseen after one lost write.
-const RETRY_MIN: Duration = Duration::from_millis(100);
-/// Long enough not to hold an API server down that refuses everything.
-const RETRY_MAX: Duration = Duration::from_secs(5);
+/// Short enough to go unseen after one lost write, and long enough not to hold an API server down that refuses
+/// everything.
+const RETRY: Exponential = Exponential {
+    base: Duration::from_millis(100),
+    max: Duration::from_secs(5),
+};

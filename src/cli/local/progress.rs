@@ -45,14 +45,10 @@ impl ProgressDisplay {
     /// Shows how it stands.
     pub(super) fn show(&mut self, following: &Following) {
         match self {
-            Self::Bars(bars) if bars.len() == following.jobs.len() => {
-                for (bar, job) in bars.iter().zip(&following.jobs) {
-                    set(bar, std::slice::from_ref(job));
-                }
-            }
             Self::Bars(bars) => {
-                for bar in bars {
-                    set(bar, &following.jobs);
+                let each = following.jobs.len().div_ceil(bars.len().max(1));
+                for (bar, jobs) in bars.iter().zip(following.jobs.chunks(each.max(1))) {
+                    set(bar, jobs);
                 }
             }
             Self::Lines { said_at, said } => {
