@@ -94,6 +94,9 @@ impl Scenario {
                 profiles.push(*profile);
             }
         }
+        // Of two controllers that do not hear of the same, one may make what the other deletes, until one of them
+        // hears or stops; a call a millisecond for a minute and a half is no sign that there is never a rest.
+        let is_shared = profiles.contains(&Profile::Two);
         let mut scenario = Self {
             seed,
             profiles,
@@ -104,7 +107,7 @@ impl Scenario {
             gangs: dice.permille(200),
             max_uncounted: 500,
             obstacles_stay: dice.permille(300),
-            max_steps: 60_000,
+            max_steps: if is_shared { 300_000 } else { 60_000 },
         };
         scenario.cast_jobs(&mut dice.split());
         for profile in scenario.profiles.clone() {
