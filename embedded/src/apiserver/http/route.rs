@@ -92,14 +92,6 @@ fn review(request: Request<'_>, segments: &[&str]) -> Result<ApiCall> {
     }
 }
 
-/// Refuses a version of one object that is none; any other will do.
-fn check_version(text: &str) -> Result<()> {
-    let parsed = resource_version::parse(text);
-    parsed
-        .map(drop)
-        .map_err(|error| resource_version::unprefixed(&error))
-}
-
 /// What a path says: which object or collection, and what of it.
 struct RequestInfo<'a> {
     kind: Kind,
@@ -165,7 +157,9 @@ fn call(
         "list" => Ok(ApiCall::List(target)),
         "get" if sub.is_some_and(|sub| sub.name == "log") => Ok(ApiCall::Log(target)),
         "get" => {
-            check_version(target.query.text("resourceVersion"))?;
+            // Any version will do, if it is one.
+            let version = resource_version::parse(target.query.text("resourceVersion"));
+            version.map_err(|why| ApiError::new(500, "", why))?;
             Ok(ApiCall::Get(target))
         }
         "create" => create(request, target),

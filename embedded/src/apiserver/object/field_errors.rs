@@ -2,10 +2,8 @@
 //!
 //! Responsible for: the form of the whole answer. Must not: check anything; `field` has the forms of single errors.
 
-use serde_json::json;
-
 use super::{
-    error::{ApiError, cause_reason, object_details},
+    error::{ApiError, object_details},
     kind::Kind,
 };
 
@@ -32,24 +30,12 @@ impl FieldErrors {
 
     /// Nothing, or the 422.
     pub(crate) fn check(self, kind: Kind, name: &str) -> Result<(), ApiError> {
-        let mut texts: Vec<String> = Vec::new();
-        let mut causes = Vec::new();
-        for (path, text) in &self.0 {
-            causes.push(json!({"reason": cause_reason(text), "message": text, "field": path}));
-            // The message names an error once; the causes repeat it.
-            let text = format!("{path}: {text}");
-            if !texts.contains(&text) {
-                texts.push(text);
-            }
+        if self.0.is_empty() {
+            return Ok(());
         }
-        let list = match texts.as_slice() {
-            [] => return Ok(()),
-            [only] => only.clone(),
-            several => format!("[{}]", several.join(", ")),
-        };
-        let mut details = object_details(kind, name, kind.info().name);
-        details["causes"] = causes.into();
-        let message = format!("{} {name:?} is invalid: {list}", kind.qualified_name());
-        Err(ApiError::new(422, "Invalid", message).with_details(details))
+        let what = format!("{} {name:?}", kind.qualified_name());
+        let details = object_details(kind, name, kind.info().name);
+        let errors = self.0.iter().map(|(path, text)| (&**path, &**text));
+        Err(ApiError::invalid(&what, details, errors))
     }
 }

@@ -5,16 +5,10 @@
 //!
 //! Different from a real server: what each possible value of a field means is left out.
 
-use k8s_openapi::{
-    api::{
-        batch::v1 as batch, coordination::v1 as coordination, core::v1 as core,
-        scheduling::v1alpha2 as scheduling,
-    },
-    schemars::{SchemaGenerator, generate::SchemaSettings},
-};
+use k8s_openapi::schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use super::kind::{KINDS, Kind, KindInfo};
+use super::kind::{KINDS, KindInfo};
 
 /// What the types themselves do not say. A line is a type, or behind two blanks a field of it, with words
 /// `KEY=VALUE`; [`say`] has the keys.
@@ -61,28 +55,12 @@ pub(crate) fn of_group(group: &str) -> Map<String, Value> {
 /// The schemas of some kinds, and of all types in them, by name.
 pub(super) fn definitions(kinds: impl Iterator<Item = &'static KindInfo>) -> Map<String, Value> {
     let mut generator = SchemaSettings::openapi3().into_generator();
-    kinds.for_each(|row| add(row.kind, &mut generator));
+    for row in kinds {
+        (row.add_schema)(&mut generator);
+    }
     let mut schemas = generator.take_definitions(true);
     complete(&mut schemas);
     schemas
-}
-
-fn add(kind: Kind, generator: &mut SchemaGenerator) {
-    match kind {
-        Kind::Pod => generator.subschema_for::<core::Pod>(),
-        Kind::Job => generator.subschema_for::<batch::Job>(),
-        Kind::Namespace => generator.subschema_for::<core::Namespace>(),
-        Kind::Node => generator.subschema_for::<core::Node>(),
-        Kind::Event => generator.subschema_for::<core::Event>(),
-        Kind::Lease => generator.subschema_for::<coordination::Lease>(),
-        Kind::CronJob => generator.subschema_for::<batch::CronJob>(),
-        Kind::ServiceAccount => generator.subschema_for::<core::ServiceAccount>(),
-        Kind::ConfigMap => generator.subschema_for::<core::ConfigMap>(),
-        Kind::Secret => generator.subschema_for::<core::Secret>(),
-        Kind::Workload => generator.subschema_for::<scheduling::Workload>(),
-        Kind::PodGroup => generator.subschema_for::<scheduling::PodGroup>(),
-        Kind::ResourceQuota => generator.subschema_for::<core::ResourceQuota>(),
-    };
 }
 
 /// The name of a kind's schema.

@@ -35,6 +35,12 @@ pub(crate) fn section<'a>(tree: &'a Tree, name: &str) -> &'a Tree {
     }
 }
 
+/// An object of texts; those that are empty are left out.
+pub(crate) fn of_texts<const N: usize>(members: [(&str, &str); N]) -> Value {
+    let given = members.into_iter().filter(|(_, text)| !text.is_empty());
+    given.collect()
+}
+
 /// What a JSON pointer below an object points at.
 pub(crate) fn pointer_mut<'a>(tree: &'a mut Tree, pointer: &str) -> Option<&'a mut Value> {
     let path = pointer.strip_prefix('/')?;

@@ -7,7 +7,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{encode, form::Form};
+use super::{
+    encode::{self, TableHead},
+    form::Form,
+};
 use crate::{
     apiserver::object::{ApiError, Stored},
     model::Time,
@@ -76,7 +79,7 @@ impl Response {
             Form::Plain => Body::Object(object),
             Form::Table(_) | Form::Metadata => {
                 let mut out = Vec::new();
-                encode::single(&mut out, &object, form, now);
+                encode::single(&mut out, &object, form, &mut TableHead::Due, now);
                 Body::Bytes(out)
             }
         };

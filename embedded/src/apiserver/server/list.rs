@@ -152,7 +152,8 @@ fn check_versions(query: &Query, current: u64) -> Result<()> {
     if !error.is_empty() {
         return invalid("resourceVersionMatch", error);
     }
-    let version = resource_version::parse(text)?;
+    let version = resource_version::parse(text)
+        .map_err(|why| ApiError::bad_request(format!("invalid resource version: {why}")))?;
     if version > current {
         return Err(too_large(version, current));
     }

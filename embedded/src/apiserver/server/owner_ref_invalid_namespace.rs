@@ -67,15 +67,13 @@ fn event(
         object.namespace
     );
     let now = now.to_rfc3339();
-    let mut involved = json!({
-        "apiVersion": info.api_version,
-        "kind": info.name,
-        "name": object.name.as_str(),
-        "uid": &*object.uid,
-    });
-    if !object.namespace.is_empty() {
-        involved["namespace"] = object.namespace.as_str().into();
-    }
+    let involved = tree::of_texts([
+        ("apiVersion", info.api_version),
+        ("kind", info.name),
+        ("name", &object.name),
+        ("namespace", &object.namespace),
+        ("uid", &object.uid),
+    ]);
     let event = json!({
         "metadata": {
             "name": name,

@@ -71,8 +71,7 @@ impl ApiServer {
         let selector = Selector::read(query, target.kind)?;
         let streaming = check_initial_events(target)?;
         let text = query.text("resourceVersion");
-        let version =
-            resource_version::parse(text).map_err(|error| resource_version::unprefixed(&error))?;
+        let version = resource_version::parse(text).map_err(|why| ApiError::new(500, "", why))?;
         let wants_objects = streaming.unwrap_or(version == 0);
         let log = self.store.log(target.kind);
         let mut cursor = WatchCursor {

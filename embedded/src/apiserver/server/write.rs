@@ -436,9 +436,7 @@ fn check_types(target: &mut Target, patch: Option<&PatchBody>, tree: &mut Tree) 
         let shown = patch.and_then(PatchBody::shown);
         let whole = shown.unwrap_or_else(|| Value::Object(tree.clone()).to_string());
         let message = format!("Invalid value: {}: {why}", Value::String(whole));
-        let text = format!(" \"\" is invalid: patch: {message}");
-        let cause = json!({"reason": "FieldValueInvalid", "message": message, "field": "patch"});
-        ApiError::new(422, "Invalid", text).with_details(json!({"causes": [cause]}))
+        ApiError::invalid(" \"\"", json!({}), [("patch", &*message)])
     })
 }
 

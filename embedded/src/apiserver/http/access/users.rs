@@ -210,12 +210,7 @@ fn forbidden(user: &User, asked: &Attributes) -> ApiError {
         "{qualified}{object} is forbidden: User {name:?} cannot {verb} resource {full:?} in API group \
          {group:?} {place}"
     );
-    let mut details = json!({"kind": resource});
-    for (field, text) in [("name", &target.name), ("group", group)] {
-        if !text.is_empty() {
-            details[field] = text.as_str().into();
-        }
-    }
+    let details = tree::of_texts([("kind", resource), ("name", &target.name), ("group", group)]);
     ApiError::new(403, "Forbidden", message).with_details(details)
 }
 
@@ -238,14 +233,11 @@ fn access_review(kind: &str, user: Option<&User>, mut body: Tree) -> Result<Valu
 }
 
 fn neither() -> ApiError {
-    let field = "spec.resourceAttributes";
     let why = "Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be \
                specified";
-    let message = format!(".{REVIEWS} \"\" is invalid: {field}: {why}");
-    ApiError::new(422, "Invalid", message).with_details(json!({
-        "group": REVIEWS,
-        "causes": [{"reason": "FieldValueInvalid", "message": why, "field": field}],
-    }))
+    let details = json!({"group": REVIEWS});
+    let errors = [("spec.resourceAttributes", why)];
+    ApiError::invalid(&format!(".{REVIEWS} \"\""), details, errors)
 }
 
 fn rules_review(user: &User, mut body: Tree) -> Value {
