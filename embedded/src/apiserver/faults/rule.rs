@@ -192,21 +192,8 @@ impl Wanted {
 impl Rule {
     /// A rule for everybody and everything.
     pub fn new(fault: FaultKind) -> Self {
-        Self {
-            fault,
-            delay: None,
-            code: None,
-            message: None,
-            retry_after: None,
-            changes: None,
-            verbs: Vec::new(),
-            resources: Vec::new(),
-            path: String::new(),
-            client: String::new(),
-            probability: always(),
-            times: None,
-            lasts: None,
-        }
+        let rule = serde_json::from_value(json!({"fault": fault}));
+        rule.expect("all other fields have defaults")
     }
 
     /// All calls take so much longer.

@@ -222,11 +222,6 @@ impl Kind {
 }
 
 impl KindInfo {
-    /// The resource name in the singular.
-    pub(crate) fn singular(&self) -> String {
-        self.name.to_lowercase()
-    }
-
     /// The first part of the API group, by which Go's types are told apart.
     pub(crate) fn short_group(&self) -> &'static str {
         match self.group {
