@@ -105,9 +105,7 @@ impl ApiError {
 
     /// 404 for a document that is not there; without a word, as the real server answers it.
     pub(crate) fn no_document() -> Self {
-        let mut error = Self::no_path();
-        error.0.message.clear();
-        error
+        Self::text(404, "")
     }
 
     /// 400 for an object without a name where the path has one.

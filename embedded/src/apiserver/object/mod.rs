@@ -18,7 +18,7 @@ pub(crate) mod type_def;
 mod view;
 
 pub(crate) use error::{ApiError, Result, STALE, object_details};
-pub(crate) use field::{CheckedField, check};
+pub(crate) use field::{CheckedField, check, check_change};
 pub(crate) use field_errors::FieldErrors;
 pub(crate) use kind::{GROUPS, VERBS};
 pub use kind::{KINDS, Kind, KindInfo, Subresource};

@@ -83,9 +83,9 @@ impl Stored {
             finalizers: tree::strings(metadata, "finalizers")
                 .map(CompactString::from)
                 .collect(),
-            phase: nested(tree, "status", "phase"),
+            phase: tree::text(tree, "status.phase").into(),
             node: match kind {
-                Kind::Pod => nested(tree, "spec", "nodeName"),
+                Kind::Pod => tree::text(tree, "spec.nodeName").into(),
                 _ => CompactString::default(),
             },
             bytes: bytes.into(),
@@ -265,10 +265,6 @@ fn owners(metadata: &Tree) -> Arc<[OwnerReference]> {
         })
     };
     owners.iter().filter_map(read).collect()
-}
-
-fn nested(tree: &Tree, section: &str, field: &str) -> CompactString {
-    tree::text(tree::section(tree, section), field).into()
 }
 
 #[cfg(test)]

@@ -27,9 +27,16 @@ pub(crate) fn metadata_mut(tree: &mut Tree) -> &mut Tree {
     section_mut(tree, "metadata")
 }
 
-/// A member that is an object; empty if it is missing or of another type.
-pub(crate) fn section<'a>(tree: &'a Tree, name: &str) -> &'a Tree {
-    match tree.get(name) {
+/// What stands at a path; `a.b` is the member b of the member a.
+fn get<'a>(tree: &'a Tree, path: &str) -> Option<&'a Value> {
+    let mut names = path.split('.');
+    let first = tree.get(names.next()?)?;
+    names.try_fold(first, |whole, name| whole.get(name))
+}
+
+/// An object at a path; empty if it is missing or of another type.
+pub(crate) fn section<'a>(tree: &'a Tree, path: &str) -> &'a Tree {
+    match get(tree, path) {
         Some(Value::Object(section)) => section,
         _ => &EMPTY,
     }
@@ -59,25 +66,20 @@ pub(crate) fn section_mut<'a>(tree: &'a mut Tree, name: &str) -> &'a mut Tree {
     }
 }
 
-/// A string member; empty if missing.
-pub(crate) fn text<'a>(tree: &'a Tree, name: &str) -> &'a str {
-    tree.get(name).and_then(Value::as_str).unwrap_or_default()
+/// The text at a path; empty if missing.
+pub(crate) fn text<'a>(tree: &'a Tree, path: &str) -> &'a str {
+    get(tree, path).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The strings of an array member.
-pub(crate) fn strings<'a>(tree: &'a Tree, name: &str) -> impl Iterator<Item = &'a str> {
-    tree.get(name)
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
+/// The strings of an array at a path.
+pub(crate) fn strings<'a>(tree: &'a Tree, path: &str) -> impl Iterator<Item = &'a str> {
+    items(tree, path).iter().filter_map(Value::as_str)
 }
 
-/// The elements of an array member.
-pub(crate) fn items<'a>(tree: &'a Tree, name: &str) -> &'a [Value] {
-    tree.get(name)
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
+/// The elements of an array at a path.
+pub(crate) fn items<'a>(tree: &'a Tree, path: &str) -> &'a [Value] {
+    let array = get(tree, path).and_then(Value::as_array);
+    array.map_or(&[], Vec::as_slice)
 }
 
 /// The objects of an array member.
@@ -90,14 +92,14 @@ pub(crate) fn objects_mut<'a>(
     items.filter_map(Value::as_object_mut)
 }
 
-/// An integer member.
-pub(crate) fn int(tree: &Tree, name: &str) -> Option<i64> {
-    tree.get(name).and_then(Value::as_i64)
+/// The integer at a path.
+pub(crate) fn int(tree: &Tree, path: &str) -> Option<i64> {
+    get(tree, path).and_then(Value::as_i64)
 }
 
-/// A boolean member; false if missing.
-pub(crate) fn flag(tree: &Tree, name: &str) -> bool {
-    tree.get(name).and_then(Value::as_bool).unwrap_or_default()
+/// Whether there is `true` at a path.
+pub(crate) fn flag(tree: &Tree, path: &str) -> bool {
+    get(tree, path) == Some(&Value::Bool(true))
 }
 
 /// Sets a member unless it is there and not null.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     encode::{self, TableHead},
@@ -71,6 +71,14 @@ impl Response {
     pub fn json(status: u16, value: &Value) -> Self {
         let bytes = serde_json::to_vec(value).expect("trees always serialize");
         Self::bytes(status, JSON, bytes)
+    }
+
+    /// The `Status` of what was done, with one more member.
+    pub(crate) fn success(status: u16, member: &str, value: Value) -> Self {
+        let mut body =
+            json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
+        body[member] = value;
+        Self::json(status, &body)
     }
 
     /// One stored object, in the form the client asked for.

@@ -40,7 +40,7 @@ impl ApiServer {
         let workload = reference.at("workloadName").text();
         let template = reference.at("podGroupTemplateName").text();
         let refuse = |why: String| {
-            let name = tree::text(tree::metadata(tree), "name");
+            let name = tree::text(tree, "metadata.name");
             let why = format!("PodGroup rejected: {why}");
             Err(ApiError::forbidden(Kind::PodGroup, name, &why))
         };
@@ -81,7 +81,7 @@ impl ApiServer {
             group.filter(|group| has_gang_policy(&group.tree()))
         };
         let Some(gang) = gang else { return Ok(()) };
-        let name = tree::text(tree::metadata(tree), "name");
+        let name = tree::text(tree, "metadata.name");
         let why = format!(
             "cannot change parallelism for a Job referencing gang-scheduled PodGroup {:?}",
             gang.name

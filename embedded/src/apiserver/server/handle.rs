@@ -53,7 +53,7 @@ impl ApiServer {
             ApiCall::Log(target) => self.pod_log(&target)?,
             ApiCall::List(target) => self.list(&target, now)?,
             ApiCall::Watch(target) => return Ok(Reply::Watch(Box::new(self.watch(&target)?))),
-            ApiCall::Create(target, body) => self.create(target, *body, now)?,
+            ApiCall::Create(target, body) => self.create(target, *body, None, now)?,
             ApiCall::Update(target, body) => self.update(target, *body, now)?,
             ApiCall::Patch(target, patch) => self.patch(target, &patch, now)?,
             ApiCall::Delete(target, options) => self.delete(&target, &options, now)?,

@@ -23,7 +23,7 @@ impl ApiServer {
         now: Time,
     ) {
         let tree = object.tree();
-        let owners = tree::items(tree::metadata(&tree), "ownerReferences");
+        let owners = tree::items(&tree, "metadata.ownerReferences");
         let Some(owner) = owners.iter().find(|it| it["uid"] == owner) else {
             return;
         };

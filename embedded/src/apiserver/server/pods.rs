@@ -22,7 +22,7 @@ const TOPOLOGY_LABELS: [&str; 2] = [
 impl ApiServer {
     /// Binds a Pod to a node.
     pub(crate) fn bind(&mut self, target: &Target, body: &Tree, now: Time) -> Result<Response> {
-        let named = tree::text(tree::metadata(body), "name");
+        let named = tree::text(body, "metadata.name");
         if named != target.name {
             return Err(ApiError::bad_request(
                 "name in URL does not match name in Binding object",
@@ -54,10 +54,10 @@ impl ApiServer {
                 pod.node
             ));
         }
-        if !tree::items(tree::section(&tree, "spec"), "schedulingGates").is_empty() {
+        if !tree::items(&tree, "spec.schedulingGates").is_empty() {
             return refuse(format!("pod {name} has non-empty .spec.schedulingGates"));
         }
-        let node = tree::text(tree::section(body, "target"), "name").to_owned();
+        let node = tree::text(body, "target.name").to_owned();
         let metadata = tree::metadata_mut(&mut tree);
         for map in ["labels", "annotations"] {
             let given = tree::section(tree::metadata(body), map);
@@ -78,7 +78,7 @@ impl ApiServer {
         if !target.options.dry_run {
             self.store_put(Kind::Pod, &tree);
         }
-        Ok(success())
+        Ok(Response::success(201, "code", 201.into()))
     }
 
     /// Evicts a Pod: marks it as disrupted and deletes it.
@@ -89,7 +89,7 @@ impl ApiServer {
         options: &DeleteOptions,
         now: Time,
     ) -> Result<Response> {
-        let named = tree::text(tree::metadata(body), "name");
+        let named = tree::text(body, "metadata.name");
         if !named.is_empty() && named != target.name {
             return Err(ApiError::bad_request(
                 "name in URL does not match name in Eviction object",
@@ -109,7 +109,7 @@ impl ApiServer {
             pod = self.store_put(Kind::Pod, &tree);
         }
         self.delete_object(&pod, options, now);
-        Ok(success())
+        Ok(Response::success(201, "code", 201.into()))
     }
 
     /// The log of a container: it is hollow, so a line says so. Without a node there is no answer.
@@ -172,11 +172,4 @@ fn binding_conflict(name: &str, why: &str) -> ApiError {
     let message = format!("Operation cannot be fulfilled on pods/binding {name:?}: {why}");
     ApiError::new(409, "Conflict", message)
         .with_details(json!({"name": name, "kind": "pods/binding"}))
-}
-
-fn success() -> Response {
-    let status = json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201,
-    });
-    Response::json(201, &status)
 }

@@ -33,7 +33,7 @@ impl ApiServer {
                 let list = list.map(|(name, numbers)| format!("{name}={}", number(numbers)));
                 list.collect::<Vec<_>>().join(",")
             };
-            let name = tree::text(tree::metadata(tree), "name");
+            let name = tree::text(tree, "metadata.name");
             let why = format!(
                 "exceeded quota: {}, requested: {}, used: {}, limited: {}",
                 quota.name,
@@ -49,7 +49,7 @@ impl ApiServer {
     /// What of a quota one more object of a kind would exceed: used and allowed.
     fn exceeded(&self, kind: Kind, quota: &Stored) -> BTreeMap<String, (i64, i64)> {
         let tree = quota.tree();
-        let hard = tree::section(tree::section(&tree, "spec"), "hard").iter();
+        let hard = tree::section(&tree, "spec.hard").iter();
         let asked = hard.filter(|(name, _)| counted(name) == Some(kind));
         let full = asked.filter_map(|(name, limit)| {
             let (used, limit) = (self.used(name, &quota.namespace)?, number(limit)?);
@@ -72,7 +72,7 @@ impl ApiServer {
         let quotas: Vec<_> = quotas.cloned().collect();
         for quota in quotas {
             let mut tree = quota.tree();
-            let hard = tree::section(tree::section(&tree, "spec"), "hard").clone();
+            let hard = tree::section(&tree, "spec.hard").clone();
             let used: Tree = hard
                 .keys()
                 .filter_map(|name| {

@@ -26,7 +26,7 @@ use crate::{
     model::Time,
 };
 pub(crate) use entries::same_but_for_times;
-use entries::{Entries, Entry, FieldManager, ManagerOperation};
+use entries::{Entries, Entry, FieldManager, FieldsType, ManagerOperation};
 use set::{FieldSet, shown};
 
 /// The member of `metadata` that this is about.
@@ -202,6 +202,7 @@ impl Writer<'_> {
         entries.set(Entry {
             owner: applier.clone(),
             time: last.as_ref().map_or("", |last| &last.time).to_owned(),
+            fields_type: FieldsType::FieldsV1,
             fields: fields.clone(),
         });
         let merged = match &last {
@@ -256,6 +257,7 @@ impl Writer<'_> {
             entries.set(Entry {
                 owner,
                 time: self.now.to_rfc3339(),
+                fields_type: FieldsType::FieldsV1,
                 fields: taken,
             });
         }
@@ -431,7 +433,7 @@ fn refused(conflicts: &[Conflict]) -> ApiError {
 }
 
 fn last_applied(tree: &Tree) -> Option<&str> {
-    let annotations = tree::section(tree::metadata(tree), "annotations");
+    let annotations = tree::section(tree, "metadata.annotations");
     annotations.get(LAST_APPLIED).and_then(Value::as_str)
 }
 

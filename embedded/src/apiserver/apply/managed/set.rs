@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::Value;
 
 use crate::apiserver::object::Tree;
@@ -155,6 +156,19 @@ impl FieldSet {
             tree.insert(element.clone(), node.write());
         }
         Value::Object(tree)
+    }
+}
+
+impl<'de> Deserialize<'de> for FieldSet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let read = Self::read(&Value::deserialize(deserializer)?);
+        read.ok_or_else(|| D::Error::custom("expected FieldsV1"))
+    }
+}
+
+impl Serialize for FieldSet {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.write().serialize(serializer)
     }
 }
 

@@ -51,7 +51,7 @@ fn check(shape: &TypeDef, value: &Value, path: &str, found: &mut Vec<String>) {
             )),
             (Scalar::Flag, _) => wrong(format!("expected boolean, got &{{{}}}", go_text(value))),
         },
-        (TypeDef::List { by, items }, Value::Array(list)) => {
+        (TypeDef::List { by, items, .. }, Value::Array(list)) => {
             check_list(by, items, list, path, found);
         }
         (TypeDef::List { .. }, _) => wrong(format!("expected list, got &{{{}}}", go_text(value))),

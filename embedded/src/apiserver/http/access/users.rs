@@ -125,7 +125,7 @@ impl Users {
                 access_review("SelfSubjectAccessReview", Some(user), body)
             }
             "subjectaccessreviews" => {
-                let name = tree::text(tree::section(&body, "spec"), "user").to_owned();
+                let name = tree::text(&body, "spec.user").to_owned();
                 let mut users = self.0.iter().map(|(_, user)| user);
                 let meant = users.find(|user| user.name == name);
                 access_review("SubjectAccessReview", meant, body)

@@ -77,7 +77,8 @@ pub(crate) fn object(request: Request<'_>, target: &mut Target) -> Result<Tree> 
     let mut tree = json_or_yaml(request).map_err(|error| unrecognized(error, request, info))?;
     check_kind(&tree, info)?;
     let text = is_json(request).then_some(request.body);
-    check_types(target, &mut tree, text).map_err(|why| cannot_handle(info, &why))?;
+    check_types(target, &mut tree, text)
+        .map_err(|why| cannot_handle(info.name, info.version, info.name, &why))?;
     check_place(&tree, target)?;
     Ok(tree)
 }
@@ -214,9 +215,7 @@ fn check_kind(tree: &Tree, info: &KindInfo) -> Result<()> {
         }
         None => not_registered(name, api_version),
     };
-    Err(ApiError::bad_request(format!(
-        "{name} in version {version:?} cannot be handled as a {own}: {why}"
-    )))
+    Err(cannot_handle(name, version, own, &why))
 }
 
 /// Refuses a patched object that became one of another kind.
@@ -227,10 +226,9 @@ pub(crate) fn same_kind(kind: Kind, tree: &Tree) -> Result<(), String> {
     }
 }
 
-fn cannot_handle(info: &KindInfo, why: &str) -> ApiError {
+fn cannot_handle(name: &str, version: &str, own: &str, why: &str) -> ApiError {
     ApiError::bad_request(format!(
-        "{} in version {:?} cannot be handled as a {}: {why}",
-        info.name, info.version, info.name
+        "{name} in version {version:?} cannot be handled as a {own}: {why}"
     ))
 }
 

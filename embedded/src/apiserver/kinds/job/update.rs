@@ -6,14 +6,13 @@
 use serde_json::Value;
 
 use super::{policies, status::condition_is, validate};
-use crate::apiserver::object::{CheckedField, Tree, tree};
+use crate::apiserver::object::{CheckedField, JsonView, tree};
 
 /// Checks a changed Job against its old state.
 #[doc(alias = "ValidateJobUpdate")]
-pub(crate) fn validate_update(job: &CheckedField<'_, '_>, old: &Tree) {
-    let old_spec = tree::section(old, "spec");
+pub(crate) fn validate_update(job: &CheckedField<'_, '_>) {
     let spec = job.at("spec");
-    if spec.tree() == old_spec {
+    if !spec.has_changed() {
         return;
     }
     validate::check_generated_on_update(job, &spec);
@@ -22,7 +21,7 @@ pub(crate) fn validate_update(job: &CheckedField<'_, '_>, old: &Tree) {
         validate::check_spec(&spec);
         validate::check_selector(&spec);
     }
-    check_completions(&spec, old_spec);
+    check_completions(&spec);
     for field in [
         "selector",
         "completionMode",
@@ -31,47 +30,45 @@ pub(crate) fn validate_update(job: &CheckedField<'_, '_>, old: &Tree) {
         "managedBy",
         "successPolicy",
     ] {
-        check_immutable(&spec.at(field), field, old_spec.get(field));
+        check_immutable(&spec.at(field), field);
     }
-    check_template(&spec, old_spec, tree::section(old, "status"));
+    check_template(&spec, job.at("status").old());
     validate::check_hostnames(job, &spec);
 }
 
-fn check_immutable(field: &CheckedField<'_, '_>, name: &str, old: Option<&Value>) {
+fn check_immutable(field: &CheckedField<'_, '_>, name: &str) {
     let is_policy = ["successPolicy", "podFailurePolicy"].contains(&name);
-    if is_policy && field.is_set() && old != Some(field.value()) {
+    if is_policy && field.is_set() && field.has_changed() {
         field.invalid_as(policies::shown(name, field.value()), "field is immutable");
     } else {
-        field.must_not_change(old);
+        field.must_not_change();
     }
 }
 
 /// Completions of an Indexed Job may follow its parallelism.
-fn check_completions(spec: &CheckedField<'_, '_>, old: &Tree) {
+fn check_completions(spec: &CheckedField<'_, '_>) {
     let completions = spec.at("completions");
-    let before = old.get("completions").unwrap_or(&Value::Null);
-    if completions.value() == before {
+    if !completions.has_changed() {
         return;
     }
-    if tree::text(old, "completionMode") != "Indexed" || before.is_null() {
+    let is_indexed = spec.old().at("completionMode").text() == "Indexed";
+    if !is_indexed || !completions.old().is_set() {
         completions.invalid("field is immutable");
     } else if completions.is_set() && completions.value() != spec.at("parallelism").value() {
         completions.invalid("can only be modified in tandem with spec.parallelism");
     }
 }
 
-fn check_template(spec: &CheckedField<'_, '_>, old: &Tree, status: &Tree) {
+fn check_template(spec: &CheckedField<'_, '_>, status: JsonView<'_>) {
     let template = spec.at("template");
-    let before = old.get("template").unwrap_or(&Value::Null);
-    if template.value() == before {
+    if !template.has_changed() {
         return;
     }
-    let not_started =
-        !status.contains_key("startTime") || condition_is(status, "Suspended", "True");
-    let idle = tree::int(status, "active").unwrap_or_default() == 0;
-    if !(tree::flag(old, "suspend") && not_started && idle) {
+    let not_started = !status.at("startTime").is_set() || condition_is(status, "Suspended", "True");
+    let idle = status.at("active").number() == 0;
+    if !(spec.old().at("suspend").flag() && not_started && idle) {
         template.invalid("field is immutable");
-    } else if but_directives(template.value()) != but_directives(before) {
+    } else if but_directives(template.value()) != but_directives(template.old().value()) {
         template.at("spec").invalid("field is immutable");
     }
 }

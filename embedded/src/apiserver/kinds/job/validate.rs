@@ -143,9 +143,7 @@ fn check_managed_by(field: &CheckedField<'_, '_>) {
     }
     match manager.split_once('/') {
         Some((domain, rest)) if !domain.is_empty() && !rest.is_empty() => {
-            if let Some(problem) = names::dns_subdomain_problem(domain) {
-                field.invalid_as(Value::from(domain), &problem);
-            }
+            field.complain_of(domain, names::dns_subdomain_problem(domain));
             let fits = |letter: char| letter.is_ascii_alphanumeric() || PATH_MARKS.contains(letter);
             if !rest.chars().all(fits) {
                 let detail = "Invalid path (regex used for validation is \

@@ -36,29 +36,25 @@ const IMMUTABLE: &str = "pod updates may not change fields other than \
 
 /// Checks a change of a Pod's main resource. The difference is not shown as a real server does.
 #[doc(alias = "ValidatePodUpdate")]
-pub(crate) fn validate_update(pod: &CheckedField<'_, '_>, old: &Tree) {
-    let old = tree::section(old, "spec");
+pub(crate) fn validate_update(pod: &CheckedField<'_, '_>) {
     let spec = pod.at("spec");
-    if spec.tree() != old {
-        check_change(&spec, old);
+    if spec.has_changed() {
+        check_spec_change(&spec);
     }
 }
 
-fn check_change(spec: &CheckedField<'_, '_>, old: &Tree) {
+fn check_spec_change(spec: &CheckedField<'_, '_>) {
     template::validate_spec(spec);
     for list in ["containers", "initContainers"] {
-        if spec.at(list).list().len() != tree::items(old, list).len() {
-            let detail = "pod updates may not add or remove containers";
-            return spec.at(list).forbidden(detail);
+        let list = spec.at(list);
+        if list.list().len() != list.old().list().len() {
+            return list.forbidden("pod updates may not add or remove containers");
         }
     }
-    check_deadline(
-        &spec.at("activeDeadlineSeconds"),
-        tree::int(old, "activeDeadlineSeconds"),
-    );
-    let old_gates = tree::items(old, "schedulingGates");
-    for gate in spec.at("schedulingGates").items() {
-        if !old_gates.contains(gate.value()) {
+    check_deadline(&spec.at("activeDeadlineSeconds"));
+    let gates = spec.at("schedulingGates");
+    for gate in gates.items() {
+        if !gates.old().list().contains(gate.value()) {
             let name = gate.at("name");
             name.forbidden(&format!(
                 "only deletion is allowed, but found new scheduling gate '{}'",
@@ -66,24 +62,24 @@ fn check_change(spec: &CheckedField<'_, '_>, old: &Tree) {
             ));
         }
     }
-    let gated = !old_gates.is_empty();
+    let gated = !gates.old().list().is_empty();
     let selector = spec.at("nodeSelector");
-    let mut before = tree::section(old, "nodeSelector").iter();
+    let mut before = selector.old().tree().iter();
     if gated && !before.all(|(key, value)| selector.tree().get(key) == Some(value)) {
         let detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
         selector.invalid(detail);
     }
-    let tolerations = |spec| tree::items(spec, "tolerations").iter();
-    let now: HashSet<Value> = tolerations(spec.tree())
-        .map(|it| without(it, "tolerationSeconds"))
-        .collect();
-    let is_lost = |it| !now.contains(&without(it, "tolerationSeconds"));
+    let tolerations = spec.at("tolerations");
+    let without_seconds = |it| without(it, "tolerationSeconds");
+    let now: HashSet<Value> = tolerations.list().iter().map(without_seconds).collect();
+    let mut before = tolerations.old().list().iter().map(without_seconds);
     let same = |name: &String| match name.as_str() {
         "nodeSelector" | "affinity" if gated => true,
-        "containers" | "initContainers" => same_but_images(spec.tree(), old, name),
-        other => MUTABLE.contains(&other) || spec.tree().get(name) == old.get(name),
+        "containers" | "initContainers" => same_but_images(&spec.at(name)),
+        other => MUTABLE.contains(&other) || !spec.at(name).has_changed(),
     };
-    if tolerations(old).any(is_lost) || !spec.tree().keys().chain(old.keys()).all(same) {
+    let mut names = spec.tree().keys().chain(spec.old().tree().keys());
+    if before.any(|it| !now.contains(&it)) || !names.all(same) {
         spec.forbidden(IMMUTABLE);
     }
 }
@@ -97,17 +93,17 @@ fn without(object: &Value, member: &str) -> Value {
     object
 }
 
-fn same_but_images(spec: &Tree, old: &Tree, list: &str) -> bool {
-    let images = |spec| {
-        tree::items(spec, list)
-            .iter()
+fn same_but_images(list: &CheckedField<'_, '_>) -> bool {
+    let images = |list: &[Value]| {
+        list.iter()
             .map(|it| without(it, "image"))
+            .collect::<Vec<_>>()
     };
-    images(spec).eq(images(old))
+    images(list.list()) == images(list.old().list())
 }
 
-fn check_deadline(deadline: &CheckedField<'_, '_>, before: Option<i64>) {
-    match (deadline.int(), before) {
+fn check_deadline(deadline: &CheckedField<'_, '_>) {
+    match (deadline.int(), deadline.old().int()) {
         (Some(seconds), _) if !(0..=i64::from(i32::MAX)).contains(&seconds) => {
             deadline.invalid("must be between 0 and 2147483647, inclusive");
         }
@@ -138,20 +134,15 @@ pub(crate) fn prepare_status(tree: &mut Tree, old: &Tree) {
 
 /// Checks a change of a Pod's status.
 #[doc(alias = "ValidatePodStatusUpdate")]
-pub(crate) fn validate_status(pod: &CheckedField<'_, '_>, old: &Tree) {
-    let (spec, before) = (tree::section(old, "spec"), tree::section(old, "status"));
-    let status = pod.at("status");
-    status
-        .at("qosClass")
-        .must_not_change(before.get("qosClass"));
-    let known = tree::items(before, "conditions");
-    for condition in status.at("conditions").items() {
+pub(crate) fn validate_status(pod: &CheckedField<'_, '_>) {
+    let (spec, status) = (pod.at("spec").tree(), pod.at("status"));
+    status.at("qosClass").must_not_change();
+    let conditions = status.at("conditions");
+    for condition in conditions.items() {
         let kind = condition.at("type");
-        if !known
-            .iter()
-            .any(|have| have.get("type") == Some(kind.value()))
-        {
-            condition.showing("Type", *kind).must_be_qualified_name();
+        let mut known = conditions.old().items();
+        if !known.any(|have| have.at("type").value() == kind.value()) {
+            condition.showing("Type", kind).must_be_qualified_name();
         }
     }
     if all_could_restart(spec) {
@@ -161,14 +152,15 @@ pub(crate) fn validate_status(pod: &CheckedField<'_, '_>, old: &Tree) {
         ("containers", "containerStatuses"),
         ("initContainers", "initContainerStatuses"),
     ] {
-        let (now, before) = (status.at(statuses), tree::items(before, statuses));
+        let now = status.at(statuses);
+        let before = now.old().list();
         let containers = tree::items(spec, list);
         for index in restarted(now.list(), before) {
             let ended = &before[index];
             let container = containers.iter().find(|it| it["name"] == ended["name"]);
             if !restarts(container.unwrap_or(&Value::Null), spec, ended) {
                 let state = format!("{statuses}[{index}].state");
-                let state = status.showing(&state, *now);
+                let state = status.showing(&state, now);
                 state.forbidden("may not be transitioned to non-terminated state");
             }
         }

@@ -86,7 +86,7 @@ fn check_names(spec: &CheckedField<'_, '_>) {
     ] {
         let name = spec.at(field);
         if !name.text().is_empty() {
-            name.complain_of(problem(name.text()));
+            name.complain_of(name.text(), problem(name.text()));
         }
     }
     for alias in spec.at("hostAliases").items() {
@@ -96,7 +96,7 @@ fn check_names(spec: &CheckedField<'_, '_>) {
             ip.invalid_as(Value::from(ip.text()), detail);
         }
         for host in alias.at("hostnames").items() {
-            host.complain_of(names::dns_subdomain_problem(host.text()));
+            host.complain_of(host.text(), names::dns_subdomain_problem(host.text()));
         }
     }
 }
@@ -128,8 +128,6 @@ fn volumes<'v>(volumes: &CheckedField<'_, 'v>) -> Vec<&'v str> {
 /// Checks the metadata of a pod template; a real server leaves it out of the paths.
 pub(crate) fn validate_metadata(template: &CheckedField<'_, '_>) {
     let metadata = template.at("metadata");
-    let labels = template.showing("labels", *metadata.at("labels"));
-    metadata::check_labels(&labels, None);
-    let annotations = template.showing("annotations", *metadata.at("annotations"));
-    metadata::check_annotations(&annotations);
+    metadata::check_labels(&template.showing("labels", metadata.at("labels")), None);
+    metadata::check_annotations(&template.showing("annotations", metadata.at("annotations")));
 }

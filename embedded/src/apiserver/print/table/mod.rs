@@ -56,15 +56,19 @@ pub(crate) fn columns(kind: Kind) -> &'static Value {
 /// The row of one object.
 pub(crate) fn row(kind: Kind, tree: &Tree, now: Time) -> Row {
     let object = JsonView::from(tree);
+    let with = |cell: Value| vec![name(object), cell, age(object, now)];
     let cells = match kind {
         Kind::Pod => return pods::row(object, now),
         Kind::Job => jobs::cells(object, now),
-        Kind::Namespace => others::namespace(object, now),
+        Kind::Namespace => with(object.at("status.phase").text().into()),
         Kind::Node => others::node(object, now),
         Kind::Event => others::event(object, now),
-        Kind::Lease => others::lease(object, now),
+        Kind::Lease => with(object.at("spec.holderIdentity").text().into()),
         Kind::CronJob => others::cron_job(object, now),
-        Kind::ConfigMap => others::config_map(object, now),
+        Kind::ConfigMap => {
+            let entries = ["data", "binaryData"].map(|map| object.at(map).tree().len());
+            with(entries.iter().sum::<usize>().into())
+        }
         Kind::PodGroup => others::pod_group(object, now),
         Kind::ResourceQuota => others::quota(object, now),
         Kind::ServiceAccount | Kind::Secret | Kind::Workload => {

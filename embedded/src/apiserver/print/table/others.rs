@@ -11,11 +11,6 @@ use super::{
 };
 use crate::{apiserver::object::JsonView, model::Time};
 
-pub(super) fn namespace(object: JsonView<'_>, now: Time) -> Vec<Value> {
-    let phase = object.at("status.phase").text();
-    vec![name(object), phase.into(), age(object, now)]
-}
-
 pub(super) fn node(node: JsonView<'_>, now: Time) -> Vec<Value> {
     let state = match condition(node, "Ready") {
         None => "Unknown",
@@ -59,16 +54,6 @@ pub(super) fn event(event: JsonView<'_>, now: Time) -> Vec<Value> {
         event.at("count").int().unwrap_or(1).into(),
         name(event),
     ]
-}
-
-pub(super) fn lease(lease: JsonView<'_>, now: Time) -> Vec<Value> {
-    let holder = lease.at("spec.holderIdentity").text();
-    vec![name(lease), holder.into(), age(lease, now)]
-}
-
-pub(super) fn config_map(map: JsonView<'_>, now: Time) -> Vec<Value> {
-    let entries = map.at("data").tree().len() + map.at("binaryData").tree().len();
-    vec![name(map), entries.into(), age(map, now)]
 }
 
 pub(super) fn cron_job(cron_job: JsonView<'_>, now: Time) -> Vec<Value> {
