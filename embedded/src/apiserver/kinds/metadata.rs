@@ -37,17 +37,7 @@ pub(crate) fn restore(tree: &mut Tree, old: &Tree) -> FieldErrors {
         }
     });
     let metadata = tree::metadata_mut(tree);
-    metadata.remove("selfLink");
-    for field in [
-        "uid",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "generation",
-        "namespace",
-        "resourceVersion",
-        "generateName",
-    ] {
+    for field in SERVER_OWNED.iter().chain(&["namespace", "generateName"]) {
         tree::restore(metadata, tree::metadata(old), field);
     }
     errors

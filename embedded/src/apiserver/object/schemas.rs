@@ -118,8 +118,8 @@ fn complete(schemas: &mut Map<String, Value>) {
 fn say(schema: &mut Map<String, Value>, key: &str, value: &str) {
     let list = || Value::from(value.split(',').collect::<Vec<_>>());
     let json = || serde_json::from_str::<Value>(value).unwrap_or_default();
-    let (member, value) = match key {
-        "required" => ("required", list()),
+    let (inside, member, value) = match key {
+        "required" => ("", "required", list()),
         "enum" => {
             let values = value.split(',');
             let named: String = values.map(|value| format!("\n - `\"{value}\"`")).collect();
@@ -127,34 +127,27 @@ fn say(schema: &mut Map<String, Value>, key: &str, value: &str) {
             let said = said.unwrap_or_default();
             let description = format!("{said}\n\nPossible enum values:{named}");
             schema.insert("description".into(), description.into());
-            ("enum", list())
+            ("", "enum", list())
         }
-        "default" => ("default", json()),
-        "items" | "values" => {
-            let inside = match key {
-                "items" => "items",
-                _ => "additionalProperties",
-            };
-            if let Some(Value::Object(inside)) = schema.get_mut(inside) {
-                inside.insert("default".into(), json());
-            }
-            return;
-        }
-        "choices" => {
-            if let Some(Value::Object(items)) = schema.get_mut("items") {
-                items.insert("enum".into(), list());
-            }
-            return;
-        }
-        "list" => ("x-kubernetes-list-type", value.into()),
-        "keys" => ("x-kubernetes-list-map-keys", list()),
-        "map" => ("x-kubernetes-map-type", value.into()),
-        "merge" => ("x-kubernetes-patch-merge-key", value.into()),
-        "strategy" => ("x-kubernetes-patch-strategy", value.into()),
-        "unions" => ("x-kubernetes-unions", json()),
+        "default" => ("", "default", json()),
+        "items" => ("items", "default", json()),
+        "values" => ("additionalProperties", "default", json()),
+        "choices" => ("items", "enum", list()),
+        "list" => ("", "x-kubernetes-list-type", value.into()),
+        "keys" => ("", "x-kubernetes-list-map-keys", list()),
+        "map" => ("", "x-kubernetes-map-type", value.into()),
+        "merge" => ("", "x-kubernetes-patch-merge-key", value.into()),
+        "strategy" => ("", "x-kubernetes-patch-strategy", value.into()),
+        "unions" => ("", "x-kubernetes-unions", json()),
         other => unreachable!("the table has no {other}"),
     };
-    schema.insert(member.into(), value);
+    let schema = match inside {
+        "" => Some(schema),
+        inside => schema.get_mut(inside).and_then(Value::as_object_mut),
+    };
+    if let Some(schema) = schema {
+        schema.insert(member.into(), value);
+    }
 }
 
 #[cfg(test)]

@@ -135,8 +135,7 @@ impl Writer<'_> {
         if entries.0.is_empty() {
             return None;
         }
-        let shape = type_def::of(self.kind);
-        let difference = self.difference(shape, live, new);
+        let difference = self.difference(live, new);
         let entries = self.taken(entries, self.manager, difference);
         Some(entries.write())
     }
@@ -157,22 +156,15 @@ impl Writer<'_> {
         }
         let empty = Tree::new();
         let live = live.unwrap_or(&empty);
-        let (mut tree, mut entries) = match self.try_apply(live, &entries, config, force) {
-            Ok(applied) => applied,
-            Err(conflicts) => {
-                // What kubectl applied in its own way before is kubectl's.
-                let own = self.applied_before(live);
-                let conflicts: Vec<Conflict> = conflicts
-                    .into_iter()
-                    .filter(|conflict| !own.has(&conflict.path))
-                    .collect();
-                if !conflicts.is_empty() {
-                    return Err(refused(&conflicts));
-                }
-                self.try_apply(live, &entries, config, true)
-                    .map_err(|conflicts| refused(&conflicts))?
+        let (mut tree, mut entries, mut conflicts) = self.merged(live, entries, config);
+        if !force && !conflicts.is_empty() {
+            // What kubectl applied in its own way before is kubectl's.
+            let own = self.applied_before(live);
+            conflicts.retain(|conflict| !own.has(&conflict.path));
+            if !conflicts.is_empty() {
+                return Err(refused(&conflicts));
             }
-        };
+        }
         if self.manager == KUBECTL && last_applied(&tree).is_some() {
             note_last_applied(&mut tree, config);
         }
@@ -184,16 +176,15 @@ impl Writer<'_> {
         Ok((tree, Some(entries.write())))
     }
 
-    fn try_apply(
+    /// What forced applying makes of an object and of its owners, and what it takes from others.
+    fn merged(
         self,
         live: &Tree,
-        entries: &Entries,
+        mut entries: Entries,
         config: &Tree,
-        force: bool,
-    ) -> Result<(Tree, Entries), Vec<Conflict>> {
+    ) -> (Tree, Entries, Vec<Conflict>) {
         let shape = type_def::of(self.kind);
         let applier = self.applier();
-        let mut entries = entries.clone();
         let last = entries.get(&applier).cloned();
         let (live_value, config) = (Value::Object(live.clone()), Value::Object(config.clone()));
         let merged = walk::merge(shape, Some(&live_value), &config);
@@ -209,10 +200,11 @@ impl Writer<'_> {
             Some(last) => prune(shape, merged, &entries, &last.fields),
             None => merged,
         };
-        let mut difference = walk::compare(shape, &live_value, &merged);
-        for set in difference.sets() {
-            self.ignore(set);
-        }
+        let merged = match merged {
+            Value::Object(tree) => tree,
+            _ => Tree::new(),
+        };
+        let difference = self.difference(live, &merged);
         let mut taken = difference.changed;
         taken.add(difference.added);
         let mut conflicts = Vec::new();
@@ -227,17 +219,11 @@ impl Writer<'_> {
             entry.fields.subtract(&taken);
             entry.fields.subtract(&difference.removed);
         }
-        if !force && !conflicts.is_empty() {
-            return Err(conflicts);
-        }
         for entry in &mut entries.0 {
             strip(&mut entry.fields);
         }
         entries.drop_empty();
-        let Value::Object(tree) = merged else {
-            return Ok((Tree::new(), entries));
-        };
-        Ok((tree, entries))
+        (merged, entries, conflicts)
     }
 
     /// Gives a manager the fields that it changed, and takes them from the others.
@@ -268,35 +254,17 @@ impl Writer<'_> {
 
     /// The owners of an object whose fields are all one manager's.
     fn first(self, manager: &str, tree: &Tree) -> Entries {
-        let shape = type_def::of(self.kind);
         let blank = tree::section(&BLANK, self.kind.info().name);
-        let difference = self.difference(shape, blank, tree);
+        let difference = self.difference(blank, tree);
         self.taken(Entries::default(), manager, difference)
     }
 
-    fn difference(self, shape: &TypeDef, live: &Tree, new: &Tree) -> walk::Difference {
-        let mut all = walk::Difference::default();
-        let ignored = self.ignored();
-        // Member by member, so that neither object is copied; those that do not count are left out.
-        let names = live
-            .keys()
-            .chain(new.keys().filter(|name| !live.contains_key(*name)));
-        let is_ignored = |name: &str| {
-            let mut ignored = ignored.iter();
-            ignored.any(|path| matches!(path, [only] if only.strip_prefix("f:") == Some(name)))
-        };
-        let counts = |name: &&String| !is_ignored(name);
-        for name in names.filter(counts) {
-            let (old, new) = (live.get(name), new.get(name));
-            if old == new {
-                continue;
-            }
-            all.member(shape, name, old, new);
-        }
-        for set in all.sets() {
+    fn difference(self, live: &Tree, new: &Tree) -> walk::Difference {
+        let mut difference = walk::compare(type_def::of(self.kind), live, new);
+        for set in difference.sets() {
             self.ignore(set);
         }
-        all
+        difference
     }
 
     /// Fields that a write to this part of an object cannot change.
@@ -345,12 +313,12 @@ impl Writer<'_> {
         let Some(text) = last_applied(live).filter(|_| self.manager == KUBECTL) else {
             return none;
         };
-        let Ok(applied) = serde_json::from_str::<Value>(text) else {
+        let Ok(applied) = serde_json::from_str::<Tree>(text) else {
             return none;
         };
         let shape = type_def::of(self.kind);
-        let difference = walk::compare(shape, &applied, &Value::Object(live.clone()));
-        walk::fields(shape, &applied)
+        let difference = walk::compare(shape, &applied, live);
+        walk::fields(shape, &Value::Object(applied))
             .without(&difference.changed)
             .without(&difference.added)
             .without(&difference.removed)

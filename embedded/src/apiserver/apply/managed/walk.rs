@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::set::FieldSet;
-use crate::apiserver::object::{ListBy, TypeDef};
+use crate::apiserver::object::{ListBy, Tree, TypeDef};
 
 /// How one value differs from another.
 #[derive(Debug, Default)]
@@ -35,10 +35,15 @@ pub(super) fn fields(shape: &TypeDef, value: &Value) -> FieldSet {
     set
 }
 
-/// How `new` differs from `old`.
-pub(super) fn compare(shape: &TypeDef, old: &Value, new: &Value) -> Difference {
+/// How one object differs from another.
+pub(super) fn compare(shape: &TypeDef, old: &Tree, new: &Tree) -> Difference {
     let mut difference = Difference::default();
-    difference.walk(shape, Some(old), Some(new), &mut Vec::new());
+    // Member by member, so that neither object is copied.
+    let added = new.keys().filter(|name| !old.contains_key(*name));
+    for name in old.keys().chain(added) {
+        let mut path = vec![format!("f:{name}")];
+        difference.walk(shape.member(name), old.get(name), new.get(name), &mut path);
+    }
     difference
 }
 
@@ -46,18 +51,6 @@ impl Difference {
     /// All three.
     pub(super) fn sets(&mut self) -> [&mut FieldSet; 3] {
         [&mut self.added, &mut self.changed, &mut self.removed]
-    }
-
-    /// Adds how one member of an object differs.
-    pub(super) fn member(
-        &mut self,
-        shape: &TypeDef,
-        name: &str,
-        old: Option<&Value>,
-        new: Option<&Value>,
-    ) {
-        let mut path = vec![format!("f:{name}")];
-        self.walk(shape.member(name), old, new, &mut path);
     }
 
     fn walk(

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::{policies, status::condition_is, validate};
-use crate::apiserver::object::{CheckedField, JsonView, tree};
+use crate::apiserver::object::{CheckedField, JsonView, Tree, tree};
 
 /// Checks a changed Job against its old state.
 #[doc(alias = "ValidateJobUpdate")]
@@ -74,40 +74,40 @@ fn check_template(spec: &CheckedField<'_, '_>, status: JsonView<'_>) {
 }
 
 /// A template without what may change while a Job is suspended: where its Pods go, and how much they ask.
-fn but_directives(template: &Value) -> Value {
-    let mut template = template.clone();
-    drop_directives(&mut template);
-    template
-}
-
-fn drop_directives(template: &mut Value) {
-    if let Some(metadata) = template.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.remove("labels");
-        metadata.remove("annotations");
-        if metadata.is_empty()
-            && let Some(template) = template.as_object_mut()
-        {
-            template.remove("metadata");
-        }
+fn but_directives(template: &Value) -> Tree {
+    let mut template = template.as_object().cloned().unwrap_or_default();
+    for path in [
+        "metadata.labels",
+        "metadata.annotations",
+        "spec.nodeSelector",
+        "spec.tolerations",
+        "spec.schedulingGates",
+        "spec.affinity.nodeAffinity",
+    ] {
+        remove_at(&mut template, path);
     }
-    let Some(pod) = template.get_mut("spec").and_then(Value::as_object_mut) else {
-        return;
-    };
-    for field in ["nodeSelector", "tolerations", "schedulingGates"] {
-        pod.remove(field);
-    }
-    if let Some(affinity) = pod.get_mut("affinity").and_then(Value::as_object_mut) {
-        affinity.remove("nodeAffinity");
-        if affinity.is_empty() {
-            pod.remove("affinity");
-        }
-    }
+    let pod = tree::section_mut(&mut template, "spec");
     for list in ["containers", "initContainers"] {
         for container in tree::objects_mut(pod, list) {
             if let Some(Value::Object(resources)) = container.get_mut("resources") {
                 resources.remove("requests");
                 resources.remove("limits");
             }
+        }
+    }
+    template
+}
+
+/// Removes what stands at a path, and the objects on the way that have nothing left.
+fn remove_at(tree: &mut Tree, path: &str) {
+    let Some((name, rest)) = path.split_once('.') else {
+        tree.remove(path);
+        return;
+    };
+    if let Some(Value::Object(section)) = tree.get_mut(name) {
+        remove_at(section, rest);
+        if section.is_empty() {
+            tree.remove(name);
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::apiserver::{
     kinds::{defaults, template},
-    object::{CheckedField, Tree, tree},
+    object::{CheckedField, JsonView, Tree, tree},
 };
 
 /// Checks a new Pod.
@@ -135,7 +135,7 @@ pub(crate) fn prepare_status(tree: &mut Tree, old: &Tree) {
 /// Checks a change of a Pod's status.
 #[doc(alias = "ValidatePodStatusUpdate")]
 pub(crate) fn validate_status(pod: &CheckedField<'_, '_>) {
-    let (spec, status) = (pod.at("spec").tree(), pod.at("status"));
+    let (spec, status) = (*pod.at("spec"), pod.at("status"));
     status.at("qosClass").must_not_change();
     let conditions = status.at("conditions");
     for condition in conditions.items() {
@@ -153,12 +153,17 @@ pub(crate) fn validate_status(pod: &CheckedField<'_, '_>) {
         ("initContainers", "initContainerStatuses"),
     ] {
         let now = status.at(statuses);
-        let before = now.old().list();
-        let containers = tree::items(spec, list);
-        for index in restarted(now.list(), before) {
-            let ended = &before[index];
-            let container = containers.iter().find(|it| it["name"] == ended["name"]);
-            if !restarts(container.unwrap_or(&Value::Null), spec, ended) {
+        let has_ended = |status: JsonView<'_>| status.at("state.terminated").is_set();
+        let running = now.items().filter(|status| !has_ended(**status));
+        let running: HashSet<&str> = running.filter_map(|it| it.at("name").as_text()).collect();
+        for (index, before) in now.old().items().enumerate() {
+            let name = before.at("name").text();
+            if !has_ended(before) || !running.contains(name) {
+                continue;
+            }
+            let mut containers = spec.at(list).items();
+            let container = containers.find(|it| it.at("name").text() == name);
+            if !restarts(container.unwrap_or(None.into()), spec, before) {
                 let state = format!("{statuses}[{index}].state");
                 let state = status.showing(&state, now);
                 state.forbidden("may not be transitioned to non-terminated state");
@@ -192,53 +197,28 @@ pub(crate) fn restart_policies(spec: &Tree) -> Tree {
     policies
 }
 
-/// The places of containers that had ended, and have not any more.
-fn restarted(now: &[Value], before: &[Value]) -> Vec<usize> {
-    let has_ended = |container: &Value| container.pointer("/state/terminated").is_some();
-    let ended = before.iter().enumerate().filter(|(_, it)| has_ended(it));
-    let mut running: HashSet<&Value> = HashSet::new();
-    let mut ended = ended.peekable();
-    if ended.peek().is_some() {
-        let others = now.iter().filter(|container| !has_ended(container));
-        running.extend(others.filter_map(|container| container.get("name")));
-    }
-    ended
-        .filter(|(_, it)| it.get("name").is_some_and(|name| running.contains(name)))
-        .map(|(index, _)| index)
-        .collect()
-}
-
 /// Whether a container is started again after it has ended like this.
-fn restarts(container: &Value, spec: &Tree, ended: &Value) -> bool {
-    let exit_code = &ended["state"]["terminated"]["exitCode"];
-    let own = container.get("restartPolicy").and_then(Value::as_str);
-    let by_rule = || {
-        let rules = container["restartPolicyRules"]
-            .as_array()
-            .into_iter()
-            .flatten();
-        rules.map(|rule| &rule["exitCodes"]).any(|codes| {
-            let mut values = codes["values"].as_array().into_iter().flatten();
-            values.any(|code| code == exit_code) == (codes["operator"] == "In")
-        })
-    };
-    if own.is_some() && by_rule() {
-        return true;
-    }
-    match own.unwrap_or_else(|| tree::text(spec, "restartPolicy")) {
+fn restarts(container: JsonView<'_>, spec: JsonView<'_>, ended: JsonView<'_>) -> bool {
+    let exit_code = ended.at("state.terminated.exitCode");
+    let own = container.at("restartPolicy").as_text();
+    let mut rules = container.at("restartPolicyRules").items();
+    let by_rule = rules.any(|rule| {
+        let codes = rule.at("exitCodes");
+        let is_listed = codes.at("values").list().contains(exit_code.value());
+        is_listed == (codes.at("operator").text() == "In")
+    });
+    match own.unwrap_or(spec.at("restartPolicy").text()) {
+        _ if own.is_some() && by_rule => true,
         "Always" => true,
-        "OnFailure" => exit_code.as_i64().unwrap_or_default() != 0,
+        "OnFailure" => exit_code.number() != 0,
         _ => false,
     }
 }
 
 /// Whether some container's end can start all of the Pod's anew.
-fn all_could_restart(spec: &Tree) -> bool {
-    let lists = ["containers", "initContainers"].map(|list| tree::items(spec, list));
-    let mut rules = lists
-        .into_iter()
-        .flatten()
-        .filter_map(|container| container.get("restartPolicyRules")?.as_array())
-        .flatten();
-    rules.any(|rule| rule["action"] == "RestartAllContainers")
+fn all_could_restart(spec: JsonView<'_>) -> bool {
+    let lists = ["containers", "initContainers"].into_iter();
+    let containers = lists.flat_map(|list| spec.at(list).items());
+    let mut rules = containers.flat_map(|it| it.at("restartPolicyRules").items());
+    rules.any(|rule| rule.at("action").text() == "RestartAllContainers")
 }
