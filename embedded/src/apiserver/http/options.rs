@@ -85,7 +85,7 @@ pub(crate) fn write(query: &Query, type_name: &str) -> Result<WriteOptions> {
         dry_run: dry_run(query.all("dryRun"), type_name)?,
         validation,
         field_manager: field_manager.map(str::to_owned),
-        force: query.get("force").map(|_| query.flag("force")),
+        force: query.flag_if_given("force"),
     })
 }
 
@@ -109,16 +109,8 @@ pub(crate) fn delete(query: &Query, body: &Tree) -> Result<DeleteOptions> {
     };
     let policy = body.at("propagationPolicy").as_text();
     let policy = policy.or_else(|| given("propagationPolicy"));
-    let in_query = || {
-        query
-            .get("orphanDependents")
-            .map(|_| query.flag("orphanDependents"))
-    };
-    let orphan = body
-        .at("orphanDependents")
-        .value()
-        .as_bool()
-        .or_else(in_query);
+    let orphan = body.at("orphanDependents").value().as_bool();
+    let orphan = orphan.or_else(|| query.flag_if_given("orphanDependents"));
     let text = |name: &str| body.at(name).as_text().map(str::to_owned);
     Ok(DeleteOptions {
         dry_run: dry_run(query.all("dryRun"), "DeleteOptions")?

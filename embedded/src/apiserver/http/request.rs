@@ -5,14 +5,13 @@
 use compact_str::CompactString;
 
 use super::{
-    negotiation::Transform,
     options::{DeleteOptions, WriteOptions},
     query::Query,
 };
 use crate::apiserver::{
     apply::PatchBody,
     object::{Kind, Result, Subresource, Tree},
-    print::Form,
+    print::{Form, Response},
 };
 
 /// Largest body taken, as the real server limits it.
@@ -68,14 +67,8 @@ pub struct Label {
 /// What is asked.
 #[derive(Debug)]
 pub(crate) enum ApiCall {
-    /// A path without objects: discovery, health, version.
-    Fixed {
-        path: String,
-        query: String,
-        accepted: Transform,
-    },
-    /// `selfsubjectaccessreviews` and the like, by kind: the answer is made from the body.
-    Review(&'static str, Tree),
+    /// Nothing that needs objects; this is the answer.
+    Answered(Response),
     Get(Target),
     /// `pods/log`.
     Log(Target),

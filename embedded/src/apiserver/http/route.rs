@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     body::{decode, patch},
-    discovery::documents::REVIEWS,
+    discovery::documents::{self, REVIEWS},
     negotiation,
     options::{self, MAX_MANAGER, WriteOptions},
     query::{self, Query},
@@ -66,15 +66,12 @@ pub(crate) fn too_large() -> ApiError {
 }
 
 fn fixed(request: Request<'_>, path: &str) -> Result<ApiCall> {
-    let accepted = negotiation::of_document(request.accept);
     if !matches!(request.method, "GET" | "HEAD") {
         return Err(ApiError::method_not_allowed());
     }
-    Ok(ApiCall::Fixed {
-        path: path.trim_end_matches('/').to_owned(),
-        query: request.query.to_owned(),
-        accepted,
-    })
+    let accepted = negotiation::of_document(request.accept);
+    let path = path.trim_end_matches('/');
+    documents::answer(path, request.query, accepted).map(ApiCall::Answered)
 }
 
 fn review(request: Request<'_>, segments: &[&str]) -> Result<ApiCall> {
@@ -86,7 +83,7 @@ fn review(request: Request<'_>, segments: &[&str]) -> Result<ApiCall> {
             }
             // Where all may do all, the answer does not depend on the body.
             let body = decode::json_or_yaml(request).unwrap_or_default();
-            Ok(ApiCall::Review(kind, body))
+            Ok(ApiCall::Answered(documents::review(kind, body)))
         }
         _ => Err(ApiError::no_resource()),
     }

@@ -103,11 +103,6 @@ impl ApiError {
         Self::text(404, "404 page not found\n")
     }
 
-    /// 404 for a document that is not there; without a word, as the real server answers it.
-    pub(crate) fn no_document() -> Self {
-        Self::text(404, "")
-    }
-
     /// 400 for an object without a name where the path has one.
     pub(crate) fn no_name(wanted: &str) -> Self {
         Self::bad_request(format!(

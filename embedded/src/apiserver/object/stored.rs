@@ -111,7 +111,7 @@ impl Stored {
     /// The same state under another version: what a DELETED event shows.
     pub(crate) fn at_version(&self, version: u64) -> Self {
         let start = prefix_len(self.kind.info());
-        let old_digits = decimal_len(self.version);
+        let old_digits = self.version.checked_ilog10().unwrap_or(0) as usize + 1;
         let digits = version.to_string();
         let mut bytes = Vec::with_capacity(self.bytes.len() + 2);
         bytes.extend_from_slice(&self.bytes[..start]);
@@ -227,13 +227,6 @@ const fn metadata_start(info: &KindInfo) -> usize {
 /// Where the digits of the version begin.
 const fn prefix_len(info: &KindInfo) -> usize {
     metadata_start(info) + "\"metadata\":{\"resourceVersion\":\"".len()
-}
-
-const fn decimal_len(number: u64) -> usize {
-    match number.checked_ilog10() {
-        Some(log) => log as usize + 1,
-        None => 1,
-    }
 }
 
 fn time(metadata: &Tree, name: &str) -> Option<Time> {

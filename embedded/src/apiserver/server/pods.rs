@@ -42,7 +42,12 @@ impl ApiServer {
         let pod = self.find(target)?;
         let mut tree = pod.tree();
         let name = &target.name;
-        let refuse = |why: String| Err(binding_conflict(name, &why));
+        let refuse = |why: String| {
+            let what = "pods/binding";
+            let message = format!("Operation cannot be fulfilled on {what} {name:?}: {why}");
+            let details = json!({"name": name, "kind": what});
+            Err(ApiError::new(409, "Conflict", message).with_details(details))
+        };
         if pod.deletion.is_some() {
             return refuse(format!(
                 "pod {name} is being deleted, cannot be assigned to a host"
@@ -166,10 +171,4 @@ fn set_condition(tree: &mut Tree, mut condition: Value, now: Time) {
         Some(have) => *have = condition,
         None => list.push(condition),
     }
-}
-
-fn binding_conflict(name: &str, why: &str) -> ApiError {
-    let message = format!("Operation cannot be fulfilled on pods/binding {name:?}: {why}");
-    ApiError::new(409, "Conflict", message)
-        .with_details(json!({"name": name, "kind": "pods/binding"}))
 }

@@ -250,7 +250,7 @@ impl ApiServer {
         if !tree::text(metadata, "name").is_empty() || base.is_empty() {
             return false;
         }
-        let base = truncated(base, GENERATED_BASE).to_owned();
+        let base = base[..base.floor_char_boundary(GENERATED_BASE)].to_owned();
         let mut name = String::new();
         for _ in 0..NAME_ATTEMPTS {
             name = format!("{base}{}", names::name_suffix(&mut self.rng));
@@ -389,14 +389,6 @@ fn part_of(target: &Target) -> Part {
     }
 }
 
-fn truncated(text: &str, most: usize) -> &str {
-    let mut end = text.len().min(most);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
-}
-
 fn check_same_name(target: &Target, tree: &Tree) -> Result<()> {
     let metadata = tree::metadata(tree);
     let name = tree::text(metadata, "name");
@@ -414,7 +406,9 @@ fn check_same_name(target: &Target, tree: &Tree) -> Result<()> {
 fn check_patched(target: &mut Target, patch: &PatchBody, tree: &mut Tree) -> Result<()> {
     let kind = target.kind;
     let unset = target.options.validation == FieldValidation::Unset;
-    if kind == Kind::Pod && unset && !patch.touches("spec") && sections_are_objects(tree) {
+    let is_object = |name: &&str| tree.get(*name).is_none_or(Value::is_object);
+    let are_objects = ["metadata", "status"].iter().all(is_object);
+    if kind == Kind::Pod && unset && !patch.touches("spec") && are_objects {
         tree::drop_nulls(tree);
         return Ok(());
     }
@@ -431,10 +425,4 @@ fn check_types(target: &mut Target, patch: Option<&PatchBody>, tree: &mut Tree) 
         let message = format!("Invalid value: {}: {why}", Value::String(whole));
         ApiError::invalid(" \"\"", json!({}), [("patch", &*message)])
     })
-}
-
-fn sections_are_objects(tree: &Tree) -> bool {
-    ["metadata", "status"]
-        .iter()
-        .all(|name| tree.get(*name).is_none_or(Value::is_object))
 }

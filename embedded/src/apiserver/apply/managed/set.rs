@@ -21,14 +21,6 @@ pub(super) struct FieldSet {
 }
 
 impl FieldSet {
-    /// The set of nothing but the path that leads here.
-    pub(super) const fn leaf() -> Self {
-        Self {
-            here: true,
-            below: BTreeMap::new(),
-        }
-    }
-
     /// Whether no path is in the set.
     pub(super) fn is_empty(&self) -> bool {
         !self.here && self.below.is_empty()

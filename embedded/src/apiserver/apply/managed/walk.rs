@@ -20,7 +20,10 @@ pub(super) struct Difference {
 /// The fields that a value sets.
 pub(super) fn fields(shape: &TypeDef, value: &Value) -> FieldSet {
     if shape.is_leaf() {
-        return FieldSet::leaf();
+        return FieldSet {
+            here: true,
+            ..FieldSet::default()
+        };
     }
     let mut set = FieldSet::default();
     for (element, (below, part)) in parts(shape, Some(value)) {

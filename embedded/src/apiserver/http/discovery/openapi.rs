@@ -39,7 +39,8 @@ pub(crate) fn answer(path: &str, query: &str, accepted: Transform) -> Option<Res
                     None | Some("" | HASH) => document(group, version),
                     Some(_) => moved(path),
                 })
-                .ok_or_else(ApiError::no_document),
+                // Without a word, as the real server answers it.
+                .ok_or_else(|| ApiError::text(404, "")),
         ),
     }
 }
