@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::{go_duration, observed_request::ObservedRequest};
 use crate::apiserver::{
+    http::Query,
     object::{ApiError, STALE},
     print::Response,
 };
@@ -276,8 +277,7 @@ impl Rule {
             FaultKind::Stale => matches!(verb, "get" | "list"),
             // An open watch is another matter; the first page of a list is never too old.
             FaultKind::Expire => {
-                let mut parameters = request.query.split('&');
-                verb == "list" && parameters.any(|p| p.starts_with("continue=") && p.len() > 9)
+                verb == "list" && !Query::parse(&request.query).text("continue").is_empty()
             }
             // What happens to a watch happens to it while it is open.
             FaultKind::TimeoutAfter | FaultKind::DropAfter => verb != "watch",

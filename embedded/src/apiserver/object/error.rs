@@ -4,9 +4,12 @@
 
 use std::fmt;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{kind::Kind, tree};
+use super::{
+    kind::{Kind, qualify},
+    tree,
+};
 
 /// The result of anything that a request may fail at.
 pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
@@ -26,7 +29,7 @@ struct Failure {
     reason: &'static str,
     message: String,
     details: Option<Value>,
-    list_meta: Map<String, Value>,
+    continue_token: String,
     headers: Vec<(&'static str, String)>,
     plain_text: bool,
 }
@@ -68,9 +71,7 @@ impl ApiError {
 
     /// Sets `metadata.continue`, so that a client may go on after an expired list.
     pub(crate) fn with_continue(mut self, token: String) -> Self {
-        self.0
-            .list_meta
-            .insert("continue".into(), Value::String(token));
+        self.0.continue_token = token;
         self
     }
 
@@ -138,10 +139,7 @@ impl ApiError {
 
     /// 409 with `Operation cannot be fulfilled on ...`; `shown` is the kind as details show it.
     pub(crate) fn conflict(kind: Kind, name: &str, shown: &str, why: &str) -> Self {
-        let on = match kind.info().group {
-            "" => shown.to_owned(),
-            group => format!("{shown}.{group}"),
-        };
+        let on = qualify(shown, kind.info().group);
         let message = format!("Operation cannot be fulfilled on {on} {name:?}: {why}");
         Self::new(409, "Conflict", message).with_details(object_details(kind, name, shown))
     }
@@ -216,7 +214,7 @@ impl ApiError {
         let mut status = json!({
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": failure.list_meta,
+            "metadata": tree::of_texts([("continue", &failure.continue_token)]),
             "status": "Failure",
             "message": failure.message,
         });

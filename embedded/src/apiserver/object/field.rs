@@ -3,17 +3,14 @@
 //! Responsible for: the way down into an object, and complaints that name the place they are about. Must not: know
 //! rules. The checks of `kinds` are written with it.
 
-use std::{
-    cell::RefCell,
-    fmt::{self, Display},
-    ops::Deref,
-};
+use std::{cell::RefCell, fmt::Display, ops::Deref};
 
 use serde_json::Value;
 
 use super::{
     field_errors::FieldErrors,
     names,
+    place::Place,
     tree::{self, Tree},
     view::JsonView,
 };
@@ -21,9 +18,8 @@ use super::{
 /// A field under check, whether it is set or not, and what it was before. Nothing is copied, and no path written,
 /// before something is wrong.
 #[derive(Clone, Copy)]
-#[doc(alias = "field.Path")]
 pub(crate) struct CheckedField<'a, 'v> {
-    place: Place<'a, 'v>,
+    place: Place<'a>,
     view: JsonView<'v>,
     old: JsonView<'v>,
     errors: &'a RefCell<FieldErrors>,
@@ -35,17 +31,6 @@ impl<'v> Deref for CheckedField<'_, 'v> {
     fn deref(&self) -> &JsonView<'v> {
         &self.view
     }
-}
-
-/// Where a field stands.
-#[derive(Clone, Copy)]
-enum Place<'a, 'v> {
-    /// The object itself.
-    Root,
-    /// A member, or a member's member by a path with dots.
-    Member(&'a CheckedField<'a, 'v>, &'a str),
-    Item(&'a CheckedField<'a, 'v>, usize),
-    Entry(&'a CheckedField<'a, 'v>, &'a str),
 }
 
 /// Checks a new object by these rules.
@@ -80,7 +65,7 @@ impl<'a, 'v> CheckedField<'a, 'v> {
 
     /// A member; `a.b` is the member b of the member a.
     pub(crate) fn at<'b>(&'b self, path: &'b str) -> CheckedField<'b, 'v> {
-        self.with(Place::Member(self, path), |whole| whole.at(path))
+        self.with(Place::Member(&self.place, path), |whole| whole.at(path))
     }
 
     /// A member that shows another field.
@@ -98,18 +83,18 @@ impl<'a, 'v> CheckedField<'a, 'v> {
 
     /// An entry of a map, whose path is `map[key]`.
     pub(crate) fn entry<'b>(&'b self, key: &'b str) -> CheckedField<'b, 'v> {
-        self.with(Place::Entry(self, key), |map| map.entry(key))
+        self.with(Place::Entry(&self.place, key), |map| map.entry(key))
     }
 
     /// The items of a list.
     pub(crate) fn items<'b>(&'b self) -> impl Iterator<Item = CheckedField<'b, 'v>> {
         let indexes = 0..self.list().len();
-        indexes.map(|index| self.with(Place::Item(self, index), |list| list.item(index)))
+        indexes.map(|index| self.with(Place::Item(&self.place, index), |list| list.item(index)))
     }
 
     fn with<'b>(
         &'b self,
-        place: Place<'b, 'v>,
+        place: Place<'b>,
         part: impl Fn(JsonView<'v>) -> JsonView<'v>,
     ) -> CheckedField<'b, 'v> {
         CheckedField {
@@ -132,12 +117,13 @@ impl<'a, 'v> CheckedField<'a, 'v> {
 
     /// How much has been found wrong so far.
     pub(crate) fn found(&self) -> usize {
-        self.errors.borrow().len()
+        self.errors.borrow().0.len()
     }
 
     /// Says what is wrong here, in a text that is complete.
     pub(crate) fn complain(&self, text: impl Into<String>) {
-        self.errors.borrow_mut().push(self.to_string(), text);
+        let error = (self.place.to_string(), text.into());
+        self.errors.borrow_mut().0.push(error);
     }
 
     /// `Required value[: detail]`.
@@ -246,20 +232,6 @@ impl<'a, 'v> CheckedField<'a, 'v> {
     pub(crate) fn must_not_change(&self) {
         if self.has_changed() {
             self.invalid("field is immutable");
-        }
-    }
-}
-
-impl Display for CheckedField<'_, '_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.place {
-            Place::Root => Ok(()),
-            Place::Member(parent, name) => {
-                let is_root = matches!(parent.place, Place::Root);
-                write!(f, "{parent}{}{name}", if is_root { "" } else { "." })
-            }
-            Place::Item(list, index) => write!(f, "{list}[{index}]"),
-            Place::Entry(map, key) => write!(f, "{map}[{key}]"),
         }
     }
 }

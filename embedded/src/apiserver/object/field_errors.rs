@@ -7,22 +7,12 @@ use super::{
     kind::Kind,
 };
 
-/// Errors about fields, in check order.
+/// Errors about fields, in check order: paths and complete texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "ErrorList")]
-pub(crate) struct FieldErrors(Vec<(String, String)>);
+pub(crate) struct FieldErrors(pub(super) Vec<(String, String)>);
 
 impl FieldErrors {
-    /// How many there are.
-    pub(super) const fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Adds an error whose text is already complete.
-    pub(super) fn push(&mut self, path: impl Into<String>, text: impl Into<String>) {
-        self.0.push((path.into(), text.into()));
-    }
-
     /// Takes over the errors of another collection.
     pub(crate) fn append(&mut self, other: Self) {
         self.0.extend(other.0);

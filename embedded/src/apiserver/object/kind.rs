@@ -239,7 +239,8 @@ impl KindInfo {
     }
 }
 
-fn qualify(name: &str, group: &str) -> String {
+/// A name with its group, if it has one: `jobs.batch`.
+pub(super) fn qualify(name: &str, group: &str) -> String {
     if group.is_empty() {
         name.to_owned()
     } else {

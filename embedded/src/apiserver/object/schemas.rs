@@ -8,7 +8,10 @@
 use k8s_openapi::schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use super::kind::{KINDS, KindInfo};
+use super::{
+    kind::{KINDS, KindInfo},
+    sections::sections,
+};
 
 /// What the types themselves do not say. A line is a type, or behind two blanks a field of it, with words
 /// `KEY=VALUE`; [`say`] has the keys.
@@ -92,25 +95,32 @@ fn wrap_references(schema: &mut Value) {
 
 /// Adds what the table says of the types that there are.
 fn complete(schemas: &mut Map<String, Value>) {
-    let mut of = String::new();
-    for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
-        let mut words = line.split_whitespace();
-        let name = words.next().unwrap_or_default();
-        let schema = if line.starts_with(' ') {
-            let around = schemas.get_mut(&of);
-            around.and_then(|schema| schema["properties"].get_mut(name))
-        } else {
-            of = format!("io.k8s.{name}");
-            schemas.get_mut(&of)
-        };
-        let Some(Value::Object(schema)) = schema else {
+    for (head, rows) in sections(TABLE) {
+        let (name, words) = head.split_once(' ').unwrap_or((head, ""));
+        let Some(schema) = schemas.get_mut(&format!("io.k8s.{name}")) else {
             continue;
         };
-        // Rust's types cannot leave out what Go's can.
-        schema.remove("required");
-        for (key, value) in words.filter_map(|word| word.split_once('=')) {
-            say(schema, key, value);
+        say_all(schema, words);
+        for row in rows {
+            let (name, words) = row.split_once(' ').unwrap_or((row, ""));
+            if let Some(schema) = schema["properties"].get_mut(name) {
+                say_all(schema, words);
+            }
         }
+    }
+}
+
+fn say_all(schema: &mut Value, words: &str) {
+    let Value::Object(schema) = schema else {
+        return;
+    };
+    // Rust's types cannot leave out what Go's can.
+    schema.remove("required");
+    for (key, value) in words
+        .split_whitespace()
+        .filter_map(|word| word.split_once('='))
+    {
+        say(schema, key, value);
     }
 }
 

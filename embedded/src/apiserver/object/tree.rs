@@ -82,6 +82,17 @@ pub(crate) fn items<'a>(tree: &'a Tree, path: &str) -> &'a [Value] {
     array.map_or(&[], Vec::as_slice)
 }
 
+/// The elements of an array member, made if it is missing or of another type.
+pub(crate) fn list_mut<'a>(tree: &'a mut Tree, name: &str) -> &'a mut Vec<Value> {
+    if !matches!(tree.get(name), Some(Value::Array(_))) {
+        tree.insert(name.to_owned(), Value::Array(Vec::new()));
+    }
+    match tree.get_mut(name) {
+        Some(Value::Array(items)) => items,
+        _ => unreachable!("the member was just made an array"),
+    }
+}
+
 /// The objects of an array member.
 pub(crate) fn objects_mut<'a>(
     tree: &'a mut Tree,
@@ -136,25 +147,16 @@ pub(crate) fn remove_string(tree: &mut Tree, name: &str, value: &str) {
 
 /// Adds a string to an array member unless it is there.
 pub(crate) fn add_string(tree: &mut Tree, name: &str, value: &str) {
-    match tree.get_mut(name) {
-        Some(Value::Array(items)) => {
-            if !items.iter().any(|item| item == value) {
-                items.push(value.into());
-            }
-        }
-        _ => {
-            tree.insert(name.to_owned(), Value::Array(vec![value.into()]));
-        }
+    let items = list_mut(tree, name);
+    if !items.iter().any(|item| item == value) {
+        items.push(value.into());
     }
 }
 
 /// Removes null members at every depth and empty maps and lists of `metadata`, so that equal
 /// objects have equal trees.
 pub(crate) fn drop_nulls(tree: &mut Tree) {
-    tree.retain(|_, value| !value.is_null());
-    for (_, value) in tree.iter_mut() {
-        drop_nulls_in(value);
-    }
+    drop_null_members(tree);
     if let Some(Value::Object(metadata)) = tree.get_mut("metadata") {
         metadata.retain(|_, value| match value {
             Value::Object(members) => !members.is_empty(),
@@ -165,14 +167,14 @@ pub(crate) fn drop_nulls(tree: &mut Tree) {
     }
 }
 
+fn drop_null_members(tree: &mut Tree) {
+    tree.retain(|_, value| !value.is_null());
+    tree.values_mut().for_each(drop_nulls_in);
+}
+
 fn drop_nulls_in(value: &mut Value) {
     match value {
-        Value::Object(members) => {
-            members.retain(|_, value| !value.is_null());
-            for (_, value) in members.iter_mut() {
-                drop_nulls_in(value);
-            }
-        }
+        Value::Object(members) => drop_null_members(members),
         Value::Array(items) => items.iter_mut().for_each(drop_nulls_in),
         _ => {}
     }

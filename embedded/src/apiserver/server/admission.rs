@@ -17,20 +17,6 @@ impl ApiServer {
         self.admit_by_quota(kind, namespace, tree)
     }
 
-    /// Checks a change of an object itself, not of its status.
-    pub(crate) fn admit_update(
-        &self,
-        kind: Kind,
-        namespace: &str,
-        tree: &Tree,
-        old: &Tree,
-    ) -> Result<()> {
-        match kind {
-            Kind::Job => self.parallelism_may_change(namespace, tree, old),
-            _ => Ok(()),
-        }
-    }
-
     /// A PodGroup needs its Workload, and that its template.
     fn workload_exists(&self, namespace: &str, tree: &Tree) -> Result<()> {
         let reference = JsonView::from(tree).at("spec.podGroupTemplateRef.workload");
@@ -60,10 +46,17 @@ impl ApiServer {
         ))
     }
 
-    /// A gang keeps the size that its PodGroup waits for.
-    fn parallelism_may_change(&self, namespace: &str, tree: &Tree, old: &Tree) -> Result<()> {
+    /// Checks a change of an object itself, not of its status: a gang keeps the size that its PodGroup waits for.
+    pub(crate) fn admit_update(
+        &self,
+        kind: Kind,
+        namespace: &str,
+        tree: &Tree,
+        old: &Tree,
+    ) -> Result<()> {
         let (new, old) = (JsonView::from(tree), JsonView::from(old));
-        if new.at("spec.parallelism").value() == old.at("spec.parallelism").value() {
+        let size = |job: JsonView<'_>| job.at("spec.parallelism").int();
+        if kind != Kind::Job || size(new) == size(old) {
             return Ok(());
         }
         let named = old

@@ -162,8 +162,7 @@ fn check_container(pod: &Tree, name: &str, container: &str) -> Result<()> {
 fn set_condition(tree: &mut Tree, mut condition: Value, now: Time) {
     condition["lastTransitionTime"] = now.to_rfc3339().into();
     let status = tree::section_mut(tree, "status");
-    let list = status.entry("conditions").or_insert_with(|| json!([]));
-    let Value::Array(list) = list else { return };
+    let list = tree::list_mut(status, "conditions");
     match list
         .iter_mut()
         .find(|have| have.get("type") == condition.get("type"))

@@ -20,9 +20,6 @@ use crate::apiserver::{
 impl ApiServer {
     /// Refuses an object that one of the namespace's quotas has no room for.
     pub(crate) fn admit_by_quota(&self, kind: Kind, namespace: &str, tree: &Tree) -> Result<()> {
-        if self.store.count(Kind::ResourceQuota, namespace) == 0 {
-            return Ok(());
-        }
         for quota in self.store.range(Kind::ResourceQuota, namespace, None) {
             let exceeded = self.exceeded(kind, quota);
             if exceeded.is_empty() {

@@ -74,36 +74,23 @@ impl Difference {
             }
             return;
         }
-        // Of several with the same element the first counts.
-        let index = |value| BTreeMap::from_iter(parts(shape, value).into_iter().rev());
-        let (had, has) = (index(old), index(new));
-        for (element, (shape, part)) in &had {
-            let there = has.get(element).map(|(_, part)| *part);
-            self.step(shape, Some(part), there, element, path);
-        }
-        for (element, (shape, part)) in &has {
-            if !had.contains_key(element) {
-                self.step(shape, None, Some(part), element, path);
+        let mut both: BTreeMap<String, (&TypeDef, [Option<&Value>; 2])> = BTreeMap::new();
+        for (side, value) in [old, new].into_iter().enumerate() {
+            // Of several with the same element the first counts.
+            for (element, (shape, part)) in parts(shape, value).into_iter().rev() {
+                both.entry(element).or_insert((shape, [None; 2])).1[side] = Some(part);
             }
+        }
+        for (element, (shape, [old, new])) in both {
+            path.push(element);
+            self.walk(shape, old, new, path);
+            path.pop();
         }
         match (old, new) {
             (None, _) => self.added.insert(path),
             (_, None) => self.removed.insert(path),
             _ => {}
         }
-    }
-
-    fn step(
-        &mut self,
-        shape: &TypeDef,
-        old: Option<&Value>,
-        new: Option<&Value>,
-        element: &str,
-        path: &mut Vec<String>,
-    ) {
-        path.push(element.to_owned());
-        self.walk(shape, old, new, path);
-        path.pop();
     }
 }
 

@@ -19,6 +19,8 @@ use crate::apiserver::{
 /// Group of those who may do all.
 const MASTERS: &str = "system:masters";
 const REVIEWS: &str = "authorization.k8s.io";
+/// The reviews by which everybody may ask about themselves.
+const ABOUT_SELF: [&str; 2] = ["selfsubjectaccessreviews", "selfsubjectrulesreviews"];
 /// What this server has and others do not, faults to begin with, is not to be looked at by readers either.
 const OWN: &str = "/lakh/";
 
@@ -173,10 +175,9 @@ impl User {
             RequestTarget::Path(path) => verb == "get" && !path.starts_with(OWN),
             RequestTarget::Resource(_) if self.is_anonymous() => false,
             RequestTarget::Resource(target) => {
-                let about_self = ["selfsubjectaccessreviews", "selfsubjectrulesreviews"];
                 let reviews = target.group == REVIEWS
                     && verb == "create"
-                    && about_self.contains(&target.resource.as_str());
+                    && ABOUT_SELF.contains(&target.resource.as_str());
                 reviews || ["get", "list", "watch"].contains(&verb)
             }
         }
@@ -241,24 +242,16 @@ fn neither() -> ApiError {
 }
 
 fn rules_review(user: &User, mut body: Tree) -> Value {
-    let (verbs, paths) = match user.is_master() {
-        true => (json!(["*"]), json!(["*"])),
-        false => (json!(["get", "list", "watch"]), json!(["get"])),
+    let mut rules = match user.is_master() {
+        true => documents::rules(&["*"], &["*"]),
+        false => documents::rules(&["get", "list", "watch"], &["get"]),
     };
+    let reviews = json!({"verbs": ["create"], "apiGroups": [REVIEWS], "resources": ABOUT_SELF});
+    if let Value::Array(of_resources) = &mut rules["resourceRules"] {
+        of_resources.push(reviews);
+    }
     tree::metadata_mut(&mut body);
     body.insert("spec".into(), json!({}));
-    let rules = json!({
-        "resourceRules": [
-            {"verbs": verbs, "apiGroups": ["*"], "resources": ["*"]},
-            {
-                "verbs": ["create"],
-                "apiGroups": [REVIEWS],
-                "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
-            },
-        ],
-        "nonResourceRules": [{"verbs": paths, "nonResourceURLs": ["*"]}],
-        "incomplete": false,
-    });
     documents::reviewed("SelfSubjectRulesReview", body, rules)
 }
 

@@ -75,7 +75,7 @@ pub(crate) fn answer(path: &str, query: &str, accepted: Transform) -> Result<Res
 /// Answers an access review: everything is allowed on loopback.
 pub(crate) fn review(kind: &str, body: Tree) -> Response {
     let status = match kind {
-        "SelfSubjectRulesReview" => all_rules(),
+        "SelfSubjectRulesReview" => rules(&["*"], &["*"]),
         _ => json!({"allowed": true, "reason": "everything is allowed on loopback"}),
     };
     Response::json(201, &reviewed(kind, body, status))
@@ -89,10 +89,11 @@ pub(crate) fn reviewed(kind: &str, mut body: Tree, status: Value) -> Value {
     Value::Object(body)
 }
 
-fn all_rules() -> Value {
+/// What somebody may do who may do this to all resources, and to all paths.
+pub(crate) fn rules(verbs: &[&str], of_paths: &[&str]) -> Value {
     json!({
-        "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+        "resourceRules": [{"verbs": verbs, "apiGroups": ["*"], "resources": ["*"]}],
+        "nonResourceRules": [{"verbs": of_paths, "nonResourceURLs": ["*"]}],
         "incomplete": false,
     })
 }

@@ -74,20 +74,17 @@ fn check_scalars(spec: &CheckedField<'_, '_>) {
 }
 
 fn check_names(spec: &CheckedField<'_, '_>) {
-    for (field, problem) in [
-        (
-            "serviceAccountName",
-            names::dns_subdomain_problem as fn(&str) -> _,
-        ),
-        ("nodeName", names::dns_subdomain_problem),
-        ("priorityClassName", names::dns_subdomain_problem),
-        ("hostname", names::dns_label_problem),
-        ("subdomain", names::dns_label_problem),
-    ] {
+    let check = |field: &str, problem: fn(&str) -> Option<String>| {
         let name = spec.at(field);
         if !name.text().is_empty() {
             name.complain_of(name.text(), problem(name.text()));
         }
+    };
+    for field in ["serviceAccountName", "nodeName", "priorityClassName"] {
+        check(field, names::dns_subdomain_problem);
+    }
+    for field in ["hostname", "subdomain"] {
+        check(field, names::dns_label_problem);
     }
     for alias in spec.at("hostAliases").items() {
         let ip = alias.at("ip");

@@ -8,7 +8,7 @@ mod jobs;
 mod others;
 mod pods;
 
-use std::sync::LazyLock;
+use std::{collections::HashMap, sync::LazyLock};
 
 use serde_json::{Value, json};
 
@@ -17,21 +17,15 @@ use cells::{age, name};
 pub(crate) use cells::Row;
 
 use crate::{
-    apiserver::object::{JsonView, KINDS, Kind, Tree},
+    apiserver::object::{JsonView, KINDS, Kind, KindInfo, Tree, sections},
     model::Time,
 };
 
 /// The columns of all kinds, in their order; a line has name, type, priority and description.
 static COLUMNS: LazyLock<Vec<Value>> = LazyLock::new(|| {
-    let of_kind = |name| {
-        let lines = include_str!("columns.txt").lines();
-        let lines = lines.skip_while(|line| *line != name).skip(1);
-        lines
-            .map_while(|line| line.strip_prefix("  "))
-            .map(column)
-            .collect()
-    };
-    KINDS.iter().map(|row| of_kind(row.name)).collect()
+    let table: HashMap<_, _> = sections(include_str!("columns.txt")).collect();
+    let columns = |row: &KindInfo| table[row.name].iter().copied().map(column).collect();
+    KINDS.iter().map(columns).collect()
 });
 
 fn column(line: &str) -> Value {

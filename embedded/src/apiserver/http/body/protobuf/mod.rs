@@ -141,8 +141,7 @@ fn member(tree: &mut Tree, field: &MessageField, wire: &Wire<'_>) -> Option<()> 
     match (field.name, value) {
         (None, Value::Object(members)) => tree.extend(members),
         (Some(name), value) if field.repeats => {
-            let list = tree.entry(name).or_insert_with(|| Value::Array(Vec::new()));
-            list.as_array_mut()?.push(value);
+            tree::list_mut(tree, name).push(value);
         }
         (Some(name), value) => {
             tree.insert(name.to_owned(), value);

@@ -5,6 +5,8 @@
 
 use std::{collections::HashMap, sync::LazyLock};
 
+use crate::apiserver::object::sections;
+
 /// A field of a message.
 #[derive(Debug)]
 pub(super) struct MessageField {
@@ -69,20 +71,14 @@ pub(super) fn of_message(name: &str) -> &'static [MessageField] {
 }
 
 fn read(text: &'static str) -> HashMap<&'static str, Message> {
-    let mut messages = HashMap::new();
-    let mut lines = text
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-        .peekable();
-    while let Some(head) = lines.next() {
-        let fields = std::iter::from_fn(|| lines.next_if(|line| line.starts_with(' ')));
+    let message = |(head, rows): (&'static str, Vec<&'static str>)| {
         let message = Message {
             is_body: head.ends_with('*'),
-            fields: fields.map(field).collect(),
+            fields: rows.into_iter().map(field).collect(),
         };
-        messages.insert(head.trim_end_matches('*'), message);
-    }
-    messages
+        (head.trim_end_matches('*'), message)
+    };
+    sections(text).map(message).collect()
 }
 
 fn field(line: &'static str) -> MessageField {
