@@ -15,7 +15,10 @@ use super::{
     request::{ApiCall, BODY_LIMIT, Label, Prepared, Request, Target, verb_of},
     resource_version,
 };
-use crate::apiserver::object::{ApiError, KINDS, Kind, Result, Subresource, Tree};
+use crate::apiserver::{
+    object::{ApiError, KINDS, Kind, Result, Tree},
+    print::Form,
+};
 
 /// Routes and decodes a request. Needs no server: a shell calls this before taking its lock.
 pub fn prepare(request: Request<'_>) -> Prepared {
@@ -50,13 +53,13 @@ fn route(request: Request<'_>, label: &mut Label) -> Result<ApiCall> {
     if legacy_watch {
         segments.remove(0);
     }
-    let requested = locate(group, version, &segments)?;
-    label.resource = requested.kind.info().plural;
-    label.subresource = requested.subresource.map_or("", |part| part.name);
+    let target = locate(request, group, version, &segments)?;
+    label.resource = target.kind.info().plural;
+    label.subresource = target.subresource.map_or("", |part| part.name);
     if request.body.len() > BODY_LIMIT {
         return Err(too_large());
     }
-    call(request, requested, legacy_watch, &mut label.verb)
+    call(request, target, legacy_watch, &mut label.verb)
 }
 
 /// The error for a body that is larger than [`BODY_LIMIT`].
@@ -89,15 +92,8 @@ fn review(request: Request<'_>, segments: &[&str]) -> Result<ApiCall> {
     }
 }
 
-/// What a path says: which object or collection, and what of it.
-struct RequestInfo<'a> {
-    kind: Kind,
-    namespace: &'a str,
-    name: &'a str,
-    subresource: Option<&'static Subresource>,
-}
-
-fn locate<'a>(group: &str, version: &str, segments: &[&'a str]) -> Result<RequestInfo<'a>> {
+/// The object or collection that a path names, with nothing said of its form.
+fn locate(request: Request<'_>, group: &str, version: &str, segments: &[&str]) -> Result<Target> {
     if !KINDS.iter().any(|row| row.group == group) {
         return Err(ApiError::no_path());
     }
@@ -126,21 +122,26 @@ fn locate<'a>(group: &str, version: &str, segments: &[&'a str]) -> Result<Reques
         "" => None,
         other => Some(info.subresource(other).ok_or_else(ApiError::no_resource)?),
     };
-    Ok(RequestInfo {
+    Ok(Target {
         kind,
-        namespace,
-        name,
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
         subresource,
+        query: Query::parse(request.query),
+        form: Form::Plain,
+        options: WriteOptions::default(),
+        agent: agent(request.user_agent),
+        warnings: Vec::new(),
     })
 }
 
 fn call(
     request: Request<'_>,
-    requested: RequestInfo<'_>,
+    mut target: Target,
     legacy_watch: bool,
     verb: &mut &'static str,
 ) -> Result<ApiCall> {
-    let mut target = target(request, requested, legacy_watch)?;
+    read_options(request, &mut target, legacy_watch)?;
     let collection = target.name.is_empty();
     let watch = legacy_watch || (collection && target.query.flag("watch"));
     *verb = verb_of(request.method, watch && target.is_main(), collection)
@@ -218,37 +219,26 @@ fn agent(user_agent: &str) -> CompactString {
     name
 }
 
-fn target(request: Request<'_>, requested: RequestInfo<'_>, legacy_watch: bool) -> Result<Target> {
-    let mut query = Query::parse(request.query);
-    let mut name = requested.name.to_owned();
-    let asked = request.method == "GET" && query.flag("watch") && name.is_empty();
-    let watch = legacy_watch || asked;
-    if watch && !name.is_empty() && requested.subresource.is_none() {
+/// Reads in which form is to be answered, and what is to be known of a write.
+fn read_options(request: Request<'_>, target: &mut Target, legacy_watch: bool) -> Result<()> {
+    let is_asked_for = target.query.flag("watch") && target.name.is_empty();
+    let watch = legacy_watch || (request.method == "GET" && is_asked_for);
+    if watch && !target.name.is_empty() && target.is_main() {
         // Watching one object is watching the collection for its name.
+        let name = std::mem::take(&mut target.name);
         let query_of_all = format!("{}&fieldSelector=metadata.name={name}", request.query);
-        query = Query::parse(&query_of_all);
-        name.clear();
+        target.query = Query::parse(&query_of_all);
     }
-    let info = requested.kind.info();
-    let list = name.is_empty() && matches!(request.method, "GET" | "DELETE");
+    let info = target.kind.info();
+    let list = target.name.is_empty() && matches!(request.method, "GET" | "DELETE");
     let type_name = format!("*{}.{}", info.short_group(), info.name);
     let accepted = negotiation::negotiate(request.accept)?;
-    let include = query.text("includeObject");
-    let form = negotiation::form(accepted, include, list, watch, &type_name)?;
-    let options = match request.method {
-        "POST" => options::write(&query, "CreateOptions")?,
-        "PUT" => options::write(&query, "UpdateOptions")?,
+    let include = target.query.text("includeObject");
+    target.form = negotiation::form(accepted, include, list, watch, &type_name)?;
+    target.options = match request.method {
+        "POST" => options::write(&target.query, "CreateOptions")?,
+        "PUT" => options::write(&target.query, "UpdateOptions")?,
         _ => WriteOptions::default(),
     };
-    Ok(Target {
-        kind: requested.kind,
-        namespace: requested.namespace.to_owned(),
-        name,
-        subresource: requested.subresource,
-        query,
-        form,
-        options,
-        agent: agent(request.user_agent),
-        warnings: Vec::new(),
-    })
+    Ok(())
 }

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{
-    encode::{self, TableHead},
+    encode::{self, ListMeta, TableHead},
     form::Form,
 };
 use crate::{
-    apiserver::object::{ApiError, Stored},
+    apiserver::object::{ApiError, Kind, Stored},
     model::Time,
 };
 
@@ -119,10 +119,16 @@ impl Response {
 }
 
 impl ListBody {
-    /// A list of `items` whose JSON begins with `head` (up to and with the opening bracket).
-    pub(crate) const fn new(head: Vec<u8>, items: Vec<Arc<Stored>>, form: Form, now: Time) -> Self {
+    /// A list of objects of a kind.
+    pub(crate) fn new(
+        kind: Kind,
+        list: &ListMeta,
+        items: Vec<Arc<Stored>>,
+        form: Form,
+        now: Time,
+    ) -> Self {
         Self {
-            head,
+            head: encode::list_head(kind, form, list),
             items,
             next: 0,
             form,

@@ -16,7 +16,7 @@ use crate::{
         http::{DeleteOptions, Propagation, Selector, Target},
         kinds::{namespace, strategy},
         object::{ApiError, Kind, Result, Stored, Tree, object_details, tree},
-        print::{ListBody, ListMeta, Response, encode},
+        print::Response,
     },
     model::Time,
 };
@@ -90,17 +90,13 @@ impl ApiServer {
         now: Time,
     ) -> Result<Response> {
         let selector = Selector::read(&target.query, target.kind)?;
-        let page = self.page(target, &selector)?;
+        let mut page = self.page(target, &selector)?;
         // The answer shows the objects as they were.
         for object in &page.items {
             self.delete_object(object, options, now);
         }
-        let list = ListMeta {
-            version: self.store.version(),
-            ..page.list
-        };
-        let head = encode::list_head(target.kind, target.form, &list);
-        let response = Response::from(ListBody::new(head, page.items, target.form, now));
+        page.list.version = self.store.version();
+        let response = page.answer(target, now);
         Ok(response.with_warnings(job_warning(target.kind, options)))
     }
 

@@ -16,7 +16,7 @@ use crate::{
     apiserver::{
         http::{ContinueToken, Query, Selector, Target, parse_int, resource_version},
         object::{ApiError, Kind, Result, Stored},
-        print::{ListBody, ListMeta, Response, encode},
+        print::{ListBody, ListMeta, Response},
     },
     model::Time,
 };
@@ -28,14 +28,20 @@ pub(crate) struct Page {
     pub(crate) list: ListMeta,
 }
 
+impl Page {
+    /// The page as an answer.
+    pub(crate) fn answer(self, target: &Target, now: Time) -> Response {
+        ListBody::new(target.kind, &self.list, self.items, target.form, now).into()
+    }
+}
+
 impl ApiServer {
     /// Answers a list.
     pub(crate) fn list(&self, target: &Target, now: Time) -> Result<Response> {
         let selector = Selector::read(&target.query, target.kind)?;
         check_versions(&target.query, self.store.version())?;
         let page = self.page(target, &selector)?;
-        let head = encode::list_head(target.kind, target.form, &page.list);
-        Ok(ListBody::new(head, page.items, target.form, now).into())
+        Ok(page.answer(target, now))
     }
 
     /// Collects the objects of one page.

@@ -208,9 +208,6 @@ impl WatchCursor {
             return None;
         }
         let same = || Arc::clone(object);
-        if self.selector.is_empty() {
-            return Some((event_name(event.event_type), same()));
-        }
         let before = event
             .previous
             .as_ref()
@@ -225,14 +222,6 @@ impl WatchCursor {
                 Some(("DELETED", Arc::new(previous.at_version(object.version))))
             }
         }
-    }
-}
-
-const fn event_name(event_type: EventType) -> &'static str {
-    match event_type {
-        EventType::Added => "ADDED",
-        EventType::Modified => "MODIFIED",
-        EventType::Deleted => "DELETED",
     }
 }
 

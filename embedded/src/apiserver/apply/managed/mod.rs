@@ -210,10 +210,8 @@ impl Writer<'_> {
         let mut conflicts = Vec::new();
         for entry in entries.0.iter_mut().filter(|entry| entry.owner != applier) {
             let common = entry.fields.common(&taken);
-            let paths = common.paths().into_iter();
-            conflicts.extend(paths.map(|path| Conflict {
+            conflicts.extend(common.paths().into_iter().map(|path| Conflict {
                 owner: entry.owner.clone(),
-                shown: shown(&path),
                 path: path.into_iter().map(str::to_owned).collect(),
             }));
             entry.fields.subtract(&taken);
@@ -329,7 +327,6 @@ impl Writer<'_> {
 struct Conflict {
     owner: FieldManager,
     path: Vec<String>,
-    shown: String,
 }
 
 /// Takes out what the applier applied last time and does not any more, unless another one applies it.
@@ -370,9 +367,9 @@ fn strip(set: &mut FieldSet) {
 
 fn refused(conflicts: &[Conflict]) -> ApiError {
     let message = match conflicts {
-        [Conflict { owner, shown, .. }] => {
-            let owner = owner.shown();
-            format!("Apply failed with 1 conflict: conflict with {owner}: {shown}")
+        [Conflict { owner, path }] => {
+            let (owner, path) = (owner.shown(), shown(path));
+            format!("Apply failed with 1 conflict: conflict with {owner}: {path}")
         }
         several => {
             let mut owners: Vec<&FieldManager> =
@@ -383,7 +380,7 @@ fn refused(conflicts: &[Conflict]) -> ApiError {
             for owner in owners {
                 lines.push(format!("conflicts with {}:", owner.shown()));
                 let theirs = several.iter().filter(|conflict| conflict.owner == *owner);
-                lines.extend(theirs.map(|conflict| format!("- {}", conflict.shown)));
+                lines.extend(theirs.map(|conflict| format!("- {}", shown(&conflict.path))));
             }
             let list = lines.join("\n");
             format!("Apply failed with {} conflicts: {list}", several.len())
@@ -393,7 +390,7 @@ fn refused(conflicts: &[Conflict]) -> ApiError {
         json!({
             "reason": "FieldManagerConflict",
             "message": format!("conflict with {}", conflict.owner.shown()),
-            "field": conflict.shown,
+            "field": shown(&conflict.path),
         })
     };
     let causes: Vec<Value> = conflicts.iter().map(cause).collect();

@@ -165,10 +165,10 @@ impl Serialize for FieldSet {
 }
 
 /// A path as messages show it: `.spec.containers[name="a"].image`.
-pub(super) fn shown(path: &[&str]) -> String {
+pub(super) fn shown(path: &[impl AsRef<str>]) -> String {
     let mut text = String::new();
     for element in path {
-        match element.split_at(2) {
+        match element.as_ref().split_at(2) {
             ("f:", name) => text.push_str(&format!(".{name}")),
             ("v:", value) => text.push_str(&format!("[={value}]")),
             ("k:", keys) => {
