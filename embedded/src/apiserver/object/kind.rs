@@ -240,7 +240,7 @@ impl KindInfo {
 }
 
 /// A name with its group, if it has one: `jobs.batch`.
-pub(super) fn qualify(name: &str, group: &str) -> String {
+pub(crate) fn qualify(name: &str, group: &str) -> String {
     if group.is_empty() {
         name.to_owned()
     } else {

@@ -22,7 +22,7 @@ mod view;
 pub(crate) use error::{ApiError, Result, STALE, object_details};
 pub(crate) use field::{CheckedField, check, check_change};
 pub(crate) use field_errors::FieldErrors;
-pub(crate) use kind::{GROUPS, VERBS};
+pub(crate) use kind::{GROUPS, VERBS, qualify};
 pub use kind::{KINDS, Kind, KindInfo, Subresource};
 pub(crate) use place::Place;
 pub(crate) use quantity::{NOT_A_QUANTITY, Quantity};

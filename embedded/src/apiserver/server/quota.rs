@@ -70,13 +70,11 @@ impl ApiServer {
         for quota in quotas {
             let mut tree = quota.tree();
             let hard = tree::section(&tree, "spec.hard").clone();
-            let used: Tree = hard
-                .keys()
-                .filter_map(|name| {
-                    let used = self.used(name, namespace)?;
-                    Some((name.clone(), used.to_string().into()))
-                })
-                .collect();
+            let used = hard.keys().filter_map(|name| {
+                let used = self.used(name, namespace)?.to_string();
+                Some((name.clone(), used))
+            });
+            let used: BTreeMap<String, String> = used.collect();
             let status = json!({"hard": hard, "used": used});
             if tree.get("status") != Some(&status) {
                 tree.insert("status".into(), status);

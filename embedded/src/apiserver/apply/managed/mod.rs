@@ -35,15 +35,17 @@ pub(crate) const MANAGED_FIELDS: &str = "managedFields";
 /// Who owned what was there before somebody applied to an object that nobody tracked.
 const BEFORE: &str = "before-first-apply";
 
-/// Fields of `metadata` that nobody owns.
-const UNOWNED: [&str; 7] = [
-    "name",
-    "namespace",
-    "creationTimestamp",
-    "selfLink",
-    "uid",
-    "generation",
-    "resourceVersion",
+/// Fields that nobody owns.
+const UNOWNED: [&[&str]; 9] = [
+    &["f:apiVersion"],
+    &["f:kind"],
+    &["f:metadata", "f:name"],
+    &["f:metadata", "f:namespace"],
+    &["f:metadata", "f:creationTimestamp"],
+    &["f:metadata", "f:selfLink"],
+    &["f:metadata", "f:uid"],
+    &["f:metadata", "f:generation"],
+    &["f:metadata", "f:resourceVersion"],
 ];
 
 /// The annotation in which `kubectl apply` keeps what it applied last, and who applies for kubectl.
@@ -212,7 +214,7 @@ impl Writer<'_> {
             let common = entry.fields.common(&taken);
             conflicts.extend(common.paths().into_iter().map(|path| Conflict {
                 owner: entry.owner.clone(),
-                path: path.into_iter().map(str::to_owned).collect(),
+                path,
             }));
             entry.fields.subtract(&taken);
             entry.fields.subtract(&difference.removed);
@@ -350,18 +352,11 @@ fn prune(shape: &TypeDef, merged: Value, entries: &Entries, last: &FieldSet) -> 
 /// Takes out the fields that nobody owns.
 fn strip(set: &mut FieldSet) {
     set.here = false;
-    for name in ["f:apiVersion", "f:kind"] {
-        set.cut(&[name]);
+    if let Some(metadata) = set.below.get_mut("f:metadata") {
+        metadata.here = false;
     }
-    let Some(metadata) = set.below.get_mut("f:metadata") else {
-        return;
-    };
-    metadata.here = false;
-    for name in UNOWNED {
-        metadata.cut(&[&format!("f:{name}")]);
-    }
-    if metadata.is_empty() {
-        set.below.remove("f:metadata");
+    for path in UNOWNED {
+        set.cut(path);
     }
 }
 

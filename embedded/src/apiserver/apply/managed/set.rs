@@ -100,20 +100,20 @@ impl FieldSet {
     }
 
     /// All paths: those that end on a level before those that go on.
-    pub(super) fn paths(&self) -> Vec<Vec<&str>> {
+    pub(super) fn paths(&self) -> Vec<Vec<String>> {
         let mut found = Vec::new();
         self.collect(&mut Vec::new(), &mut found);
         found
     }
 
-    fn collect<'a>(&'a self, prefix: &mut Vec<&'a str>, found: &mut Vec<Vec<&'a str>>) {
+    fn collect(&self, prefix: &mut Vec<String>, found: &mut Vec<Vec<String>>) {
         for (element, node) in &self.below {
             if node.here {
-                found.push(prefix.iter().copied().chain([element.as_str()]).collect());
+                found.push(prefix.iter().chain([element]).cloned().collect());
             }
         }
         for (element, node) in &self.below {
-            prefix.push(element);
+            prefix.push(element.clone());
             node.collect(prefix, found);
             prefix.pop();
         }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::attributes::{Attributes, RequestTarget};
 use crate::apiserver::{
     http::{body::decode, discovery::documents, request::Request},
-    object::{ApiError, Tree, tree},
+    object::{ApiError, Tree, qualify, tree},
     print::Response,
 };
 
@@ -134,10 +134,8 @@ impl Users {
             }
             _ => Err(ApiError::no_resource()),
         });
-        Some(match answer {
-            Ok(review) => Response::json(201, &review),
-            Err(error) => error.into(),
-        })
+        let review = answer.map(|review| Response::json(201, &review));
+        Some(review.unwrap_or_else(Response::from))
     }
 }
 
@@ -194,11 +192,10 @@ fn forbidden(user: &User, asked: &Attributes) -> ApiError {
         RequestTarget::Resource(target) => target,
     };
     let (group, resource) = (&target.group, &target.resource);
-    let with = |mark: char, more: &str| match more {
+    let full = match target.subresource.as_str() {
         "" => resource.clone(),
-        more => format!("{resource}{mark}{more}"),
+        part => format!("{resource}/{part}"),
     };
-    let (qualified, full) = (with('.', group), with('/', &target.subresource));
     let place = match target.namespace.as_str() {
         "" => "at the cluster scope".to_owned(),
         namespace => format!("in the namespace {namespace:?}"),
@@ -208,8 +205,9 @@ fn forbidden(user: &User, asked: &Attributes) -> ApiError {
         name => format!(" {name:?}"),
     };
     let message = format!(
-        "{qualified}{object} is forbidden: User {name:?} cannot {verb} resource {full:?} in API group \
-         {group:?} {place}"
+        "{}{object} is forbidden: User {name:?} cannot {verb} resource {full:?} in API group \
+         {group:?} {place}",
+        qualify(resource, group)
     );
     let details = tree::of_texts([("kind", resource), ("name", &target.name), ("group", group)]);
     ApiError::new(403, "Forbidden", message).with_details(details)

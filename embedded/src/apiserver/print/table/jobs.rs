@@ -5,22 +5,19 @@
 use serde_json::Value;
 
 use super::{
-    cells::{age, is_true, name, or_none},
+    cells::{is_true, or_none},
     duration,
 };
 use crate::{apiserver::object::JsonView, model::Time};
 
 /// Cells of one Job.
 pub(super) fn cells(job: JsonView<'_>, now: Time) -> Vec<Value> {
-    let mut cells = vec![
-        name(job),
+    let own: [Value; 3] = [
         status(job).into(),
         completions(job).into(),
         run_time(job.at("status"), now).into(),
-        age(job, now),
     ];
-    cells.extend(of_job_spec(job.at("spec")));
-    cells
+    [own, of_job_spec(job.at("spec"))].concat()
 }
 
 /// What a Job's spec says of containers, images and selector.
