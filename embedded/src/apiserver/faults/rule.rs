@@ -138,12 +138,8 @@ pub struct Rule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u64>,
     /// For how long.
-    #[serde(
-        rename = "for",
-        default,
-        with = "go_duration",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "for")]
+    #[serde(default, with = "go_duration", skip_serializing_if = "Option::is_none")]
     pub lasts: Option<Duration>,
 }
 

@@ -50,7 +50,7 @@ impl<'a> Request<'a> {
 #[derive(Debug)]
 pub struct Prepared {
     pub(crate) call: Result<ApiCall>,
-    label: Label,
+    pub(super) label: Label,
 }
 
 /// What a request is counted as.
@@ -102,10 +102,6 @@ pub(crate) struct Target {
 }
 
 impl Prepared {
-    pub(super) const fn new(call: Result<ApiCall>, label: Label) -> Self {
-        Self { call, label }
-    }
-
     /// What the request is counted as.
     pub const fn label(&self) -> Label {
         self.label

@@ -28,7 +28,7 @@ pub fn prepare(request: Request<'_>) -> Prepared {
         subresource: "",
     };
     let call = route(request, &mut label);
-    Prepared::new(call, label)
+    Prepared { call, label }
 }
 
 fn route(request: Request<'_>, label: &mut Label) -> Result<ApiCall> {

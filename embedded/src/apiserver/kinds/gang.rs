@@ -73,7 +73,7 @@ fn check_policy(parent: &CheckedField<'_, '_>) {
         (_, false) => {}
         (_, true) => {
             let count = gang.at("minCount");
-            match count.int().unwrap_or_default() {
+            match count.number() {
                 0 => count.required(""),
                 ..0 => count.invalid("must be greater than or equal to 1"),
                 1.. => {}

@@ -232,10 +232,7 @@ impl KindInfo {
 
     /// Finds a subresource by its path segment.
     pub(crate) fn subresource(&self, name: &str) -> Option<&'static Subresource> {
-        KINDS[self.kind as usize]
-            .subresources
-            .iter()
-            .find(|sub| sub.name == name)
+        self.subresources.iter().find(|sub| sub.name == name)
     }
 }
 

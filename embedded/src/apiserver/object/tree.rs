@@ -123,14 +123,9 @@ pub(crate) fn default(tree: &mut Tree, name: &str, value: impl Into<Value>) {
 /// Copies a member from `from`, or removes it if `from` has none.
 pub(crate) fn restore(tree: &mut Tree, from: &Tree, name: &str) {
     match from.get(name) {
-        Some(value) => {
-            if tree.get(name) != Some(value) {
-                tree.insert(name.to_owned(), value.clone());
-            }
-        }
-        None => {
-            tree.remove(name);
-        }
+        Some(value) if tree.get(name) == Some(value) => {}
+        Some(value) => drop(tree.insert(name.to_owned(), value.clone())),
+        None => drop(tree.remove(name)),
     }
 }
 

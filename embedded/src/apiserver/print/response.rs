@@ -97,6 +97,28 @@ impl Response {
         }
     }
 
+    /// A list of objects of a kind, still to be encoded.
+    pub(crate) fn list(
+        kind: Kind,
+        list: &ListMeta,
+        items: Vec<Arc<Stored>>,
+        form: Form,
+        now: Time,
+    ) -> Self {
+        let list = ListBody {
+            head: encode::list_head(kind, form, list),
+            items,
+            next: 0,
+            form,
+            now,
+            finished: false,
+        };
+        Self {
+            body: Body::List(Box::new(list)),
+            ..Self::bytes(200, JSON, Vec::new())
+        }
+    }
+
     /// Adds `Warning` headers.
     pub(crate) fn with_warnings(mut self, warnings: Vec<String>) -> Self {
         let header = |text: String| ("Warning", format!("299 - \"{}\"", escape(&text)));
@@ -119,24 +141,6 @@ impl Response {
 }
 
 impl ListBody {
-    /// A list of objects of a kind.
-    pub(crate) fn new(
-        kind: Kind,
-        list: &ListMeta,
-        items: Vec<Arc<Stored>>,
-        form: Form,
-        now: Time,
-    ) -> Self {
-        Self {
-            head: encode::list_head(kind, form, list),
-            items,
-            next: 0,
-            form,
-            now,
-            finished: false,
-        }
-    }
-
     /// Appends about `limit` more bytes to `out`; false when the list is complete.
     pub fn encode_some(&mut self, limit: usize, out: &mut Vec<u8>) -> bool {
         if self.finished {
@@ -157,15 +161,6 @@ impl ListBody {
         self.finished = true;
         self.items = Vec::new();
         true
-    }
-}
-
-impl From<ListBody> for Response {
-    fn from(list: ListBody) -> Self {
-        Self {
-            body: Body::List(Box::new(list)),
-            ..Self::bytes(200, JSON, Vec::new())
-        }
     }
 }
 

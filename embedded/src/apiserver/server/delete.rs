@@ -116,7 +116,7 @@ impl ApiServer {
         };
         if plan.gone {
             if !options.dry_run {
-                self.store_remove(kind, &object.namespace, &object.name);
+                self.store_remove(object);
             }
             return Deletion::Gone(last);
         }

@@ -41,10 +41,8 @@ impl ApiServer {
             self.finish_namespace(namespace);
             return None;
         }
-        let (start, mut key) = match after {
-            Some((kind, key)) => (kind, Some(key)),
-            None => (Kind::Pod, None),
-        };
+        let (start, mut key) = after.unzip();
+        let start = start.unwrap_or(Kind::Pod);
         let mut kinds = Kind::all().filter(|kind| *kind >= start && kind.info().namespaced);
         let object = kinds.find_map(|kind| {
             let after = key.take();

@@ -124,13 +124,12 @@ impl ApiServer {
         if pod.node.is_empty() {
             return Ok(Response::bytes(204, TEXT, Vec::new()));
         }
-        let line = format!(
-            "{}/{} ran on {}, a hollow node without output\n",
-            pod.namespace, pod.name, pod.node
-        );
         let line = match target.query.get("tailLines") {
             Some("0") => String::new(),
-            _ => line,
+            _ => format!(
+                "{}/{} ran on {}, a hollow node without output\n",
+                pod.namespace, pod.name, pod.node
+            ),
         };
         Ok(Response::bytes(200, TEXT, line.into_bytes()))
     }

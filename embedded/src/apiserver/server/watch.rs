@@ -73,6 +73,7 @@ impl ApiServer {
         let text = query.text("resourceVersion");
         let version = resource_version::parse(text).map_err(|why| ApiError::new(500, "", why))?;
         let wants_objects = streaming.unwrap_or(version == 0);
+        let timeout = query.text("timeoutSeconds").parse();
         let log = self.store.log(target.kind);
         let mut cursor = WatchCursor {
             kind: target.kind,
@@ -88,11 +89,7 @@ impl ApiServer {
             },
             bookmarked_version: version,
             bookmarks: query.flag("allowWatchBookmarks"),
-            timeout: query
-                .text("timeoutSeconds")
-                .parse()
-                .ok()
-                .map(Duration::from_secs),
+            timeout: timeout.ok().map(Duration::from_secs),
             head: TableHead::Due,
             failure: None,
             ended: false,
@@ -100,13 +97,9 @@ impl ApiServer {
         };
         if wants_objects {
             cursor.announce_initial_end = streaming == Some(true) && cursor.bookmarks;
-            let objects = self
-                .store
-                .range(target.kind, &target.namespace, None)
-                .cloned();
-            cursor.initial = objects
-                .filter(|object| cursor.selector.matches(object))
-                .collect();
+            let objects = self.store.range(target.kind, &target.namespace, None);
+            let selected = objects.filter(|object| cursor.selector.matches(object));
+            cursor.initial = selected.cloned().collect();
         } else if version != 0 {
             match log.after_version(version) {
                 Ok(position) => cursor.position = position,

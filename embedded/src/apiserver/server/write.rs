@@ -221,7 +221,7 @@ impl ApiServer {
         // version it had.
         let is_finished = strategy::is_finished(kind, &tree);
         if is_finished && !dry_run {
-            self.store_remove(kind, &old.namespace, &old.name);
+            self.store_remove(old);
         }
         Ok(reply(match is_finished || dry_run {
             true => Arc::new(Stored::encode(kind, old.version, &tree)),
@@ -267,10 +267,9 @@ impl ApiServer {
         if !target.kind.info().namespaced {
             return Ok(());
         }
-        let namespace = self
-            .store
-            .get(Kind::Namespace, "", &target.namespace)
-            .ok_or_else(|| ApiError::not_found(Kind::Namespace, &target.namespace))?;
+        let found = self.get(Kind::Namespace, "", &target.namespace);
+        let namespace =
+            found.ok_or_else(|| ApiError::not_found(Kind::Namespace, &target.namespace))?;
         if namespace.deletion.is_none() {
             return Ok(());
         }

@@ -309,12 +309,9 @@ impl Writer<'_> {
 
     /// The fields that client-side apply has set last and that are still as it set them.
     fn applied_before(self, live: &Tree) -> FieldSet {
-        let none = FieldSet::default();
-        let Some(text) = last_applied(live).filter(|_| self.manager == KUBECTL) else {
-            return none;
-        };
-        let Ok(applied) = serde_json::from_str::<Tree>(text) else {
-            return none;
+        let text = last_applied(live).filter(|_| self.manager == KUBECTL);
+        let Some(applied) = text.and_then(|text| serde_json::from_str::<Tree>(text).ok()) else {
+            return FieldSet::default();
         };
         let shape = type_def::of(self.kind);
         let difference = walk::compare(shape, &applied, live);

@@ -42,9 +42,7 @@ fn merge_member(
     order: Option<&Value>,
 ) -> Result<()> {
     match change {
-        Value::Null => {
-            tree.remove(name);
-        }
+        Value::Null => drop(tree.remove(name)),
         Value::Object(change) => apply(shape, tree::section_mut(tree, name), change)?,
         Value::Array(change) => match tree.get_mut(name) {
             Some(Value::Array(items)) => {
@@ -56,9 +54,7 @@ fn merge_member(
                 tree.insert(name.to_owned(), fresh.cloned().collect());
             }
         },
-        other => {
-            tree.insert(name.to_owned(), other.clone());
-        }
+        other => drop(tree.insert(name.to_owned(), other.clone())),
     }
     Ok(())
 }
@@ -69,11 +65,12 @@ fn merge_list(
     change: &[Value],
     order: &[Value],
 ) -> Result<()> {
-    let (key, shape) = match shape {
-        TypeDef::List {
-            merge: ListBy::Value,
-            ..
-        } => {
+    let (merge, shape) = match shape {
+        TypeDef::List { merge, items, .. } => (merge, &**items),
+        _ => (&ListBy::Place, shape),
+    };
+    let key = match merge {
+        ListBy::Value => {
             let before = Places::of(items, None);
             let mut known: HashSet<&Value> = HashSet::new();
             for value in change {
@@ -84,20 +81,14 @@ fn merge_list(
             reorder(items, &before, &Places::of(order, None));
             return Ok(());
         }
-        TypeDef::List {
-            merge: ListBy::Keys(keys),
-            items: shape,
-            ..
-        } if change.iter().all(Value::is_object) => (&*keys[0].0, shape),
+        ListBy::Keys(keys) if change.iter().all(Value::is_object) => &*keys[0].0,
         _ => {
             *items = change.to_vec();
             return Ok(());
         }
     };
-    if change
-        .iter()
-        .any(|item| item.get("$patch").is_some_and(|it| it == "replace"))
-    {
+    let replaces = |item: &Value| item.get("$patch").is_some_and(|it| it == "replace");
+    if change.iter().any(replaces) {
         let rest = change.iter().filter(|item| item.get("$patch").is_none());
         *items = rest.cloned().collect();
         return Ok(());

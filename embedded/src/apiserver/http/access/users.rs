@@ -215,10 +215,8 @@ fn forbidden(user: &User, asked: &Attributes) -> ApiError {
 
 fn access_review(kind: &str, user: Option<&User>, mut body: Tree) -> Result<Value, ApiError> {
     let spec = tree::section(&body, "spec");
-    let asked = match (
-        spec.get("resourceAttributes"),
-        spec.get("nonResourceAttributes"),
-    ) {
+    let (resource, path) = ("resourceAttributes", "nonResourceAttributes");
+    let asked = match (spec.get(resource), spec.get(path)) {
         (Some(Value::Object(resource)), None) => Attributes::reviewed(resource),
         (None, Some(Value::Object(path))) => Attributes {
             verb: tree::text(path, "verb").to_owned(),

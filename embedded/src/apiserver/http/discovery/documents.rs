@@ -207,9 +207,10 @@ fn aggregate<'a>(groups: impl IntoIterator<Item = (&'a str, &'a str)>) -> Respon
         "metadata": {},
         "items": items,
     });
-    let mut response = Response::json(200, &list);
-    response.content_type = AGGREGATED;
-    response
+    Response {
+        content_type: AGGREGATED,
+        ..Response::json(200, &list)
+    }
 }
 
 fn aggregated_group(group: &str, version: &str) -> Value {

@@ -15,7 +15,7 @@ use super::version::VERSION;
 use crate::apiserver::{
     http::{negotiation::Transform, query::Query},
     object::{ApiError, GROUPS, KINDS, KindInfo, Result, schemas},
-    print::{Body, Response, TEXT},
+    print::{JSON, Response, TEXT},
 };
 
 /// Stands for the documents as they are: it has to change when they do, and with nothing else.
@@ -64,12 +64,10 @@ fn path_of(group: &str, version: &str) -> String {
 
 /// A request for an older document is redirected to the current one.
 fn moved(path: &str) -> Response {
-    let mut response = Response::json(301, &Value::Null);
-    response
-        .headers
-        .push(("location", format!("{path}?hash={HASH}")));
-    response.body = Body::Bytes(Vec::new());
-    response
+    Response {
+        headers: vec![("location", format!("{path}?hash={HASH}"))],
+        ..Response::bytes(301, JSON, Vec::new())
+    }
 }
 
 fn index() -> Value {

@@ -49,8 +49,8 @@ pub(crate) fn update_warnings(tree: &Tree, old: &Tree) -> Vec<String> {
 }
 
 fn template_warning(tree: &Tree) -> Option<String> {
-    let template = tree::section(tree, "spec.jobTemplate");
-    super::defaults::template_warning("spec.jobTemplate.", tree::section(template, "spec"))
+    let job = tree::section(tree, "spec.jobTemplate.spec");
+    super::defaults::template_warning("spec.jobTemplate.", job)
 }
 
 /// Checks the spec of a new or changed CronJob.

@@ -75,8 +75,8 @@ fn default_labels(tree: &mut Tree) {
     if !tree::section(tree, "metadata.labels").is_empty() {
         return;
     }
-    let template = tree::section(tree, "spec.template");
-    if let Some(labels) = tree::metadata(template).get("labels").cloned() {
+    let template = tree::section(tree, "spec.template.metadata");
+    if let Some(labels) = template.get("labels").cloned() {
         tree::metadata_mut(tree).insert("labels".into(), labels);
     }
 }

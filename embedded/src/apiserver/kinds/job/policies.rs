@@ -121,15 +121,12 @@ fn check_failure_rule(spec: &CheckedField<'_, '_>, rule: &CheckedField<'_, '_>) 
         check_exit_codes(spec, &codes);
     }
     check_pod_conditions(&conditions);
-    match (codes.is_set(), !conditions.list().is_empty()) {
-        (true, true) => rule.complain(
-            "Invalid value: specifying both OnExitCodes and OnPodConditions is not supported",
-        ),
-        (false, false) => rule.complain(
-            "Invalid value: specifying one of OnExitCodes and OnPodConditions is required",
-        ),
-        _ => {}
-    }
+    let problem = match (codes.is_set(), !conditions.list().is_empty()) {
+        (true, true) => "specifying both OnExitCodes and OnPodConditions is not supported",
+        (false, false) => "specifying one of OnExitCodes and OnPodConditions is required",
+        _ => return,
+    };
+    rule.complain(format!("Invalid value: {problem}"));
 }
 
 fn check_exit_codes(spec: &CheckedField<'_, '_>, codes: &CheckedField<'_, '_>) {

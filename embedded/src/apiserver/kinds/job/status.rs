@@ -265,10 +265,8 @@ impl<'v> StatusChange<'_, 'v> {
         if start.has_changed() && !may_start {
             start.invalid("field is immutable for unsuspended job once set");
         }
-        let (was_met, is_met) = (
-            self.was("SuccessCriteriaMet"),
-            self.is("SuccessCriteriaMet"),
-        );
+        let met = "SuccessCriteriaMet";
+        let (was_met, is_met) = (self.was(met), self.is(met));
         self.refuse_if(
             was_met && !is_met,
             "cannot disable the SuccessCriteriaMet=True condition",

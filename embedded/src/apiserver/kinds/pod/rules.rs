@@ -94,10 +94,9 @@ fn without(object: &Value, member: &str) -> Value {
 }
 
 fn same_but_images(list: &CheckedField<'_, '_>) -> bool {
-    let images = |list: &[Value]| {
-        list.iter()
-            .map(|it| without(it, "image"))
-            .collect::<Vec<_>>()
+    let images = |list: &[Value]| -> Vec<Value> {
+        let images = list.iter().map(|it| without(it, "image"));
+        images.collect()
     };
     images(list.list()) == images(list.old().list())
 }

@@ -9,10 +9,7 @@ use core::net::IpAddr;
 use hashbrown::HashSet;
 use serde_json::Value;
 
-use super::{
-    containers::{Surroundings, check_container},
-    scheduling,
-};
+use super::{containers::check_container, scheduling};
 use crate::apiserver::{
     kinds::metadata,
     object::{CheckedField, Tree, names, tree},
@@ -29,10 +26,8 @@ pub(crate) fn container_names(spec: &Tree) -> impl Iterator<Item = &str> {
 /// Checks a pod spec.
 #[doc(alias = "ValidatePodSpec")]
 pub(crate) fn validate_spec(spec: &CheckedField<'_, '_>) {
-    let surroundings = Surroundings {
-        volumes: volumes(&spec.at("volumes")),
-        host_network: spec.at("hostNetwork").flag(),
-    };
+    let volumes = volumes(&spec.at("volumes"));
+    let host_network = spec.at("hostNetwork").flag();
     if spec.at("containers").list().is_empty() {
         spec.at("containers").required("");
     }
@@ -40,7 +35,7 @@ pub(crate) fn validate_spec(spec: &CheckedField<'_, '_>) {
     for list in ["containers", "initContainers"] {
         for container in spec.at(list).items() {
             let ends = list == "initContainers" && container.at("restartPolicy").text() != "Always";
-            check_container(&container, ends, &surroundings);
+            check_container(&container, ends, &volumes, host_network);
             let name = container.at("name");
             if !name.text().is_empty() && !seen.insert(name.text()) {
                 name.duplicate();
@@ -65,9 +60,10 @@ fn check_scalars(spec: &CheckedField<'_, '_>) {
         "None",
     ]);
     let deadline = spec.at("activeDeadlineSeconds");
+    let range = 1..=i64::from(i32::MAX);
     if deadline
         .int()
-        .is_some_and(|seconds| !(1..=i64::from(i32::MAX)).contains(&seconds))
+        .is_some_and(|seconds| !range.contains(&seconds))
     {
         deadline.invalid("must be between 1 and 2147483647, inclusive");
     }

@@ -48,7 +48,7 @@ fn status(job: JsonView<'_>) -> &'static str {
 }
 
 fn completions(job: JsonView<'_>) -> String {
-    let succeeded = job.at("status.succeeded").int().unwrap_or_default();
+    let succeeded = job.at("status.succeeded").number();
     let of = |field| job.at("spec").at(field).int();
     match (of("completions"), of("parallelism")) {
         (Some(completions), _) => format!("{succeeded}/{completions}"),

@@ -46,7 +46,7 @@ struct Summary {
 
 impl Summary {
     fn count_restarts(&mut self, container: JsonView<'_>) {
-        self.restarts += container.at("restartCount").int().unwrap_or_default();
+        self.restarts += container.at("restartCount").number();
         let finished = container.at("lastState.terminated.finishedAt").text();
         self.restarted_at = self.restarted_at.max(Time::parse_rfc3339(finished));
     }
@@ -98,7 +98,7 @@ fn init_containers(pod: JsonView<'_>, summary: &mut Summary) -> bool {
         }
         let terminated = container.at("state.terminated");
         if terminated.is_set() {
-            if terminated.at("exitCode").int().unwrap_or_default() == 0 {
+            if terminated.at("exitCode").number() == 0 {
                 continue;
             }
             summary.reason = format!("Init:{}", termination(terminated));
@@ -130,7 +130,7 @@ fn containers(pod: JsonView<'_>, summary: &mut Summary) {
             summary.reason = waiting.to_owned();
         } else if terminated.is_set() {
             summary.reason = termination(terminated);
-            if terminated.at("exitCode").int().unwrap_or_default() != 0 {
+            if terminated.at("exitCode").number() != 0 {
                 last_error.clone_from(&summary.reason);
             }
         } else if container.at("ready").flag() && container.at("state.running").is_set() {
@@ -149,7 +149,7 @@ fn containers(pod: JsonView<'_>, summary: &mut Summary) {
 }
 
 fn termination(terminated: JsonView<'_>) -> String {
-    let number = |name: &str| terminated.at(name).int().unwrap_or_default();
+    let number = |name: &str| terminated.at(name).number();
     match (terminated.at("reason").text(), number("signal")) {
         ("", 0) => format!("ExitCode:{}", number("exitCode")),
         ("", signal) => format!("Signal:{signal}"),

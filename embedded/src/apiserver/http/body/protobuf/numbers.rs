@@ -29,7 +29,10 @@ pub(super) enum Type {
     /// The same with microseconds.
     MicroTime,
     IntOrText,
-    Map(Values),
+    /// Base64 in JSON.
+    Bytes,
+    /// What a map has by name.
+    Map(&'static Self),
     Message(&'static str),
     /// Written by the server alone; not read.
     Ignored,
@@ -40,15 +43,6 @@ pub(super) enum Type {
 pub(super) enum Zero {
     LeftOut,
     Kept,
-}
-
-/// What a map has by name.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Values {
-    Text,
-    Quantity,
-    /// Base64 in JSON.
-    Bytes,
 }
 
 struct Message {
@@ -109,9 +103,9 @@ impl Type {
             "time" => Self::Time,
             "microtime" => Self::MicroTime,
             "int-or-text" => Self::IntOrText,
-            "{text}" => Self::Map(Values::Text),
-            "{quantity}" => Self::Map(Values::Quantity),
-            "{bytes}" => Self::Map(Values::Bytes),
+            "{text}" => Self::Map(&Self::Text(Zero::Kept)),
+            "{quantity}" => Self::Map(&Self::Quantity),
+            "{bytes}" => Self::Map(&Self::Bytes),
             "-" => Self::Ignored,
             name => Self::Message(name),
         }
