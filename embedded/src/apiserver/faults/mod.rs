@@ -153,13 +153,9 @@ impl Faults {
                 && active.is_on(now)
                 && active.rule.means(request)
         });
-        let mut ends = cuts.map(|active| active.until);
-        let mut longest = ends.next()?;
-        for end in ends {
-            // For ever is longer than any time.
-            longest = longest.zip(end).map(|(one, other)| one.max(other));
-        }
-        Some(longest)
+        let ends = cuts.map(|active| active.until);
+        // For ever is longer than any time.
+        ends.reduce(|longest, end| longest.zip(end).map(|(one, other)| one.max(other)))
     }
 
     /// Judges a request that is not held.

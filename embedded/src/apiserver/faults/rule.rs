@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::{go_duration, observed_request::ObservedRequest};
 use crate::apiserver::{
+    http::Query,
     object::{ApiError, STALE},
     print::Response,
 };
@@ -137,12 +138,8 @@ pub struct Rule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u64>,
     /// For how long.
-    #[serde(
-        rename = "for",
-        default,
-        with = "go_duration",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "for")]
+    #[serde(default, with = "go_duration", skip_serializing_if = "Option::is_none")]
     pub lasts: Option<Duration>,
 }
 
@@ -192,21 +189,8 @@ impl Wanted {
 impl Rule {
     /// A rule for everybody and everything.
     pub fn new(fault: FaultKind) -> Self {
-        Self {
-            fault,
-            delay: None,
-            code: None,
-            message: None,
-            retry_after: None,
-            changes: None,
-            verbs: Vec::new(),
-            resources: Vec::new(),
-            path: String::new(),
-            client: String::new(),
-            probability: always(),
-            times: None,
-            lasts: None,
-        }
+        let rule = serde_json::from_value(json!({"fault": fault}));
+        rule.expect("all other fields have defaults")
     }
 
     /// All calls take so much longer.
@@ -289,8 +273,7 @@ impl Rule {
             FaultKind::Stale => matches!(verb, "get" | "list"),
             // An open watch is another matter; the first page of a list is never too old.
             FaultKind::Expire => {
-                let mut parameters = request.query.split('&');
-                verb == "list" && parameters.any(|p| p.starts_with("continue=") && p.len() > 9)
+                verb == "list" && !Query::parse(&request.query).text("continue").is_empty()
             }
             // What happens to a watch happens to it while it is open.
             FaultKind::TimeoutAfter | FaultKind::DropAfter => verb != "watch",

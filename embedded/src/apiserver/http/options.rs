@@ -66,17 +66,15 @@ pub(crate) fn write(query: &Query, type_name: &str) -> Result<WriteOptions> {
             return Err(invalid("fieldValidation", &error));
         }
     };
-    let field_manager = query.get("fieldManager").filter(|name| !name.is_empty());
-    if field_manager.is_some_and(|name| name.len() > MAX_MANAGER) {
+    let manager = query.text("fieldManager");
+    if manager.len() > MAX_MANAGER {
         let error = "Too long: may not be more than 128 bytes";
         return Err(invalid("fieldManager", error));
     }
     let odd = |letter: &char| letter.is_control() || letter.is_whitespace() && *letter != ' ';
-    let letters = || field_manager.into_iter().flat_map(str::char_indices);
-    if let Some((at, letter)) = letters().find(|(_, letter)| odd(letter)) {
-        let name = field_manager.unwrap_or_default();
+    if let Some((at, letter)) = manager.char_indices().find(|(_, letter)| odd(letter)) {
         let error = format!(
-            "Invalid value: {name:?}: invalid character U+{:04X} (at position {at})",
+            "Invalid value: {manager:?}: invalid character U+{:04X} (at position {at})",
             u32::from(letter)
         );
         return Err(invalid("fieldManager", &error));
@@ -84,8 +82,8 @@ pub(crate) fn write(query: &Query, type_name: &str) -> Result<WriteOptions> {
     Ok(WriteOptions {
         dry_run: dry_run(query.all("dryRun"), type_name)?,
         validation,
-        field_manager: field_manager.map(str::to_owned),
-        force: query.get("force").map(|_| query.flag("force")),
+        field_manager: (!manager.is_empty()).then(|| manager.to_owned()),
+        force: query.flag_if_given("force"),
     })
 }
 
@@ -100,32 +98,21 @@ pub(crate) fn delete(query: &Query, body: &Tree) -> Result<DeleteOptions> {
     }
     let body = JsonView::from(body);
     let given = |name: &str| query.get(name).filter(|text| !text.is_empty());
-    let grace = match (
-        body.at("gracePeriodSeconds").int(),
-        given("gracePeriodSeconds"),
-    ) {
+    let grace = body.at("gracePeriodSeconds").int();
+    let grace = match (grace, given("gracePeriodSeconds")) {
         (None, Some(text)) => Some(parse_int(text)?),
         (grace, _) => grace,
     };
     let policy = body.at("propagationPolicy").as_text();
     let policy = policy.or_else(|| given("propagationPolicy"));
-    let in_query = || {
-        query
-            .get("orphanDependents")
-            .map(|_| query.flag("orphanDependents"))
-    };
-    let orphan = body
-        .at("orphanDependents")
-        .value()
-        .as_bool()
-        .or_else(in_query);
+    let orphan = body.at("orphanDependents").value().as_bool();
+    let orphan = orphan.or_else(|| query.flag_if_given("orphanDependents"));
+    let in_query = dry_run(query.all("dryRun"), "DeleteOptions")?;
+    let in_body = body.at("dryRun").items().map(JsonView::text);
+    let in_body = dry_run(in_body, "DeleteOptions")?;
     let text = |name: &str| body.at(name).as_text().map(str::to_owned);
     Ok(DeleteOptions {
-        dry_run: dry_run(query.all("dryRun"), "DeleteOptions")?
-            | dry_run(
-                body.at("dryRun").items().map(JsonView::text),
-                "DeleteOptions",
-            )?,
+        dry_run: in_query | in_body,
         // A negative period means the shortest that is still graceful.
         grace: grace.map(|grace| if grace < 0 { 1 } else { grace }),
         propagation: propagation(policy, orphan)?,

@@ -38,6 +38,11 @@ impl Query {
             .map(|(_, value)| value.as_str())
     }
 
+    /// Whether a boolean parameter is on, if it is given.
+    pub(crate) fn flag_if_given(&self, name: &str) -> Option<bool> {
+        self.get(name).map(|_| self.flag(name))
+    }
+
     /// Whether a boolean parameter is on.
     pub(crate) fn flag(&self, name: &str) -> bool {
         matches!(

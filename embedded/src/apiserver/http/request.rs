@@ -5,14 +5,13 @@
 use compact_str::CompactString;
 
 use super::{
-    negotiation::Transform,
     options::{DeleteOptions, WriteOptions},
     query::Query,
 };
 use crate::apiserver::{
     apply::PatchBody,
     object::{Kind, Result, Subresource, Tree},
-    print::Form,
+    print::{Form, Response},
 };
 
 /// Largest body taken, as the real server limits it.
@@ -51,7 +50,7 @@ impl<'a> Request<'a> {
 #[derive(Debug)]
 pub struct Prepared {
     pub(crate) call: Result<ApiCall>,
-    label: Label,
+    pub(super) label: Label,
 }
 
 /// What a request is counted as.
@@ -68,14 +67,8 @@ pub struct Label {
 /// What is asked.
 #[derive(Debug)]
 pub(crate) enum ApiCall {
-    /// A path without objects: discovery, health, version.
-    Fixed {
-        path: String,
-        query: String,
-        accepted: Transform,
-    },
-    /// `selfsubjectaccessreviews` and the like, by kind: the answer is made from the body.
-    Review(&'static str, Tree),
+    /// Nothing that needs objects; this is the answer.
+    Answered(Response),
     Get(Target),
     /// `pods/log`.
     Log(Target),
@@ -109,10 +102,6 @@ pub(crate) struct Target {
 }
 
 impl Prepared {
-    pub(super) const fn new(call: Result<ApiCall>, label: Label) -> Self {
-        Self { call, label }
-    }
-
     /// What the request is counted as.
     pub const fn label(&self) -> Label {
         self.label

@@ -8,14 +8,17 @@ use serde_json::Value;
 
 use super::{
     body::{decode, patch},
-    discovery::documents::REVIEWS,
+    discovery::documents::{self, REVIEWS},
     negotiation,
     options::{self, MAX_MANAGER, WriteOptions},
     query::{self, Query},
     request::{ApiCall, BODY_LIMIT, Label, Prepared, Request, Target, verb_of},
     resource_version,
 };
-use crate::apiserver::object::{ApiError, KINDS, Kind, Result, Subresource, Tree};
+use crate::apiserver::{
+    object::{ApiError, KINDS, Kind, Result, Tree},
+    print::Form,
+};
 
 /// Routes and decodes a request. Needs no server: a shell calls this before taking its lock.
 pub fn prepare(request: Request<'_>) -> Prepared {
@@ -25,7 +28,7 @@ pub fn prepare(request: Request<'_>) -> Prepared {
         subresource: "",
     };
     let call = route(request, &mut label);
-    Prepared::new(call, label)
+    Prepared { call, label }
 }
 
 fn route(request: Request<'_>, label: &mut Label) -> Result<ApiCall> {
@@ -50,13 +53,13 @@ fn route(request: Request<'_>, label: &mut Label) -> Result<ApiCall> {
     if legacy_watch {
         segments.remove(0);
     }
-    let requested = locate(group, version, &segments)?;
-    label.resource = requested.kind.info().plural;
-    label.subresource = requested.subresource.map_or("", |part| part.name);
+    let target = locate(request, group, version, &segments)?;
+    label.resource = target.kind.info().plural;
+    label.subresource = target.subresource.map_or("", |part| part.name);
     if request.body.len() > BODY_LIMIT {
         return Err(too_large());
     }
-    call(request, requested, legacy_watch, &mut label.verb)
+    call(request, target, legacy_watch, &mut label.verb)
 }
 
 /// The error for a body that is larger than [`BODY_LIMIT`].
@@ -66,15 +69,12 @@ pub(crate) fn too_large() -> ApiError {
 }
 
 fn fixed(request: Request<'_>, path: &str) -> Result<ApiCall> {
-    let accepted = negotiation::of_document(request.accept);
     if !matches!(request.method, "GET" | "HEAD") {
         return Err(ApiError::method_not_allowed());
     }
-    Ok(ApiCall::Fixed {
-        path: path.trim_end_matches('/').to_owned(),
-        query: request.query.to_owned(),
-        accepted,
-    })
+    let accepted = negotiation::of_document(request.accept);
+    let path = path.trim_end_matches('/');
+    documents::answer(path, request.query, accepted).map(ApiCall::Answered)
 }
 
 fn review(request: Request<'_>, segments: &[&str]) -> Result<ApiCall> {
@@ -86,29 +86,14 @@ fn review(request: Request<'_>, segments: &[&str]) -> Result<ApiCall> {
             }
             // Where all may do all, the answer does not depend on the body.
             let body = decode::json_or_yaml(request).unwrap_or_default();
-            Ok(ApiCall::Review(kind, body))
+            Ok(ApiCall::Answered(documents::review(kind, body)))
         }
         _ => Err(ApiError::no_resource()),
     }
 }
 
-/// Refuses a version of one object that is none; any other will do.
-fn check_version(text: &str) -> Result<()> {
-    let parsed = resource_version::parse(text);
-    parsed
-        .map(drop)
-        .map_err(|error| resource_version::unprefixed(&error))
-}
-
-/// What a path says: which object or collection, and what of it.
-struct RequestInfo<'a> {
-    kind: Kind,
-    namespace: &'a str,
-    name: &'a str,
-    subresource: Option<&'static Subresource>,
-}
-
-fn locate<'a>(group: &str, version: &str, segments: &[&'a str]) -> Result<RequestInfo<'a>> {
+/// The object or collection that a path names, with nothing said of its form.
+fn locate(request: Request<'_>, group: &str, version: &str, segments: &[&str]) -> Result<Target> {
     if !KINDS.iter().any(|row| row.group == group) {
         return Err(ApiError::no_path());
     }
@@ -137,21 +122,26 @@ fn locate<'a>(group: &str, version: &str, segments: &[&'a str]) -> Result<Reques
         "" => None,
         other => Some(info.subresource(other).ok_or_else(ApiError::no_resource)?),
     };
-    Ok(RequestInfo {
+    Ok(Target {
         kind,
-        namespace,
-        name,
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
         subresource,
+        query: Query::parse(request.query),
+        form: Form::Plain,
+        options: WriteOptions::default(),
+        agent: agent(request.user_agent),
+        warnings: Vec::new(),
     })
 }
 
 fn call(
     request: Request<'_>,
-    requested: RequestInfo<'_>,
+    mut target: Target,
     legacy_watch: bool,
     verb: &mut &'static str,
 ) -> Result<ApiCall> {
-    let mut target = target(request, requested, legacy_watch)?;
+    read_options(request, &mut target, legacy_watch)?;
     let collection = target.name.is_empty();
     let watch = legacy_watch || (collection && target.query.flag("watch"));
     *verb = verb_of(request.method, watch && target.is_main(), collection)
@@ -165,7 +155,9 @@ fn call(
         "list" => Ok(ApiCall::List(target)),
         "get" if sub.is_some_and(|sub| sub.name == "log") => Ok(ApiCall::Log(target)),
         "get" => {
-            check_version(target.query.text("resourceVersion"))?;
+            // Any version will do, if it is one.
+            let version = resource_version::parse(target.query.text("resourceVersion"));
+            version.map_err(|why| ApiError::new(500, "", why))?;
             Ok(ApiCall::Get(target))
         }
         "create" => create(request, target),
@@ -227,37 +219,26 @@ fn agent(user_agent: &str) -> CompactString {
     name
 }
 
-fn target(request: Request<'_>, requested: RequestInfo<'_>, legacy_watch: bool) -> Result<Target> {
-    let mut query = Query::parse(request.query);
-    let mut name = requested.name.to_owned();
-    let asked = request.method == "GET" && query.flag("watch") && name.is_empty();
-    let watch = legacy_watch || asked;
-    if watch && !name.is_empty() && requested.subresource.is_none() {
+/// Reads in which form is to be answered, and what is to be known of a write.
+fn read_options(request: Request<'_>, target: &mut Target, legacy_watch: bool) -> Result<()> {
+    let is_asked_for = target.query.flag("watch") && target.name.is_empty();
+    let watch = legacy_watch || (request.method == "GET" && is_asked_for);
+    if watch && !target.name.is_empty() && target.is_main() {
         // Watching one object is watching the collection for its name.
+        let name = std::mem::take(&mut target.name);
         let query_of_all = format!("{}&fieldSelector=metadata.name={name}", request.query);
-        query = Query::parse(&query_of_all);
-        name.clear();
+        target.query = Query::parse(&query_of_all);
     }
-    let info = requested.kind.info();
-    let list = name.is_empty() && matches!(request.method, "GET" | "DELETE");
+    let info = target.kind.info();
+    let list = target.name.is_empty() && matches!(request.method, "GET" | "DELETE");
     let type_name = format!("*{}.{}", info.short_group(), info.name);
     let accepted = negotiation::negotiate(request.accept)?;
-    let include = query.text("includeObject");
-    let form = negotiation::form(accepted, include, list, watch, &type_name)?;
-    let options = match request.method {
-        "POST" => options::write(&query, "CreateOptions")?,
-        "PUT" => options::write(&query, "UpdateOptions")?,
+    let include = target.query.text("includeObject");
+    target.form = negotiation::form(accepted, include, list, watch, &type_name)?;
+    target.options = match request.method {
+        "POST" => options::write(&target.query, "CreateOptions")?,
+        "PUT" => options::write(&target.query, "UpdateOptions")?,
         _ => WriteOptions::default(),
     };
-    Ok(Target {
-        kind: requested.kind,
-        namespace: requested.namespace.to_owned(),
-        name,
-        subresource: requested.subresource,
-        query,
-        form,
-        options,
-        agent: agent(request.user_agent),
-        warnings: Vec::new(),
-    })
+    Ok(())
 }

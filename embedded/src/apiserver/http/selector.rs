@@ -55,10 +55,8 @@ impl Selector {
 
     /// The name, where the selector asks for exactly one.
     pub(crate) fn single_name(&self) -> Option<&str> {
-        let term = self
-            .fields
-            .iter()
-            .find(|term| term.equal && term.path == "metadata.name")?;
+        let mut fields = self.fields.iter();
+        let term = fields.find(|term| term.equal && term.path == "metadata.name")?;
         Some(&term.value)
     }
 

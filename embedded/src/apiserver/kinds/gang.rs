@@ -9,7 +9,7 @@
 
 use serde_json::json;
 
-use crate::apiserver::object::{CheckedField, Tree, tree};
+use crate::apiserver::object::CheckedField;
 
 /// How many templates a Workload may have.
 const MAX_TEMPLATES: usize = 8;
@@ -52,12 +52,10 @@ pub(crate) fn validate_pod_group(group: &CheckedField<'_, '_>) {
     check_policy(&spec);
 }
 
-/// Checks that the fields of a spec that never change have not.
-pub(crate) fn validate_update(fields: &[&str], object: &CheckedField<'_, '_>, old: &Tree) {
-    let old = tree::section(old, "spec");
-    let spec = object.at("spec");
+/// Checks that these fields of a spec have not changed.
+pub(crate) fn must_not_change(fields: &[&str], object: &CheckedField<'_, '_>) {
     for field in fields {
-        spec.at(field).must_not_change(old.get(*field));
+        object.at("spec").at(field).must_not_change();
     }
 }
 
@@ -75,7 +73,7 @@ fn check_policy(parent: &CheckedField<'_, '_>) {
         (_, false) => {}
         (_, true) => {
             let count = gang.at("minCount");
-            match count.int().unwrap_or_default() {
+            match count.number() {
                 0 => count.required(""),
                 ..0 => count.invalid("must be greater than or equal to 1"),
                 1.. => {}

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::apiserver::object::{CheckedField, FieldErrors, Kind, Tree, check, names, tree};
+use crate::apiserver::object::{CheckedField, FieldErrors, Kind, Tree, check_change, names, tree};
 
 /// Members that clients may send on creation but that only the server decides.
 pub(crate) const SERVER_OWNED: &[&str] = &[
@@ -24,31 +24,21 @@ const MAX_ANNOTATIONS: usize = 256 * 1024;
 /// Restores on update what clients cannot change, and reports the changes that are refused
 /// rather than read over.
 pub(crate) fn restore(tree: &mut Tree, old: &Tree) -> FieldErrors {
-    let old = tree::metadata(old);
-    let errors = check(tree, |object| {
+    let errors = check_change(tree, old, |object| {
+        let metadata = object.at("metadata");
         for field in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
-            let metadata = object.at("metadata");
+            let field = metadata.at(field);
             // Update rules run twice on the real server, and so does this cause.
             for _ in 0..2 {
-                if metadata.at(field).is_set() {
-                    metadata.at(field).must_not_change(old.get(field));
+                if field.is_set() {
+                    field.must_not_change();
                 }
             }
         }
     });
     let metadata = tree::metadata_mut(tree);
-    metadata.remove("selfLink");
-    for field in [
-        "uid",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "generation",
-        "namespace",
-        "resourceVersion",
-        "generateName",
-    ] {
-        tree::restore(metadata, old, field);
+    for field in SERVER_OWNED.iter().chain(&["namespace", "generateName"]) {
+        tree::restore(metadata, tree::metadata(old), field);
     }
     errors
 }
@@ -60,9 +50,11 @@ pub(crate) fn check_create(kind: Kind, object: &CheckedField<'_, '_>) {
     let name = metadata.at("name");
     match name.text() {
         "" => name.required("name or generateName is required"),
-        text if kind != Kind::Namespace => name.complain_of(names::dns_subdomain_problem(text)),
+        text if kind != Kind::Namespace => {
+            name.complain_of(text, names::dns_subdomain_problem(text));
+        }
         text if text.contains('.') => name.invalid("must not contain dots"),
-        text => name.complain_of(names::dns_label_problem(text)),
+        text => name.complain_of(text, names::dns_label_problem(text)),
     }
     // A Job's own name among its labels is judged where it was put into the template.
     let own_name = (kind == Kind::Job).then(|| name.text());
@@ -71,16 +63,14 @@ pub(crate) fn check_create(kind: Kind, object: &CheckedField<'_, '_>) {
 
 /// Checks the metadata of a changed object.
 #[doc(alias = "ValidateObjectMetaUpdate")]
-pub(crate) fn check_update(kind: Kind, object: &CheckedField<'_, '_>, old: &Tree) {
-    let old = tree::metadata(old);
+pub(crate) fn check_update(kind: Kind, object: &CheckedField<'_, '_>) {
     let metadata = object.at("metadata");
-    if old.contains_key("deletionTimestamp") {
-        check_new_finalizers(&metadata.at("finalizers"), old);
+    if metadata.at("deletionTimestamp").old().is_set() {
+        check_new_finalizers(&metadata.at("finalizers"));
     }
-    let changed = |name: &str| metadata.tree().get(name) != old.get(name);
     if ["labels", "annotations", "finalizers", "ownerReferences"]
         .into_iter()
-        .any(changed)
+        .any(|field| metadata.at(field).has_changed())
     {
         // A Job's update looks at the metadata four times.
         let times = if kind == Kind::Job { 4 } else { 1 };
@@ -90,11 +80,10 @@ pub(crate) fn check_update(kind: Kind, object: &CheckedField<'_, '_>, old: &Tree
     }
 }
 
-fn check_new_finalizers(finalizers: &CheckedField<'_, '_>, old: &Tree) {
-    let had: Vec<&str> = tree::strings(old, "finalizers").collect();
-    let texts = finalizers.list().iter().filter_map(Value::as_str);
-    let fresh = texts.filter(|finalizer| !had.contains(finalizer));
-    let fresh: Vec<String> = fresh.map(|finalizer| format!("{finalizer:?}")).collect();
+fn check_new_finalizers(finalizers: &CheckedField<'_, '_>) {
+    let had = finalizers.old().list();
+    let fresh = finalizers.list().iter().filter(|it| !had.contains(it));
+    let fresh: Vec<String> = fresh.map(Value::to_string).collect();
     if fresh.is_empty() {
         return;
     }
@@ -124,12 +113,8 @@ pub(crate) fn check_labels(labels: &CheckedField<'_, '_>, own_name: Option<&str>
         if key.ends_with("job-name") && own_name == Some(value) {
             continue;
         }
-        for problem in names::qualified_name_problems(key) {
-            labels.invalid_as(Value::from(key.as_str()), &problem);
-        }
-        for problem in names::label_value_problems(value) {
-            labels.invalid_as(Value::from(value), &problem);
-        }
+        labels.complain_of(key, names::qualified_name_problems(key));
+        labels.complain_of(value, names::label_value_problems(value));
     }
 }
 
@@ -137,9 +122,7 @@ pub(crate) fn check_labels(labels: &CheckedField<'_, '_>, own_name: Option<&str>
 pub(crate) fn check_annotations(annotations: &CheckedField<'_, '_>) {
     let mut size = 0;
     for (key, value) in annotations.tree() {
-        for problem in names::qualified_name_problems(&key.to_lowercase()) {
-            annotations.invalid_as(Value::from(key.as_str()), &problem);
-        }
+        annotations.complain_of(key, names::qualified_name_problems(&key.to_lowercase()));
         size += key.len() + value.as_str().unwrap_or_default().len();
     }
     annotations.must_be_within(size, MAX_ANNOTATIONS);
@@ -197,11 +180,10 @@ fn shown_owner(owner: &Value) -> String {
 
 fn check_finalizers(finalizers: &CheckedField<'_, '_>) {
     for finalizer in finalizers.items() {
-        for problem in names::qualified_name_problems(finalizer.text()) {
-            finalizers.invalid_as(finalizer.value(), &problem);
-        }
-        let standard = ["orphan", "foregroundDeletion", "kubernetes"].contains(&finalizer.text());
-        if !standard && !finalizer.text().contains('/') {
+        let text = finalizer.text();
+        finalizers.complain_of(text, names::qualified_name_problems(text));
+        let standard = ["orphan", "foregroundDeletion", "kubernetes"].contains(&text);
+        if !standard && !text.contains('/') {
             let detail = "name is neither a standard finalizer name nor is it fully qualified";
             finalizer.invalid(detail);
         }

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::apiserver::object::{CheckedField, Kind, Tree};
+use crate::apiserver::object::{CheckedField, Kind, Tree, tree};
 
 /// Checks a quota.
 pub(crate) fn validate(quota: &CheckedField<'_, '_>) {
@@ -21,9 +21,8 @@ pub(crate) fn validate(quota: &CheckedField<'_, '_>) {
 
 /// Brings limits given as numbers into the text form that the API stores.
 pub(crate) fn normalize(tree: &mut Tree) {
-    let spec = tree.get_mut("spec");
-    let hard = spec.and_then(|spec| spec.get_mut("hard")?.as_object_mut());
-    for (_, limit) in hard.into_iter().flatten() {
+    let hard = tree::pointer_mut(tree, "/spec/hard").and_then(Value::as_object_mut);
+    for limit in hard.into_iter().flat_map(Tree::values_mut) {
         if limit.is_number() {
             *limit = limit.to_string().into();
         }

@@ -119,20 +119,20 @@ pub(crate) fn prepare_update(kind: Kind, part: Part, tree: &mut Tree, old: &Tree
 
 /// Checks a changed object against its old state.
 #[doc(alias = "ValidateUpdate")]
-pub(crate) fn validate_update(kind: Kind, part: Part, object: &CheckedField<'_, '_>, old: &Tree) {
+pub(crate) fn validate_update(kind: Kind, part: Part, object: &CheckedField<'_, '_>) {
     match (kind, part) {
-        (Kind::Job, Part::Main) => job::validate_update(object, old),
-        (Kind::CronJob, Part::Main) => job::cron_job::validate_update(object, old),
-        (Kind::Job, Part::Status) => job::validate_status(object, old),
-        (Kind::Pod, Part::Main) => pod::validate_update(object, old),
-        (Kind::Pod, Part::Status) => pod::validate_status(object, old),
+        (Kind::Job, Part::Main) => job::validate_update(object),
+        (Kind::CronJob, Part::Main) => job::cron_job::check_spec(object),
+        (Kind::Job, Part::Status) => job::validate_status(object),
+        (Kind::Pod, Part::Main) => pod::validate_update(object),
+        (Kind::Pod, Part::Status) => pod::validate_status(object),
         (Kind::Event, Part::Main) => validate_event(object),
         (Kind::ResourceQuota, Part::Main) => quota::validate(object),
         (Kind::Workload, Part::Main) => {
-            gang::validate_update(&["controllerRef", "podGroupTemplates"], object, old);
+            gang::must_not_change(&["controllerRef", "podGroupTemplates"], object);
         }
         (Kind::PodGroup, Part::Main) => {
-            gang::validate_update(&["podGroupTemplateRef", "schedulingPolicy"], object, old);
+            gang::must_not_change(&["podGroupTemplateRef", "schedulingPolicy"], object);
         }
         _ => {}
     }
@@ -148,18 +148,21 @@ pub(crate) fn bump_generation(kind: Kind, part: Part, tree: &mut Tree, old: &Tre
     if !has_generation(kind) || part != Part::Main || tree.get("spec") == old.get("spec") {
         return;
     }
-    let generation = tree::int(tree::metadata(old), "generation").unwrap_or_default() + 1;
+    let generation = tree::int(old, "metadata.generation").unwrap_or_default() + 1;
     tree::metadata_mut(tree).insert("generation".into(), generation.into());
+}
+
+/// Whether finalizers keep an object whose deletion was asked for.
+pub(crate) fn is_held(kind: Kind, tree: &Tree) -> bool {
+    let has_some = |path: &str| !tree::items(tree, path).is_empty();
+    has_some("metadata.finalizers") || (kind == Kind::Namespace && has_some("spec.finalizers"))
 }
 
 /// Whether a written object is to go away: deletion was asked for and nothing holds it.
 pub(crate) fn is_finished(kind: Kind, tree: &Tree) -> bool {
-    let metadata = tree::metadata(tree);
-    metadata.contains_key("deletionTimestamp")
-        && tree::items(metadata, "finalizers").is_empty()
-        && tree::int(metadata, "deletionGracePeriodSeconds").unwrap_or_default() == 0
-        && (kind != Kind::Namespace
-            || tree::items(tree::section(tree, "spec"), "finalizers").is_empty())
+    !tree::text(tree, "metadata.deletionTimestamp").is_empty()
+        && tree::int(tree, "metadata.deletionGracePeriodSeconds").unwrap_or_default() == 0
+        && !is_held(kind, tree)
 }
 
 fn validate_event(event: &CheckedField<'_, '_>) {

@@ -4,9 +4,12 @@
 
 use std::fmt;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::kind::Kind;
+use super::{
+    kind::{Kind, qualify},
+    tree,
+};
 
 /// The result of anything that a request may fail at.
 pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
@@ -20,13 +23,13 @@ pub(crate) const STALE: &str = "the object has been modified; please apply your 
 #[doc(alias = "StatusError")]
 pub(crate) struct ApiError(Box<Failure>);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Failure {
     code: u16,
     reason: &'static str,
     message: String,
     details: Option<Value>,
-    list_meta: Map<String, Value>,
+    continue_token: String,
     headers: Vec<(&'static str, String)>,
     plain_text: bool,
 }
@@ -38,10 +41,7 @@ impl ApiError {
             code,
             reason,
             message: message.into(),
-            details: None,
-            list_meta: Map::new(),
-            headers: Vec::new(),
-            plain_text: false,
+            ..Failure::default()
         }))
     }
 
@@ -71,9 +71,7 @@ impl ApiError {
 
     /// Sets `metadata.continue`, so that a client may go on after an expired list.
     pub(crate) fn with_continue(mut self, token: String) -> Self {
-        self.0
-            .list_meta
-            .insert("continue".into(), Value::String(token));
+        self.0.continue_token = token;
         self
     }
 
@@ -104,13 +102,6 @@ impl ApiError {
     /// 404 for a path nobody serves; plain text as the real server answers it.
     pub(crate) fn no_path() -> Self {
         Self::text(404, "404 page not found\n")
-    }
-
-    /// 404 for a document that is not there; without a word, as the real server answers it.
-    pub(crate) fn no_document() -> Self {
-        let mut error = Self::no_path();
-        error.0.message.clear();
-        error
     }
 
     /// 400 for an object without a name where the path has one.
@@ -148,10 +139,7 @@ impl ApiError {
 
     /// 409 with `Operation cannot be fulfilled on ...`; `shown` is the kind as details show it.
     pub(crate) fn conflict(kind: Kind, name: &str, shown: &str, why: &str) -> Self {
-        let on = match kind.info().group {
-            "" => shown.to_owned(),
-            group => format!("{shown}.{group}"),
-        };
+        let on = qualify(shown, kind.info().group);
         let message = format!("Operation cannot be fulfilled on {on} {name:?}: {why}");
         Self::new(409, "Conflict", message).with_details(object_details(kind, name, shown))
     }
@@ -181,15 +169,38 @@ impl ApiError {
         Self::forbidden(kind, name, &why).with_details(details)
     }
 
+    /// 422 for fields of `what`, each with its path and what is wrong with it; there is at least one.
+    pub(crate) fn invalid<'a>(
+        what: &str,
+        mut details: Value,
+        errors: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Self {
+        let mut texts: Vec<String> = Vec::new();
+        let mut causes = Vec::new();
+        for (path, text) in errors {
+            causes.push(json!({"reason": cause_reason(text), "message": text, "field": path}));
+            // The message names an error once; the causes repeat it.
+            let text = format!("{path}: {text}");
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        let list = match texts.as_slice() {
+            [only] => only.clone(),
+            several => format!("[{}]", several.join(", ")),
+        };
+        details["causes"] = causes.into();
+        Self::new(422, "Invalid", format!("{what} is invalid: {list}")).with_details(details)
+    }
+
     /// 422 for query or body options of the type `options`, such as `CreateOptions`.
     pub(crate) fn invalid_option(options: &str, field: &str, error: &str) -> Self {
-        let message = format!("{options}.meta.k8s.io \"\" is invalid: {field}: {error}");
-        let cause = json!({"reason": cause_reason(error), "message": error, "field": field});
-        Self::new(422, "Invalid", message).with_details(json!({
-            "group": "meta.k8s.io",
-            "kind": options,
-            "causes": [cause],
-        }))
+        let details = json!({"group": "meta.k8s.io", "kind": options});
+        Self::invalid(
+            &format!("{options}.meta.k8s.io \"\""),
+            details,
+            [(field, error)],
+        )
     }
 
     /// 410 in a list.
@@ -203,7 +214,7 @@ impl ApiError {
         let mut status = json!({
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": failure.list_meta,
+            "metadata": tree::of_texts([("continue", &failure.continue_token)]),
             "status": "Failure",
             "message": failure.message,
         });
@@ -241,19 +252,15 @@ impl fmt::Display for ApiError {
 
 /// `details` naming an object.
 pub(crate) fn object_details(kind: Kind, name: &str, shown: &str) -> Value {
-    let mut details = Map::new();
-    if !name.is_empty() {
-        details.insert("name".into(), name.into());
-    }
-    if !kind.info().group.is_empty() {
-        details.insert("group".into(), kind.info().group.into());
-    }
-    details.insert("kind".into(), shown.into());
-    Value::Object(details)
+    tree::of_texts([
+        ("name", name),
+        ("group", kind.info().group),
+        ("kind", shown),
+    ])
 }
 
 /// The machine-readable reason that belongs to an error text.
-pub(crate) fn cause_reason(text: &str) -> &'static str {
+fn cause_reason(text: &str) -> &'static str {
     const REASONS: [(&str, &str); 8] = [
         ("Required value", "FieldValueRequired"),
         ("Invalid value", "FieldValueInvalid"),

@@ -3,22 +3,25 @@
 //! Responsible for: the way down into an object, and complaints that name the place they are about. Must not: know
 //! rules. The checks of `kinds` are written with it.
 
-use std::{
-    cell::RefCell,
-    fmt::{self, Display},
-    ops::Deref,
-};
+use std::{cell::RefCell, fmt::Display, ops::Deref};
 
 use serde_json::Value;
 
-use super::{field_errors::FieldErrors, names, tree::Tree, view::JsonView};
+use super::{
+    field_errors::FieldErrors,
+    names,
+    place::Place,
+    tree::{self, Tree},
+    view::JsonView,
+};
 
-/// A field under check, whether it is set or not. Nothing is copied, and no path written, before something is wrong.
+/// A field under check, whether it is set or not, and what it was before. Nothing is copied, and no path written,
+/// before something is wrong.
 #[derive(Clone, Copy)]
-#[doc(alias = "field.Path")]
 pub(crate) struct CheckedField<'a, 'v> {
-    place: Place<'a, 'v>,
+    place: Place<'a>,
     view: JsonView<'v>,
+    old: JsonView<'v>,
     errors: &'a RefCell<FieldErrors>,
 }
 
@@ -30,84 +33,97 @@ impl<'v> Deref for CheckedField<'_, 'v> {
     }
 }
 
-/// Where a field stands.
-#[derive(Clone, Copy)]
-enum Place<'a, 'v> {
-    /// The object itself; paths of its members begin with this.
-    Root(&'a str),
-    /// A member, or a member's member by a path with dots.
-    Member(&'a CheckedField<'a, 'v>, &'a str),
-    Item(&'a CheckedField<'a, 'v>, usize),
-    Entry(&'a CheckedField<'a, 'v>, &'a str),
+/// Checks a new object by these rules.
+pub(crate) fn check<'v>(tree: &'v Tree, rules: impl FnOnce(&CheckedField<'_, 'v>)) -> FieldErrors {
+    check_change(tree, tree::empty(), rules)
 }
 
-/// Checks an object by these rules.
-pub(crate) fn check<'v>(tree: &'v Tree, rules: impl FnOnce(&CheckedField<'_, 'v>)) -> FieldErrors {
+/// Checks an object that was another one before.
+pub(crate) fn check_change<'v>(
+    tree: &'v Tree,
+    old: &'v Tree,
+    rules: impl FnOnce(&CheckedField<'_, 'v>),
+) -> FieldErrors {
     let errors = RefCell::default();
     rules(&CheckedField {
-        place: Place::Root(""),
+        place: Place::Root,
         view: tree.into(),
+        old: old.into(),
         errors: &errors,
     });
     errors.into_inner()
 }
 
 impl<'a, 'v> CheckedField<'a, 'v> {
-    /// The same checks go on about another object, whose paths begin with a text.
-    pub(crate) fn go_on_with<'b>(
-        &'b self,
-        tree: &'b Tree,
-        prefix: &'b str,
-    ) -> CheckedField<'b, 'b> {
+    /// The same field with another object in it.
+    pub(crate) fn holding<'b>(&'b self, tree: &'b Tree) -> CheckedField<'b, 'b> {
         CheckedField {
-            place: Place::Root(prefix),
             view: tree.into(),
-            errors: self.errors,
+            ..*self
         }
     }
 
     /// A member; `a.b` is the member b of the member a.
     pub(crate) fn at<'b>(&'b self, path: &'b str) -> CheckedField<'b, 'v> {
-        self.with(Place::Member(self, path), self.view.at(path))
+        self.with(Place::Member(&self.place, path), |whole| whole.at(path))
     }
 
-    /// A member that shows the value of another field.
+    /// A member that shows another field.
     pub(crate) fn showing<'b>(
         &'b self,
         name: &'b str,
-        value: JsonView<'v>,
+        CheckedField { view, old, .. }: CheckedField<'_, 'v>,
     ) -> CheckedField<'b, 'v> {
-        self.with(Place::Member(self, name), value)
+        CheckedField {
+            view,
+            old,
+            ..self.at(name)
+        }
     }
 
     /// An entry of a map, whose path is `map[key]`.
     pub(crate) fn entry<'b>(&'b self, key: &'b str) -> CheckedField<'b, 'v> {
-        self.with(Place::Entry(self, key), self.view.entry(key))
+        self.with(Place::Entry(&self.place, key), |map| map.entry(key))
     }
 
     /// The items of a list.
     pub(crate) fn items<'b>(&'b self) -> impl Iterator<Item = CheckedField<'b, 'v>> {
-        let items = self.view.items().enumerate();
-        items.map(|(index, item)| self.with(Place::Item(self, index), item))
+        let indexes = 0..self.list().len();
+        indexes.map(|index| self.with(Place::Item(&self.place, index), |list| list.item(index)))
     }
 
-    fn with<'b>(&'b self, place: Place<'b, 'v>, view: JsonView<'v>) -> CheckedField<'b, 'v> {
-        let errors = self.errors;
+    fn with<'b>(
+        &'b self,
+        place: Place<'b>,
+        part: impl Fn(JsonView<'v>) -> JsonView<'v>,
+    ) -> CheckedField<'b, 'v> {
         CheckedField {
             place,
-            view,
-            errors,
+            view: part(self.view),
+            old: part(self.old),
+            errors: self.errors,
         }
+    }
+
+    /// What the field was before.
+    pub(crate) fn old(&self) -> JsonView<'v> {
+        self.old
+    }
+
+    /// Whether the value is another one than before.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.value() != self.old.value()
     }
 
     /// How much has been found wrong so far.
     pub(crate) fn found(&self) -> usize {
-        self.errors.borrow().len()
+        self.errors.borrow().0.len()
     }
 
     /// Says what is wrong here, in a text that is complete.
     pub(crate) fn complain(&self, text: impl Into<String>) {
-        self.errors.borrow_mut().push(self.to_string(), text);
+        let error = (self.place.to_string(), text.into());
+        self.errors.borrow_mut().0.push(error);
     }
 
     /// `Required value[: detail]`.
@@ -135,23 +151,23 @@ impl<'a, 'v> CheckedField<'a, 'v> {
         self.complain(format!("Invalid value: {shown}: {detail}"));
     }
 
-    /// `Invalid value: <text as json>: detail` for each problem with the text.
-    pub(crate) fn complain_of(&self, problems: impl IntoIterator<Item = String>) {
+    /// `Invalid value: <text as json>: detail` for each problem with a text.
+    pub(crate) fn complain_of(&self, text: &str, problems: impl IntoIterator<Item = String>) {
         for problem in problems {
-            self.invalid_as(Value::from(self.text()), &problem);
+            self.invalid_as(Value::from(text), &problem);
         }
     }
 
     /// Checks that the text is a DNS label, which must be there.
     pub(crate) fn must_be_dns_label(&self) {
         if self.must_be_given() {
-            self.complain_of(names::dns_label_problem(self.text()));
+            self.complain_of(self.text(), names::dns_label_problem(self.text()));
         }
     }
 
     /// Checks that the text is a qualified name.
     pub(crate) fn must_be_qualified_name(&self) {
-        self.complain_of(names::qualified_name_problems(self.text()));
+        self.complain_of(self.text(), names::qualified_name_problems(self.text()));
     }
 
     /// `Forbidden: detail`.
@@ -213,23 +229,9 @@ impl<'a, 'v> CheckedField<'a, 'v> {
     }
 
     /// Checks that the value is what it was; an unset one is null.
-    pub(crate) fn must_not_change(&self, old: Option<&Value>) {
-        if self.value() != old.unwrap_or(&Value::Null) {
+    pub(crate) fn must_not_change(&self) {
+        if self.has_changed() {
             self.invalid("field is immutable");
-        }
-    }
-}
-
-impl Display for CheckedField<'_, '_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.place {
-            Place::Root(prefix) => f.write_str(prefix),
-            Place::Member(parent, name) => {
-                let is_root = matches!(parent.place, Place::Root(_));
-                write!(f, "{parent}{}{name}", if is_root { "" } else { "." })
-            }
-            Place::Item(list, index) => write!(f, "{list}[{index}]"),
-            Place::Entry(map, key) => write!(f, "{map}[{key}]"),
         }
     }
 }
@@ -251,7 +253,8 @@ mod tests {
                 item.at("c").must_be_given();
             }
             spec.at("labels").entry("x.y/z").must_be_one_of(&["w"]);
-            let other = object.go_on_with(tree["spec"].as_object().unwrap(), "other.");
+            let other = object.at("other");
+            let other = other.holding(tree["spec"].as_object().unwrap());
             other.at("none").invalid("must be");
         });
         let list = [

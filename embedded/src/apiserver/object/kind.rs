@@ -2,6 +2,15 @@
 //!
 //! Responsible for: names and shapes of kinds. Must not: hold behaviour of single kinds.
 
+use k8s_openapi::{
+    Resource,
+    api::{
+        batch::v1 as batch, coordination::v1 as coordination, core::v1 as core,
+        scheduling::v1alpha2 as scheduling,
+    },
+    schemars::{JsonSchema, Schema, SchemaGenerator},
+};
+
 /// A kind of object that the server stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
@@ -56,6 +65,8 @@ pub struct KindInfo {
     pub subresources: &'static [Subresource],
     /// Groups for `kubectl get all`.
     pub categories: &'static [&'static str],
+    /// Adds the schema of its type.
+    pub(super) add_schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
 /// A path below an object, such as `status`.
@@ -105,19 +116,18 @@ const EVICTION: Subresource = Subresource {
     ..part("eviction", "Eviction", &["create"])
 };
 
-const fn row(
+/// The row of the kind whose type is `K`.
+const fn row<K: Resource + JsonSchema>(
     kind: Kind,
-    [group, version, api_version]: [&'static str; 3],
-    [plural, name]: [&'static str; 2],
     short_names: &'static [&'static str],
 ) -> KindInfo {
     KindInfo {
         kind,
-        group,
-        version,
-        api_version,
-        plural,
-        name,
+        group: K::GROUP,
+        version: K::VERSION,
+        api_version: K::API_VERSION,
+        plural: K::URL_PATH_SEGMENT,
+        name: K::KIND,
         short_names,
         namespaced: !matches!(kind, Kind::Namespace | Kind::Node),
         subresources: &[],
@@ -125,6 +135,7 @@ const fn row(
             Kind::Pod | Kind::Job | Kind::CronJob => &["all"],
             _ => &[],
         },
+        add_schema: SchemaGenerator::subschema_for::<K>,
     }
 }
 
@@ -137,56 +148,36 @@ impl KindInfo {
     }
 }
 
-const CORE: [&str; 3] = ["", "v1", "v1"];
-const BATCH: [&str; 3] = ["batch", "v1", "batch/v1"];
-const SCHEDULING: [&str; 3] = [
-    "scheduling.k8s.io",
-    "v1alpha2",
-    "scheduling.k8s.io/v1alpha2",
-];
-const COORDINATION: [&str; 3] = ["coordination.k8s.io", "v1", "coordination.k8s.io/v1"];
-
 /// All kinds, in the order of the variants of [`Kind`].
 pub static KINDS: [KindInfo; 13] = [
-    row(Kind::Pod, CORE, ["pods", "Pod"], &["po"]).with(&[
+    row::<core::Pod>(Kind::Pod, &["po"]).with(&[
         status("Pod"),
         part("binding", "Binding", &["create"]),
         EVICTION,
         part("log", "Pod", &["get"]),
     ]),
-    row(Kind::Job, BATCH, ["jobs", "Job"], &[]).with(&[status("Job")]),
-    row(Kind::Namespace, CORE, ["namespaces", "Namespace"], &["ns"]).with(&[
+    row::<batch::Job>(Kind::Job, &[]).with(&[status("Job")]),
+    row::<core::Namespace>(Kind::Namespace, &["ns"]).with(&[
         status("Namespace"),
         part("finalize", "Namespace", &["update"]),
     ]),
-    row(Kind::Node, CORE, ["nodes", "Node"], &["no"]).with(&[status("Node")]),
-    row(Kind::Event, CORE, ["events", "Event"], &["ev"]),
-    row(Kind::Lease, COORDINATION, ["leases", "Lease"], &[]),
-    row(Kind::CronJob, BATCH, ["cronjobs", "CronJob"], &["cj"]).with(&[status("CronJob")]),
-    row(
-        Kind::ServiceAccount,
-        CORE,
-        ["serviceaccounts", "ServiceAccount"],
-        &["sa"],
-    ),
-    row(Kind::ConfigMap, CORE, ["configmaps", "ConfigMap"], &["cm"]),
-    row(Kind::Secret, CORE, ["secrets", "Secret"], &[]),
-    row(Kind::Workload, SCHEDULING, ["workloads", "Workload"], &[]),
-    row(Kind::PodGroup, SCHEDULING, ["podgroups", "PodGroup"], &[]).with(&[status("PodGroup")]),
-    row(
-        Kind::ResourceQuota,
-        CORE,
-        ["resourcequotas", "ResourceQuota"],
-        &["quota"],
-    )
-    .with(&[status("ResourceQuota")]),
+    row::<core::Node>(Kind::Node, &["no"]).with(&[status("Node")]),
+    row::<core::Event>(Kind::Event, &["ev"]),
+    row::<coordination::Lease>(Kind::Lease, &[]),
+    row::<batch::CronJob>(Kind::CronJob, &["cj"]).with(&[status("CronJob")]),
+    row::<core::ServiceAccount>(Kind::ServiceAccount, &["sa"]),
+    row::<core::ConfigMap>(Kind::ConfigMap, &["cm"]),
+    row::<core::Secret>(Kind::Secret, &[]),
+    row::<scheduling::Workload>(Kind::Workload, &[]),
+    row::<scheduling::PodGroup>(Kind::PodGroup, &[]).with(&[status("PodGroup")]),
+    row::<core::ResourceQuota>(Kind::ResourceQuota, &["quota"]).with(&[status("ResourceQuota")]),
 ];
 
 /// Groups in the order of discovery, the core group left out, each with its one version.
 pub(crate) const GROUPS: [(&str, &str); 3] = [
-    (BATCH[0], BATCH[1]),
-    (SCHEDULING[0], SCHEDULING[1]),
-    (COORDINATION[0], COORDINATION[1]),
+    ("batch", "v1"),
+    ("scheduling.k8s.io", "v1alpha2"),
+    ("coordination.k8s.io", "v1"),
 ];
 
 impl Kind {
@@ -231,11 +222,6 @@ impl Kind {
 }
 
 impl KindInfo {
-    /// The resource name in the singular.
-    pub(crate) fn singular(&self) -> String {
-        self.name.to_lowercase()
-    }
-
     /// The first part of the API group, by which Go's types are told apart.
     pub(crate) fn short_group(&self) -> &'static str {
         match self.group {
@@ -246,14 +232,12 @@ impl KindInfo {
 
     /// Finds a subresource by its path segment.
     pub(crate) fn subresource(&self, name: &str) -> Option<&'static Subresource> {
-        KINDS[self.kind as usize]
-            .subresources
-            .iter()
-            .find(|sub| sub.name == name)
+        self.subresources.iter().find(|sub| sub.name == name)
     }
 }
 
-fn qualify(name: &str, group: &str) -> String {
+/// A name with its group, if it has one: `jobs.batch`.
+pub(crate) fn qualify(name: &str, group: &str) -> String {
     if group.is_empty() {
         name.to_owned()
     } else {

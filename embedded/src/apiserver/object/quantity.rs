@@ -11,36 +11,26 @@ pub(crate) const NOT_A_QUANTITY: &str = "quantities must match the regular expre
 /// Nanos in one: no quantity is finer.
 const NANO: i128 = 1_000_000_000;
 
-/// How a quantity is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Notation {
-    /// `1k`.
-    Decimal,
-    /// `1Ki`.
-    Binary,
-    /// `1e3`.
-    Exponent,
-}
-
 /// An amount, exact to a billionth.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quantity {
     nanos: i128,
-    notation: Notation,
+    /// How it was written.
+    suffix: Suffix,
 }
 
 impl Quantity {
     /// Reads a quantity; finer than a billionth is rounded up.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let written = WrittenQuantity::read(text)?;
-        let (notation, factor) = factor(written.suffix)?;
+        let factor = factor(written.suffix)?;
         let scale = 10_i128.checked_pow(written.fraction)?;
         // `factor` is in nanos, so that it is whole for every suffix.
         let nanos = written.digits.abs().checked_mul(factor)?;
         let nanos = nanos / scale + i128::from(nanos % scale != 0);
         Some(Self {
             nanos: nanos * written.digits.signum(),
-            notation,
+            suffix: written.suffix,
         })
     }
 
@@ -54,7 +44,7 @@ impl Quantity {
         if self.nanos == 0 {
             return "0".to_owned();
         }
-        if self.notation == Notation::Binary && self.nanos.abs() >= 1024 * NANO {
+        if matches!(self.suffix, Suffix::Binary(_)) && self.nanos.abs() >= 1024 * NANO {
             return self.binary();
         }
         let mut scale = -9;
@@ -64,11 +54,9 @@ impl Quantity {
             scale += 3;
         }
         let suffix = Suffix::decimal(scale).unwrap_or_default();
-        match self.notation {
-            Notation::Exponent if scale != 0 => format!("{number}e{scale}"),
-            Notation::Decimal | Notation::Binary | Notation::Exponent => {
-                format!("{number}{suffix}")
-            }
+        match self.suffix {
+            Suffix::Exponent(_) if scale != 0 => format!("{number}e{scale}"),
+            _ => format!("{number}{suffix}"),
         }
     }
 
@@ -88,16 +76,14 @@ impl Quantity {
 }
 
 /// What a suffix means, in nanos.
-fn factor(suffix: Suffix) -> Option<(Notation, i128)> {
-    let nanos = |power: i32| {
-        let power = u32::try_from(power.checked_add(9)?).ok()?;
-        10_i128.checked_pow(power)
-    };
-    Some(match suffix {
-        Suffix::Binary(power) => (Notation::Binary, (1 << power) * NANO),
-        Suffix::Decimal(power) => (Notation::Decimal, nanos(power)?),
-        Suffix::Exponent(power) => (Notation::Exponent, nanos(power)?),
-    })
+fn factor(suffix: Suffix) -> Option<i128> {
+    match suffix {
+        Suffix::Binary(power) => Some((1 << power) * NANO),
+        Suffix::Decimal(power) | Suffix::Exponent(power) => {
+            let power = u32::try_from(power.checked_add(9)?).ok()?;
+            10_i128.checked_pow(power)
+        }
+    }
 }
 
 #[cfg(test)]

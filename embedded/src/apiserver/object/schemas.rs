@@ -5,16 +5,13 @@
 //!
 //! Different from a real server: what each possible value of a field means is left out.
 
-use k8s_openapi::{
-    api::{
-        batch::v1 as batch, coordination::v1 as coordination, core::v1 as core,
-        scheduling::v1alpha2 as scheduling,
-    },
-    schemars::{SchemaGenerator, generate::SchemaSettings},
-};
+use k8s_openapi::schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use super::kind::{KINDS, Kind, KindInfo};
+use super::{
+    kind::{KINDS, KindInfo},
+    sections::sections,
+};
 
 /// What the types themselves do not say. A line is a type, or behind two blanks a field of it, with words
 /// `KEY=VALUE`; [`say`] has the keys.
@@ -61,28 +58,12 @@ pub(crate) fn of_group(group: &str) -> Map<String, Value> {
 /// The schemas of some kinds, and of all types in them, by name.
 pub(super) fn definitions(kinds: impl Iterator<Item = &'static KindInfo>) -> Map<String, Value> {
     let mut generator = SchemaSettings::openapi3().into_generator();
-    kinds.for_each(|row| add(row.kind, &mut generator));
+    for row in kinds {
+        (row.add_schema)(&mut generator);
+    }
     let mut schemas = generator.take_definitions(true);
     complete(&mut schemas);
     schemas
-}
-
-fn add(kind: Kind, generator: &mut SchemaGenerator) {
-    match kind {
-        Kind::Pod => generator.subschema_for::<core::Pod>(),
-        Kind::Job => generator.subschema_for::<batch::Job>(),
-        Kind::Namespace => generator.subschema_for::<core::Namespace>(),
-        Kind::Node => generator.subschema_for::<core::Node>(),
-        Kind::Event => generator.subschema_for::<core::Event>(),
-        Kind::Lease => generator.subschema_for::<coordination::Lease>(),
-        Kind::CronJob => generator.subschema_for::<batch::CronJob>(),
-        Kind::ServiceAccount => generator.subschema_for::<core::ServiceAccount>(),
-        Kind::ConfigMap => generator.subschema_for::<core::ConfigMap>(),
-        Kind::Secret => generator.subschema_for::<core::Secret>(),
-        Kind::Workload => generator.subschema_for::<scheduling::Workload>(),
-        Kind::PodGroup => generator.subschema_for::<scheduling::PodGroup>(),
-        Kind::ResourceQuota => generator.subschema_for::<core::ResourceQuota>(),
-    };
 }
 
 /// The name of a kind's schema.
@@ -114,25 +95,32 @@ fn wrap_references(schema: &mut Value) {
 
 /// Adds what the table says of the types that there are.
 fn complete(schemas: &mut Map<String, Value>) {
-    let mut of = String::new();
-    for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
-        let mut words = line.split_whitespace();
-        let name = words.next().unwrap_or_default();
-        let schema = if line.starts_with(' ') {
-            let around = schemas.get_mut(&of);
-            around.and_then(|schema| schema["properties"].get_mut(name))
-        } else {
-            of = format!("io.k8s.{name}");
-            schemas.get_mut(&of)
-        };
-        let Some(Value::Object(schema)) = schema else {
+    for (head, rows) in sections(TABLE) {
+        let (name, words) = head.split_once(' ').unwrap_or((head, ""));
+        let Some(schema) = schemas.get_mut(&format!("io.k8s.{name}")) else {
             continue;
         };
-        // Rust's types cannot leave out what Go's can.
-        schema.remove("required");
-        for (key, value) in words.filter_map(|word| word.split_once('=')) {
-            say(schema, key, value);
+        say_all(schema, words);
+        for row in rows {
+            let (name, words) = row.split_once(' ').unwrap_or((row, ""));
+            if let Some(schema) = schema["properties"].get_mut(name) {
+                say_all(schema, words);
+            }
         }
+    }
+}
+
+fn say_all(schema: &mut Value, words: &str) {
+    let Value::Object(schema) = schema else {
+        return;
+    };
+    // Rust's types cannot leave out what Go's can.
+    schema.remove("required");
+    for (key, value) in words
+        .split_whitespace()
+        .filter_map(|word| word.split_once('='))
+    {
+        say(schema, key, value);
     }
 }
 
@@ -140,8 +128,8 @@ fn complete(schemas: &mut Map<String, Value>) {
 fn say(schema: &mut Map<String, Value>, key: &str, value: &str) {
     let list = || Value::from(value.split(',').collect::<Vec<_>>());
     let json = || serde_json::from_str::<Value>(value).unwrap_or_default();
-    let (member, value) = match key {
-        "required" => ("required", list()),
+    let (inside, member, value) = match key {
+        "required" => ("", "required", list()),
         "enum" => {
             let values = value.split(',');
             let named: String = values.map(|value| format!("\n - `\"{value}\"`")).collect();
@@ -149,34 +137,27 @@ fn say(schema: &mut Map<String, Value>, key: &str, value: &str) {
             let said = said.unwrap_or_default();
             let description = format!("{said}\n\nPossible enum values:{named}");
             schema.insert("description".into(), description.into());
-            ("enum", list())
+            ("", "enum", list())
         }
-        "default" => ("default", json()),
-        "items" | "values" => {
-            let inside = match key {
-                "items" => "items",
-                _ => "additionalProperties",
-            };
-            if let Some(Value::Object(inside)) = schema.get_mut(inside) {
-                inside.insert("default".into(), json());
-            }
-            return;
-        }
-        "choices" => {
-            if let Some(Value::Object(items)) = schema.get_mut("items") {
-                items.insert("enum".into(), list());
-            }
-            return;
-        }
-        "list" => ("x-kubernetes-list-type", value.into()),
-        "keys" => ("x-kubernetes-list-map-keys", list()),
-        "map" => ("x-kubernetes-map-type", value.into()),
-        "merge" => ("x-kubernetes-patch-merge-key", value.into()),
-        "strategy" => ("x-kubernetes-patch-strategy", value.into()),
-        "unions" => ("x-kubernetes-unions", json()),
+        "default" => ("", "default", json()),
+        "items" => ("items", "default", json()),
+        "values" => ("additionalProperties", "default", json()),
+        "choices" => ("items", "enum", list()),
+        "list" => ("", "x-kubernetes-list-type", value.into()),
+        "keys" => ("", "x-kubernetes-list-map-keys", list()),
+        "map" => ("", "x-kubernetes-map-type", value.into()),
+        "merge" => ("", "x-kubernetes-patch-merge-key", value.into()),
+        "strategy" => ("", "x-kubernetes-patch-strategy", value.into()),
+        "unions" => ("", "x-kubernetes-unions", json()),
         other => unreachable!("the table has no {other}"),
     };
-    schema.insert(member.into(), value);
+    let schema = match inside {
+        "" => Some(schema),
+        inside => schema.get_mut(inside).and_then(Value::as_object_mut),
+    };
+    if let Some(schema) = schema {
+        schema.insert(member.into(), value);
+    }
 }
 
 #[cfg(test)]

@@ -83,9 +83,9 @@ impl Stored {
             finalizers: tree::strings(metadata, "finalizers")
                 .map(CompactString::from)
                 .collect(),
-            phase: nested(tree, "status", "phase"),
+            phase: tree::text(tree, "status.phase").into(),
             node: match kind {
-                Kind::Pod => nested(tree, "spec", "nodeName"),
+                Kind::Pod => tree::text(tree, "spec.nodeName").into(),
                 _ => CompactString::default(),
             },
             bytes: bytes.into(),
@@ -111,7 +111,7 @@ impl Stored {
     /// The same state under another version: what a DELETED event shows.
     pub(crate) fn at_version(&self, version: u64) -> Self {
         let start = prefix_len(self.kind.info());
-        let old_digits = decimal_len(self.version);
+        let old_digits = self.version.checked_ilog10().unwrap_or(0) as usize + 1;
         let digits = version.to_string();
         let mut bytes = Vec::with_capacity(self.bytes.len() + 2);
         bytes.extend_from_slice(&self.bytes[..start]);
@@ -229,13 +229,6 @@ const fn prefix_len(info: &KindInfo) -> usize {
     metadata_start(info) + "\"metadata\":{\"resourceVersion\":\"".len()
 }
 
-const fn decimal_len(number: u64) -> usize {
-    match number.checked_ilog10() {
-        Some(log) => log as usize + 1,
-        None => 1,
-    }
-}
-
 fn time(metadata: &Tree, name: &str) -> Option<Time> {
     Time::parse_rfc3339(tree::text(metadata, name))
 }
@@ -265,10 +258,6 @@ fn owners(metadata: &Tree) -> Arc<[OwnerReference]> {
         })
     };
     owners.iter().filter_map(read).collect()
-}
-
-fn nested(tree: &Tree, section: &str, field: &str) -> CompactString {
-    tree::text(tree::section(tree, section), field).into()
 }
 
 #[cfg(test)]

@@ -27,12 +27,25 @@ pub(crate) fn metadata_mut(tree: &mut Tree) -> &mut Tree {
     section_mut(tree, "metadata")
 }
 
-/// A member that is an object; empty if it is missing or of another type.
-pub(crate) fn section<'a>(tree: &'a Tree, name: &str) -> &'a Tree {
-    match tree.get(name) {
+/// What stands at a path; `a.b` is the member b of the member a.
+fn get<'a>(tree: &'a Tree, path: &str) -> Option<&'a Value> {
+    let mut names = path.split('.');
+    let first = tree.get(names.next()?)?;
+    names.try_fold(first, |whole, name| whole.get(name))
+}
+
+/// An object at a path; empty if it is missing or of another type.
+pub(crate) fn section<'a>(tree: &'a Tree, path: &str) -> &'a Tree {
+    match get(tree, path) {
         Some(Value::Object(section)) => section,
         _ => &EMPTY,
     }
+}
+
+/// An object of texts; those that are empty are left out.
+pub(crate) fn of_texts<const N: usize>(members: [(&str, &str); N]) -> Value {
+    let given = members.into_iter().filter(|(_, text)| !text.is_empty());
+    given.collect()
 }
 
 /// What a JSON pointer below an object points at.
@@ -53,25 +66,31 @@ pub(crate) fn section_mut<'a>(tree: &'a mut Tree, name: &str) -> &'a mut Tree {
     }
 }
 
-/// A string member; empty if missing.
-pub(crate) fn text<'a>(tree: &'a Tree, name: &str) -> &'a str {
-    tree.get(name).and_then(Value::as_str).unwrap_or_default()
+/// The text at a path; empty if missing.
+pub(crate) fn text<'a>(tree: &'a Tree, path: &str) -> &'a str {
+    get(tree, path).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The strings of an array member.
-pub(crate) fn strings<'a>(tree: &'a Tree, name: &str) -> impl Iterator<Item = &'a str> {
-    tree.get(name)
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
+/// The strings of an array at a path.
+pub(crate) fn strings<'a>(tree: &'a Tree, path: &str) -> impl Iterator<Item = &'a str> {
+    items(tree, path).iter().filter_map(Value::as_str)
 }
 
-/// The elements of an array member.
-pub(crate) fn items<'a>(tree: &'a Tree, name: &str) -> &'a [Value] {
-    tree.get(name)
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
+/// The elements of an array at a path.
+pub(crate) fn items<'a>(tree: &'a Tree, path: &str) -> &'a [Value] {
+    let array = get(tree, path).and_then(Value::as_array);
+    array.map_or(&[], Vec::as_slice)
+}
+
+/// The elements of an array member, made if it is missing or of another type.
+pub(crate) fn list_mut<'a>(tree: &'a mut Tree, name: &str) -> &'a mut Vec<Value> {
+    if !matches!(tree.get(name), Some(Value::Array(_))) {
+        tree.insert(name.to_owned(), Value::Array(Vec::new()));
+    }
+    match tree.get_mut(name) {
+        Some(Value::Array(items)) => items,
+        _ => unreachable!("the member was just made an array"),
+    }
 }
 
 /// The objects of an array member.
@@ -84,14 +103,14 @@ pub(crate) fn objects_mut<'a>(
     items.filter_map(Value::as_object_mut)
 }
 
-/// An integer member.
-pub(crate) fn int(tree: &Tree, name: &str) -> Option<i64> {
-    tree.get(name).and_then(Value::as_i64)
+/// The integer at a path.
+pub(crate) fn int(tree: &Tree, path: &str) -> Option<i64> {
+    get(tree, path).and_then(Value::as_i64)
 }
 
-/// A boolean member; false if missing.
-pub(crate) fn flag(tree: &Tree, name: &str) -> bool {
-    tree.get(name).and_then(Value::as_bool).unwrap_or_default()
+/// Whether there is `true` at a path.
+pub(crate) fn flag(tree: &Tree, path: &str) -> bool {
+    get(tree, path) == Some(&Value::Bool(true))
 }
 
 /// Sets a member unless it is there and not null.
@@ -104,14 +123,9 @@ pub(crate) fn default(tree: &mut Tree, name: &str, value: impl Into<Value>) {
 /// Copies a member from `from`, or removes it if `from` has none.
 pub(crate) fn restore(tree: &mut Tree, from: &Tree, name: &str) {
     match from.get(name) {
-        Some(value) => {
-            if tree.get(name) != Some(value) {
-                tree.insert(name.to_owned(), value.clone());
-            }
-        }
-        None => {
-            tree.remove(name);
-        }
+        Some(value) if tree.get(name) == Some(value) => {}
+        Some(value) => drop(tree.insert(name.to_owned(), value.clone())),
+        None => drop(tree.remove(name)),
     }
 }
 
@@ -128,25 +142,16 @@ pub(crate) fn remove_string(tree: &mut Tree, name: &str, value: &str) {
 
 /// Adds a string to an array member unless it is there.
 pub(crate) fn add_string(tree: &mut Tree, name: &str, value: &str) {
-    match tree.get_mut(name) {
-        Some(Value::Array(items)) => {
-            if !items.iter().any(|item| item == value) {
-                items.push(value.into());
-            }
-        }
-        _ => {
-            tree.insert(name.to_owned(), Value::Array(vec![value.into()]));
-        }
+    let items = list_mut(tree, name);
+    if !items.iter().any(|item| item == value) {
+        items.push(value.into());
     }
 }
 
 /// Removes null members at every depth and empty maps and lists of `metadata`, so that equal
 /// objects have equal trees.
 pub(crate) fn drop_nulls(tree: &mut Tree) {
-    tree.retain(|_, value| !value.is_null());
-    for (_, value) in tree.iter_mut() {
-        drop_nulls_in(value);
-    }
+    drop_null_members(tree);
     if let Some(Value::Object(metadata)) = tree.get_mut("metadata") {
         metadata.retain(|_, value| match value {
             Value::Object(members) => !members.is_empty(),
@@ -157,14 +162,14 @@ pub(crate) fn drop_nulls(tree: &mut Tree) {
     }
 }
 
+fn drop_null_members(tree: &mut Tree) {
+    tree.retain(|_, value| !value.is_null());
+    tree.values_mut().for_each(drop_nulls_in);
+}
+
 fn drop_nulls_in(value: &mut Value) {
     match value {
-        Value::Object(members) => {
-            members.retain(|_, value| !value.is_null());
-            for (_, value) in members.iter_mut() {
-                drop_nulls_in(value);
-            }
-        }
+        Value::Object(members) => drop_null_members(members),
         Value::Array(items) => items.iter_mut().for_each(drop_nulls_in),
         _ => {}
     }

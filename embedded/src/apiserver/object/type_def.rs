@@ -23,6 +23,8 @@ pub(crate) enum TypeDef {
     },
     List {
         by: ListBy,
+        /// The same for strategic merge patches.
+        merge: ListBy,
         items: Box<Self>,
     },
 }
@@ -160,6 +162,7 @@ impl Schemas {
             ("array", _) => {
                 return TypeDef::List {
                     by: self.list_by(schema),
+                    merge: merge_by(schema),
                     items: Box::new(self.shape(&schema["items"])),
                 };
             }
@@ -195,6 +198,15 @@ impl Schemas {
             }
             _ => ListBy::Place,
         }
+    }
+}
+
+fn merge_by(list: &Value) -> ListBy {
+    let said = |what: &str| list[format!("x-kubernetes-patch-{what}")].as_str();
+    match (said("strategy"), said("merge-key")) {
+        (Some(_), Some(key)) => ListBy::Keys(vec![(key.to_owned(), None)]),
+        (Some(_), None) => ListBy::Value,
+        (None, _) => ListBy::Place,
     }
 }
 

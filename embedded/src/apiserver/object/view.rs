@@ -51,6 +51,11 @@ impl<'v> JsonView<'v> {
         self.list().iter().map(|item| Some(item).into())
     }
 
+    /// An item of a list.
+    pub(crate) fn item(self, index: usize) -> Self {
+        self.list().get(index).into()
+    }
+
     /// The value; null if there is none.
     pub(crate) fn value(self) -> &'v Value {
         self.value
@@ -74,6 +79,11 @@ impl<'v> JsonView<'v> {
     /// The integer, if it is one.
     pub(crate) fn int(self) -> Option<i64> {
         self.value.as_i64()
+    }
+
+    /// The integer; 0 if it is none.
+    pub(crate) fn number(self) -> i64 {
+        self.int().unwrap_or_default()
     }
 
     /// Whether it is true.

@@ -39,17 +39,17 @@ pub(crate) fn list_head(kind: Kind, form: Form, list: &ListMeta) -> Vec<u8> {
     if let Some(remaining) = list.remaining {
         metadata["remainingItemCount"] = remaining.into();
     }
-    let (name, api_version) = type_meta(kind, form);
-    let (name, items) = match form {
-        Form::Plain | Form::Metadata => (format!("{name}List"), "\"items\":[".to_owned()),
-        Form::Table(_) => {
-            let columns = table::columns(kind);
-            let rows = format!("\"columnDefinitions\":{columns},\"rows\":[");
-            (name.to_owned(), rows)
+    let head = match form {
+        Form::Table(_) => table_head(&metadata, table::columns(kind)),
+        Form::Plain | Form::Metadata => {
+            let (name, api_version) = type_meta(kind, form);
+            format!(
+                "{{\"kind\":\"{name}List\",\"apiVersion\":\"{api_version}\",\
+                 \"metadata\":{metadata},\"items\":["
+            )
         }
     };
-    let head = format!("{{\"kind\":\"{name}\",\"apiVersion\":\"{api_version}\",");
-    format!("{head}\"metadata\":{metadata},{items}").into_bytes()
+    head.into_bytes()
 }
 
 /// Kind and version of one object in a form.
@@ -73,14 +73,26 @@ pub(crate) fn list_item(out: &mut Vec<u8>, object: &Stored, form: Form, now: Tim
     }
 }
 
-/// One object as a whole answer.
-pub(crate) fn single(out: &mut Vec<u8>, object: &Stored, form: Form, now: Time) {
+/// One object as a whole answer; a table has its columns unless they were sent before.
+pub(crate) fn single(
+    out: &mut Vec<u8>,
+    object: &Stored,
+    form: Form,
+    head: &mut TableHead,
+    now: Time,
+) {
     match form {
         Form::Plain => out.extend_from_slice(object.bytes()),
         Form::Metadata => metadata_object(out, object),
         Form::Table(include) => {
-            let columns = table::columns(object.kind);
-            one_row_table(out, object, include, columns, now);
+            let columns = match std::mem::replace(head, TableHead::Sent) {
+                TableHead::Due => table::columns(object.kind),
+                TableHead::Sent => &Value::Null,
+            };
+            let metadata = json!({"resourceVersion": object.version.to_string()});
+            out.extend_from_slice(table_head(&metadata, columns).as_bytes());
+            row(out, object, include, now);
+            out.extend_from_slice(b"]}");
         }
     }
 }
@@ -94,21 +106,8 @@ pub(crate) fn event_frame(
     head: &mut TableHead,
     now: Time,
 ) {
-    out.extend_from_slice(b"{\"type\":\"");
-    out.extend_from_slice(event_type.as_bytes());
-    out.extend_from_slice(b"\",\"object\":");
-    match form {
-        Form::Plain => out.extend_from_slice(object.bytes()),
-        Form::Metadata => metadata_object(out, object),
-        Form::Table(include) => {
-            let due = std::mem::replace(head, TableHead::Sent) == TableHead::Due;
-            let columns = match due {
-                true => table::columns(object.kind),
-                false => &Value::Null,
-            };
-            one_row_table(out, object, include, columns, now);
-        }
-    }
+    out.extend_from_slice(format!("{{\"type\":\"{event_type}\",\"object\":").as_bytes());
+    single(out, object, form, head, now);
     out.extend_from_slice(b"}\n");
 }
 
@@ -172,21 +171,12 @@ fn metadata_object(out: &mut Vec<u8>, object: &Stored) {
     out.push(b'}');
 }
 
-fn one_row_table(
-    out: &mut Vec<u8>,
-    object: &Stored,
-    include: IncludeObject,
-    columns: &Value,
-    now: Time,
-) {
-    let head = format!(
-        "{{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/v1\",\
-         \"metadata\":{{\"resourceVersion\":\"{}\"}},\"columnDefinitions\":{columns},\"rows\":[",
-        object.version
-    );
-    out.extend_from_slice(head.as_bytes());
-    row(out, object, include, now);
-    out.extend_from_slice(b"]}");
+/// The JSON of a table up to and with the bracket that opens its rows.
+fn table_head(metadata: &Value, columns: &Value) -> String {
+    format!(
+        "{{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{metadata},\
+         \"columnDefinitions\":{columns},\"rows\":["
+    )
 }
 
 fn row(out: &mut Vec<u8>, object: &Stored, include: IncludeObject, now: Time) {

@@ -5,11 +5,14 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{encode, form::Form};
+use super::{
+    encode::{self, ListMeta, TableHead},
+    form::Form,
+};
 use crate::{
-    apiserver::object::{ApiError, Stored},
+    apiserver::object::{ApiError, Kind, Stored},
     model::Time,
 };
 
@@ -70,19 +73,49 @@ impl Response {
         Self::bytes(status, JSON, bytes)
     }
 
+    /// The `Status` of what was done, with one more member.
+    pub(crate) fn success(status: u16, member: &str, value: Value) -> Self {
+        let mut body =
+            json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
+        body[member] = value;
+        Self::json(status, &body)
+    }
+
     /// One stored object, in the form the client asked for.
     pub(crate) fn object(status: u16, object: Arc<Stored>, form: Form, now: Time) -> Self {
         let body = match form {
             Form::Plain => Body::Object(object),
             Form::Table(_) | Form::Metadata => {
                 let mut out = Vec::new();
-                encode::single(&mut out, &object, form, now);
+                encode::single(&mut out, &object, form, &mut TableHead::Due, now);
                 Body::Bytes(out)
             }
         };
         Self {
             body,
             ..Self::bytes(status, JSON, Vec::new())
+        }
+    }
+
+    /// A list of objects of a kind, still to be encoded.
+    pub(crate) fn list(
+        kind: Kind,
+        list: &ListMeta,
+        items: Vec<Arc<Stored>>,
+        form: Form,
+        now: Time,
+    ) -> Self {
+        let list = ListBody {
+            head: encode::list_head(kind, form, list),
+            items,
+            next: 0,
+            form,
+            now,
+            finished: false,
+        };
+        Self {
+            body: Body::List(Box::new(list)),
+            ..Self::bytes(200, JSON, Vec::new())
         }
     }
 
@@ -108,18 +141,6 @@ impl Response {
 }
 
 impl ListBody {
-    /// A list of `items` whose JSON begins with `head` (up to and with the opening bracket).
-    pub(crate) const fn new(head: Vec<u8>, items: Vec<Arc<Stored>>, form: Form, now: Time) -> Self {
-        Self {
-            head,
-            items,
-            next: 0,
-            form,
-            now,
-            finished: false,
-        }
-    }
-
     /// Appends about `limit` more bytes to `out`; false when the list is complete.
     pub fn encode_some(&mut self, limit: usize, out: &mut Vec<u8>) -> bool {
         if self.finished {
@@ -140,15 +161,6 @@ impl ListBody {
         self.finished = true;
         self.items = Vec::new();
         true
-    }
-}
-
-impl From<ListBody> for Response {
-    fn from(list: ListBody) -> Self {
-        Self {
-            body: Body::List(Box::new(list)),
-            ..Self::bytes(200, JSON, Vec::new())
-        }
     }
 }
 

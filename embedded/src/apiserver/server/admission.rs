@@ -17,20 +17,6 @@ impl ApiServer {
         self.admit_by_quota(kind, namespace, tree)
     }
 
-    /// Checks a change of an object itself, not of its status.
-    pub(crate) fn admit_update(
-        &self,
-        kind: Kind,
-        namespace: &str,
-        tree: &Tree,
-        old: &Tree,
-    ) -> Result<()> {
-        match kind {
-            Kind::Job => self.parallelism_may_change(namespace, tree, old),
-            _ => Ok(()),
-        }
-    }
-
     /// A PodGroup needs its Workload, and that its template.
     fn workload_exists(&self, namespace: &str, tree: &Tree) -> Result<()> {
         let reference = JsonView::from(tree).at("spec.podGroupTemplateRef.workload");
@@ -40,7 +26,7 @@ impl ApiServer {
         let workload = reference.at("workloadName").text();
         let template = reference.at("podGroupTemplateName").text();
         let refuse = |why: String| {
-            let name = tree::text(tree::metadata(tree), "name");
+            let name = tree::text(tree, "metadata.name");
             let why = format!("PodGroup rejected: {why}");
             Err(ApiError::forbidden(Kind::PodGroup, name, &why))
         };
@@ -60,10 +46,17 @@ impl ApiServer {
         ))
     }
 
-    /// A gang keeps the size that its PodGroup waits for.
-    fn parallelism_may_change(&self, namespace: &str, tree: &Tree, old: &Tree) -> Result<()> {
+    /// Checks a change of an object itself, not of its status: a gang keeps the size that its PodGroup waits for.
+    pub(crate) fn admit_update(
+        &self,
+        kind: Kind,
+        namespace: &str,
+        tree: &Tree,
+        old: &Tree,
+    ) -> Result<()> {
         let (new, old) = (JsonView::from(tree), JsonView::from(old));
-        if new.at("spec.parallelism").value() == old.at("spec.parallelism").value() {
+        let size = |job: JsonView<'_>| job.at("spec.parallelism").int();
+        if kind != Kind::Job || size(new) == size(old) {
             return Ok(());
         }
         let named = old
@@ -81,7 +74,7 @@ impl ApiServer {
             group.filter(|group| has_gang_policy(&group.tree()))
         };
         let Some(gang) = gang else { return Ok(()) };
-        let name = tree::text(tree::metadata(tree), "name");
+        let name = tree::text(tree, "metadata.name");
         let why = format!(
             "cannot change parallelism for a Job referencing gang-scheduled PodGroup {:?}",
             gang.name

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     dependents::{FOREGROUND, ORPHAN, Work},
@@ -14,9 +14,9 @@ use super::{
 use crate::{
     apiserver::{
         http::{DeleteOptions, Propagation, Selector, Target},
-        kinds::namespace,
+        kinds::{namespace, strategy},
         object::{ApiError, Kind, Result, Stored, Tree, object_details, tree},
-        print::{ListBody, ListMeta, Response, encode},
+        print::Response,
     },
     model::Time,
 };
@@ -70,7 +70,7 @@ impl ApiServer {
                 };
                 Response::object(200, last, target.form, now)
             }
-            Deletion::Gone(last) => Response::json(200, &success(&last)),
+            Deletion::Gone(last) => success(&last),
             Deletion::Stays(object) => {
                 let status = match options.explicit_dependents {
                     true => 202,
@@ -90,17 +90,13 @@ impl ApiServer {
         now: Time,
     ) -> Result<Response> {
         let selector = Selector::read(&target.query, target.kind)?;
-        let page = self.page(target, &selector)?;
+        let mut page = self.page(target, &selector)?;
         // The answer shows the objects as they were.
         for object in &page.items {
             self.delete_object(object, options, now);
         }
-        let list = ListMeta {
-            version: self.store.version(),
-            ..page.list
-        };
-        let head = encode::list_head(target.kind, target.form, &list);
-        let response = Response::from(ListBody::new(head, page.items, target.form, now));
+        page.list.version = self.store.version();
+        let response = page.answer(target, now);
         Ok(response.with_warnings(job_warning(target.kind, options)))
     }
 
@@ -120,7 +116,7 @@ impl ApiServer {
         };
         if plan.gone {
             if !options.dry_run {
-                self.store_remove(kind, &object.namespace, &object.name);
+                self.store_remove(object);
             }
             return Deletion::Gone(last);
         }
@@ -138,17 +134,11 @@ fn plan(object: &Stored, options: &DeleteOptions, now: Time) -> DeletionPlan {
     let mut changed = false;
     let mut grace = 0;
     if graceful {
-        match pod_grace(&tree, options) {
+        match pod_grace(&tree, options, now) {
             Grace::Pending => return DeletionPlan::default(),
             Grace::Expired => {}
-            Grace::Shortened { deletion, period } => {
-                let metadata = tree::metadata_mut(&mut tree);
-                metadata.insert("deletionTimestamp".into(), deletion.to_rfc3339().into());
-                metadata.insert("deletionGracePeriodSeconds".into(), period.into());
-                (changed, grace) = (true, period);
-            }
-            Grace::Starts(period) => {
-                mark(&mut tree, now, period);
+            Grace::Ends { due, period } => {
+                mark(&mut tree, due, period);
                 (changed, grace) = (true, period);
             }
         }
@@ -158,11 +148,9 @@ fn plan(object: &Stored, options: &DeleteOptions, now: Time) -> DeletionPlan {
         let (tree, gone) = (Some(tree), false);
         return DeletionPlan { tree, gone };
     }
-    let held = !tree::items(tree::metadata(&tree), "finalizers").is_empty()
-        || (kind == Kind::Namespace
-            && !tree::items(tree::section(&tree, "spec"), "finalizers").is_empty());
+    let held = strategy::is_held(kind, &tree);
     if held && object.deletion.is_none() && !graceful {
-        mark(&mut tree, now, 0);
+        mark(&mut tree, now.whole_secs(), 0);
         changed = true;
     }
     if held && kind == Kind::Namespace {
@@ -180,49 +168,44 @@ fn plan(object: &Stored, options: &DeleteOptions, now: Time) -> DeletionPlan {
 
 /// Where a Pod stands in its grace period when a DELETE comes.
 enum Grace {
-    /// Deletion begins with this period.
-    Starts(i64),
     /// Deletion has begun; this DELETE changes nothing.
     Pending,
     /// Deletion has begun and the period was 0: only finalizers hold the Pod.
     Expired,
-    /// Deletion has begun; this DELETE makes the period shorter.
-    Shortened { deletion: Time, period: i64 },
+    /// Deletion begins, or its period becomes shorter.
+    Ends { due: Time, period: i64 },
 }
 
-fn pod_grace(tree: &Tree, options: &DeleteOptions) -> Grace {
-    let metadata = tree::metadata(tree);
-    if let Some(deletion) = metadata.get("deletionTimestamp").and_then(Value::as_str) {
-        let current = tree::int(metadata, "deletionGracePeriodSeconds").unwrap_or_default();
+fn pod_grace(tree: &Tree, options: &DeleteOptions, now: Time) -> Grace {
+    if let Some(due) = Time::parse_rfc3339(tree::text(tree, "metadata.deletionTimestamp")) {
+        let current = tree::int(tree, "metadata.deletionGracePeriodSeconds").unwrap_or_default();
         return match options.grace {
             _ if current == 0 => Grace::Expired,
-            Some(period) if period < current => {
-                let due = Time::parse_rfc3339(deletion).unwrap_or_default().as_secs();
-                Grace::Shortened {
-                    deletion: Time::from_secs(due - current + period),
-                    period,
-                }
-            }
+            Some(period) if period < current => Grace::Ends {
+                due: Time::from_secs(due.as_secs() - current + period),
+                period,
+            },
             _ => Grace::Pending,
         };
     }
-    let spec = tree::section(tree, "spec");
-    let phase = tree::text(tree::section(tree, "status"), "phase");
-    let unscheduled = tree::text(spec, "nodeName").is_empty();
-    if unscheduled || matches!(phase, "Succeeded" | "Failed") {
-        return Grace::Starts(0);
-    }
-    let own = tree::int(spec, "terminationGracePeriodSeconds").unwrap_or(30);
-    let period = options.grace.unwrap_or(own);
-    Grace::Starts(if period < 0 { 1 } else { period })
+    let unscheduled = tree::text(tree, "spec.nodeName").is_empty();
+    let ended = matches!(tree::text(tree, "status.phase"), "Succeeded" | "Failed");
+    let own = tree::int(tree, "spec.terminationGracePeriodSeconds").unwrap_or(30);
+    let period = match options.grace.unwrap_or(own) {
+        _ if unscheduled || ended => 0,
+        ..0 => 1,
+        period => period,
+    };
+    let due = Time::from_secs(now.as_secs() + period);
+    Grace::Ends { due, period }
 }
 
-fn mark(tree: &mut Tree, now: Time, grace: i64) {
+/// Notes when an object goes; the first time counts as a change of what is wanted.
+fn mark(tree: &mut Tree, due: Time, grace: i64) {
     let metadata = tree::metadata_mut(tree);
-    let due = Time::from_secs(now.as_secs() + grace);
-    metadata.insert("deletionTimestamp".into(), due.to_rfc3339().into());
+    let before = metadata.insert("deletionTimestamp".into(), due.to_rfc3339().into());
     metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
-    if let Some(generation) = tree::int(metadata, "generation") {
+    if let (None, Some(generation)) = (before, tree::int(metadata, "generation")) {
         metadata.insert("generation".into(), (generation + 1).into());
     }
 }
@@ -237,30 +220,28 @@ fn set_dependents_finalizers(
         return false;
     }
     let metadata = tree::metadata_mut(tree);
-    let has = |name: &str| tree::strings(metadata, "finalizers").any(|have| have == name);
-    let (had_orphan, had_foreground) = (has(ORPHAN), has(FOREGROUND));
-    let policy = propagation.unwrap_or(match (had_orphan, had_foreground) {
+    let has = |metadata: &Tree, name: &str| {
+        let mut finalizers = tree::strings(metadata, "finalizers");
+        finalizers.any(|have| have == name)
+    };
+    let policy = propagation.unwrap_or(match (has(metadata, ORPHAN), has(metadata, FOREGROUND)) {
         (true, _) => Propagation::Orphan,
         (false, true) => Propagation::Foreground,
         (false, false) if kind == Kind::Job => Propagation::Orphan,
         (false, false) => Propagation::Background,
     });
-    let (orphan, foreground) = match policy {
-        Propagation::Orphan => (true, false),
-        Propagation::Foreground => (false, true),
-        Propagation::Background => (false, false),
-    };
-    for (name, had, wanted) in [
-        (ORPHAN, had_orphan, orphan),
-        (FOREGROUND, had_foreground, foreground),
+    let mut changed = false;
+    for (name, wanted) in [
+        (ORPHAN, policy == Propagation::Orphan),
+        (FOREGROUND, policy == Propagation::Foreground),
     ] {
-        if wanted && !had {
-            tree::add_string(metadata, "finalizers", name);
-        } else if had && !wanted {
-            tree::remove_string(metadata, "finalizers", name);
+        changed |= has(metadata, name) != wanted;
+        match wanted {
+            true => tree::add_string(metadata, "finalizers", name),
+            false => tree::remove_string(metadata, "finalizers", name),
         }
     }
-    (had_orphan, had_foreground) != (orphan, foreground)
+    changed
 }
 
 fn check_preconditions(object: &Stored, options: &DeleteOptions) -> Result<()> {
@@ -288,14 +269,8 @@ fn job_warning(kind: Kind, options: &DeleteOptions) -> Vec<String> {
     is_due.then(|| JOB_WARNING.to_owned()).into_iter().collect()
 }
 
-fn success(object: &Stored) -> Value {
+fn success(object: &Stored) -> Response {
     let mut details = object_details(object.kind, &object.name, object.kind.info().plural);
     details["uid"] = Value::from(&*object.uid);
-    json!({
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Success",
-        "details": details,
-    })
+    Response::success(200, "details", details)
 }

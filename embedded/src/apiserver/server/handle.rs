@@ -5,7 +5,7 @@
 use super::{dependents::Garbage, reply::Reply, state::ApiServer};
 use crate::{
     apiserver::{
-        http::{ApiCall, Prepared, Request, discovery::documents, prepare},
+        http::{ApiCall, Prepared, Request, prepare},
         object::Result,
         print::Response,
     },
@@ -43,17 +43,12 @@ impl ApiServer {
 
     fn dispatch(&mut self, call: ApiCall, now: Time) -> Result<Reply> {
         let response = match call {
-            ApiCall::Fixed {
-                path,
-                query,
-                accepted,
-            } => documents::answer(&path, &query, accepted)?,
-            ApiCall::Review(kind, body) => documents::review(kind, body),
+            ApiCall::Answered(response) => response,
             ApiCall::Get(target) => Response::object(200, self.find(&target)?, target.form, now),
             ApiCall::Log(target) => self.pod_log(&target)?,
             ApiCall::List(target) => self.list(&target, now)?,
             ApiCall::Watch(target) => return Ok(Reply::Watch(Box::new(self.watch(&target)?))),
-            ApiCall::Create(target, body) => self.create(target, *body, now)?,
+            ApiCall::Create(target, body) => self.create(target, *body, None, now)?,
             ApiCall::Update(target, body) => self.update(target, *body, now)?,
             ApiCall::Patch(target, patch) => self.patch(target, &patch, now)?,
             ApiCall::Delete(target, options) => self.delete(&target, &options, now)?,

@@ -16,7 +16,7 @@ use crate::{
     apiserver::{
         http::{ContinueToken, Query, Selector, Target, parse_int, resource_version},
         object::{ApiError, Kind, Result, Stored},
-        print::{ListBody, ListMeta, Response, encode},
+        print::{ListMeta, Response},
     },
     model::Time,
 };
@@ -28,14 +28,20 @@ pub(crate) struct Page {
     pub(crate) list: ListMeta,
 }
 
+impl Page {
+    /// The page as an answer.
+    pub(crate) fn answer(self, target: &Target, now: Time) -> Response {
+        Response::list(target.kind, &self.list, self.items, target.form, now)
+    }
+}
+
 impl ApiServer {
     /// Answers a list.
     pub(crate) fn list(&self, target: &Target, now: Time) -> Result<Response> {
         let selector = Selector::read(&target.query, target.kind)?;
         check_versions(&target.query, self.store.version())?;
         let page = self.page(target, &selector)?;
-        let head = encode::list_head(target.kind, target.form, &page.list);
-        Ok(ListBody::new(head, page.items, target.form, now).into())
+        Ok(page.answer(target, now))
     }
 
     /// Collects the objects of one page.
@@ -56,7 +62,7 @@ impl ApiServer {
             ),
             None => (self.store.version(), None, 0),
         };
-        let list = ListMeta {
+        let mut list = ListMeta {
             version,
             token: None,
             remaining: None,
@@ -85,11 +91,8 @@ impl ApiServer {
         };
         let total = self.store.count(kind, namespace) as u64;
         let remaining = total.saturating_sub(seen).max(1);
-        let list = ListMeta {
-            token: Some(next.encode()),
-            remaining: selector.is_empty().then_some(remaining),
-            ..list
-        };
+        list.token = Some(next.encode());
+        list.remaining = selector.is_empty().then_some(remaining);
         Ok(Page { items, list })
     }
 
@@ -105,10 +108,8 @@ impl ApiServer {
         let invalid = "invalid continue token: continue key is not valid: illegal base64 data or \
                        unexpected content";
         let token = ContinueToken::decode(text).ok_or_else(|| ApiError::bad_request(invalid))?;
-        let oldest = Kind::all()
-            .map(|kind| self.store.log(kind).dropped_version())
-            .max()
-            .unwrap_or_default();
+        let dropped = Kind::all().map(|kind| self.store.log(kind).dropped_version());
+        let oldest = dropped.max().unwrap_or_default();
         if token.version >= 0 && token.version.cast_unsigned() < oldest {
             let rest = ContinueToken {
                 version: -1,
@@ -152,7 +153,8 @@ fn check_versions(query: &Query, current: u64) -> Result<()> {
     if !error.is_empty() {
         return invalid("resourceVersionMatch", error);
     }
-    let version = resource_version::parse(text)?;
+    let version = resource_version::parse(text)
+        .map_err(|why| ApiError::bad_request(format!("invalid resource version: {why}")))?;
     if version > current {
         return Err(too_large(version, current));
     }

@@ -41,27 +41,22 @@ impl ApiServer {
             self.finish_namespace(namespace);
             return None;
         }
-        let (start, mut key) = match after {
-            Some((kind, key)) => (kind, Some(key)),
-            None => (Kind::Pod, None),
-        };
-        for kind in Kind::all().filter(|kind| *kind >= start && kind.info().namespaced) {
+        let (start, mut key) = after.unzip();
+        let start = start.unwrap_or(Kind::Pod);
+        let mut kinds = Kind::all().filter(|kind| *kind >= start && kind.info().namespaced);
+        let object = kinds.find_map(|kind| {
             let after = key.take();
             let mut rest = self.store.range(kind, namespace, after.as_deref());
-            let next = rest.next().cloned();
-            drop(rest);
-            if let Some(object) = next {
-                if object.deletion.is_none() {
-                    let options = DeleteOptions {
-                        propagation: Some(Propagation::Background),
-                        ..DeleteOptions::default()
-                    };
-                    self.delete_object(&object, &options, now);
-                }
-                return Some((kind, object.key()));
-            }
+            rest.next().cloned()
+        })?;
+        if object.deletion.is_none() {
+            let options = DeleteOptions {
+                propagation: Some(Propagation::Background),
+                ..DeleteOptions::default()
+            };
+            self.delete_object(&object, &options, now);
         }
-        None
+        Some((object.kind, object.key()))
     }
 
     /// Takes the server's own finalizer off an empty namespace; the namespace then goes, unless

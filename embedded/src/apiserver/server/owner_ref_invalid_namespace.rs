@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::state::ApiServer;
 use crate::{
-    apiserver::object::{Kind, Stored, Tree, names, tree},
+    apiserver::object::{Kind, Stored, names, tree},
     model::Time,
 };
 
@@ -23,7 +23,7 @@ impl ApiServer {
         now: Time,
     ) {
         let tree = object.tree();
-        let owners = tree::items(tree::metadata(&tree), "ownerReferences");
+        let owners = tree::items(&tree, "metadata.ownerReferences");
         let Some(owner) = owners.iter().find(|it| it["uid"] == owner) else {
             return;
         };
@@ -36,66 +36,41 @@ impl ApiServer {
         if home.is_none_or(|home| home.deletion.is_some()) {
             return;
         }
-        let name = format!("{}.{:016x}", object.name, self.rng.next());
-        let event = event(
-            object,
-            (namespace, &name),
-            names::new_uid(&mut self.rng),
-            owner,
-            now,
+        let said = ["apiVersion", "kind", "name", "uid"];
+        let [api_version, kind, name, uid] =
+            said.map(|field| owner[field].as_str().unwrap_or_default());
+        let own = &object.namespace;
+        let message = format!(
+            "ownerRef [{api_version}/{kind}, namespace: {own}, name: {name}, uid: {uid}] does not exist in \
+             namespace {own:?}"
         );
-        self.store_put(Kind::Event, &event);
-    }
-}
-
-fn event(
-    object: &Stored,
-    (namespace, name): (&str, &str),
-    uid: String,
-    owner: &Value,
-    now: Time,
-) -> Tree {
-    let info = object.kind.info();
-    let text = |field: &str| owner[field].as_str().unwrap_or_default();
-    let message = format!(
-        "ownerRef [{}/{}, namespace: {}, name: {}, uid: {}] does not exist in namespace {:?}",
-        text("apiVersion"),
-        text("kind"),
-        object.namespace,
-        text("name"),
-        text("uid"),
-        object.namespace
-    );
-    let now = now.to_rfc3339();
-    let mut involved = json!({
-        "apiVersion": info.api_version,
-        "kind": info.name,
-        "name": object.name.as_str(),
-        "uid": &*object.uid,
-    });
-    if !object.namespace.is_empty() {
-        involved["namespace"] = object.namespace.as_str().into();
-    }
-    let event = json!({
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "uid": uid,
-            "creationTimestamp": now,
-        },
-        "involvedObject": involved,
-        "type": "Warning",
-        "reason": "OwnerRefInvalidNamespace",
-        "message": message,
-        "source": {"component": COMPONENT},
-        "reportingComponent": COMPONENT,
-        "reportingInstance": "",
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-        "count": 1,
-    });
-    match event {
-        Value::Object(tree) => tree,
-        _ => Tree::new(),
+        let now = now.to_rfc3339();
+        let event = json!({
+            "metadata": {
+                "name": format!("{}.{:016x}", object.name, self.rng.next()),
+                "namespace": namespace,
+                "uid": names::new_uid(&mut self.rng),
+                "creationTimestamp": now,
+            },
+            "involvedObject": tree::of_texts([
+                ("apiVersion", object.kind.info().api_version),
+                ("kind", object.kind.info().name),
+                ("name", &object.name),
+                ("namespace", own),
+                ("uid", &object.uid),
+            ]),
+            "type": "Warning",
+            "reason": "OwnerRefInvalidNamespace",
+            "message": message,
+            "source": {"component": COMPONENT},
+            "reportingComponent": COMPONENT,
+            "reportingInstance": "",
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        });
+        if let Value::Object(event) = event {
+            self.store_put(Kind::Event, &event);
+        }
     }
 }

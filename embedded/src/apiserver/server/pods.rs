@@ -22,7 +22,7 @@ const TOPOLOGY_LABELS: [&str; 2] = [
 impl ApiServer {
     /// Binds a Pod to a node.
     pub(crate) fn bind(&mut self, target: &Target, body: &Tree, now: Time) -> Result<Response> {
-        let named = tree::text(tree::metadata(body), "name");
+        let named = tree::text(body, "metadata.name");
         if named != target.name {
             return Err(ApiError::bad_request(
                 "name in URL does not match name in Binding object",
@@ -42,7 +42,12 @@ impl ApiServer {
         let pod = self.find(target)?;
         let mut tree = pod.tree();
         let name = &target.name;
-        let refuse = |why: String| Err(binding_conflict(name, &why));
+        let refuse = |why: String| {
+            let what = "pods/binding";
+            let message = format!("Operation cannot be fulfilled on {what} {name:?}: {why}");
+            let details = json!({"name": name, "kind": what});
+            Err(ApiError::new(409, "Conflict", message).with_details(details))
+        };
         if pod.deletion.is_some() {
             return refuse(format!(
                 "pod {name} is being deleted, cannot be assigned to a host"
@@ -54,10 +59,10 @@ impl ApiServer {
                 pod.node
             ));
         }
-        if !tree::items(tree::section(&tree, "spec"), "schedulingGates").is_empty() {
+        if !tree::items(&tree, "spec.schedulingGates").is_empty() {
             return refuse(format!("pod {name} has non-empty .spec.schedulingGates"));
         }
-        let node = tree::text(tree::section(body, "target"), "name").to_owned();
+        let node = tree::text(body, "target.name").to_owned();
         let metadata = tree::metadata_mut(&mut tree);
         for map in ["labels", "annotations"] {
             let given = tree::section(tree::metadata(body), map);
@@ -78,7 +83,7 @@ impl ApiServer {
         if !target.options.dry_run {
             self.store_put(Kind::Pod, &tree);
         }
-        Ok(success())
+        Ok(Response::success(201, "code", 201.into()))
     }
 
     /// Evicts a Pod: marks it as disrupted and deletes it.
@@ -89,7 +94,7 @@ impl ApiServer {
         options: &DeleteOptions,
         now: Time,
     ) -> Result<Response> {
-        let named = tree::text(tree::metadata(body), "name");
+        let named = tree::text(body, "metadata.name");
         if !named.is_empty() && named != target.name {
             return Err(ApiError::bad_request(
                 "name in URL does not match name in Eviction object",
@@ -109,7 +114,7 @@ impl ApiServer {
             pod = self.store_put(Kind::Pod, &tree);
         }
         self.delete_object(&pod, options, now);
-        Ok(success())
+        Ok(Response::success(201, "code", 201.into()))
     }
 
     /// The log of a container: it is hollow, so a line says so. Without a node there is no answer.
@@ -119,13 +124,12 @@ impl ApiServer {
         if pod.node.is_empty() {
             return Ok(Response::bytes(204, TEXT, Vec::new()));
         }
-        let line = format!(
-            "{}/{} ran on {}, a hollow node without output\n",
-            pod.namespace, pod.name, pod.node
-        );
         let line = match target.query.get("tailLines") {
             Some("0") => String::new(),
-            _ => line,
+            _ => format!(
+                "{}/{} ran on {}, a hollow node without output\n",
+                pod.namespace, pod.name, pod.node
+            ),
         };
         Ok(Response::bytes(200, TEXT, line.into_bytes()))
     }
@@ -157,8 +161,7 @@ fn check_container(pod: &Tree, name: &str, container: &str) -> Result<()> {
 fn set_condition(tree: &mut Tree, mut condition: Value, now: Time) {
     condition["lastTransitionTime"] = now.to_rfc3339().into();
     let status = tree::section_mut(tree, "status");
-    let list = status.entry("conditions").or_insert_with(|| json!([]));
-    let Value::Array(list) = list else { return };
+    let list = tree::list_mut(status, "conditions");
     match list
         .iter_mut()
         .find(|have| have.get("type") == condition.get("type"))
@@ -166,17 +169,4 @@ fn set_condition(tree: &mut Tree, mut condition: Value, now: Time) {
         Some(have) => *have = condition,
         None => list.push(condition),
     }
-}
-
-fn binding_conflict(name: &str, why: &str) -> ApiError {
-    let message = format!("Operation cannot be fulfilled on pods/binding {name:?}: {why}");
-    ApiError::new(409, "Conflict", message)
-        .with_details(json!({"name": name, "kind": "pods/binding"}))
-}
-
-fn success() -> Response {
-    let status = json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201,
-    });
-    Response::json(201, &status)
 }

@@ -20,9 +20,6 @@ use crate::apiserver::{
 impl ApiServer {
     /// Refuses an object that one of the namespace's quotas has no room for.
     pub(crate) fn admit_by_quota(&self, kind: Kind, namespace: &str, tree: &Tree) -> Result<()> {
-        if self.store.count(Kind::ResourceQuota, namespace) == 0 {
-            return Ok(());
-        }
         for quota in self.store.range(Kind::ResourceQuota, namespace, None) {
             let exceeded = self.exceeded(kind, quota);
             if exceeded.is_empty() {
@@ -33,7 +30,7 @@ impl ApiServer {
                 let list = list.map(|(name, numbers)| format!("{name}={}", number(numbers)));
                 list.collect::<Vec<_>>().join(",")
             };
-            let name = tree::text(tree::metadata(tree), "name");
+            let name = tree::text(tree, "metadata.name");
             let why = format!(
                 "exceeded quota: {}, requested: {}, used: {}, limited: {}",
                 quota.name,
@@ -49,7 +46,7 @@ impl ApiServer {
     /// What of a quota one more object of a kind would exceed: used and allowed.
     fn exceeded(&self, kind: Kind, quota: &Stored) -> BTreeMap<String, (i64, i64)> {
         let tree = quota.tree();
-        let hard = tree::section(tree::section(&tree, "spec"), "hard").iter();
+        let hard = tree::section(&tree, "spec.hard").iter();
         let asked = hard.filter(|(name, _)| counted(name) == Some(kind));
         let full = asked.filter_map(|(name, limit)| {
             let (used, limit) = (self.used(name, &quota.namespace)?, number(limit)?);
@@ -72,14 +69,12 @@ impl ApiServer {
         let quotas: Vec<_> = quotas.cloned().collect();
         for quota in quotas {
             let mut tree = quota.tree();
-            let hard = tree::section(tree::section(&tree, "spec"), "hard").clone();
-            let used: Tree = hard
-                .keys()
-                .filter_map(|name| {
-                    let used = self.used(name, namespace)?;
-                    Some((name.clone(), used.to_string().into()))
-                })
-                .collect();
+            let hard = tree::section(&tree, "spec.hard").clone();
+            let used = hard.keys().filter_map(|name| {
+                let used = self.used(name, namespace)?.to_string();
+                Some((name.clone(), used))
+            });
+            let used: BTreeMap<String, String> = used.collect();
             let status = json!({"hard": hard, "used": used});
             if tree.get("status") != Some(&status) {
                 tree.insert("status".into(), status);

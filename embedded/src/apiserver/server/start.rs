@@ -26,15 +26,19 @@ const VERSIONS_LEFT_OUT: u64 = 1_000_000;
 impl ApiServer {
     /// A server with the four namespaces every cluster has.
     pub fn new(seed: u64, limits: Limits, now: Time) -> Self {
-        let mut server = Self {
-            store: Store::new(limits.log_capacity),
-            garbage: Garbage::default(),
-            rng: Rng::new(seed),
-        };
+        let mut server = Self::empty(limits, seed);
         for name in namespace::INITIAL {
             server.create_namespace(name, now);
         }
         server
+    }
+
+    fn empty(limits: Limits, seed: u64) -> Self {
+        Self {
+            store: Store::new(limits.log_capacity),
+            garbage: Garbage::default(),
+            rng: Rng::new(seed),
+        }
     }
 
     /// Begins another series of UIDs and names: a server that goes on from a copy must not give out again what
@@ -56,12 +60,8 @@ impl ApiServer {
         objects: impl IntoIterator<Item = (Kind, Vec<u8>)>,
     ) -> Result<Self, String> {
         let version = version + VERSIONS_LEFT_OUT;
-        let mut server = Self {
-            store: Store::new(limits.log_capacity),
-            garbage: Garbage::default(),
-            // Other identities than those given out already.
-            rng: Rng::new(seed ^ version.rotate_left(32)),
-        };
+        // Other identities than those given out already.
+        let mut server = Self::empty(limits, seed ^ version.rotate_left(32));
         for (kind, bytes) in objects {
             let object = read(kind, &bytes)?;
             let object = server.store.load(object);

@@ -86,8 +86,8 @@ impl ApiServer {
     }
 
     /// Takes an object away and lets garbage collection know.
-    pub(crate) fn store_remove(&mut self, kind: Kind, namespace: &str, name: &str) {
-        if let Some(gone) = self.store.remove(kind, namespace, name) {
+    pub(crate) fn store_remove(&mut self, object: &Stored) {
+        if let Some(gone) = self.store.remove(object) {
             self.garbage.removed(&gone);
             self.note_removal_in_namespace(&gone);
             self.note_for_quotas(&gone);
@@ -97,7 +97,7 @@ impl ApiServer {
     /// Stores a state, or takes the object away if nothing holds it any more.
     pub(super) fn put_or_finish(&mut self, object: &Stored, tree: &Tree) {
         if strategy::is_finished(object.kind, tree) {
-            self.store_remove(object.kind, &object.namespace, &object.name);
+            self.store_remove(object);
         } else {
             self.store_put(object.kind, tree);
         }
@@ -105,10 +105,8 @@ impl ApiServer {
 
     /// The object a target names.
     pub(crate) fn find(&self, target: &Target) -> Result<Arc<Stored>> {
-        self.store
-            .get(target.kind, &target.namespace, &target.name)
-            .cloned()
-            .ok_or_else(|| ApiError::not_found(target.kind, &target.name))
+        let found = self.get(target.kind, &target.namespace, &target.name);
+        found.ok_or_else(|| ApiError::not_found(target.kind, &target.name))
     }
 
     /// Looks at a namespace again once its last object has gone.

@@ -71,9 +71,9 @@ impl ApiServer {
         let selector = Selector::read(query, target.kind)?;
         let streaming = check_initial_events(target)?;
         let text = query.text("resourceVersion");
-        let version =
-            resource_version::parse(text).map_err(|error| resource_version::unprefixed(&error))?;
+        let version = resource_version::parse(text).map_err(|why| ApiError::new(500, "", why))?;
         let wants_objects = streaming.unwrap_or(version == 0);
+        let timeout = query.text("timeoutSeconds").parse();
         let log = self.store.log(target.kind);
         let mut cursor = WatchCursor {
             kind: target.kind,
@@ -89,11 +89,7 @@ impl ApiServer {
             },
             bookmarked_version: version,
             bookmarks: query.flag("allowWatchBookmarks"),
-            timeout: query
-                .text("timeoutSeconds")
-                .parse()
-                .ok()
-                .map(Duration::from_secs),
+            timeout: timeout.ok().map(Duration::from_secs),
             head: TableHead::Due,
             failure: None,
             ended: false,
@@ -101,13 +97,9 @@ impl ApiServer {
         };
         if wants_objects {
             cursor.announce_initial_end = streaming == Some(true) && cursor.bookmarks;
-            let objects = self
-                .store
-                .range(target.kind, &target.namespace, None)
-                .cloned();
-            cursor.initial = objects
-                .filter(|object| cursor.selector.matches(object))
-                .collect();
+            let objects = self.store.range(target.kind, &target.namespace, None);
+            let selected = objects.filter(|object| cursor.selector.matches(object));
+            cursor.initial = selected.cloned().collect();
         } else if version != 0 {
             match log.after_version(version) {
                 Ok(position) => cursor.position = position,
@@ -209,9 +201,6 @@ impl WatchCursor {
             return None;
         }
         let same = || Arc::clone(object);
-        if self.selector.is_empty() {
-            return Some((event_name(event.event_type), same()));
-        }
         let before = event
             .previous
             .as_ref()
@@ -226,14 +215,6 @@ impl WatchCursor {
                 Some(("DELETED", Arc::new(previous.at_version(object.version))))
             }
         }
-    }
-}
-
-const fn event_name(event_type: EventType) -> &'static str {
-    match event_type {
-        EventType::Added => "ADDED",
-        EventType::Modified => "MODIFIED",
-        EventType::Deleted => "DELETED",
     }
 }
 

@@ -13,7 +13,9 @@ use crate::{
         apply::{PatchBody, Writer, managed},
         http::{FieldValidation, Target, body::decode},
         kinds::{Part, metadata, pod, strategy},
-        object::{ApiError, Kind, Result, Stored, Tree, check, names, object_details, tree},
+        object::{
+            ApiError, Kind, Result, Stored, Tree, check, check_change, names, object_details, tree,
+        },
         print::Response,
     },
     model::Time,
@@ -25,13 +27,8 @@ const GENERATED_BASE: usize = 58;
 const NAME_ATTEMPTS: usize = 8;
 
 impl ApiServer {
-    /// Creates an object.
-    pub(crate) fn create(&mut self, target: Target, tree: Tree, now: Time) -> Result<Response> {
-        self.create_owned(target, tree, None, now)
-    }
-
     /// Creates an object whose fields have these owners; without, who creates it owns them.
-    fn create_owned(
+    pub(crate) fn create(
         &mut self,
         mut target: Target,
         mut tree: Tree,
@@ -53,7 +50,7 @@ impl ApiServer {
         let generated = self.fill_metadata(&target, &mut tree, now);
         strategy::prepare_create(kind, &mut tree);
         managed::put(&mut tree, managed);
-        let name = tree::text(tree::metadata(&tree), "name").to_owned();
+        let name = tree::text(&tree, "metadata.name").to_owned();
         let errors = check(&tree, |object| {
             metadata::check_create(kind, object);
             strategy::validate_create(kind, object);
@@ -73,7 +70,7 @@ impl ApiServer {
     /// Replaces an object (or its status).
     pub(crate) fn update(&mut self, target: Target, mut tree: Tree, now: Time) -> Result<Response> {
         let old = self.find(&target)?;
-        let uid = tree::text(tree::metadata(&tree), "uid");
+        let uid = tree::text(&tree, "metadata.uid");
         if !uid.is_empty() && *uid != *old.uid {
             let info = target.kind.info();
             let why = format!(
@@ -88,13 +85,10 @@ impl ApiServer {
             return Err(ApiError::conflict(kind, name, info.plural, &why));
         }
         let mut old_tree = old.tree();
-        let owners = Owners::Written {
-            before: managed::take(&mut old_tree),
-            sent: managed::take(&mut tree),
-        };
         let write = Write {
             aside: Tree::new(),
-            owners,
+            before: managed::take(&mut old_tree),
+            owners: Owners::Written(managed::take(&mut tree)),
             now,
         };
         self.replace(target, &old, old_tree, tree, write)
@@ -123,16 +117,21 @@ impl ApiServer {
             let (applied, after) =
                 writer(&target, now).apply(Some(&old_tree), before.as_ref(), config, force)?;
             (tree, aside) = (applied, Tree::new());
-            owners = Owners::Applied { before, after };
+            owners = Owners::Applied(after);
         } else {
             aside = set_aside(&target, patch, &mut old_tree);
             tree = old_tree.clone();
-            let sent = patch_with_owners(patch, &mut tree, before.as_ref())?;
-            owners = Owners::Written { before, sent };
+            let sent = patch_with_owners(&target, patch, &mut tree, before.as_ref())?;
+            owners = Owners::Written(sent);
         }
         check_same_name(&target, &tree)?;
         check_patched(&mut target, patch, &mut tree)?;
-        let write = Write { aside, owners, now };
+        let write = Write {
+            aside,
+            before,
+            owners,
+            now,
+        };
         self.replace(target, &old, old_tree, tree, write)
     }
 
@@ -149,7 +148,7 @@ impl ApiServer {
             return Err(ApiError::no_name(&target.name));
         }
         check_same_name(&target, &tree)?;
-        let uid = tree::text(tree::metadata(&tree), "uid");
+        let uid = tree::text(&tree, "metadata.uid");
         if !uid.is_empty() {
             let why = format!(
                 "uid mismatch: the provided object specified uid {uid}, and no existing object was \
@@ -159,7 +158,7 @@ impl ApiServer {
             return Err(ApiError::conflict(kind, &target.name, plural, &why));
         }
         check_types(&mut target, None, &mut tree)?;
-        self.create_owned(target, tree, managed, now)
+        self.create(target, tree, managed, now)
     }
 
     /// The second half of update and patch: rules, then storage. The old tree is without its owners.
@@ -172,8 +171,13 @@ impl ApiServer {
         write: Write,
     ) -> Result<Response> {
         let kind = target.kind;
-        let Write { aside, owners, now } = write;
-        let version = tree::text(tree::metadata(&tree), "resourceVersion");
+        let Write {
+            aside,
+            before,
+            owners,
+            now,
+        } = write;
+        let version = tree::text(&tree, "metadata.resourceVersion");
         if !version.is_empty() {
             let asked: u64 = version.parse().map_err(|_| {
                 let why = format!("strconv.ParseUint: parsing {version:?}: invalid syntax");
@@ -186,22 +190,16 @@ impl ApiServer {
         let part = part_of(&target);
         let mut errors = metadata::restore(&mut tree, &old_tree);
         strategy::prepare_update(kind, part, &mut tree, &old_tree);
-        let (before, after) = match owners {
-            Owners::Applied { before, after } => (before, after),
-            Owners::Written {
-                before: None,
-                sent: None,
-            } => (None, None),
-            Owners::Written { before, sent } => {
-                let writer = writer(&target, now);
+        let after = match owners {
+            Owners::Applied(after) => after,
+            Owners::Written(sent) => {
                 let live = defaulted(kind, part, &old_tree);
-                let after = writer.update(&live, &tree, before.as_ref(), sent.as_ref());
-                (before, after)
+                writer(&target, now).update(&live, &tree, before.as_ref(), sent.as_ref())
             }
         };
-        errors.append(check(&tree, |object| {
-            metadata::check_update(kind, object, &old_tree);
-            strategy::validate_update(kind, part, object, &old_tree);
+        errors.append(check_change(&tree, &old_tree, |object| {
+            metadata::check_update(kind, object);
+            strategy::validate_update(kind, part, object);
         }));
         errors.check(kind, &target.name)?;
         if target.is_main() {
@@ -218,19 +216,17 @@ impl ApiServer {
         strategy::bump_generation(kind, part, &mut tree, &old_tree);
         managed::put(&mut tree, after);
         tree.extend(aside);
-        if strategy::is_finished(kind, &tree) {
-            // The last finalizer is gone: the object goes in the same write, and the answer
-            // shows it under the version it had.
-            let object = Arc::new(Stored::encode(kind, old.version, &tree));
-            if !target.options.dry_run {
-                self.store_remove(kind, &old.namespace, &old.name);
-            }
-            return Ok(reply(object));
+        let dry_run = target.options.dry_run;
+        // The last finalizer is gone: the object goes in the same write, and the answer shows it under the
+        // version it had.
+        let is_finished = strategy::is_finished(kind, &tree);
+        if is_finished && !dry_run {
+            self.store_remove(old);
         }
-        if target.options.dry_run {
-            return Ok(reply(Arc::new(Stored::encode(kind, old.version, &tree))));
-        }
-        Ok(reply(self.store_put(kind, &tree)))
+        Ok(reply(match is_finished || dry_run {
+            true => Arc::new(Stored::encode(kind, old.version, &tree)),
+            false => self.store_put(kind, &tree),
+        }))
     }
 
     /// Fills what the server decides; true if the name was generated.
@@ -254,7 +250,7 @@ impl ApiServer {
         if !tree::text(metadata, "name").is_empty() || base.is_empty() {
             return false;
         }
-        let base = truncated(base, GENERATED_BASE).to_owned();
+        let base = base[..base.floor_char_boundary(GENERATED_BASE)].to_owned();
         let mut name = String::new();
         for _ in 0..NAME_ATTEMPTS {
             name = format!("{base}{}", names::name_suffix(&mut self.rng));
@@ -271,10 +267,9 @@ impl ApiServer {
         if !target.kind.info().namespaced {
             return Ok(());
         }
-        let namespace = self
-            .store
-            .get(Kind::Namespace, "", &target.namespace)
-            .ok_or_else(|| ApiError::not_found(Kind::Namespace, &target.namespace))?;
+        let found = self.get(Kind::Namespace, "", &target.namespace);
+        let namespace =
+            found.ok_or_else(|| ApiError::not_found(Kind::Namespace, &target.namespace))?;
         if namespace.deletion.is_none() {
             return Ok(());
         }
@@ -337,6 +332,8 @@ fn set_aside(target: &Target, patch: &PatchBody, tree: &mut Tree) -> Tree {
 struct Write {
     /// Members that the write cannot change and that both trees go without.
     aside: Tree,
+    /// Who owned the fields before.
+    before: Option<Value>,
     owners: Owners,
     now: Time,
 }
@@ -344,15 +341,9 @@ struct Write {
 /// Who owns the fields of a changed object.
 enum Owners {
     /// Those that did before, or that the write itself names; and the writer owns what it changes.
-    Written {
-        before: Option<Value>,
-        sent: Option<Value>,
-    },
+    Written(Option<Value>),
     /// Those that came of applying a configuration.
-    Applied {
-        before: Option<Value>,
-        after: Option<Value>,
-    },
+    Applied(Option<Value>),
 }
 
 fn writer(target: &Target, now: Time) -> Writer<'_> {
@@ -366,6 +357,7 @@ fn writer(target: &Target, now: Time) -> Writer<'_> {
 
 /// Patches an object and gives the owners that the patch names, if it does.
 fn patch_with_owners(
+    target: &Target,
     patch: &PatchBody,
     tree: &mut Tree,
     before: Option<&Value>,
@@ -373,7 +365,7 @@ fn patch_with_owners(
     if patch.touches("metadata") {
         managed::put(tree, before.cloned());
     }
-    patch.apply(tree)?;
+    patch.apply(target.kind, tree)?;
     Ok(managed::take(tree).filter(|sent| Some(sent) != before))
 }
 
@@ -396,14 +388,6 @@ fn part_of(target: &Target) -> Part {
     }
 }
 
-fn truncated(text: &str, most: usize) -> &str {
-    let mut end = text.len().min(most);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
-}
-
 fn check_same_name(target: &Target, tree: &Tree) -> Result<()> {
     let metadata = tree::metadata(tree);
     let name = tree::text(metadata, "name");
@@ -421,7 +405,9 @@ fn check_same_name(target: &Target, tree: &Tree) -> Result<()> {
 fn check_patched(target: &mut Target, patch: &PatchBody, tree: &mut Tree) -> Result<()> {
     let kind = target.kind;
     let unset = target.options.validation == FieldValidation::Unset;
-    if kind == Kind::Pod && unset && !patch.touches("spec") && sections_are_objects(tree) {
+    let is_object = |name: &&str| tree.get(*name).is_none_or(Value::is_object);
+    let are_objects = ["metadata", "status"].iter().all(is_object);
+    if kind == Kind::Pod && unset && !patch.touches("spec") && are_objects {
         tree::drop_nulls(tree);
         return Ok(());
     }
@@ -436,14 +422,6 @@ fn check_types(target: &mut Target, patch: Option<&PatchBody>, tree: &mut Tree) 
         let shown = patch.and_then(PatchBody::shown);
         let whole = shown.unwrap_or_else(|| Value::Object(tree.clone()).to_string());
         let message = format!("Invalid value: {}: {why}", Value::String(whole));
-        let text = format!(" \"\" is invalid: patch: {message}");
-        let cause = json!({"reason": "FieldValueInvalid", "message": message, "field": "patch"});
-        ApiError::new(422, "Invalid", text).with_details(json!({"causes": [cause]}))
+        ApiError::invalid(" \"\"", json!({}), [("patch", &*message)])
     })
-}
-
-fn sections_are_objects(tree: &Tree) -> bool {
-    ["metadata", "status"]
-        .iter()
-        .all(|name| tree.get(*name).is_none_or(Value::is_object))
 }

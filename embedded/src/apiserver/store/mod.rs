@@ -199,14 +199,9 @@ impl Store {
     }
 
     /// Takes an object away and logs its last state; `None` if there is none.
-    pub(crate) fn remove(
-        &mut self,
-        kind: Kind,
-        namespace: &str,
-        name: &str,
-    ) -> Option<Arc<Stored>> {
-        let shelf = &mut self.shelves[kind as usize];
-        let last = shelf.remove(&stored::key(namespace, name))?;
+    pub(crate) fn remove(&mut self, object: &Stored) -> Option<Arc<Stored>> {
+        let shelf = &mut self.shelves[object.kind as usize];
+        let last = shelf.remove(&object.key())?;
         self.version += 1;
         let object = Arc::new(last.at_version(self.version));
         shelf.log.push(Event {

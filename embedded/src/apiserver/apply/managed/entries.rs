@@ -38,44 +38,33 @@ pub(super) struct FieldManager {
 }
 
 /// What one manager owns.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) struct Entry {
+    #[serde(flatten)]
     pub(super) owner: FieldManager,
     /// When it last took fields; empty if it has changed none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) time: String,
+    #[serde(rename = "fieldsType")]
+    pub(super) fields_type: FieldsType,
+    #[serde(rename = "fieldsV1")]
     pub(super) fields: FieldSet,
 }
 
-/// An entry in JSON.
-#[derive(Deserialize, Serialize)]
-struct RawEntry {
-    #[serde(flatten)]
-    owner: FieldManager,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    time: String,
-    #[serde(rename = "fieldsType")]
-    fields_type: FieldsType,
-    #[serde(rename = "fieldsV1")]
-    fields: Value,
-}
-
-#[derive(Deserialize, Serialize)]
-enum FieldsType {
+/// The form in which fields are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub(super) enum FieldsType {
     FieldsV1,
 }
 
 /// All entries of an object.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) struct Entries(pub(super) Vec<Entry>);
 
 impl Entries {
     /// Reads `managedFields`; `None` if it says what nobody understands.
     pub(super) fn read(value: &Value) -> Option<Self> {
-        let list = value.as_array()?;
-        list.iter()
-            .map(Entry::read)
-            .collect::<Option<_>>()
-            .map(Self)
+        Self::deserialize(value).ok()
     }
 
     /// Whether `managedFields` as sent asks to forget all managers.
@@ -129,37 +118,11 @@ impl Entries {
     /// The entries as `managedFields`, in order.
     pub(super) fn write(mut self) -> Value {
         self.0.sort_by(|a, b| a.place().cmp(&b.place()));
-        Value::Array(self.0.iter().map(Entry::write).collect())
+        serde_json::to_value(self).expect("entries are texts and trees")
     }
 }
 
 impl Entry {
-    fn read(value: &Value) -> Option<Self> {
-        let raw = RawEntry::deserialize(value).ok()?;
-        let RawEntry {
-            owner,
-            time,
-            fields_type: FieldsType::FieldsV1,
-            fields,
-        } = raw;
-        let fields = FieldSet::read(&fields)?;
-        Some(Self {
-            owner,
-            time,
-            fields,
-        })
-    }
-
-    fn write(&self) -> Value {
-        let raw = RawEntry {
-            owner: self.owner.clone(),
-            time: self.time.clone(),
-            fields_type: FieldsType::FieldsV1,
-            fields: self.fields.write(),
-        };
-        serde_json::to_value(raw).expect("entries are texts and a tree")
-    }
-
     fn place(&self) -> (ManagerOperation, &str, &str, &str, &str) {
         let FieldManager {
             operation,

@@ -26,7 +26,7 @@ use crate::{
     model::Time,
 };
 pub(crate) use entries::same_but_for_times;
-use entries::{Entries, Entry, FieldManager, ManagerOperation};
+use entries::{Entries, Entry, FieldManager, FieldsType, ManagerOperation};
 use set::{FieldSet, shown};
 
 /// The member of `metadata` that this is about.
@@ -35,15 +35,17 @@ pub(crate) const MANAGED_FIELDS: &str = "managedFields";
 /// Who owned what was there before somebody applied to an object that nobody tracked.
 const BEFORE: &str = "before-first-apply";
 
-/// Fields of `metadata` that nobody owns.
-const UNOWNED: [&str; 7] = [
-    "name",
-    "namespace",
-    "creationTimestamp",
-    "selfLink",
-    "uid",
-    "generation",
-    "resourceVersion",
+/// Fields that nobody owns.
+const UNOWNED: [&[&str]; 9] = [
+    &["f:apiVersion"],
+    &["f:kind"],
+    &["f:metadata", "f:name"],
+    &["f:metadata", "f:namespace"],
+    &["f:metadata", "f:creationTimestamp"],
+    &["f:metadata", "f:selfLink"],
+    &["f:metadata", "f:uid"],
+    &["f:metadata", "f:generation"],
+    &["f:metadata", "f:resourceVersion"],
 ];
 
 /// The annotation in which `kubectl apply` keeps what it applied last, and who applies for kubectl.
@@ -135,8 +137,7 @@ impl Writer<'_> {
         if entries.0.is_empty() {
             return None;
         }
-        let shape = type_def::of(self.kind);
-        let difference = self.difference(shape, live, new);
+        let difference = self.difference(live, new);
         let entries = self.taken(entries, self.manager, difference);
         Some(entries.write())
     }
@@ -157,22 +158,15 @@ impl Writer<'_> {
         }
         let empty = Tree::new();
         let live = live.unwrap_or(&empty);
-        let (mut tree, mut entries) = match self.try_apply(live, &entries, config, force) {
-            Ok(applied) => applied,
-            Err(conflicts) => {
-                // What kubectl applied in its own way before is kubectl's.
-                let own = self.applied_before(live);
-                let conflicts: Vec<Conflict> = conflicts
-                    .into_iter()
-                    .filter(|conflict| !own.has(&conflict.path))
-                    .collect();
-                if !conflicts.is_empty() {
-                    return Err(refused(&conflicts));
-                }
-                self.try_apply(live, &entries, config, true)
-                    .map_err(|conflicts| refused(&conflicts))?
+        let (mut tree, mut entries, mut conflicts) = self.merged(live, entries, config);
+        if !force && !conflicts.is_empty() {
+            // What kubectl applied in its own way before is kubectl's.
+            let own = self.applied_before(live);
+            conflicts.retain(|conflict| !own.has(&conflict.path));
+            if !conflicts.is_empty() {
+                return Err(refused(&conflicts));
             }
-        };
+        }
         if self.manager == KUBECTL && last_applied(&tree).is_some() {
             note_last_applied(&mut tree, config);
         }
@@ -184,16 +178,15 @@ impl Writer<'_> {
         Ok((tree, Some(entries.write())))
     }
 
-    fn try_apply(
+    /// What forced applying makes of an object and of its owners, and what it takes from others.
+    fn merged(
         self,
         live: &Tree,
-        entries: &Entries,
+        mut entries: Entries,
         config: &Tree,
-        force: bool,
-    ) -> Result<(Tree, Entries), Vec<Conflict>> {
+    ) -> (Tree, Entries, Vec<Conflict>) {
         let shape = type_def::of(self.kind);
         let applier = self.applier();
-        let mut entries = entries.clone();
         let last = entries.get(&applier).cloned();
         let (live_value, config) = (Value::Object(live.clone()), Value::Object(config.clone()));
         let merged = walk::merge(shape, Some(&live_value), &config);
@@ -202,41 +195,35 @@ impl Writer<'_> {
         entries.set(Entry {
             owner: applier.clone(),
             time: last.as_ref().map_or("", |last| &last.time).to_owned(),
+            fields_type: FieldsType::FieldsV1,
             fields: fields.clone(),
         });
         let merged = match &last {
             Some(last) => prune(shape, merged, &entries, &last.fields),
             None => merged,
         };
-        let mut difference = walk::compare(shape, &live_value, &merged);
-        for set in difference.sets() {
-            self.ignore(set);
-        }
+        let merged = match merged {
+            Value::Object(tree) => tree,
+            _ => Tree::new(),
+        };
+        let difference = self.difference(live, &merged);
         let mut taken = difference.changed;
         taken.add(difference.added);
         let mut conflicts = Vec::new();
         for entry in entries.0.iter_mut().filter(|entry| entry.owner != applier) {
             let common = entry.fields.common(&taken);
-            let paths = common.paths().into_iter();
-            conflicts.extend(paths.map(|path| Conflict {
+            conflicts.extend(common.paths().into_iter().map(|path| Conflict {
                 owner: entry.owner.clone(),
-                shown: shown(&path),
-                path: path.into_iter().map(str::to_owned).collect(),
+                path,
             }));
             entry.fields.subtract(&taken);
             entry.fields.subtract(&difference.removed);
-        }
-        if !force && !conflicts.is_empty() {
-            return Err(conflicts);
         }
         for entry in &mut entries.0 {
             strip(&mut entry.fields);
         }
         entries.drop_empty();
-        let Value::Object(tree) = merged else {
-            return Ok((Tree::new(), entries));
-        };
-        Ok((tree, entries))
+        (merged, entries, conflicts)
     }
 
     /// Gives a manager the fields that it changed, and takes them from the others.
@@ -256,6 +243,7 @@ impl Writer<'_> {
             entries.set(Entry {
                 owner,
                 time: self.now.to_rfc3339(),
+                fields_type: FieldsType::FieldsV1,
                 fields: taken,
             });
         }
@@ -266,35 +254,17 @@ impl Writer<'_> {
 
     /// The owners of an object whose fields are all one manager's.
     fn first(self, manager: &str, tree: &Tree) -> Entries {
-        let shape = type_def::of(self.kind);
         let blank = tree::section(&BLANK, self.kind.info().name);
-        let difference = self.difference(shape, blank, tree);
+        let difference = self.difference(blank, tree);
         self.taken(Entries::default(), manager, difference)
     }
 
-    fn difference(self, shape: &TypeDef, live: &Tree, new: &Tree) -> walk::Difference {
-        let mut all = walk::Difference::default();
-        let ignored = self.ignored();
-        // Member by member, so that neither object is copied; those that do not count are left out.
-        let names = live
-            .keys()
-            .chain(new.keys().filter(|name| !live.contains_key(*name)));
-        let is_ignored = |name: &str| {
-            let mut ignored = ignored.iter();
-            ignored.any(|path| matches!(path, [only] if only.strip_prefix("f:") == Some(name)))
-        };
-        let counts = |name: &&String| !is_ignored(name);
-        for name in names.filter(counts) {
-            let (old, new) = (live.get(name), new.get(name));
-            if old == new {
-                continue;
-            }
-            all.member(shape, name, old, new);
-        }
-        for set in all.sets() {
+    fn difference(self, live: &Tree, new: &Tree) -> walk::Difference {
+        let mut difference = walk::compare(type_def::of(self.kind), live, new);
+        for set in difference.sets() {
             self.ignore(set);
         }
-        all
+        difference
     }
 
     /// Fields that a write to this part of an object cannot change.
@@ -339,16 +309,13 @@ impl Writer<'_> {
 
     /// The fields that client-side apply has set last and that are still as it set them.
     fn applied_before(self, live: &Tree) -> FieldSet {
-        let none = FieldSet::default();
-        let Some(text) = last_applied(live).filter(|_| self.manager == KUBECTL) else {
-            return none;
-        };
-        let Ok(applied) = serde_json::from_str::<Value>(text) else {
-            return none;
+        let text = last_applied(live).filter(|_| self.manager == KUBECTL);
+        let Some(applied) = text.and_then(|text| serde_json::from_str::<Tree>(text).ok()) else {
+            return FieldSet::default();
         };
         let shape = type_def::of(self.kind);
-        let difference = walk::compare(shape, &applied, &Value::Object(live.clone()));
-        walk::fields(shape, &applied)
+        let difference = walk::compare(shape, &applied, live);
+        walk::fields(shape, &Value::Object(applied))
             .without(&difference.changed)
             .without(&difference.added)
             .without(&difference.removed)
@@ -359,7 +326,6 @@ impl Writer<'_> {
 struct Conflict {
     owner: FieldManager,
     path: Vec<String>,
-    shown: String,
 }
 
 /// Takes out what the applier applied last time and does not any more, unless another one applies it.
@@ -383,26 +349,19 @@ fn prune(shape: &TypeDef, merged: Value, entries: &Entries, last: &FieldSet) -> 
 /// Takes out the fields that nobody owns.
 fn strip(set: &mut FieldSet) {
     set.here = false;
-    for name in ["f:apiVersion", "f:kind"] {
-        set.cut(&[name]);
+    if let Some(metadata) = set.below.get_mut("f:metadata") {
+        metadata.here = false;
     }
-    let Some(metadata) = set.below.get_mut("f:metadata") else {
-        return;
-    };
-    metadata.here = false;
-    for name in UNOWNED {
-        metadata.cut(&[&format!("f:{name}")]);
-    }
-    if metadata.is_empty() {
-        set.below.remove("f:metadata");
+    for path in UNOWNED {
+        set.cut(path);
     }
 }
 
 fn refused(conflicts: &[Conflict]) -> ApiError {
     let message = match conflicts {
-        [Conflict { owner, shown, .. }] => {
-            let owner = owner.shown();
-            format!("Apply failed with 1 conflict: conflict with {owner}: {shown}")
+        [Conflict { owner, path }] => {
+            let (owner, path) = (owner.shown(), shown(path));
+            format!("Apply failed with 1 conflict: conflict with {owner}: {path}")
         }
         several => {
             let mut owners: Vec<&FieldManager> =
@@ -413,7 +372,7 @@ fn refused(conflicts: &[Conflict]) -> ApiError {
             for owner in owners {
                 lines.push(format!("conflicts with {}:", owner.shown()));
                 let theirs = several.iter().filter(|conflict| conflict.owner == *owner);
-                lines.extend(theirs.map(|conflict| format!("- {}", conflict.shown)));
+                lines.extend(theirs.map(|conflict| format!("- {}", shown(&conflict.path))));
             }
             let list = lines.join("\n");
             format!("Apply failed with {} conflicts: {list}", several.len())
@@ -423,7 +382,7 @@ fn refused(conflicts: &[Conflict]) -> ApiError {
         json!({
             "reason": "FieldManagerConflict",
             "message": format!("conflict with {}", conflict.owner.shown()),
-            "field": conflict.shown,
+            "field": shown(&conflict.path),
         })
     };
     let causes: Vec<Value> = conflicts.iter().map(cause).collect();
@@ -431,7 +390,7 @@ fn refused(conflicts: &[Conflict]) -> ApiError {
 }
 
 fn last_applied(tree: &Tree) -> Option<&str> {
-    let annotations = tree::section(tree::metadata(tree), "annotations");
+    let annotations = tree::section(tree, "metadata.annotations");
     annotations.get(LAST_APPLIED).and_then(Value::as_str)
 }
 

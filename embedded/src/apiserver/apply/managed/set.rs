@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::Value;
 
 use crate::apiserver::object::Tree;
@@ -20,14 +21,6 @@ pub(super) struct FieldSet {
 }
 
 impl FieldSet {
-    /// The set of nothing but the path that leads here.
-    pub(super) const fn leaf() -> Self {
-        Self {
-            here: true,
-            below: BTreeMap::new(),
-        }
-    }
-
     /// Whether no path is in the set.
     pub(super) fn is_empty(&self) -> bool {
         !self.here && self.below.is_empty()
@@ -107,20 +100,20 @@ impl FieldSet {
     }
 
     /// All paths: those that end on a level before those that go on.
-    pub(super) fn paths(&self) -> Vec<Vec<&str>> {
+    pub(super) fn paths(&self) -> Vec<Vec<String>> {
         let mut found = Vec::new();
         self.collect(&mut Vec::new(), &mut found);
         found
     }
 
-    fn collect<'a>(&'a self, prefix: &mut Vec<&'a str>, found: &mut Vec<Vec<&'a str>>) {
+    fn collect(&self, prefix: &mut Vec<String>, found: &mut Vec<Vec<String>>) {
         for (element, node) in &self.below {
             if node.here {
-                found.push(prefix.iter().copied().chain([element.as_str()]).collect());
+                found.push(prefix.iter().chain([element]).cloned().collect());
             }
         }
         for (element, node) in &self.below {
-            prefix.push(element);
+            prefix.push(element.clone());
             node.collect(prefix, found);
             prefix.pop();
         }
@@ -158,11 +151,24 @@ impl FieldSet {
     }
 }
 
+impl<'de> Deserialize<'de> for FieldSet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let read = Self::read(&Value::deserialize(deserializer)?);
+        read.ok_or_else(|| D::Error::custom("expected FieldsV1"))
+    }
+}
+
+impl Serialize for FieldSet {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.write().serialize(serializer)
+    }
+}
+
 /// A path as messages show it: `.spec.containers[name="a"].image`.
-pub(super) fn shown(path: &[&str]) -> String {
+pub(super) fn shown(path: &[impl AsRef<str>]) -> String {
     let mut text = String::new();
     for element in path {
-        match element.split_at(2) {
+        match element.as_ref().split_at(2) {
             ("f:", name) => text.push_str(&format!(".{name}")),
             ("v:", value) => text.push_str(&format!("[={value}]")),
             ("k:", keys) => {

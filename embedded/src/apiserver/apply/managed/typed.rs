@@ -34,34 +34,30 @@ fn check(shape: &TypeDef, value: &Value, path: &str, found: &mut Vec<String>) {
     if value.is_null() {
         return;
     }
-    let mut wrong = |what: String| found.push(format!("{path}: {what}"));
-    match (shape, value) {
-        (TypeDef::Scalar(scalar), _) => match (scalar, value) {
-            (Scalar::Any | Scalar::Quantity | Scalar::IntOrText, _)
-            | (Scalar::Text | Scalar::Time | Scalar::Bytes, Value::String(_))
-            | (Scalar::Int32 | Scalar::Int64 | Scalar::Float, Value::Number(_))
-            | (Scalar::Flag, Value::Bool(_)) => {}
-            (Scalar::Text | Scalar::Time | Scalar::Bytes, _) => wrong(format!(
-                "expected string, got &value.valueUnstructured{{Value:{}}}",
-                go_text(value)
-            )),
-            (Scalar::Int32 | Scalar::Int64 | Scalar::Float, _) => wrong(format!(
-                "expected numeric (int or float), got {}",
-                go_type(value)
-            )),
-            (Scalar::Flag, _) => wrong(format!("expected boolean, got &{{{}}}", go_text(value))),
-        },
-        (TypeDef::List { by, items }, Value::Array(list)) => {
-            check_list(by, items, list, path, found);
+    let go = || format!("&{{{}}}", go_text(value));
+    let (expected, got) = match (shape, value) {
+        (TypeDef::Scalar(Scalar::Any | Scalar::Quantity | Scalar::IntOrText), _)
+        | (TypeDef::Scalar(Scalar::Text | Scalar::Time | Scalar::Bytes), Value::String(_))
+        | (TypeDef::Scalar(Scalar::Int32 | Scalar::Int64 | Scalar::Float), Value::Number(_))
+        | (TypeDef::Scalar(Scalar::Flag), Value::Bool(_)) => return,
+        (TypeDef::Scalar(Scalar::Text | Scalar::Time | Scalar::Bytes), _) => {
+            let got = format!("&value.valueUnstructured{{Value:{}}}", go_text(value));
+            ("string", got)
         }
-        (TypeDef::List { .. }, _) => wrong(format!("expected list, got &{{{}}}", go_text(value))),
+        (TypeDef::Scalar(Scalar::Int32 | Scalar::Int64 | Scalar::Float), _) => {
+            ("numeric (int or float)", go_type(value).to_owned())
+        }
+        (TypeDef::Scalar(Scalar::Flag), _) => ("boolean", go()),
+        (TypeDef::List { by, items, .. }, Value::Array(list)) => {
+            return check_list(by, items, list, path, found);
+        }
+        (TypeDef::List { .. }, _) => ("list", go()),
         (TypeDef::Struct(_) | TypeDef::Map { .. }, Value::Object(members)) => {
-            check_members(shape, members, path, found);
+            return check_members(shape, members, path, found);
         }
-        (TypeDef::Struct(_) | TypeDef::Map { .. }, _) => {
-            wrong(format!("expected map, got &{{{}}}", go_text(value)));
-        }
-    }
+        (TypeDef::Struct(_) | TypeDef::Map { .. }, _) => ("map", go()),
+    };
+    found.push(format!("{path}: expected {expected}, got {got}"));
 }
 
 fn check_list(by: &ListBy, items: &TypeDef, list: &[Value], path: &str, found: &mut Vec<String>) {

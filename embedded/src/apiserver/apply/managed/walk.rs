@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::set::FieldSet;
-use crate::apiserver::object::{ListBy, TypeDef};
+use crate::apiserver::object::{ListBy, Tree, TypeDef};
 
 /// How one value differs from another.
 #[derive(Debug, Default)]
@@ -20,36 +20,33 @@ pub(super) struct Difference {
 /// The fields that a value sets.
 pub(super) fn fields(shape: &TypeDef, value: &Value) -> FieldSet {
     if shape.is_leaf() {
-        return FieldSet::leaf();
+        return FieldSet {
+            here: true,
+            ..FieldSet::default()
+        };
     }
     let mut set = FieldSet::default();
-    match (shape, value) {
-        (TypeDef::List { by, items }, Value::Array(list)) => {
-            for (element, item) in elements(by, list) {
-                let mut node = fields(items, item);
-                node.here = true;
-                set.below.entry(element).or_default().add(node);
-            }
+    for (element, (below, part)) in parts(shape, Some(value)) {
+        let mut node = fields(below, part);
+        let nothing = part.is_null() || part.as_object().is_some_and(Map::is_empty);
+        let name = element.strip_prefix("f:");
+        node.here |= name.is_none_or(|name| nothing || !shape.declares(name));
+        if !node.is_empty() {
+            set.below.entry(element).or_default().add(node);
         }
-        (_, Value::Object(members)) => {
-            for (name, member) in members {
-                let mut node = fields(shape.member(name), member);
-                let nothing = member.is_null() || member.as_object().is_some_and(Map::is_empty);
-                node.here |= nothing || !shape.declares(name);
-                if !node.is_empty() {
-                    set.below.insert(format!("f:{name}"), node);
-                }
-            }
-        }
-        _ => {}
     }
     set
 }
 
-/// How `new` differs from `old`.
-pub(super) fn compare(shape: &TypeDef, old: &Value, new: &Value) -> Difference {
+/// How one object differs from another.
+pub(super) fn compare(shape: &TypeDef, old: &Tree, new: &Tree) -> Difference {
     let mut difference = Difference::default();
-    difference.walk(shape, Some(old), Some(new), &mut Vec::new());
+    // Member by member, so that neither object is copied.
+    let added = new.keys().filter(|name| !old.contains_key(*name));
+    for name in old.keys().chain(added) {
+        let mut path = vec![format!("f:{name}")];
+        difference.walk(shape.member(name), old.get(name), new.get(name), &mut path);
+    }
     difference
 }
 
@@ -57,18 +54,6 @@ impl Difference {
     /// All three.
     pub(super) fn sets(&mut self) -> [&mut FieldSet; 3] {
         [&mut self.added, &mut self.changed, &mut self.removed]
-    }
-
-    /// Adds how one member of an object differs.
-    pub(super) fn member(
-        &mut self,
-        shape: &TypeDef,
-        name: &str,
-        old: Option<&Value>,
-        new: Option<&Value>,
-    ) {
-        let mut path = vec![format!("f:{name}")];
-        self.walk(shape.member(name), old, new, &mut path);
     }
 
     fn walk(
@@ -89,34 +74,23 @@ impl Difference {
             }
             return;
         }
-        let (had, has) = (parts(shape, old), parts(shape, new));
-        for (element, (shape, part)) in &had {
-            let there = has.get(element).map(|(_, part)| *part);
-            self.step(shape, Some(part), there, element, path);
-        }
-        for (element, (shape, part)) in &has {
-            if !had.contains_key(element) {
-                self.step(shape, None, Some(part), element, path);
+        let mut both: BTreeMap<String, (&TypeDef, [Option<&Value>; 2])> = BTreeMap::new();
+        for (side, value) in [old, new].into_iter().enumerate() {
+            // Of several with the same element the first counts.
+            for (element, (shape, part)) in parts(shape, value).into_iter().rev() {
+                both.entry(element).or_insert((shape, [None; 2])).1[side] = Some(part);
             }
+        }
+        for (element, (shape, [old, new])) in both {
+            path.push(element);
+            self.walk(shape, old, new, path);
+            path.pop();
         }
         match (old, new) {
             (None, _) => self.added.insert(path),
             (_, None) => self.removed.insert(path),
             _ => {}
         }
-    }
-
-    fn step(
-        &mut self,
-        shape: &TypeDef,
-        old: Option<&Value>,
-        new: Option<&Value>,
-        element: &str,
-        path: &mut Vec<String>,
-    ) {
-        path.push(element.to_owned());
-        self.walk(shape, old, new, path);
-        path.pop();
     }
 }
 
@@ -126,7 +100,7 @@ pub(super) fn merge(shape: &TypeDef, live: Option<&Value>, config: &Value) -> Va
         return config.clone();
     };
     match (shape, live, config) {
-        (TypeDef::List { by, items }, Value::Array(live), Value::Array(config)) => {
+        (TypeDef::List { by, items, .. }, Value::Array(live), Value::Array(config)) => {
             Value::Array(merge_list(by, items, live, config))
         }
         (_, Value::Object(live), Value::Object(config)) => {
@@ -189,22 +163,16 @@ pub(super) fn remove(shape: &TypeDef, value: &Value, set: &FieldSet) -> Value {
     if shape.is_leaf() {
         return value.clone();
     }
-    let keep = |element: &str, below: &TypeDef, part: &Value| match set.below.get(element) {
+    let kept = parts(shape, Some(value)).into_iter();
+    let kept = kept.filter_map(|(element, (below, part))| match set.below.get(&element) {
         Some(node) if node.here => None,
-        Some(node) => Some(remove(below, part, node)),
-        None => Some(part.clone()),
-    };
-    let kept: Value = match (shape, value) {
-        (TypeDef::List { by, items }, Value::Array(list)) => elements(by, list)
-            .into_iter()
-            .filter_map(|(element, item)| keep(&element, items, item))
-            .collect(),
-        (_, Value::Object(members)) => members
-            .iter()
-            .filter_map(|(name, member)| {
-                let kept = keep(&format!("f:{name}"), shape.member(name), member)?;
-                Some((name.clone(), kept))
-            })
+        Some(node) => Some((element, remove(below, part, node))),
+        None => Some((element, part.clone())),
+    });
+    let kept: Value = match value {
+        Value::Array(_) => kept.map(|(_, item)| item).collect(),
+        Value::Object(_) => kept
+            .map(|(element, part)| (element[2..].to_owned(), part))
             .collect(),
         _ => return value.clone(),
     };
@@ -249,26 +217,23 @@ pub(super) fn elements<'a>(by: &ListBy, list: &'a [Value]) -> Vec<(String, &'a V
         .collect()
 }
 
-/// The parts of a value with their shapes, by the elements by which paths name them; of several items with the same
-/// one, the first.
+/// The parts of a value with their shapes, and the elements by which paths name them.
 fn parts<'a>(
     shape: &'a TypeDef,
     value: Option<&'a Value>,
-) -> BTreeMap<String, (&'a TypeDef, &'a Value)> {
+) -> Vec<(String, (&'a TypeDef, &'a Value))> {
     match (shape, value) {
-        (TypeDef::List { by, items }, Some(Value::Array(list))) => {
-            let elements = elements(by, list).into_iter().rev();
+        (TypeDef::List { by, items, .. }, Some(Value::Array(list))) => {
+            let elements = elements(by, list).into_iter();
             elements
                 .map(|(element, item)| (element, (&**items, item)))
                 .collect()
         }
-        (TypeDef::Struct(_) | TypeDef::Map { .. }, Some(Value::Object(members))) => {
-            let members = members.iter();
-            let parts =
-                members.map(|(name, part)| (format!("f:{name}"), (shape.member(name), part)));
-            parts.collect()
-        }
-        _ => BTreeMap::new(),
+        (_, Some(Value::Object(members))) => members
+            .iter()
+            .map(|(name, part)| (format!("f:{name}"), (shape.member(name), part)))
+            .collect(),
+        _ => Vec::new(),
     }
 }
 

@@ -97,14 +97,18 @@ fn step(root: &mut Value, operation: &PatchOperation, copied: &mut usize) -> Opt
     match operation.op.as_str() {
         "add" => add(root, &operation.path, given()?),
         "remove" => remove(root, &operation.path).map(drop),
-        "replace" => {
-            // A member that is not there is added.
-            match find(root, &operation.path) {
-                Some(place) => *place = given()?,
-                None => add_member(root, &operation.path, given()?)?,
+        "replace" => match find(root, &operation.path) {
+            Some(place) => {
+                *place = given()?;
+                Some(())
             }
-            Some(())
-        }
+            // A member that is not there is added.
+            None => {
+                let (parent, _) = parent(root, &operation.path)?;
+                parent.is_object().then_some(())?;
+                add(root, &operation.path, given()?)
+            }
+        },
         "move" => {
             let value = remove(root, &operation.from)?;
             add(root, &operation.path, value)
@@ -159,11 +163,6 @@ fn copy(root: &mut Value, path: &str) -> Option<Value> {
         (Value::Array(items), last) => items.get(index(last, items.len())?).cloned(),
         _ => None,
     }
-}
-
-fn add_member(root: &mut Value, path: &str, value: Value) -> Option<()> {
-    parent(root, path)?.0.is_object().then_some(())?;
-    add(root, path, value)
 }
 
 fn add(root: &mut Value, path: &str, value: Value) -> Option<()> {

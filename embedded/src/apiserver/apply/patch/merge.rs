@@ -10,13 +10,9 @@ use crate::apiserver::object::{Tree, tree};
 pub(super) fn apply(tree: &mut Tree, patch: &Tree) {
     for (name, change) in patch {
         match change {
-            Value::Null => {
-                tree.remove(name);
-            }
+            Value::Null => drop(tree.remove(name)),
             Value::Object(change) => apply(tree::section_mut(tree, name), change),
-            other => {
-                tree.insert(name.clone(), other.clone());
-            }
+            other => drop(tree.insert(name.clone(), other.clone())),
         }
     }
 }

@@ -12,7 +12,7 @@ pub(super) use strategic::go_text;
 
 use serde_json::Value;
 
-use crate::apiserver::object::{Result, Tree};
+use crate::apiserver::object::{Kind, Result, Tree, type_def};
 
 /// A decoded patch.
 #[derive(Debug)]
@@ -51,15 +51,15 @@ impl PatchBody {
         }
     }
 
-    /// Applies the patch.
-    pub(crate) fn apply(&self, tree: &mut Tree) -> Result<()> {
+    /// Applies the patch to an object of a kind.
+    pub(crate) fn apply(&self, kind: Kind, tree: &mut Tree) -> Result<()> {
         match self {
             Self::Json(operations) => json_patch::apply(operations, tree),
             Self::Merge(patch) => {
                 merge::apply(tree, patch);
                 Ok(())
             }
-            Self::Strategic(patch) => strategic::apply(tree, patch),
+            Self::Strategic(patch) => strategic::apply(type_def::of(kind), tree, patch),
             Self::Apply(_) => unreachable!("what is applied is merged by who owns what"),
         }
     }

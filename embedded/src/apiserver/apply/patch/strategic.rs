@@ -1,48 +1,18 @@
 //! Strategic merge patch: merge patch in which lists merge by a key.
 //!
-//! Responsible for: the directives and the table of merge keys. Must not: check results.
-//!
-//! Different from a real server: merge keys hang on the name of the list alone, because the
-//! kinds served here use each name in one way.
+//! Responsible for: the directives; by what lists merge, their types say. Must not: check results.
 
 use hashbrown::{HashMap, HashSet};
 use serde_json::Value;
 
-use crate::apiserver::object::{ApiError, Result, Tree, tree};
-
-/// Lists that merge, by member name, with the key of their items.
-const MERGE_KEYS: &[(&str, &str)] = &[
-    ("ownerReferences", "uid"),
-    ("conditions", "type"),
-    ("containers", "name"),
-    ("initContainers", "name"),
-    ("ephemeralContainers", "name"),
-    ("env", "name"),
-    ("volumes", "name"),
-    ("volumeMounts", "mountPath"),
-    ("volumeDevices", "devicePath"),
-    ("ports", "containerPort"),
-    ("imagePullSecrets", "name"),
-    ("hostAliases", "ip"),
-    ("topologySpreadConstraints", "topologyKey"),
-    ("schedulingGates", "name"),
-    ("resourceClaims", "name"),
-    ("podIPs", "ip"),
-    ("hostIPs", "ip"),
-    ("addresses", "type"),
-    ("taints", "key"),
-    ("secrets", "name"),
-];
-
-/// Lists of plain values that merge as sets.
-const SETS: &[&str] = &["finalizers", "podCIDRs"];
+use crate::apiserver::object::{ApiError, ListBy, Result, Tree, TypeDef, tree};
 
 const DELETE_SET: &str = "$deleteFromPrimitiveList/";
 const SET_ORDER: &str = "$setElementOrder/";
 const RETAIN_KEYS: &str = "$retainKeys";
 
-/// Merges `patch` into `tree`.
-pub(super) fn apply(tree: &mut Tree, patch: &Tree) -> Result<()> {
+/// Merges `patch` into `tree`, an object of this type.
+pub(super) fn apply(shape: &TypeDef, tree: &mut Tree, patch: &Tree) -> Result<()> {
     match patch.get("$patch").and_then(Value::as_str) {
         None | Some("merge") => {}
         Some("replace") => tree.clear(),
@@ -58,68 +28,73 @@ pub(super) fn apply(tree: &mut Tree, patch: &Tree) -> Result<()> {
             delete_from_set(tree, list, change);
         } else if !name.starts_with('$') {
             let order = patch.get(&format!("{SET_ORDER}{name}"));
-            merge_member(tree, name, change, order.and_then(Value::as_array))?;
+            merge_member(shape.member(name), tree, name, change, order)?;
         }
     }
     Ok(())
 }
 
 fn merge_member(
+    shape: &TypeDef,
     tree: &mut Tree,
     name: &str,
     change: &Value,
-    order: Option<&Vec<Value>>,
+    order: Option<&Value>,
 ) -> Result<()> {
     match change {
-        Value::Null => {
-            tree.remove(name);
-        }
-        Value::Object(change) => apply(tree::section_mut(tree, name), change)?,
-        Value::Array(change) => merge_list(tree, name, change, order)?,
-        other => {
-            tree.insert(name.to_owned(), other.clone());
-        }
+        Value::Null => drop(tree.remove(name)),
+        Value::Object(change) => apply(shape, tree::section_mut(tree, name), change)?,
+        Value::Array(change) => match tree.get_mut(name) {
+            Some(Value::Array(items)) => {
+                let order = order.and_then(Value::as_array).unwrap_or(change);
+                merge_list(shape, items, change, order)?;
+            }
+            _ => {
+                let fresh = change.iter().filter(|item| item.get("$patch").is_none());
+                tree.insert(name.to_owned(), fresh.cloned().collect());
+            }
+        },
+        other => drop(tree.insert(name.to_owned(), other.clone())),
     }
     Ok(())
 }
 
 fn merge_list(
-    tree: &mut Tree,
-    name: &str,
+    shape: &TypeDef,
+    items: &mut Vec<Value>,
     change: &[Value],
-    order: Option<&Vec<Value>>,
+    order: &[Value],
 ) -> Result<()> {
-    let Some(Value::Array(items)) = tree.get_mut(name) else {
-        let fresh = change.iter().filter(|item| item.get("$patch").is_none());
-        tree.insert(name.to_owned(), fresh.cloned().collect());
-        return Ok(());
+    let (merge, shape) = match shape {
+        TypeDef::List { merge, items, .. } => (merge, &**items),
+        _ => (&ListBy::Place, shape),
     };
-    let order = order.map_or(change, Vec::as_slice);
-    if SETS.contains(&name) {
-        let before = Places::of(items, None);
-        let mut known: HashSet<&Value> = HashSet::new();
-        for value in change {
-            if known.insert(value) && before.find(value).is_none() {
-                items.push(value.clone());
+    let key = match merge {
+        ListBy::Value => {
+            let before = Places::of(items, None);
+            let mut known: HashSet<&Value> = HashSet::new();
+            for value in change {
+                if known.insert(value) && before.find(value).is_none() {
+                    items.push(value.clone());
+                }
             }
+            reorder(items, &before, &Places::of(order, None));
+            return Ok(());
         }
-        reorder(items, &before, &Places::of(order, None));
-        return Ok(());
-    }
-    let Some(key) = merge_key(name, change) else {
-        *items = change.to_vec();
-        return Ok(());
+        ListBy::Keys(keys) if change.iter().all(Value::is_object) => &*keys[0].0,
+        _ => {
+            *items = change.to_vec();
+            return Ok(());
+        }
     };
-    if change
-        .iter()
-        .any(|item| item.get("$patch").is_some_and(|it| it == "replace"))
-    {
+    let replaces = |item: &Value| item.get("$patch").is_some_and(|it| it == "replace");
+    if change.iter().any(replaces) {
         let rest = change.iter().filter(|item| item.get("$patch").is_none());
         *items = rest.cloned().collect();
         return Ok(());
     }
     let before = Places::of(items, Some(key));
-    merge_items(items, before.clone(), key, change)?;
+    merge_items(shape, items, before.clone(), key, change)?;
     reorder(items, &before, &Places::of(order, Some(key)));
     Ok(())
 }
@@ -127,13 +102,13 @@ fn merge_list(
 /// The first position of each item of a list, by its identity: the value of its key, or itself. A
 /// patch may name as many items as there are, so that to search for each would take for ever.
 #[derive(Clone)]
-struct Places {
-    key: Option<&'static str>,
+struct Places<'k> {
+    key: Option<&'k str>,
     by_identity: HashMap<Value, usize>,
 }
 
-impl Places {
-    fn of(list: &[Value], key: Option<&'static str>) -> Self {
+impl<'k> Places<'k> {
+    fn of(list: &[Value], key: Option<&'k str>) -> Self {
         let by_identity = HashMap::with_capacity(list.len());
         let mut places = Self { key, by_identity };
         for (place, item) in list.iter().enumerate() {
@@ -158,7 +133,7 @@ impl Places {
 
 /// Puts a merged list in order: what the patch names comes in the patch's order, the rest in the order
 /// that it had, and of one of each that were there before, the first one stays first.
-fn reorder(items: &mut Vec<Value>, before: &Places, order: &Places) {
+fn reorder(items: &mut Vec<Value>, before: &Places<'_>, order: &Places<'_>) {
     let (mut named, rest): (Vec<Value>, Vec<Value>) = std::mem::take(items)
         .into_iter()
         .partition(|item| order.find(item).is_some());
@@ -180,8 +155,9 @@ fn reorder(items: &mut Vec<Value>, before: &Places, order: &Places) {
 
 /// Merges item by item, in the order of the patch.
 fn merge_items(
+    shape: &TypeDef,
     items: &mut Vec<Value>,
-    mut places: Places,
+    mut places: Places<'_>,
     key: &str,
     changes: &[Value],
 ) -> Result<()> {
@@ -203,13 +179,13 @@ fn merge_items(
             (Some("delete"), None) => {}
             (_, Some(place)) => {
                 if let (Value::Object(item), Value::Object(change)) = (&mut items[place], change) {
-                    apply(item, change)?;
+                    apply(shape, item, change)?;
                 }
             }
             (_, None) => {
                 let mut fresh = Tree::new();
                 if let Value::Object(change) = change {
-                    apply(&mut fresh, change)?;
+                    apply(shape, &mut fresh, change)?;
                 }
                 places.by_identity.insert(wanted.clone(), items.len());
                 items.push(Value::Object(fresh));
@@ -225,13 +201,6 @@ fn merge_items(
         });
     }
     Ok(())
-}
-
-/// The merge key of a list of objects; `ports` of a Service-like list has another key, so the
-/// items must carry it.
-fn merge_key(name: &str, change: &[Value]) -> Option<&'static str> {
-    let (_, key) = MERGE_KEYS.iter().find(|(list, _)| *list == name)?;
-    change.iter().all(Value::is_object).then_some(*key)
 }
 
 fn delete_from_set(tree: &mut Tree, list: &str, values: &Value) {
@@ -278,10 +247,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::apiserver::object::{Kind, type_def};
 
     fn check(before: &Value, patch: &Value, expected: &Value) {
         let mut tree = before.as_object().unwrap().clone();
-        apply(&mut tree, patch.as_object().unwrap()).unwrap();
+        let shape = type_def::of(Kind::Pod);
+        apply(shape, &mut tree, patch.as_object().unwrap()).unwrap();
         assert_eq!(Value::Object(tree), *expected, "{patch}");
     }
 

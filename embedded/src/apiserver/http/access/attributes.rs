@@ -108,16 +108,14 @@ impl ResourceAttributes {
     /// The resource as the audit log names it; what does not apply is left out.
     #[doc(alias = "ObjectReference")]
     pub(crate) fn reference(&self) -> Value {
-        let members = [
+        tree::of_texts([
             ("resource", &self.resource),
             ("namespace", &self.namespace),
             ("name", &self.name),
             ("apiGroup", &self.group),
             ("apiVersion", &self.version),
             ("subresource", &self.subresource),
-        ];
-        let given = members.into_iter().filter(|(_, text)| !text.is_empty());
-        given.map(|(field, text)| (field, text.as_str())).collect()
+        ])
     }
 }
 

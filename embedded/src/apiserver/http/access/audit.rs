@@ -10,7 +10,10 @@ use super::{
     users::User,
 };
 use crate::{
-    apiserver::{http::request::Request, object::names},
+    apiserver::{
+        http::request::Request,
+        object::{names, tree},
+    },
     model::Time,
     rng::Rng,
 };
@@ -51,10 +54,8 @@ impl Auditor {
             "requestReceivedTimestamp": micros(now),
         });
         if let Some(user) = user {
-            event["user"] = json!({"username": user.name, "groups": user.groups});
-            if !user.uid.is_empty() {
-                event["user"]["uid"] = user.uid.as_str().into();
-            }
+            event["user"] = tree::of_texts([("username", &user.name), ("uid", &user.uid)]);
+            event["user"]["groups"] = json!(user.groups);
         }
         if !request.user_agent.is_empty() {
             event["userAgent"] = request.user_agent.into();

@@ -12,13 +12,15 @@ use serde_json::{Value, json};
 use super::attributes::{Attributes, RequestTarget};
 use crate::apiserver::{
     http::{body::decode, discovery::documents, request::Request},
-    object::{ApiError, Tree, tree},
+    object::{ApiError, Tree, qualify, tree},
     print::Response,
 };
 
 /// Group of those who may do all.
 const MASTERS: &str = "system:masters";
 const REVIEWS: &str = "authorization.k8s.io";
+/// The reviews by which everybody may ask about themselves.
+const ABOUT_SELF: [&str; 2] = ["selfsubjectaccessreviews", "selfsubjectrulesreviews"];
 /// What this server has and others do not, faults to begin with, is not to be looked at by readers either.
 const OWN: &str = "/lakh/";
 
@@ -125,17 +127,15 @@ impl Users {
                 access_review("SelfSubjectAccessReview", Some(user), body)
             }
             "subjectaccessreviews" => {
-                let name = tree::text(tree::section(&body, "spec"), "user").to_owned();
+                let name = tree::text(&body, "spec.user").to_owned();
                 let mut users = self.0.iter().map(|(_, user)| user);
                 let meant = users.find(|user| user.name == name);
                 access_review("SubjectAccessReview", meant, body)
             }
             _ => Err(ApiError::no_resource()),
         });
-        Some(match answer {
-            Ok(review) => Response::json(201, &review),
-            Err(error) => error.into(),
-        })
+        let review = answer.map(|review| Response::json(201, &review));
+        Some(review.unwrap_or_else(Response::from))
     }
 }
 
@@ -173,10 +173,9 @@ impl User {
             RequestTarget::Path(path) => verb == "get" && !path.starts_with(OWN),
             RequestTarget::Resource(_) if self.is_anonymous() => false,
             RequestTarget::Resource(target) => {
-                let about_self = ["selfsubjectaccessreviews", "selfsubjectrulesreviews"];
                 let reviews = target.group == REVIEWS
                     && verb == "create"
-                    && about_self.contains(&target.resource.as_str());
+                    && ABOUT_SELF.contains(&target.resource.as_str());
                 reviews || ["get", "list", "watch"].contains(&verb)
             }
         }
@@ -193,11 +192,10 @@ fn forbidden(user: &User, asked: &Attributes) -> ApiError {
         RequestTarget::Resource(target) => target,
     };
     let (group, resource) = (&target.group, &target.resource);
-    let with = |mark: char, more: &str| match more {
+    let full = match target.subresource.as_str() {
         "" => resource.clone(),
-        more => format!("{resource}{mark}{more}"),
+        part => format!("{resource}/{part}"),
     };
-    let (qualified, full) = (with('.', group), with('/', &target.subresource));
     let place = match target.namespace.as_str() {
         "" => "at the cluster scope".to_owned(),
         namespace => format!("in the namespace {namespace:?}"),
@@ -207,24 +205,18 @@ fn forbidden(user: &User, asked: &Attributes) -> ApiError {
         name => format!(" {name:?}"),
     };
     let message = format!(
-        "{qualified}{object} is forbidden: User {name:?} cannot {verb} resource {full:?} in API group \
-         {group:?} {place}"
+        "{}{object} is forbidden: User {name:?} cannot {verb} resource {full:?} in API group \
+         {group:?} {place}",
+        qualify(resource, group)
     );
-    let mut details = json!({"kind": resource});
-    for (field, text) in [("name", &target.name), ("group", group)] {
-        if !text.is_empty() {
-            details[field] = text.as_str().into();
-        }
-    }
+    let details = tree::of_texts([("kind", resource), ("name", &target.name), ("group", group)]);
     ApiError::new(403, "Forbidden", message).with_details(details)
 }
 
 fn access_review(kind: &str, user: Option<&User>, mut body: Tree) -> Result<Value, ApiError> {
     let spec = tree::section(&body, "spec");
-    let asked = match (
-        spec.get("resourceAttributes"),
-        spec.get("nonResourceAttributes"),
-    ) {
+    let (resource, path) = ("resourceAttributes", "nonResourceAttributes");
+    let asked = match (spec.get(resource), spec.get(path)) {
         (Some(Value::Object(resource)), None) => Attributes::reviewed(resource),
         (None, Some(Value::Object(path))) => Attributes {
             verb: tree::text(path, "verb").to_owned(),
@@ -238,35 +230,24 @@ fn access_review(kind: &str, user: Option<&User>, mut body: Tree) -> Result<Valu
 }
 
 fn neither() -> ApiError {
-    let field = "spec.resourceAttributes";
     let why = "Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be \
                specified";
-    let message = format!(".{REVIEWS} \"\" is invalid: {field}: {why}");
-    ApiError::new(422, "Invalid", message).with_details(json!({
-        "group": REVIEWS,
-        "causes": [{"reason": "FieldValueInvalid", "message": why, "field": field}],
-    }))
+    let details = json!({"group": REVIEWS});
+    let errors = [("spec.resourceAttributes", why)];
+    ApiError::invalid(&format!(".{REVIEWS} \"\""), details, errors)
 }
 
 fn rules_review(user: &User, mut body: Tree) -> Value {
-    let (verbs, paths) = match user.is_master() {
-        true => (json!(["*"]), json!(["*"])),
-        false => (json!(["get", "list", "watch"]), json!(["get"])),
+    let mut rules = match user.is_master() {
+        true => documents::rules(&["*"], &["*"]),
+        false => documents::rules(&["get", "list", "watch"], &["get"]),
     };
+    let reviews = json!({"verbs": ["create"], "apiGroups": [REVIEWS], "resources": ABOUT_SELF});
+    if let Value::Array(of_resources) = &mut rules["resourceRules"] {
+        of_resources.push(reviews);
+    }
     tree::metadata_mut(&mut body);
     body.insert("spec".into(), json!({}));
-    let rules = json!({
-        "resourceRules": [
-            {"verbs": verbs, "apiGroups": ["*"], "resources": ["*"]},
-            {
-                "verbs": ["create"],
-                "apiGroups": [REVIEWS],
-                "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
-            },
-        ],
-        "nonResourceRules": [{"verbs": paths, "nonResourceURLs": ["*"]}],
-        "incomplete": false,
-    });
     documents::reviewed("SelfSubjectRulesReview", body, rules)
 }
 

@@ -76,8 +76,10 @@ pub(crate) fn object(request: Request<'_>, target: &mut Target) -> Result<Tree> 
     }
     let mut tree = json_or_yaml(request).map_err(|error| unrecognized(error, request, info))?;
     check_kind(&tree, info)?;
-    let text = is_json(request).then_some(request.body);
-    check_types(target, &mut tree, text).map_err(|why| cannot_handle(info, &why))?;
+    let is_json = matches!(request.media_type(), "" | "application/json");
+    let text = is_json.then_some(request.body);
+    check_types(target, &mut tree, text)
+        .map_err(|why| cannot_handle(info.name, info.version, info.name, &why))?;
     check_place(&tree, target)?;
     Ok(tree)
 }
@@ -131,10 +133,6 @@ pub(crate) fn check_types(
     }
     tree::drop_nulls(tree);
     Ok(())
-}
-
-fn is_json(request: Request<'_>) -> bool {
-    matches!(request.media_type(), "" | "application/json")
 }
 
 fn json(body: &[u8]) -> Result<Value> {
@@ -214,9 +212,7 @@ fn check_kind(tree: &Tree, info: &KindInfo) -> Result<()> {
         }
         None => not_registered(name, api_version),
     };
-    Err(ApiError::bad_request(format!(
-        "{name} in version {version:?} cannot be handled as a {own}: {why}"
-    )))
+    Err(cannot_handle(name, version, own, &why))
 }
 
 /// Refuses a patched object that became one of another kind.
@@ -227,10 +223,9 @@ pub(crate) fn same_kind(kind: Kind, tree: &Tree) -> Result<(), String> {
     }
 }
 
-fn cannot_handle(info: &KindInfo, why: &str) -> ApiError {
+fn cannot_handle(name: &str, version: &str, own: &str, why: &str) -> ApiError {
     ApiError::bad_request(format!(
-        "{} in version {:?} cannot be handled as a {}: {why}",
-        info.name, info.version, info.name
+        "{name} in version {version:?} cannot be handled as a {own}: {why}"
     ))
 }
 
@@ -252,16 +247,14 @@ fn check_place(tree: &Tree, target: &Target) -> Result<()> {
 
 /// Takes a member out by the path it was reported under.
 fn remove_path(tree: &mut Tree, path: &str) {
-    let (parents, last) = path.rsplit_once('.').unwrap_or(("", path));
-    let pointer: String = parents
-        .split('.')
-        .filter(|part| !part.is_empty())
-        .map(|part| format!("/{}", part.replace('[', "/").replace(']', "")))
-        .collect();
-    if pointer.is_empty() {
-        tree.remove(last);
-    } else if let Some(Value::Object(parent)) = tree::pointer_mut(tree, &pointer) {
-        parent.remove(last);
+    let pointer = format!("/{}", path.replace(['.', '['], "/").replace(']', ""));
+    match pointer.rsplit_once('/') {
+        None | Some(("", _)) => drop(tree.remove(path)),
+        Some((parent, last)) => {
+            if let Some(Value::Object(parent)) = tree::pointer_mut(tree, parent) {
+                parent.remove(last);
+            }
+        }
     }
 }
 

@@ -3,58 +3,44 @@
 //! Responsible for: unknown fields, and the texts of Go's JSON decoder for values of the wrong type. Must not: judge
 //! values that have the right type.
 
-use std::fmt;
-
 use k8s_openapi::{ByteString, jiff::Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::apiserver::object::{
-    Kind, NOT_A_QUANTITY, Tree,
-    type_def::{self, Scalar, Struct, TypeDef},
+    Kind, NOT_A_QUANTITY, Place, Tree,
+    type_def::{self, Scalar, TypeDef},
 };
 
 /// The paths of unknown fields, or what is wrong with the first value of a wrong type.
 pub(super) fn unknown_fields(kind: Kind, tree: &Tree) -> Result<Vec<String>, String> {
     let mut unknown = Vec::new();
-    check_members(type_def::of(kind), tree, &ValuePlace::Root, &mut unknown)?;
+    check_members(type_def::of(kind), tree, &Place::Root, "", &mut unknown)?;
     Ok(unknown)
 }
 
-/// Where a value stands.
-enum ValuePlace<'a> {
-    Root,
-    /// A field of a type.
-    Field(&'a Self, &'a str, &'static Struct),
-    /// An entry of a map.
-    Entry(&'a Self, &'a str),
-    Item(&'a Self, usize),
-}
-
+/// Checks the members of what belongs to a field of the type `owner`.
 fn check_members(
     shape: &TypeDef,
     members: &Tree,
-    place: &ValuePlace<'_>,
+    place: &Place<'_>,
+    owner: &str,
     unknown: &mut Vec<String>,
 ) -> Result<(), String> {
     let TypeDef::Struct(at) = shape else {
         let mut entries = members.iter();
         return entries.try_for_each(|(key, value)| {
-            check(
-                shape.member(key),
-                value,
-                &ValuePlace::Entry(place, key),
-                unknown,
-            )
+            let place = Place::Entry(place, key);
+            check(shape.member(key), value, &place, owner, unknown)
         });
     };
-    let owner = type_def::type_at(*at);
+    let own = type_def::type_at(*at);
     for (name, value) in members {
-        let place = ValuePlace::Field(place, name, owner);
-        match owner.fields.get(name) {
+        let place = Place::Member(place, name);
+        match own.fields.get(name) {
             // What is null is not set.
             Some(_) if value.is_null() => {}
-            Some(shape) => check(shape, value, &place, unknown)?,
+            Some(shape) => check(shape, value, &place, &own.name, unknown)?,
             None => unknown.push(place.to_string()),
         }
     }
@@ -64,19 +50,22 @@ fn check_members(
 fn check(
     shape: &TypeDef,
     value: &Value,
-    place: &ValuePlace<'_>,
+    place: &Place<'_>,
+    owner: &str,
     unknown: &mut Vec<String>,
 ) -> Result<(), String> {
     match (shape, value) {
         (TypeDef::Struct(_) | TypeDef::Map { .. }, Value::Object(members)) => {
-            check_members(shape, members, place, unknown)
+            check_members(shape, members, place, owner, unknown)
         }
-        (TypeDef::List { items, .. }, Value::Array(list)) => list
-            .iter()
-            .enumerate()
-            .try_for_each(|(at, item)| check(items, item, &ValuePlace::Item(place, at), unknown)),
+        (TypeDef::List { items, .. }, Value::Array(list)) => {
+            let mut list = list.iter().enumerate();
+            list.try_for_each(|(at, item)| {
+                check(items, item, &Place::Item(place, at), owner, unknown)
+            })
+        }
         (TypeDef::Scalar(scalar), _) if fits(*scalar, value) => Ok(()),
-        _ => Err(type_error(shape, value, place)),
+        _ => Err(type_error(shape, value, &place.members(), owner)),
     }
 }
 
@@ -99,7 +88,7 @@ fn fits(scalar: Scalar, value: &Value) -> bool {
 }
 
 /// The text of Go's JSON decoder for a value of the wrong type.
-fn type_error(shape: &TypeDef, value: &Value, place: &ValuePlace<'_>) -> String {
+fn type_error(shape: &TypeDef, value: &Value, path: &[&str], owner: &str) -> String {
     let shown = match (shape, value) {
         (TypeDef::Scalar(Scalar::Quantity), _) => return NOT_A_QUANTITY.to_owned(),
         (TypeDef::Scalar(Scalar::Time), Value::String(text)) => {
@@ -117,10 +106,8 @@ fn type_error(shape: &TypeDef, value: &Value, place: &ValuePlace<'_>) -> String 
         }
         _ => go_name(value).to_owned(),
     };
-    let mut names = Vec::new();
-    let owner = place.fields(&mut names).map_or("", |owner| &owner.name);
-    let target = go_type(shape, names.last().copied().unwrap_or_default());
-    let path = names.join(".");
+    let target = go_type(shape, path.last().copied().unwrap_or_default());
+    let path = path.join(".");
     format!("json: cannot unmarshal {shown} into Go struct field {owner}.{path} of type {target}")
 }
 
@@ -171,34 +158,5 @@ pub(super) const fn go_name(value: &Value) -> &'static str {
         Value::String(_) => "string",
         Value::Array(_) => "array",
         Value::Object(_) => "object",
-    }
-}
-
-impl<'a> ValuePlace<'a> {
-    /// The names of the fields on the way here, and the type that has the last of them.
-    fn fields(&self, names: &mut Vec<&'a str>) -> Option<&'static Struct> {
-        match self {
-            Self::Root => None,
-            Self::Field(parent, name, owner) => {
-                parent.fields(names);
-                names.push(name);
-                Some(owner)
-            }
-            Self::Entry(parent, _) | Self::Item(parent, _) => parent.fields(names),
-        }
-    }
-}
-
-/// A path as Kubernetes writes it: `spec.containers[0].foo`.
-impl fmt::Display for ValuePlace<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Root => Ok(()),
-            Self::Field(Self::Root, name, _) | Self::Entry(Self::Root, name) => f.write_str(name),
-            Self::Field(parent, name, _) | Self::Entry(parent, name) => {
-                write!(f, "{parent}.{name}")
-            }
-            Self::Item(parent, index) => write!(f, "{parent}[{index}]"),
-        }
     }
 }

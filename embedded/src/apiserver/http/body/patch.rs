@@ -50,19 +50,17 @@ fn json_object(body: &[u8], start: &str) -> Result<Tree> {
 
 fn apply(request: Request<'_>, target: &Target) -> Result<PatchBody> {
     if target.options.field_manager.is_none() {
-        let (options, error) = (
+        let error = "Required value: is required for apply patch";
+        return Err(ApiError::invalid_option(
             "PatchOptions",
-            "Required value: is required for apply patch",
-        );
-        return Err(ApiError::invalid_option(options, "fieldManager", error));
+            "fieldManager",
+            error,
+        ));
     }
     let mut tree = decode::apply_body(request.body)?;
     check_type(target, &tree)?;
-    if JsonView::from(&tree)
-        .at("metadata")
-        .at(MANAGED_FIELDS)
-        .is_set()
-    {
+    let metadata = JsonView::from(&tree).at("metadata");
+    if metadata.at(MANAGED_FIELDS).is_set() {
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
     // Invalid quantities are reported when the whole object is checked.

@@ -75,7 +75,7 @@ pub(crate) fn answer(path: &str, query: &str, accepted: Transform) -> Result<Res
 /// Answers an access review: everything is allowed on loopback.
 pub(crate) fn review(kind: &str, body: Tree) -> Response {
     let status = match kind {
-        "SelfSubjectRulesReview" => all_rules(),
+        "SelfSubjectRulesReview" => rules(&["*"], &["*"]),
         _ => json!({"allowed": true, "reason": "everything is allowed on loopback"}),
     };
     Response::json(201, &reviewed(kind, body, status))
@@ -89,10 +89,11 @@ pub(crate) fn reviewed(kind: &str, mut body: Tree, status: Value) -> Value {
     Value::Object(body)
 }
 
-fn all_rules() -> Value {
+/// What somebody may do who may do this to all resources, and to all paths.
+pub(crate) fn rules(verbs: &[&str], of_paths: &[&str]) -> Value {
     json!({
-        "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+        "resourceRules": [{"verbs": verbs, "apiGroups": ["*"], "resources": ["*"]}],
+        "nonResourceRules": [{"verbs": of_paths, "nonResourceURLs": ["*"]}],
         "incomplete": false,
     })
 }
@@ -148,26 +149,15 @@ fn resource_list(group: &str, group_version: &str) -> Value {
     let mut sorted: Vec<&KindInfo> = rows(group).collect();
     sorted.sort_by_key(|row| row.plural);
     for row in sorted {
-        let mut resource = json!({
-            "name": row.plural,
-            "singularName": row.singular(),
-            "namespaced": row.namespaced,
-            "kind": row.name,
-            "verbs": VERBS,
-        });
+        let mut resource = resource(row.plural, row.name, row.namespaced, VERBS);
         add_names(&mut resource, row);
         if let Some((_, hash)) = STORAGE_HASHES.iter().find(|(kind, _)| *kind == row.kind) {
             resource["storageVersionHash"] = (*hash).into();
         }
         resources.push(resource);
         for sub in row.subresources {
-            let mut resource = json!({
-                "name": format!("{}/{}", row.plural, sub.name),
-                "singularName": "",
-                "namespaced": row.namespaced,
-                "kind": sub.kind,
-                "verbs": sub.verbs,
-            });
+            let name = format!("{}/{}", row.plural, sub.name);
+            let mut resource = self::resource(&name, sub.kind, row.namespaced, sub.verbs);
             if let Some((group, version)) = sub.group_version {
                 resource["group"] = group.into();
                 resource["version"] = version.into();
@@ -175,20 +165,23 @@ fn resource_list(group: &str, group_version: &str) -> Value {
             resources.push(resource);
         }
     }
-    resources.extend(reviews(group).map(|[plural, kind]| {
-        json!({
-            "name": plural,
-            "singularName": kind.to_lowercase(),
-            "namespaced": false,
-            "kind": kind,
-            "verbs": ["create"],
-        })
-    }));
+    let reviews = reviews(group);
+    resources.extend(reviews.map(|[plural, kind]| resource(plural, kind, false, &["create"])));
     json!({
         "kind": "APIResourceList",
         "apiVersion": "v1",
         "groupVersion": group_version,
         "resources": resources,
+    })
+}
+
+fn resource(name: &str, kind: &str, namespaced: bool, verbs: &[&str]) -> Value {
+    let singular = match name.contains('/') {
+        true => String::new(),
+        false => kind.to_lowercase(),
+    };
+    json!({
+        "name": name, "singularName": singular, "namespaced": namespaced, "kind": kind, "verbs": verbs,
     })
 }
 
@@ -214,21 +207,17 @@ fn aggregate<'a>(groups: impl IntoIterator<Item = (&'a str, &'a str)>) -> Respon
         "metadata": {},
         "items": items,
     });
-    let mut response = Response::json(200, &list);
-    response.content_type = AGGREGATED;
-    response
+    Response {
+        content_type: AGGREGATED,
+        ..Response::json(200, &list)
+    }
 }
 
 fn aggregated_group(group: &str, version: &str) -> Value {
     let resources = rows(group).map(aggregated_resource);
     let reviews = reviews(group).map(|[plural, kind]| {
-        json!({
-            "resource": plural,
-            "responseKind": response_kind(group, version, kind),
-            "scope": "Cluster",
-            "singularResource": kind.to_lowercase(),
-            "verbs": ["create"],
-        })
+        let kind = response_kind(group, version, kind);
+        resource_of_kind(plural, &kind, false, &["create"])
     });
     let resources: Vec<Value> = resources.chain(reviews).collect();
     let mut metadata = json!({"creationTimestamp": null});
@@ -245,14 +234,19 @@ fn response_kind(group: &str, version: &str, kind: &str) -> Value {
     json!({"group": group, "version": version, "kind": kind})
 }
 
+fn resource_of_kind(plural: &str, kind: &Value, namespaced: bool, verbs: &[&str]) -> Value {
+    json!({
+        "resource": plural,
+        "responseKind": kind,
+        "scope": if namespaced { "Namespaced" } else { "Cluster" },
+        "singularResource": kind["kind"].as_str().map(str::to_lowercase),
+        "verbs": verbs,
+    })
+}
+
 fn aggregated_resource(row: &KindInfo) -> Value {
-    let mut resource = json!({
-        "resource": row.plural,
-        "responseKind": response_kind(row.group, row.version, row.name),
-        "scope": if row.namespaced { "Namespaced" } else { "Cluster" },
-        "singularResource": row.singular(),
-        "verbs": VERBS,
-    });
+    let kind = response_kind(row.group, row.version, row.name);
+    let mut resource = resource_of_kind(row.plural, &kind, row.namespaced, VERBS);
     add_names(&mut resource, row);
     let sub = |sub: &Subresource| {
         let (group, version) = sub.group_version.unwrap_or((row.group, row.version));

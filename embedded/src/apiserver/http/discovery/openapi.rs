@@ -7,13 +7,15 @@
 //! which kubectl asks for when the new ones lack a kind: it has to learn that this one does, too. Patches are not
 //! said to be possible by strategic merge, so that kubectl uses the merge keys that it was built with.
 
+use std::iter;
+
 use serde_json::{Map, Value, json};
 
 use super::version::VERSION;
 use crate::apiserver::{
     http::{negotiation::Transform, query::Query},
     object::{ApiError, GROUPS, KINDS, KindInfo, Result, schemas},
-    print::{Body, Response, TEXT},
+    print::{JSON, Response, TEXT},
 };
 
 /// Stands for the documents as they are: it has to change when they do, and with nothing else.
@@ -33,62 +35,61 @@ pub(crate) fn answer(path: &str, query: &str, accepted: Transform) -> Option<Res
             Some(Ok(Response::bytes(200, PROTOBUF, no_definitions())))
         }
         "/openapi/v2" => Some(Ok(Response::json(200, &swagger()))),
-        other => Some(
-            named(other.strip_prefix("/openapi/v3/")?)
-                .map(|(group, version)| match Query::parse(query).get("hash") {
-                    None | Some("" | HASH) => document(group, version),
-                    Some(_) => moved(path),
-                })
-                .ok_or_else(ApiError::no_document),
-        ),
+        other => {
+            let name = other.strip_prefix("/openapi/v3/")?;
+            let mut all = all();
+            let found = all.find(|(group, version)| path_of(group, version) == name);
+            let answer = found.map(|(group, version)| match Query::parse(query).get("hash") {
+                None | Some("" | HASH) => document(group, version),
+                Some(_) => moved(path),
+            });
+            // Without a word, as the real server answers it.
+            Some(answer.ok_or_else(|| ApiError::text(404, "")))
+        }
     }
 }
 
-/// The group and version that a document is about.
-fn named(path: &str) -> Option<(&'static str, &'static str)> {
-    if path == "api/v1" {
-        return Some(("", "v1"));
+/// All groups, each with its version.
+fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
+    iter::once(("", "v1")).chain(GROUPS)
+}
+
+/// Where a group is.
+fn path_of(group: &str, version: &str) -> String {
+    match group {
+        "" => "api/v1".to_owned(),
+        group => format!("apis/{group}/{version}"),
     }
-    let group_version = path.strip_prefix("apis/")?.split_once('/')?;
-    GROUPS.iter().copied().find(|known| *known == group_version)
 }
 
 /// A request for an older document is redirected to the current one.
 fn moved(path: &str) -> Response {
-    let mut response = Response::json(301, &Value::Null);
-    response
-        .headers
-        .push(("location", format!("{path}?hash={HASH}")));
-    response.body = Body::Bytes(Vec::new());
-    response
+    Response {
+        headers: vec![("location", format!("{path}?hash={HASH}"))],
+        ..Response::bytes(301, JSON, Vec::new())
+    }
 }
 
 fn index() -> Value {
-    let mut paths = Map::new();
-    let mut add = |path: String| {
+    let entry = |(group, version): (&str, &str)| {
+        let path = path_of(group, version);
         let url = format!("/openapi/v3/{path}?hash={HASH}");
-        paths.insert(path, json!({"serverRelativeURL": url}));
+        (path, json!({"serverRelativeURL": url}))
     };
-    add("api/v1".to_owned());
-    for (group, version) in GROUPS {
-        add(format!("apis/{group}/{version}"));
-    }
+    let paths: Map<String, Value> = all().map(entry).collect();
     json!({"paths": paths})
 }
 
 fn document(group: &str, version: &str) -> Response {
     let mut paths = Map::new();
     for row in KINDS.iter().filter(|row| row.group == group) {
-        let root = match group {
-            "" => "/api/v1".to_owned(),
-            group => format!("/apis/{group}/{version}"),
-        };
+        let root = path_of(group, version);
         let namespace = if row.namespaced {
             "/namespaces/{namespace}"
         } else {
             ""
         };
-        let collection = format!("{root}{namespace}/{}", row.plural);
+        let collection = format!("/{root}{namespace}/{}", row.plural);
         let of_object = ["get", "put", "patch", "delete"].map(|it| (it, operation(row, it)));
         let of_all = [
             ("get", operation(row, "list")),

@@ -3,8 +3,6 @@
 //! Responsible for: schedule, time zone and what a Job template must not have. Must not: repeat the
 //! rules of Jobs, which hold for the template, too.
 
-use serde_json::Value;
-
 use super::validate;
 use crate::{
     apiserver::object::{CheckedField, Tree, tree},
@@ -23,16 +21,11 @@ const NOT_LOCAL: &str = "timeZone must be an explicit time zone as defined in \
 
 /// Checks a new CronJob.
 pub(crate) fn validate_create(cron_job: &CheckedField<'_, '_>) {
-    check_spec(&cron_job.at("spec"), tree::empty());
+    check_spec(cron_job);
     let name = cron_job.at("metadata.name");
     if name.text().len() > NAME_MAX {
         name.invalid(&format!("must be no more than {NAME_MAX} characters"));
     }
-}
-
-/// Checks a changed CronJob against its old state.
-pub(crate) fn validate_update(cron_job: &CheckedField<'_, '_>, old: &Tree) {
-    check_spec(&cron_job.at("spec"), tree::section(old, "spec"));
 }
 
 /// Warnings about a CronJob that was created.
@@ -45,7 +38,7 @@ pub(crate) fn warnings(tree: &Tree) -> Vec<String> {
 pub(crate) fn update_warnings(tree: &Tree, old: &Tree) -> Vec<String> {
     let spec = tree.get("spec");
     let template = template_warning(tree).filter(|_| spec != old.get("spec"));
-    let schedule = tree::text(tree::section(tree, "spec"), "schedule");
+    let schedule = tree::text(tree, "spec.schedule");
     // Upstream names the field so.
     let zone = names_zone(schedule).then(|| {
         "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see \
@@ -56,25 +49,27 @@ pub(crate) fn update_warnings(tree: &Tree, old: &Tree) -> Vec<String> {
 }
 
 fn template_warning(tree: &Tree) -> Option<String> {
-    let template = tree::section(tree::section(tree, "spec"), "jobTemplate");
-    super::defaults::template_warning("spec.jobTemplate.", tree::section(template, "spec"))
+    let job = tree::section(tree, "spec.jobTemplate.spec");
+    super::defaults::template_warning("spec.jobTemplate.", job)
 }
 
-fn check_spec(spec: &CheckedField<'_, '_>, old: &Tree) {
-    check_schedule(spec, old);
+/// Checks the spec of a new or changed CronJob.
+pub(crate) fn check_spec(cron_job: &CheckedField<'_, '_>) {
+    let spec = cron_job.at("spec");
+    check_schedule(&spec);
     spec.at("startingDeadlineSeconds").must_not_be_negative();
     let zone = spec.at("timeZone");
-    if spec.tree().get("timeZone") != old.get("timeZone") {
+    if zone.has_changed() {
         check_time_zone(&zone);
     }
     spec.at("concurrencyPolicy")
         .must_be_one_of(&["Allow", "Forbid", "Replace"]);
-    check_template(spec);
+    check_template(&spec);
     spec.at("successfulJobsHistoryLimit").must_not_be_negative();
     spec.at("failedJobsHistoryLimit").must_not_be_negative();
 }
 
-fn check_schedule(spec: &CheckedField<'_, '_>, old: &Tree) {
+fn check_schedule(spec: &CheckedField<'_, '_>) {
     let schedule = spec.at("schedule");
     if !schedule.must_be_given() {
         return;
@@ -86,7 +81,7 @@ fn check_schedule(spec: &CheckedField<'_, '_>, old: &Tree) {
         return;
     }
     // What older servers took may stay.
-    if !names_zone(tree::text(old, "schedule")) {
+    if !names_zone(schedule.old().text()) {
         schedule.invalid(NO_ZONE);
     } else if spec.at("timeZone").is_set() {
         schedule.invalid(NOT_BOTH);
@@ -107,14 +102,13 @@ fn check_time_zone(zone: &CheckedField<'_, '_>) {
 }
 
 fn check_template(spec: &CheckedField<'_, '_>) {
-    let mut job = spec.at("jobTemplate.spec").tree().clone();
+    let job = spec.at("jobTemplate.spec");
+    let mut defaulted = job.tree().clone();
     // What a Job would have; in a template it stays unset.
-    tree::default(&mut job, "completionMode", "NonIndexed");
-    let policy = super::defaults::replacement_policy(&job);
-    tree::default(&mut job, "podReplacementPolicy", policy);
-    let template = Tree::from_iter([("spec".to_owned(), Value::Object(job))]);
-    let template = spec.go_on_with(&template, "spec.jobTemplate.");
-    let job = template.at("spec");
+    tree::default(&mut defaulted, "completionMode", "NonIndexed");
+    let policy = super::defaults::replacement_policy(&defaulted);
+    tree::default(&mut defaulted, "podReplacementPolicy", policy);
+    let job = job.holding(&defaulted);
     validate::check_spec(&job);
     let selector = job.at("selector");
     if selector.is_set() {

@@ -72,11 +72,11 @@ pub(super) fn replacement_policy(spec: &Tree) -> &'static str {
 
 /// A Job without labels of its own shows those of its template.
 fn default_labels(tree: &mut Tree) {
-    if !tree::section(tree::metadata(tree), "labels").is_empty() {
+    if !tree::section(tree, "metadata.labels").is_empty() {
         return;
     }
-    let template = tree::section(tree::section(tree, "spec"), "template");
-    if let Some(labels) = tree::metadata(template).get("labels").cloned() {
+    let template = tree::section(tree, "spec.template.metadata");
+    if let Some(labels) = template.get("labels").cloned() {
         tree::metadata_mut(tree).insert("labels".into(), labels);
     }
 }
@@ -113,7 +113,7 @@ pub(crate) fn prepare_create(tree: &mut Tree) {
 
 /// A warning about a name that is no DNS label.
 pub(super) fn name_warning(tree: &Tree) -> Option<String> {
-    let name = tree::text(tree::metadata(tree), "name");
+    let name = tree::text(tree, "metadata.name");
     (!names::is_dns_label(name)).then(|| {
         "metadata.name: this is used in Pod names and hostnames, which can result in surprising \
          behavior; a DNS label is recommended: [must not contain dots]"
@@ -143,7 +143,7 @@ pub(crate) fn warnings(tree: &Tree) -> Vec<String> {
 
 /// A warning about the Pod template of a Job's spec, which stands under `prefix`.
 pub(super) fn template_warning(prefix: &str, spec: &Tree) -> Option<String> {
-    let pod = tree::section(tree::section(spec, "template"), "spec");
+    let pod = tree::section(spec, "template.spec");
     let seconds = tree::int(pod, "terminationGracePeriodSeconds")?;
     (seconds < 0).then(|| {
         format!(

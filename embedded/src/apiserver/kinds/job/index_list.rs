@@ -12,7 +12,7 @@ pub(super) fn parse(text: &str, completions: i64) -> Result<Intervals, String> {
     if text.is_empty() {
         return Ok(intervals);
     }
-    let mut previous: Option<i64> = None;
+    let mut previous = -1;
     for part in text.split(',') {
         let ends: Vec<&str> = part.split('-').collect();
         if ends.len() > 2 {
@@ -21,26 +21,23 @@ pub(super) fn parse(text: &str, completions: i64) -> Result<Intervals, String> {
                  at most two parts separated by '-'"
             ));
         }
-        let mut last = 0;
-        let mut bounds = [0_u32; 2];
-        for (at, end) in ends.iter().enumerate() {
-            let index: i64 = end
-                .parse::<i32>()
-                .map_err(|_| format!("cannot convert string to integer for index: {end:?}"))?
-                .into();
-            if index >= completions {
+        let mut bounds = Vec::new();
+        for end in ends {
+            let index: i32 = end
+                .parse()
+                .map_err(|_| format!("cannot convert string to integer for index: {end:?}"))?;
+            if i64::from(index) >= completions {
                 return Err(format!("too large index: {end:?}"));
             }
-            if let Some(before) = previous.filter(|before| *before >= index) {
+            if index <= previous {
                 return Err(format!(
-                    "non-increasing order, previous: {before}, current: {index}"
+                    "non-increasing order, previous: {previous}, current: {index}"
                 ));
             }
-            previous = Some(index);
-            last = at;
-            bounds[at] = u32::try_from(index).unwrap_or_default();
+            previous = index;
+            bounds.push(index.unsigned_abs());
         }
-        intervals.push((bounds[0], bounds[last]));
+        intervals.push((bounds[0], bounds[bounds.len() - 1]));
     }
     Ok(intervals)
 }

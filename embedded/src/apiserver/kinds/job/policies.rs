@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::index_list;
 use crate::apiserver::{
     kinds::template,
-    object::{CheckedField, Tree, tree},
+    object::{CheckedField, Kind, TypeDef, type_def},
 };
 
 const MAX_RULES: usize = 20;
@@ -23,7 +23,7 @@ pub(super) fn check_success_policy(spec: &CheckedField<'_, '_>) {
         return;
     }
     if spec.at("completionMode").text() != "Indexed" {
-        let shown = success_policy_shown(policy.tree());
+        let shown = shown("successPolicy", policy.value());
         return policy.invalid_as(shown, "requires indexed completion mode");
     }
     let rules = policy.at("rules");
@@ -67,61 +67,34 @@ fn check_success_rule(rule: &CheckedField<'_, '_>, completions: i64) {
     }
 }
 
-/// A policy with the field names of the real server's inner type.
+/// A policy with the names of the fields of the real server's inner types, in their order.
 pub(super) fn shown(field: &str, policy: &Value) -> String {
-    let empty = Tree::new();
-    let policy = policy.as_object().unwrap_or(&empty);
-    match field {
-        "successPolicy" => success_policy_shown(policy),
-        _ => failure_policy_shown(policy),
+    inner(type_def::of(Kind::Job).member("spec").member(field), policy)
+}
+
+/// The fields of policies in the order of the inner types.
+const FIELDS: &str = "rules action onExitCodes containerName operator values onPodConditions type status \
+                      succeededIndexes succeededCount";
+
+fn inner(shape: &TypeDef, value: &Value) -> String {
+    match (shape, value) {
+        (TypeDef::List { items, .. }, Value::Array(list)) => {
+            let list: Vec<String> = list.iter().map(|item| inner(items, item)).collect();
+            format!("[{}]", list.join(","))
+        }
+        (TypeDef::Struct(_), Value::Object(members)) => {
+            let fields = FIELDS.split(' ').filter(|name| shape.declares(name));
+            let field = |name: &str| {
+                let (first, rest) = name.split_at(1);
+                let value = members.get(name).unwrap_or(&Value::Null);
+                let value = inner(shape.member(name), value);
+                format!("\"{}{rest}\":{value}", first.to_uppercase())
+            };
+            let fields: Vec<String> = fields.map(field).collect();
+            format!("{{{}}}", fields.join(","))
+        }
+        _ => value.to_string(),
     }
-}
-
-fn success_policy_shown(policy: &Tree) -> String {
-    let rules = tree::items(policy, "rules");
-    let rules = match rules.is_empty() {
-        true => "null".to_owned(),
-        false => listed(rules, |rule| {
-            members(rule, ["succeededIndexes", "succeededCount"])
-        }),
-    };
-    format!("{{\"Rules\":{rules}}}")
-}
-
-fn failure_policy_shown(policy: &Tree) -> String {
-    let rule = |rule: &Value| {
-        let null = || "null".to_owned();
-        let codes = rule.get("onExitCodes");
-        let conditions = rule.get("onPodConditions").and_then(Value::as_array);
-        format!(
-            "{{\"Action\":{},\"OnExitCodes\":{},\"OnPodConditions\":{}}}",
-            rule.get("action").unwrap_or(&Value::Null),
-            codes.map_or_else(null, |codes| {
-                members(codes, ["containerName", "operator", "values"])
-            }),
-            conditions.map_or_else(null, |all| listed(all, |it| members(
-                it,
-                ["type", "status"]
-            )))
-        )
-    };
-    let rules = listed(tree::items(policy, "rules"), rule);
-    format!("{{\"Rules\":{rules}}}")
-}
-
-fn listed(items: &[Value], shown: impl Fn(&Value) -> String) -> String {
-    let items: Vec<String> = items.iter().map(shown).collect();
-    format!("[{}]", items.join(","))
-}
-
-/// Some members of an object, with names that begin with a capital.
-fn members<const N: usize>(value: &Value, names: [&str; N]) -> String {
-    let members = names.map(|name| {
-        let (first, rest) = name.split_at(1);
-        let value = value.get(name).unwrap_or(&Value::Null);
-        format!("\"{}{rest}\":{value}", first.to_uppercase())
-    });
-    format!("{{{}}}", members.join(","))
 }
 
 /// Checks `spec.podFailurePolicy`.
@@ -148,15 +121,12 @@ fn check_failure_rule(spec: &CheckedField<'_, '_>, rule: &CheckedField<'_, '_>) 
         check_exit_codes(spec, &codes);
     }
     check_pod_conditions(&conditions);
-    match (codes.is_set(), !conditions.list().is_empty()) {
-        (true, true) => rule.complain(
-            "Invalid value: specifying both OnExitCodes and OnPodConditions is not supported",
-        ),
-        (false, false) => rule.complain(
-            "Invalid value: specifying one of OnExitCodes and OnPodConditions is required",
-        ),
-        _ => {}
-    }
+    let problem = match (codes.is_set(), !conditions.list().is_empty()) {
+        (true, true) => "specifying both OnExitCodes and OnPodConditions is not supported",
+        (false, false) => "specifying one of OnExitCodes and OnPodConditions is required",
+        _ => return,
+    };
+    rule.complain(format!("Invalid value: {problem}"));
 }
 
 fn check_exit_codes(spec: &CheckedField<'_, '_>, codes: &CheckedField<'_, '_>) {

@@ -5,24 +5,22 @@
 
 use super::index_list::{self, Intervals};
 use crate::{
-    apiserver::object::{CheckedField, JsonView, Tree, tree},
+    apiserver::object::{CheckedField, JsonView},
     model::Time,
 };
 
-/// Old and new status of one Job.
+/// The status of one Job, and the spec that it is about.
 struct StatusChange<'a, 'v> {
-    spec: &'v Tree,
-    new: CheckedField<'a, 'v>,
-    old: &'v Tree,
+    spec: JsonView<'v>,
+    status: CheckedField<'a, 'v>,
 }
 
 /// Checks a changed status; each rule only where its activating condition holds.
 #[doc(alias = "ValidateJobStatusUpdate")]
-pub(crate) fn validate_status(job: &CheckedField<'_, '_>, old: &Tree) {
+pub(crate) fn validate_status(job: &CheckedField<'_, '_>) {
     let change = StatusChange {
-        spec: tree::section(old, "spec"),
-        new: job.at("status"),
-        old: tree::section(old, "status"),
+        spec: *job.at("spec"),
+        status: job.at("status"),
     };
     change.check_counters();
     change.check_uncounted();
@@ -37,23 +35,15 @@ pub(crate) fn validate_status(job: &CheckedField<'_, '_>, old: &Tree) {
 
 impl<'v> StatusChange<'_, 'v> {
     fn at<'b>(&'b self, field: &'b str) -> CheckedField<'b, 'v> {
-        self.new.at(field)
-    }
-
-    fn number(&self, field: &str) -> i64 {
-        self.at(field).int().unwrap_or_default()
-    }
-
-    fn old_number(&self, field: &str) -> i64 {
-        tree::int(self.old, field).unwrap_or_default()
+        self.status.at(field)
     }
 
     fn is(&self, condition: &str) -> bool {
-        condition_is(self.new.tree(), condition, "True")
+        condition_is(*self.status, condition, "True")
     }
 
     fn was(&self, condition: &str) -> bool {
-        condition_is(self.old, condition, "True")
+        condition_is(self.status.old(), condition, "True")
     }
 
     fn switched(&self, condition: &str) -> bool {
@@ -61,11 +51,7 @@ impl<'v> StatusChange<'_, 'v> {
     }
 
     fn changed(&self, field: &str) -> bool {
-        self.new.tree().get(field) != self.old.get(field)
-    }
-
-    fn count_changed(&self, field: &str) -> bool {
-        self.number(field) != self.old_number(field)
+        self.at(field).has_changed()
     }
 
     fn time(&self, field: &str) -> Option<Time> {
@@ -81,7 +67,7 @@ impl<'v> StatusChange<'_, 'v> {
     }
 
     fn indexed(&self) -> bool {
-        tree::text(self.spec, "completionMode") == "Indexed"
+        self.spec.at("completionMode").text() == "Indexed"
     }
 
     /// Says what is wrong with the conditions, if it is.
@@ -163,11 +149,11 @@ impl<'v> StatusChange<'_, 'v> {
             return;
         }
         let active = self.at("active");
-        if (self.finish_switched() || self.count_changed("active")) && active.is_above(0) {
+        if (self.finish_switched() || self.changed("active")) && active.is_above(0) {
             active.invalid("active>0 is invalid for finished job");
         }
         let never_runs =
-            tree::flag(self.spec, "suspend") && tree::int(self.spec, "completions") == Some(0);
+            self.spec.at("suspend").flag() && self.spec.at("completions").int() == Some(0);
         let start = self.at("startTime");
         if (self.finish_switched() || self.changed("startTime")) && !never_runs && !start.is_set() {
             start.required("startTime is required for finished job");
@@ -186,7 +172,7 @@ impl<'v> StatusChange<'_, 'v> {
     fn check_indexes(&self) {
         let completed_changed = self.changed("completedIndexes");
         let failed_changed = self.changed("failedIndexes");
-        let per_index = self.spec.contains_key("backoffLimitPerIndex");
+        let per_index = self.spec.at("backoffLimitPerIndex").is_set();
         let (completed, failed) = (self.at("completedIndexes"), self.at("failedIndexes"));
         let completed_list = self.index_list(&completed);
         let failed_list = self.index_list(&failed);
@@ -218,7 +204,7 @@ impl<'v> StatusChange<'_, 'v> {
     }
 
     fn index_list(&self, field: &CheckedField<'_, '_>) -> Option<Result<Intervals, String>> {
-        let completions = tree::int(self.spec, "completions")?;
+        let completions = self.spec.at("completions").int()?;
         Some(index_list::parse(field.as_text()?, completions))
     }
 
@@ -231,8 +217,8 @@ impl<'v> StatusChange<'_, 'v> {
         {
             terminating.invalid("terminating>0 is invalid for finished job");
         }
-        if (self.changed("ready") || self.count_changed("active"))
-            && ready.is_above(self.number("active"))
+        if (self.changed("ready") || self.changed("active"))
+            && ready.is_above(self.at("active").number())
         {
             ready.invalid("cannot set more ready pods than active");
         }
@@ -248,7 +234,7 @@ impl<'v> StatusChange<'_, 'v> {
             );
         }
         self.refuse_if(
-            self.spec.contains_key("successPolicy") && self.is("Complete") && !met,
+            self.spec.at("successPolicy").is_set() && self.is("Complete") && !met,
             "cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True",
         );
     }
@@ -262,30 +248,25 @@ impl<'v> StatusChange<'_, 'v> {
             );
         }
         let elastic = self.indexed()
-            && tree::int(self.spec, "completions") == tree::int(self.spec, "parallelism");
+            && self.spec.at("completions").int() == self.spec.at("parallelism").int();
         for (field, may_decrease) in [("failed", false), ("succeeded", elastic)] {
-            if self.number(field) < self.old_number(field) && !may_decrease {
+            let counter = self.at(field);
+            if counter.number() < counter.old().number() && !may_decrease {
                 let detail = format!("cannot decrease the {field} counter");
-                self.at(field).invalid_as(self.number(field), &detail);
+                counter.invalid_as(counter.number(), &detail);
             }
         }
-        let end = self.at("completionTime");
-        if end.is_set() && self.old.contains_key("completionTime") {
-            end.must_not_change(self.old.get("completionTime"));
+        let (start, end) = (self.at("startTime"), self.at("completionTime"));
+        if end.is_set() && end.old().is_set() {
+            end.must_not_change();
         }
-        let resumed = self.was("Suspended") && condition_is(self.new.tree(), "Suspended", "False");
-        if self.changed("startTime")
-            && !resumed
-            && self.old.contains_key("startTime")
-            && !tree::flag(self.spec, "suspend")
-        {
-            self.at("startTime")
-                .invalid("field is immutable for unsuspended job once set");
+        let resumed = self.was("Suspended") && condition_is(*self.status, "Suspended", "False");
+        let may_start = resumed || !start.old().is_set() || self.spec.at("suspend").flag();
+        if start.has_changed() && !may_start {
+            start.invalid("field is immutable for unsuspended job once set");
         }
-        let (was_met, is_met) = (
-            self.was("SuccessCriteriaMet"),
-            self.is("SuccessCriteriaMet"),
-        );
+        let met = "SuccessCriteriaMet";
+        let (was_met, is_met) = (self.was(met), self.is(met));
         self.refuse_if(
             was_met && !is_met,
             "cannot disable the SuccessCriteriaMet=True condition",
@@ -298,7 +279,7 @@ impl<'v> StatusChange<'_, 'v> {
 }
 
 /// Whether a condition of this type has this status.
-pub(super) fn condition_is(status: &Tree, condition_type: &str, value: &str) -> bool {
-    let mut conditions = JsonView::from(status).at("conditions").items();
+pub(super) fn condition_is(status: JsonView<'_>, condition_type: &str, value: &str) -> bool {
+    let mut conditions = status.at("conditions").items();
     conditions.any(|it| it.at("type").text() == condition_type && it.at("status").text() == value)
 }

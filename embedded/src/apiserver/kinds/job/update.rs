@@ -6,14 +6,13 @@
 use serde_json::Value;
 
 use super::{policies, status::condition_is, validate};
-use crate::apiserver::object::{CheckedField, Tree, tree};
+use crate::apiserver::object::{CheckedField, JsonView, Tree, tree};
 
 /// Checks a changed Job against its old state.
 #[doc(alias = "ValidateJobUpdate")]
-pub(crate) fn validate_update(job: &CheckedField<'_, '_>, old: &Tree) {
-    let old_spec = tree::section(old, "spec");
+pub(crate) fn validate_update(job: &CheckedField<'_, '_>) {
     let spec = job.at("spec");
-    if spec.tree() == old_spec {
+    if !spec.has_changed() {
         return;
     }
     validate::check_generated_on_update(job, &spec);
@@ -22,7 +21,7 @@ pub(crate) fn validate_update(job: &CheckedField<'_, '_>, old: &Tree) {
         validate::check_spec(&spec);
         validate::check_selector(&spec);
     }
-    check_completions(&spec, old_spec);
+    check_completions(&spec);
     for field in [
         "selector",
         "completionMode",
@@ -31,86 +30,84 @@ pub(crate) fn validate_update(job: &CheckedField<'_, '_>, old: &Tree) {
         "managedBy",
         "successPolicy",
     ] {
-        check_immutable(&spec.at(field), field, old_spec.get(field));
+        check_immutable(&spec.at(field), field);
     }
-    check_template(&spec, old_spec, tree::section(old, "status"));
+    check_template(&spec, job.at("status").old());
     validate::check_hostnames(job, &spec);
 }
 
-fn check_immutable(field: &CheckedField<'_, '_>, name: &str, old: Option<&Value>) {
+fn check_immutable(field: &CheckedField<'_, '_>, name: &str) {
     let is_policy = ["successPolicy", "podFailurePolicy"].contains(&name);
-    if is_policy && field.is_set() && old != Some(field.value()) {
+    if is_policy && field.is_set() && field.has_changed() {
         field.invalid_as(policies::shown(name, field.value()), "field is immutable");
     } else {
-        field.must_not_change(old);
+        field.must_not_change();
     }
 }
 
 /// Completions of an Indexed Job may follow its parallelism.
-fn check_completions(spec: &CheckedField<'_, '_>, old: &Tree) {
+fn check_completions(spec: &CheckedField<'_, '_>) {
     let completions = spec.at("completions");
-    let before = old.get("completions").unwrap_or(&Value::Null);
-    if completions.value() == before {
+    if !completions.has_changed() {
         return;
     }
-    if tree::text(old, "completionMode") != "Indexed" || before.is_null() {
+    let is_indexed = spec.old().at("completionMode").text() == "Indexed";
+    if !is_indexed || !completions.old().is_set() {
         completions.invalid("field is immutable");
     } else if completions.is_set() && completions.value() != spec.at("parallelism").value() {
         completions.invalid("can only be modified in tandem with spec.parallelism");
     }
 }
 
-fn check_template(spec: &CheckedField<'_, '_>, old: &Tree, status: &Tree) {
+fn check_template(spec: &CheckedField<'_, '_>, status: JsonView<'_>) {
     let template = spec.at("template");
-    let before = old.get("template").unwrap_or(&Value::Null);
-    if template.value() == before {
+    if !template.has_changed() {
         return;
     }
-    let not_started =
-        !status.contains_key("startTime") || condition_is(status, "Suspended", "True");
-    let idle = tree::int(status, "active").unwrap_or_default() == 0;
-    if !(tree::flag(old, "suspend") && not_started && idle) {
+    let not_started = !status.at("startTime").is_set() || condition_is(status, "Suspended", "True");
+    let idle = status.at("active").number() == 0;
+    if !(spec.old().at("suspend").flag() && not_started && idle) {
         template.invalid("field is immutable");
-    } else if but_directives(template.value()) != but_directives(before) {
+    } else if but_directives(template.value()) != but_directives(template.old().value()) {
         template.at("spec").invalid("field is immutable");
     }
 }
 
 /// A template without what may change while a Job is suspended: where its Pods go, and how much they ask.
-fn but_directives(template: &Value) -> Value {
-    let mut template = template.clone();
-    drop_directives(&mut template);
-    template
-}
-
-fn drop_directives(template: &mut Value) {
-    if let Some(metadata) = template.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.remove("labels");
-        metadata.remove("annotations");
-        if metadata.is_empty()
-            && let Some(template) = template.as_object_mut()
-        {
-            template.remove("metadata");
-        }
+fn but_directives(template: &Value) -> Tree {
+    let mut template = template.as_object().cloned().unwrap_or_default();
+    for path in [
+        "metadata.labels",
+        "metadata.annotations",
+        "spec.nodeSelector",
+        "spec.tolerations",
+        "spec.schedulingGates",
+        "spec.affinity.nodeAffinity",
+    ] {
+        remove_at(&mut template, path);
     }
-    let Some(pod) = template.get_mut("spec").and_then(Value::as_object_mut) else {
-        return;
-    };
-    for field in ["nodeSelector", "tolerations", "schedulingGates"] {
-        pod.remove(field);
-    }
-    if let Some(affinity) = pod.get_mut("affinity").and_then(Value::as_object_mut) {
-        affinity.remove("nodeAffinity");
-        if affinity.is_empty() {
-            pod.remove("affinity");
-        }
-    }
+    let pod = tree::section_mut(&mut template, "spec");
     for list in ["containers", "initContainers"] {
         for container in tree::objects_mut(pod, list) {
             if let Some(Value::Object(resources)) = container.get_mut("resources") {
                 resources.remove("requests");
                 resources.remove("limits");
             }
+        }
+    }
+    template
+}
+
+/// Removes what stands at a path, and the objects on the way that have nothing left.
+fn remove_at(tree: &mut Tree, path: &str) {
+    let Some((name, rest)) = path.split_once('.') else {
+        tree.remove(path);
+        return;
+    };
+    if let Some(Value::Object(section)) = tree.get_mut(name) {
+        remove_at(section, rest);
+        if section.is_empty() {
+            tree.remove(name);
         }
     }
 }

@@ -135,17 +135,13 @@ fn check_numbers(spec: &CheckedField<'_, '_>) {
 }
 
 fn check_managed_by(field: &CheckedField<'_, '_>) {
-    let Some(manager) = field.as_text() else {
-        return;
-    };
-    if !field.must_be_given() {
+    if !field.is_set() || !field.must_be_given() {
         return;
     }
+    let manager = field.text();
     match manager.split_once('/') {
         Some((domain, rest)) if !domain.is_empty() && !rest.is_empty() => {
-            if let Some(problem) = names::dns_subdomain_problem(domain) {
-                field.invalid_as(Value::from(domain), &problem);
-            }
+            field.complain_of(domain, names::dns_subdomain_problem(domain));
             let fits = |letter: char| letter.is_ascii_alphanumeric() || PATH_MARKS.contains(letter);
             if !rest.chars().all(fits) {
                 let detail = "Invalid path (regex used for validation is \
@@ -234,7 +230,7 @@ pub(super) fn check_selector(spec: &CheckedField<'_, '_>) {
 
 /// Pods of an Indexed Job take their hostname from the Job's name and their index.
 pub(super) fn check_hostnames(job: &CheckedField<'_, '_>, spec: &CheckedField<'_, '_>) {
-    let completions = spec.at("completions").int().unwrap_or_default();
+    let completions = spec.at("completions").number();
     if spec.at("completionMode").text() != "Indexed" || completions <= 0 {
         return;
     }

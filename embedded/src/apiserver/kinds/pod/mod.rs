@@ -78,9 +78,7 @@ fn default_tolerations(spec: &mut Tree) {
         let toleration = json!({
             "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300,
         });
-        if let Value::Array(all) = spec.entry("tolerations").or_insert_with(|| json!([])) {
-            all.push(toleration);
-        }
+        tree::list_mut(spec, "tolerations").push(toleration);
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::apiserver::{
     kinds::{defaults, template},
-    object::{CheckedField, Tree, tree},
+    object::{CheckedField, JsonView, Tree, tree},
 };
 
 /// Checks a new Pod.
@@ -36,29 +36,25 @@ const IMMUTABLE: &str = "pod updates may not change fields other than \
 
 /// Checks a change of a Pod's main resource. The difference is not shown as a real server does.
 #[doc(alias = "ValidatePodUpdate")]
-pub(crate) fn validate_update(pod: &CheckedField<'_, '_>, old: &Tree) {
-    let old = tree::section(old, "spec");
+pub(crate) fn validate_update(pod: &CheckedField<'_, '_>) {
     let spec = pod.at("spec");
-    if spec.tree() != old {
-        check_change(&spec, old);
+    if spec.has_changed() {
+        check_spec_change(&spec);
     }
 }
 
-fn check_change(spec: &CheckedField<'_, '_>, old: &Tree) {
+fn check_spec_change(spec: &CheckedField<'_, '_>) {
     template::validate_spec(spec);
     for list in ["containers", "initContainers"] {
-        if spec.at(list).list().len() != tree::items(old, list).len() {
-            let detail = "pod updates may not add or remove containers";
-            return spec.at(list).forbidden(detail);
+        let list = spec.at(list);
+        if list.list().len() != list.old().list().len() {
+            return list.forbidden("pod updates may not add or remove containers");
         }
     }
-    check_deadline(
-        &spec.at("activeDeadlineSeconds"),
-        tree::int(old, "activeDeadlineSeconds"),
-    );
-    let old_gates = tree::items(old, "schedulingGates");
-    for gate in spec.at("schedulingGates").items() {
-        if !old_gates.contains(gate.value()) {
+    check_deadline(&spec.at("activeDeadlineSeconds"));
+    let gates = spec.at("schedulingGates");
+    for gate in gates.items() {
+        if !gates.old().list().contains(gate.value()) {
             let name = gate.at("name");
             name.forbidden(&format!(
                 "only deletion is allowed, but found new scheduling gate '{}'",
@@ -66,24 +62,24 @@ fn check_change(spec: &CheckedField<'_, '_>, old: &Tree) {
             ));
         }
     }
-    let gated = !old_gates.is_empty();
+    let gated = !gates.old().list().is_empty();
     let selector = spec.at("nodeSelector");
-    let mut before = tree::section(old, "nodeSelector").iter();
+    let mut before = selector.old().tree().iter();
     if gated && !before.all(|(key, value)| selector.tree().get(key) == Some(value)) {
         let detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
         selector.invalid(detail);
     }
-    let tolerations = |spec| tree::items(spec, "tolerations").iter();
-    let now: HashSet<Value> = tolerations(spec.tree())
-        .map(|it| without(it, "tolerationSeconds"))
-        .collect();
-    let is_lost = |it| !now.contains(&without(it, "tolerationSeconds"));
+    let tolerations = spec.at("tolerations");
+    let without_seconds = |it| without(it, "tolerationSeconds");
+    let now: HashSet<Value> = tolerations.list().iter().map(without_seconds).collect();
+    let mut before = tolerations.old().list().iter().map(without_seconds);
     let same = |name: &String| match name.as_str() {
         "nodeSelector" | "affinity" if gated => true,
-        "containers" | "initContainers" => same_but_images(spec.tree(), old, name),
-        other => MUTABLE.contains(&other) || spec.tree().get(name) == old.get(name),
+        "containers" | "initContainers" => same_but_images(&spec.at(name)),
+        other => MUTABLE.contains(&other) || !spec.at(name).has_changed(),
     };
-    if tolerations(old).any(is_lost) || !spec.tree().keys().chain(old.keys()).all(same) {
+    let mut names = spec.tree().keys().chain(spec.old().tree().keys());
+    if before.any(|it| !now.contains(&it)) || !names.all(same) {
         spec.forbidden(IMMUTABLE);
     }
 }
@@ -97,17 +93,16 @@ fn without(object: &Value, member: &str) -> Value {
     object
 }
 
-fn same_but_images(spec: &Tree, old: &Tree, list: &str) -> bool {
-    let images = |spec| {
-        tree::items(spec, list)
-            .iter()
-            .map(|it| without(it, "image"))
+fn same_but_images(list: &CheckedField<'_, '_>) -> bool {
+    let images = |list: &[Value]| -> Vec<Value> {
+        let images = list.iter().map(|it| without(it, "image"));
+        images.collect()
     };
-    images(spec).eq(images(old))
+    images(list.list()) == images(list.old().list())
 }
 
-fn check_deadline(deadline: &CheckedField<'_, '_>, before: Option<i64>) {
-    match (deadline.int(), before) {
+fn check_deadline(deadline: &CheckedField<'_, '_>) {
+    match (deadline.int(), deadline.old().int()) {
         (Some(seconds), _) if !(0..=i64::from(i32::MAX)).contains(&seconds) => {
             deadline.invalid("must be between 0 and 2147483647, inclusive");
         }
@@ -138,20 +133,15 @@ pub(crate) fn prepare_status(tree: &mut Tree, old: &Tree) {
 
 /// Checks a change of a Pod's status.
 #[doc(alias = "ValidatePodStatusUpdate")]
-pub(crate) fn validate_status(pod: &CheckedField<'_, '_>, old: &Tree) {
-    let (spec, before) = (tree::section(old, "spec"), tree::section(old, "status"));
-    let status = pod.at("status");
-    status
-        .at("qosClass")
-        .must_not_change(before.get("qosClass"));
-    let known = tree::items(before, "conditions");
-    for condition in status.at("conditions").items() {
+pub(crate) fn validate_status(pod: &CheckedField<'_, '_>) {
+    let (spec, status) = (*pod.at("spec"), pod.at("status"));
+    status.at("qosClass").must_not_change();
+    let conditions = status.at("conditions");
+    for condition in conditions.items() {
         let kind = condition.at("type");
-        if !known
-            .iter()
-            .any(|have| have.get("type") == Some(kind.value()))
-        {
-            condition.showing("Type", *kind).must_be_qualified_name();
+        let mut known = conditions.old().items();
+        if !known.any(|have| have.at("type").value() == kind.value()) {
+            condition.showing("Type", kind).must_be_qualified_name();
         }
     }
     if all_could_restart(spec) {
@@ -161,14 +151,20 @@ pub(crate) fn validate_status(pod: &CheckedField<'_, '_>, old: &Tree) {
         ("containers", "containerStatuses"),
         ("initContainers", "initContainerStatuses"),
     ] {
-        let (now, before) = (status.at(statuses), tree::items(before, statuses));
-        let containers = tree::items(spec, list);
-        for index in restarted(now.list(), before) {
-            let ended = &before[index];
-            let container = containers.iter().find(|it| it["name"] == ended["name"]);
-            if !restarts(container.unwrap_or(&Value::Null), spec, ended) {
+        let now = status.at(statuses);
+        let has_ended = |status: JsonView<'_>| status.at("state.terminated").is_set();
+        let running = now.items().filter(|status| !has_ended(**status));
+        let running: HashSet<&str> = running.filter_map(|it| it.at("name").as_text()).collect();
+        for (index, before) in now.old().items().enumerate() {
+            let name = before.at("name").text();
+            if !has_ended(before) || !running.contains(name) {
+                continue;
+            }
+            let mut containers = spec.at(list).items();
+            let container = containers.find(|it| it.at("name").text() == name);
+            if !restarts(container.unwrap_or(None.into()), spec, before) {
                 let state = format!("{statuses}[{index}].state");
-                let state = status.showing(&state, *now);
+                let state = status.showing(&state, now);
                 state.forbidden("may not be transitioned to non-terminated state");
             }
         }
@@ -200,53 +196,28 @@ pub(crate) fn restart_policies(spec: &Tree) -> Tree {
     policies
 }
 
-/// The places of containers that had ended, and have not any more.
-fn restarted(now: &[Value], before: &[Value]) -> Vec<usize> {
-    let has_ended = |container: &Value| container.pointer("/state/terminated").is_some();
-    let ended = before.iter().enumerate().filter(|(_, it)| has_ended(it));
-    let mut running: HashSet<&Value> = HashSet::new();
-    let mut ended = ended.peekable();
-    if ended.peek().is_some() {
-        let others = now.iter().filter(|container| !has_ended(container));
-        running.extend(others.filter_map(|container| container.get("name")));
-    }
-    ended
-        .filter(|(_, it)| it.get("name").is_some_and(|name| running.contains(name)))
-        .map(|(index, _)| index)
-        .collect()
-}
-
 /// Whether a container is started again after it has ended like this.
-fn restarts(container: &Value, spec: &Tree, ended: &Value) -> bool {
-    let exit_code = &ended["state"]["terminated"]["exitCode"];
-    let own = container.get("restartPolicy").and_then(Value::as_str);
-    let by_rule = || {
-        let rules = container["restartPolicyRules"]
-            .as_array()
-            .into_iter()
-            .flatten();
-        rules.map(|rule| &rule["exitCodes"]).any(|codes| {
-            let mut values = codes["values"].as_array().into_iter().flatten();
-            values.any(|code| code == exit_code) == (codes["operator"] == "In")
-        })
-    };
-    if own.is_some() && by_rule() {
-        return true;
-    }
-    match own.unwrap_or_else(|| tree::text(spec, "restartPolicy")) {
+fn restarts(container: JsonView<'_>, spec: JsonView<'_>, ended: JsonView<'_>) -> bool {
+    let exit_code = ended.at("state.terminated.exitCode");
+    let own = container.at("restartPolicy").as_text();
+    let mut rules = container.at("restartPolicyRules").items();
+    let by_rule = rules.any(|rule| {
+        let codes = rule.at("exitCodes");
+        let is_listed = codes.at("values").list().contains(exit_code.value());
+        is_listed == (codes.at("operator").text() == "In")
+    });
+    match own.unwrap_or(spec.at("restartPolicy").text()) {
+        _ if own.is_some() && by_rule => true,
         "Always" => true,
-        "OnFailure" => exit_code.as_i64().unwrap_or_default() != 0,
+        "OnFailure" => exit_code.number() != 0,
         _ => false,
     }
 }
 
 /// Whether some container's end can start all of the Pod's anew.
-fn all_could_restart(spec: &Tree) -> bool {
-    let lists = ["containers", "initContainers"].map(|list| tree::items(spec, list));
-    let mut rules = lists
-        .into_iter()
-        .flatten()
-        .filter_map(|container| container.get("restartPolicyRules")?.as_array())
-        .flatten();
-    rules.any(|rule| rule["action"] == "RestartAllContainers")
+fn all_could_restart(spec: JsonView<'_>) -> bool {
+    let lists = ["containers", "initContainers"].into_iter();
+    let containers = lists.flat_map(|list| spec.at(list).items());
+    let mut rules = containers.flat_map(|it| it.at("restartPolicyRules").items());
+    rules.any(|rule| rule.at("action").text() == "RestartAllContainers")
 }

@@ -8,13 +8,6 @@ use serde_json::{Value, json};
 
 use crate::apiserver::object::{CheckedField, Quantity};
 
-/// What of its Pod a container depends on.
-pub(super) struct Surroundings<'v> {
-    /// The names of the volumes.
-    pub(super) volumes: Vec<&'v str>,
-    pub(super) host_network: bool,
-}
-
 /// Most rules of a container that say when it is started again.
 const MAX_RULES: usize = 20;
 /// Most exit codes in one of them.
@@ -25,11 +18,13 @@ const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
 /// What a probe or a hook does.
 const HANDLERS: [&str; 5] = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
 
-/// Checks a container. One that `ends` before others start is neither probed nor has lifecycle hooks.
+/// Checks a container of a Pod that has these volumes. One that `ends` before others start is neither probed nor has
+/// lifecycle hooks.
 pub(super) fn check_container(
     container: &CheckedField<'_, '_>,
     ends: bool,
-    surroundings: &Surroundings<'_>,
+    volumes: &[&str],
+    host_network: bool,
 ) {
     container.at("name").must_be_dns_label();
     let image = container.at("image");
@@ -50,7 +45,7 @@ pub(super) fn check_container(
         }
         check_probes(container);
     }
-    check_ports(&container.at("ports"), surroundings.host_network);
+    check_ports(&container.at("ports"), host_network);
     container
         .at("terminationMessagePolicy")
         .must_be_one_of(&["File", "FallbackToLogsOnError"]);
@@ -60,7 +55,7 @@ pub(super) fn check_container(
     let mut paths: HashSet<&str> = HashSet::new();
     for mount in container.at("volumeMounts").items() {
         let (name, path) = (mount.at("name"), mount.at("mountPath"));
-        if name.must_be_given() && !surroundings.volumes.contains(&name.text()) {
+        if name.must_be_given() && !volumes.contains(&name.text()) {
             name.complain(format!("Not found: {}", name.value()));
         }
         if path.must_be_given() && !paths.insert(path.text()) {
@@ -139,10 +134,8 @@ fn check_handler(handler: &CheckedField<'_, '_>) {
 
 /// Whether a container is started again, whatever its Pod says.
 fn check_restarts(container: &CheckedField<'_, '_>) {
-    let (policy, rules) = (
-        container.at("restartPolicy"),
-        container.at("restartPolicyRules"),
-    );
+    let policy = container.at("restartPolicy");
+    let rules = container.at("restartPolicyRules");
     if !policy.is_set() {
         if !rules.list().is_empty() {
             policy.required("must specify restartPolicy when restart rules are used");
@@ -182,7 +175,7 @@ fn check_probes(container: &CheckedField<'_, '_>) {
         }
         let successes = probe.at("successThreshold");
         if name != "readinessProbe" && successes.int() != Some(1) {
-            successes.invalid_as(successes.int().unwrap_or_default(), "must be 1");
+            successes.invalid_as(successes.number(), "must be 1");
         }
     }
 }
@@ -199,12 +192,12 @@ fn check_ports(ports: &CheckedField<'_, '_>, host_network: bool) {
         }
         let range = "must be between 1 and 65535, inclusive";
         let (inside, outside) = (port.at("containerPort"), port.at("hostPort"));
-        match inside.int().unwrap_or_default() {
+        match inside.number() {
             0 => inside.required(""),
             1..=65535 => {}
             _ => inside.invalid(range),
         }
-        let on_host = outside.int().unwrap_or_default();
+        let on_host = outside.number();
         if !(0..=65535).contains(&on_host) {
             outside.invalid(range);
         } else if host_network && on_host != 0 && outside.int() != inside.int() {

@@ -32,13 +32,10 @@ pub(crate) fn default_spec(spec: &mut Tree) {
 
 /// `Always` for a tag of `latest` or none, else `IfNotPresent`.
 fn pull_policy(image: &str) -> &'static str {
-    if image.contains('@') {
-        return "IfNotPresent";
-    }
     let last = image.rsplit('/').next().unwrap_or(image);
     match last.split_once(':') {
-        None | Some((_, "latest")) => "Always",
-        Some(_) => "IfNotPresent",
+        None | Some((_, "latest")) if !image.contains('@') => "Always",
+        _ => "IfNotPresent",
     }
 }
 

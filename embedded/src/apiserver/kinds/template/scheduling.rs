@@ -69,9 +69,7 @@ fn check_gates(gates: &CheckedField<'_, '_>) {
     let mut seen: Vec<&str> = Vec::new();
     for gate in gates.items() {
         let name = gate.at("name").text();
-        for problem in names::qualified_name_problems(name) {
-            gate.invalid_as(json!(name), &problem);
-        }
+        gate.complain_of(name, names::qualified_name_problems(name));
         if seen.contains(&name) {
             gate.duplicate_as(json!(name));
         }

@@ -9,10 +9,7 @@ use core::net::IpAddr;
 use hashbrown::HashSet;
 use serde_json::Value;
 
-use super::{
-    containers::{Surroundings, check_container},
-    scheduling,
-};
+use super::{containers::check_container, scheduling};
 use crate::apiserver::{
     kinds::metadata,
     object::{CheckedField, Tree, names, tree},
@@ -29,10 +26,8 @@ pub(crate) fn container_names(spec: &Tree) -> impl Iterator<Item = &str> {
 /// Checks a pod spec.
 #[doc(alias = "ValidatePodSpec")]
 pub(crate) fn validate_spec(spec: &CheckedField<'_, '_>) {
-    let surroundings = Surroundings {
-        volumes: volumes(&spec.at("volumes")),
-        host_network: spec.at("hostNetwork").flag(),
-    };
+    let volumes = volumes(&spec.at("volumes"));
+    let host_network = spec.at("hostNetwork").flag();
     if spec.at("containers").list().is_empty() {
         spec.at("containers").required("");
     }
@@ -40,7 +35,7 @@ pub(crate) fn validate_spec(spec: &CheckedField<'_, '_>) {
     for list in ["containers", "initContainers"] {
         for container in spec.at(list).items() {
             let ends = list == "initContainers" && container.at("restartPolicy").text() != "Always";
-            check_container(&container, ends, &surroundings);
+            check_container(&container, ends, &volumes, host_network);
             let name = container.at("name");
             if !name.text().is_empty() && !seen.insert(name.text()) {
                 name.duplicate();
@@ -65,29 +60,27 @@ fn check_scalars(spec: &CheckedField<'_, '_>) {
         "None",
     ]);
     let deadline = spec.at("activeDeadlineSeconds");
+    let range = 1..=i64::from(i32::MAX);
     if deadline
         .int()
-        .is_some_and(|seconds| !(1..=i64::from(i32::MAX)).contains(&seconds))
+        .is_some_and(|seconds| !range.contains(&seconds))
     {
         deadline.invalid("must be between 1 and 2147483647, inclusive");
     }
 }
 
 fn check_names(spec: &CheckedField<'_, '_>) {
-    for (field, problem) in [
-        (
-            "serviceAccountName",
-            names::dns_subdomain_problem as fn(&str) -> _,
-        ),
-        ("nodeName", names::dns_subdomain_problem),
-        ("priorityClassName", names::dns_subdomain_problem),
-        ("hostname", names::dns_label_problem),
-        ("subdomain", names::dns_label_problem),
-    ] {
+    let check = |field: &str, problem: fn(&str) -> Option<String>| {
         let name = spec.at(field);
         if !name.text().is_empty() {
-            name.complain_of(problem(name.text()));
+            name.complain_of(name.text(), problem(name.text()));
         }
+    };
+    for field in ["serviceAccountName", "nodeName", "priorityClassName"] {
+        check(field, names::dns_subdomain_problem);
+    }
+    for field in ["hostname", "subdomain"] {
+        check(field, names::dns_label_problem);
     }
     for alias in spec.at("hostAliases").items() {
         let ip = alias.at("ip");
@@ -96,7 +89,7 @@ fn check_names(spec: &CheckedField<'_, '_>) {
             ip.invalid_as(Value::from(ip.text()), detail);
         }
         for host in alias.at("hostnames").items() {
-            host.complain_of(names::dns_subdomain_problem(host.text()));
+            host.complain_of(host.text(), names::dns_subdomain_problem(host.text()));
         }
     }
 }
@@ -128,8 +121,6 @@ fn volumes<'v>(volumes: &CheckedField<'_, 'v>) -> Vec<&'v str> {
 /// Checks the metadata of a pod template; a real server leaves it out of the paths.
 pub(crate) fn validate_metadata(template: &CheckedField<'_, '_>) {
     let metadata = template.at("metadata");
-    let labels = template.showing("labels", *metadata.at("labels"));
-    metadata::check_labels(&labels, None);
-    let annotations = template.showing("annotations", *metadata.at("annotations"));
-    metadata::check_annotations(&annotations);
+    metadata::check_labels(&template.showing("labels", metadata.at("labels")), None);
+    metadata::check_annotations(&template.showing("annotations", metadata.at("annotations")));
 }

@@ -4,24 +4,13 @@
 
 use serde_json::Value;
 
-use super::duration;
-use crate::{apiserver::object::JsonView, model::Time};
+use crate::apiserver::object::JsonView;
 
 /// One row: its cells and, for finished Pods, a condition.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) cells: Vec<Value>,
     pub(crate) condition: Option<Value>,
-}
-
-/// The object's name.
-pub(super) fn name(object: JsonView<'_>) -> Value {
-    object.at("metadata.name").text().into()
-}
-
-/// How old the object is.
-pub(super) fn age(object: JsonView<'_>, now: Time) -> Value {
-    duration::since(object.at("metadata.creationTimestamp").text(), now).into()
 }
 
 /// The first condition of a type.

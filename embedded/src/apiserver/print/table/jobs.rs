@@ -5,22 +5,19 @@
 use serde_json::Value;
 
 use super::{
-    cells::{age, is_true, name, or_none},
+    cells::{is_true, or_none},
     duration,
 };
 use crate::{apiserver::object::JsonView, model::Time};
 
 /// Cells of one Job.
 pub(super) fn cells(job: JsonView<'_>, now: Time) -> Vec<Value> {
-    let mut cells = vec![
-        name(job),
+    let own: [Value; 3] = [
         status(job).into(),
         completions(job).into(),
         run_time(job.at("status"), now).into(),
-        age(job, now),
     ];
-    cells.extend(of_job_spec(job.at("spec")));
-    cells
+    [own, of_job_spec(job.at("spec"))].concat()
 }
 
 /// What a Job's spec says of containers, images and selector.
@@ -51,7 +48,7 @@ fn status(job: JsonView<'_>) -> &'static str {
 }
 
 fn completions(job: JsonView<'_>) -> String {
-    let succeeded = job.at("status.succeeded").int().unwrap_or_default();
+    let succeeded = job.at("status.succeeded").number();
     let of = |field| job.at("spec").at(field).int();
     match (of("completions"), of("parallelism")) {
         (Some(completions), _) => format!("{succeeded}/{completions}"),

@@ -8,30 +8,23 @@ mod jobs;
 mod others;
 mod pods;
 
-use std::sync::LazyLock;
+use std::{collections::HashMap, sync::LazyLock};
 
 use serde_json::{Value, json};
-
-use cells::{age, name};
 
 pub(crate) use cells::Row;
 
 use crate::{
-    apiserver::object::{JsonView, KINDS, Kind, Tree},
+    apiserver::object::{JsonView, KINDS, Kind, KindInfo, Tree, sections},
     model::Time,
 };
 
-/// The columns of all kinds, in their order; a line has name, type, priority and description.
+/// The columns of all kinds, in their order; a line has name, type, priority and description. Cells of kinds leave out
+/// name and age, which all have in the same way.
 static COLUMNS: LazyLock<Vec<Value>> = LazyLock::new(|| {
-    let of_kind = |name| {
-        let lines = include_str!("columns.txt").lines();
-        let lines = lines.skip_while(|line| *line != name).skip(1);
-        lines
-            .map_while(|line| line.strip_prefix("  "))
-            .map(column)
-            .collect()
-    };
-    KINDS.iter().map(|row| of_kind(row.name)).collect()
+    let table: HashMap<_, _> = sections(include_str!("columns.txt")).collect();
+    let columns = |row: &KindInfo| table[row.name].iter().copied().map(column).collect();
+    KINDS.iter().map(columns).collect()
 });
 
 fn column(line: &str) -> Value {
@@ -56,25 +49,36 @@ pub(crate) fn columns(kind: Kind) -> &'static Value {
 /// The row of one object.
 pub(crate) fn row(kind: Kind, tree: &Tree, now: Time) -> Row {
     let object = JsonView::from(tree);
-    let cells = match kind {
-        Kind::Pod => return pods::row(object, now),
+    let own = match kind {
+        Kind::Pod => pods::cells(object, now),
         Kind::Job => jobs::cells(object, now),
-        Kind::Namespace => others::namespace(object, now),
-        Kind::Node => others::node(object, now),
+        Kind::Namespace => vec![object.at("status.phase").text().into()],
+        Kind::Node => others::node(object),
         Kind::Event => others::event(object, now),
-        Kind::Lease => others::lease(object, now),
+        Kind::Lease => vec![object.at("spec.holderIdentity").text().into()],
         Kind::CronJob => others::cron_job(object, now),
-        Kind::ConfigMap => others::config_map(object, now),
-        Kind::PodGroup => others::pod_group(object, now),
-        Kind::ResourceQuota => others::quota(object, now),
-        Kind::ServiceAccount | Kind::Secret | Kind::Workload => {
-            vec![name(object), age(object, now)]
+        Kind::ConfigMap => {
+            let entries = ["data", "binaryData"].map(|map| object.at(map).tree().len());
+            vec![entries.iter().sum::<usize>().into()]
         }
+        Kind::PodGroup => others::pod_group(object),
+        Kind::ResourceQuota => others::quota(object),
+        Kind::ServiceAccount | Kind::Secret | Kind::Workload => Vec::new(),
     };
-    Row {
-        cells,
-        condition: None,
-    }
+    let mut own = own.into_iter();
+    let columns = columns(kind).as_array().into_iter().flatten();
+    let cells = columns.map(|column| match column["name"].as_str() {
+        Some("Name") => object.at("metadata.name").text().into(),
+        Some("Age") => duration::since(object.at("metadata.creationTimestamp").text(), now).into(),
+        _ => own.next().expect("each column has a cell"),
+    });
+    let cells = cells.collect();
+    debug_assert_eq!(own.next(), None, "each cell has a column");
+    let condition = match kind {
+        Kind::Pod => pods::condition(object),
+        _ => None,
+    };
+    Row { cells, condition }
 }
 
 #[cfg(test)]

@@ -5,18 +5,13 @@
 use serde_json::Value;
 
 use super::{
-    cells::{age, condition, is_true, name, or_none},
+    cells::{condition, is_true, or_none},
     duration,
     jobs::of_job_spec,
 };
 use crate::{apiserver::object::JsonView, model::Time};
 
-pub(super) fn namespace(object: JsonView<'_>, now: Time) -> Vec<Value> {
-    let phase = object.at("status.phase").text();
-    vec![name(object), phase.into(), age(object, now)]
-}
-
-pub(super) fn node(node: JsonView<'_>, now: Time) -> Vec<Value> {
+pub(super) fn node(node: JsonView<'_>) -> Vec<Value> {
     let state = match condition(node, "Ready") {
         None => "Unknown",
         Some(_) if is_true(node, "Ready") => "Ready",
@@ -32,10 +27,8 @@ pub(super) fn node(node: JsonView<'_>, now: Time) -> Vec<Value> {
         .filter(|role| !role.is_empty())
         .collect();
     vec![
-        name(node),
         format!("{state}{cordoned}").into(),
         or_none(&roles.join(",")),
-        age(node, now),
         node.at("status.nodeInfo.kubeletVersion").text().into(),
     ]
 }
@@ -57,18 +50,7 @@ pub(super) fn event(event: JsonView<'_>, now: Time) -> Vec<Value> {
         text("message").trim().into(),
         duration::since(&either("firstTimestamp", "eventTime"), now).into(),
         event.at("count").int().unwrap_or(1).into(),
-        name(event),
     ]
-}
-
-pub(super) fn lease(lease: JsonView<'_>, now: Time) -> Vec<Value> {
-    let holder = lease.at("spec.holderIdentity").text();
-    vec![name(lease), holder.into(), age(lease, now)]
-}
-
-pub(super) fn config_map(map: JsonView<'_>, now: Time) -> Vec<Value> {
-    let entries = map.at("data").tree().len() + map.at("binaryData").tree().len();
-    vec![name(map), entries.into(), age(map, now)]
 }
 
 pub(super) fn cron_job(cron_job: JsonView<'_>, now: Time) -> Vec<Value> {
@@ -82,20 +64,18 @@ pub(super) fn cron_job(cron_job: JsonView<'_>, now: Time) -> Vec<Value> {
         last => duration::since(last, now),
     };
     let mut cells = vec![
-        name(cron_job),
         cron_job.at("spec.schedule").text().into(),
         or_none(cron_job.at("spec.timeZone").text()),
         suspend.into(),
         cron_job.at("status.active").list().len().into(),
         or_none(&last),
-        age(cron_job, now),
     ];
     cells.extend(of_job_spec(cron_job.at("spec.jobTemplate.spec")));
     cells
 }
 
 /// The cells of a PodGroup.
-pub(super) fn pod_group(group: JsonView<'_>, now: Time) -> Vec<Value> {
+pub(super) fn pod_group(group: JsonView<'_>) -> Vec<Value> {
     let gang = group.at("spec.schedulingPolicy.gang").is_set();
     let workload = group.at("spec.podGroupTemplateRef.workload.workloadName");
     let status = match condition(group, "DisruptionTarget") {
@@ -105,16 +85,14 @@ pub(super) fn pod_group(group: JsonView<'_>, now: Time) -> Vec<Value> {
         None => "Unschedulable".into(),
     };
     vec![
-        name(group),
         if gang { "Gang" } else { "Basic" }.into(),
         or_none(workload.text()),
         status,
-        age(group, now),
     ]
 }
 
 /// The cells of a ResourceQuota.
-pub(super) fn quota(quota: JsonView<'_>, now: Time) -> Vec<Value> {
+pub(super) fn quota(quota: JsonView<'_>) -> Vec<Value> {
     let (hard, used) = (quota.at("status.hard"), quota.at("status.used"));
     let list = |limits: bool| {
         let names = hard.tree().keys();
@@ -125,5 +103,5 @@ pub(super) fn quota(quota: JsonView<'_>, now: Time) -> Vec<Value> {
         };
         names.map(entry).collect::<Vec<_>>().join(", ").into()
     };
-    vec![name(quota), list(false), list(true), age(quota, now)]
+    vec![list(false), list(true)]
 }

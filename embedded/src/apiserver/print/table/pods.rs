@@ -5,33 +5,34 @@
 use serde_json::{Value, json};
 
 use super::{
-    cells::{Row, age, condition, is_true, name, or_none},
+    cells::{self, is_true, or_none},
     duration,
 };
 use crate::{apiserver::object::JsonView, model::Time};
 
-/// The row of one Pod.
-pub(super) fn row(pod: JsonView<'_>, now: Time) -> Row {
-    let phase = pod.at("status.phase").text();
-    let finished = |message: &str| json!({"type": "Completed", "status": "True", "reason": phase, "message": message});
-    let condition = match phase {
-        "Succeeded" => Some(finished("The pod has completed successfully.")),
-        "Failed" => Some(finished("The pod failed.")),
-        _ => None,
-    };
+/// Cells of one Pod.
+pub(super) fn cells(pod: JsonView<'_>, now: Time) -> Vec<Value> {
     let summary = summarize(pod);
-    let cells = vec![
-        name(pod),
+    vec![
         format!("{}/{}", summary.ready, summary.total).into(),
         summary.reason.into(),
         restarts(summary.restarts, summary.restarted_at, now).into(),
-        age(pod, now),
         or_none(pod.at("status.podIP").text()),
         or_none(pod.at("spec.nodeName").text()),
         or_none(pod.at("status.nominatedNodeName").text()),
         gates(pod),
-    ];
-    Row { cells, condition }
+    ]
+}
+
+/// What the row of a Pod that has ended says beside its cells.
+pub(super) fn condition(pod: JsonView<'_>) -> Option<Value> {
+    let phase = pod.at("status.phase").text();
+    let message = match phase {
+        "Succeeded" => "The pod has completed successfully.",
+        "Failed" => "The pod failed.",
+        _ => return None,
+    };
+    Some(json!({"type": "Completed", "status": "True", "reason": phase, "message": message}))
 }
 
 #[derive(Default)]
@@ -45,7 +46,7 @@ struct Summary {
 
 impl Summary {
     fn count_restarts(&mut self, container: JsonView<'_>) {
-        self.restarts += container.at("restartCount").int().unwrap_or_default();
+        self.restarts += container.at("restartCount").number();
         let finished = container.at("lastState.terminated.finishedAt").text();
         self.restarted_at = self.restarted_at.max(Time::parse_rfc3339(finished));
     }
@@ -57,7 +58,7 @@ fn summarize(pod: JsonView<'_>) -> Summary {
         "" => ("", phase),
         reason => (reason, reason),
     };
-    let gated = condition(pod, "PodScheduled")
+    let gated = cells::condition(pod, "PodScheduled")
         .is_some_and(|scheduled| scheduled.at("reason").text() == "SchedulingGated");
     let mut summary = Summary {
         reason: if gated { "SchedulingGated" } else { shown }.to_owned(),
@@ -97,7 +98,7 @@ fn init_containers(pod: JsonView<'_>, summary: &mut Summary) -> bool {
         }
         let terminated = container.at("state.terminated");
         if terminated.is_set() {
-            if terminated.at("exitCode").int().unwrap_or_default() == 0 {
+            if terminated.at("exitCode").number() == 0 {
                 continue;
             }
             summary.reason = format!("Init:{}", termination(terminated));
@@ -129,7 +130,7 @@ fn containers(pod: JsonView<'_>, summary: &mut Summary) {
             summary.reason = waiting.to_owned();
         } else if terminated.is_set() {
             summary.reason = termination(terminated);
-            if terminated.at("exitCode").int().unwrap_or_default() != 0 {
+            if terminated.at("exitCode").number() != 0 {
                 last_error.clone_from(&summary.reason);
             }
         } else if container.at("ready").flag() && container.at("state.running").is_set() {
@@ -148,7 +149,7 @@ fn containers(pod: JsonView<'_>, summary: &mut Summary) {
 }
 
 fn termination(terminated: JsonView<'_>) -> String {
-    let number = |name: &str| terminated.at(name).int().unwrap_or_default();
+    let number = |name: &str| terminated.at(name).number();
     match (terminated.at("reason").text(), number("signal")) {
         ("", 0) => format!("ExitCode:{}", number("exitCode")),
         ("", signal) => format!("Signal:{signal}"),
@@ -196,11 +197,11 @@ mod tests {
             let Value::Object(tree) = pod else {
                 unreachable!()
             };
-            let row = row((&tree).into(), Time::from_secs(0));
+            let cells = cells((&tree).into(), Time::from_secs(0));
             let shown = format!(
                 "{} {}",
-                row.cells[1].as_str().unwrap(),
-                row.cells[2].as_str().unwrap()
+                cells[0].as_str().unwrap(),
+                cells[1].as_str().unwrap()
             );
             assert_eq!(shown, expected, "{tree:?}");
         };

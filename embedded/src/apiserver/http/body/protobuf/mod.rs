@@ -13,7 +13,7 @@ use crate::{
     apiserver::object::{Tree, tree},
     model::Time,
 };
-use numbers::{MessageField, Type, Values, Zero, of_body, of_message};
+use numbers::{MessageField, Type, Zero, of_body, of_message};
 
 /// What every protobuf body begins with.
 const MAGIC: &[u8] = b"k8s\0";
@@ -114,14 +114,37 @@ fn message(bytes: &[u8], table: &[MessageField]) -> Option<Tree> {
 }
 
 fn member(tree: &mut Tree, field: &MessageField, wire: &Wire<'_>) -> Option<()> {
-    let value: Value = match (field.kind, wire) {
+    let value = match (field.kind, wire) {
         (Type::Ignored, _)
         | (Type::Int(Zero::LeftOut) | Type::Flag(Zero::LeftOut), Wire::Number(0))
         | (Type::Time | Type::MicroTime, Wire::Bytes([])) => return Some(()),
         (Type::Text(Zero::LeftOut), Wire::Bytes([])) if !field.repeats => return Some(()),
+        (Type::Map(values), Wire::Bytes(bytes)) => {
+            let (key, value) = entry(bytes, *values)?;
+            tree::section_mut(tree, field.name?).insert(key, value);
+            return Some(());
+        }
+        (kind, wire) => value(kind, wire)?,
+    };
+    match (field.name, value) {
+        (None, Value::Object(members)) => tree.extend(members),
+        (Some(name), value) if field.repeats => {
+            tree::list_mut(tree, name).push(value);
+        }
+        (Some(name), value) => drop(tree.insert(name.to_owned(), value)),
+        (None, _) => return None,
+    }
+    Some(())
+}
+
+fn value(kind: Type, wire: &Wire<'_>) -> Option<Value> {
+    Some(match (kind, wire) {
         (Type::Int(_), Wire::Number(number)) => number.cast_signed().into(),
         (Type::Flag(_), Wire::Number(number)) => (*number != 0).into(),
         (Type::Text(_), Wire::Bytes(bytes)) => text(bytes)?.into(),
+        (Type::Bytes, Wire::Bytes(bytes)) => {
+            serde_json::to_value(ByteString(bytes.to_vec())).ok()?
+        }
         (Type::Quantity, Wire::Bytes(bytes)) => quantity(bytes)?.into(),
         (Type::Time, Wire::Bytes(bytes)) => time(bytes)?.0.into(),
         (Type::MicroTime, Wire::Bytes(bytes)) => {
@@ -131,42 +154,21 @@ fn member(tree: &mut Tree, field: &MessageField, wire: &Wire<'_>) -> Option<()> 
         }
         (Type::IntOrText, Wire::Bytes(bytes)) => int_or_text(bytes)?,
         (Type::Message(name), Wire::Bytes(bytes)) => message(bytes, of_message(name))?.into(),
-        (Type::Map(values), Wire::Bytes(bytes)) => {
-            let (key, value) = entry(bytes, values)?;
-            tree::section_mut(tree, field.name?).insert(key, value);
-            return Some(());
-        }
         _ => return None,
-    };
-    match (field.name, value) {
-        (None, Value::Object(members)) => tree.extend(members),
-        (Some(name), value) if field.repeats => {
-            let list = tree.entry(name).or_insert_with(|| Value::Array(Vec::new()));
-            list.as_array_mut()?.push(value);
-        }
-        (Some(name), value) => {
-            tree.insert(name.to_owned(), value);
-        }
-        (None, _) => return None,
-    }
-    Some(())
+    })
 }
 
 /// One entry of a map.
-fn entry(bytes: &[u8], values: Values) -> Option<(String, Value)> {
-    let (mut key, mut value) = (String::new(), Value::from(""));
+fn entry(bytes: &[u8], values: Type) -> Option<(String, Value)> {
+    let (mut key, mut entry) = (String::new(), Value::from(""));
     for field in fields(bytes) {
-        match (field?, values) {
-            ((1, Wire::Bytes(bytes)), _) => key = text(bytes)?.to_owned(),
-            ((2, Wire::Bytes(bytes)), Values::Text) => value = text(bytes)?.into(),
-            ((2, Wire::Bytes(bytes)), Values::Quantity) => value = quantity(bytes)?.into(),
-            ((2, Wire::Bytes(bytes)), Values::Bytes) => {
-                value = serde_json::to_value(ByteString(bytes.to_vec())).ok()?;
-            }
+        match field? {
+            (1, Wire::Bytes(bytes)) => key = text(bytes)?.to_owned(),
+            (2, wire) => entry = value(values, &wire)?,
             _ => return None,
         }
     }
-    Some((key, value))
+    Some((key, entry))
 }
 
 fn text(bytes: &[u8]) -> Option<&str> {

@@ -5,6 +5,8 @@
 
 use std::{collections::HashMap, sync::LazyLock};
 
+use crate::apiserver::object::sections;
+
 /// A field of a message.
 #[derive(Debug)]
 pub(super) struct MessageField {
@@ -27,7 +29,10 @@ pub(super) enum Type {
     /// The same with microseconds.
     MicroTime,
     IntOrText,
-    Map(Values),
+    /// Base64 in JSON.
+    Bytes,
+    /// What a map has by name.
+    Map(&'static Self),
     Message(&'static str),
     /// Written by the server alone; not read.
     Ignored,
@@ -38,15 +43,6 @@ pub(super) enum Type {
 pub(super) enum Zero {
     LeftOut,
     Kept,
-}
-
-/// What a map has by name.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Values {
-    Text,
-    Quantity,
-    /// Base64 in JSON.
-    Bytes,
 }
 
 struct Message {
@@ -69,20 +65,14 @@ pub(super) fn of_message(name: &str) -> &'static [MessageField] {
 }
 
 fn read(text: &'static str) -> HashMap<&'static str, Message> {
-    let mut messages = HashMap::new();
-    let mut lines = text
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-        .peekable();
-    while let Some(head) = lines.next() {
-        let fields = std::iter::from_fn(|| lines.next_if(|line| line.starts_with(' ')));
+    let message = |(head, rows): (&'static str, Vec<&'static str>)| {
         let message = Message {
             is_body: head.ends_with('*'),
-            fields: fields.map(field).collect(),
+            fields: rows.into_iter().map(field).collect(),
         };
-        messages.insert(head.trim_end_matches('*'), message);
-    }
-    messages
+        (head.trim_end_matches('*'), message)
+    };
+    sections(text).map(message).collect()
 }
 
 fn field(line: &'static str) -> MessageField {
@@ -113,9 +103,9 @@ impl Type {
             "time" => Self::Time,
             "microtime" => Self::MicroTime,
             "int-or-text" => Self::IntOrText,
-            "{text}" => Self::Map(Values::Text),
-            "{quantity}" => Self::Map(Values::Quantity),
-            "{bytes}" => Self::Map(Values::Bytes),
+            "{text}" => Self::Map(&Self::Text(Zero::Kept)),
+            "{quantity}" => Self::Map(&Self::Quantity),
+            "{bytes}" => Self::Map(&Self::Bytes),
             "-" => Self::Ignored,
             name => Self::Message(name),
         }
