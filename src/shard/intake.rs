@@ -168,8 +168,13 @@ impl Shard {
     }
 
     fn apply_pod(&mut self, pod: DecodedPod<'_>) {
-        // Before the store: a Job that may get the Pod back must not replace it.
-        let told = self.rounds.claims.handle_pod(&pod);
+        // What an own write has changed since is known to the store: an older fact tells nothing of whose the Pod is.
+        let known = self.store.pod_version(pod.record.uid);
+        let told = match known.is_some_and(|known| known > pod.record.resource_version) {
+            true => Told::default(),
+            // Before the store: a Job that may get the Pod back must not replace it.
+            false => self.rounds.claims.handle_pod(&pod),
+        };
         for actor in self.store.apply_pod(pod).into_iter().flatten() {
             self.queue.add(actor);
         }

@@ -457,6 +457,26 @@ fn a_pod_is_not_counted_while_it_is_being_adopted() {
 }
 
 #[test]
+fn news_that_are_older_than_an_own_write_adopt_nothing() {
+    let mut world = World::new(8);
+    world.hear_pod(Change::Applied, &pod("p", 7, 5, "Failed"));
+    let spec = json!({"completions": 2, "parallelism": 2});
+    world.hear_job(&job(6, &spec));
+    let (status, _) = world.wait_for(STATUS);
+    world.done(&status);
+    let (removal, _) = world.wait_for("PATCH /api/v1/namespaces/d/pods/p");
+    // Somebody took the owner off before the finalizer went, and the watch tells it late.
+    let orphaned = world.next_version();
+    world.done(&removal);
+    let mut orphan = pod("p", 7, orphaned, "Failed");
+    orphan["metadata"]["ownerReferences"] = json!([]);
+    world.hear_pod(Change::Applied, &orphan);
+    let asked = world.do_all();
+    let looks = |what: &String| what.starts_with("GET /apis/batch/v1/namespaces/d/jobs/j");
+    assert!(!asked.iter().any(looks), "{asked:?}");
+}
+
+#[test]
 fn a_quota_is_asked_every_few_seconds_whether_it_has_room() {
     let mut world = World::new(8);
     world.hear_job(&job(6, &json!({})));

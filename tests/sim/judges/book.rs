@@ -73,6 +73,13 @@ impl Job {
         self.view = view;
     }
 
+    /// Whether it was made smaller, and scaled before any status could tell of that: then its counter may not fall any
+    /// more, and nobody can write a status, as upstream.
+    pub(super) fn may_be_beyond_telling(&self) -> bool {
+        let spec = &self.view.spec;
+        self.sizes.len() > 1 && spec.parallelism.map(u64::from) != spec.completions
+    }
+
     /// The greatest number of Pods at once that a controller may believe to be wanted.
     pub(super) fn parallelism(&self, at: u64) -> u64 {
         let now = self.view.spec.parallelism.unwrap_or(1);

@@ -82,9 +82,11 @@ impl Judges {
             ));
         }
         for uid in failed.iter().chain(&succeeded) {
-            // A Job that goes takes nobody's Pods back: those that were orphaned are its no more.
+            // A Job that goes takes nobody's Pods back, and no Pod that goes is taken back: then an orphan is its no
+            // more.
             let is_held = self.pods.get(uid).is_some_and(|pod| {
-                let is_orphaned = job.is_deleting && pod.view.job.is_none();
+                let goes = job.is_deleting || pod.view.is_deleting;
+                let is_orphaned = goes && pod.view.job.is_none();
                 !pod.is_gone && pod.view.is_held && !is_orphaned
             });
             if is_held {

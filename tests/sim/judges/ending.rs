@@ -25,6 +25,7 @@ impl Judges {
             self.judge_event_count(uid, events);
             let is_told = warnings > 0 && world.scenario.obstacles_stay;
             let is_excused = is_told && self.jobs[uid].namespace == casting::HOSTILE;
+            let is_excused = is_excused || (warnings > 0 && self.jobs[uid].may_be_beyond_telling());
             self.judge_job(uid, is_excused, world.at);
         }
         self.judge_pods();

@@ -101,7 +101,10 @@ impl Judges {
             self.judge_stop(namespace, name, called.at);
         }
         let is_refused = matches!(code, 400 | 422) && is_status && !called.by_trouble;
-        if is_refused && !says().contains("metadata.uid") {
+        let job = self.job_named(namespace, name).filter(|_| is_refused);
+        let is_dead_end = job.is_some_and(|uid| self.jobs[&uid].may_be_beyond_telling())
+            && says().contains("cannot decrease the succeeded counter");
+        if is_refused && !is_dead_end && !says().contains("metadata.uid") {
             let body = String::from_utf8_lossy(called.body);
             let text = format!("the server refuses a status: {body} -> {}", says());
             self.find(JUDGE, text);
