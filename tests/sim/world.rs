@@ -34,6 +34,10 @@ const CALL_TIMEOUT: u64 = 30_000;
 /// How long a server takes to come back.
 const RESTART: u64 = 700;
 
+/// How long only controllers reach a server that came back with an older state: each can look at its version before
+/// others have written as much as was lost. Later nobody could tell.
+const QUIET: u64 = 3_000;
+
 /// Bookmarks come once a minute, as from a real server.
 const BOOKMARKS: u64 = 60_000;
 
@@ -125,6 +129,7 @@ pub(crate) struct World {
     pub(crate) scenario: Scenario,
     pub(crate) server: Server,
     backup: Option<(ApiServer, Judges)>,
+    quiet_until: u64,
     pub(crate) nodes: Nodes,
     processes: Vec<Option<Process>>,
     lives: u64,
@@ -164,6 +169,7 @@ impl World {
             listed: BTreeSet::new(),
             trouble: BTreeMap::new(),
             judges: Judges::new(&scenario),
+            quiet_until: 0,
             kubelet_at: None,
             collector_at: None,
             garbage_is_due: false,
@@ -220,6 +226,11 @@ impl World {
 
     fn happens(&mut self, event: Event) {
         match event {
+            Event::Deed(_) | Event::Kubelet | Event::Collector | Event::Heartbeat
+                if self.at < self.quiet_until =>
+            {
+                self.push(self.quiet_until, event);
+            }
             Event::Deed(number) => {
                 let deed = self.scenario.deeds[number].1.clone();
                 self.say(|| format!("deed {deed:?}"));
@@ -820,6 +831,10 @@ impl World {
         self.judges.restored(judges, self.at);
         // It has to start first.
         self.trouble.insert(Trouble::Down, self.at + RESTART);
+        self.quiet_until = self.at + QUIET;
+        for process in self.processes.iter_mut().flatten() {
+            process.stalled_until = self.at;
+        }
         self.nodes.restart(self.at, &self.server);
         let flights = self
             .bus
