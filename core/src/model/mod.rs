@@ -44,6 +44,7 @@ pub use now::{Monotonic, Now, Timeout};
 pub use observed_pod::{Controller, DecodedPod};
 pub use pod::{CompactIndex, PodFlags, PodName, PodPhase, PodRecord};
 pub use pod_table::PodTable;
+pub(crate) use pod_table::grow;
 pub use policy::{
     CodeOperator, FailureAction, FailureRule, FailureTest, PerIndexLimit, PodFailurePolicy,
     SuccessPolicy, SuccessRule,

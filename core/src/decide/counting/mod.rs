@@ -27,7 +27,7 @@ mod sums;
 mod uncounted;
 
 use crate::model::{
-    CompactIndex, FailureAction, Job, Limits, Monotonic, PodPhase, PodRecord, PodTable, Slot,
+    CompactIndex, FailureAction, Job, Limits, Monotonic, PodPhase, PodRecord, PodTable, Slot, grow,
 };
 
 use super::job::Basis;
@@ -106,9 +106,7 @@ impl Counting {
         slot: Slot,
         pod: Option<&PodRecord>,
     ) -> Heard {
-        if self.pods.len() <= slot.at() {
-            self.pods.resize(slot.at() + 1, Tracked::default());
-        }
+        grow(&mut self.pods, slot);
         let mut heard = Heard::default();
         let mut tracked = self.pods[slot.at()];
         let is_new = tracked.stage == Stage::Live && !tracked.has(Facts::FINALIZER);
