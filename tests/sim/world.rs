@@ -6,7 +6,7 @@
 //! Must not: judge what it sees.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     fmt::Write as _,
 };
 
@@ -37,6 +37,9 @@ const RESTART: u64 = 700;
 /// How long only controllers reach a server that came back with an older state: each can look at its version before
 /// others have written as much as was lost. Later nobody could tell.
 const QUIET: u64 = 3_000;
+
+/// How far a list may be behind: a server that is asked for more waits so long to become as new.
+const LAG: u64 = 3_000;
 
 /// Bookmarks come once a minute, as from a real server.
 const BOOKMARKS: u64 = 60_000;
@@ -128,6 +131,8 @@ pub(crate) struct World {
     dice: Dice,
     pub(crate) scenario: Scenario,
     pub(crate) server: Server,
+    /// When what kind has changed, as far back as a list may show.
+    recent: VecDeque<(u64, Kind)>,
     backup: Option<(ApiServer, Judges)>,
     quiet_until: u64,
     pub(crate) nodes: Nodes,
@@ -169,6 +174,7 @@ impl World {
             listed: BTreeSet::new(),
             trouble: BTreeMap::new(),
             judges: Judges::new(&scenario),
+            recent: VecDeque::new(),
             quiet_until: 0,
             kubelet_at: None,
             collector_at: None,
@@ -502,16 +508,19 @@ impl World {
                 // The first list of a process is never stale: it asks for the newest data there are.
                 let is_first = (self.listed).insert((flight.who.1, path.to_owned()));
                 // Nor is a read of one object.
-                let collections = ["/jobs", "/pods", "/cronjobs", "/workloads", "/podgroups"];
-                let is_list = collections.iter().any(|kind| path.ends_with(kind));
-                let is_stale = self.has(Trouble::StaleLists)
-                    && self.dice.permille(500)
-                    && !is_first
-                    && is_list;
-                let stale = if is_stale {
-                    self.dice.between(1, 20)
-                } else {
-                    0
+                let collections = [
+                    ("/jobs", Kind::Job),
+                    ("/pods", Kind::Pod),
+                    ("/cronjobs", Kind::CronJob),
+                    ("/workloads", Kind::Workload),
+                    ("/podgroups", Kind::PodGroup),
+                ];
+                let listed = collections.iter().find(|(end, _)| path.ends_with(end));
+                let stale = match listed {
+                    Some((_, kind)) if self.has(Trouble::StaleLists) && !is_first => {
+                        self.staleness(*kind)
+                    }
+                    _ => 0,
                 };
                 self.server.handle(asked, stale, date(self.at))
             }
@@ -740,6 +749,7 @@ impl World {
     fn changed_by_call(&mut self, by: By, sent: u64, is_unwanted: bool) {
         let changes = self.server.changes();
         for change in &changes {
+            self.recent.push_back((self.at, change.new.kind));
             self.nodes.hear(change, self.at);
             let is_current = match by {
                 By::Controller(who) => self.is_alive(who),
@@ -816,6 +826,17 @@ impl World {
         }
     }
 
+    /// How many changes a list of a kind is behind this time.
+    fn staleness(&mut self, kind: Kind) -> u64 {
+        let oldest = self.at.saturating_sub(LAG);
+        while self.recent.pop_front_if(|(at, _)| *at < oldest).is_some() {}
+        let most = self.recent.iter().filter(|(_, of)| *of == kind).count() as u64;
+        match self.dice.permille(500) {
+            true => self.dice.between(1, 20).min(most),
+            false => 0,
+        }
+    }
+
     /// Keeps a copy of all that the server has, and of what is known of it.
     pub(crate) fn back_up(&mut self) {
         self.backup = Some((self.server.api.clone(), self.judges.clone()));
@@ -829,6 +850,7 @@ impl World {
         let seed = self.dice.next();
         self.server.restore(server, seed);
         self.judges.restored(judges, self.at);
+        self.recent.clear();
         // It has to start first.
         self.trouble.insert(Trouble::Down, self.at + RESTART);
         self.quiet_until = self.at + QUIET;

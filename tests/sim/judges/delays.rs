@@ -43,7 +43,11 @@ impl Judges {
                 let pods: Vec<&Pod> = pods.collect();
                 // What was asked for before may wait.
                 let is_unsure = self.are_writes_lost || self.is_limited;
-                if is_unsure || pods.iter().any(|pod| pod.view.phase == "Succeeded") {
+                // One whose owner somebody took away counts as well.
+                let made_for = |pod: &&Pod| pod.job.as_deref() == Some(job);
+                let made = self.pods.values().filter(made_for);
+                let mut all = made.chain(pods.iter().copied());
+                if is_unsure || all.any(|pod| pod.view.phase == "Succeeded") {
                     return None;
                 }
                 let is_named = |pod: &&&Pod| pod.named_at.is_some_and(|at| at <= written.sent);

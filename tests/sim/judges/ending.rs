@@ -137,9 +137,10 @@ impl Judges {
             "BackoffLimitExceeded" if spec.template.spec.restart_policy == "OnFailure" => true,
             "BackoffLimitExceeded" => failed + others > limit + ignored,
             "DeadlineExceeded" => spec.active_deadline_seconds.is_some(),
+            // An elastic Job may have lost indexes since, and some that had failed with them.
             "MaxFailedIndexesExceeded" => spec
                 .max_failed_indexes
-                .is_some_and(|most| failed_indexes > most),
+                .is_some_and(|most| failed_indexes > most || job.sizes.len() > 1),
             "FailedIndexes" => failed_indexes > 0 && spec.backoff_limit_per_index.is_some(),
             // As upstream, the policy sees Pods that were stopped and count for nobody.
             "PodFailurePolicy" => self.pods_of(uid).any(|pod| pod.view.phase == "Failed"),
