@@ -77,7 +77,7 @@ impl Job {
     /// more, and nobody can write a status, as upstream.
     pub(super) fn may_be_beyond_telling(&self) -> bool {
         let spec = &self.view.spec;
-        self.sizes.len() > 1 && spec.parallelism.map(u64::from) != spec.completions
+        self.sizes.len() > 1 && spec.parallelism != spec.completions
     }
 
     /// The greatest number of Pods at once that a controller may believe to be wanted.
