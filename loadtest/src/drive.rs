@@ -17,7 +17,7 @@ use crate::{
     report::Phase,
     scenario::{ALONE, BESIDE, DURATION, MAIN_JOB, Scenario, go_duration},
     seen::Seen,
-    target::Target,
+    target::{Target, patiently},
 };
 
 /// Creations of Jobs under way at once: as many as one impatient user might have.
@@ -183,7 +183,7 @@ impl Drive<'_> {
             let body = load.small_job(&name).to_string().into_bytes();
             self.seen.asked_for(&name);
             let (client, path) = (tenant.client.clone(), paths::jobs(Some(&tenant.namespace)));
-            answers.spawn(async move { client.create(&path, body).await });
+            answers.spawn(async move { patiently(|| client.create(&path, body.clone())).await });
             made += 1;
         }
         while let Some(answer) = answers.join_next().await {
@@ -215,8 +215,8 @@ impl Drive<'_> {
 pub(crate) async fn create(target: &Target, jobs: Vec<Value>) -> Done {
     let path = paths::jobs(Some(&target.namespace));
     let created = jobs.into_iter().map(|job| {
-        let body = job.to_string().into_bytes();
-        target.client.create(&path, body)
+        let (client, path, body) = (&target.client, &path, job.to_string().into_bytes());
+        patiently(move || client.create(path, body.clone()))
     });
     stream::iter(created)
         .buffer_unordered(JOBS_AT_ONCE)

@@ -18,6 +18,8 @@ use tokio::{
     time::{sleep, timeout},
 };
 
+use crate::target::patiently;
+
 /// Objects per page of a list.
 const PAGE_SIZE: u32 = 500;
 
@@ -87,7 +89,7 @@ async fn list(
     let mut token = String::new();
     loop {
         let page = followed.with(&format!("limit={PAGE_SIZE}&continue={token}"));
-        let body = client.get(&page).await?;
+        let body = patiently(|| client.get(&page)).await?;
         let page = decode_list_page(&body).map_err(odd)?;
         let objects = page.items.iter();
         send_news(

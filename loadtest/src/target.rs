@@ -17,6 +17,7 @@ use lakh::{
     wire::{ApiError, Call, ErrorKind, paths},
 };
 use serde_json::json;
+use tokio::time::sleep;
 
 use crate::{
     metrics,
@@ -55,6 +56,9 @@ const NAMESPACES: &str = "/api/v1/namespaces";
 
 /// How often the deletion of many objects is asked for again.
 const DELETIONS: u32 = 30;
+
+/// How long to leave a busy server alone that does not say for how long: what kube-apiserver asks for.
+const BUSY_FOR: Duration = Duration::from_secs(1);
 
 impl Target {
     /// Starts an embedded cluster.
@@ -153,7 +157,7 @@ impl Target {
                 )
             })));
         }
-        let body = self.client.get("/metrics").await?;
+        let body = patiently(|| self.client.get("/metrics")).await?;
         Ok(count_calls(&String::from_utf8_lossy(&body)))
     }
 
@@ -192,9 +196,25 @@ impl Target {
     }
 }
 
+/// Calls again for as long as the server is too busy, as people's own clients do.
+pub(crate) async fn patiently<T, A>(call: impl Fn() -> A) -> Result<T, ApiError>
+where
+    A: Future<Output = Result<T, ApiError>>,
+{
+    loop {
+        match call().await {
+            Err(error) if error.kind == ErrorKind::Busy => {
+                sleep(error.retry_after.unwrap_or(BUSY_FOR)).await;
+            }
+            answer => return answer,
+        }
+    }
+}
+
 async fn create_namespace(client: &Client, name: &str) -> Result<(), ApiError> {
     let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-    let created = client.create(NAMESPACES, body.to_string().into_bytes());
+    let body = body.to_string().into_bytes();
+    let created = patiently(|| client.create(NAMESPACES, body.clone()));
     created.await.map(drop)
 }
 
