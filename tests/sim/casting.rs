@@ -84,6 +84,22 @@ pub(crate) struct Scenario {
 }
 
 impl Scenario {
+    /// Nothing happens, and nothing goes wrong.
+    pub(crate) fn quiet(seed: u64) -> Self {
+        Self {
+            seed,
+            profiles: Vec::new(),
+            deeds: Vec::new(),
+            fail_permille: 0,
+            qps: 0,
+            shards: 1,
+            gangs: false,
+            max_uncounted: 500,
+            obstacles_stay: false,
+            max_steps: 60_000,
+        }
+    }
+
     /// The scenario of a seed: some of these profiles.
     pub(crate) fn cast(seed: u64, of: &[Profile]) -> Self {
         let mut dice = Dice::new(seed ^ 0x5c3e_a210);

@@ -17,6 +17,7 @@ mod nodes;
 mod replica;
 mod server;
 mod shrink;
+mod throughput;
 mod world;
 
 use std::{

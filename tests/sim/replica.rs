@@ -7,7 +7,7 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use lakh::{
@@ -65,6 +65,8 @@ pub(crate) struct Process {
     pub(crate) wake_at: Option<u64>,
     /// It was asked to stop.
     pub(crate) is_closed: bool,
+    /// How long each part has computed, if that is measured.
+    pub(crate) measured: Option<Vec<Duration>>,
 }
 
 impl Process {
@@ -123,6 +125,7 @@ impl Process {
             backlog: VecDeque::new(),
             wake_at: None,
             is_closed: false,
+            measured: None,
         }
     }
 
@@ -156,8 +159,19 @@ impl Process {
             Input::Piece(_, bytes) => Input::Piece(own, bytes),
             Input::Ended(_, error) => Input::Ended(own, error),
         };
-        self.parts[part].handle(input, now);
+        self.compute(part, |part| part.handle(input, now));
         self.collect_mail(part);
+    }
+
+    /// Lets a part do something.
+    fn compute<T>(&mut self, part: usize, does: impl FnOnce(&mut dyn Part) -> T) -> T {
+        let began = self.measured.is_some().then(Instant::now);
+        let result = does(&mut *self.parts[part]);
+        if let (Some(times), Some(began)) = (&mut self.measured, began) {
+            times.resize(self.parts.len(), Duration::ZERO);
+            times[part] += began.elapsed();
+        }
+        result
     }
 
     fn collect_mail(&mut self, part: usize) {
@@ -175,7 +189,7 @@ impl Process {
             Recipient::Feed => 0,
             Recipient::Shard(number) => number + 1,
         };
-        self.parts[part].receive(message, now);
+        self.compute(part, |part| part.receive(message, now));
         self.collect_mail(part);
         true
     }
@@ -200,7 +214,7 @@ impl Process {
         requests: &mut Vec<Request>,
         abandoned: &mut Vec<CallId>,
     ) {
-        while let Some(request) = self.parts[part].poll_request(now) {
+        while let Some(request) = self.compute(part, |part| part.poll_request(now)) {
             self.next_id += 1;
             self.requests.insert(self.next_id, (part, request.id));
             requests.push(Request {

@@ -8,6 +8,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     fmt::Write as _,
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -310,6 +311,18 @@ impl World {
         self.processes[number] = Some(Process::new(options, self.lives, self.at));
         self.judges.started(self.at);
         self.run((number, self.lives));
+    }
+
+    /// Measures from now on how long the first controller's parts compute.
+    pub(crate) fn measure(&mut self) {
+        let process = self.processes[0].as_mut().expect("it runs");
+        process.measured = Some(Vec::new());
+    }
+
+    /// How long each of them has computed.
+    pub(crate) fn measured(&mut self) -> Vec<Duration> {
+        let process = self.processes[0].as_mut().expect("it runs");
+        process.measured.take().expect("it is measured")
     }
 
     /// Kills a controller: what it knew is lost, and so is some of what it has sent.
