@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::apiserver::{
     http::{
-        query::Query,
+        query::{Query, decode_path},
         request::{Request, verb_of},
     },
     object::{Tree, tree},
@@ -52,7 +52,8 @@ pub struct ResourceAttributes {
 impl Attributes {
     /// What a request asks for.
     pub fn of(request: Request<'_>) -> Self {
-        let segments = request.path.split('/').filter(|it| !it.is_empty());
+        let path = decode_path(request.path);
+        let segments = path.split('/').filter(|it| !it.is_empty());
         let segments: Vec<&str> = segments.collect();
         let (group, version, rest) = match segments.as_slice() {
             ["api", version, rest @ ..] if !rest.is_empty() => ("", *version, rest),
@@ -60,7 +61,7 @@ impl Attributes {
             _ => {
                 return Self {
                     verb: request.method.to_lowercase(),
-                    target: RequestTarget::Path(request.path.to_owned()),
+                    target: RequestTarget::Path(path.to_string()),
                 };
             }
         };
@@ -163,6 +164,11 @@ mod tests {
             "DELETE",
             "/api/v1/namespaces/x",
             r#"delete {"apiVersion":"v1","name":"x","namespace":"x","resource":"namespaces"}"#,
+        );
+        check(
+            "GET",
+            "/api/v1/namespaces/x%2Dy",
+            r#"get {"apiVersion":"v1","name":"x-y","namespace":"x-y","resource":"namespaces"}"#,
         );
         check(
             "POST",

@@ -113,7 +113,7 @@ pub(crate) fn check_types(
     normalize(kind, tree)?;
     tree.insert("apiVersion".into(), info.api_version.into());
     tree.insert("kind".into(), info.name.into());
-    let unknown = field_types::unknown_fields(kind, tree)?;
+    let unknown = field_types::take_unknown_fields(kind, tree)?;
     // To read the text once more would cost too much where writes come by the thousands.
     let hot = matches!(kind, Kind::Pod | Kind::Event | Kind::Lease);
     let found = match text {
@@ -124,9 +124,6 @@ pub(crate) fn check_types(
     };
     if validation == FieldValidation::Strict && !found.is_empty() {
         return Err(format!("strict decoding error: {}", found.join(", ")));
-    }
-    for path in &unknown {
-        remove_path(tree, path);
     }
     if validation != FieldValidation::Ignore {
         target.warnings.extend(found);
@@ -243,19 +240,6 @@ fn check_place(tree: &Tree, target: &Target) -> Result<()> {
         });
     }
     Ok(())
-}
-
-/// Takes a member out by the path it was reported under.
-fn remove_path(tree: &mut Tree, path: &str) {
-    let pointer = format!("/{}", path.replace(['.', '['], "/").replace(']', ""));
-    match pointer.rsplit_once('/') {
-        None | Some(("", _)) => drop(tree.remove(path)),
-        Some((parent, last)) => {
-            if let Some(Value::Object(parent)) = tree::pointer_mut(tree, parent) {
-                parent.remove(last);
-            }
-        }
-    }
 }
 
 /// Brings quantities into the one text that the API stores; the error is that of [`check_types`].

@@ -12,8 +12,8 @@ use crate::apiserver::object::{
     type_def::{self, Scalar, TypeDef},
 };
 
-/// The paths of unknown fields, or what is wrong with the first value of a wrong type.
-pub(super) fn unknown_fields(kind: Kind, tree: &Tree) -> Result<Vec<String>, String> {
+/// Takes out unknown fields and gives their paths, or what is wrong with the first value of a wrong type.
+pub(super) fn take_unknown_fields(kind: Kind, tree: &mut Tree) -> Result<Vec<String>, String> {
     let mut unknown = Vec::new();
     check_members(type_def::of(kind), tree, &Place::Root, "", &mut unknown)?;
     Ok(unknown)
@@ -22,20 +22,21 @@ pub(super) fn unknown_fields(kind: Kind, tree: &Tree) -> Result<Vec<String>, Str
 /// Checks the members of what belongs to a field of the type `owner`.
 fn check_members(
     shape: &TypeDef,
-    members: &Tree,
+    members: &mut Tree,
     place: &Place<'_>,
     owner: &str,
     unknown: &mut Vec<String>,
 ) -> Result<(), String> {
     let TypeDef::Struct(at) = shape else {
-        let mut entries = members.iter();
+        let mut entries = members.iter_mut();
         return entries.try_for_each(|(key, value)| {
             let place = Place::Entry(place, key);
             check(shape.member(key), value, &place, owner, unknown)
         });
     };
     let own = type_def::type_at(*at);
-    for (name, value) in members {
+    let known = unknown.len();
+    for (name, value) in members.iter_mut() {
         let place = Place::Member(place, name);
         match own.fields.get(name) {
             // What is null is not set.
@@ -44,12 +45,15 @@ fn check_members(
             None => unknown.push(place.to_string()),
         }
     }
+    if unknown.len() > known {
+        members.retain(|name, _| own.fields.contains_key(name));
+    }
     Ok(())
 }
 
 fn check(
     shape: &TypeDef,
-    value: &Value,
+    value: &mut Value,
     place: &Place<'_>,
     owner: &str,
     unknown: &mut Vec<String>,
@@ -59,13 +63,13 @@ fn check(
             check_members(shape, members, place, owner, unknown)
         }
         (TypeDef::List { items, .. }, Value::Array(list)) => {
-            let mut list = list.iter().enumerate();
+            let mut list = list.iter_mut().enumerate();
             list.try_for_each(|(at, item)| {
                 check(items, item, &Place::Item(place, at), owner, unknown)
             })
         }
-        (TypeDef::Scalar(scalar), _) if fits(*scalar, value) => Ok(()),
-        _ => Err(type_error(shape, value, &place.members(), owner)),
+        (TypeDef::Scalar(scalar), value) if fits(*scalar, value) => Ok(()),
+        (_, value) => Err(type_error(shape, value, &place.members(), owner)),
     }
 }
 
