@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use compact_str::CompactString;
+use k8s_openapi::api::core::v1::ObjectReference;
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
@@ -64,11 +65,12 @@ pub fn decode_cron_job(json: &str) -> Result<DecodedCronJob, serde_json::Error> 
 }
 
 /// A reference that no API server could have made is to a Job that nobody has.
-fn active(reference: RawJobReference) -> ActiveJob {
+fn active(reference: ObjectReference) -> ActiveJob {
+    let (uid, version) = (reference.uid, reference.resource_version);
     ActiveJob {
-        name: reference.name,
-        uid: Uid::parse(&reference.uid).unwrap_or_default(),
-        resource_version: reference.resource_version.parse().unwrap_or(0),
+        name: reference.name.unwrap_or_default().into(),
+        uid: uid.as_deref().and_then(Uid::parse).unwrap_or_default(),
+        resource_version: version.and_then(|text| text.parse().ok()).unwrap_or(0),
     }
 }
 
@@ -180,17 +182,9 @@ struct RawJobTemplateBody<'a> {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct RawCronJobStatus {
-    active: Vec<RawJobReference>,
+    active: Vec<ObjectReference>,
     last_schedule_time: Option<String>,
     last_successful_time: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct RawJobReference {
-    name: CompactString,
-    uid: String,
-    resource_version: String,
 }
 
 #[cfg(test)]
