@@ -28,7 +28,9 @@ pub struct DecodedCronJob {
 /// Reads a CronJob's JSON.
 pub fn decode_cron_job(json: &str) -> Result<DecodedCronJob, serde_json::Error> {
     let object: RawCronJob = serde_json::from_str(json)?;
-    let template: RawJobTemplate = serde_json::from_str(object.spec.job_template.get())?;
+    let template: RawJobTemplate<'_> = serde_json::from_str(object.spec.job_template.get())?;
+    let job_spec = template.spec.map_or("{}", RawValue::get);
+    let job_spec: RawJobTemplateSpec = serde_json::from_str(job_spec)?;
     let odd = || serde::de::Error::custom("metadata.creationTimestamp is odd");
     let (meta, spec) = (object.metadata, object.spec);
     let (uid, resource_version) = meta.identity()?;
@@ -50,7 +52,7 @@ pub fn decode_cron_job(json: &str) -> Result<DecodedCronJob, serde_json::Error> 
             suspend: spec.suspend.unwrap_or(false),
             successful_jobs: spec.successful_jobs_history_limit,
             failed_jobs: spec.failed_jobs_history_limit,
-            managed_by: template.spec.managed_by,
+            managed_by: job_spec.managed_by,
         },
         status: CronJobStatus {
             active: object.status.active.into_iter().map(active).collect(),
@@ -112,7 +114,8 @@ pub fn job_of_cron_job(
     name: &str,
     scheduled: &str,
 ) -> Result<Vec<u8>, serde_json::Error> {
-    let template: RawJobTemplate = serde_json::from_str(cron_job.template.get())?;
+    let template: RawJobTemplate<'_> = serde_json::from_str(cron_job.template.get())?;
+    let spec = template.spec.map_or("{}", RawValue::get);
     let CronJob { key, uid, .. } = &cron_job.cron_job;
     let mut annotations = template.metadata.annotations;
     annotations.insert(SCHEDULED.to_owned(), scheduled.into());
@@ -123,8 +126,6 @@ pub fn job_of_cron_job(
         "annotations": annotations,
         "ownerReferences": [ownership::controller("CronJob", key, *uid)],
     });
-    let spec: RawJobTemplateBody<'_> = serde_json::from_str(cron_job.template.get())?;
-    let spec = spec.spec.map_or("{}", RawValue::get);
     let body =
         format!(r#"{{"apiVersion":"batch/v1","kind":"Job","metadata":{metadata},"spec":{spec}}}"#);
     Ok(body.into_bytes())
@@ -155,9 +156,10 @@ struct RawCronJobSpec {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct RawJobTemplate {
+struct RawJobTemplate<'a> {
     metadata: RawJobTemplateMetadata,
-    spec: RawJobTemplateSpec,
+    #[serde(borrow)]
+    spec: Option<&'a RawValue>,
 }
 
 #[derive(Default, Deserialize)]
@@ -171,12 +173,6 @@ struct RawJobTemplateMetadata {
 #[serde(default, rename_all = "camelCase")]
 struct RawJobTemplateSpec {
     managed_by: Option<CompactString>,
-}
-
-#[derive(Deserialize)]
-struct RawJobTemplateBody<'a> {
-    #[serde(borrow)]
-    spec: Option<&'a RawValue>,
 }
 
 #[derive(Default, Deserialize)]
