@@ -472,20 +472,16 @@ impl CronJobSync {
 
 /// When to look at a CronJob whose schedule or time zone has changed; or the Event to record.
 #[doc(alias = "updateCronJob")]
-pub fn delay_after_change(cron: &CronJob, now: Time) -> Result<Next, Report> {
+pub fn look_after_change(cron: &CronJob, now: Time) -> Result<Time, Report> {
     let text = &cron.spec.schedule;
     let zone = cron.spec.time_zone.as_deref().map(Zone::load);
     let zone = zone.transpose().unwrap_or_default();
-    match Schedule::of_cron_job(text, zone.as_ref()) {
-        Ok(schedule) => Ok(match schedule.next_delay(base(cron), now) {
-            Some(delay) => Next::At(now + delay),
-            None => Next::At(now),
-        }),
-        Err(_) => {
-            let why = format!("unparseable schedule for cronjob: {text}");
-            Err(Report::warning("UnParseableCronJobSchedule", &why))
-        }
-    }
+    let schedule = Schedule::of_cron_job(text, zone.as_ref()).map_err(|_| {
+        let why = format!("unparseable schedule for cronjob: {text}");
+        Report::warning("UnParseableCronJobSchedule", &why)
+    })?;
+    let delay = schedule.next_delay(base(cron), now);
+    Ok(now + delay.unwrap_or_default())
 }
 
 const DOCS: &str = "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/";
