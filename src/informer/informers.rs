@@ -3,6 +3,12 @@
 //! A Pod is compared with its Job's selector as it comes, so Jobs are listed before Pods: within a namespace
 //! each kind waits for the first list of the one before.
 //!
+//! The history of the cluster's objects becomes another one when the server's data are those of a backup: then
+//! versions mean something else, and nothing that was known can be trusted. Each reflector then forgets what it knows
+//! and lists anew, in the same order. Until all have done so, no Job has its turn: it is as if another controller had
+//! started. Nor has one while somebody doubts that the history is still the same. And while a connection broke and
+//! nobody has compared yet what the server has with what it told, nothing is done that could not be made good.
+//!
 //! Must not: know shards, or what becomes of the news.
 
 use std::{collections::VecDeque, sync::Arc};
@@ -16,7 +22,6 @@ use crate::{
 };
 
 use super::{
-    history::History,
     news::{Extent, Kind, Notice},
     reflector::{Outside, Reflector, Tell},
 };
@@ -94,7 +99,7 @@ impl Informers {
         }
         Self {
             outside: Outside {
-                history: History::new(reflectors.len()),
+                history: 0,
                 notices: VecDeque::new(),
                 abandoned: VecDeque::new(),
                 metrics,
@@ -123,16 +128,17 @@ impl Informers {
 
     /// The server tells another history than this one: a shard has found out.
     pub fn history_ends(&mut self, number: u64) {
-        self.outside.history.ends(number);
+        self.outside.end_history(number);
         self.tell_history();
     }
 
     fn tell_history(&mut self) {
-        let history = &self.outside.history;
+        let number = self.outside.history;
+        let mut all = self.reflectors.iter();
         let now = Notice::History {
-            number: history.number(),
-            is_whole: history.is_whole(),
-            is_heard: history.is_heard(),
+            number,
+            is_whole: all.clone().all(|one| one.knows(number)),
+            is_heard: !all.any(|one| one.has_lost(number)),
         };
         if self.told.as_ref() != Some(&now) {
             self.told = Some(now.clone());
@@ -147,7 +153,7 @@ impl Informers {
         for at in 0..self.reflectors.len() {
             let before = (at % self.kinds).checked_sub(1);
             let waited_for = before.map(|_| self.reflectors[at - 1].synced);
-            let number = self.outside.history.number();
+            let number = self.outside.history;
             let reflector = &mut self.reflectors[at];
             // It follows before it waits: a pause of the history before would be over, and due again and again.
             reflector.follow(&mut self.outside);

@@ -6,7 +6,6 @@
 //!
 //! Must not: keep objects, know what is done with them, read a clock or wait.
 
-mod history;
 mod informers;
 mod news;
 mod reflector;

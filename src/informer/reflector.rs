@@ -20,7 +20,6 @@ use crate::{
 };
 
 use super::{
-    history::History,
     news::{Change, Extent, Kind, News, Notice, Observed},
     witness::{Testimony, Witness},
 };
@@ -51,12 +50,22 @@ pub(super) type Tell<'a> = &'a mut dyn FnMut(News<'_>);
 /// What all reflectors share: whom they ask, and what they have to tell.
 #[derive(Debug)]
 pub(super) struct Outside {
-    pub(super) history: History,
+    /// Which history of the cluster's objects is told.
+    pub(super) history: u64,
     pub(super) notices: VecDeque<Notice>,
     /// Streams that nobody waits for any more.
     pub(super) abandoned: VecDeque<CallId>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) now: Monotonic,
+}
+
+impl Outside {
+    /// The server tells another history than this one. Whoever finds out first begins the next.
+    pub(super) fn end_history(&mut self, number: u64) {
+        if self.history == number {
+            self.history += 1;
+        }
+    }
 }
 
 /// See the module's text.
@@ -150,7 +159,7 @@ impl Reflector {
 
     /// Begins with the history that is told now, if it is another.
     pub(super) fn follow(&mut self, outside: &mut Outside) {
-        let history = outside.history.number();
+        let history = outside.history;
         if history == self.told.history {
             return;
         }
@@ -316,13 +325,10 @@ impl Reflector {
     fn complete(&mut self, version: u64, outside: &mut Outside) {
         let notice = Notice::Complete(self.extent.clone(), version);
         outside.notices.push_back(notice);
-        let number = self.told.history;
         (self.told.newest, self.told.listed, self.told.version) = (version, version, version);
-        if self.synced.replace(number) != Some(number) {
-            outside.history.listed(number);
-        }
+        self.synced = Some(self.told.history);
         self.watch_failures = 0;
-        self.found(outside);
+        self.told.is_lost = false;
         self.turn_to(match self.told.older_since {
             // It may have come this far by another way.
             Some(_) => ReflectorStep::Compare,
@@ -332,29 +338,22 @@ impl Reflector {
 
     /// A list was older than what was told before.
     fn told_older(&mut self, outside: &mut Outside) {
-        let number = self.told.history;
-        let since = *self.told.older_since.get_or_insert_with(|| {
-            outside.history.doubted(number);
-            outside.now
-        });
+        let since = *self.told.older_since.get_or_insert(outside.now);
         if outside.now.since(since) >= OLDER_FOR {
             self.history_ends(outside);
         }
     }
 
-    /// The connection broke. Only Jobs and Pods have something that cannot be made good.
-    fn lost(&mut self, outside: &mut Outside) {
-        let matters = matches!(self.extent.kind, Kind::Job | Kind::Pod);
-        if matters && !std::mem::replace(&mut self.told.is_lost, true) {
-            outside.history.lost(self.told.history);
-        }
+    /// Whether all is listed in this history, and nothing that was told since was older.
+    pub(super) fn knows(&self, history: u64) -> bool {
+        self.synced == Some(history) && self.told.older_since.is_none()
     }
 
-    /// The server has what it had, as far as this kind can tell.
-    fn found(&mut self, outside: &mut Outside) {
-        if std::mem::take(&mut self.told.is_lost) {
-            outside.history.found(self.told.history);
-        }
+    /// Whether the connection broke in this history, and nobody has compared since. Only Jobs and Pods have something
+    /// that cannot be made good.
+    pub(super) fn has_lost(&self, history: u64) -> bool {
+        let matters = matches!(self.extent.kind, Kind::Job | Kind::Pod);
+        matters && self.told.is_lost && self.told.history == history
     }
 
     fn history_ends(&self, outside: &mut Outside) {
@@ -362,7 +361,7 @@ impl Reflector {
             kind = self.label(),
             "the API server has older data than it had, as if restored from a backup; starting anew"
         );
-        outside.history.ends(self.told.history);
+        outside.end_history(self.told.history);
     }
 
     fn list_anew(&mut self, error: &ApiError, outside: &Outside) {
@@ -398,7 +397,7 @@ impl Reflector {
         self.pause = Some(outside.now + delay);
         let knows_nothing = error.code == 0 || matches!(self.step, ReflectorStep::Compare);
         if knows_nothing {
-            self.lost(outside);
+            self.told.is_lost = true;
         }
         self.turn_to(match knows_nothing {
             true => ReflectorStep::Compare,
@@ -427,10 +426,8 @@ impl Reflector {
         let witness = self.told.witness.as_ref();
         match witness.map_or(Testimony::Same, |witness| witness.speaks(found)) {
             Testimony::Same => {
-                self.found(outside);
-                if self.told.older_since.take().is_some() {
-                    outside.history.trusted(self.told.history);
-                }
+                self.told.is_lost = false;
+                self.told.older_since = None;
             }
             Testimony::Unknown if self.told.older_since.is_none() => {
                 self.failures = 0;

@@ -327,3 +327,34 @@ fn who_finds_out_that_a_history_ended_waits_for_those_before_it_and_asks_for_no_
     world.asks("jobs?watch=true");
     world.asks("/api/v1/pods?limit=500");
 }
+
+#[test]
+fn a_history_is_whole_once_all_have_listed_it_and_ends_once() {
+    let mut world = World::of(vec![Kind::Job, Kind::Pod]);
+    world.watch_from(10);
+    assert!(!world.notices().contains(&history(0, true)));
+    let list = world.asks("/api/v1/pods?limit=500");
+    world.answer(list, page(10, &[]));
+    assert!(world.notices().contains(&history(0, true)));
+    let watch = world.asks("/api/v1/pods?watch=true");
+    world.hear(Input::Opened(watch, Encoding::Json));
+    world.event(watch, "ERROR", &json!({"kind": "Status", "code": 410}));
+    world.pass(Duration::from_secs(1));
+    let begun_before = world.asks("/api/v1/pods?limit=500");
+    // Both find out.
+    world.informers.history_ends(0);
+    world.informers.history_ends(0);
+    assert_eq!(world.notices(), [history(1, false)]);
+    world.answer(begun_before, page(11, &[]));
+    let told = |world: &mut World| {
+        let notices = world.notices().into_iter();
+        let told = notices.filter(|notice| matches!(notice, Notice::History { .. }));
+        told.collect::<Vec<_>>()
+    };
+    assert_eq!(told(&mut world), []);
+    world.watch_from(5);
+    assert_eq!(told(&mut world), []);
+    let list = world.asks("/api/v1/pods?limit=500");
+    world.answer(list, page(5, &[]));
+    assert_eq!(told(&mut world), [history(1, true)]);
+}

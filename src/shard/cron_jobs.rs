@@ -13,7 +13,7 @@ use hashbrown::{HashMap, HashSet};
 use crate::{
     cronjob::{
         CallAnswer, CronJobEffect, CronJobSync, FoundJob, NewJob, Next, NotCreated,
-        delay_after_change,
+        look_after_change,
     },
     machine::CallResult,
     metrics::{Metrics, measured_queue::MeasuredQueue, queues::QueueMetrics},
@@ -165,7 +165,7 @@ impl CronJobs {
                 }
                 let (old, new) = (&before.spec, &cron_job.spec);
                 let moved = old.schedule != new.schedule || old.time_zone != new.time_zone;
-                due = moved.then(|| delay_after_change(cron_job, now.wall));
+                due = moved.then(|| look_after_change(cron_job, now.wall));
                 cell.decoded = Arc::new(decoded);
             }
             _ => {
@@ -177,8 +177,8 @@ impl CronJobs {
             }
         }
         match due {
-            None | Some(Ok(Next::Nothing | Next::Retry)) => self.queue.add(key),
-            Some(Ok(Next::At(due))) => self.queue.add_at(key, alarm(due, now)),
+            None => self.queue.add(key),
+            Some(Ok(due)) => self.queue.add_at(key, alarm(due, now)),
             // It has no turn until there are other news of it.
             Some(Err(report)) => self.tell((&key, uid), report, outbox, now),
         }

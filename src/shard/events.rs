@@ -138,7 +138,6 @@ impl Recorder {
         self.waiting == 0 && self.under_way == 0
     }
 
-    /// Takes the first report that waits.
     #[cfg(test)]
     pub(super) fn take_report(&mut self) -> Option<Report> {
         let event = self.queues.iter_mut().find_map(Queue::pop)?;

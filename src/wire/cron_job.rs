@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use compact_str::CompactString;
+use k8s_openapi::api::core::v1::ObjectReference;
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
@@ -27,7 +28,9 @@ pub struct DecodedCronJob {
 /// Reads a CronJob's JSON.
 pub fn decode_cron_job(json: &str) -> Result<DecodedCronJob, serde_json::Error> {
     let object: RawCronJob = serde_json::from_str(json)?;
-    let template: RawJobTemplate = serde_json::from_str(object.spec.job_template.get())?;
+    let template: RawJobTemplate<'_> = serde_json::from_str(object.spec.job_template.get())?;
+    let job_spec = template.spec.map_or("{}", RawValue::get);
+    let job_spec: RawJobTemplateSpec = serde_json::from_str(job_spec)?;
     let odd = || serde::de::Error::custom("metadata.creationTimestamp is odd");
     let (meta, spec) = (object.metadata, object.spec);
     let (uid, resource_version) = meta.identity()?;
@@ -49,7 +52,7 @@ pub fn decode_cron_job(json: &str) -> Result<DecodedCronJob, serde_json::Error> 
             suspend: spec.suspend.unwrap_or(false),
             successful_jobs: spec.successful_jobs_history_limit,
             failed_jobs: spec.failed_jobs_history_limit,
-            managed_by: template.spec.managed_by,
+            managed_by: job_spec.managed_by,
         },
         status: CronJobStatus {
             active: object.status.active.into_iter().map(active).collect(),
@@ -64,11 +67,12 @@ pub fn decode_cron_job(json: &str) -> Result<DecodedCronJob, serde_json::Error> 
 }
 
 /// A reference that no API server could have made is to a Job that nobody has.
-fn active(reference: RawJobReference) -> ActiveJob {
+fn active(reference: ObjectReference) -> ActiveJob {
+    let (uid, version) = (reference.uid, reference.resource_version);
     ActiveJob {
-        name: reference.name,
-        uid: Uid::parse(&reference.uid).unwrap_or_default(),
-        resource_version: reference.resource_version.parse().unwrap_or(0),
+        name: reference.name.unwrap_or_default().into(),
+        uid: uid.as_deref().and_then(Uid::parse).unwrap_or_default(),
+        resource_version: version.and_then(|text| text.parse().ok()).unwrap_or(0),
     }
 }
 
@@ -110,7 +114,8 @@ pub fn job_of_cron_job(
     name: &str,
     scheduled: &str,
 ) -> Result<Vec<u8>, serde_json::Error> {
-    let template: RawJobTemplate = serde_json::from_str(cron_job.template.get())?;
+    let template: RawJobTemplate<'_> = serde_json::from_str(cron_job.template.get())?;
+    let spec = template.spec.map_or("{}", RawValue::get);
     let CronJob { key, uid, .. } = &cron_job.cron_job;
     let mut annotations = template.metadata.annotations;
     annotations.insert(SCHEDULED.to_owned(), scheduled.into());
@@ -121,8 +126,6 @@ pub fn job_of_cron_job(
         "annotations": annotations,
         "ownerReferences": [ownership::controller("CronJob", key, *uid)],
     });
-    let spec: RawJobTemplateBody<'_> = serde_json::from_str(cron_job.template.get())?;
-    let spec = spec.spec.map_or("{}", RawValue::get);
     let body =
         format!(r#"{{"apiVersion":"batch/v1","kind":"Job","metadata":{metadata},"spec":{spec}}}"#);
     Ok(body.into_bytes())
@@ -153,9 +156,10 @@ struct RawCronJobSpec {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct RawJobTemplate {
+struct RawJobTemplate<'a> {
     metadata: RawJobTemplateMetadata,
-    spec: RawJobTemplateSpec,
+    #[serde(borrow)]
+    spec: Option<&'a RawValue>,
 }
 
 #[derive(Default, Deserialize)]
@@ -171,26 +175,12 @@ struct RawJobTemplateSpec {
     managed_by: Option<CompactString>,
 }
 
-#[derive(Deserialize)]
-struct RawJobTemplateBody<'a> {
-    #[serde(borrow)]
-    spec: Option<&'a RawValue>,
-}
-
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct RawCronJobStatus {
-    active: Vec<RawJobReference>,
+    active: Vec<ObjectReference>,
     last_schedule_time: Option<String>,
     last_successful_time: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct RawJobReference {
-    name: CompactString,
-    uid: String,
-    resource_version: String,
 }
 
 #[cfg(test)]

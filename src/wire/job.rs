@@ -3,6 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use compact_str::CompactString;
+use k8s_openapi::{
+    api::batch::v1::{PodFailurePolicy, SuccessPolicy, UncountedTerminatedPods},
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference},
+};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
@@ -12,10 +16,9 @@ use crate::model::{
 };
 
 use super::{
-    labels::RawLabelSelector,
+    labels::selector,
     metadata::RawMetadata,
-    ownership::RawOwnerReference,
-    policy::{RawFailurePolicy, RawSuccessPolicy},
+    policy::{failure_policy, success_policy},
     timestamp::time,
 };
 
@@ -86,18 +89,18 @@ pub fn decode_job(json: &str) -> Result<DecodedJob, serde_json::Error> {
             spec: spec(&object.spec, &restarts),
             status: status(object.status),
         },
-        selector: object.spec.selector.map(|it| Arc::new(it.into())),
+        selector: object.spec.selector.map(|it| Arc::new(selector(it))),
         controller: meta.controller().and_then(controller),
         scheduled: scheduled.and_then(Time::parse_rfc3339),
         template: object.spec.template.into(),
     })
 }
 
-fn controller(owner: &RawOwnerReference) -> Option<ControllerReference> {
+fn controller(owner: &OwnerReference) -> Option<ControllerReference> {
     Some(ControllerReference {
         uid: Uid::parse(&owner.uid)?,
-        kind: owner.kind.clone(),
-        name: owner.name.clone(),
+        kind: owner.kind.as_str().into(),
+        name: owner.name.as_str().into(),
     })
 }
 
@@ -137,13 +140,13 @@ fn spec(spec: &RawJobSpec, template: &RawPodTemplate) -> JobSpec {
             _ if spec.pod_failure_policy.is_some() => PodReplacement::Failed,
             _ => PodReplacement::TerminatingOrFailed,
         },
-        pod_failure: spec.pod_failure_policy.as_ref().map(RawFailurePolicy::read),
+        pod_failure: spec.pod_failure_policy.as_ref().map(failure_policy),
         per_index,
         success: spec
             .success_policy
             .as_ref()
             .zip(indexes)
-            .map(|(policy, completions)| policy.read(completions)),
+            .map(|(policy, completions)| success_policy(policy, completions)),
         managed_by: spec.managed_by.clone(),
         own_scheduling_group: template.spec.scheduling_group.is_some(),
     }
@@ -165,8 +168,9 @@ fn status(status: RawJobStatus) -> JobStatus {
     }
 }
 
-fn uncounted(pods: RawUncountedPods) -> Uncounted {
-    let read = |texts: Vec<String>| {
+fn uncounted(pods: UncountedTerminatedPods) -> Uncounted {
+    let read = |texts: Option<Vec<String>>| {
+        let texts = texts.unwrap_or_default();
         let uids: Vec<Uid> = texts.iter().filter_map(|text| Uid::parse(text)).collect();
         let strange = u32::try_from(texts.len() - uids.len()).unwrap_or(u32::MAX);
         (uids, strange)
@@ -212,11 +216,11 @@ struct RawJobSpec {
     suspend: Option<bool>,
     pod_replacement_policy: Option<String>,
     managed_by: Option<CompactString>,
-    pod_failure_policy: Option<RawFailurePolicy>,
+    pod_failure_policy: Option<PodFailurePolicy>,
     backoff_limit_per_index: Option<u32>,
     max_failed_indexes: Option<u32>,
-    success_policy: Option<RawSuccessPolicy>,
-    selector: Option<RawLabelSelector>,
+    success_policy: Option<SuccessPolicy>,
+    selector: Option<LabelSelector>,
     template: Box<RawValue>,
 }
 
@@ -243,17 +247,10 @@ struct RawJobStatus {
     failed: u32,
     completed_indexes: String,
     failed_indexes: Option<String>,
-    uncounted_terminated_pods: Option<RawUncountedPods>,
+    uncounted_terminated_pods: Option<UncountedTerminatedPods>,
     conditions: Vec<RawJobCondition>,
     start_time: Option<String>,
     completion_time: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct RawUncountedPods {
-    succeeded: Vec<String>,
-    failed: Vec<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -376,9 +373,9 @@ mod tests {
 
     #[test]
     fn entries_that_are_no_uids_are_counted() {
-        let pods = RawUncountedPods {
-            succeeded: vec!["a".into()],
-            failed: vec![],
+        let pods = UncountedTerminatedPods {
+            succeeded: Some(vec!["a".into()]),
+            failed: None,
         };
         assert_eq!(uncounted(pods).strange_succeeded, 1);
     }

@@ -1,10 +1,10 @@
 //! Reads labels and label selectors; [`crate::model`] knows what they match.
 
-use std::{collections::BTreeMap, fmt, marker::PhantomData};
+use std::{fmt, marker::PhantomData};
 
-use compact_str::CompactString;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use serde::{
-    Deserialize, Deserializer,
+    Deserializer,
     de::{MapAccess, Visitor},
 };
 
@@ -40,46 +40,30 @@ pub(super) fn labels<'de: 'a, 'a, D: Deserializer<'de>>(
     deserializer.deserialize_any(Pairs(PhantomData))
 }
 
-/// A label selector as it is written.
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct RawLabelSelector {
-    match_labels: BTreeMap<CompactString, CompactString>,
-    match_expressions: Vec<RawLabelSelectorRequirement>,
-}
-
-#[derive(Deserialize)]
-struct RawLabelSelectorRequirement {
-    key: CompactString,
-    operator: CompactString,
-    #[serde(default)]
-    values: Vec<CompactString>,
-}
-
-impl From<RawLabelSelector> for Selector {
-    fn from(written: RawLabelSelector) -> Self {
-        let expressions = written.match_expressions.into_iter();
-        Self {
-            match_labels: written.match_labels,
-            match_expressions: expressions.map(Requirement::from).collect(),
-        }
+/// Reads a label selector.
+pub(super) fn selector(written: LabelSelector) -> Selector {
+    let labels = written.match_labels.into_iter().flatten();
+    let expressions = written.match_expressions.into_iter().flatten();
+    Selector {
+        match_labels: labels
+            .map(|(key, value)| (key.into(), value.into()))
+            .collect(),
+        match_expressions: expressions.map(requirement).collect(),
     }
 }
 
-impl From<RawLabelSelectorRequirement> for Requirement {
-    fn from(written: RawLabelSelectorRequirement) -> Self {
-        let operator = match written.operator.as_str() {
+fn requirement(written: LabelSelectorRequirement) -> Requirement {
+    let values = written.values.into_iter().flatten();
+    Requirement {
+        key: written.key.into(),
+        operator: match written.operator.as_str() {
             "In" => Operator::In,
             "NotIn" => Operator::NotIn,
             "Exists" => Operator::Exists,
             "DoesNotExist" => Operator::DoesNotExist,
             _ => Operator::Unrecognized,
-        };
-        Self {
-            key: written.key,
-            operator,
-            values: written.values,
-        }
+        },
+        values: values.map(Into::into).collect(),
     }
 }
 
@@ -88,8 +72,8 @@ mod tests {
     use super::*;
 
     fn matches(selector: &str, labels: &str) -> bool {
-        let selector: RawLabelSelector = serde_json::from_str(selector).expect("a selector");
-        let selector = Selector::from(selector);
+        let selector: LabelSelector = serde_json::from_str(selector).expect("a selector");
+        let selector = super::selector(selector);
         let labels =
             super::labels(&mut serde_json::Deserializer::from_str(labels)).expect("labels");
         let matches = selector.matches(&labels);

@@ -3,11 +3,10 @@
 //! Must not: read that of Pods, of which there are too many to keep what is not needed.
 
 use compact_str::CompactString;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde::{Deserialize, de::Error as _};
 
 use crate::model::{JobKey, Uid};
-
-use super::ownership::RawOwnerReference;
 
 /// The metadata of an object.
 #[derive(Default, Deserialize)]
@@ -20,7 +19,7 @@ pub(super) struct RawMetadata {
     pub(super) generation: i64,
     pub(super) creation_timestamp: Option<String>,
     pub(super) deletion_timestamp: Option<String>,
-    owner_references: Vec<RawOwnerReference>,
+    owner_references: Vec<OwnerReference>,
     pub(super) annotations: RawAnnotations,
 }
 
@@ -49,7 +48,8 @@ impl RawMetadata {
     }
 
     /// The owner reference of its controller.
-    pub(super) fn controller(&self) -> Option<&RawOwnerReference> {
-        self.owner_references.iter().find(|owner| owner.controller)
+    pub(super) fn controller(&self) -> Option<&OwnerReference> {
+        let mut owners = self.owner_references.iter();
+        owners.find(|owner| owner.controller == Some(true))
     }
 }

@@ -3,21 +3,9 @@
 //!
 //! Source: docs/rules/jobs.md, 3.5 and 9.
 
-use compact_str::CompactString;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::model::{JobId, JobKey, Uid};
-
-/// One of an object's owner references.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(super) struct RawOwnerReference {
-    pub(super) kind: CompactString,
-    pub(super) name: CompactString,
-    pub(super) uid: String,
-    pub(super) controller: bool,
-}
 
 /// The controller reference that an object of a Job or CronJob has.
 #[doc(alias = "NewControllerRef")]

@@ -4,122 +4,76 @@
 //! rules by their position.
 
 use compact_str::CompactString;
-use serde::Deserialize;
+use k8s_openapi::api::batch::v1 as written;
 
 use crate::model::{
     CodeOperator, FailureAction, FailureRule, FailureTest, PodFailurePolicy, SuccessPolicy,
     SuccessRule,
 };
 
-/// `spec.podFailurePolicy`.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(super) struct RawFailurePolicy {
-    rules: Option<Vec<RawFailureRule>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct RawFailureRule {
-    action: CompactString,
-    on_exit_codes: Option<RawExitCodes>,
-    on_pod_conditions: Option<Vec<RawPodConditionPattern>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct RawExitCodes {
-    container_name: Option<CompactString>,
-    operator: CompactString,
-    values: Option<Vec<i32>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct RawPodConditionPattern {
-    #[serde(rename = "type")]
-    kind: CompactString,
-    status: Option<CompactString>,
-}
-
-/// `spec.successPolicy`.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(super) struct RawSuccessPolicy {
-    rules: Option<Vec<RawSuccessRule>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct RawSuccessRule {
-    succeeded_indexes: Option<String>,
-    succeeded_count: Option<u32>,
-}
-
-impl RawFailurePolicy {
-    pub(super) fn read(&self) -> PodFailurePolicy {
-        let rules = self.rules.iter().flatten();
-        PodFailurePolicy {
-            rules: rules.map(RawFailureRule::read).collect(),
-        }
+/// Reads `spec.podFailurePolicy`.
+pub(super) fn failure_policy(policy: &written::PodFailurePolicy) -> PodFailurePolicy {
+    PodFailurePolicy {
+        rules: policy.rules.iter().map(failure_rule).collect(),
     }
 }
 
-impl RawFailureRule {
-    fn read(&self) -> FailureRule {
-        FailureRule {
-            action: match self.action.as_str() {
-                "Ignore" => FailureAction::Ignore,
-                "Count" => FailureAction::Count,
-                "FailIndex" => FailureAction::FailIndex,
-                "FailJob" => FailureAction::FailJob,
-                _ => FailureAction::Unrecognized,
-            },
-            test: match (&self.on_exit_codes, &self.on_pod_conditions) {
-                (Some(codes), _) => codes.read(),
-                (None, Some(conditions)) => FailureTest::Conditions(
-                    conditions
-                        .iter()
-                        .map(RawPodConditionPattern::read)
-                        .collect(),
-                ),
-                (None, None) => FailureTest::Nothing,
-            },
-        }
+fn failure_rule(rule: &written::PodFailurePolicyRule) -> FailureRule {
+    FailureRule {
+        action: match rule.action.as_str() {
+            "Ignore" => FailureAction::Ignore,
+            "Count" => FailureAction::Count,
+            "FailIndex" => FailureAction::FailIndex,
+            "FailJob" => FailureAction::FailJob,
+            _ => FailureAction::Unrecognized,
+        },
+        test: match (&rule.on_exit_codes, &rule.on_pod_conditions) {
+            (Some(codes), _) => exit_codes(codes),
+            (None, Some(conditions)) => {
+                FailureTest::Conditions(conditions.iter().map(condition).collect())
+            }
+            (None, None) => FailureTest::Nothing,
+        },
     }
 }
 
-impl RawExitCodes {
-    fn read(&self) -> FailureTest {
-        FailureTest::ExitCodes {
-            container: self.container_name.clone(),
-            operator: match self.operator.as_str() {
-                "In" => CodeOperator::In,
-                "NotIn" => CodeOperator::NotIn,
-                _ => CodeOperator::Unrecognized,
-            },
-            codes: self.values.clone().unwrap_or_default(),
-        }
+fn exit_codes(codes: &written::PodFailurePolicyOnExitCodesRequirement) -> FailureTest {
+    FailureTest::ExitCodes {
+        container: codes.container_name.as_deref().map(CompactString::new),
+        operator: match codes.operator.as_str() {
+            "In" => CodeOperator::In,
+            "NotIn" => CodeOperator::NotIn,
+            _ => CodeOperator::Unrecognized,
+        },
+        codes: codes.values.clone(),
     }
 }
 
-impl RawPodConditionPattern {
-    fn read(&self) -> (CompactString, CompactString) {
-        let status = self.status.clone().filter(|status| !status.is_empty());
-        (self.kind.clone(), status.unwrap_or_else(|| "True".into()))
-    }
+/// The type and the status of a condition.
+fn condition(
+    pattern: &written::PodFailurePolicyOnPodConditionsPattern,
+) -> (CompactString, CompactString) {
+    let status = pattern
+        .status
+        .as_deref()
+        .filter(|status| !status.is_empty());
+    (
+        pattern.type_.as_str().into(),
+        status.unwrap_or("True").into(),
+    )
 }
 
-impl RawSuccessPolicy {
-    /// The policy of a Job with `completions` indexes.
-    pub(super) fn read(&self, completions: u32) -> SuccessPolicy {
-        let rules = self.rules.iter().flatten().map(|rule| {
-            let indexes = rule.succeeded_indexes.as_deref();
-            SuccessRule::new(indexes, rule.succeeded_count, completions)
-        });
-        SuccessPolicy {
-            rules: rules.collect(),
-        }
+/// Reads the `spec.successPolicy` of a Job with `completions` indexes.
+pub(super) fn success_policy(policy: &written::SuccessPolicy, completions: u32) -> SuccessPolicy {
+    let rules = policy.rules.iter().map(|rule| {
+        let indexes = rule.succeeded_indexes.as_deref();
+        let count = rule.succeeded_count;
+        // The API takes no negative one.
+        let count = count.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+        SuccessRule::new(indexes, count, completions)
+    });
+    SuccessPolicy {
+        rules: rules.collect(),
     }
 }
 
@@ -129,7 +83,7 @@ mod tests {
 
     #[test]
     fn rules_keep_their_places_even_if_nobody_knows_them() {
-        let policy: RawFailurePolicy = serde_json::from_str(
+        let policy: written::PodFailurePolicy = serde_json::from_str(
             r#"{"rules":[
                 {"action":"Retry","onExitCodes":{"operator":"In","values":[1]}},
                 {"action":"FailJob","onPodConditions":[],
@@ -140,7 +94,7 @@ mod tests {
                 {"action":"FailIndex"}]}"#,
         )
         .expect("JSON");
-        let rules = policy.read().rules;
+        let rules = failure_policy(&policy).rules;
         let actions: Vec<FailureAction> = rules.iter().map(|rule| rule.action).collect();
         assert_eq!(
             actions,
@@ -170,7 +124,8 @@ mod tests {
 
     #[test]
     fn an_empty_policy_is_a_policy() {
-        let policy: RawFailurePolicy = serde_json::from_str(r#"{"rules":null}"#).expect("JSON");
-        assert_eq!(policy.read(), PodFailurePolicy::default());
+        let policy: written::PodFailurePolicy =
+            serde_json::from_str(r#"{"rules":null}"#).expect("JSON");
+        assert_eq!(failure_policy(&policy), PodFailurePolicy::default());
     }
 }

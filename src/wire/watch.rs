@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use serde::{Deserialize, de::Error as _};
 use serde_json::value::RawValue;
 
@@ -68,17 +69,9 @@ pub struct ListPage<'a> {
 
 #[derive(Deserialize)]
 struct RawListPage<'a> {
-    metadata: RawListMeta,
+    metadata: ListMeta,
     #[serde(borrow, default)]
     items: Vec<&'a RawValue>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct RawListMeta {
-    resource_version: String,
-    #[serde(rename = "continue")]
-    continue_token: String,
 }
 
 /// Reads a page of a list, in JSON or protobuf.
@@ -89,8 +82,8 @@ pub fn decode_list_page(body: &[u8]) -> Result<ListPage<'_>, OddAnswer> {
     let RawListPage { metadata, items } = json::read(body)?;
     let items = items.into_iter();
     Ok(ListPage {
-        resource_version: metadata.resource_version,
-        continue_token: metadata.continue_token,
+        resource_version: metadata.resource_version.unwrap_or_default(),
+        continue_token: metadata.continue_.unwrap_or_default(),
         items: items.map(|item| Object::Json(item.get())).collect(),
     })
 }
@@ -142,7 +135,7 @@ struct RawWatchEvent<'a> {
 
 #[derive(Deserialize)]
 struct RawBookmark {
-    metadata: RawListMeta,
+    metadata: ListMeta,
 }
 
 /// Reads one line of a watch in JSON.
@@ -154,7 +147,7 @@ pub fn decode_watch_line(line: &[u8]) -> Result<WatchEvent<'_>, serde_json::Erro
         "DELETED" => WatchEvent::Deleted(Object::Json(object)),
         "BOOKMARK" => {
             let bookmark: RawBookmark = serde_json::from_str(object)?;
-            WatchEvent::Bookmark(bookmark.metadata.resource_version)
+            WatchEvent::Bookmark(bookmark.metadata.resource_version.unwrap_or_default())
         }
         _ => WatchEvent::Error(ApiError::from_event(object.as_bytes())),
     })

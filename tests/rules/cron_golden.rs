@@ -11,7 +11,7 @@ use std::{fmt::Write as _, time::Duration};
 
 use lakh::{
     cronjob::{
-        CallAnswer, CronJobEffect, CronJobSync, FoundJob, Next, NotCreated, delay_after_change,
+        CallAnswer, CronJobEffect, CronJobSync, FoundJob, Next, NotCreated, look_after_change,
     },
     model::{
         ActiveJob, ChildJob, ConcurrencyPolicy, ConditionKind, CronJob, CronJobSpec, CronJobStatus,
@@ -305,8 +305,8 @@ fn run(words: &str) -> String {
     for look in words.split(" ~ ") {
         look.split_whitespace().for_each(|word| case.take_in(word));
         said.push(if case.changed {
-            match delay_after_change(&case.cron_job, case.now) {
-                Ok(next) => case.say_next(next),
+            match look_after_change(&case.cron_job, case.now) {
+                Ok(at) => case.say_next(Next::At(at)),
                 Err(report) => say_report(&report),
             }
         } else {

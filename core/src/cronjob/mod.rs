@@ -16,4 +16,4 @@ mod sync;
 mod tests;
 
 pub use alphabet::{CallAnswer, CronJobEffect, FoundJob, NewJob, Next, NotCreated};
-pub use sync::{CronJobSync, delay_after_change};
+pub use sync::{CronJobSync, look_after_change};

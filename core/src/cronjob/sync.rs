@@ -137,7 +137,8 @@ impl CronJobSync {
                 return None;
             }
             SyncStep::Decide => {
-                self.decide();
+                let problem = self.decide().err();
+                self.reports.extend(problem);
                 return None;
             }
             SyncStep::Create(run) => CronJobEffect::CreateJob(self.new_job(run.at)),
@@ -270,23 +271,20 @@ impl CronJobSync {
         self.ended.push(job);
     }
 
-    /// Finds out what is due, and which way to go on.
-    fn decide(&mut self) {
+    /// Finds out what is due, and which way to go on; or what is wrong with the CronJob, which then has no run.
+    fn decide(&mut self) -> Result<(), Report> {
         let spec = &self.cron.spec;
         if self.cron.deleting {
-            return;
+            return Ok(());
         }
-        let zone = match spec.time_zone.as_deref().map(Zone::load).transpose() {
-            Ok(zone) => zone,
-            Err(error) => {
-                let name = spec.time_zone.as_deref().unwrap_or_default();
-                let why = format!("invalid timeZone: {name:?}: {error}");
-                self.warn("UnknownTimeZone", &why);
-                return;
-            }
-        };
+        let zone = spec.time_zone.as_deref().map(Zone::load).transpose();
+        let zone = zone.map_err(|error| {
+            let name = spec.time_zone.as_deref().unwrap_or_default();
+            let why = format!("invalid timeZone: {name:?}: {error}");
+            Report::warning("UnknownTimeZone", &why)
+        })?;
         if spec.suspend {
-            return;
+            return Ok(());
         }
         let text = spec.schedule.clone();
         if names_zone(&text) {
@@ -295,14 +293,10 @@ impl CronJobSync {
             );
             self.warn("UnsupportedSchedule", &why);
         }
-        let schedule = match Schedule::of_cron_job(&text, zone.as_ref()) {
-            Ok(schedule) => schedule,
-            Err(error) => {
-                let why = format!("unparseable schedule: {text:?} : {error}");
-                self.warn("UnparseableSchedule", &why);
-                return;
-            }
-        };
+        let schedule = Schedule::of_cron_job(&text, zone.as_ref()).map_err(|error| {
+            let why = format!("unparseable schedule: {text:?} : {error}");
+            Report::warning("UnparseableSchedule", &why)
+        })?;
         let base = base(&self.cron);
         let earliest = self.cron.spec.starting_deadline.map(|deadline| {
             let millis = i64::try_from(deadline.as_millis()).unwrap_or(i64::MAX);
@@ -312,26 +306,24 @@ impl CronJobSync {
             earliest.map_or(base, |earliest| earliest.max(base)),
             self.now,
         );
-        let Due { run, missed } = match due {
-            Ok(due) => due,
-            Err(error) => {
-                let why = format!("invalid schedule: {text} : {error}");
-                self.warn("InvalidSchedule", &why);
-                return;
-            }
-        };
+        let Due { run, missed } = due.map_err(|error| {
+            let why = format!("invalid schedule: {text} : {error}");
+            Report::warning("InvalidSchedule", &why)
+        })?;
         if missed == Missed::Many {
             self.warn("TooManyMissedTimes", TOO_MANY);
         }
         let Some(at) = run else {
-            return self.come_again(&schedule);
+            self.come_again(&schedule);
+            return Ok(());
         };
         let run = Run { at, schedule };
         let status = &self.cron.status;
         let name = job_name(&self.cron, at);
         // A run that lastScheduleTime tells of is not due: runs are looked for after it.
         if status.active.iter().any(|job| job.name == name) {
-            return self.come_again(&run.schedule);
+            self.come_again(&run.schedule);
+            return Ok(());
         }
         match self.cron.spec.concurrency {
             ConcurrencyPolicy::Forbid if !status.active.is_empty() => {
@@ -346,6 +338,7 @@ impl CronJobSync {
                 self.steps.push_front(SyncStep::Create(run));
             }
         }
+        Ok(())
     }
 
     fn new_job(&self, at: Time) -> NewJob {
@@ -479,20 +472,16 @@ impl CronJobSync {
 
 /// When to look at a CronJob whose schedule or time zone has changed; or the Event to record.
 #[doc(alias = "updateCronJob")]
-pub fn delay_after_change(cron: &CronJob, now: Time) -> Result<Next, Report> {
+pub fn look_after_change(cron: &CronJob, now: Time) -> Result<Time, Report> {
     let text = &cron.spec.schedule;
     let zone = cron.spec.time_zone.as_deref().map(Zone::load);
     let zone = zone.transpose().unwrap_or_default();
-    match Schedule::of_cron_job(text, zone.as_ref()) {
-        Ok(schedule) => Ok(match schedule.next_delay(base(cron), now) {
-            Some(delay) => Next::At(now + delay),
-            None => Next::At(now),
-        }),
-        Err(_) => {
-            let why = format!("unparseable schedule for cronjob: {text}");
-            Err(Report::warning("UnParseableCronJobSchedule", &why))
-        }
-    }
+    let schedule = Schedule::of_cron_job(text, zone.as_ref()).map_err(|_| {
+        let why = format!("unparseable schedule for cronjob: {text}");
+        Report::warning("UnParseableCronJobSchedule", &why)
+    })?;
+    let delay = schedule.next_delay(base(cron), now);
+    Ok(now + delay.unwrap_or_default())
 }
 
 const DOCS: &str = "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/";

@@ -107,33 +107,27 @@ fn first<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
     one.into_iter().chain(other).min()
 }
 
-impl From<Option<Monotonic>> for Timeout {
-    fn from(monotonic: Option<Monotonic>) -> Self {
+impl From<Monotonic> for Timeout {
+    fn from(at: Monotonic) -> Self {
         Self {
-            monotonic,
+            monotonic: Some(at),
             wall: None,
         }
     }
 }
 
-impl From<Option<Time>> for Timeout {
-    fn from(wall: Option<Time>) -> Self {
+impl From<Time> for Timeout {
+    fn from(at: Time) -> Self {
         Self {
             monotonic: None,
-            wall,
+            wall: Some(at),
         }
     }
 }
 
-impl From<Monotonic> for Timeout {
-    fn from(at: Monotonic) -> Self {
-        Some(at).into()
-    }
-}
-
-impl From<Time> for Timeout {
-    fn from(at: Time) -> Self {
-        Some(at).into()
+impl<T: Into<Self>> From<Option<T>> for Timeout {
+    fn from(at: Option<T>) -> Self {
+        at.map_or_else(Self::default, T::into)
     }
 }
 

@@ -2,27 +2,17 @@
 //!
 //! Must not: round; the reader knows the precision that it needs.
 
-const DECIMAL: [(&str, i32); 10] = [
-    ("n", -9),
-    ("u", -6),
-    ("m", -3),
-    ("", 0),
-    ("k", 3),
-    ("M", 6),
-    ("G", 9),
-    ("T", 12),
-    ("P", 15),
-    ("E", 18),
-];
+/// The suffixes that mean a power of ten.
+fn decimal_powers() -> impl Iterator<Item = (&'static str, i32)> {
+    let suffixes = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+    suffixes.into_iter().zip((-9..).step_by(3))
+}
 
-const BINARY: [(&str, u32); 6] = [
-    ("Ki", 10),
-    ("Mi", 20),
-    ("Gi", 30),
-    ("Ti", 40),
-    ("Pi", 50),
-    ("Ei", 60),
-];
+/// Those that mean a power of two.
+fn binary_powers() -> impl Iterator<Item = (&'static str, u32)> {
+    let suffixes = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    suffixes.into_iter().zip((10..).step_by(10))
+}
 
 /// What the suffix of a quantity means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,11 +60,11 @@ impl WrittenQuantity {
 
 impl Suffix {
     fn read(text: &str) -> Option<Self> {
-        if let Some((_, power)) = BINARY.iter().find(|(have, _)| *have == text) {
-            return Some(Self::Binary(*power));
+        if let Some((_, power)) = binary_powers().find(|(have, _)| *have == text) {
+            return Some(Self::Binary(power));
         }
-        if let Some((_, power)) = DECIMAL.iter().find(|(have, _)| *have == text) {
-            return Some(Self::Decimal(*power));
+        if let Some((_, power)) = decimal_powers().find(|(have, _)| *have == text) {
+            return Some(Self::Decimal(power));
         }
         let power = text.strip_prefix(['e', 'E'])?.parse().ok()?;
         Some(Self::Exponent(power))
@@ -82,13 +72,13 @@ impl Suffix {
 
     /// The decimal suffix of a power of ten, if it has one.
     pub fn decimal(power: i32) -> Option<&'static str> {
-        let found = DECIMAL.iter().find(|(_, have)| *have == power);
-        found.map(|(suffix, _)| *suffix)
+        let found = decimal_powers().find(|(_, have)| *have == power);
+        found.map(|(suffix, _)| suffix)
     }
 
     /// The binary suffixes from the smallest on, each 1024 times the one before.
     pub fn binary() -> impl Iterator<Item = &'static str> {
-        BINARY.iter().map(|(suffix, _)| *suffix)
+        binary_powers().map(|(suffix, _)| suffix)
     }
 }
 

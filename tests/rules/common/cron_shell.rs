@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use lakh::{
-    cronjob::{CallAnswer, CronJobEffect, CronJobSync, Next, delay_after_change},
+    cronjob::{CallAnswer, CronJobEffect, CronJobSync, look_after_change},
     flow::WorkQueue,
     model::{ChildJob, ConditionKind, CronJob, JobKey, Time, Uid},
 };
@@ -97,13 +97,13 @@ impl Shell {
                     let (old, new) = (&cron.spec, &new.spec);
                     old.schedule != new.schedule || old.time_zone != new.time_zone
                 });
-                match moved.then(|| delay_after_change(&new, now)) {
-                    Some(Ok(Next::At(due))) => {
+                match moved.then(|| look_after_change(&new, now)) {
+                    Some(Ok(due)) => {
                         assert_eq!(due, next_look(&new, new.status.last_schedule, now));
                         self.turns.add_at(key(), due.into());
                     }
                     Some(Err(report)) => panic!("{report:?}"),
-                    _ => _ = self.turns.add(key()),
+                    None => _ = self.turns.add(key()),
                 }
                 self.cron = Some(new);
             }
