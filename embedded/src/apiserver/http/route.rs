@@ -72,7 +72,8 @@ fn fixed(request: Request<'_>, path: &str) -> Result<ApiCall> {
     if !matches!(request.method, "GET" | "HEAD") {
         return Err(ApiError::method_not_allowed());
     }
-    let accepted = negotiation::of_document(request.accept);
+    // Who accepts nothing that is there gets JSON.
+    let accepted = negotiation::negotiate(request.accept).unwrap_or_default();
     let path = path.trim_end_matches('/');
     documents::answer(path, request.query, accepted).map(ApiCall::Answered)
 }
