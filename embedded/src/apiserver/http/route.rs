@@ -151,7 +151,10 @@ fn call(
     if sub.is_some_and(|sub| !sub.verbs.contains(verb)) {
         return Err(ApiError::method_not_allowed());
     }
+    let info = target.kind.info();
+    let lacks_namespace = info.namespaced && target.namespace.is_empty();
     match *verb {
+        "create" | "deletecollection" if lacks_namespace => Err(ApiError::method_not_allowed()),
         "watch" => Ok(ApiCall::Watch(target)),
         "list" => Ok(ApiCall::List(target)),
         "get" if sub.is_some_and(|sub| sub.name == "log") => Ok(ApiCall::Log(target)),
@@ -176,9 +179,6 @@ fn call(
             Ok(ApiCall::Delete(target, options))
         }
         "deletecollection" => {
-            if target.kind.info().namespaced && target.namespace.is_empty() {
-                return Err(ApiError::method_not_allowed());
-            }
             let options = options::delete(&target.query, &decode::optional(request)?)?;
             Ok(ApiCall::DeleteCollection(target, options))
         }
@@ -189,9 +189,6 @@ fn call(
 fn create(request: Request<'_>, mut target: Target) -> Result<ApiCall> {
     match target.subresource.map(|sub| sub.name) {
         None if target.name.is_empty() => {
-            if target.kind.info().namespaced && target.namespace.is_empty() {
-                return Err(ApiError::method_not_allowed());
-            }
             let body = decode::object(request, &mut target)?;
             Ok(ApiCall::Create(target, Box::new(body)))
         }
