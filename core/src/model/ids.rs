@@ -37,7 +37,7 @@ impl Uid {
         Some(Self::from_u128(value))
     }
 
-    /// A UID from its number, for tests and simulations.
+    /// A UID from its number.
     pub const fn from_u128(value: u128) -> Self {
         Self {
             high: (value >> 64) as u64,

@@ -80,10 +80,7 @@ async fn catch_up(reader: &mut LogReader, gc: &mut PodGc) {
 
 fn applied(gc: &mut PodGc, object: &Stored) {
     match object.kind {
-        Kind::Node => match node_facts(object) {
-            Ok(node) => gc.handle_node(node),
-            Err(error) => tracing::warn!(%error, "the collector of Pods passes over a node"),
-        },
+        Kind::Node => gc.handle_node(node_facts(object)),
         _ => match pod_facts(object) {
             Some(pod) => gc.handle_pod(pod),
             None => tracing::warn!(uid = %object.uid, "the collector passes over a Pod"),
@@ -138,16 +135,16 @@ fn is_evicted(pod: &Stored) -> bool {
         && read().is_some_and(|pod| pod.status.reason.as_deref() == Some("Evicted"))
 }
 
-fn node_facts(node: &Stored) -> serde_json::Result<NodeFacts> {
-    let object: Value = serde_json::from_slice(node.bytes())?;
+fn node_facts(node: &Stored) -> NodeFacts {
+    let object = Value::Object(node.tree());
     let items = |pointer: &str| object.pointer(pointer).and_then(Value::as_array);
     let mut conditions = items("/status/conditions").into_iter().flatten();
     let mut taints = items("/spec/taints").into_iter().flatten();
-    Ok(NodeFacts {
+    NodeFacts {
         name: node.name.clone(),
         ready: conditions.any(|it| it["type"] == "Ready" && it["status"] == "True"),
         out_of_service: taints.any(|it| it["key"] == OUT_OF_SERVICE),
-    })
+    }
 }
 
 #[derive(Deserialize)]

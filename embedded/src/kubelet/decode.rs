@@ -3,9 +3,14 @@
 //! Responsible for: reading them out of the Pod's JSON, borrowing what can be borrowed.
 //! Must not: judge them; that is the work of `shape` and `settings`.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{
+    borrow::{Borrow, Cow},
+    collections::BTreeMap,
+};
 
 use serde::Deserialize;
+
+use crate::model::COMPLETION_INDEX;
 
 /// A Pod that cannot be read. Nothing has changed; sending it again does not help.
 #[derive(Debug, thiserror::Error)]
@@ -55,10 +60,15 @@ impl RawPod<'_> {
 
     /// The completion index of a Pod of an Indexed Job.
     pub(super) fn completion_index(&self) -> Option<u32> {
-        let (annotations, labels) = (&self.metadata.annotations, &self.metadata.labels);
-        let from_annotation = annotations.as_ref().and_then(|it| it.index.as_deref());
-        let from_label = || labels.as_ref().and_then(|it| it.index.as_deref());
-        from_annotation.or_else(from_label)?.parse().ok()
+        let annotations = self.metadata.annotations.as_ref();
+        let index = annotations.and_then(|it| it.get(COMPLETION_INDEX));
+        let index = index.map(|index| &**index);
+        index.or(self.label(COMPLETION_INDEX))?.parse().ok()
+    }
+
+    /// The value of a label.
+    pub(super) fn label(&self, key: &str) -> Option<&str> {
+        Some(self.metadata.labels.as_ref()?.get(key)?)
     }
 }
 
@@ -70,65 +80,15 @@ pub(super) struct RawPodMetadata<'a> {
     pub(super) uid: BorrowedText<'a>,
     #[serde(default)]
     pub(super) generation: i64,
-    pub(super) annotations: Option<RawAnnotations>,
-    pub(super) labels: Option<RawIndexLabel>,
+    pub(super) annotations: Option<Texts<'a>>,
+    labels: Option<Texts<'a>>,
     pub(super) owner_references: Option<Vec<RawOwnerReference<'a>>>,
     pub(super) deletion_timestamp: Option<String>,
     pub(super) deletion_grace_period_seconds: Option<i64>,
 }
 
-/// The annotations that steer the simulation; all others are skipped.
-#[derive(Debug, Default, Deserialize)]
-pub(super) struct RawAnnotations {
-    #[serde(rename = "sim.lakh.dev/duration")]
-    pub(super) duration: Option<String>,
-    #[serde(rename = "sim.lakh.dev/exit-code")]
-    pub(super) exit_code: Option<String>,
-    #[serde(rename = "sim.lakh.dev/init-duration")]
-    pub(super) init_duration: Option<String>,
-    #[serde(rename = "sim.lakh.dev/init-exit-code")]
-    pub(super) init_exit_code: Option<String>,
-    #[serde(rename = "sim.lakh.dev/init-fail-attempts")]
-    pub(super) init_fail_attempts: Option<String>,
-    #[serde(rename = "sim.lakh.dev/fail-indexes")]
-    pub(super) fail_indexes: Option<String>,
-    #[serde(rename = "sim.lakh.dev/fail-attempts")]
-    pub(super) fail_attempts: Option<String>,
-    #[serde(rename = "batch.kubernetes.io/job-completion-index")]
-    index: Option<String>,
-}
-
-/// All labels of a Pod; read only where somebody selects by them.
-#[derive(Debug, Default)]
-pub(super) struct PodLabels<'a>(BTreeMap<Cow<'a, str>, Cow<'a, str>>);
-
-impl<'a> PodLabels<'a> {
-    /// Reads the labels of a Pod that can be read.
-    pub(super) fn read(json: &'a [u8]) -> Result<Self, DecodeError> {
-        #[derive(Deserialize)]
-        struct RawLabeled<'a> {
-            #[serde(borrow)]
-            metadata: RawLabeledMetadata<'a>,
-        }
-        #[derive(Deserialize)]
-        struct RawLabeledMetadata<'a> {
-            #[serde(borrow)]
-            labels: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
-        }
-        let view: RawLabeled<'a> = serde_json::from_slice(json)?;
-        Ok(Self(view.metadata.labels.unwrap_or_default()))
-    }
-
-    pub(super) fn get(&self, key: &str) -> Option<&str> {
-        self.0.get(key).map(AsRef::as_ref)
-    }
-}
-
-#[derive(Debug, Deserialize)]
-pub(super) struct RawIndexLabel {
-    #[serde(rename = "batch.kubernetes.io/job-completion-index")]
-    index: Option<String>,
-}
+/// Labels or annotations.
+pub(super) type Texts<'a> = BTreeMap<BorrowedText<'a>, BorrowedText<'a>>;
 
 #[derive(Debug, Deserialize)]
 #[serde(bound(deserialize = "'de: 'a"))]
@@ -194,13 +154,19 @@ struct RawTerminated {
 }
 
 /// A text that is borrowed also inside an `Option` or a `Vec`, where a bare `Cow` is copied.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub(super) struct BorrowedText<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 impl std::ops::Deref for BorrowedText<'_> {
     type Target = str;
 
     fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for BorrowedText<'_> {
+    fn borrow(&self) -> &str {
         &self.0
     }
 }

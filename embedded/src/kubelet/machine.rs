@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 
 use super::{
     Action, DecodeError, KubeletOptions, PodWrite,
-    decode::{PodLabels, RawPod},
+    decode::RawPod,
     events,
     inits::Inits,
     life::{Cause, ContainerRun, Life, Pod, Run},
@@ -23,7 +23,7 @@ use super::{
     scheduler::Ruling,
     settings::Settings,
     shape::{Latest, Restart, Shape},
-    stages::{By, SelectablePod, candidates},
+    stages::{By, candidates},
     status::{disruption_patch, status_patch, unschedulable_patch},
     status_manager::{PendingWrite, StatusManager},
     timers::Timers,
@@ -236,15 +236,7 @@ impl Kubelet {
             let demand = scheduler.demands.share(Demand::read(json)?);
             first.reservation = Some(Box::new(Reservation::new(demand)));
         }
-        let stages = &self.world.options.stages;
-        if !stages.is_empty() {
-            let pod = SelectablePod {
-                namespace: &view.metadata.namespace,
-                labels: &PodLabels::read(json)?,
-                index: view.completion_index(),
-            };
-            first.stages = candidates(stages, pod);
-        }
+        first.stages = candidates(&self.world.options.stages, view);
         Ok(first)
     }
 

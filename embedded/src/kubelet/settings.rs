@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::{
-    decode::RawAnnotations,
+    decode::Texts,
     ranges::{RANGES_FORM, Ranges},
 };
 use crate::model::parse_go_duration;
@@ -51,36 +51,25 @@ pub(super) enum Fate {
 
 impl Settings {
     /// Reads the annotations; the error names the first that makes no sense, and its value.
-    pub(super) fn read(annotations: &RawAnnotations, indexed: bool) -> Result<Self, String> {
-        let given = annotations;
-        let exit_code = read(EXIT_CODE, &given.exit_code, CODE_FORM, parse_code)?;
-        let durations = |text: &str| text.split(',').map(parse_go_duration).collect();
+    pub(super) fn read(annotations: &Texts<'_>, indexed: bool) -> Result<Self, String> {
+        let given = Annotations(annotations);
         let codes = |text: &str| text.split(',').map(parse_code).collect();
+        let durations = |text: &str| text.split(',').map(parse_go_duration).collect();
         let count = |text: &str| text.parse().ok();
-        let init_durations = read(
-            INIT_DURATION,
-            &given.init_duration,
-            DURATIONS_FORM,
-            durations,
-        )?;
-        let init_exit_codes = read(INIT_EXIT_CODE, &given.init_exit_code, CODES_FORM, codes)?;
-        let init_failures = &given.init_fail_attempts;
+        let exit_code = given.read(EXIT_CODE, CODE_FORM, parse_code)?;
+        let init_durations = given.read(INIT_DURATION, DURATIONS_FORM, durations)?;
+        let init_exit_codes = given.read(INIT_EXIT_CODE, CODES_FORM, codes)?;
         let settings = Self {
-            duration: read(DURATION, &given.duration, DURATION_FORM, parse_go_duration)?,
+            duration: given.read(DURATION, DURATION_FORM, parse_go_duration)?,
             init_durations: init_durations.unwrap_or_default(),
             init_exit_codes: init_exit_codes.unwrap_or_default(),
-            init_fail_attempts: read(INIT_FAIL_ATTEMPTS, init_failures, COUNT_FORM, count)?,
-            fail_attempts: read(FAIL_ATTEMPTS, &given.fail_attempts, COUNT_FORM, count)?,
-            fail_indexes: read(
-                FAIL_INDEXES,
-                &given.fail_indexes,
-                RANGES_FORM,
-                Ranges::parse,
-            )?,
+            init_fail_attempts: given.read(INIT_FAIL_ATTEMPTS, COUNT_FORM, count)?,
+            fail_attempts: given.read(FAIL_ATTEMPTS, COUNT_FORM, count)?,
+            fail_indexes: given.read(FAIL_INDEXES, RANGES_FORM, Ranges::parse)?,
             exit_code,
         };
-        let (indexes, attempts) = (&given.fail_indexes, &given.fail_attempts);
-        if let Some(value) = indexes.as_ref().filter(|_| !indexed) {
+        let (indexes, attempts) = (given.get(FAIL_INDEXES), given.get(FAIL_ATTEMPTS));
+        if let Some(value) = indexes.filter(|_| !indexed) {
             let problem = "needs a Pod with a completion index";
             return Err(complaint(FAIL_INDEXES, value, problem));
         }
@@ -88,7 +77,7 @@ impl Settings {
             let problem = "does not fail, but other annotations ask to";
             return Err(complaint(EXIT_CODE, "0", problem));
         }
-        if let Some(count) = &annotations.init_fail_attempts
+        if let Some(count) = given.get(INIT_FAIL_ATTEMPTS)
             && settings.init_exit_codes.iter().all(|code| *code == 0)
         {
             let problem = "needs an init container that fails";
@@ -125,16 +114,27 @@ impl Settings {
     }
 }
 
-fn read<T>(
-    annotation: &str,
-    value: &Option<String>,
-    form: &str,
-    parse: impl Fn(&str) -> Option<T>,
-) -> Result<Option<T>, String> {
-    let Some(value) = value else { return Ok(None) };
-    parse(value)
-        .map(Some)
-        .ok_or_else(|| complaint(annotation, value, form))
+/// The annotations of a Pod, to be read as what they should be.
+#[derive(Clone, Copy)]
+struct Annotations<'a>(&'a Texts<'a>);
+
+impl<'a> Annotations<'a> {
+    fn get(self, annotation: &str) -> Option<&'a str> {
+        Some(self.0.get(annotation)?)
+    }
+
+    fn read<T>(
+        self,
+        annotation: &str,
+        form: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, String> {
+        let Some(value) = self.get(annotation) else {
+            return Ok(None);
+        };
+        let read = parse(value).map(Some);
+        read.ok_or_else(|| complaint(annotation, value, form))
+    }
 }
 
 fn complaint(annotation: &str, value: &str, what: &str) -> String {
@@ -153,15 +153,15 @@ const CODE_FORM: &str = "must be an exit code from 0 to 255";
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::decode::BorrowedText, *};
 
-    fn annotations(text: &str) -> RawAnnotations {
+    fn annotations(text: &str) -> Texts<'_> {
         let fields = text.split_whitespace().map(|pair| {
             let (key, value) = pair.split_once('=').expect("test cases say key=value");
-            (format!("sim.lakh.dev/{key}"), value.into())
+            let key = format!("sim.lakh.dev/{key}");
+            (BorrowedText(key.into()), BorrowedText(value.into()))
         });
-        let object: serde_json::Map<String, serde_json::Value> = fields.collect();
-        serde_json::from_value(object.into()).expect("annotations are texts")
+        fields.collect()
     }
 
     #[test]

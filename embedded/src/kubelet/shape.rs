@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use compact_str::CompactString;
 
 use super::{
-    decode::{RawAnnotations, RawContainer, RawPod},
+    decode::{RawContainer, RawPod, Texts},
     settings::Settings,
 };
 
@@ -43,7 +43,7 @@ pub(super) enum Restart {
 impl Shape {
     pub(super) fn read(view: &RawPod<'_>) -> Self {
         let spec = &view.spec;
-        let none = RawAnnotations::default();
+        let none = Texts::new();
         let annotations = view.metadata.annotations.as_ref().unwrap_or(&none);
         Self {
             containers: named(spec.containers.as_deref()),

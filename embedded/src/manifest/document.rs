@@ -28,6 +28,14 @@ pub struct Document {
     pub body: Value,
 }
 
+impl Document {
+    /// What is wrong with one of its fields.
+    pub(super) fn bad(&self, field: &str, problem: impl Into<String>) -> ManifestError {
+        let (location, prefix) = (&self.location, &*self.field_prefix);
+        Reader { location, prefix }.bad(field, problem)
+    }
+}
+
 /// What an object is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ObjectName {

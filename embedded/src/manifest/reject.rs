@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use serde::Deserialize;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 
 use super::{Document, SourceLocation};
 
@@ -27,19 +27,16 @@ pub struct Rejection {
 impl Rejection {
     /// Reads the body of a refusal. One that is not a `Status` is quoted as it is.
     pub fn new(document: &Document, status_code: u16, body: &[u8]) -> Self {
-        let status: RawStatus = serde_json::from_slice(body).unwrap_or_else(|_| RawStatus {
+        let mut status: Status = serde_json::from_slice(body).unwrap_or_else(|_| Status {
             message: Some(String::from_utf8_lossy(body).trim().to_owned()),
-            ..RawStatus::default()
+            ..Status::default()
         });
-        let location = document.location.clone();
-        let reason = status.reason.clone().unwrap_or_default();
-        let complaints = status.complaints(&document.field_prefix);
         Self {
-            location,
+            location: document.location.clone(),
             object: object_words(document),
             status_code,
-            reason,
-            complaints,
+            reason: status.reason.take().unwrap_or_default(),
+            complaints: complaints(status, &document.field_prefix),
         }
     }
 }
@@ -63,50 +60,26 @@ impl fmt::Display for Rejection {
     }
 }
 
-#[derive(Default, Deserialize)]
-struct RawStatus {
-    message: Option<String>,
-    reason: Option<String>,
-    details: Option<RawStatusDetails>,
-}
-
-#[derive(Deserialize)]
-struct RawStatusDetails {
-    causes: Option<Vec<RawStatusCause>>,
-}
-
-#[derive(Deserialize)]
-struct RawStatusCause {
-    field: Option<String>,
-    message: Option<String>,
-}
-
-impl RawStatus {
-    /// The causes, or the message as a whole where there are none. Some servers give a cause
-    /// twice; once is enough to read.
-    fn complaints(&self, prefix: &str) -> Vec<String> {
-        let causes = self
-            .details
-            .iter()
-            .filter_map(|details| details.causes.as_ref())
-            .flatten();
-        let mut complaints: Vec<String> = Vec::new();
-        for cause in causes {
-            let message = cause.message.as_deref().unwrap_or("is refused");
-            let complaint = match cause.field.as_deref() {
-                Some(field) if !field.is_empty() => format!("{prefix}{field}: {message}"),
-                Some(_) | None => message.to_owned(),
-            };
-            if !complaints.contains(&complaint) {
-                complaints.push(complaint);
-            }
+/// The causes, or the message as a whole where there are none. Some servers give a cause twice; once is enough
+/// to read. `prefix` stands before each field.
+fn complaints(status: Status, prefix: &str) -> Vec<String> {
+    let causes = status.details.and_then(|details| details.causes);
+    let mut complaints: Vec<String> = Vec::new();
+    for cause in causes.into_iter().flatten() {
+        let message = cause.message.unwrap_or_else(|| "is refused".to_owned());
+        let complaint = match cause.field.as_deref() {
+            Some(field) if !field.is_empty() => format!("{prefix}{field}: {message}"),
+            Some(_) | None => message,
+        };
+        if !complaints.contains(&complaint) {
+            complaints.push(complaint);
         }
-        if complaints.is_empty() {
-            let lines = self.message.as_deref().unwrap_or_default().lines();
-            complaints = lines.map(str::to_owned).collect();
-        }
-        complaints
     }
+    if complaints.is_empty() {
+        let lines = status.message.as_deref().unwrap_or_default().lines();
+        complaints = lines.map(str::to_owned).collect();
+    }
+    complaints
 }
 
 fn object_words(document: &Document) -> String {

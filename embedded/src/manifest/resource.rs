@@ -42,12 +42,12 @@ pub fn resource_path(
     let Some((_, version, plural)) = kinds.find(|(kind, ..)| *kind == document.kind) else {
         let known = SUPPORTED_KINDS.map(|(kind, ..)| kind).join(", ");
         let problem = format!("{} is not supported, only {known}", document.kind);
-        return Err(bad(document, "kind", problem));
+        return Err(document.bad("kind", problem));
     };
     if document.api_version != *version {
         let (kind, found) = (&document.kind, &document.api_version);
         let problem = format!("{kind} is supported as {version}, not as {found}");
-        return Err(bad(document, "apiVersion", problem));
+        return Err(document.bad("apiVersion", problem));
     }
     let root = if *version == "v1" { "/api" } else { "/apis" };
     let collection = if document.kind == "Namespace" {
@@ -61,13 +61,4 @@ pub fn resource_path(
         ObjectName::Prefix(_) => None,
     };
     Ok(ResourcePath { collection, object })
-}
-
-fn bad(document: &Document, field: &str, problem: String) -> ManifestError {
-    let field = format!("{}{field}", document.field_prefix);
-    ManifestError::BadField {
-        location: document.location.clone(),
-        field,
-        problem,
-    }
 }

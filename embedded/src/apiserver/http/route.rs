@@ -72,7 +72,8 @@ fn fixed(request: Request<'_>, path: &str) -> Result<ApiCall> {
     if !matches!(request.method, "GET" | "HEAD") {
         return Err(ApiError::method_not_allowed());
     }
-    let accepted = negotiation::of_document(request.accept);
+    // Who accepts nothing that is there gets JSON.
+    let accepted = negotiation::negotiate(request.accept).unwrap_or_default();
     let path = path.trim_end_matches('/');
     documents::answer(path, request.query, accepted).map(ApiCall::Answered)
 }
@@ -150,7 +151,10 @@ fn call(
     if sub.is_some_and(|sub| !sub.verbs.contains(verb)) {
         return Err(ApiError::method_not_allowed());
     }
+    let info = target.kind.info();
+    let lacks_namespace = info.namespaced && target.namespace.is_empty();
     match *verb {
+        "create" | "deletecollection" if lacks_namespace => Err(ApiError::method_not_allowed()),
         "watch" => Ok(ApiCall::Watch(target)),
         "list" => Ok(ApiCall::List(target)),
         "get" if sub.is_some_and(|sub| sub.name == "log") => Ok(ApiCall::Log(target)),
@@ -175,9 +179,6 @@ fn call(
             Ok(ApiCall::Delete(target, options))
         }
         "deletecollection" => {
-            if target.kind.info().namespaced && target.namespace.is_empty() {
-                return Err(ApiError::method_not_allowed());
-            }
             let options = options::delete(&target.query, &decode::optional(request)?)?;
             Ok(ApiCall::DeleteCollection(target, options))
         }
@@ -188,9 +189,6 @@ fn call(
 fn create(request: Request<'_>, mut target: Target) -> Result<ApiCall> {
     match target.subresource.map(|sub| sub.name) {
         None if target.name.is_empty() => {
-            if target.kind.info().namespaced && target.namespace.is_empty() {
-                return Err(ApiError::method_not_allowed());
-            }
             let body = decode::object(request, &mut target)?;
             Ok(ApiCall::Create(target, Box::new(body)))
         }

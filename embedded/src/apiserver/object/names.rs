@@ -3,7 +3,7 @@
 //!
 //! Responsible for: syntax. Must not: know where the names stand.
 
-use crate::rng::Rng;
+use crate::{model::Uid, rng::Rng};
 
 /// The letters of generated names: no vowels, so that no words appear.
 const SUFFIX_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -108,17 +108,9 @@ fn is_name(text: &str) -> bool {
 
 /// A version-4 UUID in its usual text form.
 pub(crate) fn new_uid(rng: &mut Rng) -> String {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
     let bits = (u128::from(rng.next()) << 64) | u128::from(rng.next());
     let bits = bits & !(0xF << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
-    let mut text = String::with_capacity(36);
-    for digit in 0..32 {
-        if matches!(digit, 8 | 12 | 16 | 20) {
-            text.push('-');
-        }
-        text.push(char::from(HEX[(bits >> (124 - 4 * digit)) as usize & 0xF]));
-    }
-    text
+    Uid::from_u128(bits).to_string()
 }
 
 /// Five characters to append to a `generateName`.

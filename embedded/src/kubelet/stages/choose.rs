@@ -6,7 +6,7 @@
 use std::fmt::{self, Write as _};
 
 use super::{LabelSelectorOperator, LabelSelectorRequirement, Stage, Wait, Which};
-use crate::kubelet::{decode::PodLabels, ranges::Ranges};
+use crate::kubelet::{decode::RawPod, ranges::Ranges};
 
 /// Draws are numbers below this: a prime, so small that squares are exact in a float. kwok computes
 /// the same draws in jq.
@@ -24,16 +24,8 @@ pub(in crate::kubelet) struct Chance<'a> {
     pub(in crate::kubelet) restarts: u32,
 }
 
-/// What of a Pod decides which stages can mean it, for as long as it lives.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::kubelet) struct SelectablePod<'a> {
-    pub(in crate::kubelet) namespace: &'a str,
-    pub(in crate::kubelet) labels: &'a PodLabels<'a>,
-    pub(in crate::kubelet) index: Option<u32>,
-}
-
 /// The places of the stages that mean a Pod, in order.
-pub(in crate::kubelet) fn candidates(stages: &[Stage], pod: SelectablePod<'_>) -> Box<[u16]> {
+pub(in crate::kubelet) fn candidates(stages: &[Stage], pod: &RawPod<'_>) -> Box<[u16]> {
     let stages = stages.iter().zip(0..);
     stages
         .filter(|(stage, _)| stage.pods.means(pod))
@@ -42,21 +34,22 @@ pub(in crate::kubelet) fn candidates(stages: &[Stage], pod: SelectablePod<'_>) -
 }
 
 impl Which {
-    fn means(&self, pod: SelectablePod<'_>) -> bool {
+    fn means(&self, pod: &RawPod<'_>) -> bool {
         let mut labels = self.labels.iter();
         let mut requirements = self.requirements.iter();
         let namespace = self.namespace.as_deref();
-        let is_in = |ranges: &Ranges| pod.index.is_some_and(|index| ranges.contains(index));
-        namespace.is_none_or(|namespace| namespace == pod.namespace)
-            && labels.all(|(key, value)| pod.labels.get(key) == Some(value.as_str()))
-            && requirements.all(|requirement| requirement.holds(pod.labels))
+        let index = pod.completion_index();
+        let is_in = |ranges: &Ranges| index.is_some_and(|index| ranges.contains(index));
+        namespace.is_none_or(|namespace| *namespace == *pod.metadata.namespace)
+            && labels.all(|(key, value)| pod.label(key) == Some(value.as_str()))
+            && requirements.all(|requirement| requirement.holds(pod))
             && self.indexes.as_ref().is_none_or(is_in)
     }
 }
 
 impl LabelSelectorRequirement {
-    fn holds(&self, labels: &PodLabels<'_>) -> bool {
-        let value = labels.get(&self.key);
+    fn holds(&self, pod: &RawPod<'_>) -> bool {
+        let value = pod.label(&self.key);
         let is_listed = || value.is_some_and(|value| self.values.iter().any(|v| v == value));
         match self.operator {
             LabelSelectorOperator::In => is_listed(),

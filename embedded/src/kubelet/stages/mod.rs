@@ -18,7 +18,7 @@ use serde::Deserialize;
 
 use super::ranges::Ranges;
 
-pub(super) use choose::{Chance, SelectablePod, candidates};
+pub(super) use choose::{Chance, candidates};
 pub(super) use disruption::{By, Disruption};
 pub use kwok::kwok_stages;
 pub use read::{API_VERSION, FieldError, KIND};

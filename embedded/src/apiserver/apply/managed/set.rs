@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::apiserver::object::Tree;
@@ -13,7 +13,8 @@ use crate::apiserver::object::Tree;
 ///
 /// The elements of paths are written as in `FieldsV1`: `f:name` is a field, `k:{..}` an item of a list
 /// by its keys, `v:..` a member of a set.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "Value", into = "Value")]
 #[doc(alias = "fieldpath.Set")]
 pub(super) struct FieldSet {
     pub(super) here: bool,
@@ -118,51 +119,46 @@ impl FieldSet {
             prefix.pop();
         }
     }
+}
 
-    /// Reads `FieldsV1`; `None` if it is something else.
-    pub(super) fn read(fields: &Value) -> Option<Self> {
-        let fields = fields.as_object()?;
+/// Reads `FieldsV1`.
+impl TryFrom<Value> for FieldSet {
+    type Error = &'static str;
+
+    fn try_from(fields: Value) -> Result<Self, Self::Error> {
+        let Value::Object(fields) = fields else {
+            return Err(NOT_FIELDS);
+        };
         let mut set = Self::default();
         for (element, value) in fields {
-            if element == "." {
-                set.here = true;
-                continue;
+            match element.get(..2) {
+                Some("f:" | "k:" | "v:" | "i:") => {
+                    let mut node = Self::try_from(value)?;
+                    node.here |= node.below.is_empty();
+                    set.below.insert(element, node);
+                }
+                None if element == "." => set.here = true,
+                _ => return Err(NOT_FIELDS),
             }
-            if !["f:", "k:", "v:", "i:"].contains(&element.get(..2)?) {
-                return None;
-            }
-            let mut node = Self::read(value)?;
-            node.here |= node.below.is_empty();
-            set.below.insert(element.clone(), node);
         }
-        Some(set)
+        Ok(set)
     }
+}
 
-    /// The set as `FieldsV1`.
-    pub(super) fn write(&self) -> Value {
+/// Writes `FieldsV1`.
+impl From<FieldSet> for Value {
+    fn from(set: FieldSet) -> Self {
         let mut tree = Tree::new();
-        if self.here && !self.below.is_empty() {
-            tree.insert(".".to_owned(), Value::Object(Tree::new()));
+        if set.here && !set.below.is_empty() {
+            tree.insert(".".to_owned(), Self::Object(Tree::new()));
         }
-        for (element, node) in &self.below {
-            tree.insert(element.clone(), node.write());
-        }
-        Value::Object(tree)
+        let members = set.below.into_iter();
+        tree.extend(members.map(|(element, node)| (element, node.into())));
+        Self::Object(tree)
     }
 }
 
-impl<'de> Deserialize<'de> for FieldSet {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let read = Self::read(&Value::deserialize(deserializer)?);
-        read.ok_or_else(|| D::Error::custom("expected FieldsV1"))
-    }
-}
-
-impl Serialize for FieldSet {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.write().serialize(serializer)
-    }
-}
+const NOT_FIELDS: &str = "expected FieldsV1";
 
 /// A path as messages show it: `.spec.containers[name="a"].image`.
 pub(super) fn shown(path: &[impl AsRef<str>]) -> String {
@@ -192,30 +188,30 @@ mod tests {
     use super::*;
 
     fn set(fields: &Value) -> FieldSet {
-        FieldSet::read(fields).unwrap()
+        FieldSet::try_from(fields.clone()).unwrap()
     }
 
     #[test]
     fn sets_are_added_subtracted_and_compared() {
         let a = json!({"f:spec": {".": {}, "f:a": {}, "f:b": {"v:\"x\"": {}}}});
         let b = json!({"f:spec": {"f:a": {}, "f:c": {}}});
-        assert_eq!(set(&a).write(), a);
+        assert_eq!(Value::from(set(&a)), a);
         assert_eq!(
-            set(&a).without(&set(&b)).write(),
+            Value::from(set(&a).without(&set(&b))),
             json!({"f:spec": {".": {}, "f:b": {"v:\"x\"": {}}}})
         );
         assert_eq!(
-            set(&a).common(&set(&b)).write(),
+            Value::from(set(&a).common(&set(&b))),
             json!({"f:spec": {"f:a": {}}})
         );
         let mut sum = set(&b);
         sum.add(set(&json!({"f:spec": {"f:c": {"f:d": {}}}})));
         assert_eq!(
-            sum.write(),
+            Value::from(sum),
             json!({"f:spec": {"f:a": {}, "f:c": {".": {}, "f:d": {}}}})
         );
         assert!(set(&a).without(&set(&a)).is_empty());
-        assert_eq!(FieldSet::read(&json!({"spec": {}})), None);
+        assert!(FieldSet::try_from(json!({"spec": {}})).is_err());
         let mut cut = set(&a);
         cut.cut(&["f:spec"]);
         assert!(cut.is_empty());

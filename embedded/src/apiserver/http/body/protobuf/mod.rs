@@ -6,6 +6,8 @@
 
 mod numbers;
 
+use std::iter;
+
 use k8s_openapi::ByteString;
 use serde_json::Value;
 
@@ -58,18 +60,9 @@ impl Wire<'_> {
     }
 }
 
-/// The fields of a message in order; `None` once where it is broken.
+/// The fields of a message in order; `None` where it is broken, and nothing is to be read behind that.
 fn fields(mut rest: &[u8]) -> impl Iterator<Item = Option<(u64, Wire<'_>)>> {
-    std::iter::from_fn(move || {
-        if rest.is_empty() {
-            return None;
-        }
-        let field = field(&mut rest);
-        if field.is_none() {
-            rest = &[];
-        }
-        Some(field)
-    })
+    iter::from_fn(move || (!rest.is_empty()).then(|| field(&mut rest)))
 }
 
 fn field<'a>(rest: &mut &'a [u8]) -> Option<(u64, Wire<'a>)> {
@@ -145,7 +138,10 @@ fn value(kind: Type, wire: &Wire<'_>) -> Option<Value> {
         (Type::Bytes, Wire::Bytes(bytes)) => {
             serde_json::to_value(ByteString(bytes.to_vec())).ok()?
         }
-        (Type::Quantity, Wire::Bytes(bytes)) => quantity(bytes)?.into(),
+        // A quantity is a message around its text.
+        (Type::Quantity, Wire::Bytes(bytes)) => {
+            message(bytes, of_message("Quantity"))?.remove("string")?
+        }
         (Type::Time, Wire::Bytes(bytes)) => time(bytes)?.0.into(),
         (Type::MicroTime, Wire::Bytes(bytes)) => {
             let (seconds, micros) = time(bytes)?;
@@ -175,24 +171,11 @@ fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
 
-/// A quantity is a message around its text.
-fn quantity(bytes: &[u8]) -> Option<&str> {
-    match fields(bytes).next()?? {
-        (1, Wire::Bytes(bytes)) => text(bytes),
-        _ => None,
-    }
-}
-
 /// Seconds of the epoch as text, and the microseconds after them.
 fn time(bytes: &[u8]) -> Option<(String, i64)> {
-    let (mut seconds, mut nanos) = (0, 0);
-    for field in fields(bytes) {
-        match field? {
-            (1, Wire::Number(number)) => seconds = number.cast_signed(),
-            (2, Wire::Number(number)) => nanos = number.cast_signed(),
-            _ => return None,
-        }
-    }
+    let time = message(bytes, of_message("Timestamp"))?;
+    let number = |name: &str| tree::int(&time, name).unwrap_or_default();
+    let (seconds, nanos) = (number("seconds"), number("nanos"));
     // From year 1 to 9999, as the API takes them.
     let known = (-62_135_596_800..=253_402_300_799).contains(&seconds);
     let whole = (0..1_000_000_000).contains(&nanos);
@@ -201,16 +184,11 @@ fn time(bytes: &[u8]) -> Option<(String, i64)> {
 
 /// Which of both it is, the number, the text.
 fn int_or_text(bytes: &[u8]) -> Option<Value> {
-    let (mut is_text, mut number, mut value) = (false, 0, "");
-    for field in fields(bytes) {
-        match field? {
-            (1, Wire::Number(kind)) => is_text = kind == 1,
-            (2, Wire::Number(given)) => number = given.cast_signed(),
-            (3, Wire::Bytes(bytes)) => value = text(bytes)?,
-            _ => return None,
-        }
-    }
-    Some(if is_text { value.into() } else { number.into() })
+    let either = message(bytes, of_message("IntOrString"))?;
+    Some(match tree::int(&either, "type") {
+        Some(1) => tree::text(&either, "strVal").into(),
+        _ => tree::int(&either, "intVal").unwrap_or_default().into(),
+    })
 }
 
 #[cfg(test)]
