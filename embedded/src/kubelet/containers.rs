@@ -3,10 +3,7 @@
 //! Responsible for: the status of each container at each point of a Pod's life.
 //! Must not: invent history; it renders the exits that `life` recorded.
 
-use std::time::Duration;
-
 use serde::Serialize;
-use serde_json::{Value, json};
 
 use super::{
     life::{Cause, ContainerRun, Exit, Life, Pod},
@@ -31,9 +28,34 @@ pub(super) struct ContainerStatus<'a> {
     ready: bool,
     started: bool,
     restart_count: u32,
-    state: Value,
+    state: ContainerState,
     #[serde(skip_serializing_if = "Option::is_none")]
-    last_state: Option<Value>,
+    last_state: Option<ContainerState>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+enum ContainerState {
+    Waiting {
+        reason: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+    },
+    Running {
+        started_at: String,
+    },
+    Terminated {
+        exit_code: i32,
+        reason: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message: Option<&'static str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        started_at: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        finished_at: Option<String>,
+        #[serde(rename = "containerID", skip_serializing_if = "Option::is_none")]
+        container_id: Option<String>,
+    },
 }
 
 /// One container, and what it has been through.
@@ -139,8 +161,8 @@ fn status<'a>(pod: &Pod, history: History<'a>) -> ContainerStatus<'a> {
     let History { container, run, .. } = history;
     let salt = history.place + if history.is_init { INIT_SALT } else { 0 };
     let id = |restart: u32| container_id(pod, salt, restart);
-    let ended = |exit: Exit| terminated(exit, &id(run.restarts));
-    let earlier = |exit: Exit| terminated(exit, &id(run.restarts.saturating_sub(1)));
+    let ended = |exit: Exit| terminated(exit, id(run.restarts));
+    let earlier = |exit: Exit| terminated(exit, id(run.restarts.saturating_sub(1)));
     let (state, last_state) = match (pod.life, run.ended, run.started_at) {
         (Life::Running { .. }, latest, Some(at)) if history.leads => {
             (running(at), latest.map(earlier))
@@ -152,8 +174,8 @@ fn status<'a>(pod: &Pod, history: History<'a>) -> ContainerStatus<'a> {
         (Life::Ended(_), None, _) | (_, None, None) => return blank(container, lost(), None),
         (_, None, Some(at)) => (running(at), None),
     };
-    let runs = state.get("running").is_some();
-    let has_succeeded = state["terminated"]["exitCode"] == 0;
+    let runs = matches!(state, ContainerState::Running { .. });
+    let has_succeeded = matches!(state, ContainerState::Terminated { exit_code: 0, .. });
     ContainerStatus {
         image_id: &container.image,
         container_id: Some(id(run.restarts)),
@@ -169,11 +191,15 @@ fn status<'a>(pod: &Pod, history: History<'a>) -> ContainerStatus<'a> {
 }
 
 fn waiting_for_inits(container: &Named) -> ContainerStatus<'_> {
-    let state = json!({"waiting": {"reason": "PodInitializing"}});
-    blank(container, state, None)
+    let (reason, message) = ("PodInitializing", None);
+    blank(container, ContainerState::Waiting { reason, message }, None)
 }
 
-fn blank(container: &Named, state: Value, last_state: Option<Value>) -> ContainerStatus<'_> {
+fn blank(
+    container: &Named,
+    state: ContainerState,
+    last_state: Option<ContainerState>,
+) -> ContainerStatus<'_> {
     ContainerStatus {
         name: &container.name,
         image: &container.image,
@@ -187,39 +213,48 @@ fn blank(container: &Named, state: Value, last_state: Option<Value>) -> Containe
     }
 }
 
-fn running(at: Time) -> Value {
-    json!({"running": {"startedAt": at.to_rfc3339()}})
+fn running(at: Time) -> ContainerState {
+    ContainerState::Running {
+        started_at: at.to_rfc3339(),
+    }
 }
 
-fn terminated(exit: Exit, id: &str) -> Value {
-    let reason = match exit.reason {
-        Some(reason) => reason.text(),
-        None if exit.code == 0 => "Completed",
-        None => "Error",
-    };
-    json!({"terminated": {
-        "exitCode": exit.code,
-        "reason": reason,
-        "startedAt": exit.started_at.to_rfc3339(),
-        "finishedAt": exit.finished_at.to_rfc3339(),
-        "containerID": id,
-    }})
+fn terminated(exit: Exit, id: String) -> ContainerState {
+    ContainerState::Terminated {
+        exit_code: exit.code,
+        reason: match exit.reason {
+            Some(reason) => reason.text(),
+            None if exit.code == 0 => "Completed",
+            None => "Error",
+        },
+        message: None,
+        started_at: Some(exit.started_at.to_rfc3339()),
+        finished_at: Some(exit.finished_at.to_rfc3339()),
+        container_id: Some(id),
+    }
 }
 
 /// A container that never ran when its Pod was taken away.
-fn lost() -> Value {
-    json!({"terminated": {
-        "exitCode": 137,
-        "reason": "ContainerStatusUnknown",
-        "message": "The container could not be located when the pod was terminated",
-    }})
+fn lost() -> ContainerState {
+    ContainerState::Terminated {
+        exit_code: 137,
+        reason: "ContainerStatusUnknown",
+        message: Some("The container could not be located when the pod was terminated"),
+        started_at: None,
+        finished_at: None,
+        container_id: None,
+    }
 }
 
-fn crash_loop(pod: &Pod, container: &Named, delay: Duration) -> Value {
+fn crash_loop(pod: &Pod, container: &Named, delay: std::time::Duration) -> ContainerState {
     let (delay, name) = (format_go_duration(delay), &container.name);
     let whose = format!("{}_{}({})", pod.name, pod.namespace, pod.uid);
-    let message = format!("back-off {delay} restarting failed container={name} pod={whose}");
-    json!({"waiting": {"reason": "CrashLoopBackOff", "message": message}})
+    ContainerState::Waiting {
+        reason: "CrashLoopBackOff",
+        message: Some(format!(
+            "back-off {delay} restarting failed container={name} pod={whose}"
+        )),
+    }
 }
 
 /// An ID that looks like one of containerd, and follows from the Pod, the container and the try.

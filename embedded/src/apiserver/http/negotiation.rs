@@ -24,7 +24,12 @@ pub(crate) enum Transform {
     MetadataList,
     /// `APIGroupDiscoveryList`.
     Discovery,
+    /// The old OpenAPI document in protobuf.
+    OldOpenApi,
 }
+
+/// What clients call the old OpenAPI document in protobuf.
+const OLD_OPENAPI: &str = "application/com.github.proto-openapi.spec.v2";
 
 /// Takes the first clause of the header that can be served.
 pub(crate) fn negotiate(header: &str) -> Result<Transform> {
@@ -45,6 +50,14 @@ pub(crate) fn negotiate(header: &str) -> Result<Transform> {
 
 fn not_acceptable(message: String) -> ApiError {
     ApiError::new(406, "NotAcceptable", message)
+}
+
+/// The form of answers about no objects. Who accepts nothing that is there gets JSON.
+pub(crate) fn of_document(header: &str) -> Transform {
+    negotiate(header).unwrap_or_else(|_| match header.trim().starts_with(OLD_OPENAPI) {
+        true => Transform::OldOpenApi,
+        false => Transform::None,
+    })
 }
 
 fn clause(text: &str) -> Option<Transform> {
@@ -80,7 +93,7 @@ pub(crate) fn form(
     type_name: &str,
 ) -> Result<Form> {
     match accepted {
-        Transform::None | Transform::Discovery => Ok(Form::Plain),
+        Transform::None | Transform::Discovery | Transform::OldOpenApi => Ok(Form::Plain),
         Transform::Metadata if list && !watch => Err(not_acceptable(format!(
             "you requested PartialObjectMetadata, but the requested object is a list \
              ({type_name}List)"

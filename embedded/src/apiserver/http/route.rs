@@ -72,8 +72,7 @@ fn fixed(request: Request<'_>, path: &str) -> Result<ApiCall> {
     if !matches!(request.method, "GET" | "HEAD") {
         return Err(ApiError::method_not_allowed());
     }
-    // Who accepts nothing that is there gets JSON.
-    let accepted = negotiation::negotiate(request.accept).unwrap_or_default();
+    let accepted = negotiation::of_document(request.accept);
     let path = path.trim_end_matches('/');
     documents::answer(path, request.query, accepted).map(ApiCall::Answered)
 }

@@ -30,7 +30,7 @@ const STORAGE_HASHES: [(Kind, &str); 2] =
 /// Answers a path outside of the resources.
 pub(crate) fn answer(path: &str, query: &str, accepted: Transform) -> Result<Response> {
     let aggregated = accepted == Transform::Discovery;
-    if let Some(document) = openapi::answer(path, query) {
+    if let Some(document) = openapi::answer(path, query, accepted) {
         return document;
     }
     let version_of = |group: &str| {

@@ -3,8 +3,8 @@
 //! Responsible for: where the schemas are, and which kinds take the `fieldValidation` parameter, so
 //! that clients leave validation to the server. Must not: describe fields; `schemas` does.
 //!
-//! Different from a real server: the old document, version 2, describes nothing, and is in protobuf alone. That is
-//! what kubectl asks for when the new ones lack a kind: it has to learn that this one does, too. Patches are not
+//! Different from a real server: the old document, version 2, has open objects, and none at all in protobuf,
+//! which kubectl asks for when the new ones lack a kind: it has to learn that this one does, too. Patches are not
 //! said to be possible by strategic merge, so that kubectl uses the merge keys that it was built with.
 
 use std::iter;
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::version::VERSION;
 use crate::apiserver::{
-    http::query::Query,
+    http::{negotiation::Transform, query::Query},
     object::{ApiError, GROUPS, KINDS, KindInfo, Result, schemas},
     print::{JSON, Response, TEXT},
 };
@@ -21,17 +21,20 @@ use crate::apiserver::{
 /// Stands for the documents as they are: it has to change when they do, and with nothing else.
 const HASH: &str = VERSION;
 
-/// The media type of the old document.
+/// The media type of the old document in protobuf.
 const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 /// Answers `/openapi/...`; `None` for other paths.
-pub(crate) fn answer(path: &str, query: &str) -> Option<Result<Response>> {
+pub(crate) fn answer(path: &str, query: &str, accepted: Transform) -> Option<Result<Response>> {
     match path {
         "/openapi/v3" => Some(Ok(Response {
             content_type: TEXT,
             ..Response::json(200, &index())
         })),
-        "/openapi/v2" => Some(Ok(Response::bytes(200, PROTOBUF, no_definitions()))),
+        "/openapi/v2" if accepted == Transform::OldOpenApi => {
+            Some(Ok(Response::bytes(200, PROTOBUF, no_definitions())))
+        }
+        "/openapi/v2" => Some(Ok(Response::json(200, &swagger()))),
         other => {
             let name = other.strip_prefix("/openapi/v3/")?;
             let mut all = all();
@@ -126,7 +129,7 @@ fn operation(row: &KindInfo, action: &str) -> Value {
     })
 }
 
-/// The old document: its own version, what it is about, and paths.
+/// The old document in protobuf: its own version, what it is about, and paths.
 fn no_definitions() -> Vec<u8> {
     let field = |number: u8, content: &[u8]| {
         // Nothing here is as long as 128 bytes, so a length is one byte.
@@ -135,4 +138,33 @@ fn no_definitions() -> Vec<u8> {
     };
     let info = [field(1, b"Kubernetes"), field(2, VERSION.as_bytes())].concat();
     [field(1, b"2.0"), field(2, &info), field(8, b"")].concat()
+}
+
+fn swagger() -> Value {
+    let definitions: Map<String, Value> = KINDS
+        .iter()
+        .map(|row| (schemas::name(row), open_schema(row)))
+        .collect();
+    json!({
+        "swagger": "2.0",
+        "info": {"title": "Kubernetes", "version": VERSION},
+        "paths": {},
+        "definitions": definitions,
+    })
+}
+
+fn open_schema(row: &KindInfo) -> Value {
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({
+        "type": "object",
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": open,
+            "spec": open,
+            "status": open,
+        },
+        "x-kubernetes-group-version-kind": [schemas::group_version_kind(row)],
+        "x-kubernetes-preserve-unknown-fields": true,
+    })
 }
