@@ -21,6 +21,7 @@ mod pod_table;
 mod policy;
 mod quantity;
 mod report;
+mod slots;
 mod time;
 mod well_known;
 
@@ -44,13 +45,13 @@ pub use now::{Monotonic, Now, Timeout};
 pub use observed_pod::{Controller, DecodedPod};
 pub use pod::{CompactIndex, PodFlags, PodName, PodPhase, PodRecord};
 pub use pod_table::PodTable;
-pub(crate) use pod_table::grow;
 pub use policy::{
     CodeOperator, FailureAction, FailureRule, FailureTest, PerIndexLimit, PodFailurePolicy,
     SuccessPolicy, SuccessRule,
 };
 pub use quantity::{Suffix, WrittenQuantity};
 pub use report::{Report, Severity};
+pub(crate) use slots::Slots;
 pub use time::Time;
 pub use well_known::{
     COMPLETION_INDEX, CONTROLLER_UID, DEFAULT_MANAGER, INDEX_FAILURES, INDEX_IGNORED_FAILURES,

@@ -9,25 +9,15 @@
 
 use std::collections::VecDeque;
 
-use super::{PodRecord, Slot};
+use super::{PodRecord, Slot, Slots};
 
 /// The Pods of a Job.
 #[derive(Clone, Debug, Default)]
 pub struct PodTable {
-    entries: Vec<Entry>,
+    entries: Slots<Entry>,
     free: Vec<Slot>,
     dirty: VecDeque<Slot>,
     len: usize,
-}
-
-/// Makes an entry for `slot`, if there is none. Space is made for an eighth more at a time, not for twice as many: what
-/// lies idle here is what each Pod costs.
-pub(crate) fn grow<T: Clone + Default>(entries: &mut Vec<T>, slot: Slot) {
-    let len = slot.at() + 1;
-    if len > entries.capacity() {
-        entries.reserve_exact(len - entries.len() + len / 8);
-    }
-    entries.resize(len.max(entries.len()), T::default());
 }
 
 #[derive(Clone, Debug, Default)]
@@ -41,10 +31,10 @@ impl PodTable {
     pub fn insert(&mut self, record: PodRecord) -> Slot {
         let slot = self.free.pop().unwrap_or_else(|| {
             let slot = Slot(u32::try_from(self.entries.len()).expect("fewer than 2^32 Pods"));
-            grow(&mut self.entries, slot);
+            self.entries.cover(slot);
             slot
         });
-        self.entries[slot.at()].record = Some(record);
+        self.entries[slot].record = Some(record);
         self.len += 1;
         self.mark(slot);
         slot
@@ -53,7 +43,7 @@ impl PodTable {
     /// Replaces what is known of the Pod in `slot`; marks it only if something changed but the
     /// version.
     pub fn replace(&mut self, slot: Slot, mut record: PodRecord) {
-        let Some(known) = &mut self.entries[slot.at()].record else {
+        let Some(known) = &mut self.entries[slot].record else {
             return;
         };
         std::mem::swap(known, &mut record);
@@ -65,7 +55,7 @@ impl PodTable {
 
     /// Changes what is known of the Pod in `slot`, if there is still one.
     pub fn update(&mut self, slot: Slot, change: impl FnOnce(&mut PodRecord)) {
-        if let Some(record) = &mut self.entries[slot.at()].record {
+        if let Some(record) = &mut self.entries[slot].record {
             change(record);
             self.mark(slot);
         }
@@ -73,7 +63,7 @@ impl PodTable {
 
     /// Notes that the Pod in `slot` is gone.
     pub fn remove(&mut self, slot: Slot) {
-        if self.entries[slot.at()].record.take().is_some() {
+        if self.entries[slot].record.take().is_some() {
             self.len -= 1;
             self.mark(slot);
         }
@@ -81,7 +71,7 @@ impl PodTable {
 
     /// What is known of the Pod in `slot`.
     pub fn get(&self, slot: Slot) -> Option<&PodRecord> {
-        self.entries.get(slot.at())?.record.as_ref()
+        self.entries.get(slot)?.record.as_ref()
     }
 
     /// How many Pods there are.
@@ -102,7 +92,7 @@ impl PodTable {
     /// Takes one mark; a slot that turns out empty may be used again from here on.
     pub fn take_dirty(&mut self) -> Option<(Slot, Option<&PodRecord>)> {
         let slot = self.dirty.pop_front()?;
-        let entry = &mut self.entries[slot.at()];
+        let entry = &mut self.entries[slot];
         entry.dirty = false;
         if entry.record.is_none() {
             self.free.push(slot);
@@ -134,7 +124,7 @@ impl PodTable {
     }
 
     fn mark(&mut self, slot: Slot) {
-        let entry = &mut self.entries[slot.at()];
+        let entry = &mut self.entries[slot];
         if !entry.dirty {
             entry.dirty = true;
             self.dirty.push_back(slot);

@@ -27,7 +27,7 @@ mod sums;
 mod uncounted;
 
 use crate::model::{
-    CompactIndex, FailureAction, Job, Limits, Monotonic, PodPhase, PodRecord, PodTable, Slot, grow,
+    CompactIndex, FailureAction, Job, Limits, Monotonic, PodPhase, PodRecord, PodTable, Slot, Slots,
 };
 
 use super::job::Basis;
@@ -52,7 +52,7 @@ pub use self::stage::{End, Input, Stage};
 #[derive(Clone, Debug, Default)]
 #[doc(alias = "trackJobStatusAndRemoveFinalizers")]
 pub(super) struct Counting {
-    pods: Vec<Tracked>,
+    pods: Slots<Tracked>,
     /// Pods to be looked at again before the next decision.
     revisit: Vec<Slot>,
     tally: Tally,
@@ -106,9 +106,9 @@ impl Counting {
         slot: Slot,
         pod: Option<&PodRecord>,
     ) -> Heard {
-        grow(&mut self.pods, slot);
+        self.pods.cover(slot);
         let mut heard = Heard::default();
-        let mut tracked = self.pods[slot.at()];
+        let mut tracked = self.pods[slot];
         let is_new = tracked.stage == Stage::Live && !tracked.has(Facts::FINALIZER);
         let was_ignored = self.is_freed_as_ignored(basis, &tracked);
         self.share(basis, slot, &tracked, false);
@@ -157,7 +157,7 @@ impl Counting {
         }
         self.note_name(basis, slot, &tracked, pod);
         self.share(basis, slot, &tracked, true);
-        self.pods[slot.at()] = tracked;
+        self.pods[slot] = tracked;
         if let Some(index) = index_of(basis, &tracked).filter(|_| tracked.has(Facts::ACTIVE)) {
             // It is what its index's failed Pod was kept for.
             self.release_delayed(basis, index);
@@ -333,7 +333,7 @@ impl Counting {
         let Some(slot) = self.delayed.remove(index) else {
             return;
         };
-        let input = self.count_failure(slot, self.pods[slot.at()].ruling);
+        let input = self.count_failure(slot, self.pods[slot].ruling);
         self.happens(basis, slot, input);
         self.changed = true;
     }
@@ -365,7 +365,7 @@ impl Counting {
         self.delayed.clear();
         let slots = 0..u32::try_from(self.pods.len()).unwrap_or(u32::MAX);
         for slot in slots.map(Slot) {
-            if self.pods[slot.at()].has(Facts::FINALIZER) {
+            if self.pods[slot].has(Facts::FINALIZER) {
                 self.happens(basis, slot, Input::JobOver);
             }
         }
@@ -376,7 +376,7 @@ impl Counting {
     pub(super) fn settle_live(&mut self, basis: &Basis<'_>, pods: &PodTable) {
         for slot in self.tally.live_slots.clone() {
             let slot = Slot(slot);
-            let fails = basis.fails && !self.has_invalid_index(basis, &self.pods[slot.at()]);
+            let fails = basis.fails && !self.has_invalid_index(basis, &self.pods[slot]);
             let pod = pods.get(slot).filter(|_| fails);
             let ruling = pod.map_or(Ruling::Open, |pod| policy_on(basis, pod).0);
             let counts = fails && ruling != Ruling::IGNORED;
@@ -416,12 +416,12 @@ impl Counting {
     }
 
     fn delete(&mut self, basis: &Basis<'_>, slot: Slot, counts: bool) {
-        if !self.pods[slot.at()].has(Facts::TO_DELETE) {
+        if !self.pods[slot].has(Facts::TO_DELETE) {
             self.change(basis, slot, |tracked| {
                 tracked.facts.set(Facts::TO_DELETE, true);
             });
         }
-        if !counts && self.pods[slot.at()].stage == Stage::Live {
+        if !counts && self.pods[slot].stage == Stage::Live {
             self.happens(basis, slot, Input::Stopped);
         }
     }
@@ -461,7 +461,7 @@ impl Counting {
         if slot.at() >= self.pods.len() {
             return;
         }
-        let was_stopped = self.pods[slot.at()].stage == Stage::Stopped;
+        let was_stopped = self.pods[slot].stage == Stage::Stopped;
         if was_stopped {
             self.revisit.push(slot);
         }
@@ -480,7 +480,7 @@ impl Counting {
     pub(super) fn next_deletion(&mut self, limits: &Limits, now: Monotonic) -> Option<Slot> {
         loop {
             let slot = self.deletions.next(limits.max_pod_writes, now)?;
-            if self.pods[slot.at()].has(Facts::DELETION) {
+            if self.pods[slot].has(Facts::DELETION) {
                 self.deletions.sent();
                 return Some(slot);
             }
@@ -492,7 +492,7 @@ impl Counting {
     pub(super) fn next_removal(&mut self, limits: &Limits, now: Monotonic) -> Option<(Slot, bool)> {
         loop {
             let slot = self.removals.next(limits.max_pod_writes, now)?;
-            let tracked = &mut self.pods[slot.at()];
+            let tracked = &mut self.pods[slot];
             if tracked.has(Facts::REMOVAL) && !tracked.has(Facts::REMOVAL_SENT) {
                 tracked.facts.set(Facts::REMOVAL_SENT, true);
                 self.removals.sent();
@@ -515,12 +515,12 @@ impl Counting {
 
     /// Changes what is remembered of a Pod, keeping the sums true and queueing what follows.
     fn change(&mut self, basis: &Basis<'_>, slot: Slot, change: impl FnOnce(&mut Tracked)) {
-        let mut tracked = self.pods[slot.at()];
+        let mut tracked = self.pods[slot];
         self.share(basis, slot, &tracked, false);
         change(&mut tracked);
         self.queue_work(basis, slot, &mut tracked);
         self.share(basis, slot, &tracked, true);
-        self.pods[slot.at()] = tracked;
+        self.pods[slot] = tracked;
     }
 
     /// Puts a Pod in or takes it out of the sums and of its index.

@@ -74,7 +74,7 @@ impl Counting {
             let Some(slot) = self.naming.by_uid.pop_front() else {
                 break;
             };
-            let Stage::Ended(end) = self.pods[slot.at()].stage else {
+            let Stage::Ended(end) = self.pods[slot].stage else {
                 continue;
             };
             if basis.spec.is_indexed() && end == End::Success {
@@ -86,7 +86,7 @@ impl Counting {
                 end,
                 slot,
                 is_orphan: false,
-                ruling: self.pods[slot.at()].ruling,
+                ruling: self.pods[slot].ruling,
             });
             self.happens(basis, slot, Input::Named);
         }
@@ -102,11 +102,11 @@ impl Counting {
         self.indexes.begin_store();
         next.succeeded = self.indexes.completed_len();
         let mut indexed = std::mem::take(&mut self.naming.by_index);
-        indexed.retain(|slot| self.pods[slot.at()].stage == Stage::Ended(End::Success));
+        indexed.retain(|slot| self.pods[*slot].stage == Stage::Ended(End::Success));
         indexed.sort_unstable();
         indexed.dedup();
         indexed.retain(|slot| {
-            let index = self.pods[slot.at()].number.map(CompactIndex::get);
+            let index = self.pods[*slot].number.map(CompactIndex::get);
             // Another Pod of the index may have brought it into the server's status meanwhile.
             let stored = index.is_some_and(|index| self.indexes.is_stored(index));
             let input = match stored {
@@ -144,7 +144,7 @@ impl Counting {
             if let (Ruling::By(action), End::Failure) = (ruling, end) {
                 applied.push(action);
             }
-            let held = self.pods[slot.at()].stage == Stage::Listing(end);
+            let held = self.pods[slot].stage == Stage::Listing(end);
             self.uncounted.add(uid, end, held.then_some(slot));
             if held {
                 self.happens(basis, slot, Input::StatusWritten);
@@ -153,7 +153,7 @@ impl Counting {
             }
         }
         for slot in write.indexed {
-            if self.pods[slot.at()].stage == Stage::Listing(End::Success) {
+            if self.pods[slot].stage == Stage::Listing(End::Success) {
                 self.happens(basis, slot, Input::StatusWritten);
             }
         }
@@ -170,13 +170,13 @@ impl Counting {
             return;
         };
         for Named { end, slot, .. } in write.named {
-            if self.pods[slot.at()].stage == Stage::Listing(end) {
+            if self.pods[slot].stage == Stage::Listing(end) {
                 self.happens(basis, slot, Input::StatusNotWritten);
                 self.naming.by_uid.push_front(slot);
             }
         }
         for slot in write.indexed {
-            if self.pods[slot.at()].stage == Stage::Listing(End::Success) {
+            if self.pods[slot].stage == Stage::Listing(End::Success) {
                 self.happens(basis, slot, Input::StatusNotWritten);
                 self.naming.by_index.push(slot);
             }

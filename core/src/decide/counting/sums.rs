@@ -139,13 +139,13 @@ impl Counting {
     /// The active Pods that are not to go already.
     pub(in crate::decide) fn staying(&self) -> Vec<Slot> {
         let slots = self.tally.active_slots.iter().map(Slot);
-        let staying = slots.filter(|slot| !self.pods[slot.at()].has(Facts::TO_DELETE));
+        let staying = slots.filter(|slot| !self.pods[*slot].has(Facts::TO_DELETE));
         staying.collect()
     }
 
     /// Whether a Pod's index is done already.
     pub(in crate::decide) fn is_needless(&self, basis: &Basis<'_>, slot: Slot) -> bool {
-        let index = self.pods[slot.at()].number.map(CompactIndex::get);
+        let index = self.pods[slot].number.map(CompactIndex::get);
         basis.spec.is_indexed() && index.is_some_and(|index| self.indexes.is_done(index))
     }
 }
