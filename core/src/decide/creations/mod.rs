@@ -222,8 +222,8 @@ impl Creations {
         error: CreateError,
         now: Monotonic,
     ) -> (bool, Option<Report>) {
-        let creation = self.outstanding.get_mut(&id);
-        let doubted = creation.as_ref().is_some_and(|one| one.doubted);
+        let creation = self.outstanding.get(&id);
+        let doubted = creation.is_some_and(|one| one.doubted);
         match error {
             CreateError::NameTaken => {
                 let again = self.backoff.fail_if_again(now);
@@ -250,12 +250,7 @@ impl Creations {
             // What became of the attempt before is still to be found out.
             CreateError::NotSent => self.doubt(id, now),
             CreateError::NamespaceTerminating => {
-                if let Some(creation) = creation {
-                    creation.state = CreationState::Void;
-                    self.void += 1;
-                    self.changed = true;
-                    self.lost_until = self.lost_until.max(Some(now + VOID_LIFE));
-                }
+                self.set_state(id, CreationState::Void, now + VOID_LIFE);
             }
         }
         (false, None)
@@ -263,11 +258,28 @@ impl Creations {
 
     fn doubt(&mut self, id: CreationId, now: Monotonic) {
         if let Some(creation) = self.outstanding.get_mut(&id) {
-            creation.state = CreationState::Unconfirmed;
             creation.doubted = true;
-            self.unconfirmed += 1;
-            self.lost_until = self.lost_until.max(Some(now + UNCONFIRMED_LIFE));
+            self.set_state(id, CreationState::Unconfirmed, now + UNCONFIRMED_LIFE);
         }
+    }
+
+    /// Notes that nobody waits for the answer to a creation any more. Two may come: its Pod was there and went before
+    /// the first, and it was asked for once more.
+    fn set_state(&mut self, id: CreationId, state: CreationState, until: Monotonic) {
+        let Some(creation) = self.outstanding.get(&id).copied() else {
+            return;
+        };
+        self.forget(id);
+        match state {
+            CreationState::Sent => {}
+            CreationState::Unconfirmed => self.unconfirmed += 1,
+            CreationState::Void => {
+                self.void += 1;
+                self.changed = true;
+            }
+        }
+        self.outstanding.insert(id, Creation { state, ..creation });
+        self.lost_until = self.lost_until.max(Some(until));
     }
 
     /// Forgets void creations once they have counted long enough; unconfirmed ones too, unless they
@@ -327,6 +339,21 @@ mod tests {
         creations.set_missing(count);
         (0..count).for_each(|count| creations.send(id(count), None));
         creations
+    }
+
+    #[test]
+    fn a_creation_with_two_answers_counts_once() {
+        let mut creations = sent(1);
+        for error in [
+            CreateError::Unknown,
+            CreateError::Unknown,
+            CreateError::NamespaceTerminating,
+            CreateError::NamespaceTerminating,
+        ] {
+            creations.not_created(id(0), error, at(0));
+            assert_eq!(creations.check().count(), 1);
+        }
+        assert_eq!((creations.void(), creations.has_unconfirmed()), (1, false));
     }
 
     #[test]
