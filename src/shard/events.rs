@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::{
     decide::{Report, Severity},
+    flow::BATCH,
     machine::CallResult,
     metrics::Metrics,
     model::{JobKey, Monotonic, Now, Uid},
@@ -24,10 +25,6 @@ use super::{
     outbox::Named,
 };
 
-/// How many events are sent at once: a busy server takes some hundred milliseconds for each, and sixty Jobs
-/// that end in one second have their four told within ten. docs/flow.md.
-const AT_ONCE: usize = 8;
-
 /// How many events may wait in one queue: some four megabytes in all. client-go's `maxQueuedEvents` is 1,000
 /// for all.
 const WAITING_MAX: usize = 512;
@@ -39,7 +36,9 @@ pub(super) struct Recorder {
     component: &'static str,
     /// What events on CronJobs name as theirs.
     cron_job_component: &'static str,
-    queues: [Queue; AT_ONCE],
+    /// A batch is under way at once: a busy server takes some hundred milliseconds for each, and sixty Jobs that end
+    /// in one second have their four Events told within ten.
+    queues: [Queue; BATCH],
     /// How many events wait.
     waiting: usize,
     /// How many are under way.
@@ -114,7 +113,7 @@ impl Recorder {
             telling,
             since: now.monotonic,
         };
-        let queue = &mut self.queues[uid.as_u128() as usize % AT_ONCE];
+        let queue = &mut self.queues[uid.as_u128() as usize % BATCH];
         let waiting = match about {
             About::Job | About::CronJob => &mut queue.of_jobs,
             About::Pod => &mut queue.of_pods,
@@ -130,7 +129,7 @@ impl Recorder {
 
     /// Whether one waits that may be sent.
     pub(super) fn has_something(&self) -> bool {
-        self.waiting > 0 && self.under_way < AT_ONCE
+        self.waiting > 0 && self.under_way < BATCH
     }
 
     /// Whether any waits or is under way.

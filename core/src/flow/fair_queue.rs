@@ -3,7 +3,8 @@
 //! Which write goes is decided at the moment when one may go, not before. Tenants (namespaces) have their
 //! turns, and within each its Jobs have theirs (deficit round robin); who comes new, or has something urgent, is
 //! called for one write before the turns of all others, tenant after tenant. Nobody gets all places: a Job whose writes take long,
-//! and a tenant of many such Jobs, leave room for others ([`SHARE`]). What a server refuses because it is busy
+//! and a tenant of many such Jobs, leave room for others ([`SHARE`]), and more of it while answers take long because
+//! of what is in flight ([`Congestion`]). What a server refuses because it is busy
 //! is a matter of the tenant that was refused: fewer of its writes are in flight then, and none for as long as
 //! the server asks; only when the next tenant hears the same, and nothing was taken in between, do all wait.
 //!
@@ -16,15 +17,16 @@ use std::{collections::VecDeque, hash::Hash, time::Duration};
 
 use hashbrown::HashMap;
 
-use super::in_flight::InFlightLimit;
+use super::{congestion::Congestion, in_flight::InFlightLimit};
 
 /// So many writes a Job gives in its turn: what is done for one Job costs less at one go. With sixteen nothing
 /// more is gained: measured with a thousand Jobs of a hundred Pods, docs/flow.md.
-pub(super) const BATCH: usize = 8;
+pub const BATCH: usize = 8;
 
 /// A Job may have this many times as many writes in flight as there are places left, a tenant as many times
 /// what its Jobs may. One Job alone gets two places of three, two get two of five each; there is always one left
-/// for who comes new. Known from switches that share memory between ports as dynamic thresholds
+/// for who comes new. While there is congestion it is the other way round: a Job may have one write in flight where
+/// this many places are left, and so one of three. Known from switches that share memory between ports as dynamic thresholds
 /// (Choudhury and Hahne, 1998); docs/flow.md.
 const SHARE: usize = 2;
 
@@ -73,6 +75,7 @@ pub struct FairQueue<N, J, T> {
     waiting: usize,
     in_flight: usize,
     max: usize,
+    congestion: Congestion,
     /// The tenant that was refused last, if nothing was taken since.
     refused: Option<N>,
     /// Until when nothing goes, as the server refuses everybody.
@@ -117,10 +120,35 @@ impl<T> Default for Lane<T> {
     }
 }
 
+/// How many places are free, and what may be taken of them.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    free: usize,
+    is_congested: bool,
+}
+
+impl Room {
+    /// Whether a Job may have one more write in flight.
+    fn has_one_for_job(self, in_flight: usize) -> bool {
+        match self.is_congested {
+            false => in_flight < self.free.saturating_mul(SHARE),
+            true => in_flight < self.free.div_ceil(SHARE),
+        }
+    }
+
+    /// Whether a tenant may.
+    fn has_one_for_tenant(self, in_flight: usize) -> bool {
+        match self.is_congested {
+            false => in_flight < self.free.saturating_mul(SHARE * SHARE),
+            true => in_flight < self.free,
+        }
+    }
+}
+
 impl<T> Lane<T> {
-    /// Takes the next write, if one more may be in flight with so many places free.
-    fn pop(&mut self, free: usize, now: Duration) -> Option<T> {
-        if self.in_flight >= free.saturating_mul(SHARE) || self.paused_until > now {
+    /// Takes the next write, if there is room for one more.
+    fn pop(&mut self, room: Room, now: Duration) -> Option<T> {
+        if !room.has_one_for_job(self.in_flight) || self.paused_until > now {
             return None;
         }
         self.waiting.iter_mut().find_map(VecDeque::pop_front)
@@ -152,18 +180,17 @@ impl<J, T> Default for Tenant<J, T> {
 }
 
 impl<J: Clone + Eq + Hash, T> Tenant<J, T> {
-    /// Whether it may have one more write in flight, with so many places free.
-    fn has_room(&self, free: usize, now: Duration) -> bool {
-        self.in_flight < free.saturating_mul(SHARE * SHARE)
-            && self.limit.allows(self.in_flight, now)
+    /// Whether it may have one more write in flight.
+    fn has_room(&self, room: Room, now: Duration) -> bool {
+        room.has_one_for_tenant(self.in_flight) && self.limit.allows(self.in_flight, now)
     }
 
     /// Takes the next write of a Job that is called and has room for it.
-    fn pop_called(&mut self, free: usize, now: Duration) -> Option<(J, T)> {
+    fn pop_called(&mut self, room: Room, now: Duration) -> Option<(J, T)> {
         while let Some(job) = self.called.pop_front() {
             let lane = self.lanes.get_mut(&job).expect("each call has a lane");
             lane.is_called = false;
-            let item = lane.pop(free, now);
+            let item = lane.pop(room, now);
             // Who has more, or no room now, has a turn later.
             if !lane.is_empty() && !std::mem::replace(&mut lane.has_turn, true) {
                 self.turns.push_back(job.clone());
@@ -177,11 +204,11 @@ impl<J: Clone + Eq + Hash, T> Tenant<J, T> {
     }
 
     /// Takes the next write of a Job that has room for it; whether that ends the Job's turn.
-    fn pop_in_turn(&mut self, free: usize, now: Duration) -> Option<(J, T, bool)> {
+    fn pop_in_turn(&mut self, room: Room, now: Duration) -> Option<(J, T, bool)> {
         for _ in 0..self.turns.len() {
             let job = self.turns.front()?;
             let lane = self.lanes.get_mut(job).expect("each turn has a lane");
-            let item = lane.pop(free, now);
+            let item = lane.pop(room, now);
             let is_empty = lane.is_empty();
             self.given += 1;
             let is_over = is_empty || item.is_none() || self.given == BATCH;
@@ -274,6 +301,7 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
             waiting: 0,
             in_flight: 0,
             max: max.max(1),
+            congestion: Congestion::default(),
             refused: None,
             paused_until: Duration::ZERO,
             pauses_until: Duration::ZERO,
@@ -319,12 +347,16 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
         if free == 0 || self.paused_until > now {
             return None;
         }
+        let room = Room {
+            free,
+            is_congested: self.congestion.is_congested(),
+        };
         let next = if self.call {
-            self.pop_called(free, now)
-                .or_else(|| self.pop_in_turn(free, now))
+            self.pop_called(room, now)
+                .or_else(|| self.pop_in_turn(room, now))
         } else {
-            self.pop_in_turn(free, now)
-                .or_else(|| self.pop_called(free, now))
+            self.pop_in_turn(room, now)
+                .or_else(|| self.pop_called(room, now))
         };
         let (name, job, item) = next?;
         self.call = !self.call;
@@ -367,15 +399,15 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
         });
     }
 
-    fn pop_called(&mut self, free: usize, now: Duration) -> Option<(N, J, T)> {
+    fn pop_called(&mut self, room: Room, now: Duration) -> Option<(N, J, T)> {
         for _ in 0..self.calls.len() {
             let name = self.calls.pop_front()?;
             let tenant = self.tenants.get_mut(&name).expect("who calls is a tenant");
-            if !tenant.has_room(free, now) {
+            if !tenant.has_room(room, now) {
                 self.calls.push_back(name);
                 continue;
             }
-            let next = tenant.pop_called(free, now);
+            let next = tenant.pop_called(room, now);
             if !tenant.turns.is_empty() && !std::mem::replace(&mut tenant.has_turn, true) {
                 self.turns.push_back(name.clone());
             }
@@ -390,7 +422,7 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
         None
     }
 
-    fn pop_in_turn(&mut self, free: usize, now: Duration) -> Option<(N, J, T)> {
+    fn pop_in_turn(&mut self, room: Room, now: Duration) -> Option<(N, J, T)> {
         for _ in 0..self.turns.len() {
             let name = self.turns.pop_front()?;
             let tenant = self.tenants.get_mut(&name).expect("each turn has a tenant");
@@ -399,8 +431,8 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
                 self.forget_if_idle(&name, now);
                 continue;
             }
-            let next = match tenant.has_room(free, now) {
-                true => tenant.pop_in_turn(free, now),
+            let next = match tenant.has_room(room, now) {
+                true => tenant.pop_in_turn(room, now),
                 false => None,
             };
             match next {
@@ -418,9 +450,17 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
         None
     }
 
+    /// So long the answer took to a write of the kind whose times can be compared.
+    pub fn took(&mut self, time: Duration) {
+        self.congestion.took(time);
+    }
+
     /// A write is no longer in flight.
     pub fn done(&mut self, name: &N, job: &J, answer: WriteAnswer, now: Duration) {
         self.in_flight -= 1;
+        if self.in_flight == 0 {
+            self.congestion.forget();
+        }
         let max = self.max;
         if let Some(tenant) = self.tenants.get_mut(name) {
             tenant.in_flight -= 1;

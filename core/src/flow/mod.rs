@@ -3,7 +3,7 @@
 //! - [`WorkQueue`]: which key is synced next (client-go's `workqueue`).
 //! - [`SyncRate`]: how many syncs there are, so that each hears of several things.
 //! - [`FairQueue`]: which write goes next, and how many are in flight; an [`in_flight`] limit for each tenant
-//!   follows what a busy server says.
+//!   follows what a busy server says, and a Job gives room for others while there is [`congestion`].
 //! - [`coalescing_delay`]: how long to let answers gather.
 //! - [`QuotaWaits`]: how soon a Job that a quota holds up tries again.
 //!
@@ -12,6 +12,7 @@
 //! Must not: know what the work is, sleep, or read a clock.
 
 mod coalescing;
+mod congestion;
 mod fair_queue;
 mod in_flight;
 mod quota;
@@ -19,7 +20,7 @@ mod sync_rate;
 mod work_queue;
 
 pub use coalescing::coalescing_delay;
-pub use fair_queue::{FairQueue, Rank, WriteAnswer};
+pub use fair_queue::{BATCH, FairQueue, Rank, WriteAnswer};
 pub use quota::QuotaWaits;
 pub use sync_rate::SyncRate;
 pub use work_queue::WorkQueue;

@@ -149,6 +149,33 @@ fn nobody_gets_all_places_and_who_comes_new_finds_one() {
 }
 
 #[test]
+fn a_giant_gives_more_room_while_there_is_congestion() {
+    let mut queue = queue(96, &[("a", 1)], 400);
+    let mut in_flight = fill(&mut queue, NOW)[&("a", 1)];
+    let mut wave = |millis: u64| {
+        // One answer stays out, so that the queue remembers.
+        for _ in 0..in_flight - 1 {
+            queue.took(Duration::from_millis(millis));
+            queue.done(&"a", &1, WriteAnswer::Taken, NOW);
+        }
+        in_flight = 1 + fill(&mut queue, NOW).values().sum::<usize>();
+        in_flight
+    };
+    assert_eq!((wave(5), wave(5)), (64, 64));
+    assert_eq!((wave(100), wave(50), wave(50)), (32, 32, 32));
+    queue.push(&"new", &100, Rank::Usual, 0);
+    assert_eq!(fill(&mut queue, NOW).len(), 1, "who comes new finds a place");
+    let tenants = [("a", 1), ("a", 2), ("a", 3), ("b", 4)];
+    let mut queue = self::queue(96, &tenants, 200);
+    queue.took(Duration::from_millis(1));
+    (0..100).for_each(|_| queue.took(Duration::from_millis(100)));
+    let given = fill(&mut queue, NOW);
+    let of_tenant: usize = (1..4).map(|job| given[&("a", job)]).sum();
+    assert!(of_tenant <= 48, "{given:?}");
+    assert!(queue.in_flight() < 96, "{given:?}");
+}
+
+#[test]
 fn who_has_few_writes_in_flight_has_no_batch() {
     let mut queue = queue(96, &[("a", 1), ("a", 2), ("b", 3)], 5);
     assert!(!queue.has_batch(&"a"), "nothing is in flight");
