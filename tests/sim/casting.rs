@@ -100,12 +100,6 @@ impl Scenario {
         }
     }
 
-    /// Whether a webhook takes so long at some time that the Pods of one tenant hold most places in flight.
-    pub(crate) fn has_slow_webhook(&self) -> bool {
-        let is_slow = |deed: &Deed| matches!(deed, Deed::SetWebhook(Some(Webhook::IsSlow)));
-        self.deeds.iter().any(|(_, deed)| is_slow(deed))
-    }
-
     /// The scenario of a seed: some of these profiles.
     pub(crate) fn cast(seed: u64, of: &[Profile]) -> Self {
         let mut dice = Dice::new(seed ^ 0x5c3e_a210);

@@ -29,6 +29,9 @@ pub(crate) fn date(at: u64) -> Time {
     BEGIN + Duration::from_millis(at)
 }
 
+/// How many writes of a shard may be in flight at once.
+const MAX_IN_FLIGHT: usize = 16;
+
 /// What a controller is started with.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
@@ -51,6 +54,10 @@ pub(crate) struct Process {
     /// By the numbers that the world knows: which part made a request, and its own number of it.
     requests: BTreeMap<CallId, (usize, CallId)>,
     next_id: CallId,
+    /// How many calls wait for their answers.
+    calls: usize,
+    /// When it last had so many that a write may have waited for a place in flight.
+    crowded_at: Option<u64>,
     /// Tells it from those that ran before under the same number.
     pub(crate) incarnation: u64,
     /// When it was started.
@@ -88,7 +95,7 @@ impl Process {
                 ..Limits::default()
             },
             namespaces: Vec::new(),
-            max_in_flight: 16,
+            max_in_flight: MAX_IN_FLIGHT,
             concurrent_cron_job_syncs: 5,
             concurrent_ttl_syncs: 5,
             scheduling_api: api,
@@ -118,6 +125,8 @@ impl Process {
             mail: VecDeque::new(),
             requests: BTreeMap::new(),
             next_id: 0,
+            calls: 0,
+            crowded_at: None,
             incarnation,
             started: at,
             skew: 0,
@@ -153,6 +162,10 @@ impl Process {
         if is_over {
             self.requests.remove(&id);
         }
+        if matches!(input, Input::Answer(..)) {
+            self.watch_crowd(at);
+            self.calls -= 1;
+        }
         let input = match input {
             Input::Answer(_, result) => Input::Answer(own, result),
             Input::Opened(_, encoding) => Input::Opened(own, encoding),
@@ -161,6 +174,18 @@ impl Process {
         };
         self.compute(part, |part| part.handle(input, now));
         self.collect_mail(part);
+    }
+
+    /// While there is congestion, a Job may have half as many writes in flight as there are places left.
+    fn watch_crowd(&mut self, at: u64) {
+        if self.calls * 3 >= MAX_IN_FLIGHT {
+            self.crowded_at = Some(at);
+        }
+    }
+
+    /// Whether a write that is sent now may have waited for its place.
+    pub(crate) fn is_crowded(&self, at: u64) -> bool {
+        self.crowded_at == Some(at)
     }
 
     /// Lets a part do something.
@@ -216,6 +241,7 @@ impl Process {
     ) {
         while let Some(request) = self.compute(part, |part| part.poll_request(now)) {
             self.next_id += 1;
+            self.calls += usize::from(!request.is_watch);
             self.requests.insert(self.next_id, (part, request.id));
             requests.push(Request {
                 id: self.next_id,

@@ -90,6 +90,8 @@ struct Flight {
     call: Call,
     is_watch: bool,
     sent: u64,
+    /// Whether it may have waited for its place.
+    waited: bool,
     /// What becomes of its answer.
     answer: Fate,
 }
@@ -439,11 +441,15 @@ impl World {
         let is_broken = |world: &mut Self, trouble, permille| {
             world.has(trouble) && world.dice.permille(permille)
         };
+        let at = self.at;
+        let process = self.process(who);
+        let waited = process.is_some_and(|process| process.is_crowded(at));
         let mut flight = Flight {
             who,
             id,
             is_watch,
             sent: self.at,
+            waited,
             answer: Fate::Comes,
             call,
         };
@@ -570,7 +576,8 @@ impl World {
             }
         }
         let is_unwanted = flight.answer == Fate::IsUnwanted;
-        self.changed_by_call(By::Controller(flight.who), flight.sent, is_unwanted);
+        let (by, waited) = (By::Controller(flight.who), flight.waited);
+        self.changed_by_call(by, flight.sent, is_unwanted, waited);
         match answer {
             Answer::Watch(cursor) => self.open(&flight, *cursor),
             Answer::Whole(code, body) => self.answer(&flight, code, body),
@@ -756,10 +763,10 @@ impl World {
 
     /// The server has done something: whoever has to know of it does.
     pub(crate) fn changed(&mut self, by: By, sent: u64) {
-        self.changed_by_call(by, sent, false);
+        self.changed_by_call(by, sent, false, false);
     }
 
-    fn changed_by_call(&mut self, by: By, sent: u64, is_unwanted: bool) {
+    fn changed_by_call(&mut self, by: By, sent: u64, is_unwanted: bool, waited: bool) {
         let changes = self.server.changes();
         for change in &changes {
             self.recent.push_back((self.at, change.new.kind));
@@ -772,6 +779,7 @@ impl World {
                 by,
                 is_current,
                 is_unwanted,
+                waited,
                 sent,
                 at: self.at,
             };

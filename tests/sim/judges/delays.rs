@@ -42,7 +42,7 @@ impl Judges {
             None => {
                 let pods: Vec<&Pod> = pods.collect();
                 // What was asked for before may wait.
-                let is_unsure = self.are_writes_lost || self.is_limited;
+                let is_unsure = self.are_writes_lost || self.is_limited || written.waited;
                 // One whose owner somebody took away counts as well.
                 let made_for = |pod: &&Pod| pod.job.as_deref() == Some(job);
                 let made = self.pods.values().filter(made_for);

@@ -57,6 +57,8 @@ pub(crate) struct Written {
     pub(crate) is_current: bool,
     /// Whether nobody waited for it any more.
     pub(crate) is_unwanted: bool,
+    /// Whether it may have waited for a place in flight before it was sent.
+    pub(crate) waited: bool,
     pub(crate) sent: u64,
     pub(crate) at: u64,
 }
@@ -86,7 +88,7 @@ pub(crate) struct Judges {
     are_clocks_set: bool,
     /// Whether a write may have taken effect though its controller believes that it has not.
     are_writes_lost: bool,
-    /// Whether writes may wait long: for the rate limit, or for a place in flight.
+    /// Whether writes may wait long.
     is_limited: bool,
     /// How many Pods a status may list as uncounted.
     max_uncounted: usize,
@@ -110,7 +112,7 @@ impl Judges {
             is_shared: scenario.profiles.contains(&Profile::Two),
             are_clocks_set: scenario.profiles.contains(&Profile::Clocks),
             are_writes_lost: scenario.profiles.contains(&Profile::Writes),
-            is_limited: scenario.qps > 0 || scenario.has_slow_webhook(),
+            is_limited: scenario.qps > 0,
             max_uncounted: scenario.max_uncounted as usize,
             findings: Vec::new(),
         }

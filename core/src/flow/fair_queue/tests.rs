@@ -164,7 +164,11 @@ fn a_giant_gives_more_room_while_there_is_congestion() {
     assert_eq!((wave(5), wave(5)), (64, 64));
     assert_eq!((wave(100), wave(50), wave(50)), (32, 32, 32));
     queue.push(&"new", &100, Rank::Usual, 0);
-    assert_eq!(fill(&mut queue, NOW).len(), 1, "who comes new finds a place");
+    assert_eq!(
+        fill(&mut queue, NOW).len(),
+        1,
+        "who comes new finds a place"
+    );
     let tenants = [("a", 1), ("a", 2), ("a", 3), ("b", 4)];
     let mut queue = self::queue(96, &tenants, 200);
     queue.took(Duration::from_millis(1));
