@@ -1,9 +1,8 @@
 //! The limit on a tenant's writes in flight: it halves when a busy server refuses one, and grows while none is
 //! refused.
 //!
-//! Additive increase would take minutes after a short trouble, so the limit grows by a quarter. What answers
-//! take is no input: a limit by latency made the server a twentieth cheaper and had neighbours wait for ten
-//! times as long (docs/flow.md).
+//! Additive increase would take minutes after a short trouble, so the limit grows by a quarter. What answers take is
+//! the matter of `congestion`, for all tenants at once.
 //!
 //! Must not: know what a write is.
 
