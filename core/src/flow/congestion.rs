@@ -28,11 +28,8 @@ impl Congestion {
     /// over when twice as much would not be too long.
     pub(super) fn took(&mut self, time: Duration) {
         let least = self.least.map_or(time, |least| least.min(time));
-        self.mean = match self.least {
-            Some(_) => (self.mean * 31 + time) / 32,
-            None => time,
-        };
         self.least = Some(least);
+        self.mean = (self.mean * 31 + time) / 32;
         let too_long = LONG.max(least * 4);
         self.is_congested = match self.is_congested {
             true => self.mean * 2 >= too_long,

@@ -128,19 +128,11 @@ struct Room {
 }
 
 impl Room {
-    /// Whether a Job may have one more write in flight.
-    fn has_one_for_job(self, in_flight: usize) -> bool {
+    /// How many writes a Job may have in flight.
+    fn of_job(self) -> usize {
         match self.is_congested {
-            false => in_flight < self.free.saturating_mul(SHARE),
-            true => in_flight < self.free.div_ceil(SHARE),
-        }
-    }
-
-    /// Whether a tenant may.
-    fn has_one_for_tenant(self, in_flight: usize) -> bool {
-        match self.is_congested {
-            false => in_flight < self.free.saturating_mul(SHARE * SHARE),
-            true => in_flight < self.free,
+            false => self.free.saturating_mul(SHARE),
+            true => self.free.div_ceil(SHARE),
         }
     }
 }
@@ -148,7 +140,7 @@ impl Room {
 impl<T> Lane<T> {
     /// Takes the next write, if there is room for one more.
     fn pop(&mut self, room: Room, now: Duration) -> Option<T> {
-        if !room.has_one_for_job(self.in_flight) || self.paused_until > now {
+        if self.in_flight >= room.of_job() || self.paused_until > now {
             return None;
         }
         self.waiting.iter_mut().find_map(VecDeque::pop_front)
@@ -182,7 +174,8 @@ impl<J, T> Default for Tenant<J, T> {
 impl<J: Clone + Eq + Hash, T> Tenant<J, T> {
     /// Whether it may have one more write in flight.
     fn has_room(&self, room: Room, now: Duration) -> bool {
-        room.has_one_for_tenant(self.in_flight) && self.limit.allows(self.in_flight, now)
+        self.in_flight < room.of_job().saturating_mul(SHARE)
+            && self.limit.allows(self.in_flight, now)
     }
 
     /// Takes the next write of a Job that is called and has room for it.
