@@ -34,6 +34,6 @@ use lakh_core::{cron, model};
 #[cfg(feature = "serve")]
 pub use cluster::{
     Certificate, ClusterOptions, EmbeddedCluster, FaultKind, FileError, Loopback, Rule, RuleError,
-    Users,
+    ServeOptions, Users,
 };
 pub use request::ApiRequest;

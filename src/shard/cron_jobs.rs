@@ -213,10 +213,8 @@ impl CronJobs {
     /// Takes in a version of a Job.
     pub(super) fn job(&mut self, decoded: &DecodedJob) {
         let uid = decoded.job.uid;
-        let parent = decoded
-            .controller
-            .as_ref()
-            .filter(|owner| owner.kind == "CronJob");
+        let owner = decoded.controller.as_ref();
+        let parent = owner.filter(|owner| owner.kind == "CronJob");
         let parent = parent.map(|owner| Parent {
             key: JobKey {
                 namespace: decoded.job.key.namespace.clone(),
@@ -272,8 +270,7 @@ impl CronJobs {
         let due = *self.resync_at.get_or_insert(now + RESYNC);
         if due <= now {
             self.resync_at = Some(now + RESYNC);
-            let known = self.known.cron_jobs.keys();
-            for key in known {
+            for key in self.known.cron_jobs.keys() {
                 self.queue.add(key.clone());
             }
         }

@@ -1,6 +1,6 @@
 //! What a shard asks a server for, call by call, and what it makes of odd answers.
 
-use std::time::Duration;
+use std::{collections::VecDeque, iter, time::Duration};
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -176,6 +176,19 @@ impl World {
             all.push(asked.what);
         }
         all
+    }
+
+    /// Does so many calls, the oldest first, each after such a time; how many are under way then.
+    fn do_slowly(&mut self, calls: usize, each: Duration) -> usize {
+        let mut under_way = VecDeque::new();
+        for _ in 0..calls {
+            under_way.extend(iter::from_fn(|| self.asked()));
+            self.now = self.now + each;
+            let oldest = under_way.pop_front().expect("a call");
+            self.done(&oldest);
+        }
+        under_way.extend(iter::from_fn(|| self.asked()));
+        under_way.len()
     }
 
     /// Waits for a call, and does all others that are asked for meanwhile; how long it took.
@@ -541,6 +554,26 @@ fn a_busy_server_is_asked_again_when_it_said() {
     });
     assert!(again.is_some());
     assert_eq!(world.now.monotonic.since(began), Duration::from_secs(3));
+}
+
+#[test]
+fn a_giant_gives_room_where_patches_take_longer_the_more_there_are() {
+    let giant = job(600, &json!({"parallelism": 200, "completions": 200}));
+    for (each, left) in [(1, 8), (40, 4)] {
+        let mut world = World::new(12);
+        for number in 0..200 {
+            let ended = pod(&format!("p{number}"), 10 + number, 5, "Succeeded");
+            world.hear_pod(Change::Applied, &ended);
+        }
+        world.hear_job(&giant);
+        let status = world.asks(STATUS);
+        world.done(&status);
+        assert_eq!(world.do_slowly(100, Duration::from_millis(each)), left);
+    }
+    // A slow webhook for new Pods is no congestion.
+    let mut world = World::new(12);
+    world.hear_job(&giant);
+    assert_eq!(world.do_slowly(100, Duration::from_millis(40)), 8);
 }
 
 #[test]

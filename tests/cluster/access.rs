@@ -11,7 +11,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper_util::{client::legacy::Client as HttpClient, rt::TokioExecutor};
 use lakh::{
     cluster::{self, Client},
-    embedded::{ClusterOptions, EmbeddedCluster, Users},
+    embedded::{ClusterOptions, EmbeddedCluster, ServeOptions, Users},
 };
 use serde_json::{Value, json};
 
@@ -183,8 +183,11 @@ async fn call(
 
 async fn guarded(audit_log: Option<&Path>) -> EmbeddedCluster {
     let options = ClusterOptions {
-        users: Some(Users::read(TOKENS).expect("good tokens")),
-        audit_log: audit_log.map(Path::to_owned),
+        server: ServeOptions {
+            users: Some(Users::read(TOKENS).expect("good tokens")),
+            audit_log: audit_log.map(Path::to_owned),
+            ..ServeOptions::default()
+        },
         ..ClusterOptions::default()
     };
     EmbeddedCluster::start(options).await.expect("a free port")

@@ -7,7 +7,7 @@ use std::{
 
 use lakh::{
     cluster::{Client, Patch},
-    embedded::{ClusterOptions, EmbeddedCluster},
+    embedded::{ClusterOptions, EmbeddedCluster, ServeOptions},
 };
 use serde_json::json;
 
@@ -21,7 +21,10 @@ use crate::support::{
 /// With `kept`, the server keeps so many events of Pods, and more come about during each cut.
 async fn run_over_a_bad_line(kept: Option<usize>) -> u64 {
     let options = ClusterOptions {
-        log_capacity: kept,
+        server: ServeOptions {
+            log_capacity: kept,
+            ..ServeOptions::default()
+        },
         ..ClusterOptions::default()
     };
     let cluster = EmbeddedCluster::start(options).await.expect("a free port");
@@ -131,7 +134,10 @@ async fn a_watch_that_is_too_far_behind_starts_with_a_list() {
 async fn run_with_odd_requests(request: &'static str, fate: fn() -> Fate, most: u32) {
     let late = "delay-events=300ms,verbs=watch,resources=pods";
     let cluster = EmbeddedCluster::start(ClusterOptions {
-        faults: vec![late.parse().expect("a good rule")],
+        server: ServeOptions {
+            faults: vec![late.parse().expect("a good rule")],
+            ..ServeOptions::default()
+        },
         ..ClusterOptions::default()
     });
     let cluster = cluster.await.expect("a free port");

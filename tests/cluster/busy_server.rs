@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lakh::embedded::{ClusterOptions, EmbeddedCluster};
+use lakh::embedded::{ClusterOptions, EmbeddedCluster, ServeOptions};
 use serde_json::Value;
 
 use crate::support::{
@@ -14,7 +14,10 @@ use crate::support::{
 async fn run_against(refusal: &str, meant: &str, times: u32) -> (Duration, Vec<String>) {
     let rule = format!("refuse={refusal},{meant},times={times}");
     let cluster = EmbeddedCluster::start(ClusterOptions {
-        faults: vec![rule.parse().expect("a good rule")],
+        server: ServeOptions {
+            faults: vec![rule.parse().expect("a good rule")],
+            ..ServeOptions::default()
+        },
         ..ClusterOptions::default()
     })
     .await

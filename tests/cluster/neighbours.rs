@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lakh::{
     cluster::Client,
-    embedded::{ClusterOptions, EmbeddedCluster},
+    embedded::{ClusterOptions, EmbeddedCluster, ServeOptions},
 };
 use serde_json::{Value, json};
 
@@ -16,7 +16,10 @@ const SLOW: &str = "verbs=create,resources=pods,path=/api/v1/namespaces/slow/";
 /// A cluster with a fault in the namespace `slow`, and a Job of so many Pods there that has met it.
 async fn beside(fault: &str, pods: u32) -> (EmbeddedCluster, Client) {
     let cluster = EmbeddedCluster::start(ClusterOptions {
-        faults: vec![format!("{fault},{SLOW}").parse().expect("a good rule")],
+        server: ServeOptions {
+            faults: vec![format!("{fault},{SLOW}").parse().expect("a good rule")],
+            ..ServeOptions::default()
+        },
         ..ClusterOptions::default()
     })
     .await

@@ -9,7 +9,7 @@ use lakh::{
     clock::Clock,
     cluster::{Client, Patch},
     embedded::{
-        ClusterOptions, EmbeddedCluster,
+        ClusterOptions, EmbeddedCluster, ServeOptions,
         apiserver::{EventType, Kind},
         kubelet::KubeletOptions,
     },
@@ -42,12 +42,15 @@ impl World {
         let clock = Clock::default();
         let usual = ClusterOptions::default();
         let cluster = EmbeddedCluster::start(ClusterOptions {
+            server: ServeOptions {
+                clock: clock.clone(),
+                ..usual.server
+            },
             kubelet: KubeletOptions {
                 default_duration: pod_duration,
                 ..KubeletOptions::with_nodes(nodes)
             },
             terminated_pod_gc_threshold: threshold.unwrap_or(usual.terminated_pod_gc_threshold),
-            clock: clock.clone(),
             ..usual
         });
         let cluster = cluster.await.expect("a free port");

@@ -7,7 +7,7 @@ use std::{
     process::Output,
 };
 
-use lakh::embedded::{ClusterOptions, EmbeddedCluster};
+use lakh::embedded::{ClusterOptions, EmbeddedCluster, ServeOptions};
 
 use crate::support;
 
@@ -37,8 +37,11 @@ impl Files {
 
     async fn cluster(&self) -> EmbeddedCluster {
         let options = ClusterOptions {
-            state: Some(self.path("state")),
-            audit_log: Some(self.path("audit")),
+            server: ServeOptions {
+                state: Some(self.path("state")),
+                audit_log: Some(self.path("audit")),
+                ..ServeOptions::default()
+            },
             ..ClusterOptions::default()
         };
         let cluster = EmbeddedCluster::start(options).await.expect("good files");

@@ -12,7 +12,7 @@ use std::{
 
 use lakh::{
     cluster,
-    embedded::{ClusterOptions, EmbeddedCluster},
+    embedded::{ClusterOptions, EmbeddedCluster, ServeOptions},
     runtime::Controller,
 };
 
@@ -186,7 +186,10 @@ async fn a_server_that_is_not_there_yet_is_waited_for() {
         assert!(answer.contains("refused"), "{answer}");
     });
     let options = ClusterOptions {
-        port: server.port(),
+        server: ServeOptions {
+            port: server.port(),
+            ..ServeOptions::default()
+        },
         ..ClusterOptions::default()
     };
     let cluster = EmbeddedCluster::start(options).await.expect("it is free");

@@ -9,7 +9,7 @@ use std::{
 
 use lakh::{
     cluster::{Client, Patch},
-    embedded::{ClusterOptions, EmbeddedCluster, kubelet::KubeletOptions},
+    embedded::{ClusterOptions, EmbeddedCluster, ServeOptions, kubelet::KubeletOptions},
 };
 use serde_json::json;
 
@@ -27,13 +27,16 @@ async fn start(folder: &Path, port: u16, faults: &[&str]) -> EmbeddedCluster {
         ..KubeletOptions::with_nodes(1)
     };
     EmbeddedCluster::start(ClusterOptions {
-        port,
+        server: ServeOptions {
+            port,
+            state: Some(folder.to_owned()),
+            faults: faults
+                .iter()
+                .map(|text| text.parse().expect(text))
+                .collect(),
+            ..ServeOptions::default()
+        },
         kubelet,
-        state: Some(folder.to_owned()),
-        faults: faults
-            .iter()
-            .map(|text| text.parse().expect(text))
-            .collect(),
         ..ClusterOptions::default()
     })
     .await

@@ -10,7 +10,7 @@ use std::{
 
 use lakh::{
     cluster::{self, Client},
-    embedded::{ClusterOptions, EmbeddedCluster, kubelet::KubeletOptions},
+    embedded::{ClusterOptions, EmbeddedCluster, ServeOptions, kubelet::KubeletOptions},
 };
 use serde_json::{Value, json};
 
@@ -20,8 +20,11 @@ const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 async fn start(folder: &Path) -> EmbeddedCluster {
     EmbeddedCluster::start(ClusterOptions {
+        server: ServeOptions {
+            state: Some(folder.to_owned()),
+            ..ServeOptions::default()
+        },
         kubelet: KubeletOptions::with_nodes(1),
-        state: Some(folder.to_owned()),
         ..ClusterOptions::default()
     })
     .await

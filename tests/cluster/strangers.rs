@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use lakh::embedded::{ClusterOptions, EmbeddedCluster, Users};
+use lakh::embedded::{ClusterOptions, EmbeddedCluster, ServeOptions, Users};
 use serde_json::Value;
 
 use crate::support;
@@ -81,7 +81,10 @@ async fn web_pages_are_not_served() {
 async fn who_has_a_token_comes_by_any_name() {
     let users = Users::read("secret,ann,1,\"system:masters\"\n").expect("good tokens");
     let options = ClusterOptions {
-        users: Some(users),
+        server: ServeOptions {
+            users: Some(users),
+            ..ServeOptions::default()
+        },
         ..ClusterOptions::default()
     };
     let cluster = EmbeddedCluster::start(options).await.expect("a free port");
@@ -98,7 +101,10 @@ async fn who_has_a_token_comes_by_any_name() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_never_comes_is_waited_for_no_longer() {
     let options = ClusterOptions {
-        body_timeout: Some(Duration::from_millis(100)),
+        server: ServeOptions {
+            body_timeout: Some(Duration::from_millis(100)),
+            ..ServeOptions::default()
+        },
         ..ClusterOptions::default()
     };
     let cluster = EmbeddedCluster::start(options).await.expect("a free port");

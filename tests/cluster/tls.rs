@@ -12,7 +12,7 @@ use std::{
 
 use lakh::{
     cluster::{self, Client},
-    embedded::{Certificate, ClusterOptions, EmbeddedCluster, Users},
+    embedded::{Certificate, ClusterOptions, EmbeddedCluster, ServeOptions, Users},
 };
 use pem::Pem;
 use rcgen::{CertificateParams, DnType, IsCa, Issuer, KeyPair};
@@ -47,9 +47,12 @@ fn text(path: &Path) -> &str {
 
 async fn start(state: Option<&Path>, certificate: Certificate) -> EmbeddedCluster {
     let options = ClusterOptions {
-        state: state.map(Path::to_owned),
-        users: Some(Users::read(TOKENS).expect("good tokens")),
-        tls: Some(certificate),
+        server: ServeOptions {
+            state: state.map(Path::to_owned),
+            users: Some(Users::read(TOKENS).expect("good tokens")),
+            tls: Some(certificate),
+            ..ServeOptions::default()
+        },
         ..ClusterOptions::default()
     };
     EmbeddedCluster::start(options)

@@ -429,15 +429,11 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
                 false => None,
             };
             match next {
-                Some((job, item, false)) => {
-                    self.turns.push_front(name.clone());
-                    return Some((name, job, item));
-                }
-                Some((job, item, true)) => {
-                    self.turns.push_back(name.clone());
-                    return Some((name, job, item));
-                }
-                None => self.turns.push_back(name),
+                Some((_, _, false)) => self.turns.push_front(name.clone()),
+                _ => self.turns.push_back(name.clone()),
+            }
+            if let Some((job, item, _)) = next {
+                return Some((name, job, item));
             }
         }
         None
@@ -483,11 +479,8 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
     }
 
     fn forget_if_idle(&mut self, name: &N, now: Duration) {
-        if self
-            .tenants
-            .get(name)
-            .is_some_and(|tenant| tenant.is_idle(now))
-        {
+        let found = self.tenants.get(name);
+        if found.is_some_and(|tenant| tenant.is_idle(now)) {
             self.tenants.remove(name);
         }
     }

@@ -21,7 +21,7 @@ use crate::{
     clock::instant,
     cluster::{self, Client, Trust},
     embedded::{
-        Certificate, ClusterOptions, EmbeddedCluster, FileError, Users,
+        Certificate, ClusterOptions, EmbeddedCluster, FileError, ServeOptions, Users,
         kubelet::KubeletOptions,
         manifest::{self, DEFAULT_NAMESPACE, Document, Rejection, Source, resource_path},
     },
@@ -119,8 +119,17 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
     let documents = tokio::task::spawn_blocking(move || read(&filenames)).await??;
     let stages = manifest::load_stages(&args.stages)?;
     let options = ClusterOptions {
-        port: args.port,
-        seed: args.seed,
+        server: ServeOptions {
+            port: args.port,
+            seed: args.seed,
+            faults: args.faults.clone(),
+            fault_seed: args.fault_seed,
+            state: args.state.clone(),
+            users: args.token_file.as_deref().map(users).transpose()?,
+            audit_log: args.audit_log.clone(),
+            tls: certificate(args),
+            ..ServeOptions::default()
+        },
         kubelet: KubeletOptions {
             default_duration: args.pod_duration,
             default_exit_code: args.pod_exit_code,
@@ -130,13 +139,7 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
             seed: args.seed,
             ..KubeletOptions::with_nodes(args.nodes)
         },
-        faults: args.faults.clone(),
-        fault_seed: args.fault_seed,
         terminated_pod_gc_threshold: args.terminated_pod_gc_threshold,
-        state: args.state.clone(),
-        users: args.token_file.as_deref().map(users).transpose()?,
-        audit_log: args.audit_log.clone(),
-        tls: certificate(args),
         ..ClusterOptions::default()
     };
     let cluster = EmbeddedCluster::start(options)

@@ -17,7 +17,7 @@ use std::{
 use lakh::{
     clock::Clock,
     cluster::{self, Client},
-    embedded::{ClusterOptions, EmbeddedCluster, kubelet::KubeletOptions},
+    embedded::{ClusterOptions, EmbeddedCluster, ServeOptions, kubelet::KubeletOptions},
     model::Limits,
     runtime::{Controller, Options},
 };
@@ -70,8 +70,11 @@ pub async fn cluster_by(clock: &Clock, pod_duration: Duration) -> EmbeddedCluste
         ..KubeletOptions::with_nodes(3)
     };
     EmbeddedCluster::start(ClusterOptions {
+        server: ServeOptions {
+            clock: clock.clone(),
+            ..ServeOptions::default()
+        },
         kubelet,
-        clock: clock.clone(),
         ..ClusterOptions::default()
     })
     .await
