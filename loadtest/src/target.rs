@@ -13,7 +13,7 @@ use std::{
 
 use lakh::{
     cluster::{self, Client},
-    embedded::{ClusterOptions, EmbeddedCluster, Rule},
+    embedded::{ClusterOptions, EmbeddedCluster, Rule, ServeOptions},
     wire::{ApiError, Call, ErrorKind, paths},
 };
 use serde_json::json;
@@ -65,10 +65,13 @@ impl Target {
     pub(crate) async fn embedded(call_latency: Duration) -> Result<Self, Box<dyn Error>> {
         let is_slow = !call_latency.is_zero();
         let options = ClusterOptions {
-            faults: is_slow
-                .then(|| Rule::latency(call_latency))
-                .into_iter()
-                .collect(),
+            server: ServeOptions {
+                faults: is_slow
+                    .then(|| Rule::latency(call_latency))
+                    .into_iter()
+                    .collect(),
+                ..ServeOptions::default()
+            },
             ..ClusterOptions::default()
         };
         let cluster = EmbeddedCluster::start(options).await?;
