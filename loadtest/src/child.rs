@@ -57,6 +57,7 @@ impl Running {
         let mut command = Command::new(&binary);
         command
             .arg("controller")
+            .args(load.mode_flags())
             .arg("--kubeconfig")
             .arg(kubeconfig)
             .args(["--listen", &listen.to_string()])

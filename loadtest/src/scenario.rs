@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 
 use crate::process::Process;
 
+/// What `spec.managedBy` says of lakh's Jobs where it runs beside the built-in controller.
+const LAKH: &str = "lakh.dev/job-controller";
+
 /// What to run.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Scenario {
@@ -116,7 +119,8 @@ pub(crate) struct Load {
     /// Another process to be measured, such as kube-apiserver=4711; may be given more than once.
     #[arg(long = "process", value_name = "NAME=PID", value_parser = Process::parse)]
     pub(crate) processes: Vec<Process>,
-    /// What spec.managedBy of the Jobs says.
+    /// What spec.managedBy of the Jobs says. Default: nothing; lakh.dev/job-controller if lakh is started
+    /// here on a cluster that may have a controller of its own, and no --controller-flag names a --mode.
     #[arg(long, value_name = "NAME")]
     pub(crate) managed_by: Option<String>,
     /// Time between two samples of the time series.
@@ -315,10 +319,34 @@ impl Load {
         if let Some(node) = self.node.as_deref().or(own) {
             job["spec"]["template"]["spec"]["nodeName"] = node.into();
         }
-        if let Some(manager) = &self.managed_by {
-            job["spec"]["managedBy"] = manager.as_str().into();
+        if let Some(manager) = self.manager() {
+            job["spec"]["managedBy"] = manager.into();
         }
         job
+    }
+
+    /// What `spec.managedBy` of the Jobs says.
+    fn manager(&self) -> Option<&str> {
+        let is_shared = self.controller == Who::Lakh && self.kubeconfig.is_some();
+        let usual = (is_shared && !self.names_mode()).then_some(LAKH);
+        self.managed_by.as_deref().or(usual)
+    }
+
+    /// The flags by which lakh runs these Jobs, and no others if somebody else may run those.
+    pub(crate) fn mode_flags(&self) -> Vec<String> {
+        match self.manager() {
+            _ if self.names_mode() => Vec::new(),
+            Some(manager) => vec![
+                "--mode=managed-by".to_owned(),
+                format!("--managed-by-name={manager}"),
+            ],
+            None => vec!["--mode=replace".to_owned()],
+        }
+    }
+
+    fn names_mode(&self) -> bool {
+        let mut flags = self.controller_flags.iter();
+        flags.any(|flag| flag.split('=').next() == Some("--mode"))
     }
 }
 

@@ -2,7 +2,9 @@
 
 use crate::{cluster, runtime::Controller};
 
-use super::{FAILED, OK, Problem, args::ControllerArgs, complain, finish::Requests};
+use super::{
+    FAILED, OK, Problem, args::ControllerArgs, complain, finish::Requests, tunables::ModeName,
+};
 
 /// Runs until it is asked to end, or a part of it breaks.
 pub(super) async fn run(args: ControllerArgs, mut requests: Requests) -> Result<u8, Problem> {
@@ -30,6 +32,7 @@ async fn start(args: ControllerArgs) -> Result<Controller, Problem> {
         listen,
         tunables,
     } = args;
+    let options = tunables.options(ModeName::ManagedBy, Some(listen))?;
     let client = cluster::configure(kubeconfig.as_deref(), context.as_deref()).await?;
-    Ok(Controller::start(client, tunables.options(Some(listen))).await?)
+    Ok(Controller::start(client, options).await?)
 }

@@ -9,22 +9,22 @@ use crate::{
     runtime::{Controllers, ManagerName, Mode, Options, Rate},
 };
 
-use super::{args::duration, controllers, gates::Gates};
+use super::{Problem, args::duration, controllers, gates::Gates};
 
 /// Flags of every command that runs the controller.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Controller")]
 pub(super) struct Tunables {
     /// Controllers to run: job, cronjob, ttl, or * for all of them; -NAME for all but one, as in *,-ttl.
-    #[arg(long, value_name = "NAME,...", default_value = "*", value_parser = controllers::parse,
-        allow_hyphen_values = true)]
-    controllers: Controllers,
-    /// Which Jobs to work on. Default: replace.
+    /// Default: *; with --mode managed-by *,-cronjob, as the built-in one runs all CronJobs.
+    #[arg(long, value_name = "NAME,...", value_parser = controllers::parse, allow_hyphen_values = true)]
+    controllers: Option<Controllers>,
+    /// Which Jobs to work on. Default: managed-by on a cluster, replace on an embedded one.
     #[arg(long, value_enum, value_name = "MODE")]
     mode: Option<ModeName>,
     /// With --mode managed-by: what spec.managedBy of our Jobs says. Default:
     /// lakh.dev/job-controller.
-    #[arg(long, value_name = "NAME", requires = "mode", value_parser = ManagerName::parse)]
+    #[arg(long, value_name = "NAME", value_parser = ManagerName::parse)]
     managed_by_name: Option<ManagerName>,
     /// Namespace to work in; may be given more than once. Default: all.
     #[arg(long = "namespace", value_name = "NAME")]
@@ -85,7 +85,7 @@ fn defaults() -> Options {
 
 /// The modes, as they are typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ModeName {
+pub(super) enum ModeName {
     /// Instead of the built-in controller, which must not run: Jobs without spec.managedBy.
     Replace,
     /// Beside the built-in controller: only Jobs whose spec.managedBy names this one.
@@ -100,11 +100,24 @@ fn at_least_one() -> clap::builder::RangedI64ValueParser<u32> {
 }
 
 impl Tunables {
-    /// The controller's options, with probes answered at `listen`.
-    pub(super) fn options(self, listen: Option<std::net::SocketAddr>) -> Options {
-        Options {
-            controllers: self.controllers,
-            mode: self.mode(),
+    /// The controller's options, with probes answered at `listen`; in the mode `usual` if none is named.
+    pub(super) fn options(
+        self,
+        usual: ModeName,
+        listen: Option<std::net::SocketAddr>,
+    ) -> Result<Options, Problem> {
+        let mode = self.mode(usual)?;
+        let beside = match mode {
+            Mode::Replace => Controllers::default(),
+            // No field tells the built-in controller to leave a CronJob alone.
+            Mode::ManagedBy(_) => Controllers {
+                cronjob: false,
+                ..Controllers::default()
+            },
+        };
+        Ok(Options {
+            controllers: self.controllers.unwrap_or(beside),
+            mode,
             limits: Limits {
                 sync_batch_period: self.sync_batch_period,
                 pod_failure_backoff: Exponential {
@@ -127,15 +140,19 @@ impl Tunables {
             namespaces: self.namespaces,
             listen,
             ..Options::default()
-        }
+        })
     }
 
-    fn mode(&self) -> Mode {
-        match self.mode {
-            None | Some(ModeName::Replace) => Mode::Replace,
-            Some(ModeName::ManagedBy) => {
+    fn mode(&self, usual: ModeName) -> Result<Mode, Problem> {
+        match (self.mode.unwrap_or(usual), &self.managed_by_name) {
+            // Without the mode, the name would be of no use and all other Jobs be taken.
+            (ModeName::Replace, Some(_)) => {
+                Err("--managed-by-name goes with --mode managed-by".into())
+            }
+            (ModeName::Replace, None) => Ok(Mode::Replace),
+            (ModeName::ManagedBy, name) => {
                 let default = || ManagerName::parse(DEFAULT_NAME).expect("the default is good");
-                Mode::ManagedBy(self.managed_by_name.clone().unwrap_or_else(default))
+                Ok(Mode::ManagedBy(name.clone().unwrap_or_else(default)))
             }
         }
     }
@@ -154,11 +171,39 @@ mod tests {
     }
 
     #[test]
+    fn who_names_no_mode_meets_no_built_in_controller() {
+        let modes = |flags: &[&str]| {
+            let flags = [&["lakh"], flags].concat();
+            let flags = Flags::try_parse_from(flags).expect("good flags").tunables;
+            [ModeName::ManagedBy, ModeName::Replace].map(|usual| {
+                let options = flags.clone().options(usual, None).ok()?;
+                let manager = match options.mode {
+                    Mode::Replace => None,
+                    Mode::ManagedBy(name) => Some(name.to_string()),
+                };
+                Some((manager, options.controllers.cronjob))
+            })
+        };
+        let beside = Some((Some(DEFAULT_NAME.to_owned()), false));
+        let instead = Some((None, true));
+        assert_eq!(modes(&[]), [beside.clone(), instead.clone()]);
+        assert_eq!(modes(&["--mode=managed-by"]), [beside.clone(), beside]);
+        assert_eq!(modes(&["--mode=replace"]), [instead.clone(), instead]);
+        let named = Some((Some("a.b/c".to_owned()), false));
+        assert_eq!(modes(&["--managed-by-name=a.b/c"]), [named, None]);
+        assert_eq!(
+            modes(&["--controllers=*"])[0].as_ref().map(|found| found.1),
+            Some(true)
+        );
+    }
+
+    #[test]
     fn as_many_as_upstream_are_worked_on_at_once_unless_somebody_says_how_many() {
         let workers = |flags: &[&str]| {
             let flags = [&["lakh"], flags].concat();
             let flags = Flags::try_parse_from(flags).expect("good flags");
-            let options = flags.tunables.options(None);
+            let options = flags.tunables.options(ModeName::Replace, None);
+            let options = options.expect("good flags");
             (
                 options.concurrent_cron_job_syncs,
                 options.concurrent_ttl_syncs,

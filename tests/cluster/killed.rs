@@ -83,6 +83,7 @@ fn start(kubeconfig: &Path) -> Child {
     let kubeconfig = kubeconfig.display().to_string();
     support::lakh(&[
         "controller",
+        "--mode=replace",
         "--kubeconfig",
         &kubeconfig,
         "--listen",

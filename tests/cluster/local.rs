@@ -270,8 +270,7 @@ fn flags_that_make_no_sense_exit_with_2() {
         ["controller", "--mode", "both"],
         ["local", "--managed-by-name", "lakh"],
         ["local", "--managed-by-name", "kubernetes.io/job-controller"],
-        // Without the mode, the name would be of no use and all other Jobs be taken.
-        ["controller", "--managed-by-name", "lakh.dev/job-controller"],
+        ["local", "--managed-by-name", "lakh.dev/job-controller"],
     ] {
         let output = run(&args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");

@@ -88,7 +88,7 @@ fn start(before: &str, kubeconfig: &Path, address: SocketAddr) -> Running {
     let child = Command::new("sh")
         .args(["-c", &format!("{before} exec \"$0\" \"$@\"")])
         .arg(env!("CARGO_BIN_EXE_lakh"))
-        .args(["controller", "--kubeconfig"])
+        .args(["controller", "--mode=replace", "--kubeconfig"])
         .arg(kubeconfig)
         .args(["--listen", &address.to_string()])
         .stderr(File::create("/dev/full").expect("this is Linux"))

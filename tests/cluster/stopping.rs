@@ -52,6 +52,7 @@ fn controller(kubeconfig: &Path) -> Child {
     let kubeconfig = kubeconfig.display().to_string();
     start(&[
         "controller",
+        "--mode=replace",
         "--kubeconfig",
         &kubeconfig,
         "--listen",

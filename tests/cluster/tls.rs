@@ -255,7 +255,7 @@ async fn the_controller_works_over_tls() {
     let mode = fs::metadata(&config).expect("it is there").permissions();
     assert_eq!(mode.mode() & 0o777, 0o600, "there is a token in it");
     let mut controller = support::lakh(&["controller", "--kubeconfig", text(&config)])
-        .args(["--listen", "127.0.0.1:0"])
+        .args(["--mode=replace", "--listen", "127.0.0.1:0"])
         .spawn()
         .expect("the binary runs");
     let client = connect(&config).await.expect("it is believed");

@@ -28,7 +28,7 @@ use crate::{
     runtime::{Controller, Options},
 };
 
-use super::{FAILED, OK, Problem, complain, finish::Requests, say};
+use super::{FAILED, OK, Problem, complain, finish::Requests, say, tunables::ModeName};
 use progress::ProgressDisplay;
 use watch::{Followed, Following};
 
@@ -114,11 +114,13 @@ impl Drop for Kubeconfig {
 
 /// Starts everything; the controller comes last, so that nothing has run if a manifest is refused.
 async fn start(args: &LocalArgs) -> Result<Running, Problem> {
+    let options = args.tunables.clone();
+    let options = options.options(ModeName::Replace, args.listen)?;
     // Standard input may be somebody's keyboard.
     let filenames = args.filenames.clone();
     let documents = tokio::task::spawn_blocking(move || read(&filenames)).await??;
     let stages = manifest::load_stages(&args.stages)?;
-    let options = ClusterOptions {
+    let shape = ClusterOptions {
         server: ServeOptions {
             port: args.port,
             seed: args.seed,
@@ -142,7 +144,7 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
         terminated_pod_gc_threshold: args.terminated_pod_gc_threshold,
         ..ClusterOptions::default()
     };
-    let cluster = EmbeddedCluster::start(options)
+    let cluster = EmbeddedCluster::start(shape)
         .await
         .map_err(|error| match error.get_ref() {
             Some(inner) if inner.is::<FileError>() => error.to_string(),
@@ -170,7 +172,6 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
     if jobs.is_empty() {
         tell_of_cron_jobs(&documents);
     }
-    let options = args.tunables.clone().options(args.listen);
     let controller = Controller::start(connect().await?, options.clone()).await?;
     let api = cluster.server().api();
     api.tell_metrics_of(controller.metrics());
