@@ -8,17 +8,23 @@ use crate::model::parse_go_duration;
 
 #[cfg(feature = "embedded")]
 use super::local::LocalArgs;
-use super::tunables::Tunables;
+use super::{log::LogFormat, tunables::Tunables};
+
+/// The version, with the commit of a release build.
+pub(super) const VERSION: &str = env!("LAKH_VERSION");
 
 /// A Kubernetes Job controller for Jobs of a hundred thousand Pods.
 #[derive(Debug, Parser)]
-#[command(version, max_term_width = 100)]
+#[command(version = VERSION, max_term_width = 100)]
 pub(super) struct Args {
     #[command(subcommand)]
     pub(super) command: Command,
     /// Log more; twice for even more. RUST_LOG overrides it.
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
     pub(super) verbose: u8,
+    /// The form of the log's lines.
+    #[arg(long, value_enum, value_name = "FORM", default_value_t, global = true)]
+    pub(super) log_format: LogFormat,
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,17 +1,35 @@
 //! `lakh controller`: the controller against a cluster that is there.
 
-use crate::{cluster, runtime::Controller};
+use std::env;
+
+use crate::{
+    clock::instant,
+    cluster,
+    runtime::{Controller, Mode},
+};
 
 use super::{
-    FAILED, OK, Problem, args::ControllerArgs, complain, finish::Requests, tunables::ModeName,
+    FAILED, OK, Problem,
+    args::{ControllerArgs, VERSION},
+    complain,
+    finish::Requests,
+    tunables::ModeName,
 };
 
 /// Runs until it is asked to end, or a part of it breaks.
 pub(super) async fn run(args: ControllerArgs, mut requests: Requests) -> Result<u8, Problem> {
     // Whoever asks for the end while the server is slow to answer is heard, too.
+    let begun = instant();
     let mut controller = tokio::select! {
         started = start(args) => started?,
         () = requests.asked_to_end() => return Ok(OK),
+    };
+    let ready = controller.ready();
+    let ready = async move {
+        ready.await;
+        let seconds = begun.elapsed().as_secs_f32();
+        tracing::info!(seconds, "ready: the caches are filled");
+        std::future::pending().await
     };
     tokio::select! {
         () = requests.asked_to_end() => {}
@@ -20,8 +38,11 @@ pub(super) async fn run(args: ControllerArgs, mut requests: Requests) -> Result<
             complain(&ended.to_string());
             return Ok(FAILED);
         }
+        never = ready => match never {},
     }
+    tracing::info!("asked to end; writes under way finish");
     controller.stop().await;
+    tracing::info!("ended");
     Ok(OK)
 }
 
@@ -34,5 +55,14 @@ async fn start(args: ControllerArgs) -> Result<Controller, Problem> {
     } = args;
     let options = tunables.options(ModeName::ManagedBy, Some(listen))?;
     let client = cluster::configure(kubeconfig.as_deref(), context.as_deref()).await?;
-    Ok(Controller::start(client, options).await?)
+    let mode = match &options.mode {
+        Mode::Replace => "replace".to_owned(),
+        Mode::ManagedBy(name) => format!("managed-by {name}"),
+    };
+    let flags = env::args().skip(1).collect::<Vec<_>>().join(" ");
+    let server = client.url().to_owned();
+    let controller = Controller::start(client, options).await?;
+    let listen = controller.listening();
+    tracing::info!(version = VERSION, mode, server, ?listen, flags, "starting");
+    Ok(controller)
 }

@@ -13,6 +13,7 @@ mod finish;
 mod gates;
 #[cfg(feature = "embedded")]
 mod local;
+mod log;
 mod open_files;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
@@ -42,7 +43,7 @@ pub fn main() -> ExitCode {
 
 /// Runs a command line; gives the exit code.
 fn run(args: Args) -> u8 {
-    start_logging(args.verbose);
+    log::start(args.verbose, usual_log(&args.command), args.log_format);
     open_files::raise_limit();
     let runtime = match runtime(&args.command) {
         Ok(runtime) => runtime,
@@ -76,21 +77,13 @@ fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
     builder.enable_all().build()
 }
 
-/// Logs go to standard error: warnings, more with each `-v`, or what `RUST_LOG` says.
-fn start_logging(verbose: u8) {
-    let level = match verbose {
-        0 => "warn",
-        1 => "warn,lakh=info",
-        _ => "info,lakh=debug",
-    };
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        // Else it panics if standard error is on a full disk, together with the task that logs.
-        .log_internal_errors(false)
-        .with_writer(std::io::stderr)
-        .init();
+fn usual_log(command: &Command) -> log::Usual {
+    match command {
+        Command::Controller(_) => log::Usual::News,
+        #[cfg(feature = "embedded")]
+        Command::Local(_) => log::Usual::Warnings,
+        Command::Cron(_) => log::Usual::Warnings,
+    }
 }
 
 /// Reports invalid arguments or files.

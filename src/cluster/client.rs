@@ -62,7 +62,7 @@ impl Client {
     }
 
     /// Where the server is.
-    pub(super) fn url(&self) -> &str {
+    pub fn url(&self) -> &str {
         self.server_status.url()
     }
 

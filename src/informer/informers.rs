@@ -22,6 +22,7 @@ use crate::{
 };
 
 use super::{
+    contact::Contact,
     news::{Extent, Kind, Notice},
     reflector::{Outside, Reflector, Tell},
 };
@@ -94,7 +95,8 @@ impl Informers {
                     namespace: namespace.clone(),
                 };
                 let path = watched.path(&extent);
-                reflectors.push(Reflector::new(extent, path, decoder.clone()));
+                let contact = Contact::new(metrics.watch(kind.plural(), namespace.clone()));
+                reflectors.push(Reflector::new(extent, path, decoder.clone(), contact));
             }
         }
         Self {

@@ -6,6 +6,7 @@
 //!
 //! Must not: keep objects, know what is done with them, read a clock or wait.
 
+mod contact;
 mod informers;
 mod news;
 mod reflector;

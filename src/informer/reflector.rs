@@ -20,6 +20,7 @@ use crate::{
 };
 
 use super::{
+    contact::Contact,
     news::{Change, Extent, Kind, News, Notice, Observed},
     witness::{Testimony, Witness},
 };
@@ -43,6 +44,18 @@ pub(crate) const RETRY: Exponential = Exponential {
     base: Duration::from_millis(200),
     max: Duration::from_secs(30),
 };
+
+/// The longest such wait where there was no answer at all: a call that nobody answers costs the server nothing, and one
+/// that is back is to be heard within seconds, however long it was away.
+const UNANSWERED: Duration = Duration::from_secs(4);
+
+fn wait_after(error: &ApiError, failures: u32) -> Duration {
+    let delay = RETRY.delay(failures);
+    error.retry_after.unwrap_or(match error.code {
+        0 => delay.min(UNANSWERED),
+        _ => delay,
+    })
+}
 
 /// Who is told of objects.
 pub(super) type Tell<'a> = &'a mut dyn FnMut(News<'_>);
@@ -89,6 +102,7 @@ pub(super) struct Reflector {
     failures: u32,
     /// How many watches did.
     watch_failures: u32,
+    contact: Contact,
 }
 
 /// How far the server has told of a kind.
@@ -141,7 +155,7 @@ enum Page {
 }
 
 impl Reflector {
-    pub(super) fn new(extent: Extent, path: String, decoder: PodDecoder) -> Self {
+    pub(super) fn new(extent: Extent, path: String, decoder: PodDecoder, contact: Contact) -> Self {
         Self {
             extent,
             path,
@@ -154,6 +168,7 @@ impl Reflector {
             synced: None,
             failures: 0,
             watch_failures: 0,
+            contact,
         }
     }
 
@@ -274,6 +289,7 @@ impl Reflector {
             Input::Opened(_, encoding) => {
                 self.stream.splitter = Some((encoding, Splitter::new(encoding)));
                 self.stream.heard = outside.now;
+                self.contact.heard(outside.now);
             }
             Input::Piece(id, piece) => {
                 if let Err(error) = self.piece(&piece, outside, tell) {
@@ -292,6 +308,9 @@ impl Reflector {
     fn listed(&mut self, answer: CallResult, outside: &mut Outside, tell: Tell<'_>) {
         outside.metrics.call("list", self.label(), code_of(&answer));
         let page = answer.and_then(|body| self.page(&body, outside, tell));
+        if page.is_ok() {
+            self.contact.heard(outside.now);
+        }
         match page {
             Ok(Page::More(token)) => self.turn_to(ReflectorStep::List(token)),
             Ok(Page::Last(version)) => self.complete(version, outside),
@@ -300,7 +319,7 @@ impl Reflector {
                 self.list_anew(&ApiError::behind(), outside);
             }
             Err(error) => {
-                tracing::warn!(kind = self.label(), %error, "list failed");
+                self.contact.failed("list", &error, outside.now);
                 self.list_anew(&error, outside);
             }
         }
@@ -366,8 +385,7 @@ impl Reflector {
 
     fn list_anew(&mut self, error: &ApiError, outside: &Outside) {
         self.failures += 1;
-        let delay = error.retry_after.unwrap_or(RETRY.delay(self.failures));
-        self.pause = Some(outside.now + delay);
+        self.pause = Some(outside.now + wait_after(error, self.failures));
         self.turn_to(ReflectorStep::List(String::new()));
     }
 
@@ -388,13 +406,14 @@ impl Reflector {
             }
             return;
         }
-        tracing::debug!(kind = self.label(), %error, "watch broke");
+        let what = match self.step {
+            ReflectorStep::Watch => "watch",
+            _ => "list",
+        };
+        self.contact.failed(what, &error, outside.now);
         let moved = self.watch().is_some() && self.told.version > self.stream.from;
         self.watch_failures = if moved { 1 } else { self.watch_failures + 1 };
-        let delay = error
-            .retry_after
-            .unwrap_or(RETRY.delay(self.watch_failures));
-        self.pause = Some(outside.now + delay);
+        self.pause = Some(outside.now + wait_after(&error, self.watch_failures));
         let knows_nothing = error.code == 0 || matches!(self.step, ReflectorStep::Compare);
         if knows_nothing {
             self.told.is_lost = true;
@@ -408,7 +427,10 @@ impl Reflector {
     fn compared(&mut self, answer: &CallResult, outside: &mut Outside) {
         outside.metrics.call("list", self.label(), code_of(answer));
         let page = match answer {
-            Ok(body) => decode_list_page(body).ok(),
+            Ok(body) => {
+                self.contact.heard(outside.now);
+                decode_list_page(body).ok()
+            }
             Err(error) => return self.watch_failed(error.clone(), outside),
         };
         self.turn_to(ReflectorStep::Watch);
@@ -444,6 +466,7 @@ impl Reflector {
         tell: Tell<'_>,
     ) -> Result<(), ApiError> {
         self.stream.heard = outside.now;
+        self.contact.heard(outside.now);
         let Some((encoding, mut splitter)) = self.stream.splitter.take() else {
             return Ok(());
         };

@@ -1,7 +1,12 @@
 //! The controller's metrics, for `/metrics`; those of Jobs and of queues have files of their own.
 
-use std::{sync::atomic::AtomicU64, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
+use parking_lot::Mutex;
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{
@@ -14,12 +19,14 @@ use prometheus_client::{
 };
 
 pub(crate) mod jobs;
+pub(crate) mod last_heard;
 pub(crate) mod measured_queue;
 pub(crate) mod progress;
 pub(crate) mod queues;
 
-use crate::clock::instant;
+use crate::{clock::instant, model::Monotonic};
 use jobs::JobMetrics;
+use last_heard::LastHeard;
 use queues::QueueFamilies;
 
 /// All metrics.
@@ -40,6 +47,10 @@ pub struct Metrics {
     pub(crate) unreadable: Family<Label, Counter>,
     /// Watches that were opened.
     pub(crate) watches: Family<Label, Counter>,
+    /// When the server was last heard of each kind.
+    last_heard: Mutex<Vec<Arc<LastHeard>>>,
+    /// The same as ages in seconds, as of the last look.
+    watch_ages: Family<Label, Gauge<i64>>,
     /// Writes that wait for their turn or are under way.
     pub(crate) writes_pending: Gauge<i64>,
     /// How long after their time Jobs of CronJobs were created.
@@ -91,6 +102,12 @@ impl Default for Metrics {
             calls: at_zero(own, "api_calls", "Calls to the API server"),
             unreadable: at_zero(own, "unreadable_objects", "Objects that could not be read"),
             watches: at_zero(own, "watches", "Watches opened"),
+            last_heard: Mutex::default(),
+            watch_ages: at_zero(
+                own,
+                "watch_age_seconds",
+                "How long ago the API server was last heard of a kind; a quiet one is heard of once a minute",
+            ),
             writes_pending: at_zero(own, "writes_pending", "Writes waiting or under way"),
             event_delay: register(
                 own,
@@ -136,6 +153,25 @@ impl Metrics {
         self.watches.get_or_create(&[("kind", kind)]).inc();
     }
 
+    /// Something else that is watched: when the server was last heard of it is to be told here.
+    pub(crate) fn watch(&self, kind: &'static str, namespace: Option<Arc<str>>) -> Arc<LastHeard> {
+        let heard = Arc::new(LastHeard::new(kind, namespace));
+        self.last_heard.lock().push(Arc::clone(&heard));
+        heard
+    }
+
+    /// What was not heard of for so long, though it was asked for: the kind, the namespace, and how long.
+    pub(crate) fn lost(&self, longest: Duration, now: Monotonic) -> Vec<String> {
+        let watched = self.last_heard.lock();
+        let lost = watched.iter().filter_map(|heard| {
+            let silence = heard.lost_for(now).filter(|silence| *silence >= longest)?;
+            let namespace = heard.namespace.as_deref();
+            let of = namespace.map_or_else(String::new, |name| format!(" of namespace {name}"));
+            Some(format!("{}{of} for {} s", heard.kind, silence.as_secs()))
+        });
+        lost.collect()
+    }
+
     /// Starts a measurement for one of these metrics; nothing is decided by it.
     pub(crate) fn stopwatch(&self) -> impl Fn() -> Duration + use<> {
         let begun = instant();
@@ -143,8 +179,20 @@ impl Metrics {
     }
 
     /// All metrics, in the text format of OpenMetrics.
-    pub(crate) fn text(&self) -> String {
+    pub(crate) fn text(&self, now: Monotonic) -> String {
         self.queues.look(instant());
+        // Of several namespaces the one that was not heard of for longest.
+        let mut ages = BTreeMap::new();
+        for heard in self.last_heard.lock().iter() {
+            let age: &mut Duration = ages.entry(heard.kind).or_default();
+            *age = heard.age(now).max(*age);
+        }
+        for (kind, age) in ages {
+            let seconds = i64::try_from(age.as_secs()).unwrap_or(i64::MAX);
+            self.watch_ages
+                .get_or_create(&[("kind", kind)])
+                .set(seconds);
+        }
         let mut text = String::new();
         // Writing to a string fails only if a metric's own encoder does; then what there is, is sent.
         let _ = encode(&mut text, &self.registry);

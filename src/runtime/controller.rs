@@ -110,6 +110,7 @@ pub struct Controller {
     stop: watch::Sender<bool>,
     missing: watch::Receiver<Option<Vec<&'static str>>>,
     metrics: Arc<Metrics>,
+    clock: Clock,
     probes: Option<Probes>,
 }
 
@@ -119,9 +120,14 @@ impl Controller {
     pub async fn start(client: Client, options: Options) -> Result<Self, StartError> {
         let metrics = Arc::new(Metrics::default());
         let (missing, is_missing) = watch::channel(None);
-        let health = Arc::new(Health::new(client.clone(), is_missing.clone()));
+        let health = Arc::new(Health::new(
+            client.clone(),
+            is_missing.clone(),
+            Arc::clone(&metrics),
+            options.clock.clone(),
+        ));
         let probes = options.listen.map(|address| {
-            let probes = Probes::start(address, Arc::clone(&health), Arc::clone(&metrics));
+            let probes = Probes::start(address, Arc::clone(&health));
             probes.map_err(|source| StartError::Listen { address, source })
         });
         let probes = probes.transpose()?;
@@ -136,6 +142,7 @@ impl Controller {
             stop,
             missing: is_missing,
             metrics: Arc::clone(&metrics),
+            clock: options.clock.clone(),
             probes,
         };
         controller.tasks.spawn_heart();
@@ -195,7 +202,8 @@ impl Controller {
     /// Tells its metrics in the text format of OpenMetrics, whenever it is asked; also where nobody listens.
     pub fn metrics(&self) -> impl Fn() -> String + Send + 'static {
         let metrics = Arc::clone(&self.metrics);
-        move || metrics.text()
+        let clock = self.clock.clone();
+        move || metrics.text(clock.now().monotonic)
     }
 
     /// Stops: what waits is forgotten, writes under way finish. Whatever was not written will be

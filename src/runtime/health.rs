@@ -1,7 +1,7 @@
-//! How the controller is: what is wrong with it, if anything, by the names of the checks.
+//! How the controller is: its checks by name, and what is wrong where one has failed.
 //!
 //! It lives while no loop is stuck (see [`Tasks`](super::tasks::Tasks)); it is ready once its caches are
-//! filled, and as long as the API server takes its credentials.
+//! filled, and as long as the API server takes its credentials and is heard of each kind.
 //!
 //! Must not: end anything.
 
@@ -9,13 +9,21 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 
-use crate::cluster::{Client, Trouble};
+use crate::{
+    clock::Clock,
+    cluster::{Client, Trouble},
+    metrics::Metrics,
+};
 
 use super::tasks::Pulses;
 
 /// For so long the API server may refuse the credentials before the controller is no longer ready: a token
 /// file is read again after a minute, too.
 const UNAUTHORIZED_FOR: Duration = Duration::from_secs(60);
+
+/// For so long every try to hear of a kind may fail before the controller is no longer ready: an API server that is
+/// started anew is back sooner.
+const LOST_FOR: Duration = Duration::from_secs(30);
 
 /// See the module's text.
 #[derive(Debug)]
@@ -24,21 +32,30 @@ pub(super) struct Health {
     pulses: Arc<Pulses>,
     /// Which caches are not filled; nobody knows before there are informers.
     missing: watch::Receiver<Option<Vec<&'static str>>>,
+    metrics: Arc<Metrics>,
+    clock: Clock,
 }
 
-/// A check that has failed.
+/// A check, and why it has failed if it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Failed {
-    pub(super) check: &'static str,
-    pub(super) why: String,
+pub(super) struct Check {
+    pub(super) name: &'static str,
+    pub(super) failed: Option<String>,
 }
 
 impl Health {
-    pub(super) fn new(client: Client, missing: watch::Receiver<Option<Vec<&'static str>>>) -> Self {
+    pub(super) fn new(
+        client: Client,
+        missing: watch::Receiver<Option<Vec<&'static str>>>,
+        metrics: Arc<Metrics>,
+        clock: Clock,
+    ) -> Self {
         Self {
             client,
             pulses: Arc::default(),
             missing,
+            metrics,
+            clock,
         }
     }
 
@@ -47,37 +64,56 @@ impl Health {
         &self.pulses
     }
 
-    /// What speaks against its being alive.
-    pub(super) fn not_alive(&self) -> Vec<Failed> {
+    /// Whether it is alive.
+    pub(super) fn alive(&self) -> Vec<Check> {
         let stuck = self.pulses.stuck();
-        let failed = stuck.iter().map(|name| Failed {
-            check: "loops",
-            why: format!("{name} is stuck"),
-        });
-        failed.collect()
+        let check = |failed| Check {
+            name: "loops",
+            failed,
+        };
+        match stuck.is_empty() {
+            true => vec![check(None)],
+            false => {
+                let why = stuck.iter().map(|name| format!("{name} is stuck"));
+                why.map(Some).map(check).collect()
+            }
+        }
     }
 
-    /// What speaks against its being ready.
-    pub(super) fn not_ready(&self) -> Vec<Failed> {
+    /// Whether it is ready.
+    pub(super) fn ready(&self) -> Vec<Check> {
         let trouble = self.client.trouble();
-        let mut failed = self.not_alive();
-        failed.extend(self.caches_missing().map(|missing| {
-            let trouble = trouble.as_ref().map(Trouble::to_string).unwrap_or_default();
-            let colon = if trouble.is_empty() { "" } else { ": " };
-            Failed {
-                check: "caches",
-                why: format!("{missing}{colon}{trouble}"),
-            }
-        }));
-        let refused = trouble.filter(|trouble| {
+        let because = |what: String| match &trouble {
+            Some(trouble) => format!("{what}: {trouble}"),
+            None => what,
+        };
+        let refused = trouble.as_ref().filter(|trouble| {
             trouble.code == http::StatusCode::UNAUTHORIZED.as_u16()
                 && trouble.lasts() >= UNAUTHORIZED_FOR
         });
-        failed.extend(refused.map(|trouble| Failed {
-            check: "credentials",
-            why: trouble.to_string(),
-        }));
-        failed
+        let lost = self.metrics.lost(LOST_FOR, self.clock.now().monotonic);
+        let lost = (!lost.is_empty()).then(|| format!("not heard of {}", lost.join(", ")));
+        let mut checks = self.alive();
+        checks.extend([
+            Check {
+                name: "caches",
+                failed: self.caches_missing().map(because),
+            },
+            Check {
+                name: "credentials",
+                failed: refused.map(Trouble::to_string),
+            },
+            Check {
+                name: "watches",
+                failed: lost.map(because),
+            },
+        ]);
+        checks
+    }
+
+    /// All metrics, as text.
+    pub(super) fn metrics(&self) -> String {
+        self.metrics.text(self.clock.now().monotonic)
     }
 
     fn caches_missing(&self) -> Option<String> {

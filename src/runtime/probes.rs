@@ -30,10 +30,8 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep, timeout},
 };
 
-use crate::metrics::Metrics;
-
 use super::{
-    health::{Failed, Health},
+    health::{Check, Health},
     tasks::BEAT,
 };
 
@@ -63,11 +61,7 @@ pub(super) struct Probes {
 
 impl Probes {
     /// Opens the port and answers there.
-    pub(super) fn start(
-        address: SocketAddr,
-        health: Arc<Health>,
-        metrics: Arc<Metrics>,
-    ) -> io::Result<Self> {
+    pub(super) fn start(address: SocketAddr, health: Arc<Health>) -> io::Result<Self> {
         let listener = StdTcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -79,7 +73,7 @@ impl Probes {
             let _inside = runtime.enter();
             TcpListener::from_std(listener)?
         };
-        let answering = Answering { health, metrics };
+        let answering = Answering { health };
         let work = async move {
             tokio::select! {
                 () = answering.clone().serve(listener) => {}
@@ -118,7 +112,6 @@ impl Drop for Probes {
 #[derive(Clone, Debug)]
 struct Answering {
     health: Arc<Health>,
-    metrics: Arc<Metrics>,
 }
 
 impl Answering {
@@ -172,11 +165,13 @@ impl Answering {
 
     fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         let path = request.uri().path();
-        let (status, body) = match path {
-            "/livez" => verdict("livez", &self.health.not_alive()),
-            "/readyz" => verdict("readyz", &self.health.not_ready()),
-            "/metrics" => (StatusCode::OK, self.metrics.text()),
-            _ => (StatusCode::NOT_FOUND, "not found".to_owned()),
+        let query = request.uri().query().unwrap_or_default();
+        let mut words = path.trim_start_matches('/').splitn(2, '/');
+        let (status, body) = match (words.next().unwrap_or_default(), words.next()) {
+            ("livez", one) => verdict("livez", self.health.alive(), one, query),
+            ("readyz", one) => verdict("readyz", self.health.ready(), one, query),
+            ("metrics", None) => (StatusCode::OK, self.health.metrics()),
+            _ => not_found(),
         };
         let mut response = Response::new(Full::from(body));
         *response.status_mut() = status;
@@ -191,17 +186,89 @@ impl Answering {
     }
 }
 
-/// An answer as the API server gives it: `ok`, or a line for each check that failed.
-fn verdict(asked: &str, failed: &[Failed]) -> (StatusCode, String) {
-    if failed.is_empty() {
+fn not_found() -> (StatusCode, String) {
+    (StatusCode::NOT_FOUND, "not found".to_owned())
+}
+
+/// An answer as the API server gives it: `ok`, or a line for each check if one has failed or if it was asked for all
+/// (`?verbose`). One check can be asked for by its name, and some be left out (`?exclude=NAME`).
+fn verdict(
+    asked: &str,
+    mut checks: Vec<Check>,
+    one: Option<&str>,
+    query: &str,
+) -> (StatusCode, String) {
+    let words = || query.split('&');
+    let is_verbose = words().any(|word| matches!(word, "verbose" | "verbose=true"));
+    checks.retain(|check| {
+        let is_left_out = words().any(|word| word.strip_prefix("exclude=") == Some(check.name));
+        !is_left_out && one.is_none_or(|one| one == check.name)
+    });
+    if one.is_some() && checks.is_empty() {
+        return not_found();
+    }
+    let is_ok = checks.iter().all(|check| check.failed.is_none());
+    if is_ok && !is_verbose {
         return (StatusCode::OK, "ok".to_owned());
     }
     let mut text = String::new();
-    for Failed { check, why } in failed {
+    for Check { name, failed } in &checks {
         // Writing to a string does not fail.
-        let _ = writeln!(text, "[-]{check} failed: {why}");
+        let _ = match failed {
+            None => writeln!(text, "[+]{name} ok"),
+            Some(why) => writeln!(text, "[-]{name} failed: {why}"),
+        };
     }
-    text.push_str(asked);
-    text.push_str(" check failed\n");
-    (StatusCode::SERVICE_UNAVAILABLE, text)
+    let (status, verdict) = match is_ok {
+        true => (StatusCode::OK, "passed"),
+        false => (StatusCode::SERVICE_UNAVAILABLE, "failed"),
+    };
+    // Writing to a string does not fail.
+    let _ = writeln!(text, "{asked} check {verdict}");
+    (status, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_those_of_an_api_server() {
+        let checks = |failed: Option<&str>| {
+            let failed = failed.map(str::to_owned);
+            let name = "caches";
+            vec![
+                Check {
+                    name: "loops",
+                    failed: None,
+                },
+                Check { name, failed },
+            ]
+        };
+        let ask = |failed, one, query| {
+            let (status, text) = verdict("readyz", checks(failed), one, query);
+            (status.as_u16(), text)
+        };
+        let lines = |lines: &[&str]| {
+            lines
+                .iter()
+                .map(|line| format!("{line}\n"))
+                .collect::<String>()
+        };
+        assert_eq!(ask(None, None, ""), (200, "ok".to_owned()));
+        let all = lines(&["[+]loops ok", "[+]caches ok", "readyz check passed"]);
+        assert_eq!(ask(None, None, "verbose"), (200, all));
+        let failed = lines(&[
+            "[+]loops ok",
+            "[-]caches failed: why",
+            "readyz check failed",
+        ]);
+        assert_eq!(ask(Some("why"), None, ""), (503, failed));
+        assert_eq!(ask(Some("why"), Some("loops"), ""), (200, "ok".to_owned()));
+        assert_eq!(
+            ask(Some("why"), None, "exclude=caches"),
+            (200, "ok".to_owned())
+        );
+        assert_eq!(ask(None, Some("nothing"), "").0, 404);
+    }
 }

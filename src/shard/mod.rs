@@ -18,6 +18,7 @@ mod events;
 mod gang_index;
 mod gangs;
 mod intake;
+mod journal;
 mod outbox;
 mod rounds;
 mod store;

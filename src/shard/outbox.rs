@@ -22,6 +22,7 @@ use crate::{
 
 use super::{
     events::{Recorder, Sending},
+    journal::Journal,
     rounds::Chore,
     store::ActorKey,
     writes::Write,
@@ -139,6 +140,7 @@ pub(super) struct Outbox {
     busy_pause: Duration,
     closed: bool,
     pub(super) events: Recorder,
+    pub(super) journal: Journal,
     pub(super) metrics: Arc<Metrics>,
 }
 
@@ -162,6 +164,7 @@ impl Outbox {
             busy_pause,
             closed: false,
             events,
+            journal: Journal::default(),
             metrics,
         }
     }
@@ -279,6 +282,10 @@ impl Outbox {
         };
         self.metrics
             .call(placed.verb, placed.resource, code_of(&result));
+        if let Err(error) = &result {
+            let what = (placed.verb, placed.resource);
+            self.journal.refused(what, &placed.namespace, error, now);
+        }
         let took = now.since(placed.sent);
         self.took = (self.took * 7 + took) / 8;
         // Webhooks look at what is created, and take their time for it; this is the same for all.

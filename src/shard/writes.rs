@@ -405,6 +405,10 @@ impl AnsweredWrite<'_> {
                         .job_status_written(self.write.actor, status.clone(), version);
                 }
                 self.shard.metrics.jobs.progress(progress);
+                if let Some((result, reason)) = &progress.end {
+                    let journal = &mut self.shard.outbox.journal;
+                    journal.ended(&self.write.job, result, reason, self.now.monotonic);
+                }
                 return Next::Over(Outcome::StatusWritten);
             }
             Err(error) => error,
@@ -417,7 +421,7 @@ impl AnsweredWrite<'_> {
             }
             ErrorKind::NotFound => tracing::debug!(%job, %error, "status not written"),
             _ => {
-                tracing::warn!(%job, %error, "status not written");
+                tracing::debug!(%job, %error, "status not written");
                 if error.code != 0 {
                     let what = "updating the Job's status";
                     self.report_failure("FailedUpdateStatus", what, &error);

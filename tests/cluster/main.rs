@@ -33,6 +33,7 @@ mod many_jobs;
 mod metrics;
 mod modes;
 mod neighbours;
+mod outage;
 mod ownership;
 mod pod_gc;
 mod policies;

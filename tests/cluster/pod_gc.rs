@@ -51,7 +51,6 @@ impl World {
                 ..KubeletOptions::with_nodes(nodes)
             },
             terminated_pod_gc_threshold: threshold.unwrap_or(usual.terminated_pod_gc_threshold),
-            ..usual
         });
         let cluster = cluster.await.expect("a free port");
         let client = client(&cluster).await;

@@ -142,7 +142,6 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
             ..KubeletOptions::with_nodes(args.nodes)
         },
         terminated_pod_gc_threshold: args.terminated_pod_gc_threshold,
-        ..ClusterOptions::default()
     };
     let cluster = EmbeddedCluster::start(shape)
         .await
