@@ -44,7 +44,11 @@ pub struct ClusterOptions {
 impl Default for ClusterOptions {
     fn default() -> Self {
         Self {
-            server: ServeOptions::default(),
+            server: ServeOptions {
+                seed: 1,
+                fault_seed: 1,
+                ..ServeOptions::default()
+            },
             kubelet: KubeletOptions::with_nodes(3),
             terminated_pod_gc_threshold: 0,
         }
