@@ -3,13 +3,10 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
-use lakh::model::parse_go_duration;
+use lakh::model::{OWN_MANAGER, parse_go_duration};
 use serde_json::{Value, json};
 
 use crate::process::Process;
-
-/// What `spec.managedBy` says of lakh's Jobs where it runs beside the built-in controller.
-const LAKH: &str = "lakh.dev/job-controller";
 
 /// What to run.
 #[derive(Clone, Debug, Subcommand)]
@@ -328,7 +325,7 @@ impl Load {
     /// What `spec.managedBy` of the Jobs says.
     fn manager(&self) -> Option<&str> {
         let is_shared = self.controller == Who::Lakh && self.kubeconfig.is_some();
-        let usual = (is_shared && !self.names_mode()).then_some(LAKH);
+        let usual = (is_shared && !self.names_mode()).then_some(OWN_MANAGER);
         self.managed_by.as_deref().or(usual)
     }
 

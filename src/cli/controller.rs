@@ -60,9 +60,11 @@ async fn start(args: ControllerArgs) -> Result<Controller, Problem> {
         Mode::ManagedBy(name) => format!("managed-by {name}"),
     };
     let flags = env::args().skip(1).collect::<Vec<_>>().join(" ");
-    let server = client.url().to_owned();
+    let server = client.url();
+    tracing::info!(version = VERSION, mode, server, flags, "starting");
     let controller = Controller::start(client, options).await?;
-    let listen = controller.listening();
-    tracing::info!(version = VERSION, mode, server, ?listen, flags, "starting");
+    if let Some(listen) = controller.listening() {
+        tracing::info!(%listen, "probes are answered");
+    }
     Ok(controller)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::{
-    model::{Exponential, Limits, format_go_duration},
+    model::{Exponential, Limits, OWN_MANAGER, format_go_duration},
     runtime::{Controllers, ManagerName, Mode, Options, Rate},
 };
 
@@ -92,9 +92,6 @@ pub(super) enum ModeName {
     ManagedBy,
 }
 
-/// What `spec.managedBy` says of our Jobs, if nothing else was typed.
-const DEFAULT_NAME: &str = "lakh.dev/job-controller";
-
 fn at_least_one() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..)
 }
@@ -151,7 +148,7 @@ impl Tunables {
             }
             (ModeName::Replace, None) => Ok(Mode::Replace),
             (ModeName::ManagedBy, name) => {
-                let default = || ManagerName::parse(DEFAULT_NAME).expect("the default is good");
+                let default = || ManagerName::parse(OWN_MANAGER).expect("the default is good");
                 Ok(Mode::ManagedBy(name.clone().unwrap_or_else(default)))
             }
         }
@@ -184,7 +181,7 @@ mod tests {
                 Some((manager, options.controllers.cronjob))
             })
         };
-        let beside = Some((Some(DEFAULT_NAME.to_owned()), false));
+        let beside = Some((Some(OWN_MANAGER.to_owned()), false));
         let instead = Some((None, true));
         assert_eq!(modes(&[]), [beside.clone(), instead.clone()]);
         assert_eq!(modes(&["--mode=managed-by"]), [beside.clone(), beside]);

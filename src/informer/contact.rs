@@ -18,6 +18,14 @@ const QUIET: Exponential = Exponential {
     max: Duration::from_secs(300),
 };
 
+/// What was tried in vain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tried {
+    List,
+    /// A watch that breaks is opened again at once: the first time is not worth a line.
+    Watch,
+}
+
 /// See the module's text.
 #[derive(Debug)]
 pub(super) struct Contact {
@@ -59,8 +67,8 @@ impl Contact {
         }
     }
 
-    /// A try has failed. The first is not worth a line where a watch only broke: it is opened again at once.
-    pub(super) fn failed(&mut self, what: &str, error: &ApiError, now: Monotonic) {
+    /// A try has failed.
+    pub(super) fn failed(&mut self, tried: Tried, error: &ApiError, now: Monotonic) {
         let is_first = self.silence.is_none();
         let silence = self.silence.get_or_insert(Silence {
             since: now,
@@ -71,7 +79,11 @@ impl Contact {
         silence.failures += 1;
         self.heard.lost();
         let (kind, namespace) = (self.heard.kind, self.heard.namespace.as_deref());
-        if now < silence.quiet_until || (is_first && what == "watch") {
+        let what = match tried {
+            Tried::List => "list",
+            Tried::Watch => "watch",
+        };
+        if now < silence.quiet_until || (is_first && tried == Tried::Watch) {
             tracing::debug!(kind, namespace, what, %error, "failed");
             return;
         }
@@ -95,7 +107,7 @@ mod tests {
         let at = Monotonic::from_secs;
         contact.heard(at(5));
         assert_eq!(heard.lost_for(at(100)), None);
-        contact.failed("watch", &error, at(100));
+        contact.failed(Tried::Watch, &error, at(100));
         assert_eq!(
             (lines(&contact), heard.lost_for(at(101))),
             (0, Some(Duration::from_secs(96)))
@@ -103,7 +115,7 @@ mod tests {
         let mut told = Vec::new();
         for second in 101..1_000 {
             let before = lines(&contact);
-            contact.failed("list", &error, at(second));
+            contact.failed(Tried::List, &error, at(second));
             if lines(&contact) > before {
                 told.push(second);
             }
@@ -111,7 +123,7 @@ mod tests {
         assert_eq!(told, [101, 111, 131, 171, 251, 411, 711]);
         contact.heard(at(1_000));
         assert_eq!((lines(&contact), heard.lost_for(at(2_000))), (0, None));
-        contact.failed("list", &error, at(2_000));
+        contact.failed(Tried::List, &error, at(2_000));
         assert_eq!(
             lines(&contact),
             1,

@@ -20,7 +20,7 @@ use crate::{
 };
 
 use super::{
-    contact::Contact,
+    contact::{Contact, Tried},
     news::{Change, Extent, Kind, News, Notice, Observed},
     witness::{Testimony, Witness},
 };
@@ -319,7 +319,7 @@ impl Reflector {
                 self.list_anew(&ApiError::behind(), outside);
             }
             Err(error) => {
-                self.contact.failed("list", &error, outside.now);
+                self.contact.failed(Tried::List, &error, outside.now);
                 self.list_anew(&error, outside);
             }
         }
@@ -406,11 +406,11 @@ impl Reflector {
             }
             return;
         }
-        let what = match self.step {
-            ReflectorStep::Watch => "watch",
-            _ => "list",
+        let tried = match self.step {
+            ReflectorStep::Watch => Tried::Watch,
+            ReflectorStep::List(_) | ReflectorStep::Compare => Tried::List,
         };
-        self.contact.failed(what, &error, outside.now);
+        self.contact.failed(tried, &error, outside.now);
         let moved = self.watch().is_some() && self.told.version > self.stream.from;
         self.watch_failures = if moved { 1 } else { self.watch_failures + 1 };
         self.pause = Some(outside.now + wait_after(&error, self.watch_failures));

@@ -1,5 +1,5 @@
-//! What the log tells of a shard's work at its usual level: Jobs that ended, writes that were refused. A giant or an outage
-//! does not flood it: what is left out is counted in the next line.
+//! What the log tells of a shard's work at its usual level: Jobs that ended, writes that were refused. A giant or an
+//! outage does not flood it: what is left out is counted in the next line. Each write by itself is told at debug.
 //!
 //! Must not: be where anything is decided.
 

@@ -162,7 +162,7 @@ impl Rounds {
         };
         let error = result.err().filter(|error| !error.is_of_no_such_object());
         if let Some(error) = &error {
-            tracing::warn!(?orphan, %error, "not freed; to be tried again");
+            tracing::debug!(?orphan, %error, "not freed; to be tried again");
         }
         self.claims.handle_freed(pod, error.is_none(), now);
     }
@@ -235,7 +235,7 @@ impl PatchUnderWay {
             Err(error) if errand.is_void(&error) => PatchAnswer::Ignored,
             Err(error) => {
                 let job = &self.round.job.key;
-                tracing::warn!(%job, pod = %pod.name, %error, "to be tried again");
+                tracing::debug!(%job, pod = %pod.name, %error, "to be tried again");
                 PatchAnswer::Failed
             }
         };

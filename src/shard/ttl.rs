@@ -123,7 +123,7 @@ impl Ttl {
                     Step::Leave
                 }
                 Err(error) => {
-                    tracing::warn!(job = %job.key, %error, "not deleted; to be tried again");
+                    tracing::debug!(job = %job.key, %error, "not deleted; to be tried again");
                     Step::Retry
                 }
             },

@@ -4,13 +4,14 @@
 use std::{
     fs::{self, File},
     path::Path,
-    process::Child,
     time::{Duration, Instant},
 };
 
 use lakh::embedded::{ClusterOptions, EmbeddedCluster, ServeOptions, kubelet::KubeletOptions};
 
-use crate::support::{self, check_pods_of_complete_job, http_get, indexed_job, is, job_when, pods};
+use crate::support::{
+    self, Running, check_pods_of_complete_job, http_get, indexed_job, is, job_when, pods,
+};
 
 /// How long what is waited for may take.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -31,16 +32,6 @@ async fn start(state: &Path, port: u16) -> EmbeddedCluster {
         ..ClusterOptions::default()
     };
     EmbeddedCluster::start(options).await.expect("it starts")
-}
-
-/// It ends with the test, however that ends.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// Waits until this is so; how long that took.
@@ -102,12 +93,11 @@ async fn an_outage_is_told_and_survived() {
     tokio::task::block_in_place(|| wait_until("ready", || says("ready", None).is_some()));
     let starting = says("starting", None).expect("the first line");
     assert_eq!(starting["mode"], "replace");
-    let listen = starting["listen"].as_str().expect("an address").to_owned();
-    let listen: String = listen
-        .chars()
-        .filter(|c| c.is_ascii_digit() || ".:".contains(*c))
-        .collect();
-    let listen = listen.parse().expect("an address");
+    let probes = says("probes are answered", None).expect("it listens");
+    let listen = probes["listen"]
+        .as_str()
+        .and_then(|listen| listen.parse().ok());
+    let listen = listen.expect("an address");
     let ready = || http_get(listen, "/readyz").expect("an answer");
     assert!(ready().starts_with("HTTP/1.1 200 "), "{}", ready());
     job_when(&client, "main", |job| {

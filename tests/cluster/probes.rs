@@ -5,7 +5,7 @@ use std::{
     io::{ErrorKind, Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
     path::Path,
-    process::{Child, Command},
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
@@ -17,7 +17,7 @@ use lakh::{
 };
 
 use crate::support::{
-    self, http_get, listening, options,
+    self, Running, http_get, listening, options,
     proxy::{Fate, Proxy},
 };
 
@@ -94,17 +94,6 @@ fn start(before: &str, kubeconfig: &Path, address: SocketAddr) -> Running {
         .stderr(File::create("/dev/full").expect("this is Linux"))
         .spawn();
     Running(child.expect("there is a shell"))
-}
-
-/// It ends with the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended already; then there is nothing to end.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

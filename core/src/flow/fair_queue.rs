@@ -428,13 +428,15 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
                 true => tenant.pop_in_turn(room, now),
                 false => None,
             };
-            match next {
-                Some((_, _, false)) => self.turns.push_front(name.clone()),
-                _ => self.turns.push_back(name.clone()),
+            let Some((job, item, is_over)) = next else {
+                self.turns.push_back(name);
+                continue;
+            };
+            match is_over {
+                true => self.turns.push_back(name.clone()),
+                false => self.turns.push_front(name.clone()),
             }
-            if let Some((job, item, _)) = next {
-                return Some((name, job, item));
-            }
+            return Some((name, job, item));
         }
         None
     }

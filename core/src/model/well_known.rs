@@ -20,3 +20,6 @@ pub const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
 
 /// The controller name that a Job's `spec.managedBy` may spell out for the default controller.
 pub const DEFAULT_MANAGER: &str = "kubernetes.io/job-controller";
+
+/// What `spec.managedBy` says of lakh's Jobs beside the built-in controller, unless another name was chosen.
+pub const OWN_MANAGER: &str = "lakh.dev/job-controller";

@@ -120,7 +120,7 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
     let filenames = args.filenames.clone();
     let documents = tokio::task::spawn_blocking(move || read(&filenames)).await??;
     let stages = manifest::load_stages(&args.stages)?;
-    let shape = ClusterOptions {
+    let cluster_options = ClusterOptions {
         server: ServeOptions {
             port: args.port,
             seed: args.seed,
@@ -143,7 +143,7 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
         },
         terminated_pod_gc_threshold: args.terminated_pod_gc_threshold,
     };
-    let cluster = EmbeddedCluster::start(shape)
+    let cluster = EmbeddedCluster::start(cluster_options)
         .await
         .map_err(|error| match error.get_ref() {
             Some(inner) if inner.is::<FileError>() => error.to_string(),

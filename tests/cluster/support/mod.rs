@@ -10,7 +10,7 @@ use std::{
     io::{self, Read as _, Write as _},
     net::{SocketAddr, TcpStream},
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::{Child, Command, Output, Stdio},
     time::{Duration, Instant},
 };
 
@@ -37,6 +37,17 @@ pub fn lakh(args: &[&str]) -> Command {
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .env_remove("KUBECONFIG");
     command
+}
+
+/// A program that ends with the test, however that ends.
+pub struct Running(pub Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// Runs the binary to its end.
