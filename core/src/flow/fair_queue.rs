@@ -2,11 +2,8 @@
 //!
 //! Which write goes is decided at the moment when one may go, not before. Tenants (namespaces) have their
 //! turns, and within each its Jobs have theirs (deficit round robin); who comes new, or has something urgent, is
-//! called for one write before the turns of all others, tenant after tenant. Nobody gets all places: a Job whose writes take long,
-//! and a tenant of many such Jobs, leave room for others ([`SHARE`]), and more of it while answers take long because
-//! of what is in flight ([`Congestion`]). What a server refuses because it is busy
-//! is a matter of the tenant that was refused: fewer of its writes are in flight then, and none for as long as
-//! the server asks; only when the next tenant hears the same, and nothing was taken in between, do all wait.
+//! called for one write before the turns of all others, tenant after tenant. How many may be in flight, of all, of a
+//! tenant and of a Job, says [`InFlightLimit`].
 //!
 //! Memory is what waits or is in flight, and what was refused of late.
 //!
@@ -17,18 +14,11 @@ use std::{collections::VecDeque, hash::Hash, time::Duration};
 
 use hashbrown::HashMap;
 
-use super::{congestion::Congestion, in_flight::InFlightLimit};
+use super::in_flight::{InFlightLimit, Room, TenantLimit};
 
 /// So many writes a Job gives in its turn: what is done for one Job costs less at one go. With sixteen nothing
 /// more is gained: measured with a thousand Jobs of a hundred Pods, docs/flow.md.
 pub const BATCH: usize = 8;
-
-/// A Job may have this many times as many writes in flight as there are places left, a tenant as many times
-/// what its Jobs may. One Job alone gets two places of three, two get two of five each; there is always one left
-/// for who comes new. While there is congestion it is the other way round: a Job may have one write in flight where
-/// this many places are left, and so one of three. Known from switches that share memory between ports as dynamic thresholds
-/// (Choudhury and Hahne, 1998); docs/flow.md.
-const SHARE: usize = 2;
 
 /// In which order a Job's writes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,13 +63,7 @@ pub struct FairQueue<N, J, T> {
     call: bool,
     /// How many writes wait.
     waiting: usize,
-    in_flight: usize,
-    max: usize,
-    congestion: Congestion,
-    /// The tenant that was refused last, if nothing was taken since.
-    refused: Option<N>,
-    /// Until when nothing goes, as the server refuses everybody.
-    paused_until: Duration,
+    limit: InFlightLimit<N>,
     /// Until when somebody waits for a busy server, at the latest.
     pauses_until: Duration,
 }
@@ -95,7 +79,7 @@ struct Tenant<J, T> {
     has_turn: bool,
     waiting: usize,
     in_flight: usize,
-    limit: InFlightLimit,
+    limit: TenantLimit,
 }
 
 #[derive(Debug)]
@@ -116,23 +100,6 @@ impl<T> Default for Lane<T> {
             is_called: false,
             has_turn: false,
             paused_until: Duration::ZERO,
-        }
-    }
-}
-
-/// How many places are free, and what may be taken of them.
-#[derive(Clone, Copy, Debug)]
-struct Room {
-    free: usize,
-    is_congested: bool,
-}
-
-impl Room {
-    /// How many writes a Job may have in flight.
-    fn of_job(self) -> usize {
-        match self.is_congested {
-            false => self.free.saturating_mul(SHARE),
-            true => self.free.div_ceil(SHARE),
         }
     }
 }
@@ -166,7 +133,7 @@ impl<J, T> Default for Tenant<J, T> {
             has_turn: false,
             waiting: 0,
             in_flight: 0,
-            limit: InFlightLimit::default(),
+            limit: TenantLimit::default(),
         }
     }
 }
@@ -174,8 +141,7 @@ impl<J, T> Default for Tenant<J, T> {
 impl<J: Clone + Eq + Hash, T> Tenant<J, T> {
     /// Whether it may have one more write in flight.
     fn has_room(&self, room: Room, now: Duration) -> bool {
-        self.in_flight < room.of_job().saturating_mul(SHARE)
-            && self.limit.allows(self.in_flight, now)
+        self.in_flight < room.of_tenant() && self.limit.allows(self.in_flight, now)
     }
 
     /// Takes the next write of a Job that is called and has room for it.
@@ -292,11 +258,7 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
             calls: VecDeque::new(),
             call: false,
             waiting: 0,
-            in_flight: 0,
-            max: max.max(1),
-            congestion: Congestion::default(),
-            refused: None,
-            paused_until: Duration::ZERO,
+            limit: InFlightLimit::new(max),
             pauses_until: Duration::ZERO,
         }
     }
@@ -336,14 +298,7 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
             self.end_turns(now);
             return None;
         }
-        let free = self.max.saturating_sub(self.in_flight);
-        if free == 0 || self.paused_until > now {
-            return None;
-        }
-        let room = Room {
-            free,
-            is_congested: self.congestion.is_congested(),
-        };
+        let room = self.limit.room(now)?;
         let next = if self.call {
             self.pop_called(room, now)
                 .or_else(|| self.pop_in_turn(room, now))
@@ -354,7 +309,7 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
         let (name, job, item) = next?;
         self.call = !self.call;
         self.waiting -= 1;
-        self.in_flight += 1;
+        self.limit.sent();
         let tenant = self.tenants.get_mut(&name);
         tenant.expect("it gave a write").sent(&job);
         if self.waiting == 0 {
@@ -443,16 +398,13 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
 
     /// So long the answer took to a write of the kind whose times can be compared.
     pub fn took(&mut self, time: Duration) {
-        self.congestion.took(time);
+        self.limit.took(time);
     }
 
     /// A write is no longer in flight.
     pub fn done(&mut self, name: &N, job: &J, answer: WriteAnswer, now: Duration) {
-        self.in_flight -= 1;
-        if self.in_flight == 0 {
-            self.congestion.forget();
-        }
-        let max = self.max;
+        self.limit.answered(name, answer, now);
+        let max = self.limit.max();
         if let Some(tenant) = self.tenants.get_mut(name) {
             tenant.in_flight -= 1;
             if let Some(lane) = tenant.lanes.get_mut(job) {
@@ -464,18 +416,8 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
             tenant.answered(answer, max, now);
             tenant.forget_if_idle(job, now);
         }
-        match answer {
-            WriteAnswer::Taken => self.refused = None,
-            WriteAnswer::Busy { pause, .. } => {
-                let until = now + pause;
-                self.pauses_until = self.pauses_until.max(until);
-                let last = self.refused.replace(name.clone());
-                if last.is_some_and(|last| last != *name) {
-                    self.paused_until = self.paused_until.max(until);
-                }
-            }
-            WriteAnswer::Denied(pause) => self.pauses_until = self.pauses_until.max(now + pause),
-            WriteAnswer::Other => {}
+        if let WriteAnswer::Busy { pause, .. } | WriteAnswer::Denied(pause) = answer {
+            self.pauses_until = self.pauses_until.max(now + pause);
         }
         self.forget_if_idle(name, now);
     }
@@ -493,7 +435,7 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
             return None;
         }
         let due = self.tenants.values().filter_map(Tenant::next_due);
-        let due = due.map(|due| due.max(self.paused_until));
+        let due = due.map(|due| due.max(self.limit.paused_until()));
         due.filter(|due| *due > now).min()
     }
 
@@ -505,7 +447,7 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
 
     /// How many writes are in flight.
     pub fn in_flight(&self) -> usize {
-        self.in_flight
+        self.limit.in_flight()
     }
 
     /// How many writes wait.

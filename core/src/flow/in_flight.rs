@@ -1,91 +1,126 @@
-//! The limit on a tenant's writes in flight: it halves when a busy server refuses one, and grows while none is
-//! refused.
+//! The limit on writes in flight: one state, which hears what becomes of each write and how long it took.
 //!
-//! Additive increase would take minutes after a short trouble, so the limit grows by a quarter. What answers take is
-//! the matter of `congestion`, for all tenants at once.
+//! - So many may be in flight that no server is overrun, and nobody has all places ([`Room`]).
+//! - What a server refuses because it is busy (429) concerns the tenant that was refused ([`TenantLimit`]); only when
+//!   the next tenant hears the same, and nothing was taken in between, does it concern all.
+//! - How long answers take concerns the server, whoever asked, and so all tenants at once ([`Congestion`]).
 //!
-//! Must not: know what a write is.
+//! Must not: know what a write is, or which one is next.
+
+mod congestion;
+mod tenant_limit;
 
 use std::time::Duration;
 
-/// See the module's text.
-#[derive(Debug, Default)]
-pub(super) struct InFlightLimit {
-    /// At most so many, if the server has refused some.
-    limit: Option<usize>,
-    /// When the limit changed last.
-    changed: Duration,
-    /// For how long the server asked to be left alone last.
-    pause: Duration,
+use self::congestion::Congestion;
+pub(super) use self::tenant_limit::TenantLimit;
+use super::WriteAnswer;
+
+/// A Job may have this many times as many writes in flight as there are places left, a tenant as many times
+/// what its Jobs may. One Job alone gets two places of three, two get two of five each; there is always one left
+/// for who comes new. While there is congestion it is the other way round: a Job may have one write in flight where
+/// this many places are left, and so one of three. Known from switches that share memory between ports as dynamic
+/// thresholds (Choudhury and Hahne, 1998); docs/flow.md.
+const SHARE: usize = 2;
+
+/// How much room there is for one more write.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    free: usize,
+    is_congested: bool,
+}
+
+impl Room {
+    /// How many writes a Job may have in flight.
+    pub(super) fn of_job(self) -> usize {
+        match self.is_congested {
+            false => self.free.saturating_mul(SHARE),
+            true => self.free.div_ceil(SHARE),
+        }
+    }
+
+    /// How many writes a tenant may have in flight.
+    pub(super) fn of_tenant(self) -> usize {
+        self.of_job().saturating_mul(SHARE)
+    }
+}
+
+/// See the module's text. `N` names tenants.
+#[derive(Debug)]
+pub(super) struct InFlightLimit<N> {
+    max: usize,
+    in_flight: usize,
+    congestion: Congestion,
+    /// The tenant that was refused last, if nothing was taken since.
+    refused: Option<N>,
+    /// Until when nothing goes, as the server refuses everybody.
     paused_until: Duration,
 }
 
-impl InFlightLimit {
-    /// Whether one more may be in flight.
-    pub(super) fn allows(&self, in_flight: usize, now: Duration) -> bool {
-        self.limit.is_none_or(|limit| in_flight < limit) && self.paused_until <= now
-    }
-
-    /// The server was too busy for a write that was sent then. Those sent before the limit changed say
-    /// nothing new.
-    pub(super) fn refused(&mut self, sent: Duration, pause: Duration, max: usize, now: Duration) {
-        self.paused_until = self.paused_until.max(now + pause);
-        if self.limit.is_none() || sent > self.changed {
-            self.limit = Some((self.limit.unwrap_or(max) / 2).max(1));
-            self.changed = now;
-            self.pause = pause;
+impl<N: Clone + Eq> InFlightLimit<N> {
+    /// At most `max` writes are in flight at once.
+    pub(super) fn new(max: usize) -> Self {
+        Self {
+            max: max.max(1),
+            in_flight: 0,
+            congestion: Congestion::default(),
+            refused: None,
+            paused_until: Duration::ZERO,
         }
     }
 
-    /// The server took a write. The limit grows each time that as much time has passed as the server asked to
-    /// be left alone for: if sooner, there would be little but pauses.
-    pub(super) fn taken(&mut self, max: usize, now: Duration) {
-        let Some(limit) = self.limit else {
-            return;
-        };
-        let since = now.saturating_sub(self.changed.max(self.paused_until));
-        if since > self.pause {
-            let more = limit + 1 + limit / 4;
-            self.limit = (more < max).then_some(more);
-            self.changed = now;
+    /// The room for one more write, if there is any.
+    pub(super) fn room(&self, now: Duration) -> Option<Room> {
+        let free = self.max.saturating_sub(self.in_flight);
+        (free > 0 && self.paused_until <= now).then(|| Room {
+            free,
+            is_congested: self.congestion.is_congested(),
+        })
+    }
+
+    /// One more is in flight.
+    pub(super) fn sent(&mut self) {
+        self.in_flight += 1;
+    }
+
+    /// So long the answer took to a write of the kind whose times can be compared.
+    pub(super) fn took(&mut self, time: Duration) {
+        self.congestion.took(time);
+    }
+
+    /// A tenant's write is no longer in flight.
+    pub(super) fn answered(&mut self, tenant: &N, answer: WriteAnswer, now: Duration) {
+        self.in_flight -= 1;
+        if self.in_flight == 0 {
+            self.congestion.forget();
+        }
+        match answer {
+            WriteAnswer::Taken => self.refused = None,
+            WriteAnswer::Busy { pause, .. } => {
+                let last = self.refused.replace(tenant.clone());
+                if last.is_some_and(|last| last != *tenant) {
+                    self.paused_until = self.paused_until.max(now + pause);
+                }
+            }
+            WriteAnswer::Denied(_) | WriteAnswer::Other => {}
         }
     }
 
-    /// Whether there is nothing to remember.
-    pub(super) fn is_default(&self, now: Duration) -> bool {
-        self.limit.is_none() && self.paused_until <= now
+    pub(super) fn max(&self) -> usize {
+        self.max
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight
     }
 
     /// Until when nothing goes.
     pub(super) fn paused_until(&self) -> Duration {
         self.paused_until
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SECOND: Duration = Duration::from_secs(1);
-
-    #[test]
-    fn a_wave_of_refusals_halves_it_once_and_quiet_lets_it_grow() {
-        let mut limit = InFlightLimit::default();
-        let at = |secs| SECOND * secs;
-        limit.refused(at(9), SECOND, 96, at(10));
-        limit.refused(at(9), SECOND, 96, at(10));
-        limit.taken(96, at(10));
-        assert_eq!((limit.limit, limit.allows(0, at(10))), (Some(48), false));
-        assert!(limit.allows(47, at(11)) && !limit.allows(48, at(11)));
-        limit.refused(at(11), SECOND, 96, at(12));
-        assert_eq!(limit.limit, Some(24));
-        for (secs, expected) in [(13, 24), (14, 24), (15, 31), (16, 31), (17, 39)] {
-            limit.taken(96, at(secs));
-            assert_eq!(limit.limit, Some(expected), "{secs}");
-        }
-        for secs in (19..40).step_by(2) {
-            limit.taken(96, at(secs));
-        }
-        assert!(limit.is_default(at(40)));
+    #[cfg(test)]
+    pub(super) fn end_pause(&mut self) {
+        self.paused_until = Duration::ZERO;
     }
 }

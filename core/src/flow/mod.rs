@@ -2,8 +2,9 @@
 //!
 //! - [`WorkQueue`]: which key is synced next (client-go's `workqueue`).
 //! - [`SyncRate`]: how many syncs there are, so that each hears of several things.
-//! - [`FairQueue`]: which write goes next, and how many are in flight; an [`in_flight`] limit for each tenant
-//!   follows what a busy server says, and a Job gives room for others while there is [`congestion`].
+//! - [`FairQueue`]: which write goes next.
+//! - [`in_flight`]: how many writes may be in flight. What a busy server refuses and how long its answers take are two
+//!   inputs of one state.
 //! - [`coalescing_delay`]: how long to let answers gather.
 //! - [`QuotaWaits`]: how soon a Job that a quota holds up tries again.
 //!
@@ -12,7 +13,6 @@
 //! Must not: know what the work is, sleep, or read a clock.
 
 mod coalescing;
-mod congestion;
 mod fair_queue;
 mod in_flight;
 mod quota;

@@ -236,9 +236,9 @@ fn all_wait_when_one_after_the_other_is_refused() {
 /// Takes writes until one is of this tenant; the others are none of the server's business.
 fn fill_one(queue: &mut Queue, wanted: &str) -> u32 {
     loop {
-        queue.paused_until = Duration::ZERO;
+        queue.limit.end_pause();
         for tenant in queue.tenants.values_mut() {
-            tenant.limit = InFlightLimit::default();
+            tenant.limit = TenantLimit::default();
         }
         let (tenant, job, _) = queue.pop(NOW).expect("it has more");
         if tenant == wanted {
@@ -360,7 +360,7 @@ fn what_waits_can_be_forgotten_while_some_is_under_way() {
             queue.done(&tenant, &job, WriteAnswer::Other, NOW);
         }
     }
-    assert!(queue.tenants.is_empty() && queue.in_flight == 0);
+    assert!(queue.tenants.is_empty() && queue.in_flight() == 0);
 }
 
 /// Random pushes, answers and pauses: no write is lost or sent twice, none goes beyond the limits,
@@ -407,7 +407,7 @@ fn nothing_is_lost_in_random_histories() {
                 }
                 _ => {}
             }
-            assert!(under_way.len() <= queue.max && queue.in_flight == under_way.len());
+            assert!(under_way.len() <= queue.limit.max() && queue.in_flight() == under_way.len());
         }
         loop {
             for (tenant, job, item) in under_way.drain(..) {

@@ -1,0 +1,96 @@
+//! The limit on a tenant's writes in flight: it halves when a busy server refuses one, and grows while none is
+//! refused.
+//!
+//! Additive increase would take minutes after a short trouble, so the limit grows by a quarter.
+//!
+//! Must not: know what a write is.
+
+use std::time::Duration;
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub(in crate::flow) struct TenantLimit {
+    /// At most so many, if the server has refused some.
+    limit: Option<usize>,
+    /// When the limit changed last.
+    changed: Duration,
+    /// For how long the server asked to be left alone last.
+    pause: Duration,
+    paused_until: Duration,
+}
+
+impl TenantLimit {
+    /// Whether one more may be in flight.
+    pub(in crate::flow) fn allows(&self, in_flight: usize, now: Duration) -> bool {
+        self.limit.is_none_or(|limit| in_flight < limit) && self.paused_until <= now
+    }
+
+    /// The server was too busy for a write that was sent then. Those sent before the limit changed say
+    /// nothing new.
+    pub(in crate::flow) fn refused(
+        &mut self,
+        sent: Duration,
+        pause: Duration,
+        max: usize,
+        now: Duration,
+    ) {
+        self.paused_until = self.paused_until.max(now + pause);
+        if self.limit.is_none() || sent > self.changed {
+            self.limit = Some((self.limit.unwrap_or(max) / 2).max(1));
+            self.changed = now;
+            self.pause = pause;
+        }
+    }
+
+    /// The server took a write. The limit grows each time that as much time has passed as the server asked to
+    /// be left alone for: if sooner, there would be little but pauses.
+    pub(in crate::flow) fn taken(&mut self, max: usize, now: Duration) {
+        let Some(limit) = self.limit else {
+            return;
+        };
+        let since = now.saturating_sub(self.changed.max(self.paused_until));
+        if since > self.pause {
+            let more = limit + 1 + limit / 4;
+            self.limit = (more < max).then_some(more);
+            self.changed = now;
+        }
+    }
+
+    /// Whether there is nothing to remember.
+    pub(in crate::flow) fn is_default(&self, now: Duration) -> bool {
+        self.limit.is_none() && self.paused_until <= now
+    }
+
+    /// Until when nothing goes.
+    pub(in crate::flow) fn paused_until(&self) -> Duration {
+        self.paused_until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_wave_of_refusals_halves_it_once_and_quiet_lets_it_grow() {
+        let mut limit = TenantLimit::default();
+        let at = |secs| SECOND * secs;
+        limit.refused(at(9), SECOND, 96, at(10));
+        limit.refused(at(9), SECOND, 96, at(10));
+        limit.taken(96, at(10));
+        assert_eq!((limit.limit, limit.allows(0, at(10))), (Some(48), false));
+        assert!(limit.allows(47, at(11)) && !limit.allows(48, at(11)));
+        limit.refused(at(11), SECOND, 96, at(12));
+        assert_eq!(limit.limit, Some(24));
+        for (secs, expected) in [(13, 24), (14, 24), (15, 31), (16, 31), (17, 39)] {
+            limit.taken(96, at(secs));
+            assert_eq!(limit.limit, Some(expected), "{secs}");
+        }
+        for secs in (19..40).step_by(2) {
+            limit.taken(96, at(secs));
+        }
+        assert!(limit.is_default(at(40)));
+    }
+}
