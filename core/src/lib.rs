@@ -5,6 +5,7 @@
 //! - `model`: the nouns everybody shares; no behaviour beyond their own arithmetic.
 //! - `cron`: schedules: when a CronJob runs.
 //! - `cronjob`: the CronJob machine: what one look at a CronJob asks for, as values.
+//! - `election`: who of several leads, by a Lease.
 //! - `flow`: who is next, how much at once, how long to wait for more: queues and limits.
 //! - `decide`: the Job machine: what one Job needs next, as values.
 //! - `ownership`: whose a Pod is: which Jobs are ours, who adopts, releases, frees.
@@ -15,6 +16,7 @@
 pub mod cron;
 pub mod cronjob;
 pub mod decide;
+pub mod election;
 pub mod flow;
 pub mod model;
 pub mod ownership;

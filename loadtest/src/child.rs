@@ -57,6 +57,8 @@ impl Running {
         let mut command = Command::new(&binary);
         command
             .arg("controller")
+            // It is alone, and may have no right to Leases.
+            .arg("--leader-elect=false")
             .args(load.mode_flags())
             .arg("--kubeconfig")
             .arg(kubeconfig)

@@ -8,7 +8,7 @@ use crate::model::parse_go_duration;
 
 #[cfg(feature = "embedded")]
 use super::local::LocalArgs;
-use super::{log::LogFormat, tunables::Tunables};
+use super::{leader_election::LeaderElectionArgs, log::LogFormat, tunables::Tunables};
 
 /// The version, with the commit of a release build.
 pub(super) const VERSION: &str = env!("LAKH_VERSION");
@@ -71,6 +71,8 @@ pub(super) struct ControllerArgs {
     /// Where to answer /readyz, /livez and /metrics.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     pub(super) listen: SocketAddr,
+    #[command(flatten)]
+    pub(super) election: LeaderElectionArgs,
     #[command(flatten)]
     pub(super) tunables: Tunables,
 }

@@ -51,9 +51,11 @@ async fn start(args: ControllerArgs) -> Result<Controller, Problem> {
         kubeconfig,
         context,
         listen,
+        election,
         tunables,
     } = args;
-    let options = tunables.options(ModeName::ManagedBy, Some(listen))?;
+    let mut options = tunables.options(ModeName::ManagedBy, Some(listen))?;
+    options.election = election.election(&options)?;
     let client = cluster::configure(kubeconfig.as_deref(), context.as_deref()).await?;
     let mode = match &options.mode {
         Mode::Replace => "replace".to_owned(),
@@ -62,6 +64,14 @@ async fn start(args: ControllerArgs) -> Result<Controller, Problem> {
     let flags = env::args().skip(1).collect::<Vec<_>>().join(" ");
     let server = client.url();
     tracing::info!(version = VERSION, mode, server, flags, "starting");
+    if let Some(election) = &options.election {
+        let lease = format!("{}/{}", election.namespace, election.name);
+        tracing::info!(
+            lease,
+            identity = election.identity,
+            "writing waits for the lead"
+        );
+    }
     let controller = Controller::start(client, options).await?;
     if let Some(listen) = controller.listening() {
         tracing::info!(%listen, "probes are answered");

@@ -11,6 +11,7 @@ mod controllers;
 mod cron;
 mod finish;
 mod gates;
+mod leader_election;
 #[cfg(feature = "embedded")]
 mod local;
 mod log;

@@ -1,21 +1,25 @@
 //! The controller, as the parts of it that have a loop of their own.
 //!
-//! Usually there is one part, a [`Replica`]: informers and one shard. With more shards there is a [`Feed`], the
-//! informers, and each [`Shard`](crate::shard::Shard). Parts share nothing; they send each other [`Message`]s, and
+//! Usually there is one part, a [`Replica`]: informers, the candidate for the lead and one shard. With more shards there
+//! is a [`Feed`], the informers and the candidate, and each [`Shard`](crate::shard::Shard). Parts share nothing; they send each other [`Message`]s, and
 //! whoever runs them, loops over channels or a simulation, delivers these in order.
 //!
 //! Must not: decide anything; it passes on.
 
+mod candidate;
+mod common;
 mod replica;
 mod sharded;
 
 use crate::{
     informer::{Kind, News, Notice},
     machine::Machine,
-    model::Now,
+    model::{Monotonic, Now},
     shard::Controllers,
 };
 
+pub use candidate::{Candidate, LeaderElection, is_candidates};
+pub use common::Common;
 pub use replica::Replica;
 pub use sharded::Feed;
 
@@ -53,6 +57,16 @@ pub trait Part: Machine + Send + 'static {
     /// The kinds that were never listed in full, if it is here that this is known.
     fn missing(&self) -> Option<Vec<&'static str>> {
         None
+    }
+
+    /// Until when anything may be written, if that hangs on a Lease and it is here that this is known.
+    fn leads_until(&self) -> Option<Monotonic> {
+        None
+    }
+
+    /// Whether it led and lost its Lease: the process is to end.
+    fn has_lost(&self) -> bool {
+        false
     }
 }
 

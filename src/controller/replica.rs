@@ -1,4 +1,4 @@
-//! Informers and one shard, as one machine: the whole controller where there is one shard.
+//! Informers, candidate and one shard, as one machine: the whole controller where there is one shard.
 //!
 //! What the informers tell goes straight to the shard, without a copy. It is what the command line runs unless
 //! it is asked for more shards, and what simulations run.
@@ -8,55 +8,64 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    informer::{Informers, Watched, is_informers},
+    informer::{Informers, Watched},
     machine::{CallId, Input, Machine, Request},
     metrics::Metrics,
-    model::{Now, Timeout},
+    model::{Monotonic, Now, Timeout},
     shard::{Limiter, Settings, Shard},
 };
 
-use super::Part;
+use super::{
+    Part,
+    candidate::{Candidate, LeaderElection},
+    common::{Common, is_common},
+};
 
 /// See the module's text.
 #[derive(Debug)]
 pub struct Replica {
-    informers: Informers,
+    common: Common,
     shard: Shard,
+    is_closed: bool,
 }
 
 impl Replica {
-    /// One that knows nothing yet.
+    /// One that knows nothing yet; it leads if it is elected, or if there is no election.
     pub fn new(
         watched: &Watched,
         settings: Settings,
+        election: Option<LeaderElection>,
         limiter: &Arc<Limiter>,
         metrics: &Arc<Metrics>,
     ) -> Self {
+        let candidate = election.map(|election| Candidate::new(election, Arc::clone(metrics)));
+        let informers = Informers::new(watched, limiter, Arc::clone(metrics));
         Self {
-            informers: Informers::new(watched, limiter, Arc::clone(metrics)),
+            common: Common::new(informers, candidate),
             shard: Shard::new(settings, limiter, Arc::clone(metrics)),
+            is_closed: false,
         }
     }
 
     /// Passes on what concerns everything that is known.
     fn pass_on(&mut self) {
         loop {
-            while let Some(notice) = self.informers.poll_notice() {
+            while let Some(notice) = self.common.poll_notice() {
                 self.shard.notice(&notice);
             }
             let Some(number) = self.shard.poll_report() else {
                 return;
             };
-            self.informers.history_ends(number);
+            self.common.history_ends(number);
         }
     }
 }
 
 impl Machine for Replica {
     fn handle(&mut self, input: Input, now: Now) {
-        if is_informers(input.id()) {
+        if is_common(input.id()) {
             let shard = &mut self.shard;
-            self.informers
+            self.common
                 .handle(input, now, &mut |news| shard.hear(news, now));
         } else {
             self.shard.handle(input, now);
@@ -65,7 +74,10 @@ impl Machine for Replica {
     }
 
     fn poll_request(&mut self, now: Now) -> Option<Request> {
-        let request = self.informers.poll_request(now);
+        if self.is_closed && self.shard.is_idle() {
+            self.common.stop(now);
+        }
+        let request = self.common.poll_request(now);
         self.pass_on();
         request.or_else(|| {
             let request = self.shard.poll_request(now);
@@ -75,19 +87,20 @@ impl Machine for Replica {
     }
 
     fn poll_timeout(&self) -> Timeout {
-        self.informers.poll_timeout().or(self.shard.poll_timeout())
+        self.common.poll_timeout().or(self.shard.poll_timeout())
     }
 
     fn poll_abandoned(&mut self) -> Option<CallId> {
-        self.informers.poll_abandoned()
+        self.common.poll_abandoned()
     }
 
     fn close(&mut self, now: Now) {
+        self.is_closed = true;
         self.shard.close(now);
     }
 
     fn is_idle(&self) -> bool {
-        self.shard.is_idle()
+        self.shard.is_idle() && (!self.is_closed || self.common.is_over())
     }
 
     fn has_events(&self) -> bool {
@@ -99,8 +112,8 @@ impl Machine for Replica {
     }
 
     fn gathers(&self, id: CallId) -> bool {
-        match is_informers(id) {
-            true => self.informers.gathers(id),
+        match is_common(id) {
+            true => self.common.gathers(id),
             false => self.shard.gathers(id),
         }
     }
@@ -108,6 +121,14 @@ impl Machine for Replica {
 
 impl Part for Replica {
     fn missing(&self) -> Option<Vec<&'static str>> {
-        Some(self.informers.missing())
+        Some(self.common.missing())
+    }
+
+    fn leads_until(&self) -> Option<Monotonic> {
+        self.common.leads_until()
+    }
+
+    fn has_lost(&self) -> bool {
+        self.common.has_lost()
     }
 }

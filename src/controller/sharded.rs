@@ -5,28 +5,28 @@
 use std::collections::VecDeque;
 
 use crate::{
-    informer::{Informers, News},
+    informer::News,
     machine::{CallId, Input, Machine, Request},
-    model::{Now, Timeout},
+    model::{Monotonic, Now, Timeout},
     shard::Shard,
 };
 
-use super::{Message, Part, Recipient};
+use super::{Message, Part, Recipient, common::Common};
 
-/// The informers of several shards.
+/// What several shards have in common.
 #[derive(Debug)]
 pub struct Feed {
-    informers: Informers,
+    common: Common,
     shards: usize,
     outbox: VecDeque<(Recipient, Message)>,
     closed: bool,
 }
 
 impl Feed {
-    /// Informers that tell so many shards.
-    pub fn new(informers: Informers, shards: usize) -> Self {
+    /// Informers that tell so many shards, and the candidate.
+    pub fn new(common: Common, shards: usize) -> Self {
         Self {
-            informers,
+            common,
             shards,
             outbox: VecDeque::new(),
             closed: false,
@@ -34,7 +34,7 @@ impl Feed {
     }
 
     fn pass_on(&mut self) {
-        while let Some(notice) = self.informers.poll_notice() {
+        while let Some(notice) = self.common.poll_notice() {
             for shard in 0..self.shards {
                 let message = Message::Notice(notice.clone());
                 self.outbox.push_back((Recipient::Shard(shard), message));
@@ -51,36 +51,39 @@ impl Machine for Feed {
             let message = Message::News(Box::new(news.into_owned()));
             outbox.push_back((shard, message));
         };
-        self.informers.handle(input, now, &mut tell);
+        self.common.handle(input, now, &mut tell);
         self.pass_on();
     }
 
     fn poll_request(&mut self, now: Now) -> Option<Request> {
-        if self.closed {
-            return None;
-        }
-        let request = self.informers.poll_request(now);
+        let request = self.common.poll_request(now);
         self.pass_on();
         request
     }
 
     fn poll_timeout(&self) -> Timeout {
-        self.informers.poll_timeout()
+        self.common.poll_timeout()
     }
 
     fn poll_abandoned(&mut self) -> Option<CallId> {
-        self.informers.poll_abandoned()
+        self.common.poll_abandoned()
     }
 
-    fn close(&mut self, _: Now) {
+    /// The shards have stopped before.
+    fn close(&mut self, now: Now) {
         self.closed = true;
+        self.common.stop(now);
+    }
+
+    fn is_idle(&self) -> bool {
+        !self.closed || self.common.is_over()
     }
 }
 
 impl Part for Feed {
     fn receive(&mut self, message: Message, _: Now) {
         if let Message::HistoryEnded(number) = message {
-            self.informers.history_ends(number);
+            self.common.history_ends(number);
             self.pass_on();
         }
     }
@@ -90,7 +93,15 @@ impl Part for Feed {
     }
 
     fn missing(&self) -> Option<Vec<&'static str>> {
-        Some(self.informers.missing())
+        Some(self.common.missing())
+    }
+
+    fn leads_until(&self) -> Option<Monotonic> {
+        self.common.leads_until()
+    }
+
+    fn has_lost(&self) -> bool {
+        self.common.has_lost()
     }
 }
 

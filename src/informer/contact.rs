@@ -20,15 +20,17 @@ const QUIET: Exponential = Exponential {
 
 /// What was tried in vain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tried {
+pub(crate) enum Tried {
     List,
+    /// Reading or writing the Lease of an election.
+    Lease,
     /// A watch that breaks is opened again at once: the first time is not worth a line.
     Watch,
 }
 
 /// See the module's text.
 #[derive(Debug)]
-pub(super) struct Contact {
+pub(crate) struct Contact {
     heard: Arc<LastHeard>,
     silence: Option<Silence>,
 }
@@ -43,7 +45,7 @@ struct Silence {
 }
 
 impl Contact {
-    pub(super) fn new(heard: Arc<LastHeard>) -> Self {
+    pub(crate) fn new(heard: Arc<LastHeard>) -> Self {
         Self {
             heard,
             silence: None,
@@ -51,7 +53,7 @@ impl Contact {
     }
 
     /// The server has said something.
-    pub(super) fn heard(&mut self, now: Monotonic) {
+    pub(crate) fn heard(&mut self, now: Monotonic) {
         self.heard.now(now);
         let Some(silence) = self.silence.take() else {
             return;
@@ -68,7 +70,7 @@ impl Contact {
     }
 
     /// A try has failed.
-    pub(super) fn failed(&mut self, tried: Tried, error: &ApiError, now: Monotonic) {
+    pub(crate) fn failed(&mut self, tried: Tried, error: &ApiError, now: Monotonic) {
         let is_first = self.silence.is_none();
         let silence = self.silence.get_or_insert(Silence {
             since: now,
@@ -81,6 +83,7 @@ impl Contact {
         let (kind, namespace) = (self.heard.kind, self.heard.namespace.as_deref());
         let what = match tried {
             Tried::List => "list",
+            Tried::Lease => "lease",
             Tried::Watch => "watch",
         };
         if now < silence.quiet_until || (is_first && tried == Tried::Watch) {

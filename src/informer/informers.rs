@@ -134,6 +134,11 @@ impl Informers {
         self.tell_history();
     }
 
+    /// All is to be listed anew: what is known may be older than what another controller did.
+    pub fn start_over(&mut self) {
+        self.history_ends(self.outside.history);
+    }
+
     fn tell_history(&mut self) {
         let number = self.outside.history;
         let mut all = self.reflectors.iter();

@@ -14,6 +14,7 @@ mod reflector;
 mod tests;
 mod witness;
 
+pub(crate) use contact::{Contact, Tried};
 pub use informers::{Informers, Watched, is_informers};
 pub use news::{Change, Extent, Kind, News, Notice, Observed};
 pub(crate) use reflector::RETRY;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    model::{DecodedPod, PodGroup, Uid, Workload},
+    model::{DecodedPod, Monotonic, PodGroup, Uid, Workload},
     wire::{DecodedCronJob, DecodedGangObject, DecodedJob},
 };
 
@@ -146,4 +146,6 @@ pub enum Notice {
         /// what cannot be made good has to wait.
         is_heard: bool,
     },
+    /// Until when anything may be written, where that hangs on a Lease.
+    Lead(Monotonic),
 }

@@ -51,6 +51,8 @@ pub struct Metrics {
     last_heard: Mutex<Vec<Arc<LastHeard>>>,
     /// The same as ages in seconds, as of the last look.
     watch_ages: Family<Label, Gauge<i64>>,
+    /// Whether it leads, by the name of the Lease.
+    leads: Family<[(&'static str, String); 1], Gauge<i64>>,
     /// Writes that wait for their turn or are under way.
     pub(crate) writes_pending: Gauge<i64>,
     /// How long after their time Jobs of CronJobs were created.
@@ -91,12 +93,18 @@ impl Default for Metrics {
             "How long after their time finished Jobs were deleted",
             Histogram::new(exponential_buckets(0.1, 2.0, 14)),
         );
+        let leads = at_zero(
+            &mut registry,
+            "leader_election_master_status",
+            "Whether this controller is the leader, by the name of the Lease",
+        );
         let own = registry.sub_registry_with_prefix("lakh");
         Self {
             jobs,
             queues,
             cron_job_skew,
             ttl_deletions,
+            leads,
             turns: at_zero(own, "turns", "Turns of Jobs' actors"),
             panics: at_zero(own, "actor_panics", "Actors built anew after a panic"),
             calls: at_zero(own, "api_calls", "Calls to the API server"),
@@ -141,6 +149,12 @@ impl Metrics {
             code,
         };
         self.calls.get_or_create(&labels).inc();
+    }
+
+    /// It leads, or leads no more.
+    pub(crate) fn leads(&self, lease: &str, leads: bool) {
+        let label = [("name", lease.to_owned())];
+        self.leads.get_or_create(&label).set(leads.into());
     }
 
     /// Counts an object that could not be read.

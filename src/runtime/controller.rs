@@ -10,7 +10,7 @@ use tokio::{
 use crate::{
     clock::Clock,
     cluster::Client,
-    controller::{Feed, Replica, kinds},
+    controller::{Candidate, Common, Feed, LeaderElection, Replica, kinds},
     informer::{Informers, RETRY, Watched},
     metrics::Metrics,
     model::Limits,
@@ -23,10 +23,11 @@ use super::{
     coalesced_io::CoalescedIo,
     discover_gangs::{GangError, discover},
     health::Health,
+    mandate::Mandate,
     probes::Probes,
     shell::{Shell, Tools},
     tasks::{TaskEnded, Tasks},
-    threads::{Channels, on_thread},
+    threads::{Channels, Inbox, on_thread},
 };
 
 /// How long loops may take to stop: writes under way finish, and Events are told, in less.
@@ -56,6 +57,8 @@ pub struct Options {
     pub concurrent_ttl_syncs: usize,
     /// The namespaces to work in; none for all.
     pub namespaces: Vec<String>,
+    /// By what Lease it is known which of several controllers leads; none if there is just this one.
+    pub election: Option<LeaderElection>,
     /// Where to answer probes, if anywhere.
     pub listen: Option<SocketAddr>,
     /// What time it is.
@@ -76,6 +79,7 @@ impl Default for Options {
             concurrent_cron_job_syncs: 5,
             concurrent_ttl_syncs: 5,
             namespaces: Vec::new(),
+            election: None,
             listen: None,
             clock: Clock::default(),
         }
@@ -106,8 +110,12 @@ pub enum StartError {
 #[derive(Debug)]
 pub struct Controller {
     tasks: Tasks,
+    /// The loops that write.
     loops: Tasks,
     stop: watch::Sender<bool>,
+    /// The loop of what several shards have in common, which gives the lead back when the shards have stopped.
+    common: Tasks,
+    stop_common: watch::Sender<bool>,
     missing: watch::Receiver<Option<Vec<&'static str>>>,
     metrics: Arc<Metrics>,
     clock: Clock,
@@ -136,10 +144,13 @@ impl Controller {
             false => None,
         };
         let (stop, stopping) = watch::channel(false);
+        let (stop_common, common_stopping) = watch::channel(false);
         let mut controller = Self {
             tasks: Tasks::new(health.pulses()),
             loops: Tasks::new(health.pulses()),
             stop,
+            common: Tasks::new(health.pulses()),
+            stop_common,
             missing: is_missing,
             metrics: Arc::clone(&metrics),
             clock: options.clock.clone(),
@@ -153,6 +164,7 @@ impl Controller {
             missing,
             channels: Channels::default(),
             io: CoalescedIo::start("controller").map_err(StartError::Thread)?,
+            mandate: Mandate::default(),
         };
         let parts = Parts {
             watched: Watched {
@@ -168,7 +180,16 @@ impl Controller {
         };
         match parts.options.shards {
             0 | 1 => parts.start_one(&mut controller.loops, tools),
-            _ => parts.start_many(&mut controller.loops, tools)?,
+            count => {
+                let (channels, own, inboxes) = Channels::new(count);
+                parts.start_shards(&mut controller.loops, &tools, &channels, inboxes)?;
+                let tools = Tools {
+                    stop: common_stopping,
+                    channels,
+                    ..tools
+                };
+                parts.start_common(&mut controller.common, tools, own);
+            }
         }
         #[cfg(test)]
         super::poison::spawn(&mut controller.tasks);
@@ -191,6 +212,7 @@ impl Controller {
         tokio::select! {
             ended = self.tasks.ended() => ended,
             ended = self.loops.ended() => ended,
+            ended = self.common.ended() => ended,
         }
     }
 
@@ -217,6 +239,12 @@ impl Controller {
             tracing::warn!("a loop did not stop");
         }
         self.loops.shutdown().await;
+        self.stop_common.send_replace(true);
+        let given_back = timeout(STOP_PATIENCE, self.common.all_ended()).await;
+        if given_back.is_err() {
+            tracing::warn!("the informers did not stop");
+        }
+        self.common.shutdown().await;
         self.tasks.shutdown().await;
     }
 }
@@ -244,22 +272,30 @@ impl Parts {
             concurrent_cron_job_syncs: share(options.concurrent_cron_job_syncs),
             concurrent_ttl_syncs: share(options.concurrent_ttl_syncs),
             scheduling_api: self.api.clone(),
+            is_elected: options.election.is_some(),
         }
     }
 
     /// Informers and the only shard, in one loop.
     fn start_one(&self, loops: &mut Tasks, tools: Tools) {
         let settings = self.settings(0, 1);
-        let replica = Replica::new(&self.watched, settings, &self.limiter, &self.metrics);
+        let election = self.options.election.clone();
+        let (limiter, metrics) = (&self.limiter, &self.metrics);
+        let replica = Replica::new(&self.watched, settings, election, limiter, metrics);
         // Nobody else has a loop.
         let (_, inbox, _) = Channels::new(0);
         loops.spawn("controller", Shell::new(replica, tools, inbox).run());
     }
 
-    /// Informers in a loop here, each shard in one on a thread of its own.
-    fn start_many(&self, loops: &mut Tasks, tools: Tools) -> Result<(), StartError> {
-        let count = self.options.shards;
-        let (channels, own, inboxes) = Channels::new(count);
+    /// Each shard in a loop on a thread of its own.
+    fn start_shards(
+        &self,
+        loops: &mut Tasks,
+        tools: &Tools,
+        channels: &Channels,
+        inboxes: Vec<Inbox>,
+    ) -> Result<(), StartError> {
+        let count = inboxes.len();
         for (number, inbox) in inboxes.into_iter().enumerate() {
             let metrics = Arc::clone(&self.metrics);
             let shard = Shard::new(self.settings(number, count), &self.limiter, metrics);
@@ -270,6 +306,7 @@ impl Parts {
                 missing: tools.missing.clone(),
                 channels: channels.clone(),
                 io: CoalescedIo::start(&format!("shard {number}")).map_err(StartError::Thread)?,
+                mandate: tools.mandate.clone(),
             };
             let name = format!("shard {number}");
             let pulse = loops.pulse(name.clone());
@@ -286,12 +323,17 @@ impl Parts {
             let ended = on_thread(name.clone(), run).map_err(StartError::Thread)?;
             loops.spawn(name, ended);
         }
-        let metrics = Arc::clone(&self.metrics);
-        let informers = Informers::new(&self.watched, &self.limiter, metrics);
-        let feed = Feed::new(informers, count);
-        let tools = Tools { channels, ..tools };
-        loops.spawn("informers", Shell::new(feed, tools, own).run());
         Ok(())
+    }
+
+    /// What the shards have in common in a loop here.
+    fn start_common(&self, loops: &mut Tasks, tools: Tools, inbox: Inbox) {
+        let metrics = Arc::clone(&self.metrics);
+        let informers = Informers::new(&self.watched, &self.limiter, Arc::clone(&metrics));
+        let election = self.options.election.clone();
+        let candidate = election.map(|election| Candidate::new(election, metrics));
+        let feed = Feed::new(Common::new(informers, candidate), self.options.shards);
+        loops.spawn("informers", Shell::new(feed, tools, inbox).run());
     }
 }
 

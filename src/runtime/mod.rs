@@ -10,6 +10,7 @@ mod coalesced_io;
 mod controller;
 mod discover_gangs;
 mod health;
+mod mandate;
 #[cfg(test)]
 pub(crate) mod poison;
 mod probes;
@@ -22,6 +23,8 @@ pub use discover_gangs::GangError;
 pub use tasks::TaskEnded;
 
 pub use crate::{
+    controller::LeaderElection,
+    election::LeaseTimings,
     ownership::{BadManagerName, ManagerName, Mode},
     shard::{Controllers, Rate},
 };

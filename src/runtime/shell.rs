@@ -17,18 +17,20 @@ use futures::{
     stream::{self, FuturesUnordered, SelectAll},
 };
 use hashbrown::HashMap;
+use http::Method;
 use tokio::{sync::watch, task::yield_now, time::timeout};
 
 use crate::{
     clock::Clock,
     cluster::{Client, Watch},
-    controller::{Message, Part},
+    controller::{Message, Part, is_candidates},
     machine::{CallId, Input, Request},
     wire::Call,
 };
 
 use super::{
     coalesced_io::CoalescedIo,
+    mandate::Mandate,
     threads::{Channels, Inbox},
 };
 
@@ -83,6 +85,8 @@ pub(super) struct Tools {
     /// To the other loops.
     pub(super) channels: Channels,
     pub(super) io: CoalescedIo,
+    /// Until when the loops may write.
+    pub(super) mandate: Mandate,
 }
 
 /// See the module's text.
@@ -116,6 +120,9 @@ impl<M: Part> Shell<M> {
         let mut stopped = pin!(stop.wait_for(|stop| *stop));
         loop {
             self.carry_out();
+            if self.machine.has_lost() {
+                return;
+            }
             self.tell_missing();
             let now = self.tools.clock.now();
             let due = self.machine.poll_timeout();
@@ -149,7 +156,9 @@ impl<M: Part> Shell<M> {
     /// Sends what the machine asks for.
     fn carry_out(&mut self) {
         let now = self.tools.clock.now();
+        self.tell_mandate();
         while let Some(Request { id, call, is_watch }) = self.machine.poll_request(now) {
+            self.tell_mandate();
             let client = match self.machine.gathers(id) {
                 true => self.coalesced.clone(),
                 false => self.tools.client.clone(),
@@ -158,6 +167,13 @@ impl<M: Part> Shell<M> {
                 let (stream, handle) = stream::abortable(stream_of(client, id, call));
                 self.handles.insert(id, handle);
                 self.waited.streams.push(stream.boxed());
+            } else if call.method != Method::GET && !is_candidates(id) {
+                let (mandate, clock) = (self.tools.mandate.clone(), self.tools.clock.clone());
+                let answer = async move {
+                    let sent = mandate.bound(clock, client.send(&call));
+                    Input::Answer(id, sent.await)
+                };
+                self.waited.answers.push(answer.boxed());
             } else {
                 let answer = async move { Input::Answer(id, client.send(&call).await) };
                 self.waited.answers.push(answer.boxed());
@@ -221,6 +237,13 @@ impl<M: Part> Shell<M> {
             taken = true;
         }
         taken
+    }
+
+    /// Tells the other loops until when they may write, if it is here that this is known.
+    fn tell_mandate(&self) {
+        if let Some(until) = self.machine.leads_until() {
+            self.tools.mandate.set(until);
+        }
     }
 
     fn tell_missing(&self) {

@@ -79,6 +79,7 @@ impl Shard {
                 }
             }
             Notice::Forget(extent) => self.forget(extent),
+            Notice::Lead(until) => self.leads_until = *until,
             Notice::History {
                 number,
                 is_whole,

@@ -75,6 +75,8 @@ pub struct Settings {
     pub concurrent_ttl_syncs: usize,
     /// Where gangs are, if they are asked for.
     pub scheduling_api: Option<SchedulingApi>,
+    /// Whether it has to be told that it may write.
+    pub is_elected: bool,
 }
 
 #[cfg(test)]
@@ -94,6 +96,7 @@ impl Settings {
             concurrent_cron_job_syncs: 5,
             concurrent_ttl_syncs: 5,
             scheduling_api: None,
+            is_elected: false,
         }
     }
 }
@@ -124,6 +127,8 @@ pub struct Shard {
     has_turns: bool,
     /// No connection is broken after which the server may have been set back.
     is_heard: bool,
+    /// Until when it may write.
+    leads_until: Monotonic,
     /// There was more to do than one look may.
     is_pressed: bool,
     /// When calls were asked for last.
@@ -169,6 +174,10 @@ impl Shard {
             report: None,
             has_turns: false,
             is_heard: false,
+            leads_until: match settings.is_elected {
+                true => Monotonic::default(),
+                false => Monotonic::MAX,
+            },
             is_pressed: false,
             now: Monotonic::default(),
             metrics,
@@ -404,6 +413,9 @@ impl Machine for Shard {
         self.now = now.monotonic;
         self.is_pressed = false;
         // First syncs are not limited, and what has come meanwhile waits no longer for them.
+        if now.monotonic >= self.leads_until {
+            return None;
+        }
         for _ in 0..SyncRate::AT_ONCE {
             if let Some(request) = self.next_call(now) {
                 return Some(request);
@@ -418,6 +430,9 @@ impl Machine for Shard {
 
     fn poll_timeout(&self) -> Timeout {
         let now = self.now;
+        if now >= self.leads_until {
+            return Timeout::default();
+        }
         if self.is_pressed {
             return now.into();
         }

@@ -69,6 +69,11 @@ impl Call {
         Self::new(Method::POST, path, Some(JSON), JSON, body)
     }
 
+    /// PUT of a JSON object: the answer is all of it.
+    pub fn replace(path: impl Into<String>, body: impl Into<Bytes>) -> Self {
+        Self::new(Method::PUT, path, Some(JSON), JSON, body)
+    }
+
     /// PATCH.
     pub fn patch(path: impl Into<String>, patch: Patch, body: impl Into<Bytes>) -> Self {
         let kind = Some(patch.content_type());

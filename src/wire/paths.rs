@@ -57,6 +57,16 @@ pub fn events(namespace: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/events")
 }
 
+/// Leases of one namespace.
+pub fn leases(namespace: &str) -> String {
+    collection("/apis/coordination.k8s.io/v1", Some(namespace), "leases")
+}
+
+/// One Lease.
+pub fn lease(namespace: &str, name: &str) -> String {
+    format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}")
+}
+
 /// All objects of a kind in a version of an API, of all namespaces or of one.
 pub(super) fn collection(api: &str, namespace: Option<&str>, plural: &str) -> String {
     match namespace {

@@ -84,6 +84,8 @@ fn start(kubeconfig: &Path) -> Child {
     support::lakh(&[
         "controller",
         "--mode=replace",
+        // Who is killed gives no Lease back.
+        "--leader-elect=false",
         "--kubeconfig",
         &kubeconfig,
         "--listen",

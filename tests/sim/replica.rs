@@ -11,7 +11,7 @@ use std::{
 };
 
 use lakh::{
-    controller::{Feed, Message, Part, Recipient, Replica, kinds},
+    controller::{Common, Feed, Message, Part, Recipient, Replica, kinds},
     informer::{Informers, Watched},
     machine::{CallId, Input, Request},
     metrics::Metrics,
@@ -99,6 +99,7 @@ impl Process {
             concurrent_cron_job_syncs: 5,
             concurrent_ttl_syncs: 5,
             scheduling_api: api,
+            is_elected: false,
         };
         let limiter = Arc::new(Limiter::new(Rate {
             qps: options.qps,
@@ -107,12 +108,12 @@ impl Process {
         let metrics = Arc::new(Metrics::default());
         let parts: Vec<Box<dyn Part>> = match options.shards {
             1 => {
-                let replica = Replica::new(&watched, settings, &limiter, &metrics);
+                let replica = Replica::new(&watched, settings, None, &limiter, &metrics);
                 vec![Box::new(replica)]
             }
             shards => {
                 let informers = Informers::new(&watched, &limiter, Arc::clone(&metrics));
-                let feed: Box<dyn Part> = Box::new(Feed::new(informers, shards));
+                let feed: Box<dyn Part> = Box::new(Feed::new(Common::new(informers, None), shards));
                 let shards = (0..shards).map(|_| -> Box<dyn Part> {
                     let shard = Shard::new(settings.clone(), &limiter, Arc::clone(&metrics));
                     Box::new(shard)

@@ -13,6 +13,9 @@ use super::Time;
 pub struct Monotonic(u64);
 
 impl Monotonic {
+    /// Later than any clock will show.
+    pub const MAX: Self = Self(u64::MAX);
+
     /// A time from milliseconds since the clock's start.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis)

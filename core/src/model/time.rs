@@ -56,6 +56,14 @@ impl Time {
     }
 }
 
+impl Time {
+    /// Writes the time as a Kubernetes `MicroTime`: RFC 3339 in UTC, with six digits of a second.
+    pub fn to_rfc3339_micros(self) -> String {
+        let timestamp = jiff::Timestamp::from_millisecond(self.0);
+        format!("{:.6}", timestamp.unwrap_or(jiff::Timestamp::MAX))
+    }
+}
+
 impl ops::Add<Duration> for Time {
     type Output = Self;
 

@@ -1,0 +1,375 @@
+//! Leader election over a Lease, as a value: client-go's `leaderelection`, with its fields and timings.
+//!
+//! The Lease names its holder, who leads and renews it every retry period. Another takes it when it has seen no
+//! change for the duration of the lease. A leader that could not renew it within the renew deadline leads no more:
+//! its process ends, well before another may take over. The leader counts from when it sent its last successful
+//! update, the others from when they saw the last change, each by its own monotonic clock. The times in the Lease are
+//! for people to read.
+//!
+//! Must not: read a clock, send, or write objects.
+
+use std::{
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    time::Duration,
+};
+
+use crate::model::{Monotonic, Now, Time, Timeout};
+
+/// How long things take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseTimings {
+    /// For so long others leave a Lease alone of which they see no change.
+    pub lease_duration: Duration,
+    /// For so long a leader leads without a successful update.
+    pub renew_deadline: Duration,
+    /// How long to wait between tries, to take or to renew.
+    pub retry_period: Duration,
+}
+
+/// kube-controller-manager's.
+impl Default for LeaseTimings {
+    fn default() -> Self {
+        Self {
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Timings by which two could lead at once, or nobody for long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadTimings {
+    /// A leader would lead on when another may already have taken the Lease.
+    #[error("the lease duration must be longer than the renew deadline")]
+    Lease,
+    /// One failed try would be the end.
+    #[error("the renew deadline must be longer than 1.2 retry periods")]
+    Renew,
+    /// A Lease has whole seconds, of which there must be one.
+    #[error("the lease duration must be 1 s or more, and the retry period more than 0")]
+    Short,
+}
+
+/// As client-go: a wait is up to so many tenths longer than the retry period.
+const JITTER_TENTHS: u32 = 12;
+
+impl LeaseTimings {
+    /// Whether they fit together; client-go's `NewLeaderElector` asks the same.
+    pub fn check(&self) -> Result<(), BadTimings> {
+        if self.lease_duration < Duration::from_secs(1) || self.retry_period.is_zero() {
+            return Err(BadTimings::Short);
+        }
+        if self.lease_duration <= self.renew_deadline {
+            return Err(BadTimings::Lease);
+        }
+        match self.renew_deadline > self.retry_period * JITTER_TENTHS / 10 {
+            true => Ok(()),
+            false => Err(BadTimings::Renew),
+        }
+    }
+
+    /// How long a call may take: as in kube-controller-manager, half the renew deadline, so that there is time for
+    /// another.
+    pub fn call_timeout(&self) -> Duration {
+        self.renew_deadline / 2
+    }
+}
+
+/// What is in a Lease.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[doc(alias = "LeaderElectionRecord")]
+pub struct LeaseRecord {
+    /// Who leads; nobody if empty.
+    pub holder: String,
+    /// How long others leave it alone, in seconds.
+    pub seconds: u32,
+    /// Since when it is the holder's.
+    pub acquired: Option<Time>,
+    /// When the holder said last that it leads.
+    pub renewed: Option<Time>,
+    /// How often another became the holder.
+    pub transitions: u32,
+}
+
+/// A Lease as the server has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// What is in it.
+    pub record: LeaseRecord,
+    /// Its resource version.
+    pub version: String,
+}
+
+/// What an election asks of the server, one at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeaseCall {
+    /// Reads the Lease.
+    Get,
+    /// Creates it.
+    Create(LeaseRecord),
+    /// Replaces what is in it, if its resource version is still this one.
+    Update(Lease),
+}
+
+/// What came of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeaseAnswer {
+    /// The Lease as it is now.
+    Found(Lease),
+    /// There is none.
+    NotFound,
+    /// Anything else: it is not known whether the call took effect.
+    Failed,
+}
+
+/// What somebody is in an election.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Another leads, or nobody.
+    Standby,
+    /// It leads until then, if it hears of no success before.
+    Leader(Monotonic),
+    /// It led, and must not write any more.
+    Lost,
+    /// It was asked to stop: the Lease is given back, if it was its own.
+    Stopped,
+}
+
+/// The next call, or the one under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ask {
+    Read,
+    Create,
+    /// Takes the Lease, or renews it.
+    Take,
+    Release,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// A try begins then.
+    Wait(Monotonic),
+    Next(Ask),
+    /// Sent then.
+    UnderWay(Ask, Monotonic),
+}
+
+/// See the module's text.
+#[derive(Debug)]
+#[doc(alias = "LeaderElector")]
+pub struct Election {
+    identity: String,
+    timings: LeaseTimings,
+    role: Role,
+    step: Step,
+    /// The Lease as it was seen last, and since when it has been so.
+    seen: Option<(Lease, Monotonic)>,
+    /// It is to be given back.
+    stops: bool,
+    tries: u32,
+}
+
+impl Election {
+    /// One that is on standby, under a name that nobody else has.
+    pub fn new(identity: String, timings: LeaseTimings) -> Self {
+        Self {
+            identity,
+            timings,
+            role: Role::Standby,
+            step: Step::Next(Ask::Read),
+            seen: None,
+            stops: false,
+            tries: 0,
+        }
+    }
+
+    /// What it is now.
+    pub fn role(&self, now: Monotonic) -> Role {
+        match self.held(now) {
+            Role::Lost => Role::Lost,
+            _ if self.stops => Role::Stopped,
+            role => role,
+        }
+    }
+
+    /// Whether the Lease is held, even if only to be given back.
+    fn held(&self, now: Monotonic) -> Role {
+        match self.role {
+            Role::Leader(until) if until <= now => Role::Lost,
+            role => role,
+        }
+    }
+
+    /// Whether there is nothing left to ask for.
+    pub fn is_over(&self, now: Monotonic) -> bool {
+        matches!(self.held(now), Role::Lost | Role::Stopped)
+    }
+
+    /// Who holds the Lease, as far as was seen.
+    pub fn holder(&self) -> Option<&str> {
+        let (lease, _) = self.seen.as_ref()?;
+        Some(lease.record.holder.as_str()).filter(|holder| !holder.is_empty())
+    }
+
+    /// By which others know it.
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// Gives the Lease back, so that nobody has to wait for its end. Nothing may be written any more.
+    #[doc(alias = "ReleaseOnCancel")]
+    pub fn stop(&mut self, now: Monotonic) {
+        self.stops = true;
+        match (self.held(now), self.step) {
+            // What is renewed just now has no version yet.
+            (Role::Leader(_), Step::UnderWay(..)) => {}
+            (Role::Leader(_), _) => self.step = Step::Next(Ask::Release),
+            _ => self.role = Role::Stopped,
+        }
+    }
+
+    /// Gives the next call.
+    pub fn poll_call(&mut self, now: Now) -> Option<LeaseCall> {
+        let at = now.monotonic;
+        self.role = self.held(at);
+        if self.is_over(at) {
+            return None;
+        }
+        if let Step::UnderWay(_, sent) = self.step
+            && at.since(sent) >= self.timings.call_timeout()
+        {
+            self.answer(LeaseAnswer::Failed, now);
+        }
+        let ask = match self.step {
+            Step::Wait(due) if due <= at => match self.role {
+                Role::Leader(_) => Ask::Take,
+                _ => Ask::Read,
+            },
+            Step::Next(ask) => ask,
+            Step::Wait(_) | Step::UnderWay(..) => return None,
+        };
+        self.step = Step::UnderWay(ask, at);
+        let seen = self.seen.as_ref().map(|(lease, _)| lease.version.clone());
+        Some(match (ask, seen) {
+            (Ask::Create, _) => LeaseCall::Create(self.record(now)),
+            (Ask::Take, Some(version)) => LeaseCall::Update(Lease {
+                record: self.record(now),
+                version,
+            }),
+            (Ask::Release, Some(version)) => LeaseCall::Update(Lease {
+                record: LeaseRecord {
+                    holder: String::new(),
+                    seconds: 1,
+                    acquired: Some(now.wall),
+                    ..self.record(now)
+                },
+                version,
+            }),
+            _ => LeaseCall::Get,
+        })
+    }
+
+    /// What is to be in the Lease while it is ours.
+    fn record(&self, now: Now) -> LeaseRecord {
+        let seen = self.seen.as_ref().map(|(lease, _)| &lease.record);
+        let ours = seen.filter(|record| record.holder == self.identity);
+        LeaseRecord {
+            holder: self.identity.clone(),
+            seconds: u32::try_from(self.timings.lease_duration.as_secs()).unwrap_or(u32::MAX),
+            acquired: ours.and_then(|ours| ours.acquired).or(Some(now.wall)),
+            renewed: Some(now.wall),
+            transitions: seen.map_or(0, |seen| {
+                seen.transitions + u32::from(seen.holder != self.identity)
+            }),
+        }
+    }
+
+    /// Takes in what came of the call under way.
+    pub fn answer(&mut self, answer: LeaseAnswer, now: Now) {
+        let Step::UnderWay(ask, sent) = self.step else {
+            return;
+        };
+        let at = now.monotonic;
+        self.role = self.held(at);
+        if self.is_over(at) {
+            return;
+        }
+        self.step = match (ask, answer) {
+            (Ask::Read, LeaseAnswer::Found(lease)) => self.read(lease, at),
+            (Ask::Read | Ask::Take, LeaseAnswer::NotFound) => Step::Next(Ask::Create),
+            (Ask::Create | Ask::Take, LeaseAnswer::Found(lease)) => {
+                self.seen = Some((lease, at));
+                self.role = Role::Leader(sent + self.timings.renew_deadline);
+                Step::Wait(at + self.timings.retry_period)
+            }
+            (Ask::Release, LeaseAnswer::Found(lease)) => {
+                self.seen = Some((lease, at));
+                self.role = Role::Stopped;
+                Step::Wait(at)
+            }
+            // Somebody else wrote, or our own write took effect though it failed.
+            (Ask::Take, LeaseAnswer::Failed) if matches!(self.role, Role::Leader(_)) => {
+                Step::Next(Ask::Read)
+            }
+            (_, LeaseAnswer::Failed | LeaseAnswer::NotFound) => self.pause(at),
+        };
+        if self.stops && ask != Ask::Release {
+            self.stop(at);
+        }
+    }
+
+    /// The Lease is read: whether it is to be had.
+    fn read(&mut self, lease: Lease, at: Monotonic) -> Step {
+        let since = match &self.seen {
+            Some((seen, since)) if seen.record == lease.record => *since,
+            _ => at,
+        };
+        let record = &lease.record;
+        let is_over = at.since(since) >= Duration::from_secs(record.seconds.into());
+        let is_ours = record.holder == self.identity;
+        let is_free = record.holder.is_empty() || is_over;
+        self.seen = Some((lease, since));
+        match self.role {
+            _ if is_ours => Step::Next(Ask::Take),
+            Role::Leader(_) => {
+                self.role = Role::Lost;
+                Step::Wait(at)
+            }
+            _ if is_free => Step::Next(Ask::Take),
+            _ => self.pause(at),
+        }
+    }
+
+    /// Until the next try. Those who wait for the same Lease do not all ask at once.
+    fn pause(&mut self, at: Monotonic) -> Step {
+        self.tries = self.tries.wrapping_add(1);
+        let retry = self.timings.retry_period;
+        if matches!(self.role, Role::Leader(_)) {
+            return Step::Wait(at + retry);
+        }
+        let mut hasher = DefaultHasher::new();
+        (&self.identity, self.tries).hash(&mut hasher);
+        let jitter = u32::try_from(hasher.finish() % 1000).unwrap_or(0);
+        Step::Wait(at + retry + retry * JITTER_TENTHS * jitter / 10_000)
+    }
+
+    /// When to ask for calls again though nothing was heard.
+    pub fn poll_timeout(&self) -> Timeout {
+        if matches!(self.role, Role::Lost | Role::Stopped) {
+            return Timeout::default();
+        }
+        let step = match self.step {
+            Step::Wait(due) => due,
+            Step::Next(_) => Monotonic::default(),
+            Step::UnderWay(_, sent) => sent + self.timings.call_timeout(),
+        };
+        match self.role {
+            Role::Leader(until) => Timeout::from(step.min(until)),
+            _ => step.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

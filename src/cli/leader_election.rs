@@ -1,0 +1,228 @@
+//! The flags of leader election: kube-controller-manager's, and what is so where nothing is said.
+
+use std::{
+    collections::hash_map::RandomState,
+    fs,
+    hash::{BuildHasher as _, DefaultHasher, Hash as _, Hasher as _},
+    time::Duration,
+};
+
+use clap::Args;
+
+use crate::{
+    model::{OWN_MANAGER, format_go_duration},
+    runtime::{LeaderElection, LeaseTimings, Mode, Options},
+};
+
+use super::{Problem, args::duration};
+
+/// Where a Pod reads in which namespace it is.
+const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
+/// The namespace of the Lease of a controller that runs in no Pod; kube-controller-manager's, too.
+const SYSTEM_NAMESPACE: &str = "kube-system";
+
+/// So much of a Lease's name is for people; a hash tells the rest apart.
+const READABLE: usize = 60;
+
+/// See the module's text.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Leader election")]
+pub(super) struct LeaderElectionArgs {
+    /// Whether to wait with all writes until this controller is the leader, by a Lease. Of several, one leads and the
+    /// others stand by with filled caches.
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    leader_elect: bool,
+    /// How long the others wait for a leader of which they hear nothing. Whole seconds.
+    #[arg(long, value_name = "D", default_value = format_go_duration(usual().lease_duration), value_parser = duration)]
+    leader_elect_lease_duration: Duration,
+    /// How long a leader leads that cannot renew its Lease; then it ends.
+    #[arg(long, value_name = "D", default_value = format_go_duration(usual().renew_deadline), value_parser = duration)]
+    leader_elect_renew_deadline: Duration,
+    /// How long to wait between tries to take the Lease, or to renew it.
+    #[arg(long, value_name = "D", default_value = format_go_duration(usual().retry_period), value_parser = duration)]
+    leader_elect_retry_period: Duration,
+    /// Name of the Lease. Default: one that says which Jobs the controller works on, so that only those exclude each
+    /// other that work on the same.
+    #[arg(long, value_name = "NAME")]
+    leader_elect_resource_name: Option<String>,
+    /// Namespace of the Lease. Default: the one of the controller's Pod, or kube-system.
+    #[arg(long, value_name = "NAME")]
+    leader_elect_resource_namespace: Option<String>,
+}
+
+fn usual() -> LeaseTimings {
+    LeaseTimings::default()
+}
+
+impl LeaderElectionArgs {
+    /// The election of a controller with these options, if there is to be one.
+    pub(super) fn election(self, options: &Options) -> Result<Option<LeaderElection>, Problem> {
+        if !self.leader_elect {
+            return Ok(None);
+        }
+        let timings = LeaseTimings {
+            lease_duration: self.leader_elect_lease_duration,
+            renew_deadline: self.leader_elect_renew_deadline,
+            retry_period: self.leader_elect_retry_period,
+        };
+        timings
+            .check()
+            .map_err(|error| format!("--leader-elect-*: {error}"))?;
+        let named = |name: &Option<String>, flag: &str| match name.as_deref() {
+            Some(name) if !is_subdomain(name) => {
+                Err(format!("{flag} {name}: is no name of an object"))
+            }
+            name => Ok(name.map(str::to_owned)),
+        };
+        let name = named(
+            &self.leader_elect_resource_name,
+            "--leader-elect-resource-name",
+        )?;
+        let namespace = named(
+            &self.leader_elect_resource_namespace,
+            "--leader-elect-resource-namespace",
+        )?;
+        let own = || fs::read_to_string(OWN_NAMESPACE).map(|text| text.trim().to_owned());
+        Ok(Some(LeaderElection {
+            namespace: namespace
+                .or_else(|| own().ok())
+                .unwrap_or_else(|| SYSTEM_NAMESPACE.to_owned()),
+            name: name.unwrap_or_else(|| lease_name(options)),
+            identity: identity(),
+            timings,
+        }))
+    }
+}
+
+/// The host's name and something that nobody else has, as client-go's programs call themselves.
+fn identity() -> String {
+    let host = rustix::system::uname();
+    let host = host.nodename().to_string_lossy();
+    let random = RandomState::new();
+    let (high, low) = (random.hash_one(0_u8), random.hash_one(1_u8));
+    format!("{host}_{high:016x}{low:016x}")
+}
+
+/// A name that says which Jobs the controller works on.
+fn lease_name(options: &Options) -> String {
+    let (mode, manager) = match &options.mode {
+        Mode::Replace => ("replace", None),
+        Mode::ManagedBy(name) => ("managed-by", Some(name.to_string())),
+    };
+    let manager = manager.filter(|name| name != OWN_MANAGER);
+    let mut namespaces = options.namespaces.clone();
+    namespaces.sort_unstable();
+    namespaces.dedup();
+    let mut name = format!("lakh-{mode}");
+    if manager.is_none() && namespaces.is_empty() {
+        return name;
+    }
+    let mut hasher = DefaultHasher::new();
+    (&manager, &namespaces).hash(&mut hasher);
+    let words = manager.iter().chain(&namespaces);
+    for word in words.flat_map(|word| ["-", word]) {
+        name.push_str(word);
+    }
+    let plain = name
+        .chars()
+        .map(|letter| match letter.to_ascii_lowercase() {
+            letter @ ('a'..='z' | '0'..='9') => letter,
+            _ => '-',
+        });
+    let plain: String = plain.take(READABLE).collect();
+    format!("{plain}-{:016x}", hasher.finish())
+}
+
+/// Whether it is a DNS subdomain, as names of objects are.
+fn is_subdomain(name: &str) -> bool {
+    let is_label = |label: &str| {
+        let mut letters = label.bytes();
+        letters.all(|letter| matches!(letter, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+            && !label.is_empty()
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    name.len() <= 253 && name.split('.').all(is_label)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::runtime::ManagerName;
+
+    #[derive(Debug, Parser)]
+    struct Flags {
+        #[command(flatten)]
+        election: LeaderElectionArgs,
+    }
+
+    fn election(flags: &[&str]) -> Result<Option<LeaderElection>, String> {
+        let flags = [&["lakh"], flags].concat();
+        let flags = Flags::try_parse_from(flags).map_err(|error| error.to_string())?;
+        let found = flags.election.election(&Options::default());
+        found.map_err(|problem| problem.to_string())
+    }
+
+    #[test]
+    fn flags_are_kube_controller_managers() {
+        let usual = election(&[]).expect("good flags").expect("an election");
+        assert_eq!(usual.timings, LeaseTimings::default());
+        assert_eq!(usual.name, "lakh-replace");
+        assert_eq!(election(&["--leader-elect=false"]), Ok(None));
+        assert!(election(&["--leader-elect"]).is_ok_and(|found| found.is_some()));
+        let set = [
+            "--leader-elect-lease-duration=60s",
+            "--leader-elect-renew-deadline=40s",
+            "--leader-elect-retry-period=5s",
+            "--leader-elect-resource-name=mine",
+            "--leader-elect-resource-namespace=batch",
+        ];
+        let set = election(&set).expect("good flags").expect("an election");
+        assert_eq!(
+            (set.name.as_str(), set.namespace.as_str()),
+            ("mine", "batch")
+        );
+        assert_eq!(set.timings.lease_duration, Duration::from_secs(60));
+        let short = election(&["--leader-elect-lease-duration=10s"]);
+        assert!(short.is_err_and(|error| error.contains("longer than the renew deadline")));
+        let odd = election(&["--leader-elect-resource-name=A/b"]);
+        assert!(odd.is_err_and(|error| error.contains("--leader-elect-resource-name A/b")));
+    }
+
+    #[test]
+    fn who_works_on_the_same_has_the_same_name_and_nobody_else() {
+        let name = |manager: Option<&str>, namespaces: &[&str]| {
+            let manager = manager.map(|name| ManagerName::parse(name).expect("a good name"));
+            lease_name(&Options {
+                mode: manager.map_or(Mode::Replace, Mode::ManagedBy),
+                namespaces: namespaces.iter().map(|name| (*name).to_owned()).collect(),
+                ..Options::default()
+            })
+        };
+        assert_eq!(name(None, &[]), "lakh-replace");
+        assert_eq!(name(Some(OWN_MANAGER), &[]), "lakh-managed-by");
+        assert_eq!(name(None, &["b", "a"]), name(None, &["a", "b", "a"]));
+        let long = ["x"; 40].join("y");
+        let names = [
+            name(None, &["a"]),
+            name(None, &["a-b"]),
+            name(None, &["a", "b"]),
+            name(Some("a.b/c"), &[]),
+            name(Some("a/b.c"), &[]),
+            name(Some("A.b/c_D"), &[&long]),
+        ];
+        assert!(names[0].starts_with("lakh-replace-a-"), "{}", names[0]);
+        for (at, name) in names.iter().enumerate() {
+            assert!(is_subdomain(name) && !names[..at].contains(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn no_two_have_one_identity() {
+        assert_ne!(identity(), identity());
+    }
+}
