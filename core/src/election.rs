@@ -1,8 +1,8 @@
 //! Leader election over a Lease, as a value: client-go's `leaderelection`, with its fields and timings.
 //!
 //! The Lease names its holder, who leads and renews it every retry period. Another takes it when it has seen no
-//! change for the duration of the lease. A leader that could not renew it within the renew deadline leads no more:
-//! its process ends, well before another may take over. The leader counts from when it sent its last successful
+//! change for the duration of the lease. A leader that could not renew it within the renew deadline leads no more,
+//! well before another may take over, and stands by like the others. (client-go's ends its process then.) The leader counts from when it sent its last successful
 //! update, the others from when they saw the last change, each by its own monotonic clock. The times in the Lease are
 //! for people to read.
 //!
@@ -130,8 +130,6 @@ pub enum Role {
     Standby,
     /// It leads until then, if it hears of no success before.
     Leader(Monotonic),
-    /// It led, and must not write any more.
-    Lost,
     /// It was asked to stop: the Lease is given back, if it was its own.
     Stopped,
 }
@@ -186,24 +184,31 @@ impl Election {
 
     /// What it is now.
     pub fn role(&self, now: Monotonic) -> Role {
-        match self.held(now) {
-            Role::Lost => Role::Lost,
+        match self.role {
             _ if self.stops => Role::Stopped,
+            Role::Leader(until) if until <= now => Role::Standby,
             role => role,
         }
     }
 
-    /// Whether the Lease is held, even if only to be given back.
-    fn held(&self, now: Monotonic) -> Role {
-        match self.role {
-            Role::Leader(until) if until <= now => Role::Lost,
-            role => role,
+    /// Leads no more, if the renew deadline is over.
+    fn look_at_deadline(&mut self, now: Monotonic) {
+        if matches!(self.role, Role::Leader(until) if until <= now) {
+            self.lose();
         }
+    }
+
+    /// Leads no more. An answer to a renewal would come too late; what that has changed is read.
+    fn lose(&mut self) {
+        (self.role, self.step) = match self.stops {
+            true => (Role::Stopped, self.step),
+            false => (Role::Standby, Step::Next(Ask::Read)),
+        };
     }
 
     /// Whether there is nothing left to ask for.
-    pub fn is_over(&self, now: Monotonic) -> bool {
-        matches!(self.held(now), Role::Lost | Role::Stopped)
+    pub fn is_over(&self) -> bool {
+        self.role == Role::Stopped
     }
 
     /// Who holds the Lease, as far as was seen.
@@ -221,7 +226,8 @@ impl Election {
     #[doc(alias = "ReleaseOnCancel")]
     pub fn stop(&mut self, now: Monotonic) {
         self.stops = true;
-        match (self.held(now), self.step) {
+        self.look_at_deadline(now);
+        match (self.role, self.step) {
             // What is renewed just now has no version yet.
             (Role::Leader(_), Step::UnderWay(..)) => {}
             (Role::Leader(_), _) => self.step = Step::Next(Ask::Release),
@@ -232,8 +238,8 @@ impl Election {
     /// Gives the next call.
     pub fn poll_call(&mut self, now: Now) -> Option<LeaseCall> {
         let at = now.monotonic;
-        self.role = self.held(at);
-        if self.is_over(at) {
+        self.look_at_deadline(at);
+        if self.is_over() {
             return None;
         }
         if let Step::UnderWay(_, sent) = self.step
@@ -287,12 +293,12 @@ impl Election {
 
     /// Takes in what came of the call under way.
     pub fn answer(&mut self, answer: LeaseAnswer, now: Now) {
+        let at = now.monotonic;
+        self.look_at_deadline(at);
         let Step::UnderWay(ask, sent) = self.step else {
             return;
         };
-        let at = now.monotonic;
-        self.role = self.held(at);
-        if self.is_over(at) {
+        if self.is_over() {
             return;
         }
         self.step = match (ask, answer) {
@@ -312,7 +318,9 @@ impl Election {
             (Ask::Take, LeaseAnswer::Failed) if matches!(self.role, Role::Leader(_)) => {
                 Step::Next(Ask::Read)
             }
-            (_, LeaseAnswer::Failed | LeaseAnswer::NotFound) => self.pause(at),
+            (_, LeaseAnswer::Failed | LeaseAnswer::NotFound) => {
+                Step::Wait(at + self.timings.retry_period)
+            }
         };
         if self.stops && ask != Ask::Release {
             self.stop(at);
@@ -333,21 +341,18 @@ impl Election {
         match self.role {
             _ if is_ours => Step::Next(Ask::Take),
             Role::Leader(_) => {
-                self.role = Role::Lost;
-                Step::Wait(at)
+                self.role = Role::Standby;
+                self.pause(at)
             }
             _ if is_free => Step::Next(Ask::Take),
             _ => self.pause(at),
         }
     }
 
-    /// Until the next try. Those who wait for the same Lease do not all ask at once.
+    /// Until the next look at another's Lease. Those who wait for the same one do not all ask at once.
     fn pause(&mut self, at: Monotonic) -> Step {
         self.tries = self.tries.wrapping_add(1);
         let retry = self.timings.retry_period;
-        if matches!(self.role, Role::Leader(_)) {
-            return Step::Wait(at + retry);
-        }
         let mut hasher = DefaultHasher::new();
         (&self.identity, self.tries).hash(&mut hasher);
         let jitter = u32::try_from(hasher.finish() % 1000).unwrap_or(0);
@@ -356,7 +361,7 @@ impl Election {
 
     /// When to ask for calls again though nothing was heard.
     pub fn poll_timeout(&self) -> Timeout {
-        if matches!(self.role, Role::Lost | Role::Stopped) {
+        if self.is_over() {
             return Timeout::default();
         }
         let step = match self.step {

@@ -37,7 +37,7 @@ pub(super) struct LeaderElectionArgs {
     /// How long the others wait for a leader of which they hear nothing. Whole seconds.
     #[arg(long, value_name = "D", default_value = format_go_duration(usual().lease_duration), value_parser = duration)]
     leader_elect_lease_duration: Duration,
-    /// How long a leader leads that cannot renew its Lease; then it ends.
+    /// How long a leader leads that cannot renew its Lease; then it stands by.
     #[arg(long, value_name = "D", default_value = format_go_duration(usual().renew_deadline), value_parser = duration)]
     leader_elect_renew_deadline: Duration,
     /// How long to wait between tries to take the Lease, or to renew it.

@@ -11,7 +11,7 @@ use crate::{
     informer::{Contact, Tried},
     machine::{CallId, CallResult, Input, Request},
     metrics::Metrics,
-    model::{Monotonic, Now, Timeout},
+    model::{Now, Timeout},
     wire::{ApiError, Call, decode_lease, lease_body, paths},
 };
 
@@ -49,8 +49,6 @@ pub struct Candidate {
     /// The server has answered, or did not in time.
     has_tried: bool,
     told: Role,
-    /// When it was asked last.
-    now: Monotonic,
 }
 
 impl Candidate {
@@ -66,7 +64,6 @@ impl Candidate {
             under_way: None,
             has_tried: false,
             told: Role::Standby,
-            now: Monotonic::default(),
         }
     }
 
@@ -85,7 +82,7 @@ impl Candidate {
         };
         let answer = self.read(result, creates, now);
         self.election.answer(answer, now);
-        (self.has_tried, self.now) = (true, now.monotonic);
+        self.has_tried = true;
     }
 
     fn read(&mut self, result: CallResult, creates: bool, now: Now) -> LeaseAnswer {
@@ -113,7 +110,6 @@ impl Candidate {
 
     /// Gives the next call.
     pub fn poll_request(&mut self, now: Now) -> Option<Request> {
-        self.now = now.monotonic;
         let ask = self.election.poll_call(now)?;
         // What was under way did not come in time.
         self.has_tried |= self.under_way.is_some();
@@ -159,10 +155,10 @@ impl Candidate {
             (true, false, _) => {
                 tracing::info!(lease, identity = self.lease.identity, "leading");
             }
-            (false, _, Role::Lost) => tracing::error!(
+            (false, true, Role::Standby) => tracing::warn!(
                 lease,
                 holder = self.election.holder(),
-                "the lease was lost; nothing is written any more"
+                "the lease was lost; standing by"
             ),
             _ => {}
         }
@@ -177,6 +173,6 @@ impl Candidate {
 
     /// Whether nothing is left to ask for.
     pub fn is_over(&self) -> bool {
-        self.election.is_over(self.now)
+        self.election.is_over()
     }
 }

@@ -71,7 +71,8 @@ impl Common {
             _ => Monotonic::default(),
         };
         let before = std::mem::replace(&mut self.role, role);
-        if before == Role::Standby && self.has_begun {
+        let leads_anew = before == Role::Standby && role != Role::Stopped;
+        if leads_anew && self.has_begun {
             self.informers.start_over();
         }
         let earlier = std::iter::from_fn(|| self.informers.poll_notice());
@@ -146,10 +147,5 @@ impl Common {
             Role::Leader(until) => until,
             _ => Monotonic::default(),
         })
-    }
-
-    /// Whether it led, and may not go on.
-    pub(super) fn has_lost(&self) -> bool {
-        self.role == Role::Lost
     }
 }

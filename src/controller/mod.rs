@@ -63,11 +63,6 @@ pub trait Part: Machine + Send + 'static {
     fn leads_until(&self) -> Option<Monotonic> {
         None
     }
-
-    /// Whether it led and lost its Lease: the process is to end.
-    fn has_lost(&self) -> bool {
-        false
-    }
 }
 
 /// The kinds that such controllers watch: Jobs before their Pods, CronJobs and, if they are asked for, gangs.

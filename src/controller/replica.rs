@@ -127,8 +127,4 @@ impl Part for Replica {
     fn leads_until(&self) -> Option<Monotonic> {
         self.common.leads_until()
     }
-
-    fn has_lost(&self) -> bool {
-        self.common.has_lost()
-    }
 }

@@ -99,10 +99,6 @@ impl Part for Feed {
     fn leads_until(&self) -> Option<Monotonic> {
         self.common.leads_until()
     }
-
-    fn has_lost(&self) -> bool {
-        self.common.has_lost()
-    }
 }
 
 /// A shard hears by messages.

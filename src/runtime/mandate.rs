@@ -1,7 +1,8 @@
 //! Until when the controller's loops may write, where that hangs on a Lease.
 //!
 //! The loop that has the candidate says so; each write under way looks before it goes on. So nothing is sent once the
-//! Lease may be another's, also by a process that stood still meanwhile.
+//! Lease may be another's, also by a process that stood still meanwhile; and what was sent is cut off, as its connection
+//! closes.
 //!
 //! Must not: know what an election is.
 

@@ -120,9 +120,6 @@ impl<M: Part> Shell<M> {
         let mut stopped = pin!(stop.wait_for(|stop| *stop));
         loop {
             self.carry_out();
-            if self.machine.has_lost() {
-                return;
-            }
             self.tell_missing();
             let now = self.tools.clock.now();
             let due = self.machine.poll_timeout();

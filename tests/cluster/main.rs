@@ -40,6 +40,7 @@ mod policies;
 mod private_files;
 mod probes;
 mod python_client;
+mod replicas;
 mod restored;
 mod shards;
 mod stages;

@@ -1,0 +1,289 @@
+//! Several controllers, of which one leads: whatever becomes of the leader, another takes over, never do two write, and
+//! the Job ends right.
+
+#![allow(clippy::print_stdout, reason = "how long a hand-over took is told")]
+
+use std::{
+    cell::Cell,
+    fs::{self, File},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use lakh::{cluster::Client, embedded::EmbeddedCluster};
+use parking_lot::Mutex;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::{
+    self, Running, check_pods_of_complete_job, get, http_get, indexed_job, is, job_when, pods,
+    proxy::{Fate, Proxy},
+};
+
+/// How long what is waited for may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Short, so that the test is.
+const LEASE: Duration = Duration::from_secs(3);
+
+const PODS: u32 = 2_000;
+
+/// Writes but those of Leases, in their order: by which controller.
+type Writes = Arc<Mutex<Vec<usize>>>;
+
+/// A controller with a line of its own to the server.
+struct Replica {
+    process: Running,
+    line: Proxy,
+    log: PathBuf,
+}
+
+impl Replica {
+    async fn start(
+        number: usize,
+        server: &str,
+        folder: &Path,
+        writes: &Writes,
+        more: &[&str],
+    ) -> Self {
+        let writes = Arc::clone(writes);
+        let judge = move |request: &str| {
+            let is_write = ["POST /", "PATCH /", "PUT /", "DELETE /"]
+                .iter()
+                .any(|verb| request.starts_with(verb));
+            if is_write && !request.contains("/leases") {
+                writes.lock().push(number);
+            }
+            Fate::Passed
+        };
+        let line = Proxy::start(server, judge).await;
+        let config = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "c", "cluster": {"server": line.url()}}],
+            "users": [{"name": "u", "user": {}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "x",
+        });
+        let path = |kind: &str| folder.join(format!("{number}.{kind}"));
+        fs::write(path("config"), config.to_string()).expect("it can be written");
+        let config = path("config").display().to_string();
+        let arguments = [
+            "controller",
+            "--mode=replace",
+            "--log-format=json",
+            "--listen=127.0.0.1:0",
+            "--leader-elect-lease-duration=3s",
+            "--leader-elect-renew-deadline=2s",
+            "--leader-elect-retry-period=200ms",
+            "--kubeconfig",
+            &config,
+        ];
+        let process = support::lakh(&[&arguments[..], more].concat())
+            .stderr(File::create(path("log")).expect("it can be written"))
+            .spawn()
+            .expect("the binary runs");
+        Self {
+            process: Running(process),
+            line,
+            log: path("log"),
+        }
+    }
+
+    /// Lines of its log that say this.
+    fn lines(&self, words: &str) -> Vec<Value> {
+        let log = fs::read_to_string(&self.log).expect("it can be read");
+        let lines = log
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        lines
+            .filter(|line: &Value| {
+                line["message"]
+                    .as_str()
+                    .is_some_and(|said| said.contains(words))
+            })
+            .collect()
+    }
+
+    fn listens(&self) -> Option<SocketAddr> {
+        let line = self.lines("probes are answered").pop()?;
+        line["listen"].as_str()?.parse().ok()
+    }
+
+    /// Whether it says of itself that it leads.
+    fn leads(&self) -> bool {
+        let metrics = self.listens().and_then(|at| http_get(at, "/metrics").ok());
+        metrics.is_some_and(|text| {
+            text.contains("leader_election_master_status{name=\"lakh-replace\"} 1")
+        })
+    }
+
+    fn is_ready(&self) -> bool {
+        let answer = self.listens().and_then(|at| http_get(at, "/readyz").ok());
+        answer.is_some_and(|answer| answer.contains(" 200 "))
+    }
+
+    fn signal(&self, signal: Signal) {
+        let id = i32::try_from(self.process.0.id()).expect("a process id");
+        let id = Pid::from_raw(id).expect("a process id");
+        kill_process(id, signal).expect("it is there");
+    }
+}
+
+/// Waits until this is so; how long that took.
+async fn wait_until(what: &str, mut holds: impl FnMut() -> bool) -> Duration {
+    let started = Instant::now();
+    while !tokio::task::block_in_place(&mut holds) {
+        assert!(started.elapsed() < PATIENCE, "never: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    started.elapsed()
+}
+
+/// Controllers by their numbers; those that ended have left their place.
+struct Replicas {
+    cluster: EmbeddedCluster,
+    client: Client,
+    folder: TempDir,
+    writes: Writes,
+    all: Vec<Option<Replica>>,
+    more: &'static [&'static str],
+}
+
+impl Replicas {
+    async fn start(count: usize, more: &'static [&'static str]) -> Self {
+        let cluster = support::cluster(Duration::from_millis(500)).await;
+        let mut replicas = Self {
+            client: support::client(&cluster).await,
+            cluster,
+            folder: tempfile::tempdir().expect("a folder for temporary files"),
+            writes: Writes::default(),
+            all: Vec::new(),
+            more,
+        };
+        for _ in 0..count {
+            replicas.add().await;
+        }
+        replicas
+    }
+
+    async fn add(&mut self) {
+        let (number, server) = (self.all.len(), self.cluster.url());
+        let replica = Replica::start(number, &server, self.folder.path(), &self.writes, self.more);
+        self.all.push(Some(replica.await));
+        let added = self.all.last();
+        let added = added.and_then(Option::as_ref).expect("it was added");
+        wait_until("a standby is ready", || added.is_ready()).await;
+    }
+
+    /// Who leads, once one does, and how long that took.
+    async fn leader(&self, but: Option<usize>) -> (usize, Duration) {
+        let found = Cell::new(0);
+        let took = wait_until("one leads", || {
+            let mut all = self.all.iter().enumerate();
+            let leader = all.find(|(number, replica)| {
+                Some(*number) != but && replica.as_ref().is_some_and(Replica::leads)
+            });
+            leader.map(|(number, _)| found.set(number)).is_some()
+        });
+        let took = took.await;
+        (found.get(), took)
+    }
+
+    fn replica(&self, number: usize) -> &Replica {
+        self.all[number].as_ref().expect("it runs")
+    }
+
+    /// Waits until the leader has done something.
+    async fn written_by(&self, number: usize) {
+        wait_until("the leader writes", || {
+            self.writes.lock().last() == Some(&number)
+        })
+        .await;
+    }
+
+    /// Ends a controller, and starts another in its place.
+    async fn replace(&mut self, number: usize) {
+        self.all[number] = None;
+        self.add().await;
+    }
+}
+
+/// What becomes of a leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deed {
+    Killed,
+    Stopped,
+    Frozen,
+    CutOff,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_becomes_of_the_leader_another_takes_over() {
+    take_overs(&[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn and_so_with_several_shards() {
+    take_overs(&["--shards=2"]).await;
+}
+
+async fn take_overs(more: &'static [&'static str]) {
+    let mut replicas = Replicas::start(3, more).await;
+    support::create(&replicas.client, &indexed_job("main", PODS, 100)).await;
+    let mut turns = 1;
+    for deed in [Deed::Stopped, Deed::Killed, Deed::Frozen, Deed::CutOff] {
+        let (leader, _) = replicas.leader(None).await;
+        replicas.written_by(leader).await;
+        let replica = replicas.replica(leader);
+        match deed {
+            Deed::Killed => replica.signal(Signal::KILL),
+            Deed::Stopped => replica.signal(Signal::TERM),
+            Deed::Frozen => replica.signal(Signal::STOP),
+            Deed::CutOff => {}
+        }
+        // Who stands still cannot say that it leads no more.
+        let next_leads = replicas.leader(Some(leader));
+        let (next, took) = match deed {
+            // What is under way is lost with its connection. (If a network brings it late, it is as when two lead.)
+            Deed::CutOff => {
+                let found = Cell::new((0, Duration::ZERO));
+                let line = &replica.line;
+                line.cut_while(async { found.set(next_leads.await) }).await;
+                found.get()
+            }
+            _ => next_leads.await,
+        };
+        println!("{deed:?}: {next} leads after {took:?}");
+        match deed {
+            Deed::Stopped => assert!(took < LEASE, "{took:?}"),
+            // Nobody may be sooner: its last renewal is less than a retry period old, and it was seen soon.
+            _ => assert!(took > LEASE / 2, "{took:?}"),
+        }
+        replicas.written_by(next).await;
+        turns += 1;
+        match deed {
+            Deed::Killed | Deed::Stopped => replicas.replace(leader).await,
+            Deed::Frozen | Deed::CutOff => {
+                let replica = replicas.replica(leader);
+                replica.signal(Signal::CONT);
+                let lost = || !replica.lines("the lease was lost").is_empty();
+                wait_until("it stands by", || lost() && !replica.leads()).await;
+            }
+        }
+    }
+    let job = job_when(&replicas.client, "main", |job| is(job, "Complete")).await;
+    let pods = pods(&replicas.client).await;
+    assert_eq!(job["status"]["succeeded"], PODS);
+    check_pods_of_complete_job(&pods, PODS as usize);
+    assert_eq!(pods.len(), PODS as usize, "a Pod too many");
+    let mut writers = replicas.writes.lock().clone();
+    writers.dedup();
+    assert_eq!(writers.len(), turns, "two wrote by turns: {writers:?}");
+    let path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/lakh-replace";
+    let lease = get(&replicas.client, path).await;
+    assert_eq!(lease["spec"]["leaseTransitions"], turns - 1);
+}
