@@ -24,6 +24,13 @@ const CALLS: &[(&str, &str, &str)] = &[
     ("patch", "events", ""),
 ];
 
+/// What it does to the Lease of its election, in its own namespace.
+const CALLS_OF_THE_ELECTION: &[(&str, &str, &str)] = &[
+    ("get", "leases", "coordination.k8s.io"),
+    ("create", "leases", "coordination.k8s.io"),
+    ("update", "leases", "coordination.k8s.io"),
+];
+
 /// What it does besides, where it runs CronJobs.
 const CALLS_FOR_CRON_JOBS: &[(&str, &str, &str)] = &[
     ("create", "jobs", "batch"),
@@ -125,6 +132,9 @@ fn overlays_differ_in_their_mode_and_in_cron_jobs_only() {
                 "ServiceAccount",
                 "ClusterRole",
                 "ClusterRoleBinding",
+                "Role",
+                "RoleBinding",
+                "PodDisruptionBudget",
                 "Deployment"
             ]
             .into()
@@ -132,8 +142,13 @@ fn overlays_differ_in_their_mode_and_in_cron_jobs_only() {
         let deployment = kind(&documents, "Deployment");
         let container = &deployment["spec"]["template"]["spec"]["containers"][0];
         let all: Vec<&str> = texts(&container["args"]).collect();
-        assert_eq!(all[..2], ["controller", "--listen=0.0.0.0:8080"]);
-        assert_eq!(json!(all[2..]), args, "{overlay}");
+        let common = [
+            "controller",
+            "--listen=0.0.0.0:8080",
+            "--leader-elect-resource-namespace=lakh-system",
+        ];
+        assert_eq!(all[..3], common);
+        assert_eq!(json!(all[3..]), args, "{overlay}");
         check_hardening(deployment);
         let mut wanted: BTreeSet<_> = CALLS.iter().copied().collect();
         wanted.insert(FOR_JOBS_AS_OWNERS);
@@ -144,7 +159,10 @@ fn overlays_differ_in_their_mode_and_in_cron_jobs_only() {
         let roles = documents.iter().filter(|it| it.kind == "ClusterRole");
         let granted: BTreeSet<_> = roles.flat_map(|role| grants(&role.body)).collect();
         assert_eq!(granted, wanted, "{overlay}");
-        check_binding(&documents);
+        let own = CALLS_OF_THE_ELECTION.iter().copied().collect();
+        assert_eq!(grants(kind(&documents, "Role")), own, "{overlay}");
+        check_binding(&documents, ["ClusterRole", "ClusterRoleBinding"]);
+        check_binding(&documents, ["Role", "RoleBinding"]);
         check_arguments(&all);
     }
 }
@@ -195,8 +213,7 @@ fn check_arguments(args: &[&str]) {
 }
 
 fn check_hardening(deployment: &Value) {
-    assert_eq!(deployment["spec"]["replicas"], 1);
-    assert_eq!(deployment["spec"]["strategy"]["type"], "Recreate");
+    assert_eq!(deployment["spec"]["replicas"], 2);
     let pod = &deployment["spec"]["template"]["spec"];
     assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
     assert_eq!(
@@ -233,14 +250,14 @@ fn grants(role: &Value) -> BTreeSet<(&str, &str, &str)> {
     granted
 }
 
-/// Each role is the account's.
-fn check_binding(documents: &[Document]) {
+/// Each role of this kind is the account's.
+fn check_binding(documents: &[Document], [role, binding]: [&'static str; 2]) {
     let account = kind(documents, "ServiceAccount");
     let named = |kind: &'static str| documents.iter().filter(move |it| it.kind == kind);
-    let roles: Vec<&Value> = named("ClusterRole")
+    let roles: Vec<&Value> = named(role)
         .map(|role| &role.body["metadata"]["name"])
         .collect();
-    let bindings: Vec<&Value> = named("ClusterRoleBinding").map(|it| &it.body).collect();
+    let bindings: Vec<&Value> = named(binding).map(|it| &it.body).collect();
     let bound: Vec<&Value> = bindings.iter().map(|it| &it["roleRef"]["name"]).collect();
     assert_eq!(bound, roles);
     for binding in bindings {
