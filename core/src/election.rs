@@ -145,7 +145,7 @@ enum Ask {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum TryStep {
     /// A try begins then.
     Wait(Monotonic),
     Next(Ask),
@@ -160,7 +160,7 @@ pub struct Election {
     identity: String,
     timings: LeaseTimings,
     role: Role,
-    step: Step,
+    step: TryStep,
     /// The Lease as it was seen last, and since when it has been so.
     seen: Option<(Lease, Monotonic)>,
     /// It is to be given back.
@@ -175,7 +175,7 @@ impl Election {
             identity,
             timings,
             role: Role::Standby,
-            step: Step::Next(Ask::Read),
+            step: TryStep::Next(Ask::Read),
             seen: None,
             stops: false,
             tries: 0,
@@ -202,7 +202,7 @@ impl Election {
     fn lose(&mut self) {
         (self.role, self.step) = match self.stops {
             true => (Role::Stopped, self.step),
-            false => (Role::Standby, Step::Next(Ask::Read)),
+            false => (Role::Standby, TryStep::Next(Ask::Read)),
         };
     }
 
@@ -229,8 +229,8 @@ impl Election {
         self.look_at_deadline(now);
         match (self.role, self.step) {
             // What is renewed just now has no version yet.
-            (Role::Leader(_), Step::UnderWay(..)) => {}
-            (Role::Leader(_), _) => self.step = Step::Next(Ask::Release),
+            (Role::Leader(_), TryStep::UnderWay(..)) => {}
+            (Role::Leader(_), _) => self.step = TryStep::Next(Ask::Release),
             _ => self.role = Role::Stopped,
         }
     }
@@ -242,20 +242,20 @@ impl Election {
         if self.is_over() {
             return None;
         }
-        if let Step::UnderWay(_, sent) = self.step
+        if let TryStep::UnderWay(_, sent) = self.step
             && at.since(sent) >= self.timings.call_timeout()
         {
             self.answer(LeaseAnswer::Failed, now);
         }
         let ask = match self.step {
-            Step::Wait(due) if due <= at => match self.role {
+            TryStep::Wait(due) if due <= at => match self.role {
                 Role::Leader(_) => Ask::Take,
                 _ => Ask::Read,
             },
-            Step::Next(ask) => ask,
-            Step::Wait(_) | Step::UnderWay(..) => return None,
+            TryStep::Next(ask) => ask,
+            TryStep::Wait(_) | TryStep::UnderWay(..) => return None,
         };
-        self.step = Step::UnderWay(ask, at);
+        self.step = TryStep::UnderWay(ask, at);
         let seen = self.seen.as_ref().map(|(lease, _)| lease.version.clone());
         Some(match (ask, seen) {
             (Ask::Create, _) => LeaseCall::Create(self.record(now)),
@@ -295,7 +295,7 @@ impl Election {
     pub fn answer(&mut self, answer: LeaseAnswer, now: Now) {
         let at = now.monotonic;
         self.look_at_deadline(at);
-        let Step::UnderWay(ask, sent) = self.step else {
+        let TryStep::UnderWay(ask, sent) = self.step else {
             return;
         };
         if self.is_over() {
@@ -303,23 +303,23 @@ impl Election {
         }
         self.step = match (ask, answer) {
             (Ask::Read, LeaseAnswer::Found(lease)) => self.read(lease, at),
-            (Ask::Read | Ask::Take, LeaseAnswer::NotFound) => Step::Next(Ask::Create),
+            (Ask::Read | Ask::Take, LeaseAnswer::NotFound) => TryStep::Next(Ask::Create),
             (Ask::Create | Ask::Take, LeaseAnswer::Found(lease)) => {
                 self.seen = Some((lease, at));
                 self.role = Role::Leader(sent + self.timings.renew_deadline);
-                Step::Wait(at + self.timings.retry_period)
+                TryStep::Wait(at + self.timings.retry_period)
             }
             (Ask::Release, LeaseAnswer::Found(lease)) => {
                 self.seen = Some((lease, at));
                 self.role = Role::Stopped;
-                Step::Wait(at)
+                TryStep::Wait(at)
             }
             // Somebody else wrote, or our own write took effect though it failed.
             (Ask::Take, LeaseAnswer::Failed) if matches!(self.role, Role::Leader(_)) => {
-                Step::Next(Ask::Read)
+                TryStep::Next(Ask::Read)
             }
             (_, LeaseAnswer::Failed | LeaseAnswer::NotFound) => {
-                Step::Wait(at + self.timings.retry_period)
+                TryStep::Wait(at + self.timings.retry_period)
             }
         };
         if self.stops && ask != Ask::Release {
@@ -328,7 +328,7 @@ impl Election {
     }
 
     /// The Lease is read: whether it is to be had.
-    fn read(&mut self, lease: Lease, at: Monotonic) -> Step {
+    fn read(&mut self, lease: Lease, at: Monotonic) -> TryStep {
         let since = match &self.seen {
             Some((seen, since)) if seen.record == lease.record => *since,
             _ => at,
@@ -339,24 +339,24 @@ impl Election {
         let is_free = record.holder.is_empty() || is_over;
         self.seen = Some((lease, since));
         match self.role {
-            _ if is_ours => Step::Next(Ask::Take),
+            _ if is_ours => TryStep::Next(Ask::Take),
             Role::Leader(_) => {
                 self.role = Role::Standby;
                 self.pause(at)
             }
-            _ if is_free => Step::Next(Ask::Take),
+            _ if is_free => TryStep::Next(Ask::Take),
             _ => self.pause(at),
         }
     }
 
     /// Until the next look at another's Lease. Those who wait for the same one do not all ask at once.
-    fn pause(&mut self, at: Monotonic) -> Step {
+    fn pause(&mut self, at: Monotonic) -> TryStep {
         self.tries = self.tries.wrapping_add(1);
         let retry = self.timings.retry_period;
         let mut hasher = DefaultHasher::new();
         (&self.identity, self.tries).hash(&mut hasher);
         let jitter = u32::try_from(hasher.finish() % 1000).unwrap_or(0);
-        Step::Wait(at + retry + retry * JITTER_TENTHS * jitter / 10_000)
+        TryStep::Wait(at + retry + retry * JITTER_TENTHS * jitter / 10_000)
     }
 
     /// When to ask for calls again though nothing was heard.
@@ -365,9 +365,9 @@ impl Election {
             return Timeout::default();
         }
         let step = match self.step {
-            Step::Wait(due) => due,
-            Step::Next(_) => Monotonic::default(),
-            Step::UnderWay(_, sent) => sent + self.timings.call_timeout(),
+            TryStep::Wait(due) => due,
+            TryStep::Next(_) => Monotonic::default(),
+            TryStep::UnderWay(_, sent) => sent + self.timings.call_timeout(),
         };
         match self.role {
             Role::Leader(until) => Timeout::from(step.min(until)),

@@ -16,14 +16,14 @@ const API: &str = "coordination.k8s.io/v1";
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RawLease {
-    metadata: RawMetadata,
+    metadata: RawVersion,
     #[serde(default)]
     spec: RawSpec,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RawMetadata {
+struct RawVersion {
     resource_version: String,
 }
 

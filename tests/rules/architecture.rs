@@ -19,6 +19,7 @@ const MAY_USE: &[(&str, &str, &[&str])] = &[
     ("core/src", "cron", &["model"]),
     ("core/src", "cronjob", &["model", "cron"]),
     ("core/src", "decide", &["model"]),
+    ("core/src", "election", &["model"]),
     ("core/src", "flow", &["model"]),
     ("core/src", "ownership", &["model"]),
     ("core/src", "ttl", &["model"]),
@@ -42,7 +43,7 @@ const MAY_USE: &[(&str, &str, &[&str])] = &[
             "serve",
         ],
     ),
-    ("src", "wire", &["model"]),
+    ("src", "wire", &["election", "model"]),
     ("src", "cluster", &["clock", "model", "wire"]),
     ("src", "machine", &["model", "wire"]),
     ("src", "metrics", &["clock", "decide", "flow", "model"]),
@@ -72,7 +73,9 @@ const MAY_USE: &[(&str, &str, &[&str])] = &[
     (
         "src",
         "controller",
-        &["informer", "machine", "metrics", "model", "shard"],
+        &[
+            "election", "informer", "machine", "metrics", "model", "shard", "wire",
+        ],
     ),
     (
         "src",
@@ -81,6 +84,7 @@ const MAY_USE: &[(&str, &str, &[&str])] = &[
             "clock",
             "cluster",
             "controller",
+            "election",
             "informer",
             "machine",
             "metrics",

@@ -1,3 +1,5 @@
+//! Tests of an election: with a server of one Lease, step by step and at random.
+
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
