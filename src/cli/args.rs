@@ -30,7 +30,7 @@ pub(super) struct Args {
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Run the controller against a cluster.
-    Controller(ControllerArgs),
+    Controller(Box<ControllerArgs>),
     /// Run Jobs on an embedded cluster, in this process.
     #[cfg(feature = "embedded")]
     Local(Box<LocalArgs>),

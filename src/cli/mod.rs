@@ -53,7 +53,7 @@ fn run(args: Args) -> u8 {
     let ended = runtime.block_on(async {
         let requests = Requests::listen()?;
         match args.command {
-            Command::Controller(args) => controller::run(args, requests).await,
+            Command::Controller(args) => controller::run(*args, requests).await,
             #[cfg(feature = "embedded")]
             Command::Local(args) => local::run(*args, requests).await,
             Command::Cron(command) => Ok(cron::run(command)?),

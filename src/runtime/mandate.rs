@@ -1,8 +1,8 @@
 //! Until when the controller's loops may write, where that hangs on a Lease.
 //!
-//! The loop that has the candidate says so; each write under way looks before it goes on. So nothing is sent once the
-//! Lease may be another's, also by a process that stood still meanwhile; and what was sent is cut off, as its connection
-//! closes.
+//! The loop that has the candidate says so; each write under way looks before it goes on, and is given up when the time
+//! is over. So nothing is sent once the Lease may be another's, also by a process that stood still meanwhile, and the
+//! connections of what was sent close.
 //!
 //! Must not: know what an election is.
 
@@ -16,15 +16,28 @@ use std::{
     task::Poll,
 };
 
+use futures::future::FusedFuture as _;
+use tokio::sync::Notify;
+
 use crate::{clock::Clock, machine::CallResult, model::Monotonic, wire::ApiError};
 
-/// See the module's text. In milliseconds of the monotonic clock; without an election for ever.
+/// See the module's text.
 #[derive(Clone, Debug)]
-pub(super) struct Mandate(Arc<AtomicU64>);
+pub(super) struct Mandate(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    /// In milliseconds of the monotonic clock; without an election for ever.
+    until: AtomicU64,
+    is_over: Notify,
+}
 
 impl Default for Mandate {
     fn default() -> Self {
-        Self(Arc::new(AtomicU64::new(u64::MAX)))
+        Self(Arc::new(Inner {
+            until: AtomicU64::new(u64::MAX),
+            is_over: Notify::new(),
+        }))
     }
 }
 
@@ -32,11 +45,14 @@ impl Mandate {
     /// It ends then.
     pub(super) fn set(&self, until: Monotonic) {
         let millis = u64::try_from(until.since_start().as_millis()).unwrap_or(u64::MAX);
-        self.0.store(millis, Ordering::Release);
+        let before = self.0.until.swap(millis, Ordering::AcqRel);
+        if millis < before {
+            self.0.is_over.notify_waiters();
+        }
     }
 
     fn until(&self) -> Monotonic {
-        Monotonic::from_millis(self.0.load(Ordering::Acquire))
+        Monotonic::from_millis(self.0.until.load(Ordering::Acquire))
     }
 
     /// A write that goes on as long as it may.
@@ -45,15 +61,60 @@ impl Mandate {
         clock: Clock,
         write: impl Future<Output = CallResult>,
     ) -> CallResult {
+        if self.until() == Monotonic::MAX {
+            return write.await;
+        }
         let mut write = pin!(write);
+        let is_over = futures::FutureExt::fuse(self.0.is_over.notified());
+        let mut is_over = pin!(is_over);
         poll_fn(|context| {
-            let until = self.until();
-            if until < Monotonic::MAX && clock.now().monotonic >= until {
+            if clock.now().monotonic >= self.until() {
                 let error = ApiError::no_answer("given up: the lease may be another's");
                 return Poll::Ready(Err(error));
+            }
+            if !is_over.is_terminated() {
+                // Who is woken by it looks at the time again.
+                let _ = is_over.as_mut().poll(context);
             }
             write.as_mut().poll(context)
         })
         .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use bytes::Bytes;
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_under_way_is_given_up_when_the_lead_is_lost() {
+        let (mandate, clock) = (Mandate::default(), Clock::default());
+        let never = || std::future::pending::<CallResult>();
+        let until = |secs| clock.now().monotonic + Duration::from_secs(secs);
+        mandate.set(until(60));
+        let mut write = pin!(mandate.clone().bound(clock.clone(), never()));
+        assert!(write.as_mut().now_or_never().is_none());
+        mandate.set(until(90));
+        assert!(write.as_mut().now_or_never().is_none());
+        let lost = async { mandate.set(Monotonic::default()) };
+        let (answer, ()) = futures::join!(write, lost);
+        assert!(answer.is_err_and(|error| error.message.contains("given up")));
+    }
+
+    #[tokio::test]
+    async fn nothing_is_sent_after_the_end() {
+        let (mandate, clock) = (Mandate::default(), Clock::default());
+        let sent = || async { Ok(Bytes::new()) };
+        assert!(mandate.clone().bound(clock.clone(), sent()).await.is_ok());
+        mandate.set(clock.now().monotonic);
+        let refused = async { unreachable!("it is polled") };
+        assert!(mandate.clone().bound(clock.clone(), refused).await.is_err());
+        mandate.set(clock.now().monotonic + Duration::from_secs(60));
+        assert!(mandate.bound(clock, sent()).await.is_ok());
     }
 }

@@ -73,6 +73,8 @@ pub(crate) struct Scenario {
     pub(crate) qps: u32,
     /// How many shards a controller has.
     pub(crate) shards: usize,
+    /// Whether one of two controllers leads.
+    pub(crate) is_elected: bool,
     /// Whether Jobs that need all their Pods at once get a Workload and a PodGroup.
     pub(crate) gangs: bool,
     /// How many Pods a status may list as uncounted.
@@ -93,6 +95,7 @@ impl Scenario {
             fail_permille: 0,
             qps: 0,
             shards: 1,
+            is_elected: false,
             gangs: false,
             max_uncounted: 500,
             obstacles_stay: false,
@@ -120,6 +123,7 @@ impl Scenario {
             fail_permille: dice.pick(&[0, 0, 100, 400]),
             qps: dice.pick(&[0, 0, 0, 20]),
             shards: dice.pick(&[1, 1, 1, 3]),
+            is_elected: false,
             gangs: dice.permille(200),
             max_uncounted: 500,
             obstacles_stay: dice.permille(300),
@@ -138,6 +142,42 @@ impl Scenario {
         }
         scenario.deeds.sort_by_key(|(at, _)| *at);
         scenario.spare_endless_jobs();
+        scenario
+    }
+
+    /// The scenario of a seed where two controllers stand for election and either of them dies, stands still, stops or
+    /// is started again.
+    pub(crate) fn cast_election(seed: u64) -> Self {
+        let others = [
+            Profile::People,
+            Profile::Watches,
+            Profile::Writes,
+            Profile::Pods,
+            Profile::Hostile,
+            Profile::Clocks,
+        ];
+        let mut scenario = Self::cast(seed, &others);
+        let mut dice = Dice::new(seed ^ 0x1ead);
+        scenario.is_elected = true;
+        scenario.max_steps = 300_000;
+        let at = dice.between(10, 5_000);
+        scenario.at(at, Deed::Start(1));
+        for _ in 0..dice.between(1, 5) {
+            let at = dice.between(200, TROUBLE_ENDS - 30_000);
+            let who = dice.pick(&[0, 1]);
+            let again = at + 300 + dice.pick(&[1, 3_000, 20_000]);
+            match dice.below(4) {
+                0 => scenario.at(at, Deed::Stall(who, dice.pick(&[3_000, 12_000, 30_000]))),
+                1 => {
+                    scenario.at(at, Deed::Stop(who));
+                    scenario.at(at + dice.between(1, 300), Deed::Kill(who));
+                }
+                2 => scenario.at(at, Deed::KillAfter(who, dice.below(400))),
+                _ => scenario.at(at, Deed::Kill(who)),
+            }
+            scenario.at(again, Deed::Start(who));
+        }
+        scenario.deeds.sort_by_key(|(at, _)| *at);
         scenario
     }
 

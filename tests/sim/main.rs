@@ -1,8 +1,9 @@
 //! The simulation: the whole controller, as it is, in a world of virtual time, and judges who watch.
 //!
 //! `cargo test --release --test sim` plays the seeds that failed once, and some fresh ones. From the environment:
-//! `SIM_SEEDS` (how many), `SIM_BASE` (the first), `SIM_SEED` (only this one, told step by step),
-//! `SIM_PROFILES` (names, with commas), `SIM_FIRST` (one that fails is enough), `SIM_WHOLE` (do not shorten it). See docs/simulator.md.
+//! `SIM_SEEDS` (how many), `SIM_BASE` (the first), `SIM_SEED` (only this one, told step by step), `SIM_ELECTIONS` and
+//! `SIM_ELECTION` (the same of those where one of two controllers leads), `SIM_PROFILES` (names, with commas),
+//! `SIM_FIRST` (one that fails is enough), `SIM_WHOLE` (do not shorten it). See docs/simulator.md.
 
 #![expect(
     clippy::print_stdout,
@@ -99,8 +100,7 @@ fn commit() -> String {
 }
 
 /// Plays a seed and says what happens, step by step.
-fn tell(seed: u64) {
-    let scenario = Scenario::cast(seed, &profiles());
+fn tell(seed: u64, scenario: Scenario) {
     println!("seed {seed}, profiles {:?}", scenario.profiles);
     let found = play(scenario.clone()).err();
     let scenario = match &found {
@@ -121,11 +121,10 @@ fn tell(seed: u64) {
 }
 
 /// Plays many seeds on all cores; says how it went.
-fn play_seeds(seeds: Vec<u64>) {
+fn play_seeds(name: &str, seeds: Vec<u64>, cast: impl Fn(u64) -> Scenario + Sync) {
     let began = Instant::now();
     let (next, steps, short) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let failed: Mutex<BTreeMap<u64, Finding>> = Mutex::default();
-    let profiles = profiles();
     let is_first_enough = setting::<u32>("SIM_FIRST").is_some();
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
@@ -135,7 +134,7 @@ fn play_seeds(seeds: Vec<u64>) {
                     let Some(seed) = seeds.get(at) else {
                         return;
                     };
-                    match play(Scenario::cast(*seed, &profiles)) {
+                    match play(cast(*seed)) {
                         Ok(count) => {
                             steps.fetch_add(count, Ordering::Relaxed);
                             short.fetch_add(u64::from(count < 200), Ordering::Relaxed);
@@ -162,15 +161,12 @@ fn play_seeds(seeds: Vec<u64>) {
         short.into_inner(),
     );
     for (seed, finding) in &failed {
-        let of = Scenario::cast(*seed, &profiles).profiles;
-        println!(
-            "SIM_SEED={seed} {of:?}: {}: {}",
-            finding.judge, finding.text
-        );
+        let of = cast(*seed).profiles;
+        println!("{name}={seed} {of:?}: {}: {}", finding.judge, finding.text);
     }
     if let Some((seed, finding)) = failed.first_key_value().filter(|_| !is_first_enough) {
         println!("commit {}", commit());
-        let (short, found) = shrink::shrink(&Scenario::cast(*seed, &profiles), finding);
+        let (short, found) = shrink::shrink(&cast(*seed), finding);
         println!("seed {seed} in short: {}: {}", found.judge, found.text);
         for (at, deed) in &short.deeds {
             println!("{:>9.3} {deed:?}", *at as f64 / 1000.0);
@@ -193,18 +189,38 @@ fn seeds_that_failed_once() {
         let seed = line.split_whitespace().next().unwrap_or_default();
         seed.parse().expect("a line begins with a seed")
     });
-    play_seeds(seeds.collect());
+    let profiles = profiles();
+    play_seeds("SIM_SEED", seeds.collect(), |seed| {
+        Scenario::cast(seed, &profiles)
+    });
 }
 
-#[test]
-fn fresh_seeds() {
-    if let Some(seed) = setting("SIM_SEED") {
-        tell(seed);
+/// Plays the seed that was asked for, or some fresh ones; by which variables that is said.
+fn play_fresh([one, many]: [&str; 2], usual: u64, cast: impl Fn(u64) -> Scenario + Sync) {
+    if let Some(seed) = setting(one) {
+        tell(seed, cast(seed));
         return;
     }
     let fresh = RandomState::new().hash_one("a fresh seed") >> 16;
     let base = setting("SIM_BASE").unwrap_or(fresh);
-    let count = setting("SIM_SEEDS").unwrap_or(60);
-    println!("SIM_BASE={base} SIM_SEEDS={count}");
-    play_seeds((base..base + count).collect());
+    let count = setting(many).unwrap_or(usual);
+    println!("SIM_BASE={base} {many}={count}");
+    play_seeds(one, (base..base + count).collect(), cast);
+}
+
+#[test]
+fn fresh_seeds() {
+    let profiles = profiles();
+    play_fresh(["SIM_SEED", "SIM_SEEDS"], 60, |seed| {
+        Scenario::cast(seed, &profiles)
+    });
+}
+
+#[test]
+fn elections() {
+    play_fresh(
+        ["SIM_ELECTION", "SIM_ELECTIONS"],
+        30,
+        Scenario::cast_election,
+    );
 }

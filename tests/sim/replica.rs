@@ -11,14 +11,17 @@ use std::{
 };
 
 use lakh::{
-    controller::{Common, Feed, Message, Part, Recipient, Replica, kinds},
+    controller::{
+        Candidate, Common, Feed, LeaderElection, Message, Part, Recipient, Replica, is_candidates,
+        kinds,
+    },
     informer::{Informers, Watched},
     machine::{CallId, Input, Request},
     metrics::Metrics,
     model::{Limits, Monotonic, Now, Time},
     ownership::Mode,
     shard::{Controllers, Limiter, Rate, Settings, Shard},
-    wire::SchedulingApi,
+    wire::{ApiError, SchedulingApi},
 };
 
 /// When the world begins: 2026-01-01.
@@ -41,8 +44,21 @@ pub(crate) struct Options {
     pub(crate) shards: usize,
     /// How many Pods a status may list as uncounted.
     pub(crate) max_uncounted: u32,
+    /// By what it is known whether it leads, if there is an election.
+    pub(crate) election: Option<LeaderElection>,
     /// Where Workloads and PodGroups are, if Jobs that need all their Pods at once get them.
     pub(crate) scheduling_api: Option<SchedulingApi>,
+}
+
+/// A request under way.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    /// Which part made it.
+    part: usize,
+    /// By which number that part knows it.
+    own: CallId,
+    /// Whether it is given up when the lead is lost.
+    needs_lead: bool,
 }
 
 /// A process that runs.
@@ -51,8 +67,8 @@ pub(crate) struct Process {
     parts: Vec<Box<dyn Part>>,
     /// Messages between parts that have not come yet.
     mail: VecDeque<(Recipient, Message)>,
-    /// By the numbers that the world knows: which part made a request, and its own number of it.
-    requests: BTreeMap<CallId, (usize, CallId)>,
+    /// By the numbers that the world knows.
+    requests: BTreeMap<CallId, Asked>,
     next_id: CallId,
     /// How many calls wait for their answers.
     calls: usize,
@@ -99,7 +115,7 @@ impl Process {
             concurrent_cron_job_syncs: 5,
             concurrent_ttl_syncs: 5,
             scheduling_api: api,
-            is_elected: false,
+            is_elected: options.election.is_some(),
         };
         let limiter = Arc::new(Limiter::new(Rate {
             qps: options.qps,
@@ -108,12 +124,16 @@ impl Process {
         let metrics = Arc::new(Metrics::default());
         let parts: Vec<Box<dyn Part>> = match options.shards {
             1 => {
-                let replica = Replica::new(&watched, settings, None, &limiter, &metrics);
+                let replica =
+                    Replica::new(&watched, settings, options.election, &limiter, &metrics);
                 vec![Box::new(replica)]
             }
             shards => {
                 let informers = Informers::new(&watched, &limiter, Arc::clone(&metrics));
-                let feed: Box<dyn Part> = Box::new(Feed::new(Common::new(informers, None), shards));
+                let candidate = options.election;
+                let candidate = candidate.map(|of| Candidate::new(of, Arc::clone(&metrics)));
+                let common = Common::new(informers, candidate);
+                let feed: Box<dyn Part> = Box::new(Feed::new(common, shards));
                 let shards = (0..shards).map(|_| -> Box<dyn Part> {
                     let shard = Shard::new(settings.clone(), &limiter, Arc::clone(&metrics));
                     Box::new(shard)
@@ -157,9 +177,10 @@ impl Process {
         let now = self.now(at);
         let id = input.id();
         let is_over = matches!(input, Input::Answer(..) | Input::Ended(..));
-        let Some((part, own)) = self.requests.get(&id).copied() else {
+        let Some(asked) = self.requests.get(&id).copied() else {
             return;
         };
+        let Asked { part, own, .. } = asked;
         if is_over {
             self.requests.remove(&id);
         }
@@ -167,7 +188,11 @@ impl Process {
             self.watch_crowd(at);
             self.calls -= 1;
         }
+        let is_given_up = asked.needs_lead && !self.leads(now);
         let input = match input {
+            Input::Answer(..) if is_given_up => {
+                Input::Answer(own, Err(ApiError::no_answer("given up")))
+            }
             Input::Answer(_, result) => Input::Answer(own, result),
             Input::Opened(_, encoding) => Input::Opened(own, encoding),
             Input::Piece(_, bytes) => Input::Piece(own, bytes),
@@ -175,6 +200,12 @@ impl Process {
         };
         self.compute(part, |part| part.handle(input, now));
         self.collect_mail(part);
+    }
+
+    /// Whether it may write, as its loops would know.
+    fn leads(&self, now: Now) -> bool {
+        let until = self.parts[0].leads_until();
+        until.is_none_or(|until| now.monotonic < until)
     }
 
     /// While there is congestion, a Job may have half as many writes in flight as there are places left.
@@ -224,6 +255,11 @@ impl Process {
     pub(crate) fn poll(&mut self, at: u64) -> (Vec<Request>, Vec<CallId>) {
         let now = self.now(at);
         let (mut requests, mut abandoned) = (Vec::new(), Vec::new());
+        // What the shards have in common stops last.
+        let is_last = self.is_closed && self.parts.len() > 1;
+        if is_last && self.parts[1..].iter().all(|part| part.is_idle()) {
+            self.parts[0].close(now);
+        }
         while {
             for part in 0..self.parts.len() {
                 self.poll_part(part, now, &mut requests, &mut abandoned);
@@ -243,7 +279,12 @@ impl Process {
         while let Some(request) = self.compute(part, |part| part.poll_request(now)) {
             self.next_id += 1;
             self.calls += usize::from(!request.is_watch);
-            self.requests.insert(self.next_id, (part, request.id));
+            let asked = Asked {
+                part,
+                own: request.id,
+                needs_lead: request.call.method != "GET" && !is_candidates(request.id),
+            };
+            self.requests.insert(self.next_id, asked);
             requests.push(Request {
                 id: self.next_id,
                 ..request
@@ -252,7 +293,7 @@ impl Process {
         self.collect_mail(part);
         while let Some(own) = self.parts[part].poll_abandoned() {
             let mut all = self.requests.iter();
-            let id = all.find(|(_, request)| **request == (part, own));
+            let id = all.find(|(_, asked)| (asked.part, asked.own) == (part, own));
             if let Some(id) = id.map(|(id, _)| *id) {
                 self.requests.remove(&id);
                 abandoned.push(id);
@@ -276,7 +317,10 @@ impl Process {
     pub(crate) fn close(&mut self, at: u64) {
         let now = self.now(at);
         self.is_closed = true;
-        self.parts.iter_mut().for_each(|part| part.close(now));
+        let last = usize::from(self.parts.len() > 1);
+        for part in &mut self.parts[last..] {
+            part.close(now);
+        }
     }
 }
 

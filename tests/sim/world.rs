@@ -13,6 +13,8 @@ use std::{
 
 use bytes::Bytes;
 use lakh::{
+    controller::LeaderElection,
+    election::LeaseTimings,
     embedded::apiserver::{ApiServer, Kind, Request as Asked, WatchCursor},
     machine::{CallId, Input, Request},
     wire::{ApiError, Call, Encoding},
@@ -308,6 +310,12 @@ impl World {
             qps: self.scenario.qps,
             shards: self.scenario.shards,
             max_uncounted: self.scenario.max_uncounted,
+            election: self.scenario.is_elected.then(|| LeaderElection {
+                namespace: "kube-system".to_owned(),
+                name: "lakh".to_owned(),
+                identity: self.lives.to_string(),
+                timings: LeaseTimings::default(),
+            }),
             scheduling_api: self.scenario.gangs.then(|| self.server.scheduling_api()),
         };
         self.processes[number] = Some(Process::new(options, self.lives, self.at));
@@ -428,6 +436,11 @@ impl World {
     fn send(&mut self, who: Who, request: Request) {
         let Request { id, call, is_watch } = request;
         self.say(|| format!("{who:?} sends {} {}", call.method, call.path));
+        if self.scenario.is_elected && call.method != "GET" && !call.path.contains("/leases") {
+            let holder = self.holder();
+            self.judges
+                .judge_lead(who, &holder, call.method.as_str(), &call.path);
+        }
         let fail = |error| match is_watch {
             true => Input::Ended(id, Some(error)),
             false => Input::Answer(id, Err(error)),
@@ -478,6 +491,21 @@ impl World {
             self.push(self.at + later, Event::Arrives(Box::new(copy)));
         }
         self.push(self.at + latency, Event::Arrives(Box::new(flight)));
+    }
+
+    /// Who leads, as the server has it.
+    fn holder(&mut self) -> String {
+        let asked = Asked {
+            method: "GET",
+            path: "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/lakh",
+            ..Asked::default()
+        };
+        let Answer::Whole(_, body) = self.server.handle(asked, 0, date(self.at)) else {
+            unreachable!("a Lease is no watch");
+        };
+        let lease: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
+        let holder = &lease["spec"]["holderIdentity"];
+        holder.as_str().unwrap_or_default().to_owned()
     }
 
     /// The code with which the server refuses a call for no reason of the call's.

@@ -1,9 +1,10 @@
-//! No hot loop, no status that the server refuses, no object of another namespace or UID.
+//! No hot loop, no status that the server refuses, no object of another namespace or UID, no write of one who does not
+//! lead.
 
 use std::collections::BTreeMap;
 
 use super::{Called, Judges, Pod};
-use crate::world::By;
+use crate::world::{By, Who};
 
 const JUDGE: &str = "writes";
 
@@ -145,6 +146,14 @@ impl Judges {
                 JUDGE,
                 format!("too many calls about {job:?}, the last {method} {path} -> {code}"),
             );
+        }
+    }
+
+    /// Where one of several controllers leads, nobody else sends a write.
+    pub(crate) fn judge_lead(&mut self, who: Who, holder: &str, method: &str, path: &str) {
+        if who.1.to_string() != holder {
+            let text = format!("{who:?} sends {method} {path} while {holder:?} leads");
+            self.find(JUDGE, text);
         }
     }
 
