@@ -71,6 +71,10 @@ pub(super) struct ControllerArgs {
     /// Where to answer /readyz, /livez and /metrics.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     pub(super) listen: SocketAddr,
+    /// Work on Jobs on which another controller works, too, for a hand-over on purpose. Without it, Pods of such Jobs
+    /// are neither made nor deleted until this controller is alone.
+    #[arg(long)]
+    pub(super) takeover: bool,
     #[command(flatten)]
     pub(super) election: LeaderElectionArgs,
     #[command(flatten)]

@@ -1,10 +1,12 @@
 //! `lakh controller`: the controller against a cluster that is there.
 
-use std::env;
+use std::{env, time::Duration};
+
+use serde_json::{Value, json};
 
 use crate::{
     clock::instant,
-    cluster,
+    cluster::{self, Client},
     runtime::{Controller, Mode},
 };
 
@@ -15,6 +17,10 @@ use super::{
     finish::Requests,
     tunables::ModeName,
 };
+
+/// For so long another controller may leave alone what is to be done for a Job that it works on, too, until it is
+/// believed to be gone: the built-in one needs seconds, and after a change of its leader the 15 s of a lease.
+const ALONE_AFTER: Duration = Duration::from_secs(60);
 
 /// Runs until it is asked to end, or a part of it breaks.
 pub(super) async fn run(args: ControllerArgs, mut requests: Requests) -> Result<u8, Problem> {
@@ -51,11 +57,13 @@ async fn start(args: ControllerArgs) -> Result<Controller, Problem> {
         kubeconfig,
         context,
         listen,
+        takeover,
         election,
         tunables,
     } = args;
     let mut options = tunables.options(ModeName::ManagedBy, Some(listen))?;
     options.election = election.election(&options)?;
+    options.limits.alone_after = (!takeover).then_some(ALONE_AFTER);
     let client = cluster::configure(kubeconfig.as_deref(), context.as_deref()).await?;
     let mode = match &options.mode {
         Mode::Replace => "replace".to_owned(),
@@ -72,9 +80,26 @@ async fn start(args: ControllerArgs) -> Result<Controller, Problem> {
             "writing waits for the lead"
         );
     }
+    let who = identity(client.clone());
     let controller = Controller::start(client, options).await?;
     if let Some(listen) = controller.listening() {
         tracing::info!(%listen, "probes are answered");
     }
+    // Nobody waits for it: a server that is away, or is older than 1.28, does not say.
+    tokio::spawn(who);
     Ok(controller)
+}
+
+/// Says who we are to the server.
+async fn identity(client: Client) {
+    let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+    let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let answer = client.post(path, review.to_string()).await;
+    let review: Option<Value> = answer
+        .ok()
+        .and_then(|(_, body)| serde_json::from_slice(&body).ok());
+    let user = review.as_ref().map(|review| &review["status"]["userInfo"]);
+    if let Some(name) = user.and_then(|user| user["username"].as_str()) {
+        tracing::info!(user = name, "the API server knows us");
+    }
 }

@@ -213,7 +213,7 @@ mod tests {
             name(None, &["a", "b"]),
             name(Some("a.b/c"), &[]),
             name(Some("a/b.c"), &[]),
-            name(Some("A.b/c_D"), &[&long]),
+            name(Some("a.b/c_D"), &[&long]),
         ];
         assert!(names[0].starts_with("lakh-replace-a-"), "{}", names[0]);
         for (at, name) in names.iter().enumerate() {

@@ -26,6 +26,8 @@ pub(crate) enum Tried {
     Lease,
     /// A watch that breaks is opened again at once: the first time is not worth a line.
     Watch,
+    /// A watch that the server will not open: it lasts until one is open, however many lists are answered meanwhile.
+    RefusedWatch,
 }
 
 /// See the module's text.
@@ -42,6 +44,8 @@ struct Silence {
     /// How often the log has told of it.
     lines: u32,
     quiet_until: Monotonic,
+    /// A list is not enough to end it.
+    needs_watch: bool,
 }
 
 impl Contact {
@@ -49,6 +53,14 @@ impl Contact {
         Self {
             heard,
             silence: None,
+        }
+    }
+
+    /// The server has answered a list.
+    pub(crate) fn listed(&mut self, now: Monotonic) {
+        match &self.silence {
+            Some(silence) if silence.needs_watch => self.heard.now(now),
+            _ => self.heard(now),
         }
     }
 
@@ -77,14 +89,16 @@ impl Contact {
             failures: 0,
             lines: 0,
             quiet_until: now,
+            needs_watch: false,
         });
         silence.failures += 1;
+        silence.needs_watch |= tried == Tried::RefusedWatch;
         self.heard.lost();
         let (kind, namespace) = (self.heard.kind, self.heard.namespace.as_deref());
         let what = match tried {
             Tried::List => "list",
             Tried::Lease => "lease",
-            Tried::Watch => "watch",
+            Tried::Watch | Tried::RefusedWatch => "watch",
         };
         if now < silence.quiet_until || (is_first && tried == Tried::Watch) {
             tracing::debug!(kind, namespace, what, %error, "failed");
@@ -132,5 +146,29 @@ mod tests {
             1,
             "a list is not tried before it is needed"
         );
+    }
+
+    #[test]
+    fn a_watch_that_is_refused_is_told_of_though_lists_are_answered() {
+        let heard = Arc::new(LastHeard::new("pods", None));
+        let mut contact = Contact::new(Arc::clone(&heard));
+        let mut told = Vec::new();
+        for second in 0..60 {
+            let at = Monotonic::from_secs(second);
+            contact.listed(at);
+            let before = contact.silence.as_ref().map_or(0, |silence| silence.lines);
+            contact.failed(Tried::RefusedWatch, &ApiError::no_answer("403"), at);
+            if contact
+                .silence
+                .as_ref()
+                .is_some_and(|silence| silence.lines > before)
+            {
+                told.push(second);
+            }
+            assert_eq!(heard.age(at), Duration::ZERO);
+        }
+        assert_eq!(told, [0, 10, 30]);
+        contact.heard(Monotonic::from_secs(60));
+        assert!(contact.silence.is_none());
     }
 }

@@ -1,12 +1,12 @@
 //! All lists and watches of a controller, and the order in which they begin.
 //!
-//! A Pod is compared with its Job's selector as it comes, so Jobs are listed before Pods: within a namespace
-//! each kind waits for the first list of the one before.
+//! A Pod is compared with its Job's selector as it comes, so Jobs are listed before all else of their namespace. No
+//! kind waits for another but Jobs: one that may not be listed holds up nobody who does not need it.
 //!
 //! The history of the cluster's objects becomes another one when the server's data are those of a backup: then
 //! versions mean something else, and nothing that was known can be trusted. Each reflector then forgets what it knows
-//! and lists anew, in the same order. Until all have done so, no Job has its turn: it is as if another controller had
-//! started. Nor has one while somebody doubts that the history is still the same. And while a connection broke and
+//! and lists anew, in the same order. Until those have done so that a controller needs, it does nothing: it is as if another had
+//! started. Nor does it while somebody doubts that the history is still the same. And while a connection broke and
 //! nobody has compared yet what the server has with what it told, nothing is done that could not be made good.
 //!
 //! Must not: know shards, or what becomes of the news.
@@ -23,7 +23,7 @@ use crate::{
 
 use super::{
     contact::Contact,
-    news::{Extent, Kind, Notice},
+    news::{Extent, Kind, Kinds, Notice},
     reflector::{Outside, Reflector, Tell},
 };
 
@@ -38,7 +38,7 @@ pub fn is_informers(id: CallId) -> bool {
 /// What is listed and watched.
 #[derive(Clone, Debug)]
 pub struct Watched {
-    /// The kinds, in the order in which they are listed.
+    /// The kinds; Jobs are the first, and listed first.
     pub kinds: Vec<Kind>,
     /// The namespaces; none for all.
     pub namespaces: Vec<String>,
@@ -144,7 +144,10 @@ impl Informers {
         let mut all = self.reflectors.iter();
         let now = Notice::History {
             number,
-            is_whole: all.clone().all(|one| one.knows(number)),
+            known: all
+                .clone()
+                .filter(|one| !one.knows(number))
+                .fold(Kinds::ALL, |known, one| known.without(one.extent.kind)),
             is_heard: !all.any(|one| one.has_lost(number)),
         };
         if self.told.as_ref() != Some(&now) {
@@ -158,8 +161,8 @@ impl Informers {
         self.limited_until = Timeout::default();
         self.outside.now = now.monotonic;
         for at in 0..self.reflectors.len() {
-            let before = (at % self.kinds).checked_sub(1);
-            let waited_for = before.map(|_| self.reflectors[at - 1].synced);
+            let jobs = at - at % self.kinds;
+            let waited_for = (at != jobs).then(|| self.reflectors[jobs].synced);
             let number = self.outside.history;
             let reflector = &mut self.reflectors[at];
             // It follows before it waits: a pause of the history before would be over, and due again and again.

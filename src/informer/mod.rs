@@ -16,5 +16,5 @@ mod witness;
 
 pub(crate) use contact::{Contact, Tried};
 pub use informers::{Informers, Watched, is_informers};
-pub use news::{Change, Extent, Kind, News, Notice, Observed};
+pub use news::{Change, Extent, Kind, Kinds, News, Notice, Observed};
 pub(crate) use reflector::RETRY;

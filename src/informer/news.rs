@@ -35,6 +35,29 @@ impl Kind {
     }
 }
 
+/// Some of the kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kinds(u8);
+
+impl Kinds {
+    /// All of them.
+    pub const ALL: Self = Self(u8::MAX);
+
+    /// None of them.
+    pub const NONE: Self = Self(0);
+
+    /// All of these but one.
+    #[must_use]
+    pub const fn without(self, kind: Kind) -> Self {
+        Self(self.0 & !(1 << kind as u8))
+    }
+
+    /// Whether it is among them.
+    pub const fn has(self, kind: Kind) -> bool {
+        self.0 & (1 << kind as u8) != 0
+    }
+}
+
 /// What one list and watch covers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Extent {
@@ -136,12 +159,12 @@ pub enum Notice {
     Seen(Extent, u64),
     /// What was told of these belongs to another history: all is to be forgotten.
     Forget(Extent),
-    /// Which history is told, and whether all of it is known and nobody doubts it.
+    /// Which history is told, and what is known of it that nobody doubts.
     History {
         /// Its number.
         number: u64,
-        /// Whether Jobs may have turns.
-        is_whole: bool,
+        /// The kinds that are known in full, and those that nobody watches.
+        known: Kinds,
         /// Whether the server was heard since each connection that broke: else it may have been set back, and
         /// what cannot be made good has to wait.
         is_heard: bool,

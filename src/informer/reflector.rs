@@ -309,7 +309,7 @@ impl Reflector {
         outside.metrics.call("list", self.label(), code_of(&answer));
         let page = answer.and_then(|body| self.page(&body, outside, tell));
         if page.is_ok() {
-            self.contact.heard(outside.now);
+            self.contact.listed(outside.now);
         }
         match page {
             Ok(Page::More(token)) => self.turn_to(ReflectorStep::List(token)),
@@ -396,6 +396,10 @@ impl Reflector {
         );
         self.told.newest = self.told.newest.max(self.told.version);
         if is_over {
+            if error.kind == ErrorKind::Refused {
+                let now = outside.now;
+                self.contact.failed(Tried::RefusedWatch, &error, now);
+            }
             tracing::debug!(kind = self.label(), %error, "listing anew");
             if self.told.version > self.told.listed {
                 self.failures = 0;
@@ -428,7 +432,7 @@ impl Reflector {
         outside.metrics.call("list", self.label(), code_of(answer));
         let page = match answer {
             Ok(body) => {
-                self.contact.heard(outside.now);
+                self.contact.listed(outside.now);
                 decode_list_page(body).ok()
             }
             Err(error) => return self.watch_failed(error.clone(), outside),

@@ -115,10 +115,12 @@ impl World {
     }
 }
 
-fn history(number: u64, is_whole: bool) -> Notice {
+/// All but these kinds are known in a history.
+fn history(number: u64, unknown: &[Kind]) -> Notice {
+    let known = unknown.iter();
     Notice::History {
         number,
-        is_whole,
+        known: known.fold(Kinds::ALL, |known, kind| known.without(*kind)),
         is_heard: true,
     }
 }
@@ -127,7 +129,7 @@ fn history(number: u64, is_whole: bool) -> Notice {
 fn unheard() -> Notice {
     Notice::History {
         number: 0,
-        is_whole: true,
+        known: Kinds::ALL,
         is_heard: false,
     }
 }
@@ -229,11 +231,11 @@ fn a_server_that_was_away_is_asked_how_far_it_has_come() {
         world.answer(look, found);
         world.pass(Duration::from_secs(1));
         let next = world.asks(then);
-        let told: &[Notice] = if is_heard { &[history(0, true)] } else { &[] };
+        let told: &[Notice] = if is_heard { &[history(0, &[])] } else { &[] };
         assert_eq!(world.notices(), told);
         if !is_heard {
             world.answer(next, page(13, &[job(12)]));
-            assert!(world.notices().contains(&history(0, true)));
+            assert!(world.notices().contains(&history(0, &[])));
         }
     }
 }
@@ -243,33 +245,37 @@ fn a_server_that_has_less_than_it_told_tells_another_history() {
     let mut world = World::new();
     let watch = world.watch_from(10);
     world.event(watch, "ADDED", &job(12));
-    assert!(world.notices().contains(&history(0, true)));
+    assert!(world.notices().contains(&history(0, &[])));
     let broken = ApiError::no_answer("connection reset");
     world.hear(Input::Ended(watch, Some(broken)));
     world.pass(Duration::from_secs(1));
     let look = world.asks("namespaces/d/jobs?fieldSelector=");
     // It has come farther, but not by way of that version.
     world.answer(look, page(15, &[job(11)]));
-    assert_eq!(world.notices(), [unheard(), history(1, false)]);
+    assert_eq!(world.notices(), [unheard(), history(1, &[Kind::Job])]);
     world.asks("jobs?limit=500");
 }
 
 #[test]
 fn lists_are_not_believed_that_are_older_unless_they_stay_so() {
     let mut world = World::with_an_older_list();
-    assert_eq!(world.notices(), [history(0, false)], "somebody doubts");
+    assert_eq!(
+        world.notices(),
+        [history(0, &[Kind::Job])],
+        "somebody doubts"
+    );
     // It was only behind.
     world.pass(Duration::from_secs(3));
     let list = world.asks("jobs?limit=500");
     world.answer(list, page(20, &[job(20)]));
     let look = world.asks("namespaces/d/jobs?fieldSelector=metadata.name%3Dj");
-    assert!(!world.notices().contains(&history(0, true)));
+    assert!(!world.notices().contains(&history(0, &[])));
     world.answer(look, page(20, &[job(20)]));
-    assert!(world.notices().contains(&history(0, true)));
+    assert!(world.notices().contains(&history(0, &[])));
     let watch = world.asks("jobs?watch=true");
     world.hear(Input::Opened(watch, Encoding::Json));
     world.hear(Input::Ended(watch, Some(refused(410, "Expired"))));
-    for (wait, told) in [(1, history(0, false)), (5, history(1, false))] {
+    for (wait, told) in [(1, history(0, &[Kind::Job])), (5, history(1, &[Kind::Job]))] {
         world.pass(Duration::from_secs(wait));
         let list = world.asks("jobs?limit=500");
         world.answer(list, page(15, &[]));
@@ -287,8 +293,8 @@ fn a_server_that_was_older_and_lacks_what_it_told_last_tells_another_history() {
     let look = world.asks("namespaces/d/jobs?fieldSelector=metadata.name%3Dj");
     world.answer(look, page(25, &[]));
     let notices = world.notices();
-    assert!(!notices.contains(&history(0, true)), "{notices:?}");
-    assert!(notices.contains(&history(1, false)), "{notices:?}");
+    assert!(!notices.contains(&history(0, &[])), "{notices:?}");
+    assert!(notices.contains(&history(1, &[Kind::Job])), "{notices:?}");
 }
 
 #[test]
@@ -317,7 +323,11 @@ fn who_finds_out_that_a_history_ended_waits_for_those_before_it_and_asks_for_no_
         let list = world.asks("/api/v1/pods?limit=500");
         world.answer(list, page(5, &[]));
     }
-    assert!(world.notices().contains(&history(1, false)));
+    assert!(
+        world
+            .notices()
+            .contains(&history(1, &[Kind::Job, Kind::Pod]))
+    );
     let jobs = world.asks("jobs?limit=500");
     assert_eq!(world.asked(), None, "Jobs come first");
     world.pass(Duration::from_secs(20));
@@ -332,10 +342,10 @@ fn who_finds_out_that_a_history_ended_waits_for_those_before_it_and_asks_for_no_
 fn a_history_is_whole_once_all_have_listed_it_and_ends_once() {
     let mut world = World::of(vec![Kind::Job, Kind::Pod]);
     world.watch_from(10);
-    assert!(!world.notices().contains(&history(0, true)));
+    assert!(!world.notices().contains(&history(0, &[])));
     let list = world.asks("/api/v1/pods?limit=500");
     world.answer(list, page(10, &[]));
-    assert!(world.notices().contains(&history(0, true)));
+    assert!(world.notices().contains(&history(0, &[])));
     let watch = world.asks("/api/v1/pods?watch=true");
     world.hear(Input::Opened(watch, Encoding::Json));
     world.event(watch, "ERROR", &json!({"kind": "Status", "code": 410}));
@@ -344,7 +354,7 @@ fn a_history_is_whole_once_all_have_listed_it_and_ends_once() {
     // Both find out.
     world.informers.history_ends(0);
     world.informers.history_ends(0);
-    assert_eq!(world.notices(), [history(1, false)]);
+    assert_eq!(world.notices(), [history(1, &[Kind::Job, Kind::Pod])]);
     world.answer(begun_before, page(11, &[]));
     let told = |world: &mut World| {
         let notices = world.notices().into_iter();
@@ -353,8 +363,21 @@ fn a_history_is_whole_once_all_have_listed_it_and_ends_once() {
     };
     assert_eq!(told(&mut world), []);
     world.watch_from(5);
-    assert_eq!(told(&mut world), []);
+    assert_eq!(told(&mut world), [history(1, &[Kind::Pod])]);
     let list = world.asks("/api/v1/pods?limit=500");
     world.answer(list, page(5, &[]));
-    assert_eq!(told(&mut world), [history(1, true)]);
+    assert_eq!(told(&mut world), [history(1, &[])]);
+}
+
+#[test]
+fn a_kind_that_may_not_be_listed_holds_up_no_other() {
+    let mut world = World::of(vec![Kind::Job, Kind::CronJob, Kind::Pod]);
+    let jobs = world.asks("jobs?limit=500");
+    world.answer(jobs, page(10, &[]));
+    world.asks("jobs?watch=true");
+    world.asks("cronjobs?limit=500");
+    let pods = world.asks("/api/v1/pods?limit=500");
+    world.answer(pods, page(10, &[]));
+    let told = world.notices();
+    assert!(told.contains(&history(0, &[Kind::CronJob])), "{told:?}");
 }

@@ -53,6 +53,9 @@ pub(crate) struct JobMetrics {
     failures_by_policy: Counters<1>,
     creations: Counters<2>,
     finished_indexes: Counters<2>,
+    /// Lakh's own, of Jobs that another controller works on, too.
+    foreign_statuses: Counter,
+    contests: Counter,
     /// What the store counts.
     pub(crate) seen: Seen,
 }
@@ -65,8 +68,19 @@ pub(crate) struct Seen {
 }
 
 impl JobMetrics {
-    /// All of them, registered. The registry's encoder adds `_total` to the names of counters.
+    /// All of them, registered, with two of lakh's own. The registry's encoder adds `_total` to the names of counters.
     pub(super) fn registered(registry: &mut Registry) -> Self {
+        let lakh = registry.sub_registry_with_prefix("lakh");
+        let foreign_statuses = at_zero(
+            lakh,
+            "foreign_statuses",
+            "Statuses of our Jobs that another controller wrote",
+        );
+        let contests = at_zero(
+            lakh,
+            "contests",
+            "Times that we gave way to another controller of a Job",
+        );
         let own = registry.sub_registry_with_prefix("job_controller");
         let sync_duration: Family<Labels<3>, Histogram> =
             Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.004, 2.0, 15)));
@@ -96,6 +110,8 @@ impl JobMetrics {
             ),
             finished_indexes: at_zero(own, "job_finished_indexes", "Indexes that ended for good"),
             creations: at_zero(own, "job_pods_creation", "Creations of Pods"),
+            foreign_statuses,
+            contests,
             seen: Seen {
                 terminated_pods: at_zero(
                     own,
@@ -132,6 +148,12 @@ impl JobMetrics {
         let status = if succeeded { "succeeded" } else { "failed" };
         let labels = [("reason", why.into()), ("status", status.into())];
         add(&self.creations, labels, 1);
+    }
+
+    /// Another controller has written a status of ours; whether it is only now that we give way.
+    pub(crate) fn foreign_status(&self, begins: bool) {
+        self.foreign_statuses.inc();
+        self.contests.inc_by(begins.into());
     }
 
     /// A rule of a podFailurePolicy has decided on a failed Pod.

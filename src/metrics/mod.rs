@@ -14,6 +14,7 @@ use prometheus_client::{
         family::Family,
         gauge::Gauge,
         histogram::{Histogram, exponential_buckets},
+        info::Info,
     },
     registry::{Metric, Registry},
 };
@@ -21,12 +22,14 @@ use prometheus_client::{
 pub(crate) mod jobs;
 pub(crate) mod last_heard;
 pub(crate) mod measured_queue;
+mod process;
 pub(crate) mod progress;
 pub(crate) mod queues;
 
 use crate::{clock::instant, model::Monotonic};
 use jobs::JobMetrics;
 use last_heard::LastHeard;
+use process::Process;
 use queues::QueueFamilies;
 
 /// All metrics.
@@ -43,6 +46,9 @@ pub struct Metrics {
     pub(crate) panics: Counter,
     /// Calls to the API server.
     pub(crate) calls: Family<CallLabels, Counter>,
+    /// How long they took.
+    latency: Family<[(&'static str, &'static str); 1], Histogram>,
+    process: Process,
     /// Objects that could not be read.
     pub(crate) unreadable: Family<Label, Counter>,
     /// Watches that were opened.
@@ -64,6 +70,11 @@ pub struct Metrics {
     /// Events that were dropped because too many waited.
     pub(crate) events_dropped: Counter<u64, AtomicU64>,
 }
+
+/// client-go's buckets for `rest_client_request_duration_seconds`.
+const LATENCIES: [f64; 12] = [
+    0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0,
+];
 
 /// A call, by what it did.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -93,18 +104,34 @@ impl Default for Metrics {
             "How long after their time finished Jobs were deleted",
             Histogram::new(exponential_buckets(0.1, 2.0, 14)),
         );
+        let process = Process::registered(&mut registry);
+        let latency: Family<_, Histogram> =
+            Family::new_with_constructor(|| Histogram::new(LATENCIES));
+        let latency = register(
+            &mut registry,
+            "rest_client_request_duration_seconds",
+            "How long calls to the API server took",
+            latency,
+        );
         let leads = at_zero(
             &mut registry,
             "leader_election_master_status",
             "Whether this controller is the leader, by the name of the Lease",
         );
         let own = registry.sub_registry_with_prefix("lakh");
+        own.register(
+            "build",
+            "Which build it is",
+            Info::new([("version", env!("LAKH_VERSION"))]),
+        );
         Self {
             jobs,
             queues,
             cron_job_skew,
             ttl_deletions,
             leads,
+            process,
+            latency,
             turns: at_zero(own, "turns", "Turns of Jobs' actors"),
             panics: at_zero(own, "actor_panics", "Actors built anew after a panic"),
             calls: at_zero(own, "api_calls", "Calls to the API server"),
@@ -151,6 +178,12 @@ impl Metrics {
         self.calls.get_or_create(&labels).inc();
     }
 
+    /// A call took so long.
+    pub(crate) fn call_took(&self, verb: &'static str, took: Duration) {
+        let latency = self.latency.get_or_create(&[("verb", verb)]);
+        latency.observe(took.as_secs_f64());
+    }
+
     /// It leads, or leads no more.
     pub(crate) fn leads(&self, lease: &str, leads: bool) {
         let label = [("name", lease.to_owned())];
@@ -195,6 +228,7 @@ impl Metrics {
     /// All metrics, in the text format of OpenMetrics.
     pub(crate) fn text(&self, now: Monotonic) -> String {
         self.queues.look(instant());
+        self.process.look();
         // Of several namespaces the one that was not heard of for longest.
         let mut ages = BTreeMap::new();
         for heard in self.last_heard.lock().iter() {

@@ -17,7 +17,7 @@ use crate::{
     wire::DecodedJob,
 };
 
-use super::{Shard, gang_index::Known, store::JobNews};
+use super::{Shard, gang_index::Known, knows_jobs, store::JobNews};
 
 /// What lists that are not complete yet have shown.
 #[derive(Debug, Default)]
@@ -82,15 +82,15 @@ impl Shard {
             Notice::Lead(until) => self.leads_until = *until,
             Notice::History {
                 number,
-                is_whole,
+                known,
                 is_heard,
             } => {
                 // Else it may be old: sent before anybody knew what this shard found out.
                 self.history_ended &= *number == self.history;
                 self.history = *number;
                 self.is_heard = *is_heard;
-                let had_turns = std::mem::replace(&mut self.has_turns, *is_whole);
-                if *is_whole && !had_turns {
+                let before = std::mem::replace(&mut self.known, *known);
+                if knows_jobs(*known) && !knows_jobs(before) {
                     // As none could have one before.
                     for actor in self.store.actors() {
                         self.queue.add(actor);

@@ -33,6 +33,7 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     decide::Outcome,
     flow::{QuotaWaits, SyncRate},
+    informer::{Kind, Kinds},
     machine::{CallId, CallResult, Input, Machine, Request},
     metrics::{Metrics, measured_queue::MeasuredQueue},
     model::{JobId, Limits, Monotonic, Now, Timeout},
@@ -123,8 +124,8 @@ pub struct Shard {
     /// It has ended, as this shard found out, and the informers may not know.
     history_ended: bool,
     report: Option<u64>,
-    /// All kinds are known in this history, and nobody doubts it.
-    has_turns: bool,
+    /// The kinds that are known in this history, and nobody doubts it.
+    known: Kinds,
     /// No connection is broken after which the server may have been set back.
     is_heard: bool,
     /// Until when it may write.
@@ -172,7 +173,7 @@ impl Shard {
             history: 0,
             history_ended: false,
             report: None,
-            has_turns: false,
+            known: Kinds::NONE,
             is_heard: false,
             leads_until: match settings.is_elected {
                 true => Monotonic::default(),
@@ -197,24 +198,37 @@ impl Shard {
 
     /// Does the next thing that is to be done, if there is one.
     fn work(&mut self, now: Now) -> bool {
-        if !self.has_turns || self.history_ended || self.outbox.is_closed() {
+        if self.history_ended || self.outbox.is_closed() {
             return false;
         }
+        let mut worked = false;
+        if self.knows_cron_jobs()
+            && let Some(cron_jobs) = &mut self.cron_jobs
+        {
+            worked |= cron_jobs.work(&mut self.outbox, now);
+        }
+        if self.known.has(Kind::Job)
+            && let Some(ttl) = &mut self.ttl
+        {
+            let store = &self.store;
+            worked |= ttl.work(|job| known_job(store, job), &mut self.outbox, now);
+        }
+        if !knows_jobs(self.known) {
+            return worked;
+        }
         let mut resumed = Vec::new();
-        let mut worked = self.rounds.work(&mut self.outbox, now, &mut resumed);
+        worked |= self.rounds.work(&mut self.outbox, now, &mut resumed);
         for job in resumed {
             if let Some(actor) = self.store.find(&job) {
                 self.queue.add(actor);
             }
         }
-        if let Some(cron_jobs) = &mut self.cron_jobs {
-            worked |= cron_jobs.work(&mut self.outbox, now);
-        }
-        if let Some(ttl) = &mut self.ttl {
-            let store = &self.store;
-            worked |= ttl.work(|job| known_job(store, job), &mut self.outbox, now);
-        }
         self.sync_next(now) || worked
+    }
+
+    /// Whether all is known that the CronJob controller goes by.
+    fn knows_cron_jobs(&self) -> bool {
+        self.known.has(Kind::Job) && self.known.has(Kind::CronJob)
     }
 
     /// When the next Job may be synced, of those that wait: one that is new waits for no other.
@@ -259,6 +273,16 @@ impl Shard {
         self.metrics.turns.inc();
         for action in &turn.handled_failures {
             self.metrics.jobs.failure_handled(*action);
+        }
+        if let Some(begins) = turn.foreign {
+            self.metrics.jobs.foreign_status(begins);
+            if begins {
+                tracing::warn!(
+                    job = %job.key,
+                    uid = %job.uid,
+                    "another controller works on this Job, too; no Pods are made or deleted until this one is alone"
+                );
+            }
         }
         if let Some(sync) = turn.sync {
             self.metrics.jobs.sync(sync, took());
@@ -381,6 +405,12 @@ impl Shard {
     }
 }
 
+/// Whether all is known that the Job controller goes by.
+fn knows_jobs(known: Kinds) -> bool {
+    let kinds = [Kind::Job, Kind::Pod, Kind::Workload, Kind::PodGroup];
+    kinds.into_iter().all(|kind| known.has(kind))
+}
+
 /// Whether the server says that there is no such Job: its name is free, or another one has it.
 fn is_of_nobody(job: &JobId, answer: CallResult) -> bool {
     match answer {
@@ -437,18 +467,23 @@ impl Machine for Shard {
             return now.into();
         }
         let calls = self.outbox.poll_timeout(now);
-        if !self.has_turns || self.history_ended || self.outbox.is_closed() {
+        if self.history_ended || self.outbox.is_closed() {
             return calls;
+        }
+        let cron_jobs = self.cron_jobs.as_ref();
+        let cron_jobs = cron_jobs.filter(|_| self.knows_cron_jobs());
+        let ttl = self.ttl.as_ref().filter(|_| self.known.has(Kind::Job));
+        let others = cron_jobs.map(CronJobs::poll_timeout);
+        let others = others.into_iter().chain(ttl.map(Ttl::poll_timeout));
+        let others = others.fold(calls, Timeout::or);
+        if !knows_jobs(self.known) {
+            return others;
         }
         let turns = match (self.queue.is_empty(), self.sync_due(now)) {
             (true, _) => self.queue.next_due(),
             (false, due) => due.unwrap_or(now).into(),
         };
-        let cron_jobs = self.cron_jobs.as_ref().map(CronJobs::poll_timeout);
-        let ttl = self.ttl.as_ref().map(Ttl::poll_timeout);
-        let others = cron_jobs.into_iter().chain(ttl);
-        let others = others.fold(self.rounds.poll_timeout(), Timeout::or);
-        calls.or(turns).or(others)
+        others.or(turns).or(self.rounds.poll_timeout())
     }
 
     fn close(&mut self, now: Now) {

@@ -100,7 +100,7 @@ impl World {
         }
         shard.notice(&Notice::History {
             number: 0,
-            is_whole: true,
+            known: Kinds::ALL,
             is_heard: true,
         });
         Self {
@@ -410,7 +410,7 @@ fn no_finalizer_goes_while_the_server_may_have_been_set_back() {
     let hear = |world: &mut World, is_heard: bool| {
         world.shard.notice(&Notice::History {
             number: 0,
-            is_whole: true,
+            known: Kinds::ALL,
             is_heard,
         });
     };

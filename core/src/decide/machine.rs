@@ -10,10 +10,11 @@ use std::{collections::VecDeque, sync::Arc};
 
 use crate::model::{
     CompactIndex, CompletionMode, GangFacts, Job, JobStatus, Limits, Monotonic, Now, PodGroup,
-    PodRecord, PodSuffix, PodTable, Report, Slot, Timeout,
+    PodRecord, PodSuffix, PodTable, Report, Slot, Timeout, format_go_duration,
 };
 
 use super::{
+    contest::Contest,
     counting::Counting,
     creations::Creations,
     effect::{CreateError, CreationId, Effect, Outcome},
@@ -21,7 +22,7 @@ use super::{
     errands::Errands,
     gang::{Fallback, Gang},
     job::{Basis, KnownJob},
-    manage_pods::{blocked_until, manage_pods},
+    manage_pods::{blocked_until, manage_pods, wants_change},
     status::{News, StatusWriter, compose_conditions},
     suspension::Suspension,
 };
@@ -54,6 +55,7 @@ pub struct JobMachine {
     status: StatusWriter,
     errands: Errands,
     gang: Gang,
+    contest: Contest,
     reported_left_alone: bool,
     effects: VecDeque<Effect>,
     timeout: Option<(Timeout, &'static str)>,
@@ -73,6 +75,7 @@ impl JobMachine {
             status: StatusWriter::new(&limits),
             errands: Errands::default(),
             gang: Gang::new(job, &limits),
+            contest: Contest::default(),
             reported_left_alone: false,
             effects: VecDeque::new(),
             timeout: None,
@@ -89,6 +92,7 @@ impl JobMachine {
         next.counting.succeed_to(&self.counting);
         next.status.succeed_to(&self.status);
         next.gang = self.gang.clone();
+        next.contest = self.contest.clone();
         next.reported_left_alone = self.reported_left_alone;
         let has_index = |index| next.counting.has_index(index);
         for id in next.creations.succeed_to(&self.creations, has_index) {
@@ -103,6 +107,21 @@ impl JobMachine {
         if self.job.take_in(job) {
             self.status.try_at_once();
         }
+    }
+
+    /// Another controller has written the Job's status. What people are to be told if this one gives way from now on:
+    /// no effect, as a successor may come before it is asked for.
+    pub fn handle_foreign_status(&mut self, now: Monotonic) -> Option<Report> {
+        let alone_after = self.limits.alone_after?;
+        let begins = self.contest.foreign_status(now);
+        begins.then(|| {
+            let wait = format_go_duration(alone_after);
+            let message = format!(
+                "Another controller works on this Job, too: no Pods are made or deleted until it has left alone \
+                 what is to be done for {wait}"
+            );
+            Report::warning("AnotherController", &message)
+        })
     }
 
     /// Whether this is the status that the machine knows the server to have.
@@ -155,7 +174,7 @@ impl JobMachine {
     /// that waits to be sent need not be.
     pub fn wants_no_pods(&self) -> bool {
         let ends = self.ending.verdict().is_some();
-        ends || self.job.spec.suspend || self.job.deleting || self.job.gone
+        ends || self.job.spec.suspend || self.job.deleting || self.job.gone || self.contest.is_on()
     }
 
     /// The PodGroup that new Pods are put into.
@@ -322,6 +341,12 @@ impl JobMachine {
     fn manage_pods(&mut self, pods: &PodTable, now: Now) {
         let basis = Basis::new(&self.job, &self.limits, self.ending.fails());
         let (counting, creations) = (&mut self.counting, &mut self.creations);
+        if let Some(alone_after) = self.limits.alone_after {
+            let wants = wants_change(&basis, counting, creations);
+            if self.contest.goes_on(wants, alone_after, now.monotonic) {
+                return;
+            }
+        }
         for pod in manage_pods(&basis, counting, creations, pods, now) {
             self.errands.ask(now.monotonic);
             self.effects.push_back(Effect::CreatePod(pod));
@@ -514,7 +539,8 @@ impl JobMachine {
         let is_over = self.job.is_over();
         let waits = self.gang.waits() && !is_over;
         let runs = !is_over && self.ending.verdict().is_none() && !waits;
-        let creates = runs && !self.job.deleting && !self.job.spec.suspend;
+        let is_alone = !self.contest.is_on();
+        let creates = runs && !self.job.deleting && !self.job.spec.suspend && is_alone;
         let misses = creates && self.creations.missing() > 0;
         let Now { wall, monotonic } = now;
         let basis = Basis::new(&self.job, &self.limits, self.ending.fails());
@@ -528,7 +554,9 @@ impl JobMachine {
         let deadline = deadline.filter(|due| runs && *due > wall);
         let status = self.status_due_at(monotonic).filter(|_| !waits);
         let gang = self.gang.due_at(monotonic).filter(|_| waits);
-        let timeouts: [(Timeout, &'static str); 9] = [
+        let contest = self.limits.alone_after;
+        let contest = contest.and_then(|after| self.contest.ends_at(after));
+        let timeouts: [(Timeout, &'static str); 10] = [
             (blocked.unwrap_or_default(), "pod creation backoff"),
             (index_due.into(), "index backoff"),
             (repeat.into(), "pod creation retry"),
@@ -537,6 +565,7 @@ impl JobMachine {
             (deadline.into(), "active deadline"),
             (status.into(), "status write"),
             (gang.into(), "gang"),
+            (contest.filter(|_| runs).into(), "another controller"),
             (creations.lost_end(monotonic).into(), "lost creations"),
         ];
         let first = timeouts

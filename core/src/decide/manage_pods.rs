@@ -36,6 +36,19 @@ pub(super) fn manage_pods(
     create_missing(basis, counting, creations, now)
 }
 
+/// Whether a Pod is to be made or deleted, by what is known now. No state changes.
+pub(super) fn wants_change(basis: &Basis<'_>, counting: &Counting, creations: &Creations) -> bool {
+    let (active, to_delete) = (counting.tally().active, counting.tally().to_delete);
+    if basis.spec.suspend {
+        return active > to_delete;
+    }
+    let staying = active - to_delete;
+    let coming = active + creations.len();
+    staying > wanted_active(basis, counting, staying)
+        || coming < wanted_active(basis, counting, coming)
+        || counting.has_misplaced(basis)
+}
+
 #[doc(alias = "activePodsForRemoval")]
 fn delete_surplus(basis: &Basis<'_>, counting: &mut Counting, pods: &PodTable) {
     // Pods whose creation is under way are not looked at: once here they are the first to go.

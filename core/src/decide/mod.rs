@@ -6,11 +6,12 @@
 //!
 //! Read first: [`JobMachine`], which has the order of the rules and passes values between its parts. Each part
 //! has its state to itself: `counting` (the Pods there are, how far each is counted, and their places),
-//! `creations` (the Pods that were asked for), `ending` (the verdict), `suspension`, `status` (when and what is
+//! `creations` (the Pods that were asked for), `ending` (the verdict), `suspension`, `contest` (another controller), `status` (when and what is
 //! written) and `gang` (all Pods at once, or none). `manage_pods` compares the Pods there are with those that
 //! are wanted. The rules are those of Kubernetes' Job controller: docs/rules/jobs.md.
 
 mod backoff;
+mod contest;
 mod counting;
 mod creations;
 mod effect;

@@ -21,6 +21,9 @@ pub struct Limits {
     /// How many Pod creations, and as many finalizer removals and deletions, one Job may have
     /// under way at once.
     pub max_pod_writes: u32,
+    /// How long nobody else may have done what is to be done for a Job that another controller works on, too, until
+    /// this one does it. None: nobody asks whether there is another.
+    pub alone_after: Option<Duration>,
 }
 
 impl Default for Limits {
@@ -37,6 +40,7 @@ impl Default for Limits {
             },
             max_uncounted_pods: 500,
             max_pod_writes: 500,
+            alone_after: None,
         }
     }
 }

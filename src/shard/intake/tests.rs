@@ -19,6 +19,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::informer::Kinds;
 use crate::{
     machine::{CallId, Input, Machine as _},
     metrics::Metrics,
@@ -99,7 +100,7 @@ impl World {
         let mut shard = Shard::new(settings, &limiter, Arc::new(Metrics::default()));
         shard.notice(&Notice::History {
             number: 0,
-            is_whole: true,
+            known: Kinds::ALL,
             is_heard: true,
         });
         Self {

@@ -59,6 +59,7 @@ fn config(mode: CompletionMode, completions: u32, parallelism: u32, troubles: Tr
             retry_backoff: never,
             max_uncounted_pods: 500,
             max_pod_writes: 3,
+            alone_after: None,
         },
         pods: 3,
         troubles,

@@ -1,0 +1,114 @@
+//! Whether another controller works on the Job, too: then this one makes and deletes no Pods, as each would undo or
+//! double what the other does.
+//!
+//! What gives the other away is the Job's status, which nobody writes but who runs the Job. One such status may be a
+//! person's, or the late write of a leader before this one; several in a row are not. The contest is over when this
+//! controller has wanted to make or delete a Pod for some time and nobody else has written meanwhile: who is quiet
+//! because there is nothing to do may still be there.
+//!
+//! Must not: know what Pods there are.
+
+use std::time::Duration;
+
+use crate::model::Monotonic;
+
+/// So many statuses of another in a row are no accident.
+const SIGNS: u32 = 3;
+
+/// In a row are those of which each comes so soon after the one before: the built-in controller writes a status
+/// a second while Pods come and go.
+const IN_A_ROW: Duration = Duration::from_secs(5);
+
+/// See the module's text.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Contest {
+    signs: u32,
+    /// When the last of them was seen.
+    seen: Monotonic,
+    is_on: bool,
+    /// Since when a Pod is wanted, or one is too many, and nobody else has written.
+    waits_since: Option<Monotonic>,
+}
+
+impl Contest {
+    /// Another has written the status; whether it is known only now that there is a contest.
+    pub(super) fn foreign_status(&mut self, now: Monotonic) -> bool {
+        let is_in_a_row = self.signs > 0 && now.since(self.seen) <= IN_A_ROW;
+        self.signs = if is_in_a_row { self.signs + 1 } else { 1 };
+        self.seen = now;
+        self.waits_since = None;
+        let begins = !self.is_on && self.signs >= SIGNS;
+        self.is_on |= begins;
+        begins
+    }
+
+    /// Whether there is one, for one who wants to make or delete Pods or not, and who believes to be alone after so
+    /// long.
+    pub(super) fn goes_on(&mut self, wants: bool, alone_after: Duration, now: Monotonic) -> bool {
+        if !self.is_on {
+            return false;
+        }
+        if !wants {
+            self.waits_since = None;
+            return true;
+        }
+        let since = *self.waits_since.get_or_insert(now);
+        if now.since(since) >= alone_after {
+            *self = Self::default();
+        }
+        self.is_on
+    }
+
+    pub(super) fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    /// When it is over, if nobody else writes until then.
+    pub(super) fn ends_at(&self, alone_after: Duration) -> Option<Monotonic> {
+        self.waits_since.map(|since| since + alone_after)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALONE: Duration = Duration::from_secs(60);
+
+    fn at(secs: u64) -> Monotonic {
+        Monotonic::from_secs(secs)
+    }
+
+    #[test]
+    fn three_in_a_row_are_a_contest_and_fewer_are_not() {
+        let mut contest = Contest::default();
+        let begins = |contest: &mut Contest, secs: &[u64]| {
+            let begins = secs.iter().map(|secs| contest.foreign_status(at(*secs)));
+            begins.collect::<Vec<_>>()
+        };
+        assert_eq!(begins(&mut contest, &[0, 1, 10, 16, 20]), [false; 5]);
+        assert!(!contest.goes_on(true, ALONE, at(20)));
+        assert_eq!(begins(&mut contest, &[25, 26]), [true, false]);
+        assert!(contest.goes_on(true, ALONE, at(26)));
+    }
+
+    #[test]
+    fn it_is_over_when_nobody_else_did_what_was_to_be_done() {
+        let mut contest = Contest::default();
+        for secs in 0..3 {
+            contest.foreign_status(at(secs));
+        }
+        // Nothing is to be done for an hour: the other may be there.
+        assert!(contest.goes_on(false, ALONE, at(3_600)));
+        assert_eq!(contest.ends_at(ALONE), None);
+        assert!(contest.goes_on(true, ALONE, at(3_601)));
+        assert_eq!(contest.ends_at(ALONE), Some(at(3_661)));
+        // It is, and writes what it has done.
+        contest.foreign_status(at(3_603));
+        assert!(contest.goes_on(true, ALONE, at(3_604)));
+        assert!(contest.goes_on(true, ALONE, at(3_663)));
+        assert!(!contest.goes_on(true, ALONE, at(3_664)));
+        // From anew.
+        assert!(!contest.foreign_status(at(3_665)));
+    }
+}

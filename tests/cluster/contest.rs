@@ -1,0 +1,99 @@
+//! Another controller works on the same Job: this one gives way and says so, until it is alone.
+
+use std::time::Duration;
+
+use lakh::{
+    clock::Clock,
+    cluster::{Client, Patch},
+    model::Limits,
+    runtime::{Controller, Options},
+};
+use serde_json::{Value, json};
+
+use crate::support::{
+    client, cluster_by, create, get, indexed_job, job_when, listed, listening, metrics_when,
+    options, pods_when, seen_when,
+};
+
+const JOB: &str = "/apis/batch/v1/namespaces/default/jobs/main";
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+/// Writes the Job's status as another controller would, and changes a Pod as it would: until Pods are known to be as new
+/// as such a status, nothing is decided.
+async fn write_status(client: &Client, ready: u32) {
+    let body = json!({"status": {"ready": ready}}).to_string();
+    let path = format!("{JOB}/status");
+    let written = client.patch(&path, Patch::Merge, body);
+    written.await.expect("a good status");
+    let pods = get(client, PODS).await;
+    let name = pods["items"][0]["metadata"]["name"]
+        .as_str()
+        .expect("a name");
+    let body = json!({"metadata": {"annotations": {"ready": ready.to_string()}}}).to_string();
+    let changed = format!("{PODS}/{name}");
+    let changed = client.patch(&changed, Patch::Merge, body).await;
+    changed.expect("a good annotation");
+}
+
+fn stays(pods: &[Value]) -> usize {
+    let is_going = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_string();
+    pods.len() - pods.iter().filter(is_going).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_not_alone_makes_no_pods_until_it_is() {
+    let clock = Clock::default();
+    let cluster = cluster_by(&clock, Duration::from_secs(36_000)).await;
+    let client = client(&cluster).await;
+    let usual = options();
+    let options = listening(Options {
+        clock: clock.clone(),
+        limits: Limits {
+            alone_after: Some(Duration::from_secs(60)),
+            ..usual.limits
+        },
+        ..usual
+    });
+    let controller = Controller::start(client.clone(), options);
+    let controller = controller.await.expect("it starts");
+    create(&client, &indexed_job("main", 5, 5)).await;
+    job_when(&client, "main", |job| job["status"]["ready"] == 5).await;
+
+    // One is no sign.
+    write_status(&client, 4).await;
+    job_when(&client, "main", |job| job["status"]["ready"] == 5).await;
+    for ready in [3, 2, 1] {
+        write_status(&client, ready).await;
+        job_when(&client, "main", |job| job["status"]["ready"] == 5).await;
+    }
+    metrics_when(&controller, |text| text.contains("lakh_contests_total 1")).await;
+    let told = |events: &Value| {
+        let events = listed(events).iter();
+        let mut told = events.filter(|event| event["reason"] == "AnotherController");
+        told.next().is_some_and(|event| event["type"] == "Warning")
+    };
+    seen_when(&client, "/api/v1/namespaces/default/events", told).await;
+
+    // Scaled up: three Pods are missing, and none is made.
+    let more = json!({"spec": {"parallelism": 8, "completions": 8}}).to_string();
+    client
+        .patch(JOB, Patch::Merge, more)
+        .await
+        .expect("it is elastic");
+    let generation = get(&client, JOB).await["metadata"]["generation"].clone();
+    assert_eq!(generation, 2);
+    clock.move_on_to(clock.now().wall + Duration::from_secs(50));
+    write_status(&client, 4).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    clock.move_on_to(clock.now().wall + Duration::from_secs(50));
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let pods = get(&client, PODS).await;
+    assert_eq!(stays(listed(&pods)), 5);
+    // Nobody else did it for a minute.
+    clock.move_on_to(clock.now().wall + Duration::from_secs(11));
+    pods_when(&client, |pods| stays(pods) == 8).await;
+    metrics_when(&controller, |text| text.contains("lakh_contests_total 1")).await;
+    controller.stop().await;
+    cluster.shutdown().await;
+}
