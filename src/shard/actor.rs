@@ -52,8 +52,8 @@ pub(super) struct Actor {
     pub(super) job_is_fresh: bool,
     /// The version of the Job with which a status came that somebody else had written; 0 for an own one.
     pub(super) status_since: u64,
-    /// The last such version that the machine has heard of.
-    foreign_told: u64,
+    /// How many such statuses have come that the machine has not heard of.
+    pub(super) foreign_statuses: u32,
     /// Statuses that were asked for and may have come to the server without an answer.
     pub(super) tried: Vec<JobStatus>,
     /// The Job was deleted, as the watch has told or the server said.
@@ -102,8 +102,8 @@ pub(super) struct Turn {
     pub(super) sync: Option<Sync>,
     /// The actor had no machine before.
     pub(super) first: bool,
-    /// Another controller has written the status; whether it is only now that this one gives way.
-    pub(super) foreign: Option<bool>,
+    /// For each status that another controller has written, whether it is only now that this one gives way.
+    pub(super) foreign: Vec<bool>,
     /// The machine panicked.
     pub(super) panicked: bool,
 }
@@ -127,7 +127,7 @@ impl Actor {
             template: None,
             job_is_fresh: false,
             status_since: 0,
-            foreign_told: 0,
+            foreign_statuses: 0,
             tried: Vec::new(),
             gone: false,
             search: Search::default(),
@@ -221,10 +221,9 @@ impl Actor {
             && !machine.is_writing_status()
         {
             let is_foreign = !machine.knows_status(&job.status);
-            if is_foreign && self.status_since > self.foreign_told {
-                self.foreign_told = self.status_since;
+            for _ in 0..std::mem::take(&mut self.foreign_statuses) {
                 let report = machine.handle_foreign_status(now.monotonic);
-                turn.foreign = Some(report.is_some());
+                turn.foreign.push(report.is_some());
                 turn.reports.extend(report);
             }
             machine.handle_job(job);

@@ -274,7 +274,7 @@ impl Shard {
         for action in &turn.handled_failures {
             self.metrics.jobs.failure_handled(*action);
         }
-        if let Some(begins) = turn.foreign {
+        for begins in turn.foreign {
             self.metrics.jobs.foreign_status(begins);
             if begins {
                 tracing::warn!(

@@ -124,6 +124,7 @@ impl Store {
             let is_own = actor.tried.contains(&decoded.job.status);
             let version = decoded.job.resource_version;
             actor.status_since = if is_own { 0 } else { version };
+            actor.foreign_statuses += u32::from(!is_own && !is_new);
         }
         if !same_spec || actor.template.is_none() {
             let template = PodTemplate::new(&decoded.job, &decoded.template, self.finalizer);

@@ -63,7 +63,12 @@ async fn who_is_not_alone_makes_no_pods_until_it_is() {
     // One is no sign.
     write_status(&client, 4).await;
     job_when(&client, "main", |job| job["status"]["ready"] == 5).await;
-    for ready in [3, 2, 1] {
+    metrics_when(&controller, |text| {
+        text.contains("lakh_foreign_statuses_total 1")
+    })
+    .await;
+    clock.move_on_to(clock.now().wall + Duration::from_secs(31));
+    for ready in [3, 2] {
         write_status(&client, ready).await;
         job_when(&client, "main", |job| job["status"]["ready"] == 5).await;
     }
