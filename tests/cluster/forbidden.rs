@@ -22,15 +22,7 @@ async fn jobs_run_where_cron_jobs_may_not_be_listed() {
     let line = line.await;
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let path = |name: &str| folder.path().join(name);
-    let config = json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "c", "cluster": {"server": line.url()}}],
-        "users": [{"name": "u", "user": {}}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-        "current-context": "x",
-    });
-    std::fs::write(path("config"), config.to_string()).expect("it can be written");
+    support::write_kubeconfig(&path("config"), &line.url());
     let config = path("config").display().to_string();
     let arguments = [
         "controller",

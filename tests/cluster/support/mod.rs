@@ -7,6 +7,7 @@ pub mod proxy;
 pub mod serving;
 
 use std::{
+    fs,
     io::{self, Read as _, Write as _},
     net::{SocketAddr, TcpStream},
     path::{Path, PathBuf},
@@ -98,6 +99,19 @@ pub fn kubeconfig(cluster: &EmbeddedCluster) -> (TempDir, PathBuf) {
     let path = folder.path().join("config");
     cluster.write_kubeconfig(&path).expect("it can be written");
     (folder, path)
+}
+
+/// Writes a kubeconfig for whatever answers there, without credentials.
+pub fn write_kubeconfig(path: &Path, url: &str) {
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": url}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    });
+    fs::write(path, config.to_string()).expect("it can be written");
 }
 
 /// The controller's options when nothing is set, but for a short wait after failed Pods.
