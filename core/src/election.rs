@@ -46,9 +46,9 @@ pub enum BadTimings {
     /// One failed try would be the end.
     #[error("the renew deadline must be longer than 1.2 retry periods")]
     Renew,
-    /// A Lease has whole seconds, of which there must be one.
-    #[error("the lease duration must be 1 s or more, and the retry period more than 0")]
-    Short,
+    /// A Lease has whole seconds, of which there must be one. Others go by these, and would be too early by the rest.
+    #[error("the lease duration must be whole seconds, and the retry period more than 0")]
+    Odd,
 }
 
 /// As client-go: a wait is up to so many tenths longer than the retry period.
@@ -57,8 +57,9 @@ const JITTER_TENTHS: u32 = 12;
 impl LeaseTimings {
     /// Whether they fit together; client-go's `NewLeaderElector` asks the same.
     pub fn check(&self) -> Result<(), BadTimings> {
-        if self.lease_duration < Duration::from_secs(1) || self.retry_period.is_zero() {
-            return Err(BadTimings::Short);
+        let seconds = Duration::from_secs(self.lease_duration.as_secs());
+        if seconds.is_zero() || seconds < self.lease_duration || self.retry_period.is_zero() {
+            return Err(BadTimings::Odd);
         }
         if self.lease_duration <= self.renew_deadline {
             return Err(BadTimings::Lease);

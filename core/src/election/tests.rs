@@ -282,6 +282,11 @@ fn timings_fit_together() {
     };
     assert_eq!(bad(10, 10, 2), Err(BadTimings::Lease));
     assert_eq!(bad(15, 2, 2), Err(BadTimings::Renew));
-    assert_eq!(bad(0, 0, 2), Err(BadTimings::Short));
-    assert_eq!(bad(15, 10, 0), Err(BadTimings::Short));
+    assert_eq!(bad(0, 0, 2), Err(BadTimings::Odd));
+    assert_eq!(bad(15, 10, 0), Err(BadTimings::Odd));
+    let odd = LeaseTimings {
+        lease_duration: Duration::from_millis(15_500),
+        ..usual
+    };
+    assert_eq!(odd.check(), Err(BadTimings::Odd));
 }
