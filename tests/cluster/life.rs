@@ -11,7 +11,7 @@ use lakh::{
 use serde_json::{Value, json};
 
 use crate::support::{
-    self, create, get, indexed_job, is, is_held, job_when, pods, pods_when, successes,
+    self, create, get, indexed_job, is, is_held, job_when, pods, pods_when, seen_when, successes,
 };
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -95,12 +95,16 @@ fn job(completions: u32, parallelism: u32) -> Value {
     indexed_job("j", completions, parallelism)
 }
 
-/// The reasons of the Events on the Job.
-async fn reasons(client: &Client) -> BTreeSet<String> {
-    let events = get(client, "/api/v1/namespaces/default/events").await;
-    let events = events["items"].as_array().cloned().unwrap_or_default();
-    let reasons = events.iter().filter_map(|event| event["reason"].as_str());
-    reasons.map(ToOwned::to_owned).collect()
+/// Waits until there are Events for these reasons: they are told a moment after what they tell of.
+async fn told(client: &Client, wanted: &[&str]) {
+    let is_told = |events: &Value| {
+        let events = events["items"].as_array().into_iter().flatten();
+        let reasons: BTreeSet<_> = events
+            .filter_map(|event| event["reason"].as_str())
+            .collect();
+        wanted.iter().all(|reason| reasons.contains(reason))
+    };
+    seen_when(client, "/api/v1/namespaces/default/events", is_told).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -140,10 +144,8 @@ async fn suspended_it_has_no_pods_and_resumed_it_goes_on() {
         succeeded.iter().all(|count| *count <= 1),
         "an index succeeded twice: {succeeded:?}"
     );
-    let told = reasons(&scene.client).await;
-    for reason in ["SuccessfulDelete", "Suspended", "Resumed", "Completed"] {
-        assert!(told.contains(reason), "{reason} is not in {told:?}");
-    }
+    let wanted = ["SuccessfulDelete", "Suspended", "Resumed", "Completed"];
+    told(&scene.client, &wanted).await;
     scene.end().await;
 }
 
