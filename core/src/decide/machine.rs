@@ -22,7 +22,7 @@ use super::{
     errands::Errands,
     gang::{Fallback, Gang},
     job::{Basis, KnownJob},
-    manage_pods::{blocked_until, manage_pods, wants_change},
+    manage_pods::{blocked_until, manage_pods, missing, wants_change},
     status::{News, StatusWriter, compose_conditions},
     suspension::Suspension,
 };
@@ -342,8 +342,11 @@ impl JobMachine {
         let basis = Basis::new(&self.job, &self.limits, self.ending.fails());
         let (counting, creations) = (&mut self.counting, &mut self.creations);
         if let Some(alone_after) = self.limits.alone_after {
-            let wants = wants_change(&basis, counting, creations);
+            let wants = wants_change(&basis, counting, creations, now);
+            let wants = wants || self.suspension.is_to_flip(&self.job.spec);
             if self.contest.goes_on(wants, alone_after, now.monotonic) {
+                // It is looked at again when a backoff is over.
+                creations.set_missing(missing(&basis, counting, creations));
                 return;
             }
         }
@@ -539,16 +542,17 @@ impl JobMachine {
         let is_over = self.job.is_over();
         let waits = self.gang.waits() && !is_over;
         let runs = !is_over && self.ending.verdict().is_none() && !waits;
-        let is_alone = !self.contest.is_on();
-        let creates = runs && !self.job.deleting && !self.job.spec.suspend && is_alone;
+        let creates = runs && !self.job.deleting && !self.job.spec.suspend;
         let misses = creates && self.creations.missing() > 0;
         let Now { wall, monotonic } = now;
         let basis = Basis::new(&self.job, &self.limits, self.ending.fails());
         let (counting, creations) = (&self.counting, &self.creations);
         let blocked = blocked_until(&basis, counting, creations, now).filter(|_| misses);
-        let index_due = counting.next_index_due().filter(|_| misses);
+        // Waits of indexes end where Pods are made.
+        let is_alone = !self.contest.is_on();
+        let index_due = counting.next_index_due().filter(|_| misses && is_alone);
         let repeat = creations.opens_at(monotonic);
-        let repeat = repeat.filter(|_| creates && creations.has_unconfirmed());
+        let repeat = repeat.filter(|_| creates && is_alone && creations.has_unconfirmed());
         let [deletions, removals] = counting.writes_open_at(monotonic);
         let deadline = self.suspension.deadline(&self.job.spec);
         let deadline = deadline.filter(|due| runs && *due > wall);

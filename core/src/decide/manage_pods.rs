@@ -36,24 +36,42 @@ pub(super) fn manage_pods(
     create_missing(basis, counting, creations, now)
 }
 
-/// Whether a Pod is to be made or deleted, by what is known now. No state changes.
-pub(super) fn wants_change(basis: &Basis<'_>, counting: &Counting, creations: &Creations) -> bool {
-    let (active, to_delete) = (counting.tally().active, counting.tally().to_delete);
+/// Whether a Pod is to be made or deleted now; nothing is done.
+pub(super) fn wants_change(
+    basis: &Basis<'_>,
+    counting: &Counting,
+    creations: &Creations,
+    now: Now,
+) -> bool {
     if basis.spec.suspend {
-        return active > to_delete;
+        return counting.tally().active > counting.tally().to_delete;
     }
-    let staying = active - to_delete;
-    let coming = active + creations.len();
-    staying > wanted_active(basis, counting, staying)
-        || coming < wanted_active(basis, counting, coming)
+    let is_blocked = || blocked_until(basis, counting, creations, now).is_some();
+    surplus(basis, counting) > 0
         || counting.has_misplaced(basis)
+        || (missing(basis, counting, creations) > 0 && !is_blocked())
+}
+
+/// How many Pods are too many. Those whose creation is under way are not looked at: once here they are the first to
+/// go.
+fn surplus(basis: &Basis<'_>, counting: &Counting) -> u32 {
+    let staying = counting.tally().active - counting.tally().to_delete;
+    staying.saturating_sub(wanted_active(basis, counting, staying))
+}
+
+/// How many Pods are still to be asked for.
+pub(super) fn missing(basis: &Basis<'_>, counting: &Counting, creations: &Creations) -> u32 {
+    let active = counting.tally().active + creations.len();
+    let going = match basis.spec.pod_replacement {
+        PodReplacement::Failed => counting.tally().terminating,
+        PodReplacement::TerminatingOrFailed => 0,
+    };
+    wanted_active(basis, counting, active).saturating_sub(active + going)
 }
 
 #[doc(alias = "activePodsForRemoval")]
 fn delete_surplus(basis: &Basis<'_>, counting: &mut Counting, pods: &PodTable) {
-    // Pods whose creation is under way are not looked at: once here they are the first to go.
-    let staying = counting.tally().active - counting.tally().to_delete;
-    let surplus = staying.saturating_sub(wanted_active(basis, counting, staying)) as usize;
+    let surplus = surplus(basis, counting) as usize;
     if surplus == 0 && !counting.has_misplaced(basis) {
         return;
     }
@@ -94,12 +112,7 @@ fn create_missing(
     now: Now,
 ) -> Vec<NewPod> {
     counting.end_index_waits(now.wall);
-    let active = counting.tally().active + creations.len();
-    let going = match basis.spec.pod_replacement {
-        PodReplacement::Failed => counting.tally().terminating,
-        PodReplacement::TerminatingOrFailed => 0,
-    };
-    let missing = wanted_active(basis, counting, active).saturating_sub(active + going);
+    let missing = missing(basis, counting, creations);
     creations.set_missing(missing);
     let reason = creation_reason(basis, counting);
     let mut new = creations.repeat(reason, now.monotonic);

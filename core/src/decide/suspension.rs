@@ -64,11 +64,15 @@ impl Suspension {
         takes_back.then(|| report(spec.suspend))
     }
 
+    /// Whether the spec has flipped, and that was not taken in.
+    pub(super) fn is_to_flip(&self, spec: &JobSpec) -> bool {
+        spec.suspend != (self.suspended == Some(true))
+    }
+
     /// Takes in that the spec has flipped.
     #[doc(alias = "ensureJobConditionStatus")]
     pub(super) fn flip(&mut self, spec: &JobSpec, now: Time) -> Option<Report> {
-        let was = self.suspended == Some(true);
-        if spec.suspend == was {
+        if !self.is_to_flip(spec) {
             return None;
         }
         self.suspended = Some(spec.suspend);

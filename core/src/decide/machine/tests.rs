@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use crate::model::{
-    CompactIndex, CompletionMode, JobKey, JobSpec, PodFlags, PodName, PodPhase, Time, Uid,
+    CompactIndex, CompletionMode, JobKey, JobSpec, PodFlags, PodName, PodPhase, PodReplacement,
+    Time, Uid,
     names::{self, Series},
 };
 
@@ -247,4 +248,45 @@ fn the_time_of_day_neither_holds_up_nor_hurries_a_status() {
     machine.decide(&pods, set_back);
     let status = machine.poll_effect();
     assert!(matches!(status, Some(Effect::WriteStatus(_))), "{status:?}");
+}
+
+/// Who may not make a Pod yet does not wait in vain for the other controller to do it.
+#[test]
+fn a_contest_lasts_while_nothing_may_be_done() {
+    let now = Now::at(Time::from_secs(100_000));
+    let later = |secs| now + Duration::from_secs(secs);
+    let mut job = job(CompletionMode::Indexed, 1, 1);
+    job.spec.pod_replacement = PodReplacement::Failed;
+    let limits = Limits {
+        alone_after: Some(Duration::from_secs(60)),
+        ..Limits::default()
+    };
+    let mut machine = JobMachine::new(&job, limits);
+    let mut pods = PodTable::default();
+    let id = CreationId {
+        index: Some(0),
+        suffix: PodSuffix::nth(Series::new(JOB, Some(0)), 0),
+    };
+    let mut going = pod(1, id, PodPhase::Running);
+    going.flags = going.flags.with(PodFlags::DELETING, true);
+    pods.insert(going);
+    assert_eq!(asked(&mut machine, &mut pods, now), []);
+    assert!(machine.handle_foreign_status(now.monotonic).is_none());
+    assert!(machine.handle_foreign_status(now.monotonic).is_some());
+    for secs in [1, 3_600] {
+        assert_eq!(asked(&mut machine, &mut pods, later(secs)), []);
+        assert!(machine.wants_no_pods());
+    }
+    // It is gone, and nobody makes another.
+    let slot = pods.iter().next().expect("one Pod").0;
+    pods.remove(slot);
+    assert_eq!(asked(&mut machine, &mut pods, later(3_601)), []);
+    let due = machine.poll_timeout().expect("it waits").0;
+    assert!(
+        due.left(later(3_601))
+            .is_some_and(|left| left <= Duration::from_secs(60))
+    );
+    assert!(asked(&mut machine, &mut pods, later(3_660)).is_empty());
+    let backoff = later(3_661 + 600);
+    assert_eq!(asked(&mut machine, &mut pods, backoff).len(), 1);
 }
