@@ -1,16 +1,11 @@
 //! The flags of leader election: kube-controller-manager's, and what is so where nothing is said.
 
-use std::{
-    collections::hash_map::RandomState,
-    fs,
-    hash::{BuildHasher as _, DefaultHasher, Hash as _, Hasher as _},
-    time::Duration,
-};
+use std::{collections::hash_map::RandomState, fs, hash::BuildHasher as _, time::Duration};
 
 use clap::Args;
 
 use crate::{
-    model::{OWN_MANAGER, format_go_duration},
+    model::{OWN_MANAGER, format_go_duration, stable_hash},
     runtime::{LeaderElection, LeaseTimings, Mode, Options},
 };
 
@@ -119,8 +114,12 @@ fn lease_name(options: &Options) -> String {
     if manager.is_none() && namespaces.is_empty() {
         return name;
     }
-    let mut hasher = DefaultHasher::new();
-    (&manager, &namespaces).hash(&mut hasher);
+    // No manager and no namespace has a zero in its name. Every build must come to the same.
+    let mut identity = manager.clone().unwrap_or_default();
+    for namespace in &namespaces {
+        identity.push('\0');
+        identity.push_str(namespace);
+    }
     let words = manager.iter().chain(&namespaces);
     for word in words.flat_map(|word| ["-", word]) {
         name.push_str(word);
@@ -132,7 +131,7 @@ fn lease_name(options: &Options) -> String {
             _ => '-',
         });
     let plain: String = plain.take(READABLE).collect();
-    format!("{plain}-{:016x}", hasher.finish())
+    format!("{plain}-{:016x}", stable_hash(identity.bytes()))
 }
 
 /// Whether it is a DNS subdomain, as names of objects are.

@@ -142,8 +142,13 @@ impl Candidate {
         self.election.poll_timeout()
     }
 
-    /// What it is now, if that is not what it was when this was asked last.
-    pub fn poll_role(&mut self, now: Now) -> Option<Role> {
+    /// What it is, as it was told last.
+    pub fn role(&self) -> Role {
+        self.told
+    }
+
+    /// What it was when this was asked last, if that is not what it is now.
+    pub fn poll_change(&mut self, now: Now) -> Option<Role> {
         let role = self.election.role(now.monotonic);
         let before = std::mem::replace(&mut self.told, role);
         if before == role {
@@ -163,7 +168,7 @@ impl Candidate {
             _ => {}
         }
         self.metrics.leads(&self.lease.name, leads);
-        Some(role)
+        Some(before)
     }
 
     /// Gives the Lease back.

@@ -7,8 +7,6 @@
 //!
 //! Must not: decide who leads, or know what shards do.
 
-use std::collections::VecDeque;
-
 use crate::{
     election::Role,
     informer::{Informers, News, Notice, is_informers},
@@ -28,13 +26,9 @@ pub(super) fn is_common(id: CallId) -> bool {
 pub struct Common {
     informers: Informers,
     candidate: Option<Candidate>,
-    /// What the candidate is, as was told last.
-    role: Role,
     /// The informers have asked for something.
     has_begun: bool,
     is_stopped: bool,
-    /// What is to be told before what the informers say next.
-    notices: VecDeque<Notice>,
 }
 
 impl Common {
@@ -43,10 +37,8 @@ impl Common {
         Self {
             informers,
             candidate,
-            role: Role::Standby,
             has_begun: false,
             is_stopped: false,
-            notices: VecDeque::new(),
         }
     }
 
@@ -62,22 +54,18 @@ impl Common {
 
     /// Tells what the candidate has become.
     fn follow(&mut self, now: Now) {
-        let role = self.candidate.as_mut().and_then(|own| own.poll_role(now));
-        let Some(role) = role else {
+        let Some(candidate) = &mut self.candidate else {
             return;
         };
-        let until = match role {
-            Role::Leader(until) => until,
-            _ => Monotonic::default(),
+        let Some(before) = candidate.poll_change(now) else {
+            return;
         };
-        let before = std::mem::replace(&mut self.role, role);
-        let leads_anew = before == Role::Standby && role != Role::Stopped;
+        let leads_anew = before == Role::Standby && candidate.role() != Role::Stopped;
         if leads_anew && self.has_begun {
             self.informers.start_over();
         }
-        let earlier = std::iter::from_fn(|| self.informers.poll_notice());
-        self.notices.extend(earlier);
-        self.notices.push_back(Notice::Lead(until));
+        let until = leads_until(candidate);
+        self.informers.tell(Notice::Lead(until));
     }
 
     pub(super) fn poll_request(&mut self, now: Now) -> Option<Request> {
@@ -108,8 +96,7 @@ impl Common {
     }
 
     pub(super) fn poll_notice(&mut self) -> Option<Notice> {
-        let notice = self.notices.pop_front();
-        notice.or_else(|| self.informers.poll_notice())
+        self.informers.poll_notice()
     }
 
     pub(super) fn poll_abandoned(&mut self) -> Option<CallId> {
@@ -136,6 +123,10 @@ impl Common {
         }
     }
 
+    pub(super) fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
     /// Whether nothing is left to give back.
     pub(super) fn is_over(&self) -> bool {
         self.candidate.as_ref().is_none_or(Candidate::is_over)
@@ -143,9 +134,14 @@ impl Common {
 
     /// Until when anything may be written; none for always.
     pub(super) fn leads_until(&self) -> Option<Monotonic> {
-        self.candidate.as_ref().map(|_| match self.role {
-            Role::Leader(until) => until,
-            _ => Monotonic::default(),
-        })
+        self.candidate.as_ref().map(leads_until)
+    }
+}
+
+/// Until when a candidate leads; the clock's start if it does not.
+fn leads_until(candidate: &Candidate) -> Monotonic {
+    match candidate.role() {
+        Role::Leader(until) => until,
+        Role::Standby | Role::Stopped => Monotonic::default(),
     }
 }

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use crate::{
     informer::News,
     machine::{CallId, Input, Machine, Request},
-    model::{Monotonic, Now, Timeout},
+    model::{Monotonic, Now, Timeout, stable_hash},
     shard::Shard,
 };
 
@@ -19,7 +19,6 @@ pub struct Feed {
     common: Common,
     shards: usize,
     outbox: VecDeque<(Recipient, Message)>,
-    closed: bool,
 }
 
 impl Feed {
@@ -29,7 +28,6 @@ impl Feed {
             common,
             shards,
             outbox: VecDeque::new(),
-            closed: false,
         }
     }
 
@@ -71,12 +69,11 @@ impl Machine for Feed {
 
     /// The shards have stopped before.
     fn close(&mut self, now: Now) {
-        self.closed = true;
         self.common.stop(now);
     }
 
     fn is_idle(&self) -> bool {
-        !self.closed || self.common.is_over()
+        !self.common.is_stopped() || self.common.is_over()
     }
 }
 
@@ -117,12 +114,9 @@ impl Part for Shard {
     }
 }
 
-/// Which of so many shards a namespace belongs to: by FNV-1a, which is the same in every process.
+/// Which of so many shards a namespace belongs to.
 fn shard_of(namespace: &str, shards: usize) -> usize {
-    let hash = namespace.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    (hash % shards.max(1) as u64) as usize
+    (stable_hash(namespace.bytes()) % shards.max(1) as u64) as usize
 }
 
 #[cfg(test)]

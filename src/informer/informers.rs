@@ -5,9 +5,10 @@
 //!
 //! The history of the cluster's objects becomes another one when the server's data are those of a backup: then
 //! versions mean something else, and nothing that was known can be trusted. Each reflector then forgets what it knows
-//! and lists anew, in the same order. Until those have done so that a controller needs, it does nothing: it is as if another had
-//! started. Nor does it while somebody doubts that the history is still the same. And while a connection broke and
-//! nobody has compared yet what the server has with what it told, nothing is done that could not be made good.
+//! and lists anew, in the same order. Until those have done so that a controller needs, it does nothing: it is as if
+//! another had started. Nor does it while somebody doubts that the history is still the same. And while a connection
+//! broke and nobody has compared yet what the server has with what it told, nothing is done that could not be made
+//! good.
 //!
 //! Must not: know shards, or what becomes of the news.
 
@@ -137,6 +138,11 @@ impl Informers {
     /// All is to be listed anew: what is known may be older than what another controller did.
     pub fn start_over(&mut self) {
         self.history_ends(self.outside.history);
+    }
+
+    /// Something else is to be told to all shards, after what is to be told already.
+    pub fn tell(&mut self, notice: Notice) {
+        self.outside.notices.push_back(notice);
     }
 
     fn tell_history(&mut self) {

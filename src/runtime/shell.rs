@@ -153,9 +153,12 @@ impl<M: Part> Shell<M> {
     /// Sends what the machine asks for.
     fn carry_out(&mut self) {
         let now = self.tools.clock.now();
-        self.tell_mandate();
-        while let Some(Request { id, call, is_watch }) = self.machine.poll_request(now) {
+        loop {
+            let request = self.machine.poll_request(now);
             self.tell_mandate();
+            let Some(Request { id, call, is_watch }) = request else {
+                break;
+            };
             let client = match self.machine.gathers(id) {
                 true => self.coalesced.clone(),
                 false => self.tools.client.clone(),

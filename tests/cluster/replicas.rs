@@ -3,28 +3,20 @@
 
 #![allow(clippy::print_stdout, reason = "how long a hand-over took is told")]
 
-use std::{
-    cell::Cell,
-    fs::{self, File},
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{cell::Cell, path::Path, sync::Arc, time::Duration};
 
 use lakh::{cluster::Client, embedded::EmbeddedCluster};
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::{
-    self, Running, check_pods_of_complete_job, get, http_get, indexed_job, is, job_when, pods,
+    self, check_pods_of_complete_job, get, http_get, indexed_job, is, job_when,
+    logged::Logged,
+    pods,
     proxy::{Fate, Proxy},
+    wait_until,
 };
-
-/// How long what is waited for may take.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Short, so that the test is.
 const LEASE: Duration = Duration::from_secs(3);
@@ -36,9 +28,8 @@ type Writes = Arc<Mutex<Vec<usize>>>;
 
 /// A controller with a line of its own to the server.
 struct Replica {
-    process: Running,
+    process: Logged,
     line: Proxy,
-    log: PathBuf,
 }
 
 impl Replica {
@@ -64,77 +55,42 @@ impl Replica {
         let line = Proxy::start(server, judge).await;
         let path = |kind: &str| folder.join(format!("{number}.{kind}"));
         support::write_kubeconfig(&path("config"), &line.url());
-        let config = path("config").display().to_string();
-        let arguments = [
-            "controller",
-            "--mode=replace",
-            "--log-format=json",
-            "--listen=127.0.0.1:0",
+        let short = [
             "--leader-elect-lease-duration=3s",
             "--leader-elect-renew-deadline=2s",
             "--leader-elect-retry-period=200ms",
-            "--kubeconfig",
-            &config,
         ];
-        let process = support::lakh(&[&arguments[..], more].concat())
-            .stderr(File::create(path("log")).expect("it can be written"))
-            .spawn()
-            .expect("the binary runs");
+        let arguments = [&short[..], more].concat();
         Self {
-            process: Running(process),
+            process: Logged::start(&path("config"), path("log"), &arguments),
             line,
-            log: path("log"),
         }
-    }
-
-    /// Lines of its log that say this.
-    fn lines(&self, words: &str) -> Vec<Value> {
-        let log = fs::read_to_string(&self.log).expect("it can be read");
-        let lines = log
-            .lines()
-            .filter_map(|line| serde_json::from_str(line).ok());
-        lines
-            .filter(|line: &Value| {
-                line["message"]
-                    .as_str()
-                    .is_some_and(|said| said.contains(words))
-            })
-            .collect()
-    }
-
-    fn listens(&self) -> Option<SocketAddr> {
-        let line = self.lines("probes are answered").pop()?;
-        line["listen"].as_str()?.parse().ok()
     }
 
     /// Whether it says of itself that it leads.
     fn leads(&self) -> bool {
-        let metrics = self.listens().and_then(|at| http_get(at, "/metrics").ok());
+        let metrics = self
+            .process
+            .listens()
+            .and_then(|at| http_get(at, "/metrics").ok());
         metrics.is_some_and(|text| {
             text.contains("leader_election_master_status{name=\"lakh-replace\"} 1")
         })
     }
 
     fn is_ready(&self) -> bool {
-        let answer = self.listens().and_then(|at| http_get(at, "/readyz").ok());
+        let answer = self
+            .process
+            .listens()
+            .and_then(|at| http_get(at, "/readyz").ok());
         answer.is_some_and(|answer| answer.contains(" 200 "))
     }
 
     fn signal(&self, signal: Signal) {
-        let id = i32::try_from(self.process.0.id()).expect("a process id");
+        let id = i32::try_from(self.process.id()).expect("a process id");
         let id = Pid::from_raw(id).expect("a process id");
         kill_process(id, signal).expect("it is there");
     }
-}
-
-/// Waits until this is so; how long that took.
-async fn wait_until(what: &str, mut holds: impl FnMut() -> bool) -> Duration {
-    let started = Instant::now();
-    while !tokio::task::block_in_place(&mut holds) {
-        assert!(started.elapsed() < PATIENCE, "never: {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    started.elapsed()
 }
 
 /// Controllers by their numbers; those that ended have left their place.
@@ -264,7 +220,7 @@ async fn take_overs(more: &'static [&'static str]) {
             Deed::Frozen | Deed::CutOff => {
                 let replica = replicas.replica(leader);
                 replica.signal(Signal::CONT);
-                let lost = || !replica.lines("the lease was lost").is_empty();
+                let lost = || replica.process.says("the lease was lost", None).is_some();
                 wait_until("it stands by", || lost() && !replica.leads()).await;
             }
         }

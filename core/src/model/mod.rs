@@ -22,6 +22,7 @@ mod policy;
 mod quantity;
 mod report;
 mod slots;
+mod stable_hash;
 mod time;
 mod well_known;
 
@@ -52,6 +53,7 @@ pub use policy::{
 pub use quantity::{Suffix, WrittenQuantity};
 pub use report::{Report, Severity};
 pub(crate) use slots::Slots;
+pub use stable_hash::stable_hash;
 pub use time::Time;
 pub use well_known::{
     COMPLETION_INDEX, CONTROLLER_UID, DEFAULT_MANAGER, INDEX_FAILURES, INDEX_IGNORED_FAILURES,

@@ -54,9 +54,7 @@ impl Time {
             Err(_) => jiff::Timestamp::MAX.to_string(),
         }
     }
-}
 
-impl Time {
     /// Writes the time as a Kubernetes `MicroTime`: RFC 3339 in UTC, with six digits of a second.
     pub fn to_rfc3339_micros(self) -> String {
         let timestamp = jiff::Timestamp::from_millisecond(self.0);

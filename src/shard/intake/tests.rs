@@ -19,8 +19,8 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::informer::Kinds;
 use crate::{
+    informer::Kinds,
     machine::{CallId, Input, Machine as _},
     metrics::Metrics,
     model::{JobId, JobKey, TRACKING_FINALIZER, Time},

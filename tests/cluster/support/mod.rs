@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, reason = "for all tests beside it")]
 
 pub mod kubectl;
+pub mod logged;
 pub mod proxy;
 pub mod serving;
 
@@ -99,6 +100,19 @@ pub fn kubeconfig(cluster: &EmbeddedCluster) -> (TempDir, PathBuf) {
     let path = folder.path().join("config");
     cluster.write_kubeconfig(&path).expect("it can be written");
     (folder, path)
+}
+
+/// Waits until this is so; how long that took.
+pub async fn wait_until(what: &str, mut holds: impl FnMut() -> bool) -> Duration {
+    let started = Instant::now();
+    while !tokio::task::block_in_place(&mut holds) {
+        assert!(
+            started.elapsed() < Duration::from_secs(120),
+            "never: {what}"
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    started.elapsed()
 }
 
 /// Writes a kubeconfig for whatever answers there, without credentials.

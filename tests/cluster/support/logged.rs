@@ -1,0 +1,71 @@
+//! `lakh controller` as a process, in mode `replace`, whose log is read.
+
+use std::{
+    fs::{self, File},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+
+use super::{Running, lakh};
+
+/// The process, and where its log is.
+pub struct Logged {
+    process: Running,
+    log: PathBuf,
+}
+
+impl Logged {
+    /// Starts it, with more arguments.
+    pub fn start(kubeconfig: &Path, log: PathBuf, more: &[&str]) -> Self {
+        let usual = [
+            "controller",
+            "--mode=replace",
+            "--log-format=json",
+            "--listen=127.0.0.1:0",
+        ];
+        let process = lakh(&usual)
+            .args(more)
+            .arg("--kubeconfig")
+            .arg(kubeconfig)
+            .stderr(File::create(&log).expect("it can be written"))
+            .spawn()
+            .expect("the binary runs");
+        Self {
+            process: Running(process),
+            log,
+        }
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.process.0.id()
+    }
+
+    /// All lines of its log that are whole.
+    pub fn lines(&self) -> Vec<Value> {
+        let log = fs::read_to_string(&self.log).expect("it can be read");
+        let lines = log
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        lines.collect()
+    }
+
+    /// The first line with these words, and of this kind of object if one is named.
+    pub fn says(&self, words: &str, kind: Option<&str>) -> Option<Value> {
+        self.lines().into_iter().find(|line| {
+            let of_kind = kind.is_none_or(|kind| line["kind"] == kind);
+            of_kind
+                && line["message"]
+                    .as_str()
+                    .is_some_and(|said| said.contains(words))
+        })
+    }
+
+    /// Where it answers probes, once it does.
+    pub fn listens(&self) -> Option<SocketAddr> {
+        let line = self.says("probes are answered", None)?;
+        line["listen"].as_str()?.parse().ok()
+    }
+}
