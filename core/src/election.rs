@@ -218,6 +218,13 @@ impl Election {
         Some(lease.record.holder.as_str()).filter(|holder| !holder.is_empty())
     }
 
+    /// The Lease is nobody's, as was heard: who stands by does not wait to look at it.
+    pub fn look(&mut self, now: Monotonic) {
+        if self.role == Role::Standby && matches!(self.step, TryStep::Wait(_)) {
+            self.step = TryStep::Wait(now);
+        }
+    }
+
     /// By which others know it.
     pub fn identity(&self) -> &str {
         &self.identity

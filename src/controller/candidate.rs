@@ -1,6 +1,7 @@
 //! A candidate for the lead: what its election asks for, as calls to the API server.
 //!
-//! It has one call under way at a time. Its answer is awaited no longer than the election waits.
+//! It has one call under way at a time, beside a standby's watch on the Lease. An answer is awaited no longer than the
+//! election waits.
 //!
 //! Must not: decide who leads, or know what a leader does.
 
@@ -11,9 +12,11 @@ use crate::{
     informer::{Contact, Tried},
     machine::{CallId, CallResult, Input, Request},
     metrics::Metrics,
-    model::{Now, Timeout},
+    model::{Monotonic, Now, Timeout},
     wire::{ApiError, Call, decode_lease, lease_body, paths},
 };
+
+use super::lease_watch::LeaseWatch;
 
 /// By this bit the requests of the candidate are told from those of shards; informers have another.
 const OWN: CallId = 1 << 62;
@@ -46,6 +49,7 @@ pub struct Candidate {
     last_id: CallId,
     /// The call, and whether it creates the Lease.
     under_way: Option<(CallId, bool)>,
+    watch: LeaseWatch,
     /// The server has answered, or did not in time.
     has_tried: bool,
     told: Role,
@@ -58,6 +62,7 @@ impl Candidate {
         Self {
             election: Election::new(lease.identity.clone(), lease.timings),
             contact: Contact::new(metrics.watch("leases", namespace)),
+            watch: LeaseWatch::new(&lease.namespace, &lease.name),
             lease,
             metrics,
             last_id: OWN,
@@ -72,8 +77,14 @@ impl Candidate {
         self.has_tried
     }
 
-    /// Takes in the answer to a call.
+    /// Takes in the answer to a call, or what the watch brings.
     pub fn handle(&mut self, input: Input, now: Now) {
+        if self.watch.waits_for(input.id()) {
+            if self.watch.handle(input, now.monotonic) {
+                self.election.look(now.monotonic);
+            }
+            return;
+        }
         let Input::Answer(id, result) = input else {
             return;
         };
@@ -110,6 +121,10 @@ impl Candidate {
 
     /// Gives the next call.
     pub fn poll_request(&mut self, now: Now) -> Option<Request> {
+        self.poll_election(now).or_else(|| self.poll_watch(now))
+    }
+
+    fn poll_election(&mut self, now: Now) -> Option<Request> {
         let ask = self.election.poll_call(now)?;
         // What was under way did not come in time.
         self.has_tried |= self.under_way.is_some();
@@ -137,9 +152,37 @@ impl Candidate {
         })
     }
 
+    /// Who stands by watches the Lease, once the server has answered about it.
+    fn poll_watch(&mut self, now: Now) -> Option<Request> {
+        if !(self.has_tried && self.stands_by(now.monotonic)) {
+            return None;
+        }
+        let call = self.watch.poll_call(self.last_id + 1, now.monotonic)?;
+        self.last_id += 1;
+        Some(Request {
+            id: self.last_id,
+            call,
+            is_watch: true,
+        })
+    }
+
+    fn stands_by(&self, now: Monotonic) -> bool {
+        self.election.role(now) == Role::Standby
+    }
+
+    /// Gives a watch that nobody needs any more.
+    pub fn poll_abandoned(&mut self) -> Option<CallId> {
+        match self.told {
+            Role::Standby => None,
+            Role::Leader(_) | Role::Stopped => self.watch.close(),
+        }
+    }
+
     /// Gives when to ask for requests again though nothing was heard.
     pub fn poll_timeout(&self) -> Timeout {
-        self.election.poll_timeout()
+        let watches = self.has_tried && self.told == Role::Standby;
+        let watch = self.watch.due_at().filter(|_| watches);
+        self.election.poll_timeout().or(watch.into())
     }
 
     /// What it is, as it was told last.

@@ -100,7 +100,8 @@ impl Common {
     }
 
     pub(super) fn poll_abandoned(&mut self) -> Option<CallId> {
-        self.informers.poll_abandoned()
+        let own = self.candidate.as_mut().and_then(Candidate::poll_abandoned);
+        own.or_else(|| self.informers.poll_abandoned())
     }
 
     pub(super) fn gathers(&self, id: CallId) -> bool {

@@ -8,6 +8,7 @@
 
 mod candidate;
 mod common;
+mod lease_watch;
 mod replica;
 mod sharded;
 

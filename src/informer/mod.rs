@@ -17,4 +17,4 @@ mod witness;
 pub(crate) use contact::{Contact, Tried};
 pub use informers::{Informers, Watched, is_informers};
 pub use news::{Change, Extent, Kind, Kinds, News, Notice, Observed};
-pub(crate) use reflector::RETRY;
+pub(crate) use reflector::{RETRY, WATCH_SECONDS};

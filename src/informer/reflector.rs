@@ -29,7 +29,7 @@ use super::{
 const PAGE_SIZE: u32 = 500;
 
 /// How long the server keeps a watch open.
-const WATCH_SECONDS: u64 = 290;
+pub(crate) const WATCH_SECONDS: u64 = 290;
 
 /// How long a watch may be silent before it is taken for dead: a server sends a bookmark about once
 /// a minute. To watch again from where one is costs little.

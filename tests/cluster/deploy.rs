@@ -27,6 +27,7 @@ const CALLS: &[(&str, &str, &str)] = &[
 /// What it does to the Lease of its election, in its own namespace.
 const CALLS_OF_THE_ELECTION: &[(&str, &str, &str)] = &[
     ("get", "leases", "coordination.k8s.io"),
+    ("watch", "leases", "coordination.k8s.io"),
     ("create", "leases", "coordination.k8s.io"),
     ("update", "leases", "coordination.k8s.io"),
 ];

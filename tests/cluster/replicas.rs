@@ -21,6 +21,19 @@ use crate::support::{
 /// Short, so that the test is.
 const LEASE: Duration = Duration::from_secs(3);
 
+const SHORT: [&str; 3] = [
+    "--leader-elect-lease-duration=3s",
+    "--leader-elect-renew-deadline=2s",
+    "--leader-elect-retry-period=200ms",
+];
+
+/// Who only looks at the Lease now and then finds it given back after half a minute or more.
+const LONG: [&str; 3] = [
+    "--leader-elect-lease-duration=90s",
+    "--leader-elect-renew-deadline=60s",
+    "--leader-elect-retry-period=30s",
+];
+
 const PODS: u32 = 2_000;
 
 /// Writes but those of Leases, in their order: by which controller.
@@ -55,14 +68,8 @@ impl Replica {
         let line = Proxy::start(server, judge).await;
         let path = |kind: &str| folder.join(format!("{number}.{kind}"));
         support::write_kubeconfig(&path("config"), &line.url());
-        let short = [
-            "--leader-elect-lease-duration=3s",
-            "--leader-elect-renew-deadline=2s",
-            "--leader-elect-retry-period=200ms",
-        ];
-        let arguments = [&short[..], more].concat();
         Self {
-            process: Logged::start(&path("config"), path("log"), &arguments),
+            process: Logged::start(&path("config"), path("log"), more),
             line,
         }
     }
@@ -173,12 +180,23 @@ enum Deed {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_becomes_of_the_leader_another_takes_over() {
-    take_overs(&[]).await;
+    take_overs(&SHORT).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn and_so_with_several_shards() {
-    take_overs(&["--shards=2"]).await;
+    const WITH_SHARDS: [&str; 4] = [SHORT[0], SHORT[1], SHORT[2], "--shards=2"];
+    take_overs(&WITH_SHARDS).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_is_given_back_is_taken_at_once() {
+    let replicas = Replicas::start(3, &LONG).await;
+    let (leader, _) = replicas.leader(None).await;
+    replicas.replica(leader).signal(Signal::TERM);
+    let (_, took) = replicas.leader(Some(leader)).await;
+    println!("the next leads after {took:?}");
+    assert!(took < Duration::from_secs(20), "nobody heard of it");
 }
 
 async fn take_overs(more: &'static [&'static str]) {

@@ -180,19 +180,28 @@ fn play_seeds(name: &str, seeds: Vec<u64>, cast: impl Fn(u64) -> Scenario + Sync
     );
 }
 
-/// Seeds that failed once. Each line has a seed, and what was found.
-#[test]
-fn seeds_that_failed_once() {
-    let kept = include_str!("kept_seeds.txt").lines();
-    let kept = kept.filter(|line| !line.starts_with('#') && !line.is_empty());
-    let seeds = kept.map(|line| {
+/// The seeds of a file: each line has one, and what was found.
+fn kept(lines: &str) -> Vec<u64> {
+    let lines = lines.lines();
+    let lines = lines.filter(|line| !line.starts_with('#') && !line.is_empty());
+    let seeds = lines.map(|line| {
         let seed = line.split_whitespace().next().unwrap_or_default();
         seed.parse().expect("a line begins with a seed")
     });
+    seeds.collect()
+}
+
+#[test]
+fn seeds_that_failed_once() {
     let profiles = profiles();
-    play_seeds("SIM_SEED", seeds.collect(), |seed| {
-        Scenario::cast(seed, &profiles)
-    });
+    let seeds = kept(include_str!("kept_seeds.txt"));
+    play_seeds("SIM_SEED", seeds, |seed| Scenario::cast(seed, &profiles));
+}
+
+#[test]
+fn elections_that_failed_once() {
+    let seeds = kept(include_str!("kept_elections.txt"));
+    play_seeds("SIM_ELECTION", seeds, Scenario::cast_election);
 }
 
 /// Plays the seed that was asked for, or some fresh ones; by which variables that is said.

@@ -134,6 +134,26 @@ fn an_answer_that_does_not_come_is_not_waited_for() {
 }
 
 #[test]
+fn who_hears_that_the_lease_was_given_back_takes_it_at_once() {
+    let (mut server, mut one, mut two) = (Server::default(), election("one"), election("two"));
+    server.serve(&mut one, at(0));
+    server.serve(&mut two, at(1));
+    // What is heard of a Lease that is held changes nothing.
+    two.look(at(1).monotonic);
+    server.serve(&mut two, at(1));
+    assert!(!leads(&two, at(1)));
+    one.stop(at(1).monotonic);
+    server.serve(&mut one, at(1));
+    two.look(at(1).monotonic);
+    assert_eq!(two.poll_timeout(), at(1).monotonic.into());
+    server.serve(&mut two, at(1));
+    assert!(leads(&two, at(1)));
+    // A leader has no use for it.
+    two.look(at(1).monotonic);
+    assert_eq!(two.poll_call(at(1)), None);
+}
+
+#[test]
 fn who_finds_another_name_leads_no_more() {
     let (mut server, mut one) = (Server::default(), election("one"));
     server.serve(&mut one, at(0));

@@ -141,7 +141,10 @@ impl Judges {
             "MaxFailedIndexesExceeded" => spec
                 .max_failed_indexes
                 .is_some_and(|most| failed_indexes > most || job.sizes.len() > 1),
-            "FailedIndexes" => failed_indexes > 0 && spec.backoff_limit_per_index.is_some(),
+            "FailedIndexes" => {
+                let has_some = failed_indexes > 0 || job.sizes.len() > 1;
+                has_some && spec.backoff_limit_per_index.is_some()
+            }
             // As upstream, the policy sees Pods that were stopped and count for nobody.
             "PodFailurePolicy" => self.pods_of(uid).any(|pod| pod.view.phase == "Failed"),
             _ => false,
