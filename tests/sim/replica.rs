@@ -88,6 +88,8 @@ pub(crate) struct Process {
     pub(crate) wake_at: Option<u64>,
     /// It was asked to stop.
     pub(crate) is_closed: bool,
+    /// It led when it was looked at last.
+    led: bool,
     /// How long each part has computed, if that is measured.
     pub(crate) measured: Option<Vec<Duration>>,
 }
@@ -155,6 +157,7 @@ impl Process {
             backlog: VecDeque::new(),
             wake_at: None,
             is_closed: false,
+            led: false,
             measured: None,
         }
     }
@@ -206,6 +209,12 @@ impl Process {
     fn leads(&self, now: Now) -> bool {
         let until = self.parts[0].leads_until();
         until.is_none_or(|until| now.monotonic < until)
+    }
+
+    /// Whether it leads, and did not when this was asked last: it has forgotten all, as if it had been started.
+    pub(crate) fn leads_anew(&mut self, at: u64) -> bool {
+        let leads = self.leads(self.now(at));
+        !std::mem::replace(&mut self.led, leads) && leads
     }
 
     /// While there is congestion, a Job may have half as many writes in flight as there are places left.

@@ -407,6 +407,7 @@ impl World {
             process.handle(input, at);
         }
         let (requests, abandoned) = process.poll(at);
+        let leads_anew = process.leads_anew(at);
         let due = process.timeout(at);
         let planned = process.wake_at.filter(|planned| *planned > at);
         // A wake-up that comes too early does no harm; one that was planned already is not planned again.
@@ -416,6 +417,9 @@ impl World {
         {
             process.wake_at = Some(due);
             self.push(due, Event::Wake(who));
+        }
+        if leads_anew {
+            self.judges.started(at);
         }
         for id in abandoned {
             self.streams

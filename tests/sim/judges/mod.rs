@@ -73,7 +73,7 @@ pub(crate) struct Judges {
     cron_jobs: cron_jobs::CronJobs,
     writes: writes::Writes,
     events: events::Events,
-    /// When a controller was started or killed last, or the server restored.
+    /// When a controller was started or killed last, or became the leader, or the server was restored.
     unsettled_at: u64,
     /// When the server was restored last: until they know, controllers go by what is no more.
     restored_at: Option<u64>,
