@@ -68,9 +68,12 @@ pub(super) struct ControllerArgs {
     /// Context of the kubeconfig to use, instead of its current one.
     #[arg(long, value_name = "NAME")]
     pub(super) context: Option<String>,
-    /// Where to answer /readyz, /livez and /metrics.
+    /// Where to answer /readyz, /livez, /metrics and, to who asks from this machine, /debug/jobs.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     pub(super) listen: SocketAddr,
+    /// Answer /debug/jobs to everybody who reaches that address. It tells names, indexes and Events of all Jobs.
+    #[arg(long)]
+    pub(super) expose_debug: bool,
     /// Work on Jobs on which another controller works, too, for a hand-over on purpose. Without it, Pods of such Jobs
     /// are neither made nor deleted until this controller is alone.
     #[arg(long)]

@@ -57,11 +57,13 @@ async fn start(args: ControllerArgs) -> Result<Controller, Problem> {
         kubeconfig,
         context,
         listen,
+        expose_debug,
         takeover,
         election,
         tunables,
     } = args;
     let mut options = tunables.options(ModeName::ManagedBy, Some(listen))?;
+    options.expose_debug = expose_debug;
     options.election = election.election(&options)?;
     options.limits.alone_after = (!takeover).then_some(ALONE_AFTER);
     let client = cluster::configure(kubeconfig.as_deref(), context.as_deref()).await?;

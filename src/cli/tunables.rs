@@ -136,6 +136,7 @@ impl Tunables {
             concurrent_ttl_syncs: self.concurrent_ttl_after_finished_syncs as usize,
             namespaces: self.namespaces,
             listen,
+            expose_debug: false,
             ..Options::default()
         })
     }

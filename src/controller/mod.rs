@@ -12,11 +12,13 @@ mod lease_watch;
 mod replica;
 mod sharded;
 
+use serde_json::Value;
+
 use crate::{
     informer::{Kind, News, Notice},
     machine::Machine,
     model::{Monotonic, Now},
-    shard::Controllers,
+    shard::{Controllers, Question},
 };
 
 pub use candidate::{Candidate, LeaderElection, is_candidates};
@@ -58,6 +60,11 @@ pub trait Part: Machine + Send + 'static {
     /// The kinds that were never listed in full, if it is here that this is known.
     fn missing(&self) -> Option<Vec<&'static str>> {
         None
+    }
+
+    /// What it knows of Jobs, for people who ask; nothing, if it has none.
+    fn answer_question(&self, _question: &Question, _now: Now) -> Vec<Value> {
+        Vec::new()
     }
 
     /// Until when anything may be written, if that hangs on a Lease and it is here that this is known.

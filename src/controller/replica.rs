@@ -7,12 +7,14 @@
 
 use std::{sync::Arc, time::Duration};
 
+use serde_json::Value;
+
 use crate::{
     informer::{Informers, Watched},
     machine::{CallId, Input, Machine, Request},
     metrics::Metrics,
     model::{Monotonic, Now, Timeout},
-    shard::{Limiter, Settings, Shard},
+    shard::{Limiter, Question, Settings, Shard},
 };
 
 use super::{
@@ -122,6 +124,10 @@ impl Machine for Replica {
 impl Part for Replica {
     fn missing(&self) -> Option<Vec<&'static str>> {
         Some(self.common.missing())
+    }
+
+    fn answer_question(&self, question: &Question, now: Now) -> Vec<Value> {
+        self.shard.answer_question(question, now)
     }
 
     fn leads_until(&self) -> Option<Monotonic> {

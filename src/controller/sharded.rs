@@ -4,11 +4,13 @@
 
 use std::collections::VecDeque;
 
+use serde_json::Value;
+
 use crate::{
     informer::News,
     machine::{CallId, Input, Machine, Request},
     model::{Monotonic, Now, Timeout, stable_hash},
-    shard::Shard,
+    shard::{Question, Shard},
 };
 
 use super::{Message, Part, Recipient, common::Common};
@@ -111,6 +113,10 @@ impl Part for Shard {
     fn poll_message(&mut self) -> Option<(Recipient, Message)> {
         let ended = self.poll_report()?;
         Some((Recipient::Feed, Message::HistoryEnded(ended)))
+    }
+
+    fn answer_question(&self, question: &Question, now: Now) -> Vec<Value> {
+        Self::answer_question(self, question, now)
     }
 }
 

@@ -21,6 +21,8 @@ use crate::{
 
 use super::{
     coalesced_io::CoalescedIo,
+    debug::DebugJobs,
+    desk::Desk,
     discover_gangs::{GangError, discover},
     health::Health,
     mandate::Mandate,
@@ -61,6 +63,8 @@ pub struct Options {
     pub election: Option<LeaderElection>,
     /// Where to answer probes, if anywhere.
     pub listen: Option<SocketAddr>,
+    /// Whether everybody is told of Jobs there, and not only who asks from this machine.
+    pub expose_debug: bool,
     /// What time it is.
     pub clock: Clock,
 }
@@ -81,6 +85,7 @@ impl Default for Options {
             namespaces: Vec::new(),
             election: None,
             listen: None,
+            expose_debug: false,
             clock: Clock::default(),
         }
     }
@@ -134,8 +139,13 @@ impl Controller {
             Arc::clone(&metrics),
             options.clock.clone(),
         ));
+        let desk = Arc::new(Desk::default());
         let probes = options.listen.map(|address| {
-            let probes = Probes::start(address, Arc::clone(&health));
+            let debug = DebugJobs {
+                desk: Arc::clone(&desk),
+                is_exposed: options.expose_debug,
+            };
+            let probes = Probes::start(address, Arc::clone(&health), debug);
             probes.map_err(|source| StartError::Listen { address, source })
         });
         let probes = probes.transpose()?;
@@ -165,6 +175,7 @@ impl Controller {
             channels: Channels::default(),
             io: CoalescedIo::start("controller").map_err(StartError::Thread)?,
             mandate: Mandate::default(),
+            inquiries: desk.open(),
         };
         let parts = Parts {
             watched: Watched {
@@ -182,7 +193,7 @@ impl Controller {
             0 | 1 => parts.start_one(&mut controller.loops, tools),
             count => {
                 let (channels, own, inboxes) = Channels::new(count);
-                parts.start_shards(&mut controller.loops, &tools, &channels, inboxes)?;
+                parts.start_shards(&mut controller.loops, &tools, &channels, inboxes, &desk)?;
                 let tools = Tools {
                     stop: common_stopping,
                     channels,
@@ -294,6 +305,7 @@ impl Parts {
         tools: &Tools,
         channels: &Channels,
         inboxes: Vec<Inbox>,
+        desk: &Desk,
     ) -> Result<(), StartError> {
         let count = inboxes.len();
         for (number, inbox) in inboxes.into_iter().enumerate() {
@@ -307,6 +319,7 @@ impl Parts {
                 channels: channels.clone(),
                 io: CoalescedIo::start(&format!("shard {number}")).map_err(StartError::Thread)?,
                 mandate: tools.mandate.clone(),
+                inquiries: desk.open(),
             };
             let name = format!("shard {number}");
             let pulse = loops.pulse(name.clone());

@@ -2,12 +2,15 @@
 //!
 //! [`Controller`] puts it together. One loop, the [`shell`], runs a machine: informers and shard in one, or with
 //! several shards the informers here and each shard on a thread of its own ([`threads`]). All loops are in
-//! [`tasks`], which tell when one has ended; [`health`] says how they are, and [`probes`] tell who asks.
+//! [`tasks`], which tell when one has ended; [`health`] says how they are, and [`probes`] tell who asks; what people ask about Jobs ([`debug`])
+//! goes over the [`desk`] to the loops.
 //!
 //! Must not: decide anything, or read what calls carry.
 
 mod coalesced_io;
 mod controller;
+mod debug;
+mod desk;
 mod discover_gangs;
 mod health;
 mod mandate;

@@ -1,4 +1,4 @@
-//! Answers those who ask how the controller is: `/livez`, `/readyz`, `/metrics`.
+//! Answers those who ask how the controller is: `/livez`, `/readyz`, `/metrics`, and what it knows of Jobs ([`debug`](super::debug)).
 //!
 //! On a thread and a runtime of its own: whoever asks is told also while the controller's thread is busy or
 //! stuck, and can keep it from nothing. Anybody in the cluster may connect here, so a connection is for one
@@ -12,14 +12,14 @@ use std::{
     convert::Infallible,
     fmt::Write as _,
     io,
-    net::{SocketAddr, TcpListener as StdTcpListener},
+    net::{IpAddr, SocketAddr, TcpListener as StdTcpListener},
     sync::Arc,
     thread,
     time::Duration,
 };
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderValue, Request, Response, StatusCode, header, request::Parts};
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -31,12 +31,17 @@ use tokio::{
 };
 
 use super::{
+    debug::DebugJobs,
     health::{Check, Health},
     tasks::BEAT,
 };
 
 /// The text format in which metrics are told.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+const TEXT: &str = "text/plain";
+
+const JSON: &str = "application/json";
 
 /// How long to wait when the system cannot give a connection, for want of files or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -61,7 +66,11 @@ pub(super) struct Probes {
 
 impl Probes {
     /// Opens the port and answers there.
-    pub(super) fn start(address: SocketAddr, health: Arc<Health>) -> io::Result<Self> {
+    pub(super) fn start(
+        address: SocketAddr,
+        health: Arc<Health>,
+        debug: DebugJobs,
+    ) -> io::Result<Self> {
         let listener = StdTcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -73,7 +82,7 @@ impl Probes {
             let _inside = runtime.enter();
             TcpListener::from_std(listener)?
         };
-        let answering = Answering { health };
+        let answering = Answering { health, debug };
         let work = async move {
             tokio::select! {
                 () = answering.clone().serve(listener) => {}
@@ -112,6 +121,7 @@ impl Drop for Probes {
 #[derive(Clone, Debug)]
 struct Answering {
     health: Arc<Health>,
+    debug: DebugJobs,
 }
 
 impl Answering {
@@ -129,8 +139,8 @@ impl Answering {
     async fn serve(self, listener: TcpListener) {
         let mut open: VecDeque<AbortHandle> = VecDeque::with_capacity(CONNECTIONS_MAX);
         loop {
-            let stream = match listener.accept().await {
-                Ok((stream, _)) => stream,
+            let (stream, from) = match listener.accept().await {
+                Ok((stream, from)) => (stream, from.ip()),
                 Err(error) => {
                     tracing::warn!(%error, "probe not answered");
                     sleep(ACCEPT_PAUSE).await;
@@ -143,17 +153,18 @@ impl Answering {
             {
                 oldest.abort();
             }
-            let connection = self.clone().answer_on(stream);
+            let connection = self.clone().answer_on(stream, from);
             // A prober that goes away early, or is too late, is its own business.
             let connection = async { drop(timeout(CONNECTION_TIMEOUT, connection).await) };
             open.push_back(tokio::spawn(connection).abort_handle());
         }
     }
 
-    async fn answer_on(self, stream: TcpStream) -> hyper::Result<()> {
-        let answer = service_fn(move |request| {
-            let response = self.answer(&request);
-            async move { Ok::<_, Infallible>(response) }
+    async fn answer_on(self, stream: TcpStream, from: IpAddr) -> hyper::Result<()> {
+        let answer = service_fn(|request: Request<Incoming>| {
+            let (request, _) = request.into_parts();
+            let answering = &self;
+            async move { Ok::<_, Infallible>(answering.answer(&request, from).await) }
         });
         http1::Builder::new()
             .timer(TokioTimer::new())
@@ -163,9 +174,13 @@ impl Answering {
             .await
     }
 
-    fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
-        let path = request.uri().path();
-        let query = request.uri().query().unwrap_or_default();
+    async fn answer(&self, request: &Parts, from: IpAddr) -> Response<Full<Bytes>> {
+        if let Some((status, body)) = self.debug.answer(request, from).await {
+            let kind = if status.is_success() { JSON } else { TEXT };
+            return response(status, kind, body);
+        }
+        let path = request.uri.path();
+        let query = request.uri.query().unwrap_or_default();
         let mut words = path.trim_start_matches('/').splitn(2, '/');
         let (status, body) = match (words.next().unwrap_or_default(), words.next()) {
             ("livez", one) => verdict("livez", self.health.alive(), one, query),
@@ -173,17 +188,21 @@ impl Answering {
             ("metrics", None) => (StatusCode::OK, self.health.metrics()),
             _ => not_found(),
         };
-        let mut response = Response::new(Full::from(body));
-        *response.status_mut() = status;
         let kind = if path == "/metrics" {
             OPEN_METRICS
         } else {
-            "text/plain"
+            TEXT
         };
-        let kind = HeaderValue::from_static(kind);
-        response.headers_mut().insert(header::CONTENT_TYPE, kind);
-        response
+        response(status, kind, body)
     }
+}
+
+fn response(status: StatusCode, kind: &'static str, body: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(body));
+    *response.status_mut() = status;
+    let kind = HeaderValue::from_static(kind);
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
 }
 
 fn not_found() -> (StatusCode, String) {

@@ -30,6 +30,7 @@ use crate::{
 
 use super::{
     coalesced_io::CoalescedIo,
+    desk::{Inquiries, Inquiry},
     mandate::Mandate,
     threads::{Channels, Inbox},
 };
@@ -87,6 +88,8 @@ pub(super) struct Tools {
     pub(super) io: CoalescedIo,
     /// Until when the loops may write.
     pub(super) mandate: Mandate,
+    /// What people ask.
+    pub(super) inquiries: Inquiries,
 }
 
 /// See the module's text.
@@ -142,6 +145,7 @@ impl<M: Part> Shell<M> {
                 },
                 Some(input) = self.waited.next() => self.take_in(input),
                 Some(message) = self.inbox.recv() => self.receive(message),
+                Some(inquiry) = self.tools.inquiries.recv() => self.tell(inquiry),
                 () = self.tools.clock.sleep_until(due) => {}
             }
             self.take_in_ready();
@@ -236,7 +240,17 @@ impl<M: Part> Shell<M> {
             self.receive(message);
             taken = true;
         }
+        // People wait for a loop that has always something to do, too; they give it nothing to do.
+        while let Ok(inquiry) = self.tools.inquiries.try_recv() {
+            self.tell(inquiry);
+        }
         taken
+    }
+
+    /// Answers what somebody asks.
+    fn tell(&self, inquiry: Inquiry) {
+        let now = self.tools.clock.now();
+        inquiry.answer(|question| self.machine.answer_question(question, now));
     }
 
     /// Tells the other loops until when they may write, if it is here that this is known.

@@ -149,7 +149,7 @@ impl Actor {
     }
 
     /// How the Job stands to us.
-    fn standing(&self) -> Standing {
+    pub(super) fn standing(&self) -> Standing {
         Standing::of(self.job.as_ref(), self.external, self.gone)
     }
 

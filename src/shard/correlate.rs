@@ -102,10 +102,37 @@ struct Correlation {
     /// None for a combined one.
     message: Option<String>,
     first: Time,
+    last: Time,
     count: u32,
 }
 
+/// What went wrong, as people were told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Warning<'a> {
+    pub(super) reason: &'a str,
+    /// None for several that were combined.
+    pub(super) message: Option<&'a str>,
+    pub(super) last: Time,
+    pub(super) count: u32,
+}
+
 impl Correlator {
+    /// The Warnings that are remembered; the newest first.
+    pub(super) fn warnings(&self) -> Vec<Warning<'_>> {
+        let warnings = self.known.iter();
+        let warnings = warnings.filter(|known| known.severity == Severity::Warning);
+        let mut warnings: Vec<_> = warnings
+            .map(|known| Warning {
+                reason: &known.reason,
+                message: known.message.as_deref(),
+                last: known.last,
+                count: known.count,
+            })
+            .collect();
+        warnings.sort_by_key(|warning| std::cmp::Reverse(warning.last));
+        warnings
+    }
+
     /// Takes in news; gives what is to be told of them, if anything.
     pub(super) fn hear(&mut self, about: About, mut report: Report, now: Now) -> Option<Telling> {
         let combined = self.is_combined(&report, now.monotonic);
@@ -168,6 +195,7 @@ impl Correlator {
         };
         if let Some(known) = self.known.iter_mut().find(same) {
             known.count = known.count.saturating_add(1);
+            known.last = now;
             return (known.number, known.first, known.count);
         }
         if self.known.len() == REMEMBERED {
@@ -180,6 +208,7 @@ impl Correlator {
             reason: report.reason.clone(),
             message: message.cloned(),
             first: now,
+            last: now,
             count: 1,
         });
         (self.numbers, now, 1)

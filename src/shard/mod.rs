@@ -14,6 +14,7 @@ mod actor;
 mod controllers;
 mod correlate;
 mod cron_jobs;
+mod debug;
 mod events;
 mod gang_index;
 mod gangs;
@@ -43,6 +44,7 @@ use crate::{
 
 pub use crate::rate_limiter::{Limiter, Rate};
 pub use controllers::Controllers;
+pub use debug::Question;
 
 use actor::Rules;
 use correlate::About;

@@ -20,6 +20,7 @@ mod credentials;
 mod cron;
 mod cron_edges;
 mod cron_jobs;
+mod debug_jobs;
 mod deletion;
 mod deploy;
 mod faults;

@@ -539,6 +539,19 @@ impl JobMachine {
     }
 
     fn set_timeout(&mut self, now: Now) {
+        let waits = self.waits(now);
+        let first = waits
+            .iter()
+            .filter_map(|(at, why)| Some((at.left(now)?, *why)))
+            .min_by_key(|(left, _)| *left);
+        self.timeout = first.map(|(_, why)| {
+            let all = waits.iter().map(|(at, _)| *at);
+            (all.fold(Timeout::default(), Timeout::or), why)
+        });
+    }
+
+    /// All that it waits for, and why; what it does not wait for never comes.
+    pub(super) fn waits(&self, now: Now) -> [(Timeout, &'static str); 10] {
         let is_over = self.job.is_over();
         let waits = self.gang.waits() && !is_over;
         let runs = !is_over && self.ending.verdict().is_none() && !waits;
@@ -560,7 +573,7 @@ impl JobMachine {
         let gang = self.gang.due_at(monotonic).filter(|_| waits);
         let contest = self.limits.alone_after;
         let contest = contest.and_then(|after| self.contest.ends_at(after));
-        let timeouts: [(Timeout, &'static str); 10] = [
+        [
             (blocked.unwrap_or_default(), "pod creation backoff"),
             (index_due.into(), "index backoff"),
             (repeat.into(), "pod creation retry"),
@@ -571,14 +584,13 @@ impl JobMachine {
             (gang.into(), "gang"),
             (contest.filter(|_| runs).into(), "another controller"),
             (creations.lost_end(monotonic).into(), "lost creations"),
-        ];
-        let first = timeouts
-            .iter()
-            .filter_map(|(at, why)| Some((at.left(now)?, *why)))
-            .min_by_key(|(left, _)| *left);
-        self.timeout = first.map(|(_, why)| {
-            let all = timeouts.iter().map(|(at, _)| *at);
-            (all.fold(Timeout::default(), Timeout::or), why)
-        });
+        ]
+    }
+
+    /// What people are told of.
+    pub(super) fn parts(&self) -> (Basis<'_>, &Counting, &Creations, &Ending, &Contest) {
+        let basis = Basis::new(&self.job, &self.limits, self.ending.fails());
+        let (counting, creations) = (&self.counting, &self.creations);
+        (basis, counting, creations, &self.ending, &self.contest)
     }
 }

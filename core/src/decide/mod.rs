@@ -8,7 +8,7 @@
 //! has its state to itself: `counting` (the Pods there are, how far each is counted, and their places),
 //! `creations` (the Pods that were asked for), `ending` (the verdict), `suspension`, `contest` (another controller), `status` (when and what is
 //! written) and `gang` (all Pods at once, or none). `manage_pods` compares the Pods there are with those that
-//! are wanted. The rules are those of Kubernetes' Job controller: docs/rules/jobs.md.
+//! are wanted; `overview` tells people. The rules are those of Kubernetes' Job controller: docs/rules/jobs.md.
 
 mod backoff;
 mod contest;
@@ -21,14 +21,16 @@ mod gang;
 mod job;
 mod machine;
 mod manage_pods;
+mod overview;
 mod rank;
 mod status;
 mod suspension;
 
-pub use counting::{End, Input, Stage};
+pub use counting::{End, IndexOverview, Input, Stage};
 pub use effect::{CreateError, CreationId, CreationReason, Effect, NewPod, Outcome};
 
 pub use crate::model::{Report, Severity};
 pub use ending::Verdict;
 pub use gang::Fallback;
 pub use machine::JobMachine;
+pub use overview::Overview;

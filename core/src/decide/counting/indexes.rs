@@ -34,6 +34,19 @@ struct NamedSet {
     text: Option<Arc<str>>,
 }
 
+/// Indexes by what became of them, in the notation of a Job's status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexOverview {
+    /// Those that succeeded.
+    pub completed: String,
+    /// Those that failed for good, if an index can.
+    pub failed: Option<String>,
+    /// Those whose last Pod failed and that wait for the next one.
+    pub in_backoff: String,
+    /// Those that have no Pod, among them those in backoff.
+    pub without_pod: String,
+}
+
 impl NamedSet {
     fn new(set: IndexSet) -> Self {
         Self { set, text: None }
@@ -181,6 +194,17 @@ impl Indexes {
             .take(most)
             .take_while(|index| self.free.rank(*index) <= missing)
             .collect()
+    }
+
+    /// What became of them; these wait for their next Pod.
+    pub(super) fn overview(&self, in_backoff: &IndexSet) -> IndexOverview {
+        let failed = self.failed.as_ref();
+        IndexOverview {
+            completed: self.completed.set.to_string(),
+            failed: failed.map(|failed| failed.set.to_string()),
+            in_backoff: in_backoff.to_string(),
+            without_pod: self.free.to_string(),
+        }
     }
 
     /// Whether exactly these hold an index (some twice), and the rest is free or over.

@@ -46,7 +46,10 @@ use self::{
 };
 
 pub(super) use self::pod::Tally;
-pub use self::stage::{End, Input, Stage};
+pub use self::{
+    indexes::IndexOverview,
+    stage::{End, Input, Stage},
+};
 
 /// What is known of the Job's Pods, and how far each has been counted.
 #[derive(Clone, Debug, Default)]

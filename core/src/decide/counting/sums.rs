@@ -7,6 +7,7 @@ use crate::model::{CompactIndex, Exponential, FailureCounts, Slot, SuccessPolicy
 use super::{
     super::{effect::CreationId, job::Basis},
     Counting, Tally,
+    indexes::IndexOverview,
     pod::Facts,
     stage::End,
 };
@@ -38,6 +39,11 @@ impl Counting {
     /// How many indexes are completed, and how many have failed for good.
     pub(in crate::decide) fn indexes_over(&self) -> (u32, u32) {
         (self.indexes.completed_len(), self.indexes.failed_len())
+    }
+
+    /// What became of the indexes.
+    pub(in crate::decide) fn index_overview(&self) -> IndexOverview {
+        self.indexes.overview(self.delayed.waiting())
     }
 
     /// The place of the first rule of the successPolicy that is met.

@@ -1,0 +1,152 @@
+//! `/debug/jobs` and `/debug/jobs/NAMESPACE/NAME`: what the controller knows of Jobs, as JSON.
+//!
+//! Names, indexes and Events of Jobs are not for everybody who reaches a port. So they are told to who asks from this
+//! machine, such as `kubectl port-forward`, unless the operator wants otherwise; and to no web page that makes a browser
+//! on this machine ask under another name (DNS rebinding).
+//!
+//! Must not: know Jobs itself.
+
+use std::{net::IpAddr, sync::Arc};
+
+use http::{StatusCode, Uri, header, request::Parts};
+use serde_json::{Value, json};
+
+use crate::{model::JobKey, shard::Question};
+
+use super::desk::Desk;
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+pub(super) struct DebugJobs {
+    pub(super) desk: Arc<Desk>,
+    /// Everybody is told.
+    pub(super) is_exposed: bool,
+}
+
+/// What paths begin with.
+const JOBS: &str = "/debug/jobs";
+
+impl DebugJobs {
+    /// Answers a request from this address, if it is about Jobs.
+    pub(super) async fn answer(
+        &self,
+        request: &Parts,
+        from: IpAddr,
+    ) -> Option<(StatusCode, String)> {
+        let question = question(request.uri.path())?;
+        let is_local = from.to_canonical().is_loopback() && is_asked_as_local(request);
+        if !self.is_exposed && !is_local {
+            let why = "only told to who asks from this machine, as by kubectl port-forward: \
+                       see --expose-debug";
+            return Some((StatusCode::FORBIDDEN, why.to_owned()));
+        }
+        let Some(question) = question else {
+            let why = format!("{JOBS} or {JOBS}/NAMESPACE/NAME");
+            return Some((StatusCode::NOT_FOUND, why));
+        };
+        Some(match self.desk.ask(&question).await {
+            Err(error) => (StatusCode::GATEWAY_TIMEOUT, error.to_string()),
+            Ok(told) => answer(&question, told),
+        })
+    }
+}
+
+/// What a path asks for; none in it if nothing can be asked so.
+#[allow(
+    clippy::option_option,
+    reason = "the outer one says whether it is about Jobs"
+)]
+fn question(path: &str) -> Option<Option<Question>> {
+    let rest = path.strip_prefix(JOBS)?;
+    if !(rest.is_empty() || rest.starts_with('/')) {
+        return None;
+    }
+    let words: Vec<&str> = rest.split('/').filter(|word| !word.is_empty()).collect();
+    Some(match words[..] {
+        [] => Some(Question::Jobs),
+        [namespace, name] => Some(Question::Job(JobKey {
+            namespace: namespace.into(),
+            name: name.into(),
+        })),
+        _ => None,
+    })
+}
+
+/// Whether the name by which the server is asked is one of this machine.
+fn is_asked_as_local(request: &Parts) -> bool {
+    let host = request.headers.get(header::HOST);
+    let host = host.and_then(|host| host.to_str().ok()?.parse::<Uri>().ok());
+    let host = host.as_ref().and_then(Uri::host);
+    host.is_none_or(|host| {
+        let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+        host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    })
+}
+
+fn answer(question: &Question, told: Vec<Value>) -> (StatusCode, String) {
+    let whole = match question {
+        Question::Jobs => {
+            let mut jobs = told;
+            jobs.sort_by_cached_key(|job| (job["namespace"].to_string(), job["name"].to_string()));
+            json!({ "jobs": jobs })
+        }
+        Question::Job(key) if told.is_empty() => {
+            return (StatusCode::NOT_FOUND, format!("no Job {key} is known"));
+        }
+        // Of several under one name each is told: those that are gone have Pods left.
+        Question::Job(_) => json!({ "jobs": told }),
+    };
+    (StatusCode::OK, format!("{whole:#}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    #[test]
+    fn paths_are_questions() {
+        let job = |namespace: &str, name: &str| {
+            Question::Job(JobKey {
+                namespace: namespace.into(),
+                name: name.into(),
+            })
+        };
+        assert_eq!(question("/metrics"), None);
+        assert_eq!(question("/debug/jobsx"), None);
+        assert_eq!(question("/debug/jobs"), Some(Some(Question::Jobs)));
+        assert_eq!(question("/debug/jobs/"), Some(Some(Question::Jobs)));
+        assert_eq!(question("/debug/jobs/a/b"), Some(Some(job("a", "b"))));
+        assert_eq!(question("/debug/jobs/a"), Some(None));
+        assert_eq!(question("/debug/jobs/a/b/c"), Some(None));
+    }
+
+    #[tokio::test]
+    async fn only_this_machine_is_told_and_only_under_its_own_name() {
+        let ask = async |is_exposed, from: &str, host: &str| {
+            let debug = DebugJobs {
+                desk: Arc::default(),
+                is_exposed,
+            };
+            let request = Request::get("/debug/jobs").header(header::HOST, host);
+            let (request, ()) = request.body(()).expect("a request").into_parts();
+            let from = from.parse().expect("an address");
+            let (status, _) = debug
+                .answer(&request, from)
+                .await
+                .expect("it is about Jobs");
+            status.as_u16()
+        };
+        for (from, host) in [
+            ("127.0.0.1", "localhost:8080"),
+            ("::1", "[::1]:8080"),
+            ("::ffff:127.0.0.1", "127.0.0.1"),
+        ] {
+            assert_eq!(ask(false, from, host).await, 200, "{from} {host}");
+        }
+        assert_eq!(ask(false, "10.0.0.7", "127.0.0.1:8080").await, 403);
+        assert_eq!(ask(false, "127.0.0.1", "evil.example:8080").await, 403);
+        assert_eq!(ask(true, "10.0.0.7", "lakh.example:8080").await, 200);
+    }
+}

@@ -1,0 +1,185 @@
+//! What a shard knows of its Jobs and what they wait for, for people who ask: the answers at `/debug/jobs`.
+//!
+//! Must not: change anything, or be asked on the way of a Pod.
+
+use serde_json::{Map, Value, json};
+
+use crate::{
+    decide::{IndexOverview, Overview},
+    informer::Kind,
+    model::{Job, JobKey, Now, Time},
+    ownership::Standing,
+};
+
+use super::{Shard, actor::Actor};
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// All Jobs, with a few words on each.
+    Jobs,
+    /// All that is known of one.
+    Job(JobKey),
+}
+
+impl Shard {
+    /// Answers: an array of Jobs, as one name may have belonged to several; each an object.
+    pub fn answer_question(&self, question: &Question, now: Now) -> Vec<Value> {
+        let actors = self.store.actors().into_iter();
+        let actors = actors.filter_map(|key| self.store.get(key));
+        match question {
+            Question::Jobs => actors
+                .map(|actor| Value::Object(actor.brief(now)))
+                .collect(),
+            Question::Job(key) => actors
+                .filter(|actor| actor.id.key == *key)
+                .map(|actor| self.whole(actor, now))
+                .collect(),
+        }
+    }
+
+    /// All that is known of a Job.
+    fn whole(&self, actor: &Actor, now: Now) -> Value {
+        let mut told = actor.brief(now);
+        let mut tell = |name: &str, value| told.insert(name.to_owned(), value);
+        if let Some(job) = &actor.job {
+            tell("resourceVersion", job.resource_version.to_string().into());
+            tell("generation", job.generation.into());
+            tell("suspend", job.spec.suspend.into());
+            tell("deleting", job.deleting.into());
+        }
+        tell("podsKnown", actor.pods.len().into());
+        tell("writesPending", actor.in_flight.into());
+        tell("heldUpBy", self.obstacles(actor, now).into());
+        let warnings = actor.told.warnings().into_iter().map(|warning| {
+            json!({
+                "reason": warning.reason,
+                "message": warning.message.unwrap_or("several different messages"),
+                "last": warning.last.to_rfc3339(),
+                "count": warning.count,
+            })
+        });
+        tell("warnings", warnings.collect());
+        if let Some(overview) = actor.overview(now) {
+            tell("overview", overview_of(&overview, now));
+        }
+        Value::Object(told)
+    }
+
+    /// What keeps a Job from its next turn, though there may be something to do.
+    fn obstacles(&self, actor: &Actor, now: Now) -> Vec<String> {
+        let mut obstacles = Vec::new();
+        let mut note = |is_so: bool, text: &str| {
+            if is_so {
+                obstacles.push(text.to_owned());
+            }
+        };
+        note(
+            now.monotonic >= self.leads_until,
+            "this controller does not lead",
+        );
+        note(self.outbox.is_closed(), "this controller stops");
+        note(
+            self.history_ended,
+            "the API server has older data than it had; all is listed anew",
+        );
+        for kind in [Kind::Job, Kind::Pod, Kind::Workload, Kind::PodGroup] {
+            let text = format!("the list of {} is not complete", kind.plural());
+            note(!self.known.has(kind), &text);
+        }
+        note(
+            !self.is_heard,
+            "a watch broke, and the API server was not heard since: no finalizer is removed",
+        );
+        note(
+            self.rounds.claims.holds(&actor.id),
+            "whose its Pods are is being settled",
+        );
+        obstacles
+    }
+}
+
+impl Actor {
+    fn overview(&self, now: Now) -> Option<Overview> {
+        Some(Overview::of(self.machine.as_ref()?, now))
+    }
+
+    /// A few words: who it is, how it stands, how far it is, and what it waits for first.
+    fn brief(&self, now: Now) -> Map<String, Value> {
+        let overview = self.overview(now);
+        let status = self.job.as_ref().map(|job: &Job| &job.status);
+        let waits = overview
+            .as_ref()
+            .and_then(|known| known.waits.first().copied());
+        let told = json!({
+            "namespace": self.id.key.namespace,
+            "name": self.id.key.name,
+            "uid": self.id.uid.to_string(),
+            "state": state(self.standing()),
+            "active": overview.as_ref().map(|known| known.active),
+            "succeeded": overview.as_ref().map_or_else(|| status.map(|of| of.succeeded), |known| Some(known.succeeded)),
+            "failed": overview.as_ref().map_or_else(|| status.map(|of| of.failed), |known| Some(known.failed)),
+            "waitsFor": waits.map(|(why, _)| why),
+            "until": waits.map(|(_, left)| (now.wall + left).to_rfc3339()),
+        });
+        match told {
+            Value::Object(told) => told,
+            _ => Map::new(),
+        }
+    }
+}
+
+fn state(standing: Standing) -> &'static str {
+    match standing {
+        Standing::AtWork => "at work",
+        Standing::Finished => "finished",
+        Standing::Gone => "gone",
+        Standing::Unseen => "not seen; known by its Pods",
+        Standing::External => "managed by another controller",
+    }
+}
+
+fn overview_of(known: &Overview, now: Now) -> Value {
+    let verdict = known.verdict.as_ref().map(|(verdict, is_announced)| {
+        json!({
+            "condition": if verdict.success { "Complete" } else { "Failed" },
+            "reason": verdict.reason,
+            "message": verdict.message,
+            "announced": is_announced,
+        })
+    });
+    let waits = known.waits.iter().map(|(why, left)| {
+        json!({
+            "for": why,
+            "seconds": left.as_secs_f64(),
+            "until": Time::to_rfc3339(now.wall + *left),
+        })
+    });
+    json!({
+        "pods": {
+            "active": known.active,
+            "ready": known.ready,
+            "terminating": known.terminating,
+            "succeeded": known.succeeded,
+            "failed": known.failed,
+            "endedAndNotYetNamed": known.to_be_named,
+            "withFinalizer": known.with_finalizer,
+            "beingCreated": known.creating,
+            "missing": known.missing,
+        },
+        "indexes": known.indexes.as_ref().map(indexes_of),
+        "verdict": verdict,
+        "statusWriteUnderWay": known.writes_status,
+        "anotherController": known.is_contested,
+        "waits": waits.collect::<Vec<_>>(),
+    })
+}
+
+fn indexes_of(indexes: &IndexOverview) -> Value {
+    json!({
+        "completed": indexes.completed,
+        "failed": indexes.failed,
+        "inBackoff": indexes.in_backoff,
+        "withoutPod": indexes.without_pod,
+    })
+}
