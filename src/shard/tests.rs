@@ -715,3 +715,22 @@ fn who_could_not_be_freed_is_freed_later() {
     world.done(&patch);
     assert!(world.asked().is_none());
 }
+
+#[test]
+fn a_pod_that_may_have_been_adopted_keeps_its_finalizer() {
+    let mut world = World::new(8);
+    world.hear_job(&job(6, &json!({})));
+    let mut left = orphan();
+    left["metadata"]["finalizers"] = json!([TRACKING_FINALIZER]);
+    world.hear_pod(Change::Applied, &left);
+    let look = world.asks("GET /apis/batch/v1/namespaces/d/jobs/j");
+    world.answer(&look, body(&job(6, &json!({}))));
+    let patch = world.asks("PATCH /api/v1/namespaces/d/pods/o");
+    world.answer(&patch, Err(ApiError::no_answer("connection reset")));
+    let next = world.asked().map(|asked| asked.what);
+    assert_eq!(next, None, "before it is tried again");
+    // When no Job claims it any more, it is freed.
+    let gone = decode_job(&job(7, &json!({})).to_string()).expect("a good Job");
+    world.hear(Change::Deleted, Observed::Job(Box::new(gone)));
+    world.asks("PATCH /api/v1/namespaces/d/pods/o");
+}

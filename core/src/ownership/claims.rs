@@ -340,13 +340,14 @@ impl Claims {
         None
     }
 
-    /// Gives the next Pod that is to lose our finalizer. To be asked after
-    /// [`Claims::poll_round`]: a Pod that a Job wants is adopted with its finalizer on.
+    /// Gives the next Pod that is to lose our finalizer. One that a Job claims keeps it: it may be the Job's already,
+    /// if the patch that failed took effect.
     pub fn poll_free(&mut self) -> Option<Orphan> {
         while let Some(pod) = self.free_next.pop_front() {
             let free = self.frees.get(&pod);
             if let Some(free) = free.filter(|free| free.retry_at.is_none())
                 && !self.busy.contains_key(&pod)
+                && !self.claimants.contains_key(&pod)
             {
                 self.busy.insert(pod, Patching::of(None));
                 return Some(free.orphan.clone());
@@ -502,6 +503,8 @@ impl Claims {
             jobs.remove(job);
             if jobs.is_empty() {
                 self.claimants.remove(&pod);
+                self.free_next
+                    .extend(self.frees.contains_key(&pod).then_some(pod));
             }
         }
     }
