@@ -56,6 +56,10 @@ pub(crate) struct JobMetrics {
     /// Lakh's own, of Jobs that another controller works on, too.
     foreign_statuses: Counter,
     contests: Counter,
+    /// How long new Jobs waited for their first Pod.
+    first_pod: Histogram,
+    /// How long the first of the Pods that a status names had waited for that.
+    count_delay: Histogram,
     /// What the store counts.
     pub(crate) seen: Seen,
 }
@@ -67,8 +71,13 @@ pub(crate) struct Seen {
     external: Counters<1>,
 }
 
+/// From the time of one call to what people complain of.
+const DELAYS: [f64; 12] = [
+    0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
+];
+
 impl JobMetrics {
-    /// All of them, registered, with two of lakh's own. The registry's encoder adds `_total` to the names of counters.
+    /// All of them, registered, with some of lakh's own. The registry's encoder adds `_total` to the names of counters.
     pub(super) fn registered(registry: &mut Registry) -> Self {
         let lakh = registry.sub_registry_with_prefix("lakh");
         let foreign_statuses = at_zero(
@@ -80,6 +89,18 @@ impl JobMetrics {
             lakh,
             "contests",
             "Times that we gave way to another controller of a Job",
+        );
+        let first_pod = register(
+            lakh,
+            "first_pod_delay_seconds",
+            "Time from when a new Job was seen until its first Pod was created",
+            Histogram::new(DELAYS),
+        );
+        let count_delay = register(
+            lakh,
+            "count_delay_seconds",
+            "Time from when a Pod's end was seen until a status names it; of each status the longest",
+            Histogram::new(DELAYS),
         );
         let own = registry.sub_registry_with_prefix("job_controller");
         let sync_duration: Family<Labels<3>, Histogram> =
@@ -112,6 +133,8 @@ impl JobMetrics {
             creations: at_zero(own, "job_pods_creation", "Creations of Pods"),
             foreign_statuses,
             contests,
+            first_pod,
+            count_delay,
             seen: Seen {
                 terminated_pods: at_zero(
                     own,
@@ -154,6 +177,16 @@ impl JobMetrics {
     pub(crate) fn foreign_status(&self, begins: bool) {
         self.foreign_statuses.inc();
         self.contests.inc_by(begins.into());
+    }
+
+    /// A new Job has its first Pod, after so long.
+    pub(crate) fn first_pod(&self, after: Duration) {
+        self.first_pod.observe(after.as_secs_f64());
+    }
+
+    /// A status was written that names Pods; the first of them had ended so long ago.
+    pub(crate) fn counted(&self, after: Duration) {
+        self.count_delay.observe(after.as_secs_f64());
     }
 
     /// A rule of a podFailurePolicy has decided on a failed Pod.

@@ -19,6 +19,7 @@ use prometheus_client::{
     registry::{Metric, Registry},
 };
 
+pub(crate) mod held;
 pub(crate) mod jobs;
 pub(crate) mod last_heard;
 pub(crate) mod measured_queue;
@@ -27,6 +28,7 @@ pub(crate) mod progress;
 pub(crate) mod queues;
 
 use crate::{clock::instant, model::Monotonic};
+use held::HeldGauges;
 use jobs::JobMetrics;
 use last_heard::LastHeard;
 use process::Process;
@@ -38,6 +40,8 @@ pub struct Metrics {
     registry: Registry,
     /// Those of Kubernetes' Job controller.
     pub(crate) jobs: JobMetrics,
+    /// What is held of Jobs, Pods and indexes.
+    pub(crate) held: Arc<HeldGauges>,
     /// Those of work queues.
     pub(crate) queues: QueueFamilies,
     /// Turns of Jobs' actors.
@@ -119,6 +123,7 @@ impl Default for Metrics {
             "Whether this controller is the leader, by the name of the Lease",
         );
         let own = registry.sub_registry_with_prefix("lakh");
+        let held = HeldGauges::registered(own);
         own.register(
             "build",
             "Which build it is",
@@ -126,6 +131,7 @@ impl Default for Metrics {
         );
         Self {
             jobs,
+            held,
             queues,
             cron_job_skew,
             ttl_deletions,

@@ -15,14 +15,16 @@ use std::{
 };
 
 use crate::{
-    decide::{Effect, JobMachine, Outcome, Report},
+    decide::{Effect, JobMachine, Outcome, Report, Sums},
     metrics::{
+        Metrics,
+        held::{Held, JobState, Share},
         jobs::{Action, Sync},
         progress::Progress,
     },
     model::{
-        ConditionKind, Exponential, FailureAction, Job, JobId, JobSpec, JobStatus, Limits,
-        Monotonic, Now, PodGroup, PodTable, Slot, Timeout,
+        CompletionMode, ConditionKind, Exponential, FailureAction, Job, JobId, JobSpec, JobStatus,
+        Limits, Monotonic, Now, PodGroup, PodTable, Slot, Timeout,
     },
     ownership::Standing,
     wire::PodTemplate,
@@ -30,6 +32,7 @@ use crate::{
 
 use super::{
     correlate::Correlator,
+    delays::Delays,
     gangs::Gangs,
     writes::{Op, WrittenPod},
 };
@@ -67,6 +70,9 @@ pub(super) struct Actor {
     pub(super) outcomes: Vec<Outcome>,
     pub(super) in_flight: u32,
     pub(super) machine: Option<JobMachine>,
+    pub(super) delays: Delays,
+    /// What it adds to the gauges.
+    share: Share,
     #[cfg(test)]
     pub(super) panic_next_turn: bool,
 }
@@ -136,6 +142,8 @@ impl Actor {
             outcomes: Vec::new(),
             in_flight: 0,
             machine: None,
+            delays: Delays::default(),
+            share: Share::default(),
             #[cfg(test)]
             panic_next_turn: false,
         }
@@ -151,6 +159,40 @@ impl Actor {
     /// How the Job stands to us.
     pub(super) fn standing(&self) -> Standing {
         Standing::of(self.job.as_ref(), self.external, self.gone)
+    }
+
+    /// Whether nothing was done for the Job yet, and something is to be.
+    pub(super) fn is_to_begin(&self) -> bool {
+        let job = self.job.as_ref();
+        let is_fresh = |job: &Job| job.status.start_time.is_none() && !job.spec.suspend;
+        !self.external && job.is_some_and(is_fresh)
+    }
+
+    /// After a turn: what there is, for metrics.
+    pub(super) fn note(&mut self, writes: &[Op], metrics: &Metrics, now: Monotonic) {
+        let sums = self.machine.as_ref().map(Sums::of).unwrap_or_default();
+        let names = writes.iter().any(names_pods);
+        self.delays.after_turn(sums.to_be_named, names, now);
+        let is_suspended = self.job.as_ref().is_some_and(|job| job.spec.suspend);
+        let held = Held {
+            job: match self.standing() {
+                Standing::AtWork if is_suspended => JobState::Suspended,
+                Standing::AtWork => JobState::AtWork,
+                Standing::Finished => JobState::Finished,
+                Standing::Gone => JobState::Gone,
+                Standing::External => JobState::OtherManager,
+                Standing::Unseen => JobState::NotSeen,
+            },
+            pods: [
+                u32::try_from(self.pods.len()).unwrap_or(u32::MAX),
+                sums.active,
+                sums.ready,
+                sums.terminating,
+                sums.with_finalizer,
+            ],
+            indexes: [sums.completed, sums.failed, sums.in_backoff],
+        };
+        self.share.set(&metrics.held, held);
     }
 
     /// Gives the actor its turn.
@@ -382,6 +424,20 @@ impl Actor {
 /// counted may still seem to wait for that, and one that it lists may not be known yet.
 fn is_ahead_of_pods(job: &Job, status_since: u64, pods_seen: u64) -> bool {
     job.status.uncounted.is_some() && status_since > pods_seen
+}
+
+/// Whether a write is a status that names Pods that have ended.
+fn names_pods(op: &Op) -> bool {
+    let Op::Status {
+        status, progress, ..
+    } = op
+    else {
+        return false;
+    };
+    // Those of an Indexed Job that succeeded are named by their indexes.
+    let by_index = progress.mode == CompletionMode::Indexed && progress.succeeded > 0;
+    let by_uid = status.uncounted.as_ref();
+    by_index || by_uid.is_some_and(|list| !(list.succeeded.is_empty() && list.failed.is_empty()))
 }
 
 /// What a turn did, as metrics tell it.

@@ -40,7 +40,7 @@ impl Shard {
             Observed::Pod(pod) if is_gone => self.delete_pod(&pod),
             Observed::Pod(pod) => self.apply_pod(pod),
             Observed::Job(job) if is_gone => self.delete_job(&job),
-            Observed::Job(job) => self.apply_job(*job),
+            Observed::Job(job) => self.apply_job(*job, now),
             Observed::CronJob(read) => {
                 if let Some(cron_jobs) = &mut self.cron_jobs {
                     match is_gone {
@@ -133,7 +133,7 @@ impl Shard {
             .cloned()
     }
 
-    fn apply_job(&mut self, job: DecodedJob) {
+    fn apply_job(&mut self, job: DecodedJob, now: Now) {
         let external = !(self.settings.controllers.job && self.settings.mode.manages(&job.job));
         if let Some(cron_jobs) = &mut self.cron_jobs {
             cron_jobs.job(&job);
@@ -148,7 +148,16 @@ impl Shard {
         match brought {
             JobNews::Stale => {}
             JobNews::Changed => self.queue.add(actor),
-            JobNews::New => self.queue.add_new(actor),
+            JobNews::New => {
+                // One that a watch tells of; what was listed may have been there for long.
+                if self.known.has(Kind::Job)
+                    && let Some(actor) = self.store.get_mut(actor)
+                    && actor.is_to_begin()
+                {
+                    actor.delays.begin(now.monotonic);
+                }
+                self.queue.add_new(actor);
+            }
         }
         if let (true, Some(ttl), Some(actor)) = (is_ttl, &mut self.ttl, self.store.get(actor)) {
             ttl.heard(Arc::clone(&actor.id));

@@ -15,6 +15,7 @@ mod controllers;
 mod correlate;
 mod cron_jobs;
 mod debug;
+mod delays;
 mod events;
 mod gang_index;
 mod gangs;
@@ -289,6 +290,7 @@ impl Shard {
         if let Some(sync) = turn.sync {
             self.metrics.jobs.sync(sync, took());
         }
+        actor.note(&turn.writes, &self.metrics, now.monotonic);
         if turn.panicked {
             self.metrics.panics.inc();
             tracing::error!(job = %job.key, "actor panicked; starting it anew");
@@ -334,18 +336,21 @@ impl Shard {
             }
             Next::Over(outcome) => {
                 self.outbox.over(place, now.monotonic);
-                self.over(&write, outcome);
+                self.over(&write, outcome, now);
             }
         }
     }
 
     /// A write is over: its Job hears of it.
-    fn over(&mut self, write: &Write, outcome: Outcome) {
+    fn over(&mut self, write: &Write, outcome: Outcome, now: Now) {
         if let Op::Create { pod, .. } = &write.op {
             writes::count_creation(&self.metrics, pod.reason, &outcome);
         }
         if let Some(actor) = self.store.get_mut(write.actor) {
             actor.in_flight -= 1;
+            actor
+                .delays
+                .heard(&outcome, &self.metrics.jobs, now.monotonic);
             actor.outcomes.push(outcome);
             self.queue.add(write.actor);
         }
@@ -401,7 +406,7 @@ impl Shard {
         let request = outbox.poll_request(now.monotonic, &mut make, &mut unsent);
         for write in unsent {
             let outcome = write.unsent();
-            self.over(&write, outcome);
+            self.over(&write, outcome, now);
         }
         request
     }

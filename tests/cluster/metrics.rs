@@ -136,6 +136,68 @@ async fn metrics_have_upstreams_names_and_add_up() {
 /// Two Pods of a Job that replaces Pods at once, and two of one that waits until they have failed, are
 /// deleted by somebody while they run.
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_held_is_told_by_state_and_how_long_people_wait() {
+    let cluster = cluster(Duration::from_secs(3)).await;
+    let client = client(&cluster).await;
+    let controller = controller(&cluster.url()).await;
+    let holds = async |expected: &[(&str, f64)]| {
+        let expected = expected.to_vec();
+        metrics_when(&controller, move |text| {
+            let samples = samples(text);
+            let found = |name: &str| samples.get(&format!("lakh_{name}")).copied();
+            expected
+                .iter()
+                .all(|(name, value)| found(name) == Some(*value))
+        })
+        .await;
+    };
+    let mut foreign = indexed_job("foreign", 3, 3);
+    foreign["spec"]["managedBy"] = json!("example.com/other");
+    create(&client, &foreign).await;
+    let mut waits = indexed_job("waits", 3, 3);
+    waits["spec"]["suspend"] = json!(true);
+    create(&client, &waits).await;
+    create(&client, &indexed_job("good", 4, 4)).await;
+    holds(&[
+        (r#"jobs{state="at_work"}"#, 1.0),
+        (r#"pods{state="active"}"#, 4.0),
+        (r#"pods{state="ready"}"#, 4.0),
+        (r#"pods{state="finalizer"}"#, 4.0),
+    ])
+    .await;
+    job_when(&client, "good", |job| is(job, "Complete")).await;
+    holds(&[
+        (r#"jobs{state="at_work"}"#, 0.0),
+        (r#"jobs{state="suspended"}"#, 1.0),
+        (r#"jobs{state="finished"}"#, 1.0),
+        (r#"jobs{state="other_manager"}"#, 1.0),
+        (r#"pods{state="active"}"#, 0.0),
+        (r#"pods{state="finalizer"}"#, 0.0),
+        (r#"pods{state="known"}"#, 4.0),
+        ("first_pod_delay_seconds_count", 1.0),
+    ])
+    .await;
+    let told = samples(&metrics(&controller));
+    let counted = told["lakh_count_delay_seconds_count"];
+    // Four Pods, by four statuses at the most.
+    assert!((1.0..=4.0).contains(&counted), "{counted}");
+    let gone = json!({"propagationPolicy": "Background"}).to_string();
+    for name in ["good", "waits", "foreign"] {
+        let path = format!("/apis/batch/v1/namespaces/default/jobs/{name}");
+        let deleted = client.delete_with(&path, gone.clone().into_bytes());
+        deleted.await.expect("it is there");
+    }
+    let mut none: Vec<_> = told.keys().collect();
+    none.retain(|name| name.starts_with("lakh_jobs{") || name.starts_with("lakh_pods{"));
+    let none = none.iter().filter_map(|name| name.strip_prefix("lakh_"));
+    let none: Vec<_> = none.map(|name| (name, 0.0)).collect();
+    assert_eq!(none.len(), 11);
+    holds(&none).await;
+    controller.stop().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn creations_tell_what_they_are_for() {
     let cluster = cluster(Duration::from_secs(3600)).await;
     let client = client(&cluster).await;

@@ -33,4 +33,4 @@ pub use crate::model::{Report, Severity};
 pub use ending::Verdict;
 pub use gang::Fallback;
 pub use machine::JobMachine;
-pub use overview::Overview;
+pub use overview::{Overview, Sums};

@@ -72,3 +72,43 @@ impl Overview {
         }
     }
 }
+
+/// How many Pods and indexes there are of a kind, for who counts them often.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Pods that are pending or running.
+    pub active: u32,
+    /// Those of them that are ready.
+    pub ready: u32,
+    /// Pods that are being deleted.
+    pub terminating: u32,
+    /// Pods that have the tracking finalizer.
+    pub with_finalizer: u32,
+    /// Ended Pods that no status has named yet.
+    pub to_be_named: u32,
+    /// Indexes that succeeded.
+    pub completed: u32,
+    /// Indexes that failed for good.
+    pub failed: u32,
+    /// Indexes that wait for their next Pod.
+    pub in_backoff: u32,
+}
+
+impl Sums {
+    /// Those of a machine.
+    pub fn of(machine: &JobMachine) -> Self {
+        let (_, counting, ..) = machine.parts();
+        let tally = counting.tally();
+        let (completed, failed) = counting.indexes_over();
+        Self {
+            active: tally.active,
+            ready: tally.ready,
+            terminating: tally.terminating,
+            with_finalizer: tally.with_finalizer,
+            to_be_named: counting.waiting_to_be_named(),
+            completed,
+            failed,
+            in_backoff: counting.indexes_in_backoff(),
+        }
+    }
+}

@@ -46,6 +46,11 @@ impl Counting {
         self.indexes.overview(self.delayed.waiting())
     }
 
+    /// How many indexes wait for their next Pod.
+    pub(in crate::decide) fn indexes_in_backoff(&self) -> u32 {
+        self.delayed.waiting().len()
+    }
+
     /// The place of the first rule of the successPolicy that is met.
     pub(in crate::decide) fn success_rule(&self, policy: &SuccessPolicy) -> Option<usize> {
         self.successes.met(policy, self.indexes.completed_len())

@@ -1,0 +1,87 @@
+//! How long people wait: for the first Pod of a new Job, and until a status counts Pods that have ended.
+//!
+//! Must not: decide anything; these are measurements.
+
+use crate::{decide::Outcome, metrics::jobs::JobMetrics, model::Monotonic};
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub(super) struct Delays {
+    /// Since when a new Job waits for its first Pod.
+    new_since: Option<Monotonic>,
+    /// Since when the first of the Pods has ended that no status names yet.
+    ended_since: Option<Monotonic>,
+    /// The same, of those that the status under way names.
+    naming_since: Option<Monotonic>,
+}
+
+impl Delays {
+    /// The Job is new.
+    pub(super) fn begin(&mut self, now: Monotonic) {
+        self.new_since = Some(now);
+    }
+
+    /// After a turn: how many ended Pods wait to be named, and whether a status was asked for that names some; then
+    /// it names those that waited, and may name those that the turn has heard of.
+    pub(super) fn after_turn(&mut self, waiting: u32, names: bool, now: Monotonic) {
+        if names {
+            self.naming_since = self.ended_since.take().or(Some(now));
+        }
+        if waiting > 0 {
+            self.ended_since.get_or_insert(now);
+        }
+    }
+
+    /// A write is over.
+    pub(super) fn heard(&mut self, outcome: &Outcome, metrics: &JobMetrics, now: Monotonic) {
+        match outcome {
+            Outcome::PodCreated(_) => {
+                if let Some(since) = self.new_since.take() {
+                    metrics.first_pod(now.since(since));
+                }
+            }
+            Outcome::StatusWritten => {
+                if let Some(since) = self.naming_since.take() {
+                    metrics.counted(now.since(since));
+                }
+            }
+            // They wait on.
+            Outcome::StatusNotWritten => {
+                self.ended_since = self.naming_since.take().or(self.ended_since);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::Metrics;
+
+    #[test]
+    fn the_first_pod_that_ended_is_what_a_status_is_measured_by() {
+        let metrics = Metrics::default();
+        let at = Monotonic::from_secs;
+        let mut delays = Delays::default();
+        delays.after_turn(0, false, at(1));
+        delays.after_turn(1, false, at(10));
+        delays.after_turn(5, false, at(12));
+        // The status is refused; the next one names two more.
+        delays.after_turn(0, true, at(13));
+        delays.after_turn(2, false, at(14));
+        delays.heard(&Outcome::StatusNotWritten, &metrics.jobs, at(15));
+        delays.after_turn(0, true, at(16));
+        delays.heard(&Outcome::StatusWritten, &metrics.jobs, at(17));
+        // One that is named in the turn that has heard of it.
+        delays.after_turn(0, true, at(18));
+        delays.heard(&Outcome::StatusWritten, &metrics.jobs, at(20));
+        // A status that names none.
+        delays.after_turn(0, false, at(21));
+        delays.heard(&Outcome::StatusWritten, &metrics.jobs, at(22));
+        let text = metrics.text(at(23));
+        let sum = "lakh_count_delay_seconds_sum 9.0";
+        assert!(text.contains(sum), "{text}");
+        assert!(text.contains("lakh_count_delay_seconds_count 2"), "{text}");
+    }
+}
