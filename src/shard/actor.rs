@@ -26,7 +26,7 @@ use crate::{
         CompletionMode, ConditionKind, Exponential, FailureAction, Job, JobId, JobSpec, JobStatus,
         Limits, Monotonic, Now, PodGroup, PodTable, Slot, Timeout,
     },
-    ownership::Standing,
+    ownership::{Standing, Unserved},
     wire::PodTemplate,
 };
 
@@ -65,6 +65,7 @@ pub(super) struct Actor {
     search: Search,
     /// Another controller manages the Job.
     pub(super) external: bool,
+    unserved: Unserved,
     pub(super) pods: PodTable,
     /// How own writes ended; never more than are in flight.
     pub(super) outcomes: Vec<Outcome>,
@@ -120,6 +121,8 @@ pub(super) struct Rules<'a> {
     pub(super) limits: Limits,
     /// The gangs, if they are asked for.
     pub(super) gangs: Option<&'a Gangs>,
+    /// Whether Jobs are run at all; else each is as if it were another's.
+    pub(super) runs_jobs: bool,
     /// As of which version all Pods of the namespace are known.
     pub(super) pods_seen: u64,
 }
@@ -138,6 +141,7 @@ impl Actor {
             gone: false,
             search: Search::default(),
             external: false,
+            unserved: Unserved::default(),
             pods: PodTable::default(),
             outcomes: Vec::new(),
             in_flight: 0,
@@ -228,7 +232,7 @@ impl Actor {
 
     fn run(&mut self, rules: Rules<'_>, now: Now, turn: &mut Turn) {
         match self.standing() {
-            Standing::External => return,
+            Standing::External => return self.look_unserved(rules, now.monotonic, turn),
             Standing::Unseen => return self.search(now.monotonic, turn),
             Standing::AtWork | Standing::Finished | Standing::Gone => {}
         }
@@ -342,6 +346,15 @@ impl Actor {
             self.machine = None;
             turn.wake_at = None;
         }
+    }
+
+    /// Tells people when nobody seems to run a Job that names another controller.
+    fn look_unserved(&mut self, rules: Rules<'_>, now: Monotonic, turn: &mut Turn) {
+        let job = self.job.as_ref().filter(|_| rules.runs_jobs);
+        let Some(job) = job else { return };
+        let (report, again) = self.unserved.look(job, now);
+        turn.reports.extend(report);
+        turn.wake_at = again.map(Into::into);
     }
 
     /// Whether there is anything to do for a Job that has no machine.

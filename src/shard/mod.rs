@@ -268,6 +268,7 @@ impl Shard {
         let rules = Rules {
             limits: self.settings.limits,
             gangs: self.gangs.as_ref(),
+            runs_jobs: self.settings.controllers.job,
             pods_seen,
         };
         let took = self.metrics.stopwatch();

@@ -102,3 +102,33 @@ async fn who_is_not_alone_makes_no_pods_until_it_is() {
     controller.stop().await;
     cluster.shutdown().await;
 }
+
+/// The name of a controller is spelled wrong: nobody else would say so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_nobody_takes_up_is_told_of() {
+    let clock = Clock::default();
+    let cluster = cluster_by(&clock, Duration::ZERO).await;
+    let client = client(&cluster).await;
+    let options = Options {
+        clock: clock.clone(),
+        ..options()
+    };
+    let controller = Controller::start(client.clone(), options);
+    let controller = controller.await.expect("it starts");
+    let mut job = indexed_job("main", 1, 1);
+    job["spec"]["managedBy"] = json!("lakh.dev/job-controler");
+    create(&client, &job).await;
+    // The controller has heard of it once it has run one that came later.
+    create(&client, &indexed_job("later", 1, 1)).await;
+    job_when(&client, "later", |job| job["status"]["succeeded"] == 1).await;
+    clock.move_on_to(clock.now().wall + Duration::from_secs(301));
+    let told = |events: &Value| {
+        let mut told = listed(events).iter();
+        told.any(|event| {
+            event["reason"] == "UnservedManagedBy" && event["involvedObject"]["name"] == "main"
+        })
+    };
+    seen_when(&client, "/api/v1/namespaces/default/events", told).await;
+    controller.stop().await;
+    cluster.shutdown().await;
+}

@@ -12,8 +12,10 @@ mod hold;
 mod mode;
 mod namespace;
 mod standing;
+mod unserved;
 
 pub use alphabet::{Claimed, Orphan, PatchAnswer, Round, Told};
 pub use claims::Claims;
 pub use mode::{BadManagerName, ManagerName, Mode};
 pub use standing::Standing;
+pub use unserved::Unserved;

@@ -52,6 +52,7 @@ fn give_with(store: &mut Store, key: ActorKey, pods_seen: u64, now: Now) -> Turn
     let rules = Rules {
         limits: Limits::default(),
         gangs: None,
+        runs_jobs: true,
         pods_seen,
     };
     actor(store, key).turn(rules, now)

@@ -88,7 +88,8 @@ impl Judges {
         wrong.extend(self.too_soon(uid, view, written));
         if let Some(group) = &view.pod_group {
             let key = (pod.namespace.to_string(), group.clone());
-            if !self.pod_groups.contains(&key) {
+            // That of a Job that is deleted goes with it, and who is deaf to that cannot know.
+            if !self.pod_groups.contains(&key) && !job.is_deleting {
                 wrong.push(format!(
                     "{name} was made for PodGroup {group}, which is not there"
                 ));

@@ -1,0 +1,100 @@
+//! Whether anybody runs a Job that names another controller: a name that is spelled wrong leaves a Job alone for good,
+//! and nobody says so.
+//!
+//! Every controller gives a Job a start time or a condition as soon as it sees it. A Job that has neither for long is
+//! nobody's.
+//!
+//! Must not: guess whom the name means.
+
+use std::time::Duration;
+
+use crate::model::{DEFAULT_MANAGER, Job, Monotonic, Report, format_go_duration};
+
+/// How long a Job may go without a sign: longer than the change of a leader takes, a rollout, or a short outage.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// See the module's text.
+#[derive(Clone, Debug, Default)]
+pub struct Unserved {
+    since: Option<Monotonic>,
+    is_told: bool,
+}
+
+impl Unserved {
+    /// Looks at the Job: gives what people are to be told, once, and when to look again.
+    pub fn look(&mut self, job: &Job, now: Monotonic) -> (Option<Report>, Option<Monotonic>) {
+        let named = job.spec.managed_by.as_deref();
+        let named = named.filter(|name| *name != DEFAULT_MANAGER);
+        let Some(name) = named.filter(|_| is_untouched(job) && !self.is_told) else {
+            return (None, None);
+        };
+        let due = *self.since.get_or_insert(now) + PATIENCE;
+        if now < due {
+            return (None, Some(due));
+        }
+        self.is_told = true;
+        let patience = format_go_duration(PATIENCE);
+        let message = format!(
+            "No controller has taken up this Job for {patience}: spec.managedBy is {name:?}; is it spelled right, and \
+             does that controller run?"
+        );
+        (Some(Report::warning("UnservedManagedBy", &message)), None)
+    }
+}
+
+/// Whether no controller has done anything to it.
+fn is_untouched(job: &Job) -> bool {
+    let status = &job.status;
+    !job.deleting && status.start_time.is_none() && status.conditions.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{JobKey, JobSpec, JobStatus, Time, Uid};
+
+    fn job(managed_by: Option<&str>) -> Job {
+        Job {
+            key: JobKey::default(),
+            uid: Uid::from_u128(1),
+            resource_version: 1,
+            generation: 1,
+            deleting: false,
+            spec: JobSpec {
+                managed_by: managed_by.map(Into::into),
+                ..JobSpec::default()
+            },
+            status: JobStatus::default(),
+        }
+    }
+
+    fn at(secs: u64) -> Monotonic {
+        Monotonic::from_secs(secs)
+    }
+
+    #[test]
+    fn a_job_that_nobody_takes_up_is_told_of_once() {
+        let (mut unserved, job) = (Unserved::default(), job(Some("lakh.dev/job-controler")));
+        assert_eq!(unserved.look(&job, at(10)), (None, Some(at(310))));
+        assert_eq!(unserved.look(&job, at(309)), (None, Some(at(310))));
+        let (told, again) = unserved.look(&job, at(310));
+        let told = told.expect("it is told");
+        assert_eq!((told.reason.as_str(), again), ("UnservedManagedBy", None));
+        assert!(told.message.contains("\"lakh.dev/job-controler\""));
+        assert_eq!(unserved.look(&job, at(999)), (None, None));
+    }
+
+    #[test]
+    fn who_has_a_start_or_the_built_in_controller_is_left_alone() {
+        let mut started = job(Some("example.com/other"));
+        started.status.start_time = Some(Time::from_secs(1));
+        let mut going = job(Some("example.com/other"));
+        going.deleting = true;
+        let usual = [job(None), job(Some(DEFAULT_MANAGER)), started, going];
+        for job in usual {
+            let mut unserved = Unserved::default();
+            assert_eq!(unserved.look(&job, at(0)), (None, None));
+            assert_eq!(unserved.look(&job, at(9_999)), (None, None));
+        }
+    }
+}
