@@ -128,3 +128,38 @@ async fn drive<T, E>(
     })
     .await
 }
+
+#[cfg(test)]
+mod tests {
+    use hyper_util::rt::TokioIo;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_without_end_is_given_up() {
+        let (ours, mut servers) = duplex(1 << 20);
+        let server = tokio::spawn(async move {
+            let mut request = [0; 1_024];
+            let _ = servers.read(&mut request).await;
+            let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+            servers.write_all(head).await.expect("it is read");
+            let piece = vec![b'a'; 1 << 20];
+            let mut sent = 0;
+            while servers.write_all(b"100000\r\n").await.is_ok()
+                && servers.write_all(&piece).await.is_ok()
+                && servers.write_all(b"\r\n").await.is_ok()
+            {
+                sent += piece.len();
+            }
+            sent
+        });
+        let connection = Connection::new(TokioIo::new(ours)).await;
+        let connection = connection.expect("nothing is asked yet");
+        let request = Request::get("/").body(Body::default());
+        let answer = connection.send(request.expect("a request")).await;
+        assert!(matches!(answer, Err(Failure::Lost(_))));
+        let sent = server.await.expect("it ends");
+        assert!(sent >= ANSWER_MAX, "{sent}");
+    }
+}

@@ -381,3 +381,27 @@ fn a_kind_that_may_not_be_listed_holds_up_no_other() {
     let told = world.notices();
     assert!(told.contains(&history(0, &[Kind::CronJob])), "{told:?}");
 }
+
+#[test]
+fn an_object_that_cannot_be_read_stops_nobody_else() {
+    let mut world = World::new();
+    let list = world.asks("jobs?limit=500");
+    let mut odd = job(5);
+    odd["spec"] = json!("no object");
+    let mut seen = Vec::new();
+    let answer = Input::Answer(list, page(10, &[odd.clone(), job(7)]));
+    let mut tell = |news: News<'_>| seen.push(news.object.identity().2);
+    world.informers.handle(answer, world.now, &mut tell);
+    let watch = world.asks("jobs?watch=true");
+    world.hear(Input::Opened(watch, Encoding::Json));
+    for (version, object) in [(11, &odd), (12, &job(12))] {
+        let mut object = object.clone();
+        object["metadata"]["resourceVersion"] = json!(version.to_string());
+        let event = json!({"type": "MODIFIED", "object": object});
+        let piece = Input::Piece(watch, format!("{event}\n").into());
+        let mut tell = |news: News<'_>| seen.push(news.object.identity().2);
+        world.informers.handle(piece, world.now, &mut tell);
+    }
+    assert_eq!(seen, [7, 12]);
+    assert!(world.asked().is_none(), "nothing is listed anew");
+}

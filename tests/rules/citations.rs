@@ -155,6 +155,28 @@ fn files_that_rules_name_are_there() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
+/// Tests that docs/security.md names: a file in quotes, a colon, and names in quotes.
+#[test]
+fn tests_that_hold_attacks_off_are_there() {
+    let text = fs::read_to_string(root().join("docs/security.md")).expect("it can be read");
+    let mut count = 0;
+    for line in text.lines().filter(|line| line.starts_with("| ")) {
+        let mut file = None;
+        for quoted in line.split('`').skip(1).step_by(2) {
+            if quoted.ends_with(".rs") {
+                file = Some(fs::read_to_string(root().join(quoted)).expect(quoted));
+            } else if let Some(file) = &file {
+                let is_there = file.contains(&format!("fn {quoted}("));
+                assert!(is_there, "no test {quoted}: {line}");
+                count += 1;
+            }
+        }
+        let is_head = line.starts_with("| What ");
+        assert!(is_head || file.is_some(), "no test is named: {line}");
+    }
+    assert!(count > 15, "only {count} tests are named");
+}
+
 #[test]
 fn citations_and_numbers_are_read() {
     let line =
