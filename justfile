@@ -26,6 +26,10 @@ demo:
 golden:
     UPDATE_GOLDEN=1 cargo test --release --test rules golden::
 
+# Render overlays and components of deploy/ from its chart anew, with helm; read the difference before you commit it.
+deploy:
+    UPDATE_DEPLOY=1 cargo test --test cluster deploy::rendered
+
 # Random histories of Jobs, claims, CronJobs and TTLs, from fresh seeds or from a given one: just random 42
 random seed="":
     LAKH_SEED={{seed}} cargo test --release --test rules properties:: -- --nocapture

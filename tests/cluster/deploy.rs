@@ -1,317 +1,287 @@
-//! The manifests below deploy/: what is rendered is what we mean, and grants what we call.
+//! The manifests below deploy/: kustomize and Helm give the same, the binary takes its arguments, and what its README
+//! tells can be done. What the controller may do is in `rights`.
+//!
+//! Where Helm or kubectl is not installed, what needs it is left out, which is said.
 
-use std::{collections::BTreeSet, fs, path::PathBuf, process::Command};
+#![allow(clippy::print_stdout, reason = "a test that was left out must say so")]
 
-use lakh::embedded::manifest::{self, Document, Source};
+use std::{
+    collections::BTreeMap,
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use lakh::model::stable_hash;
 use serde_json::{Value, json};
 
-use crate::support::{self, project};
+use crate::support::{
+    self,
+    manifests::{
+        COMPONENTS, OVERLAYS, VARIANTS, helm, helm_template, kustomize, objects, read,
+        rendered_file,
+    },
+    project,
+};
 
-/// What the controller does: verb, resource, API group.
-const CALLS: &[(&str, &str, &str)] = &[
-    ("get", "jobs", "batch"),
-    ("list", "jobs", "batch"),
-    ("watch", "jobs", "batch"),
-    ("delete", "jobs", "batch"),
-    ("patch", "jobs/status", "batch"),
-    ("list", "pods", ""),
-    ("watch", "pods", ""),
-    ("get", "pods", ""),
-    ("create", "pods", ""),
-    ("patch", "pods", ""),
-    ("delete", "pods", ""),
-    ("create", "events", ""),
-    ("patch", "events", ""),
-];
+/// What every rendered file begins with.
+const HEADER: &str = "# Rendered from deploy/chart, which is what to change; then `just deploy`.\n";
 
-/// What it does to the Lease of its election, in its own namespace.
-const CALLS_OF_THE_ELECTION: &[(&str, &str, &str)] = &[
-    ("get", "leases", "coordination.k8s.io"),
-    ("watch", "leases", "coordination.k8s.io"),
-    ("create", "leases", "coordination.k8s.io"),
-    ("update", "leases", "coordination.k8s.io"),
-];
+/// What the chart and all that was rendered of it were when it was rendered.
+const DIGEST: &str = "deploy/rendered.digest";
 
-/// What it does besides, where it runs CronJobs.
-const CALLS_FOR_CRON_JOBS: &[(&str, &str, &str)] = &[
-    ("create", "jobs", "batch"),
-    ("get", "cronjobs", "batch"),
-    ("list", "cronjobs", "batch"),
-    ("watch", "cronjobs", "batch"),
-    ("patch", "cronjobs/status", "batch"),
-];
-
-/// What it does besides, where gangs are asked for.
-const CALLS_FOR_GANGS: &[(&str, &str, &str)] = &[
-    ("list", "workloads", "scheduling.k8s.io"),
-    ("watch", "workloads", "scheduling.k8s.io"),
-    ("create", "workloads", "scheduling.k8s.io"),
-    ("list", "podgroups", "scheduling.k8s.io"),
-    ("watch", "podgroups", "scheduling.k8s.io"),
-    ("create", "podgroups", "scheduling.k8s.io"),
-];
-
-/// Rights that no call asks for by itself: for owners whose deletion waits for what they own.
-const FOR_JOBS_AS_OWNERS: (&str, &str, &str) = ("update", "jobs/finalizers", "batch");
-const FOR_CRON_JOBS_AS_OWNERS: (&str, &str, &str) = ("update", "cronjobs/finalizers", "batch");
-
-/// An overlay as it would be applied; none, and why, if kubectl is not there.
-fn rendered(overlay: &str) -> Option<Vec<Document>> {
-    kustomized(&project(&format!("deploy/overlays/{overlay}")))
+/// Each file that is rendered, and what Helm renders for it; none if there is no Helm.
+fn renderings() -> Option<Vec<(PathBuf, String)>> {
+    let overlay = |(name, namespace, set): (&str, &str, &[&str])| {
+        let text = helm_template(namespace, set, &[])?;
+        Some((rendered_file(&format!("overlays/{name}")), text))
+    };
+    let component = |(name, template, set): (&str, &str, &[&str])| {
+        let only = format!("templates/{template}.yaml");
+        let text = helm_template("lakh-system", set, &["--show-only", &only])?;
+        Some((rendered_file(&format!("components/{name}")), text))
+    };
+    // Versions of Helm differ in their empty lines.
+    let filled = |text: &str| -> String {
+        let lines = text.split_inclusive('\n');
+        lines.filter(|line| !line.trim().is_empty()).collect()
+    };
+    let all = OVERLAYS.into_iter().map(overlay);
+    all.chain(COMPONENTS.into_iter().map(component))
+        .map(|rendered| rendered.map(|(path, text)| (path, format!("{HEADER}{}", filled(&text)))))
+        .collect()
 }
 
-fn kustomized(path: &str) -> Option<Vec<Document>> {
-    let output = Command::new("kubectl").args(["kustomize", path]).output();
-    let output = output.ok()?;
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let text = String::from_utf8(output.stdout).expect("text");
-    Some(manifest::load(&[Source::new(path, text)]).expect("good YAML"))
-}
-
-fn kind<'a>(documents: &'a [Document], kind: &str) -> &'a Value {
-    let found = documents.iter().find(|document| document.kind == kind);
-    &found.unwrap_or_else(|| panic!("no {kind}")).body
-}
-
-fn texts(value: &Value) -> impl Iterator<Item = &str> {
-    value
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-}
-
+/// With `UPDATE_DEPLOY` it writes the files.
 #[test]
-fn every_file_is_a_manifest() {
-    for folder in [
-        "base",
-        "overlays/replace",
-        "overlays/managed-by",
-        "components/cron-jobs",
-        "components/gang-scheduling",
-    ] {
-        for entry in fs::read_dir(project(&format!("deploy/{folder}"))).expect("it is there") {
-            let path = entry.expect("an entry can be read").path();
-            if path.ends_with("kustomization.yaml") {
-                continue;
-            }
-            let source = Source::read_file(&path).expect("it can be read");
-            assert!(!manifest::load(&[source]).expect("good YAML").is_empty());
+fn rendered_files_are_what_the_chart_renders() {
+    let renderings = renderings();
+    if std::env::var_os("UPDATE_DEPLOY").is_some() {
+        for (path, text) in renderings.as_ref().expect("helm is on the path") {
+            fs::write(path, text).expect("it can be written");
         }
+        fs::write(project(DIGEST), digest()).expect("it can be written");
     }
+    for (path, text) in renderings.iter().flatten() {
+        let there = fs::read_to_string(path).expect("it can be read");
+        let path = path.display();
+        assert!(there == *text, "{path} is out of date: run `just deploy`");
+    }
+    // So that it is noticed also where there is no Helm.
+    let there = fs::read_to_string(project(DIGEST)).expect("it can be read");
+    assert_eq!(there, digest(), "something changed: run `just deploy`");
+}
+
+/// A digest of the chart and of all that was rendered of it.
+fn digest() -> String {
+    let mut files = files_below(Path::new(&project("deploy/chart")));
+    let folders = OVERLAYS.map(|(name, ..)| format!("overlays/{name}"));
+    files.extend(folders.iter().map(|folder| rendered_file(folder)));
+    let folders = COMPONENTS.map(|(name, ..)| format!("components/{name}"));
+    files.extend(folders.iter().map(|folder| rendered_file(folder)));
+    files.sort();
+    let bytes = files.iter().flat_map(|file| {
+        let name = file.strip_prefix(project("deploy")).expect("it is there");
+        let mut bytes = name.display().to_string().into_bytes();
+        bytes.push(0);
+        bytes.extend(fs::read(file).expect("it can be read"));
+        bytes
+    });
+    format!("{:016x}\n", stable_hash(bytes))
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("it can be read");
+    let paths = entries.map(|entry| entry.expect("an entry can be read").path());
+    let below = |path: PathBuf| match path.is_dir() {
+        true => files_below(&path),
+        false => vec![path],
+    };
+    paths.flat_map(below).collect()
+}
+
+/// Objects by kind, namespace and name, but for lakh's Namespace: Helm makes that by itself.
+fn by_name(text: &str) -> BTreeMap<String, Value> {
+    let mut all = BTreeMap::new();
+    for document in objects(text) {
+        if document.kind == "Namespace" {
+            continue;
+        }
+        let namespace = document.namespace.unwrap_or_default();
+        let key = format!("{} {namespace}/{}", document.kind, document.name);
+        let before = all.insert(key.clone(), document.body);
+        assert_eq!(before, None, "twice: {key}");
+    }
+    all
 }
 
 #[test]
-fn overlays_differ_in_their_mode_and_in_cron_jobs_only() {
-    let mode = [
-        ("replace", json!(["--mode=replace"])),
-        (
-            "managed-by",
-            json!([
-                "--mode=managed-by",
-                "--managed-by-name=lakh.dev/job-controller",
-                "--controllers=*,-cronjob"
-            ]),
-        ),
-    ];
-    for (overlay, args) in mode {
-        let Some(documents) = rendered(overlay) else {
+fn kustomize_and_helm_give_the_same() {
+    for variant in VARIANTS {
+        let Some((helm, kustomize)) = helm(variant).zip(kustomize(variant)) else {
             return;
         };
-        let kinds: BTreeSet<&str> = documents
-            .iter()
-            .map(|document| document.kind.as_str())
-            .collect();
-        assert_eq!(
-            kinds,
-            [
-                "Namespace",
-                "ServiceAccount",
-                "ClusterRole",
-                "ClusterRoleBinding",
-                "Role",
-                "RoleBinding",
-                "PodDisruptionBudget",
-                "Deployment"
-            ]
-            .into()
-        );
-        let deployment = kind(&documents, "Deployment");
-        let container = &deployment["spec"]["template"]["spec"]["containers"][0];
-        let all: Vec<&str> = texts(&container["args"]).collect();
-        let common = [
-            "controller",
-            "--listen=0.0.0.0:8080",
-            "--leader-elect-resource-namespace=lakh-system",
-        ];
-        assert_eq!(all[..3], common);
-        assert_eq!(json!(all[3..]), args, "{overlay}");
-        check_hardening(deployment);
-        let mut wanted: BTreeSet<_> = CALLS.iter().copied().collect();
-        wanted.insert(FOR_JOBS_AS_OWNERS);
-        if overlay == "replace" {
-            wanted.extend(CALLS_FOR_CRON_JOBS);
-            wanted.insert(FOR_CRON_JOBS_AS_OWNERS);
+        let (helm, kustomize) = (by_name(&helm), by_name(&kustomize));
+        let keys = |all: &BTreeMap<String, Value>| all.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(keys(&helm), keys(&kustomize), "{variant:?}");
+        for (key, object) in helm {
+            assert_eq!(object, kustomize[&key], "{variant:?}: {key}");
         }
-        let roles = documents.iter().filter(|it| it.kind == "ClusterRole");
-        let granted: BTreeSet<_> = roles.flat_map(|role| grants(&role.body)).collect();
-        assert_eq!(granted, wanted, "{overlay}");
-        let own = CALLS_OF_THE_ELECTION.iter().copied().collect();
-        assert_eq!(grants(kind(&documents, "Role")), own, "{overlay}");
-        check_binding(&documents, ["ClusterRole", "ClusterRoleBinding"]);
-        check_binding(&documents, ["Role", "RoleBinding"]);
-        check_arguments(&all);
     }
 }
 
 #[test]
-fn the_component_adds_the_gate_and_its_rights() {
-    let folder = tempfile::tempdir().expect("a folder for temporary files");
-    let place = folder.path().canonicalize().expect("it is there");
-    // kustomize takes paths that lead there from here, and no others.
-    let up = "../".repeat(place.components().count() - 1);
-    let path = |path: &str| format!("{up}{}", project(path).trim_start_matches('/'));
-    let text = format!(
-        "resources: [{}]\ncomponents: [{}]\n",
-        path("deploy/overlays/managed-by"),
-        path("deploy/components/gang-scheduling")
-    );
-    fs::write(place.join("kustomization.yaml"), text).expect("it can be written");
-    let Some(documents) = kustomized(&place.display().to_string()) else {
-        return;
-    };
-    let deployment = kind(&documents, "Deployment");
-    let args = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
-    let args: Vec<&str> = texts(args).collect();
-    assert_eq!(args.last(), Some(&"--feature-gates=WorkloadWithJob=true"));
-    check_arguments(&args);
-    let named = |kind: &str| {
-        let name = |document: &&Document| document.name.to_string() == "lakh-gang-scheduling";
-        let mut found = documents.iter().filter(|document| document.kind == kind);
-        found.find(name).map(|document| &document.body).expect(kind)
-    };
-    let wanted = CALLS_FOR_GANGS.iter().copied();
-    assert_eq!(grants(named("ClusterRole")), wanted.collect());
-    let binding = named("ClusterRoleBinding");
-    assert_eq!(
-        binding["subjects"],
-        kind(&documents, "ClusterRoleBinding")["subjects"]
-    );
-    assert_eq!(binding["roleRef"]["name"], "lakh-gang-scheduling");
+fn what_the_chart_does_not_know_is_refused_by_name() {
+    let namespaced = "namespaces={team-a}";
+    let cases: [(&[&str], &str); 6] = [
+        (&["mode=beside"], "mode"),
+        (&["gangSchedulng=true"], "gangSchedulng"),
+        (&["flowControl.shares=3"], "shares"),
+        (&["extraArgs={qps}"], "extraArgs"),
+        (&["metrics.serviceMonitor=true"], "needs metrics.service"),
+        (&[namespaced, "flowControl.enabled=true"], "cluster-wide"),
+    ];
+    for (set, name) in cases {
+        let set: Vec<&str> = set.iter().flat_map(|value| ["--set", *value]).collect();
+        let chart = project("deploy/chart");
+        let output = Command::new("helm")
+            .args(["template", "lakh", &chart])
+            .args(&set)
+            .output();
+        let Ok(output) = output else {
+            println!("helm is not installed: skipped");
+            return;
+        };
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{set:?}");
+        assert!(said.contains(name), "{set:?}: {said}");
+    }
 }
 
-/// The binary takes the arguments; that there is no cluster is all it complains of.
-fn check_arguments(args: &[&str]) {
-    let mut args = args.to_vec();
-    args.extend(["--kubeconfig", "/nowhere/config"]);
-    let output = support::run(&args);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("/nowhere/config"), "{said}");
+#[test]
+fn the_binary_takes_the_arguments() {
+    let files = OVERLAYS.map(|(name, ..)| rendered_file(&format!("overlays/{name}")));
+    let overlays = files.iter().flat_map(|file| read(file));
+    let variants = VARIANTS.into_iter().filter_map(kustomize);
+    let all = overlays.chain(variants.flat_map(|text| objects(&text)));
+    for deployment in all.filter(|object| object.kind == "Deployment") {
+        let container = &deployment.body["spec"]["template"]["spec"]["containers"][0];
+        let args = container["args"].as_array().expect("arguments");
+        let mut args: Vec<&str> = args.iter().filter_map(Value::as_str).collect();
+        args.extend(["--kubeconfig", "/nowhere/config"]);
+        // That there is no cluster is all it complains of.
+        let output = support::run(&args);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("/nowhere/config"), "{args:?}: {said}");
+    }
 }
 
-fn check_hardening(deployment: &Value) {
+#[test]
+fn the_pod_meets_the_strictest_standard() {
+    let documents = read(&rendered_file("overlays/managed-by"));
+    let mut deployments = documents.iter().filter(|it| it.kind == "Deployment");
+    let deployment = &deployments.next().expect("a Deployment").body;
     assert_eq!(deployment["spec"]["replicas"], 2);
     let pod = &deployment["spec"]["template"]["spec"];
     assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
-    assert_eq!(
-        pod["securityContext"]["seccompProfile"]["type"],
-        "RuntimeDefault"
-    );
+    let profile = &pod["securityContext"]["seccompProfile"]["type"];
+    assert_eq!(profile, "RuntimeDefault");
     let container = &pod["containers"][0];
-    assert_eq!(
-        container["securityContext"],
-        json!({
-            "allowPrivilegeEscalation": false,
-            "readOnlyRootFilesystem": true,
-            "capabilities": {"drop": ["ALL"]},
-        })
-    );
-    assert_eq!(container["livenessProbe"]["httpGet"]["path"], "/livez");
-    assert_eq!(container["readinessProbe"]["httpGet"]["path"], "/readyz");
-    assert!(container["resources"]["requests"]["cpu"].is_string());
+    let context = json!({
+        "allowPrivilegeEscalation": false,
+        "readOnlyRootFilesystem": true,
+        "capabilities": {"drop": ["ALL"]},
+    });
+    assert_eq!(container["securityContext"], context);
     assert!(container["resources"]["limits"]["memory"].is_string());
 }
 
-/// Verb, resource and API group of all that a role allows.
-fn grants(role: &Value) -> BTreeSet<(&str, &str, &str)> {
-    let mut granted = BTreeSet::new();
-    for rule in role["rules"].as_array().into_iter().flatten() {
-        for group in texts(&rule["apiGroups"]) {
-            for resource in texts(&rule["resources"]) {
-                for verb in texts(&rule["verbs"]) {
-                    assert!(granted.insert((verb, resource, group)), "twice: {rule}");
-                }
-            }
-        }
-    }
-    granted
-}
-
-/// Each role of this kind is the account's.
-fn check_binding(documents: &[Document], [role, binding]: [&'static str; 2]) {
-    let account = kind(documents, "ServiceAccount");
-    let named = |kind: &'static str| documents.iter().filter(move |it| it.kind == kind);
-    let roles: Vec<&Value> = named(role)
-        .map(|role| &role.body["metadata"]["name"])
-        .collect();
-    let bindings: Vec<&Value> = named(binding).map(|it| &it.body).collect();
-    let bound: Vec<&Value> = bindings.iter().map(|it| &it["roleRef"]["name"]).collect();
-    assert_eq!(bound, roles);
-    for binding in bindings {
-        for field in ["name", "namespace"] {
-            assert_eq!(binding["subjects"][0][field], account["metadata"][field]);
-        }
-    }
-}
-
-/// Each call is named with its verb and resource where it is made: there the table is read off.
 #[test]
-fn the_table_is_that_of_the_calls_in_the_source() {
-    let mut called = BTreeSet::new();
-    let mut paths = vec![PathBuf::from(project("src/shard"))];
-    while let Some(path) = paths.pop() {
-        if path.is_dir() {
-            let entries = fs::read_dir(&path).expect("it is there");
-            paths.extend(entries.map(|entry| entry.expect("an entry can be read").path()));
+fn the_chart_is_of_this_version() {
+    let chart = fs::read_to_string(project("deploy/chart/Chart.yaml")).expect("it is there");
+    for field in ["version", "appVersion"] {
+        let line = format!("{field}: {}", env!("CARGO_PKG_VERSION"));
+        assert!(chart.lines().any(|it| it == line), "no {line}");
+    }
+}
+
+/// In place of programs that would change a cluster: they print what would be applied.
+const PRETENDERS: [(&str, &str); 3] = [
+    ("docker", r#"test "$1" = push || test -f "$3""#),
+    (
+        "kubectl",
+        r#"case "$*" in
+             "kustomize "*) kubectl "$@" ;;
+             "apply -k "*) kubectl kustomize "$3" ;;
+             "apply -f -") cat ;;
+             "-n lakh-system rollout status deployment lakh" | "-n lakh-system get leases") ;;
+             *) echo "unknown: $*" >&2; exit 2 ;;
+           esac"#,
+    ),
+    (
+        "helm",
+        r#"case "$1 $2" in
+             "install lakh") shift ;;
+             "upgrade --install") shift 2 ;;
+             *) echo "unknown: $*" >&2; exit 2 ;;
+           esac
+           helm template "$@""#,
+    ),
+];
+
+/// Every block of commands, as it stands there.
+#[test]
+fn the_readme_can_be_followed() {
+    let is_there = |program: &str| Command::new(program).arg("version").output().is_ok();
+    let programs = ["helm", "kubectl"];
+    let missing: Vec<&str> = programs.into_iter().filter(|it| !is_there(it)).collect();
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let pretenders = folder.path().join("pretenders");
+    fs::create_dir(&pretenders).expect("a folder");
+    for (name, script) in PRETENDERS {
+        let path = pretenders.join(name);
+        let script = format!("#!/bin/sh\nset -e\nPATH=\"${{PATH#*:}}\"\n{script}\n");
+        fs::write(&path, script).expect("it can be written");
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("it is ours");
+    }
+    // What commands write does not land among our files.
+    let copied = Command::new("cp")
+        .args(["-r", &project("deploy")])
+        .arg(folder.path())
+        .status();
+    assert!(copied.expect("cp runs").success());
+    let path = std::env::var("PATH").expect("a PATH");
+    let path = format!("{}:{path}", pretenders.display());
+    let readme = fs::read_to_string(project("deploy/README.md")).expect("it can be read");
+    let blocks = readme.split("```sh\n").skip(1);
+    let blocks = blocks.map(|rest| rest.split("```").next().expect("a block"));
+    let mut installed = 0;
+    for block in blocks {
+        if let Some(program) = missing.iter().find(|program| block.contains(*program)) {
+            println!("{program} is not installed: skipped {block}");
             continue;
         }
-        let text = fs::read_to_string(&path).expect("it can be read");
-        // What rustfmt put on lines of its own comes together.
-        let text: String = text.split_whitespace().collect();
-        // Within its own type it is called by another name.
-        let text = text.replace("Self::new(", "Named::new(");
-        for call in text.split("Named::new(").skip(1) {
-            let mut words = call.split('"');
-            let (before, verb) = (words.next(), words.next());
-            let (comma, resource) = (words.next(), words.next());
-            if (before, comma) == (Some(""), Some(",")) {
-                called.extend(
-                    verb.zip(resource)
-                        .map(|(v, r)| (v.to_owned(), r.to_owned())),
-                );
-            }
+        let output = Command::new("bash")
+            .args(["-e", "-o", "pipefail", "-c", block])
+            .current_dir(folder.path())
+            .env("PATH", &path)
+            .output()
+            .expect("bash runs");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{block}{errors}");
+        let printed = String::from_utf8(output.stdout).expect("text");
+        let deployments = objects(&printed).into_iter();
+        for deployment in deployments.filter(|object| object.kind == "Deployment") {
+            let image = &deployment.body["spec"]["template"]["spec"]["containers"][0]["image"];
+            let built = format!("registry.example.com/lakh:{}", env!("CARGO_PKG_VERSION"));
+            assert_eq!(*image, built, "{block}");
+            installed += 1;
         }
     }
-    // Objects of gangs are made by one call for both kinds.
-    for kind in ["workloads", "podgroups"] {
-        called.insert(("create".to_owned(), kind.to_owned()));
-    }
-    // The informers list and watch whichever kind they are for.
-    for kind in ["jobs", "pods", "cronjobs", "workloads", "podgroups"] {
-        for verb in ["list", "watch"] {
-            called.insert((verb.to_owned(), kind.to_owned()));
-        }
-    }
-    let table = CALLS
-        .iter()
-        .chain(CALLS_FOR_CRON_JOBS)
-        .chain(CALLS_FOR_GANGS)
-        .map(|(verb, resource, _)| (verb.to_string(), resource.to_string()));
-    assert_eq!(called, table.collect());
+    // Two modes, an example of options, and namespaces; each with Helm and with kubectl.
+    let expected = 4 * (programs.len() - missing.len());
+    assert_eq!(installed, expected);
 }
 
 #[test]
@@ -320,6 +290,7 @@ fn the_image_is_built_of_what_is_not_ignored() {
     for needed in [
         "Cargo.toml",
         "Cargo.lock",
+        "build.rs",
         "clock",
         "core",
         "embedded",
@@ -330,9 +301,8 @@ fn the_image_is_built_of_what_is_not_ignored() {
     }
     assert!(ignored.lines().any(|line| line == "target"));
     let docker = fs::read_to_string(project("deploy/Dockerfile")).expect("it is there");
-    assert!(
-        docker.contains("RUN cargo build --release --locked --no-default-features --bin lakh\n")
-    );
+    let build = "cargo build --release --locked --no-default-features --bin lakh\n";
+    assert!(docker.contains(build));
     let manifest = fs::read_to_string(project("Cargo.toml")).expect("it is there");
     let version = docker
         .split("rust:")

@@ -45,6 +45,7 @@ mod probes;
 mod python_client;
 mod replicas;
 mod restored;
+mod rights;
 mod secrets;
 mod shards;
 mod stages;

@@ -12,24 +12,68 @@ use lakh::embedded::manifest::{self, Source};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::{Cluster, has_ended, rendered};
-use crate::support::{self, FINALIZER, check_pods_of_complete_job, finalizers, indexed_job, is};
+use super::{Cluster, has_ended};
+use crate::support::{
+    self, FINALIZER, check_pods_of_complete_job, finalizers, indexed_job, is,
+    manifests::{OVERLAYS, VARIANTS, helm, kustomize, objects},
+};
 
 const NAME: &str = "lakh.dev/job-controller";
 const OWN_FINALIZER: &str = "lakh.dev/job-tracking";
+
+/// As much of the Prometheus Operator's kind as is used, so that a server can be strict about it.
+const SERVICE_MONITORS: &str = r#"
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: servicemonitors.monitoring.coreos.com
+spec:
+  group: monitoring.coreos.com
+  names: {kind: ServiceMonitor, plural: servicemonitors}
+  scope: Namespaced
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema:
+        openAPIV3Schema:
+          type: object
+          properties:
+            spec:
+              type: object
+              required: [endpoints, selector]
+              properties:
+                endpoints:
+                  type: array
+                  items:
+                    type: object
+                    properties: {port: {type: string}, path: {type: string}}
+                selector:
+                  type: object
+                  properties: {matchLabels: {type: object, additionalProperties: {type: string}}}
+"#;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real cluster, see CONTRIBUTING.md"]
 async fn deploy_is_taken_as_it_is() {
     let cluster = Cluster::connect().await;
-    for overlay in ["replace", "managed-by"] {
-        // The objects that others are in must be there.
-        cluster.grant(overlay);
-        let folder = support::project(&format!("deploy/overlays/{overlay}"));
-        let strict = ["apply", "--dry-run=server", "--validate=strict", "-k"];
-        let said = cluster.kubectl(&[&strict[..], &[&folder]].concat(), "");
-        let objects = rendered(overlay).len();
-        assert_eq!(said.lines().count(), objects, "{said}");
+    // What the objects are in, or of, must be there.
+    let namespaces = OVERLAYS.map(|(_, name, _)| name).into_iter();
+    for name in namespaces.collect::<BTreeSet<_>>() {
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        cluster.kubectl(&["apply", "-f", "-"], &namespace.to_string());
+    }
+    cluster.kubectl(&["apply", "-f", "-"], SERVICE_MONITORS);
+    let established = "wait --for=condition=Established crd/servicemonitors.monitoring.coreos.com";
+    cluster.kubectl(&established.split(' ').collect::<Vec<_>>(), "");
+    let strict = ["apply", "--dry-run=server", "--validate=strict", "-f", "-"];
+    for variant in VARIANTS {
+        for text in [helm(variant), kustomize(variant)].into_iter().flatten() {
+            let said = cluster.kubectl(&strict, &text);
+            let objects = objects(&text).len();
+            assert_eq!(said.lines().count(), objects, "{variant:?}: {said}");
+        }
     }
 }
 
@@ -45,7 +89,7 @@ async fn every_example_ends_as_it_says_managed_by_lakh() {
     every_example("managed-by", Some(NAME)).await;
 }
 
-async fn every_example(overlay: &str, manager: Option<&str>) {
+async fn every_example(overlay: &'static str, manager: Option<&str>) {
     let cluster = Cluster::connect().await;
     let namespace = cluster.namespace("examples").await;
     let lakh = cluster.grant(overlay).start().await;

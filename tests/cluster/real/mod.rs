@@ -25,10 +25,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lakh::{
-    cluster::{self, Client},
-    embedded::manifest::{self, Document, Source},
-};
+use lakh::cluster::{self, Client};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{
@@ -36,7 +33,10 @@ use tokio::{
     time::sleep,
 };
 
-use crate::support;
+use crate::support::{
+    self,
+    manifests::{kustomize, objects},
+};
 
 /// Controllers work on all namespaces: one test at a time.
 static TURN: Mutex<()> = Mutex::const_new(());
@@ -156,8 +156,9 @@ impl Cluster {
     }
 
     /// Gives lakh the rights of an overlay below `deploy/`, and nothing else.
-    pub fn grant(&self, overlay: &str) -> Granted {
-        let documents = rendered(overlay);
+    pub fn grant(&self, overlay: &'static str) -> Granted {
+        let text = kustomize((overlay, &[])).expect("kubectl is on the path");
+        let documents = objects(&text);
         let (deployment, rights): (Vec<_>, Vec<_>) = documents
             .into_iter()
             .partition(|document| document.kind == "Deployment");
@@ -209,14 +210,6 @@ impl Cluster {
             &self.folder.path().join("built-in.log"),
         ))
     }
-}
-
-/// An overlay as it would be applied.
-pub fn rendered(overlay: &str) -> Vec<Document> {
-    let path = support::project(&format!("deploy/overlays/{overlay}"));
-    let output = Command::new("kubectl").args(["kustomize", &path]).output();
-    let text = String::from_utf8(output.expect("kubectl is on the path").stdout).expect("text");
-    manifest::load(&[Source::new(overlay, text)]).expect("good YAML")
 }
 
 /// What a Deployment below `deploy/` would run, and as whom.
@@ -274,7 +267,7 @@ impl Lakh {
             }
         }
         let log = self.process.log();
-        let lacks_right = |line: &&str| line.contains("system:serviceaccount:lakh-system:lakh");
+        let lacks_right = |line: &&str| line.contains("lakh-system:lakh") && line.contains("cannot");
         let bad: Vec<&str> = log
             .lines()
             .filter(|line| line.contains("ERROR") || lacks_right(line))

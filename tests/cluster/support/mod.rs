@@ -4,6 +4,7 @@
 
 pub mod kubectl;
 pub mod logged;
+pub mod manifests;
 pub mod proxy;
 pub mod serving;
 

@@ -78,7 +78,7 @@ impl Attributes {
             _ => ("", rest),
         };
         let part = |nth: usize| (*rest.get(nth).unwrap_or(&"")).to_owned();
-        let resource = ResourceAttributes {
+        let mut resource = ResourceAttributes {
             group: group.to_owned(),
             version: version.to_owned(),
             resource: part(0),
@@ -89,6 +89,10 @@ impl Attributes {
         let query = Query::parse(request.query);
         let watch = watched || query.flag("watch");
         let verb = verb_of(request.method, watch, resource.name.is_empty());
+        let of_many = matches!(verb, Some("list" | "watch" | "deletecollection"));
+        if let Some(name) = named_by_selector(&query).filter(|_| of_many) {
+            resource.name = name;
+        }
         Self {
             verb: verb.unwrap_or_default().to_owned(),
             target: RequestTarget::Resource(resource),
@@ -103,6 +107,15 @@ impl Attributes {
             target: RequestTarget::Resource(target),
         }
     }
+}
+
+/// The only object that a field selector leaves: who asks for many under that name needs the right to it alone.
+fn named_by_selector(query: &Query) -> Option<String> {
+    let selector = query.text("fieldSelector");
+    let mut terms = selector.split(',');
+    let name = terms.find_map(|term| term.strip_prefix("metadata.name="))?;
+    let name = name.strip_prefix('=').unwrap_or(name);
+    (!name.is_empty()).then(|| name.to_owned())
 }
 
 impl ResourceAttributes {
@@ -149,6 +162,11 @@ mod tests {
             "GET",
             "/api/v1/pods?watch=1",
             r#"watch {"apiVersion":"v1","resource":"pods"}"#,
+        );
+        check(
+            "GET",
+            "/api/v1/namespaces/n/pods?watch=1&fieldSelector=metadata.name%3Dp",
+            r#"watch {"apiVersion":"v1","name":"p","namespace":"n","resource":"pods"}"#,
         );
         check(
             "PATCH",

@@ -1,0 +1,506 @@
+//! lakh under exactly the rights that `deploy/` grants: a proxy stands in for the API server's authorizer. What is not
+//! granted is refused and fails the test by the verb's name; so does what is granted and never used.
+//!
+//! Admission is played, too: whoever makes an object whose owner's deletion waits for it needs `update` of the owner's
+//! finalizers, as the plug-in OwnerReferencesPermissionEnforcement has it.
+
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    process::Stdio,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use lakh::{
+    cluster::{Client, Patch},
+    embedded::{
+        apiserver::{Attributes, Request, RequestTarget, ResourceAttributes},
+        manifest::Document,
+    },
+};
+use parking_lot::Mutex;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::support::{
+    self, Running, get, indexed_job, is, listed,
+    manifests::{Variant, added_arguments, read, rendered_file},
+    proxy::{Fate, Proxy, refusal},
+    seen_when, wait_until,
+};
+
+const BATCH: &str = "/apis/batch/v1/namespaces";
+
+/// Who looks at CronJobs and gangs has a component for that, or a mode.
+#[derive(Clone, Copy)]
+struct Work {
+    namespace: &'static str,
+    manager: Option<&'static str>,
+    cron_jobs: bool,
+}
+
+const MANAGER: Option<&str> = Some("lakh.dev/job-controller");
+
+#[tokio::test(flavor = "multi_thread")]
+async fn managed_by_needs_what_it_is_granted_and_nothing_else() {
+    let work = Work {
+        namespace: "default",
+        manager: MANAGER,
+        cron_jobs: false,
+    };
+    under_its_rights(("managed-by", &[]), work).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replace_needs_what_it_is_granted_and_nothing_else() {
+    let work = Work {
+        namespace: "default",
+        manager: None,
+        cron_jobs: true,
+    };
+    under_its_rights(("replace", &[]), work).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_alone_needs_what_it_is_granted_and_nothing_else() {
+    let work = Work {
+        namespace: "team-a",
+        manager: MANAGER,
+        cron_jobs: false,
+    };
+    under_its_rights(("namespaced", &[]), work).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cron_jobs_and_gangs_need_what_their_components_grant_and_nothing_else() {
+    let work = Work {
+        namespace: "default",
+        manager: MANAGER,
+        cron_jobs: true,
+    };
+    under_its_rights(("managed-by", &["cron-jobs", "gang-scheduling"]), work).await;
+}
+
+async fn under_its_rights(variant: Variant, work: Work) {
+    let (overlay, components) = variant;
+    let mut documents = read(&rendered_file(&format!("overlays/{overlay}")));
+    for component in components {
+        documents.extend(read(&rendered_file(&format!("components/{component}"))));
+    }
+    let rights = Arc::new(Rights::granted(&documents));
+    let cluster = support::cluster(Duration::ZERO).await;
+    let client = support::client(&cluster).await;
+    for name in ["lakh-system", "team-a"] {
+        make(
+            &client,
+            "/api/v1/namespaces",
+            &json!({"metadata": {"name": name}}),
+        )
+        .await;
+    }
+    let asked = Arc::clone(&rights);
+    let first = AtomicBool::new(true);
+    let line = Proxy::start(&cluster.url(), move |piece| {
+        let Some(attributes) = attributes(piece) else {
+            return Fate::Passed;
+        };
+        if let Err(refused) = asked.ask(&attributes) {
+            return Fate::Answered(refusal(403, "Forbidden", &refused));
+        }
+        // The answer to the first creation of a Pod is that its name is taken.
+        let creation = "create pods";
+        match Grant::of(&attributes).is_some_and(|it| it.to_string() == creation)
+            && first.swap(false, Ordering::SeqCst)
+        {
+            true => Fate::SentTwice,
+            false => Fate::Passed,
+        }
+    })
+    .await;
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let path = |name: &str| folder.path().join(name);
+    support::write_kubeconfig(&path("config"), &line.url());
+    let args = arguments(&documents, components);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let process = support::lakh(&args)
+        .args(["--listen=127.0.0.1:0", "--kubeconfig"])
+        .arg(path("config"))
+        .stdout(Stdio::null())
+        .stderr(File::create(path("log")).expect("it can be written"))
+        .spawn();
+    let mut process = Running(process.expect("the binary runs"));
+    tokio::select! {
+        () = live(&client, work) => {}
+        refused = rights.refused() => panic!("{variant:?}: {refused}"),
+    }
+    // At the end the Lease is given back.
+    let id = Pid::from_child(&process.0);
+    kill_process(id, Signal::TERM).expect("it is there");
+    wait_until("it ends", || {
+        process.0.try_wait().is_ok_and(|end| end.is_some())
+    })
+    .await;
+    for owner in owners(&client, work).await {
+        // A refusal is told below.
+        let _ = rights.ask(&owner);
+    }
+    let refusals = rights.refusals.lock().clone();
+    assert!(refusals.is_empty(), "{variant:?}: {refusals:?}");
+    let unused = rights.unused();
+    assert!(
+        unused.is_empty(),
+        "{variant:?}: granted and never used: {unused:?}"
+    );
+}
+
+/// The arguments of the Deployment, but for where it listens.
+fn arguments(documents: &[Document], components: &[&str]) -> Vec<String> {
+    let mut deployments = documents.iter().filter(|it| it.kind == "Deployment");
+    let deployment = &deployments.next().expect("a Deployment").body;
+    let args = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
+    let args = args.as_array().expect("arguments").iter();
+    let args = args.filter_map(Value::as_str).map(str::to_owned);
+    let added = components.iter().flat_map(|it| added_arguments(it));
+    let mut all: Vec<String> = args.chain(added).collect();
+    all.retain(|arg| !arg.starts_with("--listen="));
+    all
+}
+
+/// What is asked for, if a request begins here.
+fn attributes(piece: &str) -> Option<Attributes> {
+    let line = piece.split("\r\n").next()?.strip_suffix(" HTTP/1.1")?;
+    let (method, path) = line.split_once(' ')?;
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    Some(Attributes::of(Request {
+        method,
+        path,
+        query,
+        ..Request::default()
+    }))
+}
+
+/// All that is granted, what of it was used, and what was refused.
+struct Rights {
+    grants: Vec<Scoped>,
+    used: Mutex<BTreeSet<Scoped>>,
+    refusals: Mutex<Vec<String>>,
+    news: Notify,
+}
+
+/// A verb on a resource, such as `patch jobs/status.batch`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Grant {
+    verb: String,
+    resource: String,
+    group: String,
+}
+
+/// Where it is granted: in which namespace, if not in all; on which object, if not on all.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Scoped {
+    grant: Grant,
+    namespace: Option<String>,
+    name: Option<String>,
+}
+
+impl std::fmt::Display for Grant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            verb,
+            resource,
+            group,
+        } = self;
+        let dot = if group.is_empty() { "" } else { "." };
+        write!(f, "{verb} {resource}{dot}{group}")
+    }
+}
+
+impl Grant {
+    /// What a request needs; none if it is for no resource.
+    fn of(asked: &Attributes) -> Option<Self> {
+        let RequestTarget::Resource(target) = &asked.target else {
+            return None;
+        };
+        let resource = match target.subresource.as_str() {
+            "" => target.resource.clone(),
+            part => format!("{}/{part}", target.resource),
+        };
+        Some(Self {
+            verb: asked.verb.clone(),
+            resource,
+            group: target.group.clone(),
+        })
+    }
+
+    /// What everybody may: to learn who they are and what they may, by the ClusterRole system:basic-user.
+    fn is_everybodys(&self) -> bool {
+        self.verb == "create" && self.resource.starts_with("selfsubject")
+    }
+}
+
+impl Rights {
+    /// What the roles grant that are bound to the account of the Deployment.
+    fn granted(documents: &[Document]) -> Self {
+        let of = |kind: &'static str| documents.iter().filter(move |it| it.kind == kind);
+        let account = of("ServiceAccount").next().expect("an account");
+        let pod = &of("Deployment").next().expect("a Deployment").body["spec"]["template"]["spec"];
+        assert_eq!(pod["serviceAccountName"], account.body["metadata"]["name"]);
+        let mut grants = Vec::new();
+        for (role, binding) in [
+            ("Role", "RoleBinding"),
+            ("ClusterRole", "ClusterRoleBinding"),
+        ] {
+            for bound in of(binding) {
+                let subject = &bound.body["subjects"][0];
+                for field in ["name", "namespace"] {
+                    assert_eq!(subject[field], account.body["metadata"][field]);
+                }
+                assert_eq!(bound.body["roleRef"]["kind"], role);
+                let is_meant = |it: &&Document| {
+                    it.namespace == bound.namespace
+                        && it.body["metadata"]["name"] == bound.body["roleRef"]["name"]
+                };
+                let role = of(role).find(is_meant).expect("a role");
+                add_rules(&mut grants, &role.body["rules"], role.namespace.as_deref());
+            }
+        }
+        let roles = of("Role").chain(of("ClusterRole")).count();
+        let bindings = of("RoleBinding").chain(of("ClusterRoleBinding")).count();
+        assert_eq!(roles, bindings);
+        Self {
+            grants,
+            used: Mutex::default(),
+            refusals: Mutex::default(),
+            news: Notify::new(),
+        }
+    }
+
+    /// Decides as the server's authorizer would; the refusal is what people are told.
+    fn ask(&self, asked: &Attributes) -> Result<(), String> {
+        let (Some(grant), RequestTarget::Resource(target)) = (Grant::of(asked), &asked.target)
+        else {
+            // Discovery and the version, by the ClusterRole system:discovery.
+            return Ok(());
+        };
+        if grant.is_everybodys() {
+            return Ok(());
+        }
+        let fits = |it: &&Scoped| {
+            let in_place = |place: &Option<String>, asked: &str| {
+                place.as_ref().is_none_or(|place| place == asked)
+            };
+            it.grant == grant
+                && in_place(&it.namespace, &target.namespace)
+                && in_place(&it.name, &target.name)
+        };
+        if let Some(found) = self.grants.iter().find(fits) {
+            self.used.lock().insert(found.clone());
+            return Ok(());
+        }
+        let place = [&*target.namespace, &*target.name].join("/");
+        let refusal = format!("not granted: {grant} of {place}");
+        self.refusals.lock().push(refusal.clone());
+        self.news.notify_one();
+        Err(refusal)
+    }
+
+    /// The first refusal, once there is one.
+    async fn refused(&self) -> String {
+        loop {
+            if let Some(first) = self.refusals.lock().first() {
+                return first.clone();
+            }
+            self.news.notified().await;
+        }
+    }
+
+    fn unused(&self) -> Vec<String> {
+        let used = self.used.lock();
+        let unused = self.grants.iter().filter(|grant| !used.contains(*grant));
+        unused.map(|it| it.grant.to_string()).collect()
+    }
+}
+
+/// Adds what the rules of a role grant, each once.
+fn add_rules(grants: &mut Vec<Scoped>, rules: &Value, namespace: Option<&str>) {
+    let texts = |value: &Value| -> Vec<String> {
+        let all = value.as_array().into_iter().flatten();
+        all.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    for rule in rules.as_array().expect("rules") {
+        let mut names: Vec<_> = texts(&rule["resourceNames"])
+            .into_iter()
+            .map(Some)
+            .collect();
+        if names.is_empty() {
+            names.push(None);
+        }
+        for group in texts(&rule["apiGroups"]) {
+            for resource in texts(&rule["resources"]) {
+                for verb in texts(&rule["verbs"]) {
+                    for name in names.clone() {
+                        let granted = Scoped {
+                            grant: Grant {
+                                verb: verb.clone(),
+                                resource: resource.clone(),
+                                group: group.clone(),
+                            },
+                            namespace: namespace.map(str::to_owned),
+                            name,
+                        };
+                        assert!(!grants.contains(&granted), "twice: {}", granted.grant);
+                        grants.push(granted);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// All that a controller does in its life: each verb has its reason in the chart.
+async fn live(client: &Client, work: Work) {
+    // Jobs that are counted, and whose first Pod's creation asks for that Pod again; with the gate they are gangs.
+    make_job(client, work, "counted", &json!({})).await;
+    job_when(client, work, "counted", |job| is(job, "Complete")).await;
+    // Pods are deleted, and an Event comes twice.
+    let long = json!({"template": {"metadata": {"annotations": {"sim.lakh.dev/duration": "1h"}}}});
+    make_job(client, work, "held", &long).await;
+    let runs = |job: &Value| job["status"]["active"] == 3 && !is(job, "Suspended");
+    for times in [1, 2] {
+        job_when(client, work, "held", runs).await;
+        suspend(client, work, true).await;
+        told(client, work, "Job", "Suspended", times).await;
+        job_when(client, work, "held", |job| is(job, "Suspended")).await;
+        suspend(client, work, false).await;
+    }
+    make_job(client, work, "gone", &json!({"ttlSecondsAfterFinished": 0})).await;
+    let jobs = format!("{BATCH}/{}/jobs", work.namespace);
+    let is_gone = |list: &Value| {
+        let mut jobs = listed(list).iter();
+        !jobs.any(|job| job["metadata"]["name"] == "gone")
+    };
+    seen_when(client, &jobs, is_gone).await;
+    if work.cron_jobs {
+        run_cron_job(client, work).await;
+    }
+}
+
+/// Two runs, of which one Job is kept; and a Job that its CronJob knows nothing of.
+async fn run_cron_job(client: &Client, work: Work) {
+    let cron_jobs = format!("{BATCH}/{}/cronjobs", work.namespace);
+    let spec = json!({"schedule": "0 0 1 1 *", "suspend": true, "successfulJobsHistoryLimit": 1});
+    let mut cron_job = support::cron_job("c", [&spec, &json!({})]);
+    cron_job["spec"]["jobTemplate"]["spec"]["managedBy"] = json!(work.manager);
+    make(client, &cron_jobs, &cron_job).await;
+    let path = format!("{cron_jobs}/c");
+    let made = get(client, &path).await;
+    let stranger = json!({"suspend": true});
+    let owner = json!([{
+        "apiVersion": "batch/v1", "kind": "CronJob", "name": "c",
+        "uid": made["metadata"]["uid"], "controller": true,
+    }]);
+    make_job_of(client, work, "stranger", &stranger, &owner).await;
+    told(client, work, "CronJob", "UnexpectedJob", 1).await;
+    // Each run is of another time, so that its Job has another name.
+    for schedule in ["0 0 1 1 *", "0 0 1 2 *"] {
+        let last = json!({"status": {"lastScheduleTime": "2020-06-01T00:00:00Z"}});
+        patch(client, &format!("{path}/status"), &last).await;
+        let run = json!({"spec": {"suspend": false, "schedule": schedule}});
+        patch(client, &path, &run).await;
+        let has_run = |seen: &Value| {
+            let status = &seen["status"];
+            let last = status["lastScheduleTime"].as_str();
+            last.is_some_and(|last| !last.starts_with("2020")) && status["active"].is_null()
+        };
+        seen_when(client, &path, has_run).await;
+    }
+    told(client, work, "CronJob", "SuccessfulDelete", 1).await;
+}
+
+async fn make(client: &Client, path: &str, object: &Value) {
+    let made = client.create(path, object.to_string().into_bytes()).await;
+    made.unwrap_or_else(|error| panic!("{path}: {error}"));
+}
+
+async fn make_job(client: &Client, work: Work, name: &str, spec: &Value) {
+    make_job_of(client, work, name, spec, &Value::Null).await;
+}
+
+async fn make_job_of(client: &Client, work: Work, name: &str, spec: &Value, owners: &Value) {
+    let mut job = indexed_job(name, 3, 3);
+    job["spec"]["managedBy"] = json!(work.manager);
+    job["metadata"]["ownerReferences"] = owners.clone();
+    for (field, value) in spec.as_object().expect("members") {
+        match field.as_str() {
+            "template" => job["spec"]["template"]["metadata"] = value["metadata"].clone(),
+            _ => job["spec"][field] = value.clone(),
+        }
+    }
+    make(client, &format!("{BATCH}/{}/jobs", work.namespace), &job).await;
+}
+
+async fn job_when(client: &Client, work: Work, name: &str, holds: impl Fn(&Value) -> bool) {
+    let path = format!("{BATCH}/{}/jobs/{name}", work.namespace);
+    seen_when(client, &path, holds).await;
+}
+
+async fn patch(client: &Client, path: &str, patch: &Value) {
+    let body = patch.to_string().into_bytes();
+    let patched = client.patch(path, Patch::Merge, body).await;
+    patched.expect("a good patch");
+}
+
+async fn suspend(client: &Client, work: Work, suspend: bool) {
+    let path = format!("{BATCH}/{}/jobs/held", work.namespace);
+    patch(client, &path, &json!({"spec": {"suspend": suspend}})).await;
+}
+
+/// Waits until an Event on an object of this kind tells of this so many times at least.
+async fn told(client: &Client, work: Work, kind: &str, reason: &str, times: u64) {
+    let path = format!("/api/v1/namespaces/{}/events", work.namespace);
+    let is_it = |event: &Value| {
+        event["involvedObject"]["kind"] == kind
+            && event["reason"] == reason
+            && event["count"].as_u64() >= Some(times)
+    };
+    seen_when(client, &path, |list| listed(list).iter().any(is_it)).await;
+}
+
+/// For the owners whose deletion waits for what was made: that their finalizers are updated.
+async fn owners(client: &Client, work: Work) -> Vec<Attributes> {
+    let namespace = work.namespace;
+    let mut owners = Vec::new();
+    for path in [
+        format!("/api/v1/namespaces/{namespace}/pods"),
+        format!("{BATCH}/{namespace}/jobs"),
+        format!("/apis/scheduling.k8s.io/v1alpha2/namespaces/{namespace}/workloads"),
+        format!("/apis/scheduling.k8s.io/v1alpha2/namespaces/{namespace}/podgroups"),
+    ] {
+        for object in listed(&get(client, &path).await) {
+            let references = object["metadata"]["ownerReferences"].as_array();
+            let holding = references.into_iter().flatten();
+            for owner in holding.filter(|owner| owner["blockOwnerDeletion"] == true) {
+                let text = |field: &str| owner[field].as_str().unwrap_or_default().to_owned();
+                let group = text("apiVersion");
+                let (group, version) = group.split_once('/').unwrap_or(("", &group));
+                owners.push(Attributes {
+                    verb: "update".to_owned(),
+                    target: RequestTarget::Resource(ResourceAttributes {
+                        group: group.to_owned(),
+                        version: version.to_owned(),
+                        resource: format!("{}s", text("kind").to_lowercase()),
+                        subresource: "finalizers".to_owned(),
+                        namespace: namespace.to_owned(),
+                        name: text("name"),
+                    }),
+                });
+            }
+        }
+    }
+    owners
+}
