@@ -135,7 +135,10 @@ async fn under_its_rights(variant: Variant, work: Work) {
         .spawn();
     let mut process = Running(process.expect("the binary runs"));
     tokio::select! {
-        () = live(&client, work) => {}
+        () = async {
+            live(&client, work).await;
+            take_the_lead(&client, &args).await;
+        } => {}
         refused = rights.refused() => panic!("{variant:?}: {refused}"),
     }
     // At the end the Lease is given back.
@@ -360,6 +363,22 @@ fn add_rules(grants: &mut Vec<Scoped>, rules: &Value, namespace: Option<&str>) {
             }
         }
     }
+}
+
+/// Another holds the Lease for a moment: the controller stands by, and leads again.
+async fn take_the_lead(client: &Client, args: &[&str]) {
+    let value = |flag: &str| {
+        let mut values = args.iter().filter_map(|arg| arg.strip_prefix(flag));
+        values.next().expect("the flag is given")
+    };
+    let namespace = value("--leader-elect-resource-namespace=");
+    let name = value("--leader-elect-resource-name=");
+    let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}");
+    let other = json!({"spec": {"holderIdentity": "another", "leaseDurationSeconds": 1}});
+    let taken = client.patch(&path, Patch::Merge, other.to_string().into_bytes());
+    taken.await.expect("the Lease is there");
+    let is_ours = |lease: &Value| lease["spec"]["holderIdentity"] != "another";
+    seen_when(client, &path, is_ours).await;
 }
 
 /// All that a controller does in its life: each verb has its reason in the chart.

@@ -267,7 +267,8 @@ impl Lakh {
             }
         }
         let log = self.process.log();
-        let lacks_right = |line: &&str| line.contains("lakh-system:lakh") && line.contains("cannot");
+        let lacks_right =
+            |line: &&str| line.contains("lakh-system:lakh") && line.contains("cannot");
         let bad: Vec<&str> = log
             .lines()
             .filter(|line| line.contains("ERROR") || lacks_right(line))
