@@ -59,6 +59,8 @@ impl Candidate {
     /// One that has yet to ask.
     pub fn new(lease: LeaderElection, metrics: Arc<Metrics>) -> Self {
         let namespace = Some(lease.namespace.as_str().into());
+        // From the start: "nobody leads" must differ from "nobody tells".
+        metrics.leads(&lease.name, false);
         Self {
             election: Election::new(lease.identity.clone(), lease.timings),
             contact: Contact::new(metrics.watch("leases", namespace)),

@@ -35,6 +35,7 @@ mod main_job;
 mod many_jobs;
 mod metrics;
 mod modes;
+mod monitoring;
 mod neighbours;
 mod outage;
 mod ownership;
