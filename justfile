@@ -25,6 +25,7 @@ demo:
 # Rewrite what the golden cases expect; read the difference before you commit it.
 golden:
     UPDATE_GOLDEN=1 cargo test --release --test rules golden::
+    UPDATE_GOLDEN=1 cargo test --release --lib cli::doctor::
 
 # Render overlays and components of deploy/ from its chart anew, with helm; read the difference before you commit it.
 deploy:

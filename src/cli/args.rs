@@ -8,7 +8,9 @@ use crate::model::parse_go_duration;
 
 #[cfg(feature = "embedded")]
 use super::local::LocalArgs;
-use super::{leader_election::LeaderElectionArgs, log::LogFormat, tunables::Tunables};
+use super::{
+    doctor::DoctorArgs, leader_election::LeaderElectionArgs, log::LogFormat, tunables::Tunables,
+};
 
 /// The version, with the commit of a release build.
 pub(super) const VERSION: &str = env!("LAKH_VERSION");
@@ -34,6 +36,11 @@ pub(super) enum Command {
     /// Run Jobs on an embedded cluster, in this process.
     #[cfg(feature = "embedded")]
     Local(Box<LocalArgs>),
+    /// Look at a cluster, and say what is wrong with lakh on it and what to do.
+    ///
+    /// It reads, and writes nothing unless --fix is given. Exit codes: 0, nothing is wrong with what was seen; 1,
+    /// something is; 2, nothing could be seen.
+    Doctor(Box<DoctorArgs>),
     /// Look at schedules of CronJobs.
     #[command(subcommand)]
     Cron(CronCommand),

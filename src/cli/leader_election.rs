@@ -15,7 +15,7 @@ use super::{Problem, args::duration};
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 /// The namespace of the Lease of a controller that runs in no Pod; kube-controller-manager's, too.
-const SYSTEM_NAMESPACE: &str = "kube-system";
+pub(super) const SYSTEM_NAMESPACE: &str = "kube-system";
 
 /// So much of a Lease's name is for people; a hash tells the rest apart.
 const READABLE: usize = 60;
@@ -84,7 +84,7 @@ impl LeaderElectionArgs {
             namespace: namespace
                 .or_else(|| own().ok())
                 .unwrap_or_else(|| SYSTEM_NAMESPACE.to_owned()),
-            name: name.unwrap_or_else(|| lease_name(options)),
+            name: name.unwrap_or_else(|| lease_name(&options.mode, &options.namespaces)),
             identity: identity(),
             timings,
         }))
@@ -101,13 +101,13 @@ fn identity() -> String {
 }
 
 /// A name that says which Jobs the controller works on.
-fn lease_name(options: &Options) -> String {
-    let (mode, manager) = match &options.mode {
+pub(super) fn lease_name(mode: &Mode, namespaces: &[String]) -> String {
+    let (mode, manager) = match mode {
         Mode::Replace => ("replace", None),
         Mode::ManagedBy(name) => ("managed-by", Some(name.to_string())),
     };
     let manager = manager.filter(|name| name != OWN_MANAGER);
-    let mut namespaces = options.namespaces.clone();
+    let mut namespaces = namespaces.to_vec();
     namespaces.sort_unstable();
     namespaces.dedup();
     let mut name = format!("lakh-{mode}");
@@ -135,7 +135,7 @@ fn lease_name(options: &Options) -> String {
 }
 
 /// Whether it is a DNS subdomain, as names of objects are.
-fn is_subdomain(name: &str) -> bool {
+pub(super) fn is_subdomain(name: &str) -> bool {
     let is_label = |label: &str| {
         let mut letters = label.bytes();
         letters.all(|letter| matches!(letter, b'a'..=b'z' | b'0'..=b'9' | b'-'))
@@ -196,11 +196,9 @@ mod tests {
     fn who_works_on_the_same_has_the_same_name_and_nobody_else() {
         let name = |manager: Option<&str>, namespaces: &[&str]| {
             let manager = manager.map(|name| ManagerName::parse(name).expect("a good name"));
-            lease_name(&Options {
-                mode: manager.map_or(Mode::Replace, Mode::ManagedBy),
-                namespaces: namespaces.iter().map(|name| (*name).to_owned()).collect(),
-                ..Options::default()
-            })
+            let mode = manager.map_or(Mode::Replace, Mode::ManagedBy);
+            let namespaces: Vec<String> = namespaces.iter().map(|&name| name.into()).collect();
+            lease_name(&mode, &namespaces)
         };
         assert_eq!(name(None, &[]), "lakh-replace");
         assert_eq!(name(Some(OWN_MANAGER), &[]), "lakh-managed-by");

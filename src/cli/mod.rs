@@ -1,7 +1,7 @@
 //! The command line: arguments in, an exit code out.
 //!
-//! Exit codes: 0, success; 1, a Job failed, the time ran out, or a part of the controller broke; 2, invalid
-//! arguments or files, and nothing was done.
+//! Exit codes: 0, success; 1, a Job failed, the time ran out, a part of the controller broke, or the doctor found
+//! something; 2, invalid arguments or files, and nothing was done.
 //!
 //! Must not: hold anything that a user of the library needs.
 
@@ -9,6 +9,7 @@ mod args;
 mod controller;
 mod controllers;
 mod cron;
+mod doctor;
 mod finish;
 mod gates;
 mod leader_election;
@@ -29,7 +30,7 @@ use finish::Requests;
 
 /// Everything went well.
 const OK: u8 = 0;
-/// A Job failed, the time ran out, or a part of the controller broke.
+/// A Job failed, the time ran out, a part of the controller broke, or the doctor found something.
 const FAILED: u8 = 1;
 /// What was given cannot be used.
 const UNUSABLE: u8 = 2;
@@ -56,6 +57,7 @@ fn run(args: Args) -> u8 {
             Command::Controller(args) => controller::run(*args, requests).await,
             #[cfg(feature = "embedded")]
             Command::Local(args) => local::run(*args, requests).await,
+            Command::Doctor(args) => doctor::run(*args, requests).await,
             Command::Cron(command) => Ok(cron::run(command)?),
         }
     });
@@ -71,7 +73,9 @@ fn run(args: Args) -> u8 {
 /// short that to hand it from thread to thread costs more than it gains.
 fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
     let mut builder = match command {
-        Command::Controller(_) | Command::Cron(_) => tokio::runtime::Builder::new_current_thread(),
+        Command::Controller(_) | Command::Doctor(_) | Command::Cron(_) => {
+            tokio::runtime::Builder::new_current_thread()
+        }
         #[cfg(feature = "embedded")]
         Command::Local(_) => tokio::runtime::Builder::new_multi_thread(),
     };
@@ -83,7 +87,7 @@ fn usual_log(command: &Command) -> log::Usual {
         Command::Controller(_) => log::Usual::News,
         #[cfg(feature = "embedded")]
         Command::Local(_) => log::Usual::Warnings,
-        Command::Cron(_) => log::Usual::Warnings,
+        Command::Doctor(_) | Command::Cron(_) => log::Usual::Warnings,
     }
 }
 

@@ -103,17 +103,9 @@ impl Tunables {
         usual: ModeName,
         listen: Option<std::net::SocketAddr>,
     ) -> Result<Options, Problem> {
-        let mode = self.mode(usual)?;
-        let beside = match mode {
-            Mode::Replace => Controllers::default(),
-            // No field tells the built-in controller to leave a CronJob alone.
-            Mode::ManagedBy(_) => Controllers {
-                cronjob: false,
-                ..Controllers::default()
-            },
-        };
+        let mode = mode(self.mode.unwrap_or(usual), self.managed_by_name)?;
         Ok(Options {
-            controllers: self.controllers.unwrap_or(beside),
+            controllers: self.controllers.unwrap_or(usual_controllers(&mode)),
             mode,
             limits: Limits {
                 sync_batch_period: self.sync_batch_period,
@@ -140,19 +132,30 @@ impl Tunables {
             ..Options::default()
         })
     }
+}
 
-    fn mode(&self, usual: ModeName) -> Result<Mode, Problem> {
-        match (self.mode.unwrap_or(usual), &self.managed_by_name) {
-            // Without the mode, the name would be of no use and all other Jobs be taken.
-            (ModeName::Replace, Some(_)) => {
-                Err("--managed-by-name goes with --mode managed-by".into())
-            }
-            (ModeName::Replace, None) => Ok(Mode::Replace),
-            (ModeName::ManagedBy, name) => {
-                let default = || ManagerName::parse(OWN_MANAGER).expect("the default is good");
-                Ok(Mode::ManagedBy(name.clone().unwrap_or_else(default)))
-            }
+/// The mode of this name, with the name that Jobs have for us in it, if one was given.
+pub(super) fn mode(name: ModeName, manager: Option<ManagerName>) -> Result<Mode, Problem> {
+    match (name, manager) {
+        // Without the mode, the name would be of no use and all other Jobs be taken.
+        (ModeName::Replace, Some(_)) => Err("--managed-by-name goes with --mode managed-by".into()),
+        (ModeName::Replace, None) => Ok(Mode::Replace),
+        (ModeName::ManagedBy, name) => {
+            let default = || ManagerName::parse(OWN_MANAGER).expect("the default is good");
+            Ok(Mode::ManagedBy(name.unwrap_or_else(default)))
         }
+    }
+}
+
+/// The controllers that run in a mode if none are named.
+pub(super) fn usual_controllers(mode: &Mode) -> Controllers {
+    match mode {
+        Mode::Replace => Controllers::default(),
+        // No field tells the built-in controller to leave a CronJob alone.
+        Mode::ManagedBy(_) => Controllers {
+            cronjob: false,
+            ..Controllers::default()
+        },
     }
 }
 

@@ -146,8 +146,8 @@ impl Client {
         })
     }
 
-    /// Makes a call and gives whatever is answered.
-    async fn exchange(&self, call: &Call) -> Result<Response<Bytes>> {
+    /// Makes a call and gives whatever is answered, headers and all.
+    pub async fn exchange(&self, call: &Call) -> Result<Response<Bytes>> {
         named(&call.path)?;
         let answer = in_time(async { self.transport.send(call).await.map_err(no_answer) }).await;
         self.server_status

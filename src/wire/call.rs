@@ -12,6 +12,10 @@ const METADATA_ONLY: &str = "application/vnd.kubernetes.protobuf;as=PartialObjec
 
 const JSON: &str = "application/json";
 
+/// Asks for a list of objects of which only the metadata come. A server that cannot do that sends the objects.
+const METADATA_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+
 /// Protobuf where the server has it, which is for its own types.
 const PROTOBUF_OR_JSON: &str = "application/vnd.kubernetes.protobuf,application/json";
 
@@ -57,6 +61,11 @@ impl Call {
     /// GET of protobuf, or of JSON where the server has nothing else.
     pub fn get_compact(path: impl Into<String>) -> Self {
         Self::new(Method::GET, path, None, PROTOBUF_OR_JSON, Bytes::new())
+    }
+
+    /// GET of a list in JSON, of which no more is wanted than its objects' metadata.
+    pub fn list_metadata(path: impl Into<String>) -> Self {
+        Self::new(Method::GET, path, None, METADATA_LIST, Bytes::new())
     }
 
     /// POST of a JSON object.

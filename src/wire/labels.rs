@@ -41,7 +41,7 @@ pub(super) fn labels<'de: 'a, 'a, D: Deserializer<'de>>(
 }
 
 /// Reads a label selector.
-pub(super) fn selector(written: LabelSelector) -> Selector {
+pub fn selector(written: LabelSelector) -> Selector {
     let labels = written.match_labels.into_iter().flatten();
     let expressions = written.match_expressions.into_iter().flatten();
     Selector {

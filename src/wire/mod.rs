@@ -31,6 +31,7 @@ pub use delete::{background_deletion, exact_deletion, foreground_deletion};
 pub use error::{ApiError, ErrorKind};
 pub use gang::{DecodedGangObject, decode_pod_group, decode_workload, gang_object_body};
 pub use job::{ControllerReference, DecodedJob, child_job, decode_job};
+pub use labels::selector;
 pub use lease::{decode_lease, lease_body};
 pub use ownership::{adoption_patch, freeing_patch, freeing_patch_of_version, release_patch};
 pub use pod::{PodDecoder, PodEvent, ack_of_write};

@@ -68,7 +68,7 @@ pub fn lease(namespace: &str, name: &str) -> String {
 }
 
 /// All objects of a kind in a version of an API, of all namespaces or of one.
-pub(super) fn collection(api: &str, namespace: Option<&str>, plural: &str) -> String {
+pub fn collection(api: &str, namespace: Option<&str>, plural: &str) -> String {
     match namespace {
         None => format!("{api}/{plural}"),
         Some(namespace) => format!("{api}/namespaces/{namespace}/{plural}"),

@@ -70,8 +70,9 @@ pub struct ListPage<'a> {
 #[derive(Deserialize)]
 struct RawListPage<'a> {
     metadata: ListMeta,
+    /// Null in an empty list of metadata.
     #[serde(borrow, default)]
-    items: Vec<&'a RawValue>,
+    items: Option<Vec<&'a RawValue>>,
 }
 
 /// Reads a page of a list, in JSON or protobuf.
@@ -80,7 +81,7 @@ pub fn decode_list_page(body: &[u8]) -> Result<ListPage<'_>, OddAnswer> {
         return Ok(list_page(protobuf::object(body)?)?);
     }
     let RawListPage { metadata, items } = json::read(body)?;
-    let items = items.into_iter();
+    let items = items.into_iter().flatten();
     Ok(ListPage {
         resource_version: metadata.resource_version.unwrap_or_default(),
         continue_token: metadata.continue_.unwrap_or_default(),
@@ -198,6 +199,15 @@ mod tests {
         let error =
             line(r#"{"type":"ERROR","object":{"kind":"Status","code":410,"message":"old"}}"#);
         assert!(matches!(error, WatchEvent::Error(error) if error.kind == ErrorKind::Expired));
+    }
+
+    #[test]
+    fn an_empty_list_may_have_no_list_of_items() {
+        for items in ["", r#","items":null"#, r#","items":[]"#] {
+            let body = format!(r#"{{"metadata":{{"resourceVersion":"5"}}{items}}}"#);
+            let page = decode_list_page(body.as_bytes()).expect("a good page");
+            assert_eq!((page.items.len(), page.resource_version.as_str()), (0, "5"));
+        }
     }
 
     #[test]

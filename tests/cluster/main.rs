@@ -23,6 +23,7 @@ mod cron_jobs;
 mod debug_jobs;
 mod deletion;
 mod deploy;
+mod doctor;
 mod faults;
 mod forbidden;
 mod gang;

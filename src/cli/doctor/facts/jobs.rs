@@ -1,0 +1,146 @@
+//! What is looked at of a Job. A cluster may have thousands, and each may be large: no more is kept.
+//!
+//! Must not: judge.
+
+use compact_str::CompactString;
+use serde::Deserialize;
+
+use crate::{
+    model::{Condition, ConditionKind, IndexSet, Job, JobId, Selector, Time},
+    wire::{DecodedJob, decode_job},
+};
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+pub(crate) struct JobFacts {
+    pub(crate) id: JobId,
+    /// `spec.managedBy`.
+    pub(crate) manager: Option<CompactString>,
+    pub(crate) suspended: bool,
+    pub(crate) created: Option<Time>,
+    pub(crate) is_deleting: bool,
+    /// Whether some controller has written a status.
+    pub(crate) has_begun: bool,
+    /// Since when it is Complete or Failed, if it is.
+    pub(crate) finished: Option<Time>,
+    /// Pods that it wants and does not have.
+    pub(crate) missing: u32,
+    /// Pods that it means, if it is at work: it may adopt those that nobody owns.
+    pub(crate) selector: Option<Selector>,
+    /// Who has written its status, and when last.
+    pub(crate) writers: Vec<(String, Time)>,
+}
+
+/// What the controller does not read of a Job, and a doctor does.
+#[derive(Deserialize)]
+struct JobExtras {
+    metadata: JobMetadataExtras,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct JobMetadataExtras {
+    creation_timestamp: Option<String>,
+    #[serde(default)]
+    managed_fields: Vec<JobWriter>,
+}
+
+/// An entry of `managedFields`. Its time is when its manager last changed one of its fields.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct JobWriter {
+    manager: String,
+    subresource: String,
+    time: Option<String>,
+}
+
+impl JobFacts {
+    /// Reads a Job.
+    pub(crate) fn read(json: &str) -> Result<Self, serde_json::Error> {
+        let DecodedJob { job, selector, .. } = decode_job(json)?;
+        let JobExtras { metadata } = serde_json::from_str(json)?;
+        let writers = metadata.managed_fields.into_iter();
+        let writers = writers.filter(|writer| writer.subresource == "status");
+        let finished = finished(&job);
+        Ok(Self {
+            id: job.id(),
+            suspended: job.spec.suspend,
+            created: time(metadata.creation_timestamp.as_deref()),
+            is_deleting: job.deleting,
+            has_begun: job.status.start_time.is_some() || !job.status.conditions.is_empty(),
+            finished,
+            missing: missing(&job),
+            selector: selector
+                .filter(|_| finished.is_none())
+                .map(|it| Selector::clone(&it)),
+            writers: writers
+                .filter_map(|writer| Some((writer.manager, time(writer.time.as_deref())?)))
+                .collect(),
+            manager: job.spec.managed_by,
+        })
+    }
+
+    /// Whether there is still something to be done for it.
+    pub(crate) fn is_at_work(&self) -> bool {
+        self.finished.is_none()
+    }
+}
+
+/// Since when a Job is over. A condition without a time is an old one.
+fn finished(job: &Job) -> Option<Time> {
+    let since = |end: &Condition| end.last_transition.unwrap_or_default();
+    let ends = [ConditionKind::Complete, ConditionKind::Failed];
+    ends.into_iter()
+        .find_map(|end| job.status.true_condition(end).map(since))
+}
+
+/// Pods that a Job wants to run at once and does not have.
+fn missing(job: &Job) -> u32 {
+    let (spec, status) = (&job.spec, &job.status);
+    if spec.suspend || status.is_finished() || job.deleting {
+        return 0;
+    }
+    let left = spec.completions.map_or(u32::MAX, |completions| {
+        let failed = status.failed_indexes.as_deref();
+        let failed = failed.map_or(0, |text| IndexSet::parse(text, completions).len());
+        completions.saturating_sub(status.succeeded.saturating_add(failed))
+    });
+    spec.parallelism.min(left).saturating_sub(status.active)
+}
+
+pub(super) fn time(text: Option<&str>) -> Option<Time> {
+    text.and_then(Time::parse_rfc3339)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn missing(spec: &str, status: &str) -> u32 {
+        let json = format!(
+            r#"{{"metadata":{{"uid":"0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9","resourceVersion":"7"}},
+            "spec":{{{spec}"template":{{}}}},"status":{{{status}}}}}"#
+        );
+        JobFacts::read(&json).expect("a good Job").missing
+    }
+
+    #[test]
+    fn pods_are_missing_where_fewer_are_active_than_are_wanted() {
+        assert_eq!(missing("", ""), 1);
+        assert_eq!(missing(r#""parallelism":5,"completions":9,"#, ""), 5);
+        assert_eq!(
+            missing(
+                r#""parallelism":5,"completions":9,"#,
+                r#""active":2,"succeeded":3"#
+            ),
+            3
+        );
+        // As many as are left, of which two indexes have failed for good.
+        let indexed = r#""parallelism":5,"completions":9,"completionMode":"Indexed","#;
+        let status = r#""active":1,"succeeded":4,"failedIndexes":"2,7""#;
+        assert_eq!(missing(indexed, status), 2);
+        assert_eq!(missing(r#""parallelism":5,"suspend":true,"#, ""), 0);
+        let over = r#""conditions":[{"type":"Failed","status":"True"}]"#;
+        assert_eq!(missing(r#""parallelism":5,"#, over), 0);
+    }
+}

@@ -1,0 +1,220 @@
+//! What was seen on the cluster, and what could not be seen.
+//!
+//! Objects that are many are reduced to what is looked at ([`jobs`], [`pods`]); of the others the API's types are kept.
+//!
+//! Must not: ask anybody, or judge.
+
+pub(super) mod admission;
+pub(super) mod jobs;
+pub(super) mod pods;
+
+use std::fmt;
+
+use k8s_openapi::{
+    api::{
+        coordination::v1::Lease,
+        core::v1::{Event, Namespace, ResourceQuota},
+        flowcontrol::v1::{FlowSchema, PriorityLevelConfiguration},
+    },
+    jiff::Timestamp,
+};
+use serde::Serialize;
+
+use crate::{
+    model::{Labels, Time},
+    wire::ApiError,
+};
+
+use admission::AdmissionFacts;
+use jobs::JobFacts;
+use pods::HeldPod;
+
+/// The reason of an Event on a Job for which a Pod could not be made.
+pub(super) const POD_REFUSED: &str = "FailedCreate";
+
+/// The reason of an Event on a Job on which lakh has noticed another controller.
+pub(super) const ANOTHER_CONTROLLER: &str = "AnotherController";
+
+/// The process with the built-in controllers: so their Lease is called, and so the server names it as a writer.
+pub(super) const BUILT_IN: &str = "kube-controller-manager";
+
+/// All that was seen.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    /// By the server's clock, if it shows one; times in objects are compared with it.
+    pub(super) now: Time,
+    pub(super) server: ServerFacts,
+    pub(super) rights: Sight<RightFacts>,
+    pub(super) leases: Sight<LeaseFacts>,
+    pub(super) jobs: Sight<JobFacts>,
+    /// Pods that a finalizer for the counting of Jobs' Pods holds.
+    pub(super) pods: Sight<HeldPod>,
+    /// Events on Jobs, of the reasons that matter.
+    pub(super) events: Sight<Event>,
+    pub(super) quotas: Sight<ResourceQuota>,
+    pub(super) namespaces: Sight<NamespaceFacts>,
+    pub(super) admission: AdmissionFacts,
+    pub(super) flow_schemas: Sight<FlowSchema>,
+    pub(super) priority_levels: Sight<PriorityLevelConfiguration>,
+}
+
+/// What was seen of one kind, and what of it could not be.
+#[derive(Debug)]
+pub(super) struct Sight<T> {
+    pub(super) found: Vec<T>,
+    pub(super) unseen: Vec<Unseen>,
+}
+
+impl<T> Default for Sight<T> {
+    fn default() -> Self {
+        Self {
+            found: Vec::new(),
+            unseen: Vec::new(),
+        }
+    }
+}
+
+impl<T> Sight<T> {
+    /// Takes in what one call showed.
+    pub(super) fn take(&mut self, what: &str, seen: Result<Vec<T>, ApiError>) {
+        match seen {
+            Ok(found) => self.found.extend(found),
+            Err(error) => self.unseen.push(Unseen::new(what, &error)),
+        }
+    }
+}
+
+/// What could not be seen, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Unseen {
+    pub(super) what: String,
+    pub(super) why: String,
+}
+
+impl Unseen {
+    /// By the server's answer.
+    pub(super) fn new(what: &str, error: &ApiError) -> Self {
+        // What it is comes before; the server begins with that, too.
+        let words = error.message.split_once(" is forbidden: ");
+        let why = match (error.code, words) {
+            (404, _) => "the server does not have it".to_owned(),
+            (403, Some((_, words))) => words.to_owned(),
+            _ => error.message.clone(),
+        };
+        Self {
+            what: what.to_owned(),
+            why,
+        }
+    }
+}
+
+impl fmt::Display for Unseen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.why)
+    }
+}
+
+/// The server, by its version and by the headers of an answer.
+#[derive(Debug, Default)]
+pub(super) struct ServerFacts {
+    /// Its version, as it spells it.
+    pub(super) version: String,
+    /// Major and minor number, if they are numbers.
+    pub(super) numbers: Option<(u32, u32)>,
+    /// Why there is no version, if there is none.
+    pub(super) unseen: Option<Unseen>,
+    /// As whom it knows us, if it says so.
+    pub(super) user: Option<String>,
+    pub(super) clock: Option<ClockFacts>,
+    /// UIDs of the FlowSchema and the PriorityLevelConfiguration by which it answered.
+    pub(super) flow: Option<[String; 2]>,
+}
+
+/// The server's clock beside ours.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ClockFacts {
+    /// How far it is ahead of ours, in milliseconds; behind, below zero.
+    pub(super) ahead: i64,
+    /// By so much that may be wrong: the answer's time has whole seconds, and it was under way.
+    pub(super) precision: i64,
+}
+
+/// Something that the controller has to be allowed, and whether it is.
+#[derive(Clone, Debug)]
+pub(super) struct RightFacts {
+    pub(super) verb: &'static str,
+    pub(super) group: &'static str,
+    /// With the subresource, if it is one.
+    pub(super) resource: &'static str,
+    /// None: everywhere.
+    pub(super) namespace: Option<String>,
+    /// Of which object alone, if not of all.
+    pub(super) name: Option<String>,
+    pub(super) is_allowed: bool,
+}
+
+/// A Lease, seen once or twice.
+#[derive(Clone, Debug)]
+pub(super) struct LeaseFacts {
+    /// When it was seen, by the server's clock.
+    pub(super) seen: Time,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    /// Empty if nobody holds it.
+    pub(super) holder: String,
+    pub(super) seconds: i64,
+    pub(super) renewed: Option<Time>,
+    /// Whether it was renewed between two looks. It is looked at twice only if nobody seems to lead.
+    pub(super) is_moving: bool,
+}
+
+impl LeaseFacts {
+    pub(super) fn of(lease: &Lease, seen: Time) -> Self {
+        let spec = lease.spec.as_ref();
+        let time = |at: Option<&Timestamp>| at.map(|at| Time::from_millis(at.as_millisecond()));
+        let seconds = spec.and_then(|spec| spec.lease_duration_seconds);
+        Self {
+            seen,
+            namespace: lease.metadata.namespace.clone().unwrap_or_default(),
+            name: lease.metadata.name.clone().unwrap_or_default(),
+            holder: spec
+                .and_then(|spec| spec.holder_identity.clone())
+                .unwrap_or_default(),
+            seconds: seconds.unwrap_or_default().into(),
+            renewed: time(spec.and_then(|spec| Some(&spec.renew_time.as_ref()?.0))),
+            is_moving: false,
+        }
+    }
+
+    /// Whether its time was over though somebody held it.
+    pub(super) fn is_over(&self) -> bool {
+        let renewed = self.renewed.map_or(0, Time::as_millis);
+        !self.holder.is_empty() && renewed + self.seconds * 1000 < self.seen.as_millis()
+    }
+
+    /// Whether somebody leads by it.
+    pub(super) fn is_live(&self) -> bool {
+        !self.holder.is_empty() && (self.is_moving || !self.is_over())
+    }
+
+    /// Namespace and name.
+    pub(super) fn key(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
+/// A namespace.
+#[derive(Clone, Debug)]
+pub(super) struct NamespaceFacts {
+    pub(super) labels: Labels,
+}
+
+impl NamespaceFacts {
+    pub(super) fn of(namespace: Namespace) -> Self {
+        let labels = namespace.metadata.labels.into_iter().flatten();
+        let labels = labels.map(|(key, value)| (key.into(), value.into()));
+        Self {
+            labels: labels.collect(),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Whether two controllers work on the same Jobs: each would make and delete Pods for the other.
+//!
+//! What gives them away: the server notes who has written a Job's status, and when each did so last; and lakh tells an
+//! Event when it notices another.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use crate::{model::Time, runtime::Mode};
+
+use crate::cli::doctor::{
+    facts::{ANOTHER_CONTROLLER, BUILT_IN, Facts, jobs::JobFacts},
+    patient::Patient,
+    report::{Diagnosis, Level},
+};
+
+use super::{
+    events::recent,
+    words::{count, names, span},
+};
+
+/// A status that is older may be from before a hand-over. lakh itself takes two in half a minute for a contest, and the
+/// other one for gone after a minute.
+const RECENT: Duration = Duration::from_secs(120);
+
+/// What the names of those begin with who write statuses and run no Jobs: people, and Kueue, which takes the start time
+/// off a Job that it suspends.
+const OTHERS: [&str; 2] = ["kubectl", "kueue"];
+
+pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {
+    let mut diagnosis = Diagnosis::new("contests").without(&facts.jobs.unseen);
+    let at_work: Vec<&JobFacts> = facts
+        .jobs
+        .found
+        .iter()
+        .filter(|job| job.is_at_work())
+        .collect();
+    let told: BTreeSet<String> = recent(facts, ANOTHER_CONTROLLER, RECENT)
+        .map(|event| event.job)
+        .collect();
+    let mut contests: BTreeMap<Vec<&str>, Vec<String>> = BTreeMap::new();
+    for job in &at_work {
+        let writers = recent_writers(job, facts.now);
+        let name = job.id.key.to_string();
+        if writers.len() > 1 {
+            let ages = writers.iter();
+            let ages = ages.map(|(who, at)| format!("{who} {} ago", span(facts.now.since(*at))));
+            let words = format!("{name} ({})", ages.collect::<Vec<_>>().join(", "));
+            let pair = writers.into_iter().map(|(who, _)| who).collect();
+            contests.entry(pair).or_default().push(words);
+        } else if told.contains(&name) {
+            contests.entry(Vec::new()).or_default().push(name);
+        }
+    }
+    diagnosis.summary = match (contests.is_empty(), at_work.len()) {
+        (false, _) => "two controllers work on the same Jobs".to_owned(),
+        (true, 0) if facts.jobs.found.is_empty() && !facts.jobs.unseen.is_empty() => String::new(),
+        (true, 0) => format!("no unfinished Job could tell{}", built_in(patient, facts)),
+        (true, some) => format!("{}, none with two", count(some, "unfinished Job")),
+    };
+    for (pair, jobs) in contests {
+        let who = match pair.is_empty() {
+            true => "somebody else and lakh".to_owned(),
+            false => pair.join(" and "),
+        };
+        diagnosis.find(
+            Level::Failed,
+            format!(
+                "{who} write the status of {}: {}",
+                count(jobs.len(), "Job"),
+                names(jobs)
+            ),
+            "both take these Jobs for their own. Each makes Pods that the other takes for surplus",
+            remedy(&pair),
+        );
+    }
+    diagnosis
+}
+
+/// Who has written a Job's status not long ago.
+fn recent_writers(job: &JobFacts, now: Time) -> Vec<(&str, Time)> {
+    let mut writers: Vec<(&str, Time)> = Vec::new();
+    for (who, at) in &job.writers {
+        let runs_jobs = !OTHERS.iter().any(|other| who.starts_with(other));
+        if !runs_jobs || now.since(*at) > RECENT {
+            continue;
+        }
+        // One may have an entry for each way of writing.
+        match writers.iter_mut().find(|(known, _)| known == who) {
+            Some((_, last)) => *last = (*last).max(*at),
+            None => writers.push((who, *at)),
+        }
+    }
+    writers.sort_unstable();
+    writers
+}
+
+fn remedy(pair: &[&str]) -> &'static str {
+    match pair.contains(&BUILT_IN) || pair.is_empty() {
+        true => {
+            "start kube-controller-manager with --controllers=*,-job-controller,-cronjob-controller, or lakh with \
+             --mode managed-by (deploy/README.md)"
+        }
+        false => "end one of them, or give each Jobs of its own by spec.managedBy",
+    }
+}
+
+/// Whether the built-in controllers run at all.
+fn built_in(patient: &Patient, facts: &Facts) -> String {
+    let mut leases = facts.leases.found.iter();
+    let runs = leases.any(|lease| lease.name == BUILT_IN && lease.is_live());
+    match (runs, &patient.mode) {
+        (true, Mode::Replace) => {
+            format!("; {BUILT_IN} runs, and whether without its job-controller cannot be seen")
+        }
+        _ => String::new(),
+    }
+}

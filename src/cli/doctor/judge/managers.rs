@@ -1,0 +1,152 @@
+//! Whether there is a controller for each Job: of a `spec.managedBy` that nobody serves, a typo for example, nothing
+//! ever comes.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::{
+    model::{DEFAULT_MANAGER, OWN_MANAGER},
+    runtime::Mode,
+};
+
+use crate::cli::doctor::{
+    facts::{Facts, jobs::JobFacts},
+    patient::Patient,
+    report::{Diagnosis, Level},
+};
+
+use super::words::{count, names};
+
+/// A controller begins a new Job within seconds; after a change of its leader within the 15 s of a Lease.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Names that people mean: the built-in controller's, lakh's, and Kueue's for Jobs that run on another cluster.
+const KNOWN: [&str; 3] = [DEFAULT_MANAGER, OWN_MANAGER, "kueue.x-k8s.io/multikueue"];
+
+/// A name that differs from a known one in so many letters may be mistyped. Two: letters that were swapped.
+const TYPO: usize = 2;
+
+pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {
+    let mut diagnosis = Diagnosis::new("managers").without(&facts.jobs.unseen);
+    let mut managers: BTreeMap<&str, [Vec<&JobFacts>; 2]> = BTreeMap::new();
+    for job in facts.jobs.found.iter().filter(|job| job.is_at_work()) {
+        let [begun, waiting] = managers.entry(manager(job)).or_default();
+        let is_new = facts.now.since(job.created.unwrap_or_default()) < PATIENCE;
+        if job.has_begun {
+            begun.push(job);
+        } else if !is_new && !job.suspended && !job.is_deleting {
+            // A queue may hold a suspended Job back before any controller has to see it.
+            waiting.push(job);
+        }
+    }
+    let at_work: usize = managers
+        .values()
+        .map(|[begun, waiting]| begun.len() + waiting.len())
+        .sum();
+    if !facts.jobs.found.is_empty() || facts.jobs.unseen.is_empty() {
+        diagnosis.summary = match at_work {
+            0 => "no unfinished Job".to_owned(),
+            some => format!(
+                "{} of {}",
+                count(some, "unfinished Job"),
+                names(managers.keys())
+            ),
+        };
+    }
+    for (name, [begun, waiting]) in &managers {
+        if waiting.is_empty() {
+            continue;
+        }
+        let jobs = names(waiting.iter().map(|job| &job.id.key));
+        let number = count(waiting.len(), "Job");
+        let what = format!("{number} of spec.managedBy {name} not begun after a minute: {jobs}");
+        if !begun.is_empty() {
+            diagnosis.find(
+                Level::Warning,
+                what,
+                format!("others of {name} have begun, so there is a controller; it may have too much to do, or work in \
+                         some namespaces only"),
+                format!("look at the log and the metrics of {name}"),
+            );
+            continue;
+        }
+        let (cause, remedy) = unserved(patient, name);
+        diagnosis.find(Level::Failed, what, cause, remedy);
+    }
+    diagnosis
+}
+
+fn manager(job: &JobFacts) -> &str {
+    job.manager.as_deref().unwrap_or(DEFAULT_MANAGER)
+}
+
+/// Why nobody serves a manager, and what to do.
+fn unserved(patient: &Patient, name: &str) -> (String, String) {
+    let own = patient.manager();
+    if name == own {
+        let cause = "lakh, whose Jobs these are, does not run, or may not read or write them";
+        let remedy = "see the checks of leader and rights; then its log";
+        return (cause.to_owned(), remedy.to_owned());
+    }
+    let mut known = KNOWN.into_iter().chain([own]);
+    if let Some(meant) = known.find(|known| *known != name && distance(known, name) <= TYPO) {
+        let cause = format!("no controller serves it, and it is spelled nearly as {meant}");
+        let remedy = format!(
+            "the field cannot be changed: delete these Jobs and create them again with spec.managedBy: {meant}"
+        );
+        return (cause, remedy);
+    }
+    let cause = match (name == DEFAULT_MANAGER, &patient.mode) {
+        (true, Mode::ManagedBy(_)) => {
+            "the built-in Job controller does not run, and lakh in mode managed-by leaves these Jobs alone"
+        }
+        _ => "no controller serves it",
+    };
+    let remedy = match name == DEFAULT_MANAGER {
+        true => {
+            "start kube-controller-manager without -job-controller in its --controllers, or lakh with --mode replace"
+                .to_owned()
+        }
+        false => format!(
+            "start the controller of that name. If there is none, delete these Jobs and create them again with \
+             spec.managedBy: {own}, or without the field"
+        ),
+    };
+    (cause.to_owned(), remedy)
+}
+
+/// How many letters to change, to add or to leave out to come from one word to the other.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, letter) in one.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = at + 1;
+        for (place, found) in other.iter().enumerate() {
+            let changed = diagonal + usize::from(letter != *found);
+            diagonal = row[place + 1];
+            row[place + 1] = changed.min(diagonal + 1).min(row[place] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_differ_by_letters() {
+        for (one, other, letters) in [
+            ("", "", 0),
+            ("lakh", "lakh", 0),
+            ("lakh", "lahk", 2),
+            ("lakh", "lakhs", 1),
+            ("lakh", "akh", 1),
+            ("", "abc", 3),
+            ("kitten", "sitting", 3),
+        ] {
+            assert_eq!(distance(one, other), letters, "{one} {other}");
+            assert_eq!(distance(other, one), letters, "{other} {one}");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Judges what was seen. A file is one check: facts in, a diagnosis out.
+//!
+//! Must not: ask anybody, or read a clock.
+
+mod admission;
+mod clocks;
+mod contests;
+mod events;
+mod leader;
+mod managers;
+pub(super) mod pods;
+mod priority;
+mod quotas;
+mod refusals;
+mod rights;
+mod versions;
+mod words;
+
+use super::{facts::Facts, patient::Patient, report::Diagnosis};
+
+/// All checks, in the order in which they are told: first what concerns everything.
+const CHECKS: [fn(&Patient, &Facts) -> Diagnosis; 11] = [
+    versions::judge,
+    clocks::judge,
+    rights::judge,
+    leader::judge,
+    contests::judge,
+    managers::judge,
+    pods::judge,
+    admission::judge,
+    quotas::judge,
+    refusals::judge,
+    priority::judge,
+];
+
+/// Makes all checks.
+pub(super) fn judge(patient: &Patient, facts: &Facts) -> Vec<Diagnosis> {
+    CHECKS.iter().map(|check| check(patient, facts)).collect()
+}

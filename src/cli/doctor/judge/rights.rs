@@ -1,0 +1,93 @@
+//! Whether the controller may do all that it does.
+
+use std::collections::BTreeMap;
+
+use crate::cli::doctor::{
+    facts::{Facts, RightFacts, Unseen},
+    patient::{Patient, place},
+    report::{Diagnosis, Level},
+};
+
+use super::words::{count, names};
+
+pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {
+    let rights = &facts.rights;
+    let own = facts.server.user.as_deref().unwrap_or("whoever calls");
+    let (who, level) = match &patient.account {
+        Some(account) => (account.to_string(), Level::Failed),
+        // It may be that the controller calls as somebody else.
+        None => (own.to_owned(), Level::Warning),
+    };
+    let mut missing: BTreeMap<Option<&str>, Vec<&RightFacts>> = BTreeMap::new();
+    for right in rights.found.iter().filter(|right| !right.is_allowed) {
+        let namespace = right.namespace.as_deref();
+        missing.entry(namespace).or_default().push(right);
+    }
+    let lacking: usize = missing.values().map(Vec::len).sum();
+    let has = rights.found.len() - lacking;
+    let mode = patient.mode_words();
+    let mut diagnosis = Diagnosis::new("rights").without(&rights.unseen);
+    if !rights.found.is_empty() {
+        let all = count(rights.found.len(), "right");
+        diagnosis.summary = format!("{has} of the {all} that mode {mode} needs, for {who}");
+    }
+    if patient.account.is_none() && lacking > 0 && somebody_leads(patient, facts) {
+        diagnosis.unseen.push(Unseen {
+            what: "the rights of the controller".to_owned(),
+            why: format!(
+                "somebody leads, and it is hardly {who}, who lacks {lacking} of them; name the controller's account: \
+                 --service-account lakh-system/lakh"
+            ),
+        });
+        return diagnosis;
+    }
+    // Where the same is missing it is told once.
+    let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (namespace, rights) in missing {
+        places
+            .entry(listed(&rights))
+            .or_default()
+            .push(place(namespace));
+    }
+    for (rights, places) in places {
+        let cause = match &patient.account {
+            Some(account) => format!("no role that is bound to {account} grants it"),
+            None => format!(
+                "these are the rights of {who}, as whom you look. If the controller calls as somebody else, name its \
+                 account: --service-account lakh-system/lakh"
+            ),
+        };
+        diagnosis.find(
+            level,
+            format!("missing in {}, for {who}: {rights}", names(places)),
+            cause,
+            "apply the roles of deploy/overlays (with CronJobs and gangs those of deploy/components) and bind them \
+             to the account",
+        );
+    }
+    diagnosis
+}
+
+/// Whether a controller is at work: then it is not for lack of rights that nothing happens.
+fn somebody_leads(patient: &Patient, facts: &Facts) -> bool {
+    let mut leases = facts.leases.found.iter();
+    leases.any(|lease| patient.leases.contains(&lease.name) && lease.is_live())
+}
+
+/// Rights by what they are for: `create, patch pods; patch jobs/status`.
+fn listed(rights: &[&RightFacts]) -> String {
+    let mut resources: Vec<(String, Vec<&str>)> = Vec::new();
+    for right in rights {
+        let name = match right.group {
+            "" => right.resource.to_owned(),
+            group => format!("{}.{group}", right.resource),
+        };
+        match resources.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, verbs)) => verbs.push(right.verb),
+            None => resources.push((name, vec![right.verb])),
+        }
+    }
+    let words = resources.iter();
+    let words = words.map(|(name, verbs)| format!("{} {name}", verbs.join(", ")));
+    words.collect::<Vec<_>>().join("; ")
+}

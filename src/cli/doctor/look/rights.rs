@@ -1,0 +1,65 @@
+//! Asks what may be done: by reviews of our own access, or of a service account's.
+
+use futures::{StreamExt as _, stream};
+use serde_json::{Value, json};
+
+use crate::{cli::doctor::asker::Asker, cluster::Result, wire::ApiError};
+
+use crate::cli::doctor::{
+    facts::{RightFacts, Sight},
+    patient::Patient,
+    rights,
+};
+
+const API: &str = "/apis/authorization.k8s.io/v1";
+
+/// Reviews under way at once: a server is not to notice us.
+const AT_ONCE: usize = 4;
+
+pub(super) async fn look(asker: &Asker, patient: &Patient) -> Sight<RightFacts> {
+    let needed = rights::needed(patient);
+    let reviews = needed.into_iter().map(async |right| {
+        let is_allowed = review(asker, patient, &right).await?;
+        Ok::<_, ApiError>(RightFacts {
+            is_allowed,
+            ..right
+        })
+    });
+    let mut answers = stream::iter(reviews).buffered(AT_ONCE);
+    let mut sight = Sight::default();
+    while let Some(answer) = answers.next().await {
+        let is_last = answer.is_err();
+        sight.take("what may be done", answer.map(|right| vec![right]));
+        if is_last {
+            break;
+        }
+    }
+    sight
+}
+
+async fn review(asker: &Asker, patient: &Patient, right: &RightFacts) -> Result<bool> {
+    let (resource, part) = right
+        .resource
+        .split_once('/')
+        .unwrap_or((right.resource, ""));
+    let mut spec = json!({"resourceAttributes": {
+        "namespace": right.namespace.as_deref().unwrap_or_default(),
+        "verb": right.verb,
+        "group": right.group,
+        "resource": resource,
+        "subresource": part,
+        "name": right.name.as_deref().unwrap_or_default(),
+    }});
+    let kind = match &patient.account {
+        None => "SelfSubjectAccessReview",
+        Some(account) => {
+            spec["user"] = account.to_string().into();
+            spec["groups"] = json!(account.groups());
+            "SubjectAccessReview"
+        }
+    };
+    let body = json!({"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec});
+    let path = format!("{API}/{}s", kind.to_lowercase());
+    let answer = asker.review(&path, &body).await?;
+    Ok(answer["status"]["allowed"] == Value::Bool(true))
+}

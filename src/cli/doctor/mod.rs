@@ -1,0 +1,75 @@
+//! `lakh doctor`: what is wrong with lakh on a cluster, and what to do.
+//!
+//! [`look`] asks for all facts, [`judge`] makes diagnoses of them, one for each check, and [`print`] tells them.
+//! [`fix`] is the only part that writes, and only with `--fix`. `docs/doctor.md` says what each check means.
+//!
+//! Exit codes: 0, nothing is wrong with what was seen; 1, something is; 2, nothing could be seen.
+
+mod args;
+mod asker;
+mod facts;
+mod fix;
+mod judge;
+mod look;
+mod patient;
+mod print;
+mod report;
+mod rights;
+#[cfg(test)]
+mod tests;
+
+use std::io::IsTerminal as _;
+
+use crate::cluster;
+
+use super::{FAILED, OK, Problem, UNUSABLE, complain, finish::Requests, print as tell};
+use asker::Asker;
+use print::Examination;
+use report::Verdict;
+
+pub(super) use args::DoctorArgs;
+use args::DoctorOutput;
+
+/// Looks at the cluster, and says what is wrong.
+pub(super) async fn run(args: DoctorArgs, mut requests: Requests) -> Result<u8, Problem> {
+    tokio::select! {
+        examined = examine(args) => examined,
+        () = requests.asked_to_end() => {
+            complain("interrupted");
+            Ok(UNUSABLE)
+        }
+    }
+}
+
+async fn examine(args: DoctorArgs) -> Result<u8, Problem> {
+    let patient = args.patient()?;
+    let client = cluster::configure(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+    let url = client.url().to_owned();
+    let asker = Asker::new(client);
+    let facts = look::look(&asker, &patient).await;
+    let mut facts = facts.map_err(|error| format!("API server {url}: {error}"))?;
+    let fixed = match args.fix {
+        true => Some(fix::fix(&asker, &patient, &mut facts).await),
+        false => None,
+    };
+    let diagnoses = judge::judge(&patient, &facts);
+    let examination = Examination {
+        url: &url,
+        patient: &patient,
+        facts: &facts,
+        diagnoses: &diagnoses,
+        fixed: fixed.as_ref(),
+    };
+    match args.output {
+        DoctorOutput::Json => tell(&print::json(examination)),
+        DoctorOutput::Text => tell(&print::text(examination, is_colourful())),
+    }
+    let is_found = |verdict| matches!(verdict, Verdict::Warning | Verdict::Failed);
+    let mut verdicts = diagnoses.iter().map(|diagnosis| diagnosis.verdict());
+    Ok(if verdicts.any(is_found) { FAILED } else { OK })
+}
+
+fn is_colourful() -> bool {
+    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty());
+    std::io::stdout().is_terminal() && !unwanted
+}
