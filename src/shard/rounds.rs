@@ -12,7 +12,7 @@ use crate::{
     machine::CallResult,
     model::{JobId, Limits, Monotonic, Now, Timeout, Uid},
     ownership::{Claimed, Claims, Orphan, PatchAnswer, Round},
-    wire::{self, ApiError, Call, Patch, decode_job, paths},
+    wire::{self, ApiError, Call, ErrorKind, Patch, decode_job, paths},
 };
 
 use super::outbox::{Caller, Named, Outbox};
@@ -236,7 +236,10 @@ impl PatchUnderWay {
             Err(error) => {
                 let job = &self.round.job.key;
                 tracing::debug!(%job, pod = %pod.name, %error, "to be tried again");
-                PatchAnswer::Failed
+                match error.kind {
+                    ErrorKind::Failed => PatchAnswer::Unknown,
+                    _ => PatchAnswer::Failed,
+                }
             }
         };
         self.answers.push((pod.pod, answer));

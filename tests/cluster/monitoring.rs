@@ -262,7 +262,7 @@ async fn scrape_of_a_run() -> String {
     wait_until("all is told", || {
         let text = told(&leader);
         let has = |name: &&str| text.contains(&format!("\n{name}{{"));
-        LATE.iter().all(|name| has(name)) && told(&standby).contains(&leads(0))
+        LATE.iter().all(has) && told(&standby).contains(&leads(0))
     })
     .await;
     let scrape = told(&leader);

@@ -51,8 +51,10 @@ pub enum PatchAnswer {
     Done(u64),
     /// There is nothing to patch any more; the watch will show why.
     Ignored,
-    /// It has to be tried again.
+    /// It did not happen, and has to be tried again.
     Failed,
+    /// Nobody knows whether it happened; it has to be tried again.
+    Unknown,
 }
 
 /// The Jobs that may go on once the store has the event that this answers.

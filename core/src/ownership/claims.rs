@@ -210,7 +210,8 @@ impl Claims {
             }
             let claim = self.holds.get_mut(job);
             let claim = claim.and_then(|hold| hold.claims.get_mut(pod));
-            failed |= claim.is_some() && *answer == PatchAnswer::Failed;
+            let is_open = matches!(answer, PatchAnswer::Failed | PatchAnswer::Unknown);
+            failed |= claim.is_some() && is_open;
             if let Some(claim) = claim {
                 match (claim.state, answer) {
                     (ClaimState::Withdrawn, _) | (ClaimState::Sent, PatchAnswer::Ignored) => {
@@ -219,7 +220,10 @@ impl Claims {
                     (ClaimState::Sent, PatchAnswer::Done(at)) => {
                         claim.state = ClaimState::Done(*at)
                     }
-                    (ClaimState::Sent, PatchAnswer::Failed) => claim.state = ClaimState::Wanted,
+                    (ClaimState::Sent, PatchAnswer::Failed | PatchAnswer::Unknown) => {
+                        claim.state = ClaimState::Wanted;
+                        claim.is_doubted |= *answer == PatchAnswer::Unknown;
+                    }
                     // It was renewed meanwhile and is still to be met.
                     (ClaimState::Wanted | ClaimState::Done(_), _) => {}
                 }
@@ -340,20 +344,30 @@ impl Claims {
         None
     }
 
-    /// Gives the next Pod that is to lose our finalizer. One that a Job claims keeps it: it may be the Job's already,
-    /// if the patch that failed took effect.
+    /// Gives the next Pod that is to lose our finalizer. To be asked after [`Claims::poll_round`]: a Pod that a Job wants
+    /// is adopted with its finalizer on. One that may be adopted already keeps it, for it may have to be counted.
     pub fn poll_free(&mut self) -> Option<Orphan> {
         while let Some(pod) = self.free_next.pop_front() {
             let free = self.frees.get(&pod);
             if let Some(free) = free.filter(|free| free.retry_at.is_none())
                 && !self.busy.contains_key(&pod)
-                && !self.claimants.contains_key(&pod)
+                && !self.may_be_adopted(pod)
             {
                 self.busy.insert(pod, Patching::of(None));
                 return Some(free.orphan.clone());
             }
         }
         None
+    }
+
+    /// Whether a patch that makes a Job the Pod's owner may have taken effect without an answer.
+    fn may_be_adopted(&self, pod: Uid) -> bool {
+        let mut jobs = self.claimants.get(&pod).into_iter().flatten();
+        jobs.any(|job| {
+            let hold = self.holds.get(job);
+            let claim = hold.and_then(|hold| hold.claims.get(&pod));
+            claim.is_some_and(|claim| claim.is_doubted)
+        })
     }
 
     /// Gives the next Job that is held no longer, so that it has its turn.
@@ -451,6 +465,7 @@ impl Claims {
             kind,
             name: pod.name,
             state: ClaimState::Wanted,
+            is_doubted: false,
         });
         match claim.state {
             ClaimState::Done(at) if at <= version => claim.state = ClaimState::Wanted,

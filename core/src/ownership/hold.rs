@@ -25,6 +25,8 @@ pub(super) struct Claim {
     pub(super) kind: ClaimKind,
     pub(super) name: CompactString,
     pub(super) state: ClaimState,
+    /// It may have been met already: a patch had no clear answer.
+    pub(super) is_doubted: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

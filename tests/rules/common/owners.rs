@@ -259,6 +259,7 @@ impl Owners {
             PatchAnswer::Done(_) => "",
             PatchAnswer::Ignored => ": not found",
             PatchAnswer::Failed => ": refused",
+            PatchAnswer::Unknown => ": no answer",
         };
         self.trace.push(format!("{verb} {label} {whom}{end}"));
     }
