@@ -1,6 +1,6 @@
 //! `lakh doctor`: what is wrong with lakh on a cluster, and what to do.
 //!
-//! [`look`] asks for all facts, [`judge`] makes diagnoses of them, one for each check, and [`print`] tells them.
+//! [`look`] asks for all facts, [`judge`] makes diagnoses of them, one for each check, and [`mod@print`] tells them.
 //! [`fix`] is the only part that writes, and only with `--fix`. `docs/doctor.md` says what each check means.
 //!
 //! Exit codes: 0, nothing is wrong with what was seen; 1, something is; 2, nothing could be seen.
