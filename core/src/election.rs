@@ -166,6 +166,9 @@ pub struct Election {
     seen: Option<(Lease, Monotonic)>,
     /// It is to be given back.
     stops: bool,
+    /// This try has failed to renew and has read the Lease again. It may do so once: who may not write would go on
+    /// without a pause.
+    has_read_again: bool,
     tries: u32,
 }
 
@@ -179,6 +182,7 @@ impl Election {
             step: TryStep::Next(Ask::Read),
             seen: None,
             stops: false,
+            has_read_again: false,
             tries: 0,
         }
     }
@@ -256,10 +260,13 @@ impl Election {
             self.answer(LeaseAnswer::Failed, now);
         }
         let ask = match self.step {
-            TryStep::Wait(due) if due <= at => match self.role {
-                Role::Leader(_) => Ask::Take,
-                _ => Ask::Read,
-            },
+            TryStep::Wait(due) if due <= at => {
+                self.has_read_again = false;
+                match self.role {
+                    Role::Leader(_) => Ask::Take,
+                    _ => Ask::Read,
+                }
+            }
             TryStep::Next(ask) => ask,
             TryStep::Wait(_) | TryStep::UnderWay(..) => return None,
         };
@@ -323,7 +330,10 @@ impl Election {
                 TryStep::Wait(at)
             }
             // Somebody else wrote, or our own write took effect though it failed.
-            (Ask::Take, LeaseAnswer::Failed) if matches!(self.role, Role::Leader(_)) => {
+            (Ask::Take, LeaseAnswer::Failed)
+                if matches!(self.role, Role::Leader(_)) && !self.has_read_again =>
+            {
+                self.has_read_again = true;
                 TryStep::Next(Ask::Read)
             }
             (_, LeaseAnswer::Failed | LeaseAnswer::NotFound) => {

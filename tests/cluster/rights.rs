@@ -191,7 +191,7 @@ fn attributes(piece: &str) -> Option<Attributes> {
 struct Rights {
     grants: Vec<Scoped>,
     used: Mutex<BTreeSet<Scoped>>,
-    refusals: Mutex<Vec<String>>,
+    refusals: Mutex<BTreeSet<String>>,
     news: Notify,
 }
 
@@ -307,7 +307,7 @@ impl Rights {
         }
         let place = [&*target.namespace, &*target.name].join("/");
         let refusal = format!("not granted: {grant} of {place}");
-        self.refusals.lock().push(refusal.clone());
+        self.refusals.lock().insert(refusal.clone());
         self.news.notify_one();
         Err(refusal)
     }

@@ -110,6 +110,27 @@ fn who_cannot_renew_leads_no_more_before_another_may() {
 }
 
 #[test]
+fn who_may_read_and_not_write_pauses_between_its_tries() {
+    let (mut server, mut one) = (Server::default(), election("one"));
+    server.serve(&mut one, at(0));
+    for secs in 1..30 {
+        let mut calls = 0;
+        while let Some(call) = one.poll_call(at(secs)) {
+            calls += 1;
+            assert!(calls <= 3, "{calls} calls at once after {secs} s");
+            let answer = match call {
+                LeaseCall::Update(_) => LeaseAnswer::Failed,
+                call => server.take(call),
+            };
+            one.answer(answer, at(secs));
+        }
+        assert_eq!(leads(&one, at(secs)), secs < 10);
+    }
+    server.serve(&mut one, at(40));
+    assert!(leads(&one, at(40)));
+}
+
+#[test]
 fn the_deadline_counts_from_when_a_renewal_was_sent() {
     let (mut server, mut one) = (Server::default(), election("one"));
     server.serve(&mut one, at(0));
