@@ -303,6 +303,8 @@ fn the_image_is_built_of_what_is_not_ignored() {
     let docker = fs::read_to_string(project("deploy/Dockerfile")).expect("it is there");
     let build = "cargo build --release --locked --no-default-features --bin lakh\n";
     assert!(docker.contains(build));
+    let version = format!("ARG VERSION={}\n", env!("CARGO_PKG_VERSION"));
+    assert!(docker.contains(&version), "no {version}");
     let manifest = fs::read_to_string(project("Cargo.toml")).expect("it is there");
     let version = docker
         .split("rust:")
