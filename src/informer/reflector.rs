@@ -77,6 +77,7 @@ impl Outside {
     pub(super) fn end_history(&mut self, number: u64) {
         if self.history == number {
             self.history += 1;
+            self.metrics.cache_resets.inc();
         }
     }
 }

@@ -57,6 +57,8 @@ pub struct Metrics {
     pub(crate) unreadable: Family<Label, Counter>,
     /// Watches that were opened.
     pub(crate) watches: Family<Label, Counter>,
+    /// How often all that was known was given up and listed anew.
+    pub(crate) cache_resets: Counter,
     /// When the server was last heard of each kind.
     last_heard: Mutex<Vec<Arc<LastHeard>>>,
     /// The same as ages in seconds, as of the last look.
@@ -143,6 +145,12 @@ impl Default for Metrics {
             calls: at_zero(own, "api_calls", "Calls to the API server"),
             unreadable: at_zero(own, "unreadable_objects", "Objects that could not be read"),
             watches: at_zero(own, "watches", "Watches opened"),
+            cache_resets: at_zero(
+                own,
+                "cache_resets",
+                "How often all that was known was given up and listed anew, on taking the lead or as the API server \
+                 had other data than before",
+            ),
             last_heard: Mutex::default(),
             watch_ages: at_zero(
                 own,
@@ -204,6 +212,11 @@ impl Metrics {
     /// Counts a watch that is opened.
     pub(crate) fn watch_opened(&self, kind: &'static str) {
         self.watches.get_or_create(&[("kind", kind)]).inc();
+    }
+
+    /// How often all that was known was given up and listed anew.
+    pub fn cache_resets(&self) -> u64 {
+        self.cache_resets.get()
     }
 
     /// Something else that is watched: when the server was last heard of it is to be told here.

@@ -90,6 +90,11 @@ pub(crate) struct Process {
     pub(crate) is_closed: bool,
     /// It led when it was looked at last.
     led: bool,
+    /// When it knew nothing last.
+    pub(crate) knows_since: u64,
+    /// How often it had forgotten all when it was looked at last.
+    forgot: u64,
+    metrics: Arc<Metrics>,
     /// How long each part has computed, if that is measured.
     pub(crate) measured: Option<Vec<Duration>>,
 }
@@ -158,6 +163,9 @@ impl Process {
             wake_at: None,
             is_closed: false,
             led: false,
+            knows_since: at,
+            forgot: 0,
+            metrics,
             measured: None,
         }
     }
@@ -215,6 +223,17 @@ impl Process {
     pub(crate) fn leads_anew(&mut self, at: u64) -> bool {
         let leads = self.leads(self.now(at));
         !std::mem::replace(&mut self.led, leads) && leads
+    }
+
+    /// Whether it has forgotten all since this was asked last, and lists all anew: as it leads, or as it believes that
+    /// the server was restored.
+    pub(crate) fn has_forgotten(&mut self, at: u64) -> bool {
+        let times = self.metrics.cache_resets();
+        let is_new = std::mem::replace(&mut self.forgot, times) < times;
+        if is_new {
+            self.knows_since = at;
+        }
+        is_new
     }
 
     /// While there is congestion, a Job may have half as many writes in flight as there are places left.

@@ -146,7 +146,7 @@ pub(crate) struct World {
     /// After which step which controller crashes.
     crash: Option<(u64, usize)>,
     streams: BTreeMap<u64, Stream>,
-    /// Which process has read what.
+    /// Which process has had an answer to which list since it knew nothing.
     listed: BTreeSet<(u64, String)>,
     /// Until when each trouble lasts.
     pub(crate) trouble: BTreeMap<Trouble, u64>,
@@ -407,7 +407,7 @@ impl World {
             process.handle(input, at);
         }
         let (requests, abandoned) = process.poll(at);
-        let leads_anew = process.leads_anew(at);
+        let (leads_anew, has_forgotten) = (process.leads_anew(at), process.has_forgotten(at));
         let due = process.timeout(at);
         let planned = process.wake_at.filter(|planned| *planned > at);
         // A wake-up that comes too early does no harm; one that was planned already is not planned again.
@@ -420,6 +420,9 @@ impl World {
         }
         if leads_anew {
             self.judges.started(at);
+        }
+        if has_forgotten {
+            self.listed.retain(|(of, _)| *of != who.1);
         }
         for id in abandoned {
             self.streams
@@ -556,8 +559,8 @@ impl World {
                 };
                 self.server.squat(&asked, date(self.at));
                 self.changed(By::Person, self.at);
-                // The first list of a process is never stale: it asks for the newest data there are.
-                let is_first = (self.listed).insert((flight.who.1, path.to_owned()));
+                // Who has no list yet asks for the newest data there are, and could not tell older ones.
+                let is_first = !self.listed.contains(&(flight.who.1, path.to_owned()));
                 // Nor is a read of one object.
                 let collections = [
                     ("/jobs", Kind::Job),
@@ -624,7 +627,10 @@ impl World {
                 let after = self.dice.pick(&[latency, CALL_TIMEOUT]);
                 (after, Err(ApiError::no_answer("connection reset")))
             }
-            Fate::Comes if code < 300 => (latency, Ok(Bytes::from(body))),
+            Fate::Comes if code < 300 => {
+                self.note_list(flight);
+                (latency, Ok(Bytes::from(body)))
+            }
             Fate::Comes => (latency, Err(ApiError::from_response(code, &body, None))),
         };
         let input = match (flight.is_watch, result) {
@@ -632,6 +638,16 @@ impl World {
             (false, result) => Input::Answer(flight.id, result),
         };
         self.push(self.at + after, Event::Input(flight.who, input));
+    }
+
+    /// A process gets what it asked for. Who has forgotten all does not look at the answers to earlier questions.
+    fn note_list(&mut self, flight: &Flight) {
+        let process = self.process(flight.who);
+        let counts = process.is_some_and(|process| process.knows_since <= flight.sent);
+        if counts && flight.call.method == "GET" && !flight.is_watch {
+            let path = flight.call.path.split('?').next().unwrap_or_default();
+            self.listed.insert((flight.who.1, path.to_owned()));
+        }
     }
 
     // Streams.
