@@ -8,7 +8,7 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use http::{StatusCode, Uri, header, request::Parts};
+use http::{StatusCode, header, request::Parts, uri::Authority};
 use serde_json::{Value, json};
 
 use crate::{model::JobKey, shard::Question};
@@ -74,28 +74,29 @@ fn question(path: &str) -> Option<Option<Question>> {
 
 /// Whether the name by which the server is asked is one of this machine.
 fn is_asked_as_local(request: &Parts) -> bool {
-    let host = request.headers.get(header::HOST);
-    let host = host.and_then(|host| host.to_str().ok()?.parse::<Uri>().ok());
-    let host = host.as_ref().and_then(Uri::host);
-    host.is_none_or(|host| {
-        let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-        host == "localhost" || address.is_ok_and(|address| address.is_loopback())
-    })
+    let hosts = request.headers.get_all(header::HOST).iter();
+    // What cannot be read names nobody. Who names nobody is no browser.
+    let mut hosts = hosts.map(|host| host.to_str().ok()?.parse::<Authority>().ok());
+    hosts.all(|host| host.is_some_and(|host| is_this_machine(host.host())))
+}
+
+fn is_this_machine(host: &str) -> bool {
+    match host.trim_matches(['[', ']']).parse::<IpAddr>() {
+        Ok(address) => address.is_loopback(),
+        Err(_) => host.eq_ignore_ascii_case("localhost"),
+    }
 }
 
 fn answer(question: &Question, told: Vec<Value>) -> (StatusCode, String) {
-    let whole = match question {
-        Question::Jobs => {
-            let mut jobs = told;
-            jobs.sort_by_cached_key(|job| (job["namespace"].to_string(), job["name"].to_string()));
-            json!({ "jobs": jobs })
-        }
-        Question::Job(key) if told.is_empty() => {
-            return (StatusCode::NOT_FOUND, format!("no Job {key} is known"));
-        }
-        // Of several under one name each is told: those that are gone have Pods left.
-        Question::Job(_) => json!({ "jobs": told }),
-    };
+    if let Question::Job(key) = question
+        && told.is_empty()
+    {
+        return (StatusCode::NOT_FOUND, format!("no Job {key} is known"));
+    }
+    // Of several Jobs under one name each is told: those that are gone have Pods left.
+    let mut jobs = told;
+    jobs.sort_by_cached_key(|job| ["namespace", "name", "uid"].map(|of| job[of].to_string()));
+    let whole = json!({ "jobs": jobs });
     (StatusCode::OK, format!("{whole:#}\n"))
 }
 
@@ -142,11 +143,20 @@ mod tests {
             ("127.0.0.1", "localhost:8080"),
             ("::1", "[::1]:8080"),
             ("::ffff:127.0.0.1", "127.0.0.1"),
+            ("127.0.0.1", "LocalHost"),
         ] {
             assert_eq!(ask(false, from, host).await, 200, "{from} {host}");
         }
         assert_eq!(ask(false, "10.0.0.7", "127.0.0.1:8080").await, 403);
-        assert_eq!(ask(false, "127.0.0.1", "evil.example:8080").await, 403);
+        for host in [
+            "evil.example:8080",
+            "localhost.evil.example",
+            "user@",
+            "a b",
+            "",
+        ] {
+            assert_eq!(ask(false, "127.0.0.1", host).await, 403, "{host:?}");
+        }
         assert_eq!(ask(true, "10.0.0.7", "lakh.example:8080").await, 200);
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! [`Controller`] puts it together. One loop, the [`shell`], runs a machine: informers and shard in one, or with
 //! several shards the informers here and each shard on a thread of its own ([`threads`]). All loops are in
-//! [`tasks`], which tell when one has ended; [`health`] says how they are, and [`probes`] tell who asks; what people ask about Jobs ([`debug`])
-//! goes over the [`desk`] to the loops.
+//! [`tasks`], which tell when one has ended; [`health`] says how they are, and [`probes`] tell who asks. What people ask
+//! about Jobs ([`debug`]) goes over the [`desk`] to the loops.
 //!
 //! Must not: decide anything, or read what calls carry.
 

@@ -1,4 +1,5 @@
-//! Answers those who ask how the controller is: `/livez`, `/readyz`, `/metrics`, and what it knows of Jobs ([`debug`](super::debug)).
+//! Answers those who ask how the controller is: `/livez`, `/readyz`, `/metrics`, and what it knows of Jobs
+//! ([`debug`](super::debug)).
 //!
 //! On a thread and a runtime of its own: whoever asks is told also while the controller's thread is busy or
 //! stuck, and can keep it from nothing. Anybody in the cluster may connect here, so a connection is for one

@@ -25,11 +25,10 @@ pub enum Question {
 impl Shard {
     /// Answers: an array of Jobs, as one name may have belonged to several; each an object.
     pub fn answer_question(&self, question: &Question, now: Now) -> Vec<Value> {
-        let actors = self.store.actors().into_iter();
-        let actors = actors.filter_map(|key| self.store.get(key));
+        let actors = self.store.all();
         match question {
             Question::Jobs => actors
-                .map(|actor| Value::Object(actor.brief(now)))
+                .map(|actor| Value::Object(actor.brief(actor.overview(now).as_ref(), now)))
                 .collect(),
             Question::Job(key) => actors
                 .filter(|actor| actor.id.key == *key)
@@ -40,7 +39,8 @@ impl Shard {
 
     /// All that is known of a Job.
     fn whole(&self, actor: &Actor, now: Now) -> Value {
-        let mut told = actor.brief(now);
+        let overview = actor.overview(now);
+        let mut told = actor.brief(overview.as_ref(), now);
         let mut tell = |name: &str, value| told.insert(name.to_owned(), value);
         if let Some(job) = &actor.job {
             tell("resourceVersion", job.resource_version.to_string().into());
@@ -60,8 +60,9 @@ impl Shard {
             })
         });
         tell("warnings", warnings.collect());
-        if let Some(overview) = actor.overview(now) {
-            tell("overview", overview_of(&overview, now));
+        if let Some(overview) = &overview {
+            let indexes = actor.machine.as_ref().and_then(IndexOverview::of);
+            tell("overview", overview_of(overview, indexes.as_ref(), now));
         }
         Value::Object(told)
     }
@@ -105,20 +106,17 @@ impl Actor {
     }
 
     /// A few words: who it is, how it stands, how far it is, and what it waits for first.
-    fn brief(&self, now: Now) -> Map<String, Value> {
-        let overview = self.overview(now);
+    fn brief(&self, overview: Option<&Overview>, now: Now) -> Map<String, Value> {
         let status = self.job.as_ref().map(|job: &Job| &job.status);
-        let waits = overview
-            .as_ref()
-            .and_then(|known| known.waits.first().copied());
+        let waits = overview.and_then(|known| known.waits.first().copied());
         let told = json!({
             "namespace": self.id.key.namespace,
             "name": self.id.key.name,
             "uid": self.id.uid.to_string(),
             "state": state(self.standing()),
-            "active": overview.as_ref().map(|known| known.active),
-            "succeeded": overview.as_ref().map_or_else(|| status.map(|of| of.succeeded), |known| Some(known.succeeded)),
-            "failed": overview.as_ref().map_or_else(|| status.map(|of| of.failed), |known| Some(known.failed)),
+            "active": overview.map(|known| known.sums.active),
+            "succeeded": overview.map_or_else(|| status.map(|of| of.succeeded), |known| Some(known.succeeded)),
+            "failed": overview.map_or_else(|| status.map(|of| of.failed), |known| Some(known.failed)),
             "waitsFor": waits.map(|(why, _)| why),
             "until": waits.map(|(_, left)| (now.wall + left).to_rfc3339()),
         });
@@ -139,7 +137,7 @@ fn state(standing: Standing) -> &'static str {
     }
 }
 
-fn overview_of(known: &Overview, now: Now) -> Value {
+fn overview_of(known: &Overview, indexes: Option<&IndexOverview>, now: Now) -> Value {
     let verdict = known.verdict.as_ref().map(|(verdict, is_announced)| {
         json!({
             "condition": if verdict.success { "Complete" } else { "Failed" },
@@ -157,17 +155,17 @@ fn overview_of(known: &Overview, now: Now) -> Value {
     });
     json!({
         "pods": {
-            "active": known.active,
-            "ready": known.ready,
-            "terminating": known.terminating,
+            "active": known.sums.active,
+            "ready": known.sums.ready,
+            "terminating": known.sums.terminating,
             "succeeded": known.succeeded,
             "failed": known.failed,
-            "endedAndNotYetNamed": known.to_be_named,
-            "withFinalizer": known.with_finalizer,
+            "endedAndNotYetNamed": known.sums.to_be_named,
+            "withFinalizer": known.sums.with_finalizer,
             "beingCreated": known.creating,
             "missing": known.missing,
         },
-        "indexes": known.indexes.as_ref().map(indexes_of),
+        "indexes": indexes.map(indexes_of),
         "verdict": verdict,
         "statusWriteUnderWay": known.writes_status,
         "anotherController": known.is_contested,

@@ -95,6 +95,11 @@ impl Store {
         self.actors.get_mut(key)
     }
 
+    /// All actors, in no order.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Actor> {
+        self.actors.values()
+    }
+
     /// All actors, in the order of their Jobs.
     pub(super) fn actors(&self) -> Vec<ActorKey> {
         let mut all: Vec<_> = self.by_job.iter().collect();

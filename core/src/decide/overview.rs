@@ -1,6 +1,9 @@
 //! What a Job's machine knows and waits for, for people who ask.
 //!
-//! Must not: change anything, or be asked for on the way of a Pod: it costs a look at all indexes.
+//! [`Sums`] may be asked for after each turn, an [`Overview`] when somebody asks; [`IndexOverview`] costs a look at all
+//! indexes.
+//!
+//! Must not: change anything.
 
 use std::time::Duration;
 
@@ -11,26 +14,16 @@ use super::{counting::IndexOverview, ending::Verdict, machine::JobMachine};
 /// See the module's text. Pods and indexes that nobody has counted yet are among those that ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overview {
-    /// Pods that are pending or running.
-    pub active: u32,
-    /// Those of them that are ready.
-    pub ready: u32,
-    /// Pods that are being deleted.
-    pub terminating: u32,
+    /// Pods and indexes of a kind.
+    pub sums: Sums,
     /// Pods that succeeded; of an Indexed Job indexes.
     pub succeeded: u32,
     /// Pods that failed.
     pub failed: u32,
-    /// Ended Pods that no status has named yet.
-    pub to_be_named: u32,
-    /// Pods that have the tracking finalizer.
-    pub with_finalizer: u32,
     /// Pods whose creation was asked for and that are not here yet.
     pub creating: u32,
     /// Pods that are wanted and were not asked for yet.
     pub missing: u32,
-    /// Of an Indexed Job.
-    pub indexes: Option<IndexOverview>,
     /// How the Job ends, once that is known, and whether a status has said so.
     pub verdict: Option<(Verdict, bool)>,
     /// A status write is under way.
@@ -45,7 +38,6 @@ impl Overview {
     /// What a machine knows and waits for.
     pub fn of(machine: &JobMachine, now: Now) -> Self {
         let (basis, counting, creations, ending, contest) = machine.parts();
-        let tally = counting.tally();
         let waits = machine.waits(now);
         let waits = waits.iter();
         let waits = waits.filter_map(|(at, why)| Some((*why, at.left(now)?)));
@@ -53,16 +45,11 @@ impl Overview {
         waits.sort_by_key(|(_, left)| *left);
         let is_announced = !ending.must_announce(&basis.job.status);
         Self {
-            active: tally.active,
-            ready: tally.ready,
-            terminating: tally.terminating,
+            sums: Sums::of(machine),
             succeeded: counting.succeeded(&basis),
             failed: counting.failed(&basis),
-            to_be_named: counting.waiting_to_be_named(),
-            with_finalizer: tally.with_finalizer,
             creating: creations.len(),
             missing: creations.missing(),
-            indexes: basis.spec.is_indexed().then(|| counting.index_overview()),
             verdict: ending
                 .verdict()
                 .map(|verdict| (verdict.clone(), is_announced)),
@@ -110,5 +97,13 @@ impl Sums {
             failed,
             in_backoff: counting.indexes_in_backoff(),
         }
+    }
+}
+
+impl IndexOverview {
+    /// Those of a machine; none of a Job without indexes.
+    pub fn of(machine: &JobMachine) -> Option<Self> {
+        let (basis, counting, ..) = machine.parts();
+        basis.spec.is_indexed().then(|| counting.index_overview())
     }
 }
