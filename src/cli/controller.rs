@@ -2,12 +2,11 @@
 
 use std::{env, time::Duration};
 
-use serde_json::{Value, json};
-
 use crate::{
     clock::instant,
     cluster::{self, Client},
     runtime::{Controller, Mode},
+    wire::{decode_user_name, self_subject_review},
 };
 
 use super::{
@@ -94,14 +93,8 @@ async fn start(args: ControllerArgs) -> Result<Controller, Problem> {
 
 /// Says who we are to the server.
 async fn identity(client: Client) {
-    let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
-    let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
-    let answer = client.post(path, review.to_string()).await;
-    let review: Option<Value> = answer
-        .ok()
-        .and_then(|(_, body)| serde_json::from_slice(&body).ok());
-    let user = review.as_ref().map(|review| &review["status"]["userInfo"]);
-    if let Some(name) = user.and_then(|user| user["username"].as_str()) {
+    let answer = client.send(&self_subject_review()).await;
+    if let Some(name) = answer.ok().and_then(|body| decode_user_name(&body)) {
         tracing::info!(user = name, "the API server knows us");
     }
 }

@@ -57,15 +57,10 @@ fn end_of(status: &JobStatus) -> Option<(&'static str, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Condition, JobKey, JobSpec, Time, Uid};
+    use crate::model::{Condition, JobSpec, Time};
 
     fn indexed() -> Job {
         Job {
-            key: JobKey::default(),
-            uid: Uid::from_u128(1),
-            resource_version: 1,
-            generation: 1,
-            deleting: false,
             spec: JobSpec {
                 mode: CompletionMode::Indexed,
                 completions: Some(9),
@@ -77,6 +72,7 @@ mod tests {
                 failed_indexes: Some("7".into()),
                 ..JobStatus::default()
             },
+            ..Job::default()
         }
     }
 

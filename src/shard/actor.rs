@@ -23,8 +23,8 @@ use crate::{
         progress::Progress,
     },
     model::{
-        CompletionMode, ConditionKind, Exponential, FailureAction, Job, JobId, JobSpec, JobStatus,
-        Limits, Monotonic, Now, PodGroup, PodTable, Slot, Timeout,
+        CompletionMode, ConditionKind, Exponential, FailureAction, Job, JobId, JobStatus, Limits,
+        Monotonic, Now, PodGroup, PodTable, Slot, Timeout,
     },
     ownership::{Standing, Unserved},
     wire::PodTemplate,
@@ -424,11 +424,8 @@ impl Actor {
         self.job.clone().unwrap_or_else(|| Job {
             key: self.id.key.clone(),
             uid: self.id.uid,
-            resource_version: 0,
-            generation: 0,
             deleting: true,
-            spec: JobSpec::default(),
-            status: JobStatus::default(),
+            ..Job::default()
         })
     }
 }

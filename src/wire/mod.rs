@@ -8,6 +8,7 @@ mod cron_job;
 mod delete;
 mod error;
 mod gang;
+mod identity;
 mod job;
 mod json;
 mod labels;
@@ -30,6 +31,7 @@ pub use cron_job::{DecodedCronJob, cron_job_status_patch, decode_cron_job, job_o
 pub use delete::{background_deletion, exact_deletion, foreground_deletion};
 pub use error::{ApiError, ErrorKind};
 pub use gang::{DecodedGangObject, decode_pod_group, decode_workload, gang_object_body};
+pub use identity::{decode_user_name, self_subject_review};
 pub use job::{ControllerReference, DecodedJob, child_job, decode_job};
 pub use labels::selector;
 pub use lease::{decode_lease, lease_body};

@@ -9,7 +9,7 @@ use compact_str::CompactString;
 use super::{JobId, JobKey, PerIndexLimit, PodFailurePolicy, SuccessPolicy, Time, Uid};
 
 /// A Job.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Job {
     /// Its namespace and name.
     pub key: JobKey,
@@ -162,6 +162,11 @@ pub struct JobStatus {
 }
 
 impl JobStatus {
+    /// Whether a controller has taken up the Job: it gets a start time or a condition at once.
+    pub fn has_begun(&self) -> bool {
+        self.start_time.is_some() || !self.conditions.is_empty()
+    }
+
     /// The condition of a kind that is True.
     pub fn true_condition(&self, kind: ConditionKind) -> Option<&Condition> {
         self.conditions

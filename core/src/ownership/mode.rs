@@ -138,20 +138,15 @@ fn is_label(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{JobKey, JobSpec, JobStatus, Uid};
+    use crate::model::JobSpec;
 
     fn managed_by(name: Option<&str>) -> Job {
         Job {
-            key: JobKey::default(),
-            uid: Uid::from_u128(1),
-            resource_version: 1,
-            generation: 1,
-            deleting: false,
             spec: JobSpec {
                 managed_by: name.map(Into::into),
                 ..JobSpec::default()
             },
-            status: JobStatus::default(),
+            ..Job::default()
         }
     }
 

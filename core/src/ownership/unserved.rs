@@ -44,27 +44,21 @@ impl Unserved {
 
 /// Whether no controller has done anything to it.
 fn is_untouched(job: &Job) -> bool {
-    let status = &job.status;
-    !job.deleting && status.start_time.is_none() && status.conditions.is_empty()
+    !job.deleting && !job.status.has_begun()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{JobKey, JobSpec, JobStatus, Time, Uid};
+    use crate::model::{JobSpec, Time};
 
     fn job(managed_by: Option<&str>) -> Job {
         Job {
-            key: JobKey::default(),
-            uid: Uid::from_u128(1),
-            resource_version: 1,
-            generation: 1,
-            deleting: false,
             spec: JobSpec {
                 managed_by: managed_by.map(Into::into),
                 ..JobSpec::default()
             },
-            status: JobStatus::default(),
+            ..Job::default()
         }
     }
 

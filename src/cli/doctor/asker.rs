@@ -36,8 +36,7 @@ pub(super) struct Asker {
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) headers: HeaderMap,
-    /// None if it is no JSON.
-    pub(super) body: Option<Value>,
+    pub(super) body: Bytes,
     /// When it came, by our clock.
     pub(super) came: Time,
     /// How long it took.
@@ -86,16 +85,15 @@ impl Asker {
         )
     }
 
-    /// The same, whatever is answered and with what is around it.
-    pub(super) async fn exchange(&self, path: &str, body: &Value) -> Result<Reply> {
-        let call = Call::create_whole(path, body.to_string());
+    /// Makes a call once: whatever is answered, with what is around it.
+    pub(super) async fn exchange(&self, call: &Call) -> Result<Reply> {
         let begun = instant();
-        let answer = self.client.exchange(&call).await?;
+        let answer = self.client.exchange(call).await?;
         let (came, took) = (self.now(), begun.elapsed());
         let (head, body) = Response::into_parts(answer);
         Ok(Reply {
             headers: head.headers,
-            body: serde_json::from_slice(&body).ok(),
+            body,
             came,
             took,
         })

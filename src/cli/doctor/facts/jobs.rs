@@ -67,7 +67,7 @@ impl JobFacts {
             suspended: job.spec.suspend,
             created: time(metadata.creation_timestamp.as_deref()),
             is_deleting: job.deleting,
-            has_begun: job.status.start_time.is_some() || !job.status.conditions.is_empty(),
+            has_begun: job.status.has_begun(),
             finished,
             missing: missing(&job),
             selector: selector

@@ -3,6 +3,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use strsim::levenshtein;
+
 use crate::{
     model::{DEFAULT_MANAGER, OWN_MANAGER},
     runtime::Mode,
@@ -88,7 +90,7 @@ fn unserved(patient: &Patient, name: &str) -> (String, String) {
         return (cause.to_owned(), remedy.to_owned());
     }
     let mut known = KNOWN.into_iter().chain([own]);
-    if let Some(meant) = known.find(|known| *known != name && distance(known, name) <= TYPO) {
+    if let Some(meant) = known.find(|known| *known != name && levenshtein(known, name) <= TYPO) {
         let cause = format!("no controller serves it, and it is spelled nearly as {meant}");
         let remedy = format!(
             "the field cannot be changed: delete these Jobs and create them again with spec.managedBy: {meant}"
@@ -112,41 +114,4 @@ fn unserved(patient: &Patient, name: &str) -> (String, String) {
         ),
     };
     (cause.to_owned(), remedy)
-}
-
-/// How many letters to change, to add or to leave out to come from one word to the other.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (at, letter) in one.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = at + 1;
-        for (place, found) in other.iter().enumerate() {
-            let changed = diagonal + usize::from(letter != *found);
-            diagonal = row[place + 1];
-            row[place + 1] = changed.min(diagonal + 1).min(row[place] + 1);
-        }
-    }
-    row[other.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_differ_by_letters() {
-        for (one, other, letters) in [
-            ("", "", 0),
-            ("lakh", "lakh", 0),
-            ("lakh", "lahk", 2),
-            ("lakh", "lakhs", 1),
-            ("lakh", "akh", 1),
-            ("", "abc", 3),
-            ("kitten", "sitting", 3),
-        ] {
-            assert_eq!(distance(one, other), letters, "{one} {other}");
-            assert_eq!(distance(other, one), letters, "{other} {one}");
-        }
-    }
 }

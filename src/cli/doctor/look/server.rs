@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use k8s_openapi::apimachinery::pkg::version::Info;
-use serde_json::json;
 
-use crate::{cluster::Result, model::Time};
+use crate::{
+    cluster::Result,
+    model::Time,
+    wire::{decode_user_name, self_subject_review},
+};
 
 use crate::cli::doctor::{
     asker::{Asker, Reply},
@@ -15,8 +18,6 @@ use crate::cli::doctor::{
 
 /// Refusals that leave nothing to look at: there is no answer, or none to these credentials.
 const HOPELESS: [u16; 2] = [0, 401];
-
-const REVIEWS: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
 /// By which objects of API priority and fairness a call was let in.
 const FLOW_HEADERS: [&str; 2] = [
@@ -39,15 +40,10 @@ pub(super) async fn look(asker: &Asker) -> Result<ServerFacts> {
         },
     };
     // By now there is a connection, so that the answer takes no longer than the server takes.
-    let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
-    let Ok(reply) = asker.exchange(REVIEWS, &review).await else {
+    let Ok(reply) = asker.exchange(&self_subject_review()).await else {
         return Ok(facts);
     };
-    let name = reply.body.as_ref().and_then(|review| {
-        let user = &review["status"]["userInfo"]["username"];
-        user.as_str().map(str::to_owned)
-    });
-    facts.user = name;
+    facts.user = decode_user_name(&reply.body);
     facts.clock = clock(&reply);
     facts.flow = flow(&reply.headers);
     Ok(facts)
