@@ -5,13 +5,14 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use futures::{StreamExt as _, stream::BoxStream};
 use http::{Response, header};
-use http_body_util::{BodyExt as _, BodyStream};
+use http_body_util::{BodyExt as _, BodyStream, Limited};
 use tokio::runtime::Handle;
 
 use crate::wire::{ApiError, Call, Encoding, Patch};
 
 use super::{
     Result, Trouble,
+    connection::ANSWER_MAX,
     server_status::ServerStatus,
     transport::{Transport, TransportError},
 };
@@ -126,7 +127,8 @@ impl Client {
                 return Ok(response);
             }
             let (head, body) = response.into_parts();
-            let body = body.collect().await.map_err(no_answer)?.to_bytes();
+            let body = Limited::new(body, ANSWER_MAX).collect().await;
+            let body = body.map_err(no_answer)?.to_bytes();
             Err(refusal(&Response::from_parts(head, body)))
         })
         .await;

@@ -6,7 +6,7 @@
 //! Must not: repeat a call, or know what is sent.
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     pin::{Pin, pin},
     task::{Context, Poll, Waker},
 };
@@ -15,7 +15,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{
-    body::Incoming,
+    body::{Body as HttpBody, Frame, Incoming},
     client::conn::http1::{self, SendRequest, handshake},
     rt::{Read, Write},
 };
@@ -24,7 +24,7 @@ use super::transport::TransportError;
 
 /// The longest answer that is read as a whole: a page of 500 objects of half a MiB each, far more than the
 /// controller has memory for.
-const ANSWER_MAX: usize = 256 << 20;
+pub(super) const ANSWER_MAX: usize = 256 << 20;
 
 /// The body of a request.
 pub(super) type Body = Full<Bytes>;
@@ -78,15 +78,39 @@ impl<Io: Read + Write + Unpin> Connection<Io> {
         let driver = driver.filter(|_| !sender.is_closed());
         Ok((answer, driver.map(|driver| Self { sender, driver })))
     }
+
+    /// Makes a call whose answer is read as it comes; that uses the connection up.
+    pub(super) async fn open(
+        self,
+        request: Request<Body>,
+    ) -> Result<Response<DrivenBody<Io>>, Failure> {
+        let Self { mut sender, driver } = self;
+        let mut driver = Some(driver);
+        let answer = drive(exchange(&mut sender, request), &mut driver).await?;
+        Ok(answer.map(|body| DrivenBody { body, driver }))
+    }
 }
 
-impl<Io: Read + Write + Unpin + Send + 'static> Connection<Io> {
-    /// Makes a call whose answer is read as it comes; that uses the connection up.
-    pub(super) async fn open(self, request: Request<Body>) -> Result<Response<Incoming>, Failure> {
-        let Self { mut sender, driver } = self;
-        // The answer's body reports what goes wrong on it.
-        tokio::spawn(async { drop(driver.await) });
-        exchange(&mut sender, request).await
+/// The body of an answer that is read as it comes. Whoever reads it drives the connection: what has come is read in one
+/// go, and no task has to be woken for each piece.
+pub(super) struct DrivenBody<Io: Read + Write> {
+    body: Incoming,
+    /// None once the connection has ended: the body reports how.
+    driver: Option<Box<http1::Connection<Io, Body>>>,
+}
+
+impl<Io: Read + Write + Unpin> HttpBody for DrivenBody<Io> {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let Self { body, driver } = self.get_mut();
+        poll_driven(driver, context, |context| {
+            Pin::new(&mut *body).poll_frame(context)
+        })
     }
 }
 
@@ -113,26 +137,36 @@ async fn drive<T, E>(
     driver: &mut Option<impl Future<Output = E> + Unpin>,
 ) -> T {
     let mut answer = pin!(answer);
-    std::future::poll_fn(|context| {
-        if let Poll::Ready(answer) = answer.as_mut().poll(context) {
-            return Poll::Ready(answer);
-        }
-        let ended = driver
-            .as_mut()
-            .is_some_and(|driver| pin!(driver).poll(context).is_ready());
-        if ended {
-            *driver = None;
-        }
-        // What the connection has delivered is here already.
-        answer.as_mut().poll(context)
-    })
-    .await
+    poll_fn(|context| poll_driven(driver, context, |context| answer.as_mut().poll(context))).await
+}
+
+/// Polls something that waits for a connection, and the connection if there is nothing yet.
+fn poll_driven<T, E>(
+    driver: &mut Option<impl Future<Output = E> + Unpin>,
+    context: &mut Context<'_>,
+    mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+) -> Poll<T> {
+    if let Poll::Ready(answer) = poll(context) {
+        return Poll::Ready(answer);
+    }
+    let ended = driver
+        .as_mut()
+        .is_some_and(|driver| pin!(driver).poll(context).is_ready());
+    if ended {
+        *driver = None;
+    }
+    // What the connection has delivered is here already.
+    poll(context)
 }
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt as _;
     use hyper_util::rt::TokioIo;
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _, duplex},
+        join,
+    };
 
     use super::*;
 
@@ -161,5 +195,36 @@ mod tests {
         assert!(matches!(answer, Err(Failure::Lost(_))));
         let sent = server.await.expect("it ends");
         assert!(sent >= ANSWER_MAX, "{sent}");
+    }
+
+    #[tokio::test]
+    async fn pieces_that_have_come_are_read_without_waiting() {
+        let (ours, mut servers) = duplex(1 << 20);
+        let connection = Connection::new(TokioIo::new(ours)).await;
+        let connection = connection.expect("nothing is asked yet");
+        let request = Request::get("/").body(Body::default());
+        let begins = async {
+            let _ = servers.read(&mut [0; 1_024]).await;
+            let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+            servers.write_all(head).await.expect("there is room");
+        };
+        let (answer, ()) = join!(connection.open(request.expect("a request")), begins);
+        let Ok(answer) = answer else {
+            panic!("it has come");
+        };
+        let mut body = answer.into_body();
+        for _ in 0..3 {
+            let piece = b"3\r\nabc\r\n";
+            servers.write_all(piece).await.expect("there is room");
+        }
+        for _ in 0..3 {
+            let frame = body.frame().now_or_never().flatten();
+            let piece = frame.and_then(|frame| frame.ok()?.into_data().ok());
+            assert_eq!(piece.as_deref(), Some(&b"abc"[..]));
+        }
+        assert!(body.frame().now_or_never().is_none(), "more may come");
+        drop(servers);
+        let end = body.frame().await;
+        assert!(end.is_some_and(|frame| frame.is_err()), "it was not over");
     }
 }

@@ -11,7 +11,6 @@ use std::{error::Error, path::PathBuf, sync::Arc};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, header};
-use hyper::body::Incoming;
 use kube::{Config, client::ConfigExt as _};
 use tokio::runtime::Handle;
 use tokio_util::context::TokioContext;
@@ -20,7 +19,7 @@ use tower::{Layer as _, ServiceExt as _, service_fn, util::BoxCloneSyncService};
 use crate::wire::Call;
 
 use super::{
-    connection::{Body, Connection, Failure},
+    connection::{Body, Connection, DrivenBody, Failure},
     credentials::{Credentials, Current, Why, at_once, headers_of},
     dial::{Io, is_of_tls},
     pool::Pool,
@@ -95,7 +94,10 @@ impl Transport {
     }
 
     /// Makes a call whose answer is read as it comes, on a connection of its own.
-    pub(super) async fn open(&self, call: &Call) -> Result<Response<Incoming>, TransportError> {
+    pub(super) async fn open(
+        &self,
+        call: &Call,
+    ) -> Result<Response<DrivenBody<Io>>, TransportError> {
         let shared = &*self.0;
         let current = shared.credentials.current().await?;
         let answer = shared.open_as(&current, call).await?;
@@ -149,7 +151,7 @@ impl Shared {
         &self,
         current: &Arc<Current>,
         call: &Call,
-    ) -> Result<Response<Incoming>, TransportError> {
+    ) -> Result<Response<DrivenBody<Io>>, TransportError> {
         let request = self.request(current, call).await?;
         let (connection, _) = self.connect(current).await?;
         match connection.open(request).await {

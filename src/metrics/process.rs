@@ -81,7 +81,10 @@ impl Process {
             self.resident.set(stat.resident);
             self.virtual_memory.set(stat.virtual_memory);
             self.threads.set(stat.threads);
-            self.started.set(booted() + stat.started);
+            // It never changes, and costs as much to find out as all else.
+            if self.started.get() == 0 {
+                self.started.set(booted() + stat.started);
+            }
         }
         if let Ok(open) = fs::read_dir("/proc/self/fd") {
             self.open_files
