@@ -30,6 +30,13 @@ struct GangEntry<T> {
     record: Arc<T>,
 }
 
+impl<T> GangEntry<T> {
+    /// Whether it is in a namespace, or anywhere.
+    fn is_in(&self, scope: Option<&str>) -> bool {
+        scope.is_none_or(|scope| self.referent.0 == scope)
+    }
+}
+
 /// What is asked of the objects of any kind.
 pub(super) trait Known {
     /// The version of an object that is known.
@@ -40,6 +47,9 @@ pub(super) trait Known {
 
     /// Takes in that a list of a namespace (or all) showed these and no others as of `version`.
     fn retain(&mut self, scope: Option<&str>, listed: &HashSet<Uid>, version: u64);
+
+    /// The objects of a namespace (or all) that are known to be newer than this version.
+    fn newer(&self, scope: Option<&str>, version: u64) -> Vec<(Uid, u64)>;
 
     /// Notes how far a watch has come.
     fn seen(&mut self, scope: Option<&str>, version: u64);
@@ -129,8 +139,7 @@ impl<T> Known for Index<T> {
 
     fn retain(&mut self, scope: Option<&str>, listed: &HashSet<Uid>, version: u64) {
         let is_gone = |uid: &Uid, object: &GangEntry<T>| {
-            let covered = scope.is_none_or(|scope| object.referent.0 == scope);
-            covered && object.version <= version && !listed.contains(uid)
+            object.is_in(scope) && object.version <= version && !listed.contains(uid)
         };
         let gone = self
             .objects
@@ -140,6 +149,12 @@ impl<T> Known for Index<T> {
         for uid in gone {
             self.remove(uid);
         }
+    }
+
+    fn newer(&self, scope: Option<&str>, version: u64) -> Vec<(Uid, u64)> {
+        let objects = self.objects.iter();
+        let newer = objects.filter(|(_, object)| object.is_in(scope) && object.version > version);
+        newer.map(|(uid, object)| (*uid, object.version)).collect()
     }
 
     fn seen(&mut self, scope: Option<&str>, version: u64) {
@@ -192,6 +207,8 @@ mod tests {
             index.apply(object(uid, version, Some("j")));
         }
         let listed = HashSet::from_iter([Uid::from_u128(1)]);
+        assert_eq!(index.newer(Some("ml"), 10), [(Uid::from_u128(3), 20)]);
+        assert!(index.newer(Some("elsewhere"), 0).is_empty());
         index.retain(Some("elsewhere"), &listed, 10);
         assert_eq!(found(&index, "j"), [5, 6, 20]);
         index.retain(Some("ml"), &listed, 10);

@@ -243,7 +243,12 @@ impl Shard {
         let newer = match extent.kind {
             Kind::Job => self.store.newer_jobs(extent.namespace.as_deref(), version),
             Kind::Pod => self.store.newer_pods(extent.namespace.as_deref(), version),
-            Kind::CronJob | Kind::Workload | Kind::PodGroup => return,
+            Kind::Workload | Kind::PodGroup => {
+                let namespace = extent.namespace.as_deref();
+                let known = self.gangs_of(extent.kind);
+                known.map_or_else(Vec::new, |known| known.newer(namespace, version))
+            }
+            Kind::CronJob => return,
         };
         let namespace = extent.namespace.clone();
         (self.unconfirmed).listed(extent.kind, namespace, newer.into_iter());

@@ -33,6 +33,8 @@ pub(super) struct Job {
     pub(super) busy_at: u64,
     /// When somebody else than a controller has changed it last.
     pub(super) edited_at: u64,
+    /// Its deadline had passed before somebody changed it: who was refused to say so before may say so yet.
+    pub(super) was_overdue: bool,
     /// A Pod was made for it by a write that its controller knows nothing of, or cannot know to be wrong.
     pub(super) is_haunted: bool,
 }
@@ -51,6 +53,7 @@ impl Job {
             counted: BTreeSet::new(),
             is_haunted: false,
             edited_at: at,
+            was_overdue: false,
             sizes: view.spec.completions.into_iter().collect(),
             busy_at: at,
             view,
@@ -60,6 +63,7 @@ impl Job {
     pub(super) fn changed(&mut self, job: &Stored, view: JobView, by: By, at: u64) {
         if !matches!(by, By::Controller(_)) {
             self.edited_at = at;
+            self.was_overdue |= self.view.deadline().is_some_and(|due| due <= at);
         }
         let before = self.view.spec.parallelism.unwrap_or(1);
         if view.spec.parallelism.unwrap_or(1) != before {

@@ -81,8 +81,8 @@ impl Judges {
         let failed = status.condition("FailureTarget");
         let is_new = job.view.status.condition("FailureTarget").is_none();
         failed.filter(|why| is_new && why.reason == "DeadlineExceeded")?;
-        let due = started_at? + new.spec.active_deadline_seconds? * 1_000;
-        let is_early = written.at < due && !self.are_clocks_set;
+        let due = new.deadline()?;
+        let is_early = written.at < due && !job.was_overdue && !self.are_clocks_set;
         is_early.then(|| format!("its deadline was to pass at {due}"))
     }
 
@@ -124,9 +124,8 @@ fn expires_at(job: &Job) -> Option<u64> {
 
 /// A Job that goes on though its deadline has passed.
 fn missed_deadline(job: &Job) -> Option<String> {
-    let (spec, status) = (&job.view.spec, &job.view.status);
-    let deadline = spec.active_deadline_seconds? * 1_000;
-    let due = (status.started_at()? + deadline).max(job.edited_at) + LATE;
+    let spec = &job.view.spec;
+    let due = job.view.deadline()?.max(job.edited_at) + LATE;
     let is_asleep = spec.suspend || job.is_meddled_with || job.is_deleting;
     let is_asleep = is_asleep || job.namespace == HOSTILE;
     let is_late = job.verdict_at.is_none_or(|at| at > due) && !is_asleep && job.gone_at.is_none();

@@ -196,6 +196,11 @@ impl JobStatus {
 }
 
 impl JobView {
+    /// When it fails for having been active too long.
+    pub(super) fn deadline(&self) -> Option<u64> {
+        Some(self.status.started_at()? + self.spec.active_deadline_seconds? * 1_000)
+    }
+
     /// The UID of the CronJob that has made it.
     pub(super) fn cron_job(&self) -> Option<&str> {
         let mut owners = self.metadata.owner_references.iter();
