@@ -22,10 +22,11 @@ test:
 demo:
     cargo run --release -- local -f examples/indexed.yaml
 
-# Rewrite what the golden cases expect; read the difference before you commit it.
+# Rewrite what the golden cases expect, and docs/commands.md; read the difference before you commit it.
 golden:
     UPDATE_GOLDEN=1 cargo test --release --test rules golden::
     UPDATE_GOLDEN=1 cargo test --release --lib cli::doctor::
+    UPDATE_GOLDEN=1 cargo test --release --lib cli::manual::
 
 # Render overlays and components of deploy/ from its chart anew, with helm; read the difference before you commit it.
 deploy:

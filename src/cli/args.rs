@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
+use clap_complete::Shell;
 
 use crate::model::parse_go_duration;
 
@@ -44,6 +45,16 @@ pub(super) enum Command {
     /// Look at schedules of CronJobs.
     #[command(subcommand)]
     Cron(CronCommand),
+    /// Print the script by which a shell completes commands and flags.
+    Completion {
+        /// For which shell.
+        shell: Shell,
+    },
+    /// Write the manual pages.
+    Man {
+        /// The folder to write them to.
+        folder: PathBuf,
+    },
 }
 
 #[derive(Debug, Subcommand)]

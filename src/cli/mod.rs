@@ -16,6 +16,7 @@ mod leader_election;
 #[cfg(feature = "embedded")]
 mod local;
 mod log;
+mod manual;
 mod open_files;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
@@ -59,6 +60,8 @@ fn run(args: Args) -> u8 {
             Command::Local(args) => local::run(*args, requests).await,
             Command::Doctor(args) => doctor::run(*args, requests).await,
             Command::Cron(command) => Ok(cron::run(command)?),
+            Command::Completion { shell } => manual::complete(shell),
+            Command::Man { folder } => manual::write_pages(&folder),
         }
     });
     // Whatever is still under way is not waited for: it was given its time.
@@ -73,11 +76,9 @@ fn run(args: Args) -> u8 {
 /// short that to hand it from thread to thread costs more than it gains.
 fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
     let mut builder = match command {
-        Command::Controller(_) | Command::Doctor(_) | Command::Cron(_) => {
-            tokio::runtime::Builder::new_current_thread()
-        }
         #[cfg(feature = "embedded")]
         Command::Local(_) => tokio::runtime::Builder::new_multi_thread(),
+        _ => tokio::runtime::Builder::new_current_thread(),
     };
     builder.enable_all().build()
 }
@@ -85,9 +86,7 @@ fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
 fn usual_log(command: &Command) -> log::Usual {
     match command {
         Command::Controller(_) => log::Usual::News,
-        #[cfg(feature = "embedded")]
-        Command::Local(_) => log::Usual::Warnings,
-        Command::Doctor(_) | Command::Cron(_) => log::Usual::Warnings,
+        _ => log::Usual::Warnings,
     }
 }
 

@@ -301,8 +301,10 @@ fn the_image_is_built_of_what_is_not_ignored() {
     }
     assert!(ignored.lines().any(|line| line == "target"));
     let docker = fs::read_to_string(project("deploy/Dockerfile")).expect("it is there");
-    let build = "cargo build --release --locked --no-default-features --bin lakh\n";
-    assert!(docker.contains(build));
+    let script = "deploy/build.sh";
+    assert!(docker.contains(script) && ignored.contains(&format!("!{script}\n")));
+    let build = fs::read_to_string(project(script)).expect("it is there");
+    assert!(build.contains("cargo build --release --locked --no-default-features --bin lakh "));
     let version = format!("ARG VERSION={}\n", env!("CARGO_PKG_VERSION"));
     assert!(docker.contains(&version), "no {version}");
     let manifest = fs::read_to_string(project("Cargo.toml")).expect("it is there");
@@ -314,5 +316,11 @@ fn the_image_is_built_of_what_is_not_ignored() {
     assert!(
         manifest.contains(&format!("rust-version = \"{version}\"")),
         "{version}"
+    );
+    let release = fs::read_to_string(project(".github/workflows/release.yml"));
+    let installs = format!("rustup toolchain install {version} ");
+    assert!(
+        release.expect("it is there").contains(&installs),
+        "{installs}"
     );
 }

@@ -27,6 +27,7 @@ mod doctor;
 mod faults;
 mod forbidden;
 mod gang;
+mod guides;
 mod killed;
 mod kubectl;
 mod life;

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Builds the controller as one static binary, without the embedded cluster, and prints its path.
+#
+#   deploy/build.sh [TARGET]        TARGET is a Rust target of Linux; default: this machine's
+#
+# Of a commit, a toolchain and a C library it makes the same bytes wherever and whenever: no path of the machine, no
+# time and no host's name is in them. LAKH_COMMIT says which commit it is, where there is no git.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+target=${1:-$(rustc -vV | sed -n 's/^host: //p')}
+cargo_home=${CARGO_HOME:-$HOME/.cargo}
+# For whatever writes a date.
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
+export CARGO_INCREMENTAL=0
+export RUSTFLAGS="-C target-feature=+crt-static --remap-path-prefix=$PWD=/lakh --remap-path-prefix=$cargo_home=/cargo"
+# The parts that are written in C: the allocator and the cryptography.
+export CFLAGS="-ffile-prefix-map=$PWD=/lakh -ffile-prefix-map=$cargo_home=/cargo"
+# By its name, so that the flags are not for what runs while it is built.
+cargo build --release --locked --no-default-features --bin lakh --target "$target" >&2
+echo "${CARGO_TARGET_DIR:-target}/$target/release/lakh"

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Makes the files of a release.
+#
+#   deploy/release.sh FOLDER [TARGET]
+#
+# FOLDER then has lakh-VERSION-TARGET.tar.gz with the static binary, completions, manual pages and the licence; the list
+# of crates that are in it (CycloneDX), where cargo-cyclonedx is installed; and the sums of both. The same commit and
+# toolchain make the same archive.
+set -euo pipefail
+mkdir -p "$1"
+out=$(cd "$1" && pwd)
+cd "$(dirname "$0")/.."
+
+target=${2:-$(rustc -vV | sed -n 's/^host: //p')}
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+name=lakh-$version-$target
+date=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+binary=$(deploy/build.sh "$target")
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/$name/completions"
+cp "$binary" LICENSE "$work/$name"
+# The binary says of itself what shells and man(1) are told: it has to be one that runs here.
+for shell in bash fish zsh; do
+    "$binary" completion $shell > "$work/$name/completions/lakh.$shell"
+done
+"$binary" man "$work/$name/man"
+tar --directory "$work" --sort=name --mtime="@$date" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX \
+    --create "$name" | gzip --no-name --best > "$out/$name.tar.gz"
+
+if cargo cyclonedx --version >/dev/null 2>&1; then
+    SOURCE_DATE_EPOCH=$date cargo cyclonedx --quiet --format json --no-default-features --target "$target" \
+        --override-filename "$name.cdx"
+    mv "$name.cdx.json" "$out"
+    find clock core embedded loadtest -name "$name.cdx.json" -delete
+else
+    echo 'cargo-cyclonedx is not installed: no list of crates' >&2
+fi
+cd "$out"
+sha256sum "$name".* > "SHA256SUMS-$target"
+cat "SHA256SUMS-$target"
