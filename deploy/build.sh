@@ -13,7 +13,9 @@ cargo_home=${CARGO_HOME:-$HOME/.cargo}
 # For whatever writes a date.
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
 export CARGO_INCREMENTAL=0
-export RUSTFLAGS="-C target-feature=+crt-static --remap-path-prefix=$PWD=/lakh --remap-path-prefix=$cargo_home=/cargo"
+flags="-C target-feature=+crt-static --remap-path-prefix=$PWD=/lakh --remap-path-prefix=$cargo_home=/cargo"
+# Addresses that the loader fills in take 24 bytes each; packed they take next to nothing.
+export RUSTFLAGS="$flags -C link-arg=-Wl,-z,pack-relative-relocs"
 # The parts that are written in C: the allocator and the cryptography.
 export CFLAGS="-ffile-prefix-map=$PWD=/lakh -ffile-prefix-map=$cargo_home=/cargo"
 # By its name, so that the flags are not for what runs while it is built.
