@@ -111,6 +111,8 @@ pub(super) struct Pod {
     pub(super) ended_as: Option<String>,
     /// Its deletion was asked for before its end.
     pub(super) was_stopped: bool,
+    /// It had succeeded, and whoever gives up Pods of lost nodes had not heard of that and said that it failed.
+    pub(super) failed_after_all: bool,
     pub(super) is_meddled_with: bool,
     /// A controller took the finalizer off.
     pub(super) was_freed: bool,
@@ -127,6 +129,7 @@ impl Pod {
             named_at: None,
             ended_as: None,
             was_stopped: false,
+            failed_after_all: false,
             is_meddled_with: false,
             was_freed: false,
             view,
@@ -142,6 +145,7 @@ impl Pod {
             self.failed_at = Some(at);
         }
         self.was_stopped |= view.is_deleting && !self.view.has_ended();
+        self.failed_after_all |= self.view.phase == "Succeeded" && view.phase == "Failed";
         if view.has_ended() && (view.is_held || self.view.is_held) && self.ended_as.is_none() {
             self.ended_as = Some(view.phase.clone());
         }

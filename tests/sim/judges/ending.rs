@@ -84,7 +84,8 @@ impl Judges {
         let failed = ended("Failed").count() as u64;
         // One that is stopped counts as failed, however it ends.
         let is_stopped = |pod: &&Pod| {
-            pod.ended_as.is_none() || (pod.was_stopped && pod.ended_as.as_deref() != Some("Failed"))
+            let may_fail = pod.was_stopped || pod.failed_after_all;
+            pod.ended_as.is_none() || (may_fail && pod.ended_as.as_deref() != Some("Failed"))
         };
         let others = self.pods_of(uid).filter(is_stopped).count() as u64;
         if status.failed > failed + others {
