@@ -81,7 +81,7 @@ impl Process {
             self.resident.set(stat.resident);
             self.virtual_memory.set(stat.virtual_memory);
             self.threads.set(stat.threads);
-            // It never changes, and costs as much to find out as all else.
+            // It never changes: once is enough.
             if self.started.get() == 0 {
                 self.started.set(booted() + stat.started);
             }

@@ -240,13 +240,13 @@ impl Shard {
 
     /// Notes what is known to be newer than a list that is complete.
     fn note_newer(&mut self, extent: &Extent, version: u64) {
+        let scope = extent.namespace.as_deref();
         let newer = match extent.kind {
-            Kind::Job => self.store.newer_jobs(extent.namespace.as_deref(), version),
-            Kind::Pod => self.store.newer_pods(extent.namespace.as_deref(), version),
+            Kind::Job => self.store.newer_jobs(scope, version),
+            Kind::Pod => self.store.newer_pods(scope, version),
             Kind::Workload | Kind::PodGroup => {
-                let namespace = extent.namespace.as_deref();
                 let known = self.gangs_of(extent.kind);
-                known.map_or_else(Vec::new, |known| known.newer(namespace, version))
+                known.map_or_else(Vec::new, |known| known.newer(scope, version))
             }
             Kind::CronJob => return,
         };

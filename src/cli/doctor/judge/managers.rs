@@ -115,3 +115,24 @@ fn unserved(patient: &Patient, name: &str) -> (String, String) {
     };
     (cause.to_owned(), remedy)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_differ_by_letters() {
+        for (one, other, letters) in [
+            ("", "", 0),
+            ("lakh", "lakh", 0),
+            ("lakh", "lahk", 2),
+            ("lakh", "lakhs", 1),
+            ("lakh", "akh", 1),
+            ("", "abc", 3),
+            ("kitten", "sitting", 3),
+        ] {
+            assert_eq!(levenshtein(one, other), letters, "{one} {other}");
+            assert_eq!(levenshtein(other, one), letters, "{other} {one}");
+        }
+    }
+}
