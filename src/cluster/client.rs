@@ -6,12 +6,11 @@ use bytes::Bytes;
 use futures::{StreamExt as _, stream::BoxStream};
 use http::{Response, header};
 use http_body_util::{BodyExt as _, BodyStream, Limited};
-use tokio::runtime::Handle;
 
 use crate::wire::{ApiError, Call, Encoding, Patch};
 
 use super::{
-    Result, Trouble,
+    Result, Sockets, Trouble,
     connection::ANSWER_MAX,
     server_status::ServerStatus,
     transport::{Transport, TransportError},
@@ -52,12 +51,11 @@ impl Client {
         }
     }
 
-    /// The same server, by connections that this one does not share, and for whose sockets another runtime waits if
-    /// one is named.
+    /// The same server, by connections that this one does not share, whose sockets are among these if some are given.
     #[must_use]
-    pub fn with_own_connections(&self, io: Option<Handle>) -> Self {
+    pub fn with_own_connections(&self, sockets: Option<Sockets>) -> Self {
         Self {
-            transport: self.transport.with_own_connections(io),
+            transport: self.transport.with_own_connections(sockets),
             server_status: Arc::clone(&self.server_status),
         }
     }

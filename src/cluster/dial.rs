@@ -5,13 +5,16 @@
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::{HeaderValue, Uri};
 use hyper::rt::{Read, Write};
-use hyper_util::client::legacy::connect::{Connection, HttpConnector, proxy::Tunnel};
+use hyper_util::{
+    client::legacy::connect::{Connection, HttpConnector, proxy::Tunnel},
+    rt::TokioIo,
+};
 use kube::{Config, client::ConfigExt as _};
 use percent_encoding::percent_decode_str;
 use tokio_rustls::rustls;
 use tower::{Service, ServiceExt as _, util::BoxCloneSyncService};
 
-use super::transport::TransportError;
+use super::{coalesced_io::Socket, transport::TransportError};
 
 /// What bytes come and go by.
 pub(super) trait Stream: Read + Write + Unpin + Send {}
@@ -32,6 +35,9 @@ pub(super) fn dial(config: &Config) -> kube::Result<Dial> {
     tcp.set_connect_timeout(config.connect_timeout);
     // What is written is a whole message each time: nothing is gained by waiting for more.
     tcp.set_nodelay(true);
+    let tcp = tcp.map_result(|tcp| -> Result<TokioIo<Socket>, TransportError> {
+        Ok(TokioIo::new(Socket::new(tcp?.into_inner())?))
+    });
     let Some(proxy) = &config.proxy_url else {
         return with_tls(config, tcp);
     };

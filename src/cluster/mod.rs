@@ -5,6 +5,7 @@
 //! what an answer means; whether to try again is up to the caller.
 
 mod client;
+mod coalesced_io;
 mod connect;
 mod connection;
 mod credentials;
@@ -15,6 +16,7 @@ mod server_status;
 mod transport;
 
 pub use client::{Answer, Client, Watch};
+pub use coalesced_io::{CoalescedIo, Sockets};
 pub use connect::{ConnectError, Trust, configure, connect, connect_url, connect_url_as};
 pub use server_status::Trouble;
 

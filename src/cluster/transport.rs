@@ -12,13 +12,12 @@ use std::{error::Error, path::PathBuf, sync::Arc};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, header};
 use kube::{Config, client::ConfigExt as _};
-use tokio::runtime::Handle;
-use tokio_util::context::TokioContext;
 use tower::{Layer as _, ServiceExt as _, service_fn, util::BoxCloneSyncService};
 
 use crate::wire::Call;
 
 use super::{
+    coalesced_io::Sockets,
     connection::{Body, Connection, DrivenBody, Failure},
     credentials::{Credentials, Current, Why, at_once, headers_of},
     dial::{Io, is_of_tls},
@@ -44,8 +43,8 @@ struct Shared {
     /// Headers of kube's auth provider, where a kubeconfig still has one.
     provider: Option<Headers>,
     pool: Arc<Pool>,
-    /// Who waits for the sockets, if not who makes the calls.
-    io: Option<Handle>,
+    /// Whose the sockets are, if not the runtime's.
+    sockets: Option<Sockets>,
 }
 
 impl Transport {
@@ -69,15 +68,15 @@ impl Transport {
             credentials: Arc::new(Credentials::new(config, authority, headers)?),
             provider,
             pool: Pool::new(),
-            io: None,
+            sockets: None,
         })))
     }
 
-    /// The same, with connections of its own, for whose sockets another runtime waits if one is named.
-    pub(super) fn with_own_connections(&self, io: Option<Handle>) -> Self {
+    /// The same, with connections of its own, whose sockets are among these if some are given.
+    pub(super) fn with_own_connections(&self, sockets: Option<Sockets>) -> Self {
         Self(Arc::new(Shared {
             pool: Pool::new(),
-            io,
+            sockets,
             ..Shared::clone(&self.0)
         }))
     }
@@ -194,8 +193,8 @@ impl Shared {
     ) -> Result<(Connection<Io>, u64), TransportError> {
         let dial = async |current: &Current| {
             let dialed = current.dial.clone().oneshot(self.server.clone());
-            match &self.io {
-                Some(io) => TokioContext::new(dialed, io.clone()).await,
+            match &self.sockets {
+                Some(sockets) => sockets.scope(dialed).await,
                 None => dialed.await,
             }
         };

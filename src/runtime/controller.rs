@@ -9,7 +9,7 @@ use tokio::{
 
 use crate::{
     clock::Clock,
-    cluster::Client,
+    cluster::{Client, CoalescedIo},
     controller::{Candidate, Common, Feed, LeaderElection, Replica, kinds},
     informer::{Informers, RETRY, Watched},
     metrics::Metrics,
@@ -20,7 +20,6 @@ use crate::{
 };
 
 use super::{
-    coalesced_io::CoalescedIo,
     debug::DebugJobs,
     desk::Desk,
     discover_gangs::{GangError, discover},
@@ -173,7 +172,7 @@ impl Controller {
             stop: stopping,
             missing,
             channels: Channels::default(),
-            io: CoalescedIo::start("controller").map_err(StartError::Thread)?,
+            io: CoalescedIo::start().map_err(StartError::Thread)?,
             mandate: Mandate::default(),
             inquiries: desk.open(),
         };
@@ -311,20 +310,23 @@ impl Parts {
         for (number, inbox) in inboxes.into_iter().enumerate() {
             let metrics = Arc::clone(&self.metrics);
             let shard = Shard::new(self.settings(number, count), &self.limiter, metrics);
+            let mut builder = tokio::runtime::Builder::new_current_thread();
+            let runtime = builder.enable_all().build().map_err(StartError::Thread)?;
+            let entered = runtime.enter();
+            let io = CoalescedIo::start().map_err(StartError::Thread)?;
+            drop(entered);
             let tools = Tools {
                 client: tools.client.clone(),
                 clock: tools.clock.clone(),
                 stop: tools.stop.clone(),
                 missing: tools.missing.clone(),
                 channels: channels.clone(),
-                io: CoalescedIo::start(&format!("shard {number}")).map_err(StartError::Thread)?,
+                io,
                 mandate: tools.mandate.clone(),
                 inquiries: desk.open(),
             };
             let name = format!("shard {number}");
             let pulse = loops.pulse(name.clone());
-            let mut builder = tokio::runtime::Builder::new_current_thread();
-            let runtime = builder.enable_all().build().map_err(StartError::Thread)?;
             let run = move || {
                 runtime.block_on(async {
                     let client = tools.client.with_own_connections(None);

@@ -7,7 +7,6 @@
 //!
 //! Must not: decide anything, or read what calls carry.
 
-mod coalesced_io;
 mod controller;
 mod debug;
 mod desk;

@@ -22,14 +22,13 @@ use tokio::{sync::watch, task::yield_now, time::timeout};
 
 use crate::{
     clock::Clock,
-    cluster::{Client, Watch},
+    cluster::{Client, CoalescedIo, Watch},
     controller::{Message, Part, is_candidates},
     machine::{CallId, Input, Request},
     wire::Call,
 };
 
 use super::{
-    coalesced_io::CoalescedIo,
     desk::{Inquiries, Inquiry},
     mandate::Mandate,
     threads::{Channels, Inbox},
@@ -106,10 +105,10 @@ pub(super) struct Shell<M> {
 
 impl<M: Part> Shell<M> {
     pub(super) fn new(machine: M, tools: Tools, inbox: Inbox) -> Self {
-        let io = tools.io.handle().clone();
+        let sockets = tools.io.sockets().clone();
         Self {
             machine,
-            coalesced: tools.client.with_own_connections(Some(io)),
+            coalesced: tools.client.with_own_connections(Some(sockets)),
             tools,
             inbox,
             waited: Waited::default(),
@@ -147,6 +146,10 @@ impl<M: Part> Shell<M> {
                 Some(message) = self.inbox.recv() => self.receive(message),
                 Some(inquiry) = self.tools.inquiries.recv() => self.tell(inquiry),
                 () = self.tools.clock.sleep_until(due) => {}
+                error = self.tools.io.broken() => {
+                    tracing::error!(%error, "no answer can be heard any more");
+                    return;
+                }
             }
             self.take_in_ready();
             yield_now().await;
@@ -183,7 +186,7 @@ impl<M: Part> Shell<M> {
                 self.waited.answers.push(answer.boxed());
             }
         }
-        self.tools.io.set_pause(self.machine.coalescing_delay());
+        self.tools.io.set_delay(self.machine.coalescing_delay());
         self.pass_on();
         while let Some(abandoned) = self.machine.poll_abandoned() {
             if let Some(handle) = self.handles.remove(&abandoned) {
