@@ -116,6 +116,8 @@ pub(super) struct Pod {
     pub(super) is_meddled_with: bool,
     /// A controller took the finalizer off.
     pub(super) was_freed: bool,
+    /// It did so before the Pod's end, to stop it.
+    pub(super) was_given_up: bool,
 }
 
 impl Pod {
@@ -132,6 +134,7 @@ impl Pod {
             failed_after_all: false,
             is_meddled_with: false,
             was_freed: false,
+            was_given_up: false,
             view,
         }
     }
@@ -151,6 +154,7 @@ impl Pod {
         }
         if self.view.is_held && !view.is_held && matches!(by, By::Controller(_)) {
             self.was_freed = true;
+            self.was_given_up |= !view.has_ended();
         }
         self.view = view;
     }

@@ -138,8 +138,8 @@ impl Judges {
             let all = pods.clone();
             all.filter(|other| other.job.as_deref() == Some(job) && other.view.index == pod.index)
         };
-        // As upstream: with one that was stopped goes what its index had failed before.
-        if same().any(|other| other.was_stopped) {
+        // As upstream: with one that was stopped, or was to be, goes what its index had failed before.
+        if same().any(|other| other.was_stopped || other.was_given_up) {
             return None;
         }
         let counts = |other: &&Pod| other.failed_at.is_some() && other.belongs_to(job);
