@@ -96,9 +96,13 @@ def plant(defects):
             if "within" in edit:
                 start, end = only(edit["within"], text, start, end, where)
             start, end = only(edit["original"], text, start, end, where)
+            defect_text = edit["defect"]
+            # Of a condition only what comes after `if` can be one of two.
+            if text[start:end].startswith("if ") and not text[start:end].endswith("}"):
+                start, defect_text = start + len("if "), defect_text.removeprefix("if ")
             is_core = path.startswith("core/")
             switch = ("crate" if is_core else "lakh_core") + f"::planted({defect['number']})"
-            planted = f"if {switch} {{ {edit['defect']} }} else "
+            planted = f"if {switch} {{ {defect_text} }} else "
             places.setdefault(path, {}).setdefault((start, end), []).append((planted, where))
     changed = {}
     for path, edits in places.items():
