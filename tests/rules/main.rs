@@ -12,6 +12,7 @@ mod cron_golden;
 mod exhaustive;
 mod fuzz_corpus;
 mod golden;
+mod log_lines;
 mod pod_gc_golden;
 mod properties;
 mod rows;
