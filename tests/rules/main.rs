@@ -9,6 +9,7 @@ mod common;
 mod architecture;
 mod citations;
 mod cron_golden;
+mod documents;
 mod exhaustive;
 mod fuzz_corpus;
 mod golden;
