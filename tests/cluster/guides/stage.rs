@@ -119,7 +119,8 @@ impl Stage {
             return false;
         }
         let place = format!("{}:{}", self.needs.page, block.line);
-        let printed = self.run(&self.put(&session.script), &place);
+        let (output, errors) = self.run(&self.put(&session.script), &place);
+        let printed = output.clone() + &errors;
         if !self.needs.prints_otherwise {
             let lines: Vec<String> = printed.lines().map(|line| masked(line.trim())).collect();
             for line in &session.printed {
@@ -131,7 +132,7 @@ impl Stage {
             .iter()
             .any(|words| block.text.contains(words))
             && !block.text.contains("delete -k");
-        let found = if installs { images(&printed) } else { vec![] };
+        let found = if installs { images(&output) } else { vec![] };
         let built = format!("registry.example.com/lakh:{}", env!("CARGO_PKG_VERSION"));
         assert_eq!(found, vec![built; usize::from(installs)], "{place}");
         true
@@ -142,21 +143,15 @@ impl Stage {
         puts.fold(text.to_owned(), |text, (old, new)| text.replace(old, new))
     }
 
-    /// Runs a script, which must succeed; gives all that it prints.
-    fn run(&self, script: &str, place: &str) -> String {
+    /// Runs a script, which must succeed; gives its output and what it prints beside it.
+    fn run(&self, script: &str, place: &str) -> (String, String) {
         let folder = self.folder.path();
         let pretenders = folder.join("pretenders").display().to_string();
         let path = std::env::var("PATH").expect("a PATH");
         // What was put into the background ends with the script.
         let script = format!("trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{script}");
         let output = Command::new("bash")
-            .args([
-                "-e",
-                "-o",
-                "pipefail",
-                "-c",
-                &format!("{{\n{script}\n}} 2>&1"),
-            ])
+            .args(["-e", "-o", "pipefail", "-c", &script])
             .current_dir(folder)
             .env("PATH", format!("{pretenders}:{path}"))
             .env("PRETENDERS", pretenders)
@@ -168,9 +163,11 @@ impl Stage {
             .env("PROBES", self.probes.to_string())
             .output()
             .expect("bash runs");
-        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "{place}:\n{script}\n{printed}");
-        printed
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (printed, errors) = (text(&output.stdout), text(&output.stderr));
+        let is_good = output.status.success();
+        assert!(is_good, "{place}:\n{script}\n{printed}{errors}");
+        (printed, errors)
     }
 }
 
