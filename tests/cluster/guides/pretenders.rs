@@ -60,12 +60,12 @@ pub(super) const PRETENDERS: &[(&str, &str, &str)] = &[
         r#"case "$1" in
              controller)
                case "$*" in *--listen*) ;; *) set -- "$@" --listen=127.0.0.1:0 ;; esac
-               exec timeout --preserve-status 3 "$LAKH" "$@" ;;
+               exec timeout --preserve-status 5 "$LAKH" "$@" ;;
              local)
                case "$*" in
                  *" -f "*) exec timeout 120 "$LAKH" "$@" ;;
                  *--kubeconfig-out*) exec timeout --preserve-status 30 "$LAKH" "$@" ;;
-                 *) exec timeout --preserve-status 3 "$LAKH" "$@" ;;
+                 *) exec timeout --preserve-status 5 "$LAKH" "$@" ;;
                esac ;;
              doctor) "$LAKH" "$@" || test $? = 1 ;;
              *) "$LAKH" "$@" ;;
