@@ -28,6 +28,10 @@ golden:
     UPDATE_GOLDEN=1 cargo test --release --lib cli::doctor::
     UPDATE_GOLDEN=1 cargo test --release --lib cli::manual::
 
+# The documentation as a site, in target/book; needs mdbook.
+book:
+    mdbook build
+
 # Render overlays and components of deploy/ from its chart anew, with helm; read the difference before you commit it.
 deploy:
     UPDATE_DEPLOY=1 cargo test --test cluster deploy::rendered

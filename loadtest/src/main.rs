@@ -83,3 +83,55 @@ fn run(name: &str, command: Command) -> Result<ExitCode, Box<dyn Error>> {
     }
     Ok(ExitCode::SUCCESS)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Documents that tell people to run it. Their other commands are played in `tests/cluster/guides`.
+    const DOCUMENTS: &[&str] = &[
+        "CONTRIBUTING.md",
+        "docs/load-tests.md",
+        "loadtest/kwok/README.md",
+    ];
+
+    /// The arguments of a line that runs it.
+    fn arguments(line: &str) -> Option<Vec<String>> {
+        let starts = [
+            "lakh-loadtest ",
+            "target/release/lakh-loadtest ",
+            "cargo run --release -p lakh-loadtest -- ",
+        ];
+        let mut rest = starts
+            .iter()
+            .find_map(|start| line.strip_prefix(start))?
+            .to_owned();
+        // What the shell puts in is a number of a process.
+        while let Some((before, after)) = rest.split_once("$(") {
+            let (_, after) = after.split_once(')')?;
+            rest = format!("{before}1{after}");
+        }
+        let words = rest.split_whitespace().map(str::to_owned);
+        Some(words.filter(|word| word != "&").collect())
+    }
+
+    #[test]
+    fn what_documents_tell_to_run_is_understood() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut count = 0;
+        for document in DOCUMENTS {
+            let text = std::fs::read_to_string(root.join(document)).expect("it can be read");
+            let text = text.replace("\\\n", " ");
+            for words in text.lines().filter_map(arguments) {
+                let line = ["lakh-loadtest".to_owned()]
+                    .into_iter()
+                    .chain(words.clone());
+                if let Err(error) = Args::try_parse_from(line) {
+                    panic!("{document}: {words:?}: {error}");
+                }
+                count += 1;
+            }
+        }
+        assert!(count > 7, "only {count} commands found");
+    }
+}

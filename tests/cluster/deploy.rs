@@ -1,5 +1,5 @@
-//! The manifests below deploy/: kustomize and Helm give the same, the binary takes its arguments, and what its README
-//! tells can be done. What the controller may do is in `rights`.
+//! The manifests below deploy/: kustomize and Helm give the same, and the binary takes its arguments. What the
+//! controller may do is in `rights`; the commands that install it are run by `guides`.
 //!
 //! Where Helm or kubectl is not installed, what needs it is left out, which is said.
 
@@ -7,8 +7,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, Permissions},
-    os::unix::fs::PermissionsExt as _,
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -204,84 +203,6 @@ fn the_chart_is_of_this_version() {
         let line = format!("{field}: {}", env!("CARGO_PKG_VERSION"));
         assert!(chart.lines().any(|it| it == line), "no {line}");
     }
-}
-
-/// In place of programs that would change a cluster: they print what would be applied.
-const PRETENDERS: [(&str, &str); 3] = [
-    ("docker", r#"test "$1" = push || test -f "$3""#),
-    (
-        "kubectl",
-        r#"case "$*" in
-             "kustomize "*) kubectl "$@" ;;
-             "apply -k "*) kubectl kustomize "$3" ;;
-             "apply -f -") cat ;;
-             "-n lakh-system rollout status deployment lakh" | "-n lakh-system get leases") ;;
-             *) echo "unknown: $*" >&2; exit 2 ;;
-           esac"#,
-    ),
-    (
-        "helm",
-        r#"case "$1 $2" in
-             "install lakh") shift ;;
-             "upgrade --install") shift 2 ;;
-             *) echo "unknown: $*" >&2; exit 2 ;;
-           esac
-           helm template "$@""#,
-    ),
-];
-
-/// Every block of commands, as it stands there.
-#[test]
-fn the_readme_can_be_followed() {
-    let is_there = |program: &str| Command::new(program).arg("version").output().is_ok();
-    let programs = ["helm", "kubectl"];
-    let missing: Vec<&str> = programs.into_iter().filter(|it| !is_there(it)).collect();
-    let folder = tempfile::tempdir().expect("a folder for temporary files");
-    let pretenders = folder.path().join("pretenders");
-    fs::create_dir(&pretenders).expect("a folder");
-    for (name, script) in PRETENDERS {
-        let path = pretenders.join(name);
-        let script = format!("#!/bin/sh\nset -e\nPATH=\"${{PATH#*:}}\"\n{script}\n");
-        fs::write(&path, script).expect("it can be written");
-        fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("it is ours");
-    }
-    // What commands write does not land among our files.
-    let copied = Command::new("cp")
-        .args(["-r", &project("deploy")])
-        .arg(folder.path())
-        .status();
-    assert!(copied.expect("cp runs").success());
-    let path = std::env::var("PATH").expect("a PATH");
-    let path = format!("{}:{path}", pretenders.display());
-    let readme = fs::read_to_string(project("deploy/README.md")).expect("it can be read");
-    let blocks = readme.split("```sh\n").skip(1);
-    let blocks = blocks.map(|rest| rest.split("```").next().expect("a block"));
-    let mut installed = 0;
-    for block in blocks {
-        if let Some(program) = missing.iter().find(|program| block.contains(*program)) {
-            println!("{program} is not installed: skipped {block}");
-            continue;
-        }
-        let output = Command::new("bash")
-            .args(["-e", "-o", "pipefail", "-c", block])
-            .current_dir(folder.path())
-            .env("PATH", &path)
-            .output()
-            .expect("bash runs");
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{block}{errors}");
-        let printed = String::from_utf8(output.stdout).expect("text");
-        let deployments = objects(&printed).into_iter();
-        for deployment in deployments.filter(|object| object.kind == "Deployment") {
-            let image = &deployment.body["spec"]["template"]["spec"]["containers"][0]["image"];
-            let built = format!("registry.example.com/lakh:{}", env!("CARGO_PKG_VERSION"));
-            assert_eq!(*image, built, "{block}");
-            installed += 1;
-        }
-    }
-    // Two modes, an example of options, and namespaces; each with Helm and with kubectl.
-    let expected = 4 * (programs.len() - missing.len());
-    assert_eq!(installed, expected);
 }
 
 #[test]
