@@ -6,14 +6,24 @@
 //! update, the others from when they saw the last change, each by its own monotonic clock. The times in the Lease are
 //! for people to read.
 //!
+//! Replicas that share ranges of the namespaces hold one Lease together ([`sharing`]): under one name, which says how many
+//! ranges there are. To all others they are one candidate.
+//!
 //! Must not: read a clock, send, or write objects.
 
+mod roster;
+mod sharing;
+
 use std::{
+    collections::BTreeSet,
     hash::{DefaultHasher, Hash as _, Hasher as _},
     time::Duration,
 };
 
 use crate::model::{Monotonic, Now, Time, Timeout};
+
+pub use roster::{Roster, RosterEntry};
+use sharing::Sharing;
 
 /// How long things take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +64,12 @@ pub enum BadTimings {
 /// As client-go: a wait is up to so many tenths longer than the retry period.
 const JITTER_TENTHS: u32 = 12;
 
+/// How often a try whose update failed begins anew without a pause. Who may not write would go on so.
+const AGAIN: u32 = 1;
+
+/// The same for replicas that hold a Lease together: another of them was often quicker.
+const AGAIN_SHARING: u32 = 4;
+
 impl LeaseTimings {
     /// Whether they fit together; client-go's `NewLeaderElector` asks the same.
     pub fn check(&self) -> Result<(), BadTimings> {
@@ -91,6 +107,8 @@ pub struct LeaseRecord {
     pub renewed: Option<Time>,
     /// How often another became the holder.
     pub transitions: u32,
+    /// Which replicas hold it together, if they do.
+    pub roster: Option<Roster>,
 }
 
 /// A Lease as the server has it.
@@ -166,10 +184,14 @@ pub struct Election {
     seen: Option<(Lease, Monotonic)>,
     /// It is to be given back.
     stops: bool,
-    /// This try has failed to renew and has read the Lease again. It may do so once: who may not write would go on
-    /// without a pause.
-    has_read_again: bool,
+    /// How often this try has failed and begun anew.
+    begun_again: u32,
     tries: u32,
+    sharing: Option<Sharing>,
+    /// There is something to write before the next renewal.
+    hurries: bool,
+    /// When the Lease was asked for last.
+    begun: Monotonic,
 }
 
 impl Election {
@@ -182,8 +204,51 @@ impl Election {
             step: TryStep::Next(Ask::Read),
             seen: None,
             stops: false,
-            has_read_again: false,
+            begun_again: 0,
             tries: 0,
+            sharing: None,
+            hurries: false,
+            begun: Monotonic::default(),
+        }
+    }
+
+    /// One for a replica of this name, which nobody else has, that shares so many ranges with others. It leads as one
+    /// of those who hold the Lease together; what it may write, [`Election::range_until`] says.
+    pub fn sharing(replica: String, ranges: u32, timings: LeaseTimings) -> Self {
+        Self {
+            sharing: Some(Sharing::new(replica, ranges, timings.lease_duration)),
+            ..Self::new(format!("replicas-share-{ranges}"), timings)
+        }
+    }
+
+    /// Until when a range may be written, if it is this replica's.
+    pub fn range_until(&self, range: u32, now: Monotonic) -> Option<Monotonic> {
+        let has = self.sharing.as_ref().is_some_and(|it| it.has(range));
+        match self.role(now) {
+            Role::Leader(until) if has => Some(until),
+            _ => None,
+        }
+    }
+
+    /// The ranges that are this replica's and should be others'.
+    pub fn surplus(&self, now: Monotonic) -> BTreeSet<u32> {
+        let sharing = self.sharing.as_ref();
+        sharing.map_or_else(BTreeSet::new, |it| it.surplus(now))
+    }
+
+    /// Gives a range up, of which nothing may be written any more.
+    pub fn give_up(&mut self, range: u32, now: Monotonic) {
+        if let Some(sharing) = &mut self.sharing {
+            sharing.give_up(range);
+            self.hurry(now);
+        }
+    }
+
+    /// What is to be done does not wait until the next renewal is due.
+    fn hurry(&mut self, now: Monotonic) {
+        match self.step {
+            TryStep::Wait(due) => self.step = TryStep::Wait(due.min(now)),
+            TryStep::Next(_) | TryStep::UnderWay(..) => self.hurries = true,
         }
     }
 
@@ -205,6 +270,9 @@ impl Election {
 
     /// Leads no more. An answer to a renewal would come too late; what that has changed is read.
     fn lose(&mut self) {
+        if let Some(sharing) = &mut self.sharing {
+            sharing.lose();
+        }
         (self.role, self.step) = match self.stops {
             true => (Role::Stopped, self.step),
             false => (Role::Standby, TryStep::Next(Ask::Read)),
@@ -222,10 +290,17 @@ impl Election {
         Some(lease.record.holder.as_str()).filter(|holder| !holder.is_empty())
     }
 
-    /// The Lease is nobody's, as was heard: who stands by does not wait to look at it.
-    pub fn look(&mut self, now: Monotonic) {
-        if self.role == Role::Standby && matches!(self.step, TryStep::Wait(_)) {
-            self.step = TryStep::Wait(now);
+    /// What the Lease is was heard of, or that there is none. Who could have something of it does not wait to look.
+    pub fn hear(&mut self, record: Option<&LeaseRecord>, now: Monotonic) {
+        let is_free = record.is_none_or(|record| record.holder.is_empty());
+        let is_news = match (&self.sharing, record) {
+            (Some(sharing), Some(record)) if record.holder == self.identity => {
+                sharing.is_news(record.roster.as_ref())
+            }
+            _ => is_free && self.role == Role::Standby,
+        };
+        if is_news {
+            self.hurry(now);
         }
     }
 
@@ -261,9 +336,10 @@ impl Election {
         }
         let ask = match self.step {
             TryStep::Wait(due) if due <= at => {
-                self.has_read_again = false;
+                self.begun_again = 0;
                 match self.role {
-                    Role::Leader(_) => Ask::Take,
+                    // Of those who hold it together, another has written since.
+                    Role::Leader(_) if self.sharing.is_none() => Ask::Take,
                     _ => Ask::Read,
                 }
             }
@@ -271,6 +347,10 @@ impl Election {
             TryStep::Wait(_) | TryStep::UnderWay(..) => return None,
         };
         self.step = TryStep::UnderWay(ask, at);
+        match ask {
+            Ask::Read => self.begun = at,
+            Ask::Create | Ask::Take | Ask::Release => self.hurries = false,
+        }
         let seen = self.seen.as_ref().map(|(lease, _)| lease.version.clone());
         Some(match (ask, seen) {
             (Ask::Create, _) => LeaseCall::Create(self.record(now)),
@@ -279,30 +359,48 @@ impl Election {
                 version,
             }),
             (Ask::Release, Some(version)) => LeaseCall::Update(Lease {
-                record: LeaseRecord {
-                    holder: String::new(),
-                    seconds: 1,
-                    acquired: Some(now.wall),
-                    ..self.record(now)
-                },
+                record: self.last_record(now),
                 version,
             }),
             _ => LeaseCall::Get,
         })
     }
 
+    /// What is to be in the Lease when this one has nothing of it any more.
+    fn last_record(&mut self, now: Now) -> LeaseRecord {
+        let record = self.record(now);
+        let sharing = self.sharing.as_ref();
+        match sharing.and_then(|it| it.others(now.monotonic)) {
+            Some(others) => LeaseRecord {
+                roster: Some(others),
+                ..record
+            },
+            None => LeaseRecord {
+                holder: String::new(),
+                seconds: 1,
+                acquired: Some(now.wall),
+                roster: None,
+                ..record
+            },
+        }
+    }
+
     /// What is to be in the Lease while it is ours.
-    fn record(&self, now: Now) -> LeaseRecord {
+    fn record(&mut self, now: Now) -> LeaseRecord {
+        let roster = self.sharing.as_mut().map(|it| it.next(now.monotonic));
         let seen = self.seen.as_ref().map(|(lease, _)| &lease.record);
         let ours = seen.filter(|record| record.holder == self.identity);
+        let seconds = u32::try_from(self.timings.lease_duration.as_secs()).unwrap_or(u32::MAX);
         LeaseRecord {
             holder: self.identity.clone(),
-            seconds: u32::try_from(self.timings.lease_duration.as_secs()).unwrap_or(u32::MAX),
+            // Strangers leave it alone as long as the most patient of those who hold it asks for.
+            seconds: seconds.max(roster.as_ref().map_or(0, Roster::seconds)),
             acquired: ours.and_then(|ours| ours.acquired).or(Some(now.wall)),
             renewed: Some(now.wall),
             transitions: seen.map_or(0, |seen| {
                 seen.transitions + u32::from(seen.holder != self.identity)
             }),
+            roster,
         }
     }
 
@@ -320,9 +418,12 @@ impl Election {
             (Ask::Read, LeaseAnswer::Found(lease)) => self.read(lease, at),
             (Ask::Read | Ask::Take, LeaseAnswer::NotFound) => TryStep::Next(Ask::Create),
             (Ask::Create | Ask::Take, LeaseAnswer::Found(lease)) => {
+                if let Some(sharing) = &mut self.sharing {
+                    sharing.written(lease.record.roster.as_ref(), at);
+                }
                 self.seen = Some((lease, at));
                 self.role = Role::Leader(sent + self.timings.renew_deadline);
-                TryStep::Wait(at + self.timings.retry_period)
+                TryStep::Wait(at + self.renewal_pause(at))
             }
             (Ask::Release, LeaseAnswer::Found(lease)) => {
                 self.seen = Some((lease, at));
@@ -330,10 +431,8 @@ impl Election {
                 TryStep::Wait(at)
             }
             // Somebody else wrote, or our own write took effect though it failed.
-            (Ask::Take, LeaseAnswer::Failed)
-                if matches!(self.role, Role::Leader(_)) && !self.has_read_again =>
-            {
-                self.has_read_again = true;
+            (Ask::Take | Ask::Release, LeaseAnswer::Failed) if self.may_begin_again() => {
+                self.begun_again += 1;
                 TryStep::Next(Ask::Read)
             }
             (_, LeaseAnswer::Failed | LeaseAnswer::NotFound) => {
@@ -345,6 +444,15 @@ impl Election {
         }
     }
 
+    /// Whether a try that failed begins anew without a pause.
+    fn may_begin_again(&self) -> bool {
+        match (&self.sharing, self.role) {
+            (Some(_), _) => self.begun_again < AGAIN_SHARING,
+            (None, Role::Leader(_)) => self.begun_again < AGAIN,
+            (None, _) => false,
+        }
+    }
+
     /// The Lease is read: whether it is to be had.
     fn read(&mut self, lease: Lease, at: Monotonic) -> TryStep {
         let since = match &self.seen {
@@ -353,7 +461,13 @@ impl Election {
         };
         let record = &lease.record;
         let is_over = at.since(since) >= Duration::from_secs(record.seconds.into());
-        let is_ours = record.holder == self.identity;
+        let mut is_ours = record.holder == self.identity;
+        if let Some(sharing) = &mut self.sharing {
+            let roster = record.roster.as_ref();
+            // One that somebody else has written, or no roster, is a stranger's: nobody goes by it, until it ends.
+            is_ours &= sharing.is_sound(roster);
+            sharing.see(roster.filter(|_| is_ours), at);
+        }
         let is_free = record.holder.is_empty() || is_over;
         self.seen = Some((lease, since));
         match self.role {
@@ -367,14 +481,34 @@ impl Election {
         }
     }
 
+    /// How long to wait before the next renewal. Who shares renews between two of the others' writes: the longer a
+    /// renewal takes and the more of them there are, the more rarely, and never all at the same time.
+    fn renewal_pause(&mut self, at: Monotonic) -> Duration {
+        let retry = self.timings.retry_period;
+        let Some(sharing) = &self.sharing else {
+            return retry;
+        };
+        if std::mem::take(&mut self.hurries) {
+            return Duration::ZERO;
+        }
+        let turns = at.since(self.begun).saturating_mul(sharing.replicas());
+        let pause = retry.max(turns).min(self.timings.call_timeout());
+        pause * (750 + self.permille() / 4) / 1000
+    }
+
     /// Until the next look at another's Lease. Those who wait for the same one do not all ask at once.
     fn pause(&mut self, at: Monotonic) -> TryStep {
-        self.tries = self.tries.wrapping_add(1);
         let retry = self.timings.retry_period;
+        TryStep::Wait(at + retry + retry * JITTER_TENTHS * self.permille() / 10_000)
+    }
+
+    /// Another number each time, and other numbers for others.
+    fn permille(&mut self) -> u32 {
+        self.tries = self.tries.wrapping_add(1);
         let mut hasher = DefaultHasher::new();
-        (&self.identity, self.tries).hash(&mut hasher);
-        let jitter = u32::try_from(hasher.finish() % 1000).unwrap_or(0);
-        TryStep::Wait(at + retry + retry * JITTER_TENTHS * jitter / 10_000)
+        let replica = self.sharing.as_ref().map(Sharing::replica);
+        (&self.identity, replica, self.tries).hash(&mut hasher);
+        u32::try_from(hasher.finish() % 1000).unwrap_or(0)
     }
 
     /// When to ask for calls again though nothing was heard.

@@ -75,11 +75,18 @@ async fn start(args: ControllerArgs) -> Result<Controller, Problem> {
     tracing::info!(version = VERSION, mode, server, flags, "starting");
     if let Some(election) = &options.election {
         let lease = format!("{}/{}", election.namespace, election.name);
-        tracing::info!(
-            lease,
-            identity = election.identity,
-            "writing waits for the lead"
-        );
+        let identity = &election.identity;
+        match election.ranges {
+            Some(ranges) => {
+                tracing::info!(
+                    lease,
+                    identity,
+                    ranges,
+                    "writing waits for a part of the ranges"
+                );
+            }
+            None => tracing::info!(lease, identity, "writing waits for the lead"),
+        }
     }
     let who = identity(client.clone());
     let controller = Controller::start(client, options).await?;

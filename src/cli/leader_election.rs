@@ -17,6 +17,9 @@ const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/names
 /// The namespace of the Lease of a controller that runs in no Pod; kube-controller-manager's, too.
 pub(super) const SYSTEM_NAMESPACE: &str = "kube-system";
 
+/// Each range has a thread in each replica.
+const MAX_RANGES: u32 = 64;
+
 /// So much of a Lease's name is for people; a hash tells the rest apart.
 const READABLE: usize = 60;
 
@@ -38,6 +41,11 @@ pub(super) struct LeaderElectionArgs {
     /// How long to wait between tries to take the Lease, or to renew it.
     #[arg(long, value_name = "D", default_value = format_go_duration(usual().retry_period), value_parser = duration)]
     leader_elect_retry_period: Duration,
+    /// Have all replicas work at once: the namespaces are shared out among so many ranges, and each range is written by
+    /// one replica at a time. All replicas must name the same number; a few times as many as there are replicas is a
+    /// good one. Each range has a thread in each replica. Default: one replica leads.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=i64::from(MAX_RANGES)))]
+    replicas_share: Option<u32>,
     /// Name of the Lease. Default: one that says which Jobs the controller works on, so that only those exclude each
     /// other that work on the same.
     #[arg(long, value_name = "NAME")]
@@ -54,6 +62,19 @@ fn usual() -> LeaseTimings {
 impl LeaderElectionArgs {
     /// The election of a controller with these options, if there is to be one.
     pub(super) fn election(self, options: &Options) -> Result<Option<LeaderElection>, Problem> {
+        if let Some(ranges) = self.replicas_share {
+            if !self.leader_elect {
+                return Err(
+                    "--replicas-share goes with --leader-elect: replicas share by a Lease".into(),
+                );
+            }
+            if options.shards > 1 {
+                let why = "each range is a shard";
+                return Err(
+                    format!("--replicas-share {ranges} goes without --shards: {why}").into(),
+                );
+            }
+        }
         if !self.leader_elect {
             return Ok(None);
         }
@@ -87,6 +108,7 @@ impl LeaderElectionArgs {
             name: name.unwrap_or_else(|| lease_name(&options.mode, &options.namespaces)),
             identity: identity(),
             timings,
+            ranges: self.replicas_share,
         }))
     }
 }
@@ -190,6 +212,33 @@ mod tests {
         assert!(short.is_err_and(|error| error.contains("longer than the renew deadline")));
         let odd = election(&["--leader-elect-resource-name=A/b"]);
         assert!(odd.is_err_and(|error| error.contains("--leader-elect-resource-name A/b")));
+    }
+
+    #[test]
+    fn who_shares_does_so_by_a_lease_and_has_no_other_shards() {
+        let shared = election(&["--replicas-share=8"]).expect("good flags");
+        let shared = shared.expect("an election");
+        assert_eq!(
+            (shared.ranges, shared.name.as_str()),
+            (Some(8), "lakh-replace")
+        );
+        let refused = |flags: &[&str]| election(flags).expect_err("bad flags");
+        let alone = refused(&["--replicas-share=8", "--leader-elect=false"]);
+        assert!(alone.contains("goes with --leader-elect"), "{alone}");
+        for number in ["1", "65", "many"] {
+            let odd = refused(&["--replicas-share", number]);
+            assert!(
+                odd.contains(number) && odd.contains("--replicas-share"),
+                "{odd}"
+            );
+        }
+        let flags = Flags::try_parse_from(["lakh", "--replicas-share=8"]).expect("good flags");
+        let options = Options {
+            shards: 2,
+            ..Options::default()
+        };
+        let both = flags.election.election(&options);
+        assert!(both.is_err_and(|error| error.to_string().contains("without --shards")));
     }
 
     #[test]

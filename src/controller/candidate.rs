@@ -37,6 +37,30 @@ pub struct LeaderElection {
     pub identity: String,
     /// How long things take.
     pub timings: LeaseTimings,
+    /// Among how many ranges the replicas share the namespaces out; without, one of them leads.
+    pub ranges: Option<u32>,
+}
+
+impl LeaderElection {
+    fn election(&self) -> Election {
+        let identity = self.identity.clone();
+        match self.ranges {
+            Some(ranges) => Election::sharing(identity, ranges, self.timings),
+            None => Election::new(identity, self.timings),
+        }
+    }
+
+    /// By what it is told who leads, or who has a range.
+    fn labels(&self) -> Vec<String> {
+        match self.ranges {
+            Some(count) => (0..count).map(|range| self.label(range, count)).collect(),
+            None => vec![self.name.clone()],
+        }
+    }
+
+    fn label(&self, range: u32, count: u32) -> String {
+        format!("{}-{range}-of-{count}", self.name)
+    }
 }
 
 /// See the module's text.
@@ -53,6 +77,8 @@ pub struct Candidate {
     /// The server has answered, or did not in time.
     has_tried: bool,
     told: Role,
+    /// Who holds the Lease that is not to be shared with, as was told last.
+    stranger: Option<String>,
 }
 
 impl Candidate {
@@ -60,9 +86,11 @@ impl Candidate {
     pub fn new(lease: LeaderElection, metrics: Arc<Metrics>) -> Self {
         let namespace = Some(lease.namespace.as_str().into());
         // From the start: "nobody leads" must differ from "nobody tells".
-        metrics.leads(&lease.name, false);
+        for label in lease.labels() {
+            metrics.leads(&label, false);
+        }
         Self {
-            election: Election::new(lease.identity.clone(), lease.timings),
+            election: lease.election(),
             contact: Contact::new(metrics.watch("leases", namespace)),
             watch: LeaseWatch::new(&lease.namespace, &lease.name),
             lease,
@@ -71,6 +99,7 @@ impl Candidate {
             under_way: None,
             has_tried: false,
             told: Role::Standby,
+            stranger: None,
         }
     }
 
@@ -82,8 +111,8 @@ impl Candidate {
     /// Takes in the answer to a call, or what the watch brings.
     pub fn handle(&mut self, input: Input, now: Now) {
         if self.watch.waits_for(input.id()) {
-            if self.watch.handle(input, now.monotonic) {
-                self.election.look(now.monotonic);
+            if let Some(lease) = self.watch.handle(input, now.monotonic) {
+                self.election.hear(lease.as_ref(), now.monotonic);
             }
             return;
         }
@@ -96,6 +125,23 @@ impl Candidate {
         let answer = self.read(result, creates, now);
         self.election.answer(answer, now);
         self.has_tried = true;
+        self.tell_stranger();
+    }
+
+    /// Tells who holds the Lease, if that is nobody with whom this replica could share.
+    fn tell_stranger(&mut self) {
+        let holder = self.election.holder();
+        let holder = holder.filter(|holder| *holder != self.election.identity());
+        if self.lease.ranges.is_none() || self.stranger.as_deref() == holder {
+            return;
+        }
+        if let Some(holder) = holder {
+            tracing::warn!(
+                holder,
+                "the Lease is held by a controller that does not share the same ranges; standing by"
+            );
+        }
+        self.stranger = holder.map(str::to_owned);
     }
 
     fn read(&mut self, result: CallResult, creates: bool, now: Now) -> LeaseAnswer {
@@ -154,9 +200,9 @@ impl Candidate {
         })
     }
 
-    /// Who stands by watches the Lease, once the server has answered about it.
+    /// Who stands by, and who shares, watches the Lease, once the server has answered about it.
     fn poll_watch(&mut self, now: Now) -> Option<Request> {
-        if !(self.has_tried && self.stands_by(now.monotonic)) {
+        if !(self.has_tried && self.watches(self.election.role(now.monotonic))) {
             return None;
         }
         let call = self.watch.poll_call(self.last_id + 1, now.monotonic)?;
@@ -168,21 +214,25 @@ impl Candidate {
         })
     }
 
-    fn stands_by(&self, now: Monotonic) -> bool {
-        self.election.role(now) == Role::Standby
+    fn watches(&self, role: Role) -> bool {
+        match role {
+            Role::Standby => true,
+            Role::Leader(_) => self.lease.ranges.is_some(),
+            Role::Stopped => false,
+        }
     }
 
     /// Gives a watch that nobody needs any more.
     pub fn poll_abandoned(&mut self) -> Option<CallId> {
-        match self.told {
-            Role::Standby => None,
-            Role::Leader(_) | Role::Stopped => self.watch.close(),
+        match self.watches(self.told) {
+            true => None,
+            false => self.watch.close(),
         }
     }
 
     /// Gives when to ask for requests again though nothing was heard.
     pub fn poll_timeout(&self) -> Timeout {
-        let watches = self.has_tried && self.told == Role::Standby;
+        let watches = self.has_tried && self.watches(self.told);
         let watch = self.watch.due_at().filter(|_| watches);
         self.election.poll_timeout().or(watch.into())
     }
@@ -203,7 +253,11 @@ impl Candidate {
         let leads = matches!(role, Role::Leader(_));
         match (leads, matches!(before, Role::Leader(_)), role) {
             (true, false, _) => {
-                tracing::info!(lease, identity = self.lease.identity, "leading");
+                let identity = &self.lease.identity;
+                match self.lease.ranges {
+                    Some(ranges) => tracing::info!(lease, identity, ranges, "sharing"),
+                    None => tracing::info!(lease, identity, "leading"),
+                }
             }
             (false, true, Role::Standby) => tracing::warn!(
                 lease,
@@ -212,8 +266,48 @@ impl Candidate {
             ),
             _ => {}
         }
-        self.metrics.leads(&self.lease.name, leads);
+        if self.lease.ranges.is_none() {
+            self.metrics.leads(&self.lease.name, leads);
+        }
         Some(before)
+    }
+
+    /// How many ranges are shared, if they are.
+    pub fn range_count(&self) -> Option<usize> {
+        self.lease.ranges.map(|count| count as usize)
+    }
+
+    /// Until when each range may be written that is this replica's.
+    pub fn ranges(&self, now: Monotonic) -> Vec<Option<Monotonic>> {
+        let ranges = 0..self.lease.ranges.unwrap_or(0);
+        ranges
+            .map(|range| self.election.range_until(range, now))
+            .collect()
+    }
+
+    /// The ranges that are this replica's and should be others'.
+    pub fn surplus(&self, now: Monotonic) -> impl Iterator<Item = usize> + use<> {
+        let surplus = self.election.surplus(now);
+        surplus.into_iter().map(|range| range as usize)
+    }
+
+    /// Gives a range up, of which nothing is written any more.
+    pub fn give_up(&mut self, range: usize, now: Now) {
+        if let Ok(range) = u32::try_from(range) {
+            self.election.give_up(range, now.monotonic);
+        }
+    }
+
+    /// A range has become this replica's, or is so no more.
+    pub fn note_range(&self, range: usize, is_ours: bool) {
+        let (Some(count), Ok(range)) = (self.lease.ranges, u32::try_from(range)) else {
+            return;
+        };
+        self.metrics.leads(&self.lease.label(range, count), is_ours);
+        match is_ours {
+            true => tracing::info!(range, of = count, "working on a range"),
+            false => tracing::info!(range, of = count, "a range is this replica's no more"),
+        }
     }
 
     /// Gives the Lease back.

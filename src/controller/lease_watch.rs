@@ -1,12 +1,13 @@
-//! A standby's watch on the Lease: it hears at once that the Lease was given back, and does not have to wait until it
-//! looks the next time. client-go has no such watch.
+//! A watch on the Lease: a standby hears at once that the Lease was given back, and does not have to wait until it
+//! looks the next time; a replica that shares hears of others and of what they give up. client-go has no such watch.
 //!
-//! It is a help and no more: a standby looks as often as ever, so a watch that is refused, late or silent costs
+//! It is a help and no more: everybody looks as often as ever, so a watch that is refused, late or silent costs
 //! nothing but the wait.
 //!
 //! Must not: decide who leads.
 
 use crate::{
+    election::LeaseRecord,
     informer::{RETRY, WATCH_SECONDS},
     machine::{CallId, Input},
     model::Monotonic,
@@ -63,40 +64,37 @@ impl LeaseWatch {
         self.open.as_ref().is_some_and(|open| open.id == id)
     }
 
-    /// Takes in what the watch brings; gives whether the Lease is nobody's.
-    pub(super) fn handle(&mut self, input: Input, now: Monotonic) -> bool {
+    /// Takes in what the watch brings; gives what the Lease has become, or that it is gone, if there is news.
+    pub(super) fn handle(&mut self, input: Input, now: Monotonic) -> Option<Option<LeaseRecord>> {
         match input {
             Input::Opened(_, encoding) => {
                 if let Some(open) = &mut self.open {
                     open.events = Some(Splitter::new(encoding));
                 }
-                false
+                None
             }
             Input::Piece(_, piece) => self.piece(&piece),
             Input::Answer(..) | Input::Ended(..) => {
                 self.open = None;
                 self.failures += 1;
                 self.not_before = now + RETRY.delay(self.failures);
-                false
+                None
             }
         }
     }
 
-    fn piece(&mut self, piece: &[u8]) -> bool {
-        let events = self.open.as_mut().and_then(|open| open.events.as_mut());
-        let Some(events) = events else {
-            return false;
-        };
-        let mut is_free = false;
+    fn piece(&mut self, piece: &[u8]) -> Option<Option<LeaseRecord>> {
+        let events = self.open.as_mut().and_then(|open| open.events.as_mut())?;
+        let mut heard = None;
         // Of more than one the last counts.
         let taken_in = events.push(piece, |event| {
-            is_free = is_of_nobody(event).unwrap_or(is_free);
+            heard = lease_of(event).or(heard.take());
             Ok::<_, TooLong>(())
         });
         if taken_in.is_ok() {
             self.failures = 0;
         }
-        is_free
+        heard
     }
 
     /// Gives up the watch: nobody waits for the Lease any more.
@@ -105,14 +103,14 @@ impl LeaseWatch {
     }
 }
 
-/// Whether an event says that nobody holds the Lease; none if it says nothing of that.
-fn is_of_nobody(event: &[u8]) -> Option<bool> {
+/// What an event says the Lease has become, or that it is gone; none if it says nothing of that.
+fn lease_of(event: &[u8]) -> Option<Option<LeaseRecord>> {
     match decode_watch_line(event).ok()? {
         WatchEvent::Applied(Object::Json(lease)) => {
             let lease = decode_lease(lease.as_bytes()).ok()?;
-            Some(lease.record.holder.is_empty())
+            Some(Some(lease.record))
         }
-        WatchEvent::Deleted(_) => Some(true),
+        WatchEvent::Deleted(_) => Some(None),
         WatchEvent::Applied(Object::Protobuf(_))
         | WatchEvent::Bookmark(_)
         | WatchEvent::Error(_) => None,
@@ -149,10 +147,13 @@ mod tests {
     fn it_hears_when_the_lease_is_given_back_or_gone() {
         let mut watch = open();
         let now = Monotonic::default();
-        assert!(!watch.handle(event("ADDED", "one"), now));
-        assert!(!watch.handle(event("MODIFIED", "one"), now));
-        assert!(watch.handle(event("MODIFIED", ""), now));
-        assert!(watch.handle(event("DELETED", "one"), now));
+        let mut holder = |event| {
+            let heard = watch.handle(event, now).expect("there is news");
+            heard.map(|record| record.holder)
+        };
+        assert_eq!(holder(event("ADDED", "one")).as_deref(), Some("one"));
+        assert_eq!(holder(event("MODIFIED", "")).as_deref(), Some(""));
+        assert_eq!(holder(event("DELETED", "one")), None);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 mod candidate;
 mod common;
 mod lease_watch;
+mod ranges;
 mod replica;
 mod sharded;
 
@@ -24,7 +25,7 @@ use crate::{
 pub use candidate::{Candidate, LeaderElection, is_candidates};
 pub use common::Common;
 pub use replica::Replica;
-pub use sharded::Feed;
+pub use sharded::{Feed, shard_of};
 
 /// What one part tells another.
 #[derive(Debug)]
@@ -35,6 +36,8 @@ pub enum Message {
     Notice(Notice),
     /// A history has ended, as a shard found out; for the informers.
     HistoryEnded(u64),
+    /// A shard has finished what was under way; by the number with which it was asked to; for the informers.
+    Retired(u64),
 }
 
 /// Which part a message is for.
@@ -67,8 +70,8 @@ pub trait Part: Machine + Send + 'static {
         Vec::new()
     }
 
-    /// Until when anything may be written, if that hangs on a Lease and it is here that this is known.
-    fn leads_until(&self) -> Option<Monotonic> {
+    /// Until when a shard may write, if that hangs on a Lease and it is here that this is known.
+    fn leads_until(&self, _shard: usize) -> Option<Monotonic> {
         None
     }
 }

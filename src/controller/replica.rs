@@ -130,7 +130,7 @@ impl Part for Replica {
         self.shard.answer_question(question, now)
     }
 
-    fn leads_until(&self) -> Option<Monotonic> {
-        self.common.leads_until()
+    fn leads_until(&self, shard: usize) -> Option<Monotonic> {
+        self.common.leads_until(shard)
     }
 }

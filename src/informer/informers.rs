@@ -103,6 +103,7 @@ impl Informers {
         Self {
             outside: Outside {
                 history: 0,
+                round: 0,
                 notices: VecDeque::new(),
                 abandoned: VecDeque::new(),
                 metrics,
@@ -140,21 +141,48 @@ impl Informers {
         self.history_ends(self.outside.history);
     }
 
+    /// All is to be listed anew, and what is known stays: somebody needs what is no older than this moment. Gives the
+    /// number by which it is told what has been listed since.
+    pub fn list_anew(&mut self) -> u64 {
+        self.outside.round += 1;
+        self.outside.round
+    }
+
+    /// By which number it is told what has been listed since that was asked last.
+    pub fn round(&self) -> u64 {
+        self.outside.round
+    }
+
+    /// What each list and watch covers.
+    pub fn extents(&self) -> impl Iterator<Item = &Extent> {
+        self.reflectors.iter().map(|one| &one.extent)
+    }
+
+    /// What was told of the history last, if anything.
+    pub fn told_history(&self) -> Option<&Notice> {
+        self.told.as_ref()
+    }
+
     /// Something else is to be told to all shards, after what is to be told already.
     pub fn tell(&mut self, notice: Notice) {
         self.outside.notices.push_back(notice);
     }
 
     fn tell_history(&mut self) {
-        let number = self.outside.history;
-        let mut all = self.reflectors.iter();
+        let (number, round) = (self.outside.history, self.outside.round);
+        let all = self.reflectors.iter();
+        let without = |kinds: Kinds, one: &Reflector| kinds.without(one.extent.kind);
         let now = Notice::History {
             number,
             known: all
                 .clone()
                 .filter(|one| !one.knows(number))
-                .fold(Kinds::ALL, |known, one| known.without(one.extent.kind)),
-            is_heard: !all.any(|one| one.has_lost(number)),
+                .fold(Kinds::ALL, without),
+            is_heard: !all.clone().any(|one| one.has_lost(number)),
+            round,
+            listed: all
+                .filter(|one| !one.knows(number) || one.listed != Some(round))
+                .fold(Kinds::ALL, without),
         };
         if self.told.as_ref() != Some(&now) {
             self.told = Some(now.clone());
@@ -168,12 +196,15 @@ impl Informers {
         self.outside.now = now.monotonic;
         for at in 0..self.reflectors.len() {
             let jobs = at - at % self.kinds;
-            let waited_for = (at != jobs).then(|| self.reflectors[jobs].synced);
-            let number = self.outside.history;
+            let waited_for = (at != jobs).then(|| &self.reflectors[jobs]);
+            let (history, round) = (Some(self.outside.history), Some(self.outside.round));
+            let waits = waited_for.is_some_and(|jobs| jobs.synced < history);
+            // Until then its watch goes on.
+            let may_list_anew = waited_for.is_none_or(|jobs| jobs.listed >= round);
             let reflector = &mut self.reflectors[at];
             // It follows before it waits: a pause of the history before would be over, and due again and again.
-            reflector.follow(&mut self.outside);
-            if reflector.begins() && waited_for.is_some_and(|synced| synced < Some(number)) {
+            reflector.follow(may_list_anew, &mut self.outside);
+            if reflector.begins() && waits {
                 continue;
             }
             reflector.give_up_silent(&mut self.outside);

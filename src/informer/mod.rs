@@ -10,6 +10,7 @@ mod contact;
 mod informers;
 mod news;
 mod reflector;
+mod retry;
 #[cfg(test)]
 mod tests;
 mod witness;
@@ -17,4 +18,5 @@ mod witness;
 pub(crate) use contact::{Contact, Tried};
 pub use informers::{Informers, Watched, is_informers};
 pub use news::{Change, Extent, Kind, Kinds, News, Notice, Observed};
-pub(crate) use reflector::{RETRY, WATCH_SECONDS};
+pub(crate) use reflector::WATCH_SECONDS;
+pub(crate) use retry::RETRY;

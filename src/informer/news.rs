@@ -52,6 +52,18 @@ impl Kinds {
         Self(self.0 & !(1 << kind as u8))
     }
 
+    /// These and those.
+    #[must_use]
+    pub const fn or(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
+    /// What is among these and among those.
+    #[must_use]
+    pub const fn and(self, others: Self) -> Self {
+        Self(self.0 & others.0)
+    }
+
     /// Whether it is among them.
     pub const fn has(self, kind: Kind) -> bool {
         self.0 & (1 << kind as u8) != 0
@@ -168,7 +180,16 @@ pub enum Notice {
         /// Whether the server was heard since each connection that broke: else it may have been set back, and
         /// what cannot be made good has to wait.
         is_heard: bool,
+        /// How often it was asked that all be listed anew.
+        round: u64,
+        /// The kinds that were listed in full since that was asked last, and those that nobody watches.
+        listed: Kinds,
     },
     /// Until when anything may be written, where that hangs on a Lease.
     Lead(Monotonic),
+    /// Among how many shards of this process it is shared out how many writes may be under way at once.
+    SharedOut(usize),
+    /// What is written next is another's: what is under way is to be finished, and nothing begun. It is to be told, by
+    /// this number, when that is so.
+    Retire(u64),
 }

@@ -11,7 +11,7 @@ use std::{collections::VecDeque, fmt::Display, sync::Arc, time::Duration};
 use crate::{
     machine::{CallId, CallResult, Input, code_of},
     metrics::Metrics,
-    model::{Exponential, Monotonic},
+    model::Monotonic,
     wire::{
         ApiError, Call, Encoding, ErrorKind, Object, OddAnswer, PodDecoder, PodEvent, Splitter,
         WatchEvent, decode_cron_job, decode_job, decode_list_page, decode_pod_group,
@@ -22,6 +22,7 @@ use crate::{
 use super::{
     contact::{Contact, Tried},
     news::{Change, Extent, Kind, News, Notice, Observed},
+    retry::wait_after,
     witness::{Testimony, Witness},
 };
 
@@ -39,24 +40,6 @@ const SILENCE: Duration = Duration::from_secs(90);
 /// catches up by then, as it waits 3 s itself to become as new as it is asked to be.
 const OLDER_FOR: Duration = Duration::from_secs(5);
 
-/// How long to wait before the next try when the server does not answer.
-pub(crate) const RETRY: Exponential = Exponential {
-    base: Duration::from_millis(200),
-    max: Duration::from_secs(30),
-};
-
-/// The longest such wait where there was no answer at all: a call that nobody answers costs the server nothing, and one
-/// that is back is to be heard within seconds, however long it was away.
-const UNANSWERED: Duration = Duration::from_secs(4);
-
-fn wait_after(error: &ApiError, failures: u32) -> Duration {
-    let delay = RETRY.delay(failures);
-    error.retry_after.unwrap_or(match error.code {
-        0 => delay.min(UNANSWERED),
-        _ => delay,
-    })
-}
-
 /// Who is told of objects.
 pub(super) type Tell<'a> = &'a mut dyn FnMut(News<'_>);
 
@@ -65,6 +48,8 @@ pub(super) type Tell<'a> = &'a mut dyn FnMut(News<'_>);
 pub(super) struct Outside {
     /// Which history of the cluster's objects is told.
     pub(super) history: u64,
+    /// How often it was asked that all be listed anew.
+    pub(super) round: u64,
     pub(super) notices: VecDeque<Notice>,
     /// Streams that nobody waits for any more.
     pub(super) abandoned: VecDeque<CallId>,
@@ -99,6 +84,10 @@ pub(super) struct Reflector {
     told: Told,
     /// The history in which all was listed last.
     pub(super) synced: Option<u64>,
+    /// The round of the list that is under way, or of the last one.
+    round: u64,
+    /// The round in which all was listed last.
+    pub(super) listed: Option<u64>,
     /// How many lists failed in a row.
     failures: u32,
     /// How many watches did.
@@ -113,6 +102,8 @@ struct Told {
     history: u64,
     /// The newest version of it.
     newest: u64,
+    /// The version of the list that is under way.
+    listing: u64,
     /// The version of the last list.
     listed: u64,
     /// How far the watch has come since.
@@ -167,18 +158,24 @@ impl Reflector {
             pause: None,
             told: Told::default(),
             synced: None,
+            round: 0,
+            listed: None,
             failures: 0,
             watch_failures: 0,
             contact,
         }
     }
 
-    /// Begins with the history that is told now, if it is another.
-    pub(super) fn follow(&mut self, outside: &mut Outside) {
+    /// Begins with the history that is told now, if it is another; or lists anew, if that is asked for.
+    pub(super) fn follow(&mut self, may_list_anew: bool, outside: &mut Outside) {
         let history = outside.history;
         if history == self.told.history {
+            if may_list_anew {
+                self.begin_round(outside);
+            }
             return;
         }
+        (self.round, self.listed) = (outside.round, None);
         self.told = Told {
             history,
             ..Told::default()
@@ -187,6 +184,18 @@ impl Reflector {
             .notices
             .push_back(Notice::Forget(self.extent.clone()));
         self.pause = None;
+        outside.abandoned.extend(self.watch());
+        self.turn_to(ReflectorStep::List(String::new()));
+    }
+
+    /// Lists anew, if that was asked for since this one began its last list. What is known stays; whether the server
+    /// still tells the same history is asked first, where it is in doubt.
+    fn begin_round(&mut self, outside: &mut Outside) {
+        if self.round == outside.round || matches!(self.step, ReflectorStep::Compare) {
+            return;
+        }
+        self.round = outside.round;
+        self.told.newest = self.told.newest.max(self.told.version);
         outside.abandoned.extend(self.watch());
         self.turn_to(ReflectorStep::List(String::new()));
     }
@@ -333,6 +342,12 @@ impl Reflector {
         if version < self.told.newest {
             return Ok(Page::Older);
         }
+        // All pages are of the first one's version, also where a server says otherwise: by it lists are told apart.
+        let version = match &self.step {
+            ReflectorStep::List(token) if !token.is_empty() => self.told.listing,
+            _ => version,
+        };
+        self.told.listing = version;
         for item in &page.items {
             self.object(*item, Change::Listed(version), outside, tell);
         }
@@ -347,6 +362,7 @@ impl Reflector {
         outside.notices.push_back(notice);
         (self.told.newest, self.told.listed, self.told.version) = (version, version, version);
         self.synced = Some(self.told.history);
+        self.listed = Some(self.round);
         self.watch_failures = 0;
         self.told.is_lost = false;
         self.turn_to(match self.told.older_since {

@@ -118,10 +118,13 @@ impl World {
 /// All but these kinds are known in a history.
 fn history(number: u64, unknown: &[Kind]) -> Notice {
     let known = unknown.iter();
+    let known = known.fold(Kinds::ALL, |known, kind| known.without(*kind));
     Notice::History {
         number,
-        known: known.fold(Kinds::ALL, |known, kind| known.without(*kind)),
+        known,
         is_heard: true,
+        round: 0,
+        listed: known,
     }
 }
 
@@ -131,6 +134,8 @@ fn unheard() -> Notice {
         number: 0,
         known: Kinds::ALL,
         is_heard: false,
+        round: 0,
+        listed: Kinds::ALL,
     }
 }
 
@@ -404,4 +409,64 @@ fn an_object_that_cannot_be_read_stops_nobody_else() {
     }
     assert_eq!(seen, [7, 12]);
     assert!(world.asked().is_none(), "nothing is listed anew");
+}
+
+#[test]
+fn who_needs_what_is_new_has_all_listed_once_more_and_nothing_forgotten() {
+    let mut world = World::of(vec![Kind::Job, Kind::Pod]);
+    let jobs_watch = world.watch_from(10);
+    let pods = world.asks("/api/v1/pods?limit=500");
+    world.answer(pods, page(10, &[]));
+    world.asks("/api/v1/pods?watch=true");
+    world.event(jobs_watch, "ADDED", &job(20));
+    world.notices();
+
+    let round = world.informers.list_anew();
+    let first = world.asks("jobs?limit=500");
+    assert_eq!(world.informers.poll_abandoned(), Some(jobs_watch));
+    // Asked for once more meanwhile: what is under way was sent too early.
+    let second = world.informers.list_anew();
+    assert!(second > round);
+    let list = world.asks("jobs?limit=500");
+    assert!(world.asked().is_none(), "Pods wait for their Jobs");
+    let told = |known: Kinds, round| Notice::History {
+        number: 0,
+        known: Kinds::ALL,
+        is_heard: true,
+        round,
+        listed: known,
+    };
+    let none = Kinds::ALL.without(Kind::Job).without(Kind::Pod);
+    assert_eq!(world.notices(), [told(none, second)]);
+    world.answer(first, page(30, &[job(20)]));
+    assert_eq!(world.notices(), []);
+    world.answer(list, page(31, &[job(20)]));
+    let but_pods = Kinds::ALL.without(Kind::Pod);
+    assert_eq!(
+        world.notices().last(),
+        Some(&told(but_pods, second)),
+        "all stays known meanwhile"
+    );
+    world.asks("jobs?watch=true&allowWatchBookmarks=true&resourceVersion=31&");
+    let list = world.asks("/api/v1/pods?limit=500");
+    world.answer(list, page(32, &[]));
+    assert_eq!(world.notices().last(), Some(&told(Kinds::ALL, second)));
+    world.asks("/api/v1/pods?watch=true&allowWatchBookmarks=true&resourceVersion=32&");
+    assert!(world.asked().is_none());
+}
+
+#[test]
+fn a_list_that_is_wanted_waits_until_the_history_is_in_doubt_no_more() {
+    let mut world = World::new();
+    let watch = world.watch_from(10);
+    world.event(watch, "ADDED", &job(20));
+    world.hear(Input::Ended(
+        watch,
+        Some(ApiError::no_answer("connection reset")),
+    ));
+    world.informers.list_anew();
+    world.pass(Duration::from_secs(1));
+    let look = world.asks("namespaces/d/jobs?fieldSelector");
+    world.answer(look, page(21, &[job(20)]));
+    world.asks("jobs?limit=500");
 }

@@ -174,6 +174,7 @@ impl Controller {
             channels: Channels::default(),
             io: CoalescedIo::start().map_err(StartError::Thread)?,
             mandate: Mandate::default(),
+            mandates: Vec::new(),
             inquiries: desk.open(),
         };
         let parts = Parts {
@@ -188,14 +189,24 @@ impl Controller {
             api,
             options,
         };
-        match parts.options.shards {
+        let shards = parts.shards();
+        match shards {
             0 | 1 => parts.start_one(&mut controller.loops, tools),
             count => {
                 let (channels, own, inboxes) = Channels::new(count);
-                parts.start_shards(&mut controller.loops, &tools, &channels, inboxes, &desk)?;
+                let mandates = parts.mandates(count);
+                let each = inboxes.into_iter().zip(mandates.iter().cycle().cloned());
+                parts.start_shards(
+                    &mut controller.loops,
+                    &tools,
+                    &channels,
+                    each.collect(),
+                    &desk,
+                )?;
                 let tools = Tools {
                     stop: common_stopping,
                     channels,
+                    mandates,
                     ..tools
                 };
                 parts.start_common(&mut controller.common, tools, own);
@@ -269,6 +280,22 @@ struct Parts {
 }
 
 impl Parts {
+    /// How many ranges there are, each with a shard, if replicas share.
+    fn ranges(&self) -> Option<usize> {
+        let election = self.options.election.as_ref();
+        Some(election?.ranges? as usize)
+    }
+
+    fn shards(&self) -> usize {
+        self.ranges().unwrap_or(self.options.shards)
+    }
+
+    /// Until when shards may write: each for itself, or all the same.
+    fn mandates(&self, shards: usize) -> Vec<Mandate> {
+        let count = self.ranges().map_or(1, |_| shards);
+        (0..count).map(|_| Mandate::default()).collect()
+    }
+
     /// What one of so many shards goes by. What there may be of a thing at once is shared out.
     fn settings(&self, number: usize, shards: usize) -> Settings {
         let options = &self.options;
@@ -278,7 +305,11 @@ impl Parts {
             mode: options.mode.clone(),
             limits: options.limits,
             namespaces: options.namespaces.clone(),
-            max_in_flight: share(options.max_in_flight),
+            max_in_flight: match self.ranges() {
+                // Each is told among how many, as those change.
+                Some(_) => options.max_in_flight,
+                None => share(options.max_in_flight),
+            },
             concurrent_cron_job_syncs: share(options.concurrent_cron_job_syncs),
             concurrent_ttl_syncs: share(options.concurrent_ttl_syncs),
             scheduling_api: self.api.clone(),
@@ -294,6 +325,10 @@ impl Parts {
         let replica = Replica::new(&self.watched, settings, election, limiter, metrics);
         // Nobody else has a loop.
         let (_, inbox, _) = Channels::new(0);
+        let tools = Tools {
+            mandates: vec![tools.mandate.clone()],
+            ..tools
+        };
         loops.spawn("controller", Shell::new(replica, tools, inbox).run());
     }
 
@@ -303,11 +338,11 @@ impl Parts {
         loops: &mut Tasks,
         tools: &Tools,
         channels: &Channels,
-        inboxes: Vec<Inbox>,
+        inboxes: Vec<(Inbox, Mandate)>,
         desk: &Desk,
     ) -> Result<(), StartError> {
         let count = inboxes.len();
-        for (number, inbox) in inboxes.into_iter().enumerate() {
+        for (number, (inbox, mandate)) in inboxes.into_iter().enumerate() {
             let metrics = Arc::clone(&self.metrics);
             let shard = Shard::new(self.settings(number, count), &self.limiter, metrics);
             let mut builder = tokio::runtime::Builder::new_current_thread();
@@ -322,7 +357,8 @@ impl Parts {
                 missing: tools.missing.clone(),
                 channels: channels.clone(),
                 io,
-                mandate: tools.mandate.clone(),
+                mandate,
+                mandates: Vec::new(),
                 inquiries: desk.open(),
             };
             let name = format!("shard {number}");
@@ -347,7 +383,7 @@ impl Parts {
         let informers = Informers::new(&self.watched, &self.limiter, Arc::clone(&metrics));
         let election = self.options.election.clone();
         let candidate = election.map(|election| Candidate::new(election, metrics));
-        let feed = Feed::new(Common::new(informers, candidate), self.options.shards);
+        let feed = Feed::new(Common::new(informers, candidate), self.shards());
         loops.spawn("informers", Shell::new(feed, tools, inbox).run());
     }
 }

@@ -85,8 +85,10 @@ pub(super) struct Tools {
     /// To the other loops.
     pub(super) channels: Channels,
     pub(super) io: CoalescedIo,
-    /// Until when the loops may write.
+    /// Until when this loop may write.
     pub(super) mandate: Mandate,
+    /// Until when each shard may, where it is here that this is known.
+    pub(super) mandates: Vec<Mandate>,
     /// What people ask.
     pub(super) inquiries: Inquiries,
 }
@@ -162,7 +164,7 @@ impl<M: Part> Shell<M> {
         let now = self.tools.clock.now();
         loop {
             let request = self.machine.poll_request(now);
-            self.tell_mandate();
+            self.tell_mandates();
             let Some(Request { id, call, is_watch }) = request else {
                 break;
             };
@@ -256,10 +258,12 @@ impl<M: Part> Shell<M> {
         inquiry.answer(|question| self.machine.answer_question(question, now));
     }
 
-    /// Tells the other loops until when they may write, if it is here that this is known.
-    fn tell_mandate(&self) {
-        if let Some(until) = self.machine.leads_until() {
-            self.tools.mandate.set(until);
+    /// Tells the loops until when they may write, if it is here that this is known.
+    fn tell_mandates(&self) {
+        for (shard, mandate) in self.tools.mandates.iter().enumerate() {
+            if let Some(until) = self.machine.leads_until(shard) {
+                mandate.set(until);
+            }
         }
     }
 

@@ -12,16 +12,34 @@ use hashbrown::{HashMap, HashSet};
 
 use crate::{
     informer::{Change, Extent, Kind, News, Notice, Observed},
-    model::{DecodedPod, Now, Uid},
+    model::{DecodedPod, Monotonic, Now, Uid},
     ownership::Told,
     wire::DecodedJob,
 };
 
-use super::{Shard, gang_index::Known, knows_jobs, store::JobNews};
+use super::{Shard, gang_index::Known, knows_jobs, retirement::Retirement, store::JobNews};
 
-/// What lists that are not complete yet have shown.
+/// What lists that are not complete yet have shown, and of which version they are. One that was given up on its way
+/// must not count: what it showed may be gone since.
 #[derive(Debug, Default)]
-pub(super) struct Listed(HashMap<Extent, HashSet<Uid>>);
+pub(super) struct Listed(HashMap<Extent, (u64, HashSet<Uid>)>);
+
+impl Listed {
+    fn shown(&mut self, extent: Extent, version: u64, uid: Uid) {
+        let (of, all) = self.0.entry(extent).or_default();
+        if *of != version {
+            *of = version;
+            all.clear();
+        }
+        all.insert(uid);
+    }
+
+    /// What the list of this version has shown, which is complete.
+    fn complete(&mut self, extent: &Extent, version: u64) -> HashSet<Uid> {
+        let listed = self.0.remove(extent).filter(|(of, _)| *of == version);
+        listed.map(|(_, all)| all).unwrap_or_default()
+    }
+}
 
 impl Shard {
     /// Takes in news of an object.
@@ -31,8 +49,7 @@ impl Shard {
         if let Change::Listed(at) = change {
             self.compare(&object, at);
             let namespace = self.scope_of(object.namespace());
-            let listed = self.listed.0.entry(Extent { kind, namespace });
-            listed.or_default().insert(uid);
+            self.listed.shown(Extent { kind, namespace }, at, uid);
         }
         self.unconfirmed.shown(kind, uid, version);
         let is_gone = change == Change::Deleted;
@@ -79,11 +96,17 @@ impl Shard {
                 }
             }
             Notice::Forget(extent) => self.forget(extent),
-            Notice::Lead(until) => self.leads_until = *until,
+            Notice::Lead(until) => self.lead(*until),
+            Notice::SharedOut(among) => {
+                let max = self.settings.max_in_flight.div_ceil((*among).max(1));
+                self.outbox.set_max_in_flight(max);
+            }
+            Notice::Retire(number) => self.retirement = Some(Retirement::new(*number)),
             Notice::History {
                 number,
                 known,
                 is_heard,
+                ..
             } => {
                 // Else it may be old: sent before anybody knew what this shard found out.
                 self.history_ended &= *number == self.history;
@@ -97,6 +120,16 @@ impl Shard {
                     }
                 }
             }
+        }
+    }
+
+    /// It may write until then.
+    fn lead(&mut self, until: Monotonic) {
+        let before = std::mem::replace(&mut self.leads_until, until);
+        if until == Monotonic::default() {
+            self.retirement = None;
+        } else if before == Monotonic::default() {
+            self.outbox.begin_term();
         }
     }
 
@@ -208,7 +241,7 @@ impl Shard {
     fn complete(&mut self, extent: &Extent, version: u64) {
         // First: from here on a late answer to a creation tells of no Pod that the list would show.
         self.seen(extent, version);
-        let listed = self.listed.0.remove(extent).unwrap_or_default();
+        let listed = self.listed.complete(extent, version);
         let namespace = extent.namespace.as_deref();
         let claims = &mut self.rounds.claims;
         match extent.kind {

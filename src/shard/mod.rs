@@ -22,6 +22,7 @@ mod gangs;
 mod intake;
 mod journal;
 mod outbox;
+mod retirement;
 mod rounds;
 mod store;
 #[cfg(test)]
@@ -40,7 +41,7 @@ use crate::{
     metrics::{Metrics, measured_queue::MeasuredQueue},
     model::{JobId, Limits, Monotonic, Now, Timeout},
     ownership::Mode,
-    wire::{self, SchedulingApi},
+    wire::{self, ApiError, SchedulingApi},
 };
 
 pub use crate::rate_limiter::{Limiter, Rate};
@@ -53,7 +54,8 @@ use cron_jobs::CronJobs;
 use events::Recorder;
 use gangs::Gangs;
 use intake::Listed;
-use outbox::{Answered, Caller, Named, Outbox, Place};
+use outbox::{Answered, Caller, Named, Outbox, Place, Unsent};
+use retirement::Retirement;
 use rounds::Rounds;
 use store::{ActorKey, Store};
 use ttl::Ttl;
@@ -133,6 +135,8 @@ pub struct Shard {
     is_heard: bool,
     /// Until when it may write.
     leads_until: Monotonic,
+    /// Another is to write what this one does.
+    retirement: Option<Retirement>,
     /// There was more to do than one look may.
     is_pressed: bool,
     /// When calls were asked for last.
@@ -182,6 +186,7 @@ impl Shard {
                 true => Monotonic::default(),
                 false => Monotonic::MAX,
             },
+            retirement: None,
             is_pressed: false,
             now: Monotonic::default(),
             metrics,
@@ -405,9 +410,17 @@ impl Shard {
             is_wanted.then(|| write.call(gangs, finalizer)).flatten()
         };
         let request = outbox.poll_request(now.monotonic, &mut make, &mut unsent);
-        for write in unsent {
-            let outcome = write.unsent();
-            self.over(&write, outcome, now);
+        for unsent in unsent {
+            match unsent {
+                Unsent::Write(write) => {
+                    let outcome = write.unsent();
+                    self.over(&write, outcome, now);
+                }
+                Unsent::Call(caller) => {
+                    let error = ApiError::not_sent("given up: another may have written meanwhile");
+                    self.answered(caller, Err(error), now);
+                }
+            }
         }
         request
     }
@@ -454,6 +467,9 @@ impl Machine for Shard {
         if now.monotonic >= self.leads_until {
             return None;
         }
+        if let Some(retirement) = &mut self.retirement {
+            return retirement.poll_request(&mut self.outbox, now.monotonic);
+        }
         for _ in 0..SyncRate::AT_ONCE {
             if let Some(request) = self.next_call(now) {
                 return Some(request);
@@ -470,6 +486,9 @@ impl Machine for Shard {
         let now = self.now;
         if now >= self.leads_until {
             return Timeout::default();
+        }
+        if let Some(retirement) = &self.retirement {
+            return retirement.poll_timeout();
         }
         if self.is_pressed {
             return now.into();

@@ -89,6 +89,8 @@ struct Queued {
     waiting: WaitingCall,
     /// How many times a busy server did not take it.
     refusals: u32,
+    /// In which term it was asked for.
+    term: u64,
 }
 
 /// A call that has its place.
@@ -118,6 +120,15 @@ pub(super) enum Answered {
     Call(Caller, CallResult),
 }
 
+/// What was not sent, and never will be.
+#[derive(Debug)]
+pub(super) enum Unsent {
+    /// A write of a Job.
+    Write(Box<Write>),
+    /// Another call.
+    Call(Caller),
+}
+
 /// The place of a write that may go on with another call.
 #[derive(Debug)]
 #[must_use = "a place that is not given back is lost"]
@@ -138,6 +149,8 @@ pub(super) struct Outbox {
     took: Duration,
     /// How long to wait when a busy server did not say.
     busy_pause: Duration,
+    /// How often it was begun anew to write, after another may have written.
+    term: u64,
     closed: bool,
     pub(super) events: Recorder,
     pub(super) journal: Journal,
@@ -162,6 +175,7 @@ impl Outbox {
             next_id: 0,
             took: Duration::ZERO,
             busy_pause,
+            term: 0,
             closed: false,
             events,
             journal: Journal::default(),
@@ -192,18 +206,31 @@ impl Outbox {
         rank: Rank,
         waiting: WaitingCall,
     ) {
-        let refusals = 0;
-        let queued = Queued { waiting, refusals };
+        let queued = Queued {
+            waiting,
+            refusals: 0,
+            term: self.term,
+        };
         self.line.push(namespace, &owner, rank, queued);
     }
 
+    /// At most so many calls are under way at once, but for Events.
+    pub(super) fn set_max_in_flight(&mut self, max: usize) {
+        self.line.set_max(max);
+    }
+
+    /// Another may have written meanwhile: what waits was asked for by what is not known any more.
+    pub(super) fn begin_term(&mut self) {
+        self.term += 1;
+    }
+
     /// Gives the next call that may go. `write` makes the call of a Job's write; where it makes none, the
-    /// write is over and goes to `unsent`.
+    /// write is over and goes to `unsent`, as does what was asked for in another term.
     pub(super) fn poll_request(
         &mut self,
         now: Monotonic,
         make: &mut dyn FnMut(&mut Write) -> Option<Named>,
-        unsent: &mut Vec<Write>,
+        unsent: &mut Vec<Unsent>,
     ) -> Option<Request> {
         if let Some((id, call)) = self.going_on.pop() {
             return Some(request(id, call));
@@ -213,6 +240,7 @@ impl Outbox {
                 break;
             };
             let named = match &mut queued.waiting {
+                _ if queued.term != self.term => None,
                 WaitingCall::Write(write) => make(write),
                 WaitingCall::Call(call) => Some(call.0.clone()),
                 WaitingCall::Gone => None,
@@ -220,9 +248,13 @@ impl Outbox {
             let Some(named) = named else {
                 self.line
                     .done(&namespace, &owner, WriteAnswer::Other, now.since_start());
-                self.metrics.writes_pending.dec();
-                if let WaitingCall::Write(write) = queued.waiting {
-                    unsent.push(write);
+                match queued.waiting {
+                    WaitingCall::Write(write) => {
+                        self.metrics.writes_pending.dec();
+                        unsent.push(Unsent::Write(Box::new(write)));
+                    }
+                    WaitingCall::Call(call) => unsent.push(Unsent::Call(call.1)),
+                    WaitingCall::Gone => {}
                 }
                 continue;
             };
@@ -240,6 +272,14 @@ impl Outbox {
             return Some(request(id, named.call));
         }
         self.poll_event(now)
+    }
+
+    /// Gives the next call of what is under way already, and Events if they may go: nothing else begins.
+    pub(super) fn poll_rest(&mut self, events_may_go: bool, now: Monotonic) -> Option<Request> {
+        if let Some((id, call)) = self.going_on.pop() {
+            return Some(request(id, call));
+        }
+        events_may_go.then(|| self.poll_event(now)).flatten()
     }
 
     fn poll_event(&mut self, now: Monotonic) -> Option<Request> {

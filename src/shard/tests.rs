@@ -14,22 +14,22 @@ use crate::{
 
 const JOB: u128 = 1;
 
-const POST_POD: &str = "POST /api/v1/namespaces/d/pods";
+pub(super) const POST_POD: &str = "POST /api/v1/namespaces/d/pods";
 
 const STATUS: &str = "PATCH /apis/batch/v1/namespaces/d/jobs/j/status";
 
 /// A call that was asked for.
 #[derive(Debug)]
-struct Asked {
+pub(super) struct Asked {
     id: CallId,
     /// Method and path.
     what: String,
     body: Value,
 }
 
-struct World {
-    shard: Shard,
-    now: Now,
+pub(super) struct World {
+    pub(super) shard: Shard,
+    pub(super) now: Now,
     version: u64,
     uids: u128,
 }
@@ -56,7 +56,7 @@ fn body(object: &Value) -> Result<Bytes, ApiError> {
 }
 
 /// The Job, with these members of its spec.
-fn job(version: u64, spec: &Value) -> Value {
+pub(super) fn job(version: u64, spec: &Value) -> Value {
     let labels = json!({"batch.kubernetes.io/controller-uid": uid(JOB)});
     let mut job = json!({
         "metadata": {"name": "j", "namespace": "d", "uid": uid(JOB), "generation": version,
@@ -92,7 +92,7 @@ impl World {
         Self::with(Settings::of_jobs(max_in_flight))
     }
 
-    fn with(settings: Settings) -> Self {
+    pub(super) fn with(settings: Settings) -> Self {
         let limiter = Arc::new(Limiter::new(Rate { qps: 0, burst: 0 }));
         let mut shard = Shard::new(settings, &limiter, Arc::new(Metrics::default()));
         for kind in [Kind::Job, Kind::Pod] {
@@ -102,6 +102,8 @@ impl World {
             number: 0,
             known: Kinds::ALL,
             is_heard: true,
+            round: 0,
+            listed: Kinds::ALL,
         });
         Self {
             shard,
@@ -116,7 +118,7 @@ impl World {
         self.version
     }
 
-    fn hear_job(&mut self, job: &Value) {
+    pub(super) fn hear_job(&mut self, job: &Value) {
         let read = decode_job(&job.to_string()).expect("a good Job");
         self.hear(Change::Applied, Observed::Job(Box::new(read)));
     }
@@ -132,7 +134,7 @@ impl World {
     }
 
     /// The next call that may go now, but for Events.
-    fn asked(&mut self) -> Option<Asked> {
+    pub(super) fn asked(&mut self) -> Option<Asked> {
         loop {
             let request = self.shard.poll_request(self.now)?;
             let what = format!("{} {}", request.call.method, request.call.path);
@@ -157,7 +159,7 @@ impl World {
     }
 
     /// What a server would say that does what it is asked for.
-    fn done(&mut self, asked: &Asked) {
+    pub(super) fn done(&mut self, asked: &Asked) {
         let mut object = asked.body.clone();
         let version = self.next_version();
         if asked.what == POST_POD {
@@ -192,7 +194,7 @@ impl World {
     }
 
     /// Waits for a call, and does all others that are asked for meanwhile; how long it took.
-    fn wait_for(&mut self, start: &str) -> (Asked, Duration) {
+    pub(super) fn wait_for(&mut self, start: &str) -> (Asked, Duration) {
         let began = self.now.monotonic;
         for _ in 0..100 {
             while let Some(asked) = self.asked() {
@@ -412,6 +414,8 @@ fn no_finalizer_goes_while_the_server_may_have_been_set_back() {
             number: 0,
             known: Kinds::ALL,
             is_heard,
+            round: 0,
+            listed: Kinds::ALL,
         });
     };
     world.hear_pod(Change::Applied, &pod("p", 7, 5, "Succeeded"));

@@ -1,10 +1,12 @@
 //! Reads and writes the Lease of a leader election.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    election::{Lease, LeaseRecord},
+    election::{Lease, LeaseRecord, Roster, RosterEntry},
     model::Time,
 };
 
@@ -12,6 +14,9 @@ use super::timestamp::time;
 
 /// The API version of Leases.
 const API: &str = "coordination.k8s.io/v1";
+
+/// The annotation that says which replicas hold a Lease together, and which ranges each has.
+const REPLICAS: &str = "lakh.dev/replicas";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -25,6 +30,15 @@ struct RawLease {
 #[serde(rename_all = "camelCase")]
 struct RawVersion {
     resource_version: String,
+    #[serde(default)]
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Deserialize)]
+struct RawEntry {
+    beat: u64,
+    seconds: u32,
+    ranges: BTreeSet<u32>,
 }
 
 #[derive(Default, Deserialize)]
@@ -47,9 +61,33 @@ pub fn decode_lease(json: &[u8]) -> Result<Lease, serde_json::Error> {
             acquired: time(spec.acquire_time),
             renewed: time(spec.renew_time),
             transitions: spec.lease_transitions.unwrap_or(0),
+            roster: metadata.annotations.as_ref().and_then(roster_of),
         },
         version: metadata.resource_version,
     })
+}
+
+/// What a Lease's annotations say of those who hold it together. A roster that cannot be read is none: nobody goes by it.
+pub fn roster_of(annotations: &BTreeMap<String, String>) -> Option<Roster> {
+    let text = annotations.get(REPLICAS)?;
+    let raw: BTreeMap<String, RawEntry> = serde_json::from_str(text).ok()?;
+    let entry = |raw: RawEntry| RosterEntry {
+        beat: raw.beat,
+        seconds: raw.seconds,
+        ranges: raw.ranges,
+    };
+    let entries = raw.into_iter().map(|(name, raw)| (name, entry(raw)));
+    Some(Roster(entries.collect()))
+}
+
+fn annotations(record: &LeaseRecord) -> Value {
+    let Some(roster) = &record.roster else {
+        return Value::Null;
+    };
+    let entry = |entry: &RosterEntry| json!({"beat": entry.beat, "seconds": entry.seconds, "ranges": entry.ranges});
+    let entries = roster.0.iter().map(|(name, it)| (name.clone(), entry(it)));
+    let text = Value::Object(entries.collect()).to_string();
+    json!({REPLICAS: text})
 }
 
 /// A Lease with this in it, of that version if there is one already.
@@ -62,7 +100,12 @@ pub fn lease_body(
     let body: Value = json!({
         "apiVersion": API,
         "kind": "Lease",
-        "metadata": {"namespace": namespace, "name": name, "resourceVersion": version},
+        "metadata": {
+            "namespace": namespace,
+            "name": name,
+            "resourceVersion": version,
+            "annotations": annotations(record),
+        },
         "spec": {
             "holderIdentity": record.holder,
             "leaseDurationSeconds": record.seconds,
@@ -86,6 +129,7 @@ mod tests {
             acquired: Some(Time::from_millis(1_795_231_200_001)),
             renewed: Some(Time::from_millis(1_795_231_210_999)),
             transitions: 3,
+            roster: None,
         };
         let body = lease_body("kube-system", "lakh", &record, Some("7"));
         let text = std::str::from_utf8(&body).expect("text");
@@ -95,6 +139,28 @@ mod tests {
         );
         let found = decode_lease(&body).expect("a Lease");
         assert_eq!((found.record, found.version.as_str()), (record, "7"));
+    }
+
+    #[test]
+    fn so_is_a_roster_and_one_that_is_damaged_is_none() {
+        let entry = RosterEntry {
+            beat: 7,
+            seconds: 15,
+            ranges: BTreeSet::from([0, 3]),
+        };
+        let roster = Roster(BTreeMap::from([("host_1".to_owned(), entry)]));
+        let record = LeaseRecord {
+            roster: Some(roster),
+            ..LeaseRecord::default()
+        };
+        let body = lease_body("kube-system", "lakh", &record, Some("7"));
+        let found = decode_lease(&body).expect("a Lease");
+        assert_eq!(found.record.roster, record.roster);
+        let text = String::from_utf8(body).expect("text");
+        assert!(text.contains(r#"\"ranges\":[0,3]"#), "{text}");
+        let damaged = text.replace("beat", "best");
+        let found = decode_lease(damaged.as_bytes()).expect("a Lease");
+        assert_eq!(found.record.roster, None);
     }
 
     #[test]

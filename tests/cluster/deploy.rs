@@ -133,7 +133,8 @@ fn kustomize_and_helm_give_the_same() {
 #[test]
 fn what_the_chart_does_not_know_is_refused_by_name() {
     let namespaced = "namespaces={team-a}";
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 7] = [
+        (&["replicasShare=1"], "replicasShare"),
         (&["mode=beside"], "mode"),
         (&["gangSchedulng=true"], "gangSchedulng"),
         (&["flowControl.shares=3"], "shares"),
@@ -163,6 +164,11 @@ fn the_binary_takes_the_arguments() {
     let files = OVERLAYS.map(|(name, ..)| rendered_file(&format!("overlays/{name}")));
     let overlays = files.iter().flat_map(|file| read(file));
     let variants = VARIANTS.into_iter().filter_map(kustomize);
+    let sharing = helm_template("lakh-system", &["replicasShare=8"], &[]);
+    if let Some(text) = &sharing {
+        assert!(text.contains("- --replicas-share=8"), "{text}");
+    }
+    let variants = variants.chain(sharing);
     let all = overlays.chain(variants.flat_map(|text| objects(&text)));
     for deployment in all.filter(|object| object.kind == "Deployment") {
         let container = &deployment.body["spec"]["template"]["spec"]["containers"][0];

@@ -51,6 +51,7 @@ mod restored;
 mod rights;
 mod secrets;
 mod shards;
+mod sharing;
 mod stages;
 mod state;
 mod stopping;

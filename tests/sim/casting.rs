@@ -73,8 +73,10 @@ pub(crate) struct Scenario {
     pub(crate) qps: u32,
     /// How many shards a controller has.
     pub(crate) shards: usize,
-    /// Whether one of two controllers leads.
+    /// Whether one of several controllers leads.
     pub(crate) is_elected: bool,
+    /// Or among how many ranges they share the namespaces out.
+    pub(crate) ranges: Option<u32>,
     /// Whether Jobs that need all their Pods at once get a Workload and a PodGroup.
     pub(crate) gangs: bool,
     /// How many Pods a status may list as uncounted.
@@ -96,6 +98,7 @@ impl Scenario {
             qps: 0,
             shards: 1,
             is_elected: false,
+            ranges: None,
             gangs: false,
             max_uncounted: 500,
             obstacles_stay: false,
@@ -124,6 +127,7 @@ impl Scenario {
             qps: dice.pick(&[0, 0, 0, 20]),
             shards: dice.pick(&[1, 1, 1, 3]),
             is_elected: false,
+            ranges: None,
             gangs: dice.permille(200),
             max_uncounted: 500,
             obstacles_stay: dice.permille(300),
@@ -148,6 +152,21 @@ impl Scenario {
     /// The scenario of a seed where two controllers stand for election and either of them dies, stands still, stops or
     /// is started again.
     pub(crate) fn cast_election(seed: u64) -> Self {
+        Self::cast_replicas(seed, &[0, 1])
+    }
+
+    /// The same with three controllers that share.
+    pub(crate) fn cast_sharing(seed: u64) -> Self {
+        let mut scenario = Self::cast_replicas(seed, &[0, 1, 2]);
+        let mut dice = Dice::new(seed ^ 0x5a4e);
+        scenario.ranges = Some(dice.pick(&[2, 3, 5, 8]));
+        let at = dice.between(10, 40_000);
+        scenario.at(at, Deed::Start(2));
+        scenario.deeds.sort_by_key(|(at, _)| *at);
+        scenario
+    }
+
+    fn cast_replicas(seed: u64, all: &[usize]) -> Self {
         let others = [
             Profile::People,
             Profile::Watches,
@@ -164,7 +183,7 @@ impl Scenario {
         scenario.at(at, Deed::Start(1));
         for _ in 0..dice.between(1, 5) {
             let at = dice.between(200, TROUBLE_ENDS - 30_000);
-            let who = dice.pick(&[0, 1]);
+            let who = dice.pick(all);
             let again = at + 300 + dice.pick(&[1, 3_000, 20_000]);
             match dice.below(4) {
                 0 => scenario.at(at, Deed::Stall(who, dice.pick(&[3_000, 12_000, 30_000]))),

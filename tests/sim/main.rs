@@ -2,8 +2,9 @@
 //!
 //! `cargo test --release --test sim` plays the seeds that failed once, and some fresh ones. From the environment:
 //! `SIM_SEEDS` (how many), `SIM_BASE` (the first), `SIM_SEED` (only this one, told step by step), `SIM_ELECTIONS` and
-//! `SIM_ELECTION` (the same of those where one of two controllers leads), `SIM_PROFILES` (names, with commas),
-//! `SIM_FIRST` (one that fails is enough), `SIM_WHOLE` (do not shorten it). See docs/simulator.md.
+//! `SIM_ELECTION` (the same of those where one of two controllers leads), `SIM_SHARINGS` and `SIM_SHARING` (and where
+//! three share), `SIM_PROFILES` (names, with commas), `SIM_FIRST` (one that fails is enough), `SIM_WHOLE` (do not shorten
+//! it). See docs/simulator.md.
 
 #![expect(
     clippy::print_stdout,
@@ -232,4 +233,9 @@ fn elections() {
         30,
         Scenario::cast_election,
     );
+}
+
+#[test]
+fn sharings() {
+    play_fresh(["SIM_SHARING", "SIM_SHARINGS"], 30, Scenario::cast_sharing);
 }

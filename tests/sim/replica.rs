@@ -88,8 +88,10 @@ pub(crate) struct Process {
     pub(crate) wake_at: Option<u64>,
     /// It was asked to stop.
     pub(crate) is_closed: bool,
-    /// It led when it was looked at last.
-    led: bool,
+    /// Which shards led when it was looked at last.
+    led: Vec<bool>,
+    /// Whether each shard leads by itself.
+    shares: bool,
     /// When it knew nothing last.
     pub(crate) knows_since: u64,
     /// How often it had forgotten all when it was looked at last.
@@ -129,7 +131,9 @@ impl Process {
             burst: options.qps,
         }));
         let metrics = Arc::new(Metrics::default());
-        let parts: Vec<Box<dyn Part>> = match options.shards {
+        let ranges = options.election.as_ref().and_then(|it| it.ranges);
+        let shares = ranges.is_some();
+        let parts: Vec<Box<dyn Part>> = match ranges.map_or(options.shards, |it| it as usize) {
             1 => {
                 let replica =
                     Replica::new(&watched, settings, options.election, &limiter, &metrics);
@@ -149,6 +153,7 @@ impl Process {
             }
         };
         Self {
+            led: vec![false; parts.len()],
             parts,
             mail: VecDeque::new(),
             requests: BTreeMap::new(),
@@ -162,7 +167,7 @@ impl Process {
             backlog: VecDeque::new(),
             wake_at: None,
             is_closed: false,
-            led: false,
+            shares,
             knows_since: at,
             forgot: 0,
             metrics,
@@ -199,7 +204,7 @@ impl Process {
             self.watch_crowd(at);
             self.calls -= 1;
         }
-        let is_given_up = asked.needs_lead && !self.leads(now);
+        let is_given_up = asked.needs_lead && !self.leads(part, now);
         let input = match input {
             Input::Answer(..) if is_given_up => {
                 Input::Answer(own, Err(ApiError::no_answer("given up")))
@@ -213,16 +218,26 @@ impl Process {
         self.collect_mail(part);
     }
 
-    /// Whether it may write, as its loops would know.
-    fn leads(&self, now: Now) -> bool {
-        let until = self.parts[0].leads_until();
+    /// Whether a part may write, as its loop would know.
+    fn leads(&self, part: usize, now: Now) -> bool {
+        let until = self.parts[0].leads_until(part.saturating_sub(1));
         until.is_none_or(|until| now.monotonic < until)
     }
 
-    /// Whether it leads, and did not when this was asked last: it has forgotten all, as if it had been started.
+    /// Whether it leads, or a shard of it does, that did not when this was asked last: that has forgotten all, as if it
+    /// had been started.
     pub(crate) fn leads_anew(&mut self, at: u64) -> bool {
-        let leads = self.leads(self.now(at));
-        !std::mem::replace(&mut self.led, leads) && leads
+        let now = self.now(at);
+        let mut is_new = false;
+        for part in 0..self.parts.len() {
+            let leads = self.leads(part, now);
+            is_new |= !std::mem::replace(&mut self.led[part], leads) && leads;
+        }
+        if is_new && self.shares {
+            // What it lists now is as new as if it knew nothing.
+            self.knows_since = at;
+        }
+        is_new
     }
 
     /// Whether it has forgotten all since this was asked last, and lists all anew: as it leads, or as it believes that

@@ -13,7 +13,7 @@ use std::{
 
 use bytes::Bytes;
 use lakh::{
-    controller::LeaderElection,
+    controller::{LeaderElection, shard_of},
     election::LeaseTimings,
     embedded::apiserver::{ApiServer, Kind, Request as Asked, WatchCursor},
     machine::{CallId, Input, Request},
@@ -172,7 +172,7 @@ impl World {
             server,
             backup: None,
             nodes,
-            processes: vec![None, None],
+            processes: vec![None, None, None],
             lives: 0,
             crash: None,
             streams: BTreeMap::new(),
@@ -315,6 +315,7 @@ impl World {
                 name: "lakh".to_owned(),
                 identity: self.lives.to_string(),
                 timings: LeaseTimings::default(),
+                ranges: self.scenario.ranges,
             }),
             scheduling_api: self.scenario.gangs.then(|| self.server.scheduling_api()),
         };
@@ -421,7 +422,7 @@ impl World {
         if leads_anew {
             self.judges.started(at);
         }
-        if has_forgotten {
+        if has_forgotten || (leads_anew && self.scenario.ranges.is_some()) {
             self.listed.retain(|(of, _)| *of != who.1);
         }
         for id in abandoned {
@@ -444,7 +445,7 @@ impl World {
         let Request { id, call, is_watch } = request;
         self.say(|| format!("{who:?} sends {} {}", call.method, call.path));
         if self.scenario.is_elected && call.method != "GET" && !call.path.contains("/leases") {
-            let holder = self.holder();
+            let holder = self.holder(&call.path);
             self.judges
                 .judge_lead(who, &holder, call.method.as_str(), &call.path);
         }
@@ -500,8 +501,8 @@ impl World {
         self.push(self.at + latency, Event::Arrives(Box::new(flight)));
     }
 
-    /// Who leads, as the server has it.
-    fn holder(&mut self) -> String {
+    /// Who leads, as the server has it; where ranges are shared, who has the one of this path's namespace.
+    fn holder(&mut self, path: &str) -> String {
         let asked = Asked {
             method: "GET",
             path: "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/lakh",
@@ -511,8 +512,24 @@ impl World {
             unreachable!("a Lease is no watch");
         };
         let lease: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
-        let holder = &lease["spec"]["holderIdentity"];
-        holder.as_str().unwrap_or_default().to_owned()
+        let Some(ranges) = self.scenario.ranges else {
+            let holder = &lease["spec"]["holderIdentity"];
+            return holder.as_str().unwrap_or_default().to_owned();
+        };
+        let rest = path.split_once("/namespaces/").map(|(_, rest)| rest);
+        let namespace = rest.and_then(|rest| rest.split('/').next());
+        let range = shard_of(namespace.unwrap_or_default(), ranges as usize);
+        let roster = lease["metadata"]["annotations"]["lakh.dev/replicas"].as_str();
+        let roster = roster.map(|text| serde_json::from_str(text).expect("JSON"));
+        let roster: serde_json::Map<String, serde_json::Value> = roster.unwrap_or_default();
+        let has = |entry: &serde_json::Value| {
+            let ranges = entry["ranges"].as_array().into_iter().flatten();
+            ranges
+                .filter_map(serde_json::Value::as_u64)
+                .any(|it| it as usize == range)
+        };
+        let found = roster.into_iter().find(|(_, entry)| has(entry));
+        found.map(|(name, _)| name).unwrap_or_default()
     }
 
     /// The code with which the server refuses a call for no reason of the call's.
@@ -981,6 +998,7 @@ impl World {
         self.trouble.clear();
         self.crash = None;
         self.kill(1);
+        self.kill(2);
         if self.processes[0].as_ref().is_some_and(|it| it.is_closed) {
             self.kill(0);
         }

@@ -6,13 +6,13 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// A server with one Lease.
 #[derive(Default)]
-struct Server {
-    lease: Option<Lease>,
+pub(super) struct Server {
+    pub(super) lease: Option<Lease>,
     writes: u64,
 }
 
 impl Server {
-    fn take(&mut self, call: LeaseCall) -> LeaseAnswer {
+    pub(super) fn take(&mut self, call: LeaseCall) -> LeaseAnswer {
         match (call, &self.lease) {
             (LeaseCall::Get, None) | (LeaseCall::Update(_), None) => return LeaseAnswer::NotFound,
             (LeaseCall::Get, Some(lease)) => return LeaseAnswer::Found(lease.clone()),
@@ -26,14 +26,14 @@ impl Server {
         LeaseAnswer::Found(self.lease.clone().expect("it was written"))
     }
 
-    fn write(&mut self, record: LeaseRecord) {
+    pub(super) fn write(&mut self, record: LeaseRecord) {
         self.writes += 1;
         let version = self.writes.to_string();
         self.lease = Some(Lease { record, version });
     }
 
     /// Answers whatever is asked for now.
-    fn serve(&mut self, election: &mut Election, now: Now) {
+    pub(super) fn serve(&mut self, election: &mut Election, now: Now) {
         while let Some(call) = election.poll_call(now) {
             election.answer(self.take(call), now);
         }
@@ -49,7 +49,7 @@ fn election(name: &str) -> Election {
     Election::new(name.to_owned(), LeaseTimings::default())
 }
 
-fn at(secs: u64) -> Now {
+pub(super) fn at(secs: u64) -> Now {
     Now::at(Time::from_secs(1_000)) + SECOND * u32::try_from(secs).expect("few")
 }
 
@@ -76,6 +76,7 @@ fn the_first_leads_and_renews_and_the_second_waits_for_the_leases_end() {
             acquired: Some(at(0).wall),
             renewed: Some(at(58).wall),
             transitions: 0,
+            roster: None,
         }
     );
     // Its last renewal was seen after 58 s or later.
@@ -160,17 +161,17 @@ fn who_hears_that_the_lease_was_given_back_takes_it_at_once() {
     server.serve(&mut one, at(0));
     server.serve(&mut two, at(1));
     // What is heard of a Lease that is held changes nothing.
-    two.look(at(1).monotonic);
-    server.serve(&mut two, at(1));
-    assert!(!leads(&two, at(1)));
+    let heard = |server: &Server| server.lease.clone().map(|lease| lease.record);
+    two.hear(heard(&server).as_ref(), at(1).monotonic);
+    assert_eq!(two.poll_call(at(1)), None);
     one.stop(at(1).monotonic);
     server.serve(&mut one, at(1));
-    two.look(at(1).monotonic);
+    two.hear(heard(&server).as_ref(), at(1).monotonic);
     assert_eq!(two.poll_timeout(), at(1).monotonic.into());
     server.serve(&mut two, at(1));
     assert!(leads(&two, at(1)));
     // A leader has no use for it.
-    two.look(at(1).monotonic);
+    two.hear(None, at(1).monotonic);
     assert_eq!(two.poll_call(at(1)), None);
 }
 

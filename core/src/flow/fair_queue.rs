@@ -460,6 +460,11 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
         self.waiting == 0
     }
 
+    /// At most so many writes are in flight at once, as soon as those are over that are too many.
+    pub fn set_max(&mut self, max: usize) {
+        self.limit.set_max(max);
+    }
+
     /// Forgets what waits.
     pub fn clear(&mut self, now: Duration) {
         self.tenants.retain(|_, tenant| {

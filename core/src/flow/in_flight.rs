@@ -106,6 +106,10 @@ impl<N: Clone + Eq> InFlightLimit<N> {
         }
     }
 
+    pub(super) fn set_max(&mut self, max: usize) {
+        self.max = max.max(1);
+    }
+
     pub(super) fn max(&self) -> usize {
         self.max
     }

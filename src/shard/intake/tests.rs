@@ -102,6 +102,8 @@ impl World {
             number: 0,
             known: Kinds::ALL,
             is_heard: true,
+            round: 0,
+            listed: Kinds::ALL,
         });
         Self {
             seed,

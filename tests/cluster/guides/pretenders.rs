@@ -38,6 +38,7 @@ pub(super) const PRETENDERS: &[(&str, &str, &str)] = &[
              "apply -k "*) kubectl kustomize "$3" ;;
              "delete -k "*) kubectl kustomize "$3" >/dev/null ;;
              "-n lakh-system rollout status deployment lakh") ;;
+             "-n lakh-system get lease lakh-managed-by -o jsonpath="*) ;;
              "-n lakh-system port-forward deploy"?*"/lakh 8080") ;;
              *" create configmap "* | *" create serviceaccount "* | "create clusterrolebinding "*)
                kubectl "$@" --dry-run=client --output name ;;

@@ -22,7 +22,7 @@ use serde::Serialize;
 
 use crate::{
     model::{Labels, Time},
-    wire::ApiError,
+    wire::{ApiError, roster_of},
 };
 
 use admission::AdmissionFacts;
@@ -166,6 +166,8 @@ pub(super) struct LeaseFacts {
     pub(super) renewed: Option<Time>,
     /// Whether it was renewed between two looks. It is looked at twice only if nobody seems to lead.
     pub(super) is_moving: bool,
+    /// How many hold it together, and how many ranges these have, if they share.
+    pub(super) replicas: Option<(usize, usize)>,
 }
 
 impl LeaseFacts {
@@ -173,7 +175,13 @@ impl LeaseFacts {
         let spec = lease.spec.as_ref();
         let time = |at: Option<&Timestamp>| at.map(|at| Time::from_millis(at.as_millisecond()));
         let seconds = spec.and_then(|spec| spec.lease_duration_seconds);
+        let roster = lease.metadata.annotations.as_ref().and_then(roster_of);
+        let replicas = roster.map(|roster| {
+            let ranges = roster.0.values().map(|entry| entry.ranges.len());
+            (roster.0.len(), ranges.sum())
+        });
         Self {
+            replicas,
             seen,
             namespace: lease.metadata.namespace.clone().unwrap_or_default(),
             name: lease.metadata.name.clone().unwrap_or_default(),

@@ -17,9 +17,13 @@ pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {
         ([], []) => nobody(patient, facts, &mut diagnosis),
         ([], [last, ..]) => gone(last, &mut diagnosis),
         ([leader], _) => {
+            let who = match leader.replicas {
+                Some((1, ranges)) => format!("1 replica has {ranges} ranges"),
+                Some((count, ranges)) => format!("{count} replicas share {ranges} ranges"),
+                None => format!("{} leads", leader.holder),
+            };
             diagnosis.summary = format!(
-                "{} leads by Lease {}, renewed {} ago",
-                leader.holder,
+                "{who} by Lease {}, renewed {} ago",
                 leader.key(),
                 ago(leader)
             );

@@ -1,0 +1,270 @@
+//! What each shard of a replica that shares is told of its range: from when and until when it may write, and what is
+//! known since.
+//!
+//! A range that is gained may have been another's, so its shard forgets all and waits until each kind was listed in full
+//! since. The other shards go on meanwhile: they take the same lists in, and forget nothing. One that is to be given up
+//! is finished first, and given up once its shard says that nothing is under way. A shard whose range is another's
+//! hears nothing, so that each replica keeps only what it works on.
+//!
+//! Must not: decide whose a range is.
+
+use std::collections::VecDeque;
+
+use crate::{
+    informer::{Extent, Kinds, Notice},
+    model::Monotonic,
+};
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Ranges {
+    all: Vec<SharedRange>,
+    /// What is listed and watched.
+    extents: Vec<Extent>,
+    /// What is to be told to which shard.
+    notices: VecDeque<(usize, Notice)>,
+    retirements: u64,
+    /// Those that were ours when it was told among how many all is shared out.
+    sharers: Vec<usize>,
+}
+
+#[derive(Clone, Debug)]
+struct SharedRange {
+    /// Until when it may be written; from the clock's start on, if it is not ours.
+    until: Monotonic,
+    /// The number of its retirement, if it is to be given up.
+    retires: Option<u64>,
+    /// What is to be known no older than from this round of lists on.
+    round: u64,
+    /// The kinds that are.
+    known: Kinds,
+}
+
+impl Ranges {
+    /// So many ranges, none of them ours; what is known of each covers these.
+    pub(super) fn new(count: usize, extents: Vec<Extent>) -> Self {
+        let none = SharedRange {
+            until: Monotonic::default(),
+            retires: None,
+            round: 0,
+            known: Kinds::NONE,
+        };
+        Self {
+            all: vec![none; count],
+            extents,
+            notices: VecDeque::new(),
+            retirements: 0,
+            sharers: Vec::new(),
+        }
+    }
+
+    pub(super) fn is_ours(&self, range: usize) -> bool {
+        let range = self.all.get(range);
+        range.is_some_and(|range| range.until > Monotonic::default())
+    }
+
+    /// Until when a range may be written; the clock's start, if it is not ours.
+    pub(super) fn until(&self, range: usize) -> Monotonic {
+        let range = self.all.get(range);
+        range.map_or_else(Monotonic::default, |range| range.until)
+    }
+
+    /// Takes in until when each range is ours; gives those that were not, and need what is known from now on.
+    pub(super) fn follow(&mut self, untils: &[Option<Monotonic>]) -> Vec<usize> {
+        let mut gained = Vec::new();
+        for (number, until) in untils.iter().enumerate() {
+            let Some(range) = self.all.get_mut(number) else {
+                break;
+            };
+            let was_ours = range.until > Monotonic::default();
+            match until {
+                Some(until) if !was_ours => {
+                    range.until = *until;
+                    gained.push(number);
+                }
+                Some(until) if *until != range.until => {
+                    range.until = *until;
+                    self.notices.push_back((number, Notice::Lead(*until)));
+                }
+                None if was_ours => {
+                    (range.until, range.retires) = (Monotonic::default(), None);
+                    self.notices
+                        .push_back((number, Notice::Lead(Monotonic::default())));
+                    self.forget(number);
+                }
+                _ => {}
+            }
+        }
+        self.share_out();
+        gained
+    }
+
+    /// The ranges that are ours share what this process may do at once.
+    fn share_out(&mut self) {
+        let ours: Vec<usize> = (0..self.all.len()).filter(|it| self.is_ours(*it)).collect();
+        if ours == self.sharers {
+            return;
+        }
+        for number in &ours {
+            let among = Notice::SharedOut(ours.len());
+            self.notices.push_back((*number, among));
+        }
+        self.sharers = ours;
+    }
+
+    /// The shard of a range that is gained begins with nothing, and waits for this round of lists.
+    pub(super) fn begin(&mut self, number: usize, round: u64, history: Option<&Notice>) {
+        let range = &mut self.all[number];
+        (range.round, range.known) = (round, Kinds::NONE);
+        let until = range.until;
+        self.forget(number);
+        if let Some(history) = history {
+            let history = self.narrowed(number, history.clone());
+            self.notices.push_back((number, history));
+        }
+        self.notices.push_back((number, Notice::Lead(until)));
+    }
+
+    /// A shard knows nothing of its range any more.
+    fn forget(&mut self, number: usize) {
+        let extents = self.extents.iter().cloned();
+        let notices = extents.map(|extent| (number, Notice::Forget(extent)));
+        self.notices.extend(notices);
+    }
+
+    /// These should be others': they are finished.
+    pub(super) fn retire(&mut self, surplus: impl IntoIterator<Item = usize>) {
+        for number in surplus {
+            let Some(range) = self.all.get_mut(number) else {
+                continue;
+            };
+            if range.until > Monotonic::default() && range.retires.is_none() {
+                self.retirements += 1;
+                range.retires = Some(self.retirements);
+                self.notices
+                    .push_back((number, Notice::Retire(self.retirements)));
+            }
+        }
+    }
+
+    /// Which range is finished when its shard says so; none, if it was lost, and maybe gained anew, since it was asked.
+    pub(super) fn retired(&self, retirement: u64) -> Option<usize> {
+        let mut all = self.all.iter();
+        all.position(|range| range.retires == Some(retirement))
+    }
+
+    /// What the shard of a range is told, where all are told this.
+    pub(super) fn narrowed(&mut self, number: usize, notice: Notice) -> Notice {
+        let Notice::History {
+            number: history,
+            known,
+            is_heard,
+            round,
+            listed,
+        } = notice
+        else {
+            return notice;
+        };
+        let range = &mut self.all[number];
+        if round >= range.round {
+            range.known = range.known.or(listed);
+        }
+        Notice::History {
+            number: history,
+            known: known.and(range.known),
+            is_heard,
+            round,
+            listed,
+        }
+    }
+
+    pub(super) fn poll_notice(&mut self) -> Option<(usize, Notice)> {
+        self.notices.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::informer::Kind;
+
+    fn at(secs: u64) -> Monotonic {
+        Monotonic::default() + Duration::from_secs(secs)
+    }
+
+    fn pods() -> Extent {
+        Extent {
+            kind: Kind::Pod,
+            namespace: None,
+        }
+    }
+
+    fn told(ranges: &mut Ranges) -> Vec<(usize, Notice)> {
+        std::iter::from_fn(|| ranges.poll_notice()).collect()
+    }
+
+    fn history(round: u64, listed: Kinds) -> Notice {
+        Notice::History {
+            number: 3,
+            known: Kinds::ALL,
+            is_heard: true,
+            round,
+            listed,
+        }
+    }
+
+    fn known(notice: &Notice) -> Kinds {
+        match notice {
+            Notice::History { known, .. } => *known,
+            _ => unreachable!("it tells of the history"),
+        }
+    }
+
+    #[test]
+    fn a_range_that_is_gained_knows_nothing_until_all_was_listed_since() {
+        let mut ranges = Ranges::new(2, vec![pods()]);
+        assert_eq!(ranges.follow(&[None, Some(at(10))]), [1]);
+        ranges.begin(1, 5, Some(&history(4, Kinds::ALL)));
+        let all = told(&mut ranges);
+        assert!(all.iter().all(|(number, _)| *number == 1));
+        assert_eq!(all[0].1, Notice::SharedOut(1));
+        assert_eq!(all[1].1, Notice::Forget(pods()));
+        assert_eq!(known(&all[2].1), Kinds::NONE);
+        assert_eq!(all[3].1, Notice::Lead(at(10)));
+        let mut since = |round, listed| known(&ranges.narrowed(1, history(round, listed)));
+        let but_pods = Kinds::ALL.without(Kind::Pod);
+        assert_eq!(since(5, Kinds::NONE), Kinds::NONE);
+        assert_eq!(since(5, but_pods), but_pods);
+        // Another range is gained meanwhile, and all is listed once more.
+        assert_eq!(since(6, Kinds::NONE), but_pods);
+        assert_eq!(since(6, Kinds::ALL.without(Kind::Job)), Kinds::ALL);
+        assert_eq!(since(7, Kinds::NONE), Kinds::ALL);
+    }
+
+    #[test]
+    fn who_was_to_finish_and_lost_its_range_is_not_believed_later() {
+        let mut ranges = Ranges::new(1, vec![pods()]);
+        ranges.follow(&[Some(at(10))]);
+        told(&mut ranges);
+        ranges.retire([0]);
+        ranges.retire([0]);
+        assert_eq!(told(&mut ranges), [(0, Notice::Retire(1))]);
+        assert_eq!(ranges.retired(1), Some(0));
+        assert!(ranges.follow(&[None]).is_empty());
+        assert_eq!(
+            told(&mut ranges),
+            [
+                (0, Notice::Lead(Monotonic::default())),
+                (0, Notice::Forget(pods()))
+            ]
+        );
+        assert!(ranges.retired(1).is_none() && !ranges.is_ours(0));
+        assert_eq!(ranges.follow(&[Some(at(20))]), [0]);
+        assert_eq!(ranges.retired(1), None);
+        told(&mut ranges);
+        assert!(ranges.follow(&[Some(at(22))]).is_empty());
+        assert_eq!(told(&mut ranges), [(0, Notice::Lead(at(22)))]);
+    }
+}

@@ -1,0 +1,159 @@
+//! A shard that gives up its namespaces: it finishes what is under way, begins nothing, and says when that is so. Another
+//! process may write them from then on.
+//!
+//! Must not: know who that is, or when it may begin.
+
+use std::time::Duration;
+
+use crate::{
+    machine::Request,
+    model::{Monotonic, Timeout},
+};
+
+use super::{Shard, outbox::Outbox};
+
+/// How long Events may take then, as at the end of the process: they are worth a moment, not more.
+const EVENTS_PATIENCE: Duration = Duration::from_millis(500);
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Retirement {
+    /// By which it is told that it is over.
+    number: u64,
+    /// When it was looked at first.
+    since: Option<Monotonic>,
+    step: RetirementStep,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RetirementStep {
+    /// Something is under way.
+    Finishes,
+    /// Nothing is, and nobody was told.
+    Over,
+    Told,
+}
+
+impl Retirement {
+    pub(super) fn new(number: u64) -> Self {
+        Self {
+            number,
+            since: None,
+            step: RetirementStep::Finishes,
+        }
+    }
+
+    /// Gives the next call that is to be finished; without one it is over when nothing is under way.
+    pub(super) fn poll_request(&mut self, outbox: &mut Outbox, now: Monotonic) -> Option<Request> {
+        if self.step != RetirementStep::Finishes {
+            return None;
+        }
+        let since = *self.since.get_or_insert(now);
+        let events_may_go = now < since + EVENTS_PATIENCE;
+        let request = outbox.poll_rest(events_may_go, now);
+        let are_events_told = outbox.events.is_empty() || !events_may_go;
+        if request.is_none() && outbox.is_idle() && are_events_told {
+            self.step = RetirementStep::Over;
+        }
+        request
+    }
+
+    pub(super) fn poll_timeout(&self) -> Timeout {
+        match (self.step, self.since) {
+            (RetirementStep::Finishes, Some(since)) => (since + EVENTS_PATIENCE).into(),
+            _ => Timeout::default(),
+        }
+    }
+}
+
+impl Shard {
+    /// The number of the retirement that is over, once.
+    pub fn poll_retired(&mut self) -> Option<u64> {
+        let retirement = self.retirement.as_mut()?;
+        let is_over = retirement.step == RetirementStep::Over;
+        is_over.then(|| {
+            retirement.step = RetirementStep::Told;
+            retirement.number
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::{
+        Settings,
+        tests::{POST_POD, World, job},
+    };
+    use super::*;
+    use crate::informer::{Extent, Kind, Kinds, Notice};
+
+    /// One that may write for a minute.
+    fn elected() -> World {
+        let mut world = World::with(Settings {
+            is_elected: true,
+            ..Settings::of_jobs(2)
+        });
+        lead(&mut world);
+        world
+    }
+
+    fn lead(world: &mut World) {
+        let until = world.now.monotonic + Duration::from_secs(60);
+        world.shard.notice(&Notice::Lead(until));
+    }
+
+    #[test]
+    fn what_is_under_way_is_finished_and_nothing_else_begins() {
+        let mut world = elected();
+        world.hear_job(&job(6, &json!({"parallelism": 4, "completions": 4})));
+        let (first, _) = world.wait_for(POST_POD);
+        world.shard.notice(&Notice::Retire(7));
+        assert!(world.asked().is_none());
+        assert_eq!(world.shard.poll_retired(), None, "a write is under way");
+        world.done(&first);
+        assert!(world.asked().is_none());
+        // Events are waited for, and not for long.
+        world.now = world.now + EVENTS_PATIENCE;
+        assert!(world.asked().is_none());
+        assert_eq!(world.shard.poll_retired(), Some(7));
+        assert_eq!(world.shard.poll_retired(), None);
+        // A minute later it still does nothing.
+        world.now = world.now + Duration::from_secs(30);
+        assert!(world.asked().is_none());
+    }
+
+    #[test]
+    fn one_that_gains_its_namespaces_anew_sends_nothing_of_before() {
+        let mut world = elected();
+        world.hear_job(&job(6, &json!({"parallelism": 8, "completions": 8})));
+        let (first, _) = world.wait_for(POST_POD);
+        world.done(&first);
+        // More wait for their places than may go.
+        let under_way: Vec<_> = std::iter::from_fn(|| world.asked()).collect();
+        assert_eq!(under_way.len(), 2);
+        world.shard.notice(&Notice::Retire(1));
+        for asked in &under_way {
+            world.done(asked);
+        }
+        assert!(world.asked().is_none());
+        world.shard.notice(&Notice::Lead(Monotonic::default()));
+        for kind in [Kind::Job, Kind::Pod] {
+            let namespace = None;
+            world
+                .shard
+                .notice(&Notice::Forget(Extent { kind, namespace }));
+        }
+        world.shard.notice(&Notice::History {
+            number: 0,
+            known: Kinds::NONE,
+            is_heard: true,
+            round: 1,
+            listed: Kinds::NONE,
+        });
+        lead(&mut world);
+        assert!(world.asked().is_none());
+        assert_eq!(world.shard.poll_retired(), None);
+    }
+}

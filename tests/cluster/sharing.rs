@@ -1,0 +1,329 @@
+//! Replicas that share: each range of the namespaces is written by one of them at a time, whatever becomes of the
+//! others, and a range moves only where it has to.
+
+#![allow(clippy::print_stdout, reason = "how long a range took to move is told")]
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+
+use lakh::{cluster::Client, controller::shard_of, embedded::EmbeddedCluster};
+use parking_lot::Mutex;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::{
+    self, PATIENCE, check_pods_of_complete_job, get, http_get, indexed_job, is, listed,
+    logged::Logged,
+    proxy::{Fate, Proxy},
+    seen_when, wait_until,
+};
+
+const RANGES: usize = 6;
+
+/// Enough that most ranges have one.
+const NAMESPACES: usize = 12;
+
+/// Enough that there is work to the end.
+const PODS: u32 = 150;
+
+const LEASE: Duration = Duration::from_secs(6);
+
+const FLAGS: [&str; 4] = [
+    "--replicas-share=6",
+    "--leader-elect-lease-duration=6s",
+    "--leader-elect-renew-deadline=4s",
+    "--leader-elect-retry-period=400ms",
+];
+
+const THE_LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/lakh-replace";
+
+/// Writes but those of Leases, in their order: by which controller, and in which namespace.
+type Writes = Arc<Mutex<Vec<(usize, String)>>>;
+
+/// Which ranges each controller has.
+type Owners = BTreeMap<usize, BTreeSet<usize>>;
+
+struct Replica {
+    process: Logged,
+    _line: Proxy,
+}
+
+impl Replica {
+    async fn start(
+        number: usize,
+        server: &str,
+        folder: &Path,
+        writes: &Writes,
+        more: &[&str],
+    ) -> Self {
+        let writes = Arc::clone(writes);
+        let judge = move |request: &str| {
+            let is_write = ["POST /", "PATCH /", "PUT /", "DELETE /"]
+                .iter()
+                .any(|verb| request.starts_with(verb));
+            let path = request.split(' ').nth(1).unwrap_or_default();
+            let namespace = path.split_once("/namespaces/").map(|(_, rest)| rest);
+            let namespace = namespace.and_then(|rest| rest.split('/').next());
+            if let (true, Some(namespace), false) = (is_write, namespace, path.contains("/leases"))
+            {
+                writes.lock().push((number, namespace.to_owned()));
+            }
+            Fate::Passed
+        };
+        let line = Proxy::start(server, judge).await;
+        let path = |kind: &str| folder.join(format!("{number}.{kind}"));
+        support::write_kubeconfig(&path("config"), &line.url());
+        Self {
+            process: Logged::start(&path("config"), path("log"), more),
+            _line: line,
+        }
+    }
+
+    /// What it is called in the roster.
+    fn identity(&self) -> Option<String> {
+        let line = self.process.says("writing waits", None)?;
+        line["identity"].as_str().map(str::to_owned)
+    }
+
+    fn metrics(&self) -> String {
+        let text = self.process.listens();
+        let text = text.and_then(|at| http_get(at, "/metrics").ok());
+        text.unwrap_or_default()
+    }
+
+    fn signal(&self, signal: Signal) {
+        let id = i32::try_from(self.process.id()).expect("a process id");
+        let id = Pid::from_raw(id).expect("a process id");
+        kill_process(id, signal).expect("it is there");
+    }
+}
+
+struct Replicas {
+    cluster: EmbeddedCluster,
+    client: Client,
+    folder: TempDir,
+    writes: Writes,
+    all: Vec<Replica>,
+}
+
+impl Replicas {
+    async fn new() -> Self {
+        let cluster = support::cluster(Duration::from_millis(500)).await;
+        Self {
+            client: support::client(&cluster).await,
+            cluster,
+            folder: tempfile::tempdir().expect("a folder for temporary files"),
+            writes: Writes::default(),
+            all: Vec::new(),
+        }
+    }
+
+    async fn add(&mut self, flags: &[&str]) {
+        let (number, server) = (self.all.len(), self.cluster.url());
+        let replica = Replica::start(number, &server, self.folder.path(), &self.writes, flags);
+        self.all.push(replica.await);
+        let added = &self.all[number];
+        wait_until("it listens", || added.process.listens().is_some()).await;
+    }
+
+    /// Who has what, as the Lease says.
+    async fn owners(&self) -> Owners {
+        // Nobody has made it yet.
+        let Ok(lease) = self.client.get(THE_LEASE).await else {
+            return Owners::new();
+        };
+        let lease: Value = serde_json::from_slice(&lease).expect("JSON");
+        let roster = lease["metadata"]["annotations"]["lakh.dev/replicas"].as_str();
+        let roster: Value = serde_json::from_str(roster.unwrap_or("{}")).expect("JSON");
+        let mut owners = Owners::new();
+        for (number, replica) in self.all.iter().enumerate() {
+            let entry = replica.identity().map(|name| &roster[name]);
+            let Some(ranges) = entry.and_then(|entry| entry["ranges"].as_array()) else {
+                continue;
+            };
+            let ranges = ranges.iter().filter_map(Value::as_u64);
+            owners.insert(number, ranges.map(|range| range as usize).collect());
+        }
+        owners
+    }
+
+    /// Who has what, once that is as it should be, and how long that took.
+    async fn owners_when(&self, holds: impl Fn(&Owners) -> bool) -> (Owners, Duration) {
+        let begun = std::time::Instant::now();
+        loop {
+            let owners = self.owners().await;
+            if holds(&owners) {
+                return (owners, begun.elapsed());
+            }
+            assert!(begun.elapsed() < PATIENCE, "{owners:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    async fn make_jobs(&self) {
+        for number in 0..NAMESPACES {
+            let name = format!("team-{number}");
+            let namespace =
+                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+            let body = namespace.to_string().into_bytes();
+            let made = self.client.create("/api/v1/namespaces", body).await;
+            made.expect("a good namespace");
+            let path = format!("/apis/batch/v1/namespaces/{name}/jobs");
+            let job = indexed_job("j", PODS, 4).to_string().into_bytes();
+            self.client.create(&path, job).await.expect("a good Job");
+        }
+    }
+
+    async fn are_right(&self) {
+        for number in 0..NAMESPACES {
+            let path = format!("/apis/batch/v1/namespaces/team-{number}/jobs/j");
+            let job = seen_when(&self.client, &path, |job| is(job, "Complete")).await;
+            assert_eq!(job["status"]["succeeded"], PODS, "{job}");
+            let path = format!("/api/v1/namespaces/team-{number}/pods");
+            let pods = get(&self.client, &path).await;
+            let pods = listed(&pods);
+            check_pods_of_complete_job(pods, PODS as usize);
+            assert_eq!(pods.len(), PODS as usize, "a Pod too many");
+        }
+    }
+
+    /// Who has written a namespace, one after the other.
+    fn writers(&self, namespace: &str) -> Vec<usize> {
+        let writes = self.writes.lock();
+        let writes = writes.iter().filter(|(_, of)| of == namespace);
+        let mut writers: Vec<usize> = writes.map(|(number, _)| *number).collect();
+        writers.dedup();
+        writers
+    }
+}
+
+/// Whether all ranges are some one's, and who has them has about as many as the others.
+fn is_even(owners: &Owners, among: usize) -> bool {
+    let having = owners.values().filter(|ranges| !ranges.is_empty());
+    let counts: Vec<usize> = having.map(BTreeSet::len).collect();
+    counts.len() == among
+        && counts.iter().sum::<usize>() == RANGES
+        && counts.iter().max() <= counts.iter().min().map(|least| least + 1).as_ref()
+}
+
+fn owner(owners: &Owners, namespace: &str) -> usize {
+    let range = shard_of(namespace, RANGES);
+    let mut all = owners.iter();
+    let found = all.find(|(_, ranges)| ranges.contains(&range));
+    *found.expect("each range has one").0
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_range_is_written_by_one_and_only_what_must_move_moves() {
+    let mut replicas = Replicas::new().await;
+    for _ in 0..3 {
+        replicas.add(&FLAGS).await;
+    }
+    let (first, took) = replicas.owners_when(|owners| is_even(owners, 3)).await;
+    println!("three share after {took:?}: {first:?}");
+    replicas.make_jobs().await;
+    let written = |replicas: &Replicas, number| {
+        let writes = replicas.writes.lock();
+        writes.iter().filter(|(by, _)| *by == number).count()
+    };
+    wait_until("all work", || (0..3).all(|it| written(&replicas, it) > 100)).await;
+
+    replicas.all[1].signal(Signal::KILL);
+    let is_of_two =
+        |owners: &Owners| owners.get(&1).is_none_or(BTreeSet::is_empty) && is_even(owners, 2);
+    let (second, took) = replicas.owners_when(is_of_two).await;
+    println!("after a crash: {took:?}: {second:?}");
+    assert!(took < LEASE * 3 / 2, "{took:?}");
+    for number in [0, 2] {
+        assert!(
+            second[&number].is_superset(&first[&number]),
+            "{first:?} {second:?}"
+        );
+    }
+
+    // One joins, and gets what it gets from both.
+    replicas.add(&FLAGS).await;
+    let (third, took) = replicas.owners_when(|owners| is_even(owners, 3)).await;
+    println!("one has joined: {took:?}: {third:?}");
+    for number in [0, 2] {
+        assert!(
+            third[&number].is_subset(&second[&number]),
+            "{second:?} {third:?}"
+        );
+    }
+    wait_until("the new one works", || written(&replicas, 3) > 0).await;
+
+    replicas.all[0].signal(Signal::TERM);
+    let has_left = |owners: &Owners| !owners.contains_key(&0) && is_even(owners, 2);
+    let (fourth, took) = replicas.owners_when(has_left).await;
+    println!("after a clean stop: {took:?}: {fourth:?}");
+    assert!(took < LEASE / 2, "{took:?}");
+
+    replicas.are_right().await;
+    let mut expected = BTreeSet::new();
+    for number in 0..NAMESPACES {
+        let namespace = format!("team-{number}");
+        let steps = [&first, &second, &third, &fourth];
+        let mut owners: Vec<usize> = steps.map(|owners| owner(owners, &namespace)).into();
+        owners.dedup();
+        let writers = replicas.writers(&namespace);
+        println!("{namespace}: owned by {owners:?}, written by {writers:?}");
+        // Who had the range for a moment only may have had nothing to write.
+        let mut left = owners.iter();
+        let is_in_order = writers.iter().all(|by| left.any(|owner| owner == by));
+        assert!(is_in_order, "{namespace}: {owners:?}, {writers:?}");
+        expected.extend(writers);
+    }
+    assert_eq!(expected, BTreeSet::from([0, 1, 2, 3]));
+    // Each of those who are left says what it has.
+    for number in [2, 3] {
+        let text = replicas.all[number].metrics();
+        let says: BTreeSet<usize> = (0..RANGES)
+            .filter(|range| {
+                let name = format!("name=\"lakh-replace-{range}-of-{RANGES}\"");
+                text.contains(&format!("leader_election_master_status{{{name}}} 1"))
+            })
+            .collect();
+        assert_eq!(Some(&says), fourth.get(&number), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_shares_and_who_does_not_never_write_at_once() {
+    let mut replicas = Replicas::new().await;
+    replicas.add(&FLAGS).await;
+    replicas.owners_when(|owners| is_even(owners, 1)).await;
+    let other = [&["--replicas-share=8"], &FLAGS[1..]].concat();
+    for flags in [&FLAGS[1..], &other] {
+        replicas.add(flags).await;
+    }
+    replicas.make_jobs().await;
+    let stands_by = |number: usize| replicas.all[number].process.says("standing by", None);
+    wait_until("one says why it waits", || stands_by(2).is_some()).await;
+    replicas.are_right().await;
+    let writers: RefCell<BTreeSet<usize>> = RefCell::default();
+    for number in 0..NAMESPACES {
+        let by = replicas.writers(&format!("team-{number}"));
+        writers.borrow_mut().extend(by);
+    }
+    assert_eq!(writers.into_inner(), BTreeSet::from([0]));
+    // The last of those who share leaves the Lease to anybody.
+    replicas.all[0].signal(Signal::TERM);
+    let took = wait_until("another kind takes over", || {
+        let texts = [1, 2].map(|number| replicas.all[number].metrics());
+        let leads = |text: &String| {
+            let mut lines = text.lines();
+            lines.any(|line| line.starts_with("leader_election_master") && line.ends_with(" 1"))
+        };
+        texts.iter().filter(|text| leads(text)).count() == 1
+    })
+    .await;
+    println!("another kind took over after {took:?}");
+    assert!(took < LEASE / 2, "{took:?}");
+}
