@@ -53,6 +53,7 @@ mod secrets;
 mod shards;
 mod stages;
 mod state;
+mod status;
 mod stopping;
 mod strangers;
 mod tls;
