@@ -22,6 +22,10 @@ use super::clock;
 /// Objects in a page. kubectl asks for as many.
 const PAGE_SIZE: usize = 500;
 
+/// Small objects in a page, once there is more than one: a server (Kubernetes 1.36.2) takes 31 ms for 500 Pods and 66 ms
+/// for 2,000, which are 4 MB.
+const LATER_PAGE_SIZE: usize = 2_000;
+
 /// How often a call is made that the server is too busy for.
 const TRIES: u32 = 5;
 
@@ -39,6 +43,8 @@ pub(in crate::cli) struct Asker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum Pages {
     All,
+    /// The same of objects that are small as they come, so that there may be more to a page.
+    Small,
     /// As many objects as come at once: a sample.
     First,
 }
@@ -159,7 +165,11 @@ impl Asker {
             if token.is_empty() || pages == Pages::First {
                 return Ok(token.is_empty());
             }
-            call.path = format!("{path}{mark}limit={PAGE_SIZE}&continue={token}");
+            let size = match pages {
+                Pages::Small => LATER_PAGE_SIZE,
+                Pages::All | Pages::First => PAGE_SIZE,
+            };
+            call.path = format!("{path}{mark}limit={size}&continue={token}");
         }
     }
 

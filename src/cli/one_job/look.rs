@@ -122,9 +122,9 @@ const SUCCEEDED: &str = "status.phase=Succeeded";
 
 async fn look_at_pods(asker: &Asker, sight: &mut JobSight, depth: Depth) {
     let job = sight.job.clone();
-    if ask(asker, sight, first_phases(&job), Pages::All).await {
+    if ask(asker, sight, first_phases(&job), Pages::Small).await {
         if needs_successes(sight, depth) {
-            ask(asker, sight, SUCCEEDED, Pages::All).await;
+            ask(asker, sight, SUCCEEDED, Pages::Small).await;
         }
         let status = job.status();
         let known = status.ready.unwrap_or(0).saturating_add(sight.pods.pending);

@@ -124,10 +124,11 @@ async fn no_more_is_read_than_is_needed() {
     job_when(&client, "main", |job| job["status"]["ready"] == 1_200).await;
     let calls = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&calls);
+    let told = Arc::clone(&calls);
     let server = cluster.url();
     let line = Proxy::start(&server, move |request| {
         let path = request.split(' ').nth(1).unwrap_or_default();
-        heard.lock().expect("nobody panicked").push(path.to_owned());
+        told.lock().expect("nobody panicked").push(path.to_owned());
         Fate::Passed
     });
     let line = line.await;
@@ -152,7 +153,13 @@ async fn no_more_is_read_than_is_needed() {
     create(&client, &again).await;
     job_when(&client, "again", |job| job["status"]["ready"] == 1_200).await;
     said(&config, "status", "again").await;
-    drop(line);
+    let calls = std::mem::take(&mut *heard.lock().expect("nobody panicked"));
+    assert_eq!(calls.len(), 3, "{calls:?}");
+    assert!(
+        calls[1].ends_with("status.phase%21%3DSucceeded&limit=500"),
+        "{calls:?}"
+    );
+    assert!(calls[2].contains("&limit=2000&continue="), "{calls:?}");
     controller.stop().await;
     cluster.shutdown().await;
 }
