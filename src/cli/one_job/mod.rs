@@ -1,6 +1,6 @@
 //! One Job, as `lakh status` and `lakh why` see it: the Job, what its Pods tell together, Events, quotas.
 //!
-//! [`look()`] asks for no more than is needed. The rest is values: what is kept of Pods ([`PodCensus`]), their failures,
+//! [`look()`] asks for no more than is needed. The rest is values: what is kept of Pods (`census`), their failures,
 //! what waits after them ([`Waits`]), how quick it goes ([`JobPace`]). Must not: say what is wrong, or print anything.
 
 mod args;
