@@ -25,8 +25,7 @@ demo:
 # Rewrite what the golden cases expect, and docs/commands.md; read the difference before you commit it.
 golden:
     UPDATE_GOLDEN=1 cargo test --release --test rules golden::
-    UPDATE_GOLDEN=1 cargo test --release --lib cli::doctor::
-    UPDATE_GOLDEN=1 cargo test --release --lib cli::manual::
+    UPDATE_GOLDEN=1 cargo test --release --lib -- cli::doctor:: cli::status:: cli::why:: cli::manual::
 
 # The documentation as a site, in target/book; needs mdbook.
 book:

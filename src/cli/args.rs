@@ -10,7 +10,8 @@ use crate::model::parse_go_duration;
 #[cfg(feature = "embedded")]
 use super::local::LocalArgs;
 use super::{
-    doctor::DoctorArgs, leader_election::LeaderElectionArgs, log::LogFormat, tunables::Tunables,
+    doctor::DoctorArgs, leader_election::LeaderElectionArgs, log::LogFormat, status::StatusArgs,
+    tunables::Tunables, why::WhyArgs,
 };
 
 /// The version, with the commit of a release build.
@@ -42,6 +43,17 @@ pub(super) enum Command {
     /// It reads, and writes nothing unless --fix is given. Exit codes: 0, nothing is wrong with what was seen; 1,
     /// something is; 2, nothing could be seen.
     Doctor(Box<DoctorArgs>),
+    /// Say how a Job stands: progress, pace, Pods, failures by cause, and what waits until when.
+    ///
+    /// It works on any cluster, whichever controller runs the Job, and reads the API server only. With --watch it
+    /// follows the Job to its end. Exit codes: 0, it was told, and a Job that was watched is Complete; 1, a Job that was
+    /// watched is Failed or was deleted; 2, the Job could not be seen; 124, --timeout ran out.
+    Status(Box<StatusArgs>),
+    /// Say in one to three sentences why a Job does not go on, and what to do.
+    ///
+    /// It works on any cluster, whichever controller runs the Job, and reads the API server only. Exit codes: 0, it was
+    /// told; 2, the Job could not be seen.
+    Why(Box<WhyArgs>),
     /// Look at schedules of CronJobs.
     #[command(subcommand)]
     Cron(CronCommand),

@@ -1,26 +1,35 @@
 //! The command line: arguments in, an exit code out.
 //!
 //! Exit codes: 0, success; 1, a Job failed, the time ran out, a part of the controller broke, or the doctor found
-//! something; 2, invalid arguments or files, and nothing was done.
+//! something; 2, invalid arguments or files, and nothing was done; 124, a Job that was watched did not end in time.
 //!
 //! Must not: hold anything that a user of the library needs.
 
 mod args;
+mod ask;
 mod controller;
 mod controllers;
 mod cron;
 mod doctor;
 mod finish;
 mod gates;
+#[cfg(test)]
+mod golden;
 mod leader_election;
 #[cfg(feature = "embedded")]
 mod local;
 mod log;
 mod manual;
+mod objects;
+mod one_job;
 mod open_files;
+mod output;
+mod status;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
 mod tunables;
+mod why;
+mod words;
 
 use std::{io::Write as _, process::ExitCode};
 
@@ -35,6 +44,9 @@ const OK: u8 = 0;
 const FAILED: u8 = 1;
 /// What was given cannot be used.
 const UNUSABLE: u8 = 2;
+
+/// `--timeout` ran out before the Job had ended. As of timeout(1).
+const TIMED_OUT: u8 = 124;
 
 /// What was given cannot be used, and why.
 type Problem = Box<dyn std::error::Error + Send + Sync>;
@@ -59,6 +71,8 @@ fn run(args: Args) -> u8 {
             #[cfg(feature = "embedded")]
             Command::Local(args) => local::run(*args, requests).await,
             Command::Doctor(args) => doctor::run(*args, requests).await,
+            Command::Status(args) => status::run(*args, requests).await,
+            Command::Why(args) => why::run(*args, requests).await,
             Command::Cron(command) => Ok(cron::run(command)?),
             Command::Completion { shell } => manual::complete(shell),
             Command::Man { folder } => manual::write_pages(&folder),

@@ -35,6 +35,7 @@ pub struct Watch {
 pub struct Client {
     transport: Transport,
     server_status: Arc<ServerStatus>,
+    default_namespace: Arc<str>,
 }
 
 impl std::fmt::Debug for Client {
@@ -44,9 +45,10 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    pub(super) fn new(transport: Transport, url: String) -> Self {
+    pub(super) fn new(transport: Transport, url: String, default_namespace: &str) -> Self {
         Self {
             transport,
+            default_namespace: default_namespace.into(),
             server_status: Arc::new(ServerStatus::new(url)),
         }
     }
@@ -57,12 +59,18 @@ impl Client {
         Self {
             transport: self.transport.with_own_connections(sockets),
             server_status: Arc::clone(&self.server_status),
+            default_namespace: Arc::clone(&self.default_namespace),
         }
     }
 
     /// Where the server is.
     pub fn url(&self) -> &str {
         self.server_status.url()
+    }
+
+    /// The namespace that people mean who name none: that of the kubeconfig's context.
+    pub fn default_namespace(&self) -> &str {
+        &self.default_namespace
     }
 
     /// What is wrong with the server, if the last call was not answered, or refused for its credentials.

@@ -143,11 +143,12 @@ pub async fn connect_url_as(
 fn client_of(mut config: Config, authority: Option<PathBuf>) -> Result<Client, ConnectError> {
     config.headers.extend(user_agent());
     let url = config.cluster_url.to_string();
+    let namespace = config.default_namespace.clone();
     let transport = Transport::new(config, authority).map_err(|source| ConnectError::Client {
         url: url.clone(),
         source,
     })?;
-    Ok(Client::new(transport, url))
+    Ok(Client::new(transport, url, &namespace))
 }
 
 async fn check(client: Client) -> Result<Client, ConnectError> {

@@ -92,7 +92,7 @@ impl PodDecoder {
             .with(PodFlags::DELETING, meta.deletion_timestamp.is_some())
             .with(PodFlags::READY, is_ready)
             .with(PodFlags::ASSIGNED, !pod.spec.node_name.is_empty());
-        let phase = phase(&pod.status.phase);
+        let phase = PodPhase::of(&pod.status.phase);
         let restarts = restarts(&pod);
         Some(DecodedPod {
             namespace: CompactString::new(&*meta.namespace),
@@ -166,16 +166,6 @@ struct AckMetadata<'a> {
     uid: Text<'a>,
     resource_version: Text<'a>,
     deletion_timestamp: Option<RawTimestamp>,
-}
-
-fn phase(text: &str) -> PodPhase {
-    match text {
-        "Running" => PodPhase::Running,
-        "Succeeded" => PodPhase::Succeeded,
-        "Failed" => PodPhase::Failed,
-        "Unknown" => PodPhase::Unknown,
-        _ => PodPhase::Pending,
-    }
 }
 
 fn index(text: &Text<'_>) -> Option<CompactIndex> {

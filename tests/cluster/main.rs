@@ -54,6 +54,7 @@ mod shards;
 mod sharing;
 mod stages;
 mod state;
+mod status;
 mod stopping;
 mod strangers;
 mod tls;

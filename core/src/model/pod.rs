@@ -25,6 +25,17 @@ pub enum PodPhase {
 }
 
 impl PodPhase {
+    /// Reads the API's word.
+    pub fn of(word: &str) -> Self {
+        match word {
+            "Running" => Self::Running,
+            "Succeeded" => Self::Succeeded,
+            "Failed" => Self::Failed,
+            "Unknown" => Self::Unknown,
+            _ => Self::Pending,
+        }
+    }
+
     /// Whether the Pod has ended.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)

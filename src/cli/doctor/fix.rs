@@ -17,7 +17,7 @@ use crate::{
 };
 
 use super::{
-    asker::Asker,
+    Asker,
     facts::{Facts, jobs::JobFacts, pods::HeldPod},
     judge::pods::{Stuck, is_meant, over, stuck},
     patient::Patient,

@@ -6,7 +6,6 @@
 //! Exit codes: 0, nothing is wrong with what was seen; 1, something is; 2, nothing could be seen.
 
 mod args;
-mod asker;
 mod facts;
 mod fix;
 mod judge;
@@ -22,8 +21,7 @@ use std::io::IsTerminal as _;
 
 use crate::cluster;
 
-use super::{FAILED, OK, Problem, UNUSABLE, complain, finish::Requests, print as tell};
-use asker::Asker;
+use super::{FAILED, OK, Problem, UNUSABLE, ask::Asker, complain, finish::Requests, print as tell};
 use print::Examination;
 use report::Verdict;
 

@@ -1,9 +1,6 @@
 //! Golden cases of the judges: what was seen, and what is said of it.
 //!
-//! A file of `tests/` is one check with its cases: a title (`# ...`), what was seen as YAML, a line `=>`, and the
-//! check's lines of the text for people. `UPDATE_GOLDEN=1` writes them anew.
-
-use std::{fs, path::Path};
+//! A file of `tests/` is one check with its cases; what is said are the check's lines of the text for people.
 
 use clap::Parser;
 use k8s_openapi::api::{
@@ -28,13 +25,13 @@ use super::{
     print::{self, Examination},
     rights,
 };
-use crate::model::{Time, Uid, stable_hash};
+use crate::{
+    cli::golden,
+    model::{Time, Uid, stable_hash},
+};
 
 /// When all cases are looked at.
 const NOW: &str = "2026-11-26T03:00:00Z";
-
-/// Between the two halves of a case.
-const ARROW: &str = "=>\n";
 
 #[derive(Debug, Parser)]
 struct Flags {
@@ -223,40 +220,12 @@ fn said(check: &str, seen: &SeenByCase) -> String {
 
 #[test]
 fn cases() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cli/doctor/tests");
-    let mut files: Vec<_> = fs::read_dir(&folder)
-        .expect("a folder of ours")
-        .map(|entry| entry.expect("an entry").path())
-        .collect();
-    files.sort();
-    assert!(!files.is_empty());
-    let (mut wrong, mut count) = (String::new(), 0);
-    for path in files {
-        let check = path.file_stem().expect("a name").to_string_lossy();
-        let text = fs::read_to_string(&path).expect("a text");
-        let mut anew = String::new();
-        for case in text.split("\n# ") {
-            let case = case.trim_start_matches("# ");
-            let (title, rest) = case.split_once('\n').expect("a title");
-            let (input, expected) = rest.split_once(ARROW).expect("an arrow");
-            let seen = match input.trim() {
-                "" => SeenByCase::default(),
-                _ => serde_saphyr::from_str(input)
-                    .unwrap_or_else(|error| panic!("{check}: {title}: {error}")),
-            };
-            let said = said(&check, &seen);
-            count += 1;
-            if said.trim() != expected.trim() {
-                wrong.push_str(&format!("{check}: {title}\n{said}instead of\n{expected}\n"));
-            }
-            anew.push_str(&format!("# {title}\n{input}=>\n{said}\n"));
-        }
-        if std::env::var_os("UPDATE_GOLDEN").is_some() {
-            fs::write(&path, format!("{}\n", anew.trim_end())).expect("it can be written");
-        }
-    }
-    assert!(count > 40, "only {count} cases");
-    if std::env::var_os("UPDATE_GOLDEN").is_none() {
-        assert!(wrong.is_empty(), "\n{wrong}");
-    }
+    golden::check("src/cli/doctor/tests", 40, |check, input| {
+        let seen = match input.trim() {
+            "" => SeenByCase::default(),
+            _ => serde_saphyr::from_str(input)
+                .unwrap_or_else(|error| panic!("{check}: {error}: {input}")),
+        };
+        said(check, &seen)
+    });
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::{
+    cli::words::short_list as short,
     model::{COMPLETION_INDEX, DEFAULT_MANAGER, Exponential, INDEX_FAILURES, IndexSet, Time},
     runtime::{Mode, Options},
 };
@@ -251,15 +252,6 @@ fn clock(at: Time) -> String {
     let text = at.to_rfc3339();
     let time = text.split_once('T').map_or(text.as_str(), |(_, time)| time);
     format!("{} UTC", time.trim_end_matches('Z'))
-}
-
-/// A list of indexes that fits on a line.
-pub(super) fn short(list: &str) -> String {
-    const MOST: usize = 60;
-    match list.get(..MOST).and_then(|start| start.rfind(',')) {
-        Some(end) if list.len() > MOST => format!("{},...", &list[..end]),
-        _ => list.to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -2,9 +2,11 @@
 
 use serde_json::{Value, json};
 
+use crate::cli::words::short_list as short;
+
 use super::{
     args::Output,
-    standstill::{list, short, text},
+    standstill::{list, text},
     watch::{Followed, Following},
 };
 

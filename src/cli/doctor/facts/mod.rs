@@ -8,8 +8,7 @@ pub(super) mod admission;
 pub(super) mod jobs;
 pub(super) mod pods;
 
-use std::fmt;
-
+use crate::model::{Labels, Time};
 use k8s_openapi::{
     api::{
         coordination::v1::Lease,
@@ -18,12 +17,10 @@ use k8s_openapi::{
     },
     jiff::Timestamp,
 };
-use serde::Serialize;
 
-use crate::{
-    model::{Labels, Time},
-    wire::{ApiError, roster_of},
-};
+use crate::wire::roster_of;
+
+pub(super) use crate::cli::ask::{ClockFacts, Sight, Unseen};
 
 use admission::AdmissionFacts;
 use jobs::JobFacts;
@@ -58,62 +55,6 @@ pub(super) struct Facts {
     pub(super) priority_levels: Sight<PriorityLevelConfiguration>,
 }
 
-/// What was seen of one kind, and what of it could not be.
-#[derive(Debug)]
-pub(super) struct Sight<T> {
-    pub(super) found: Vec<T>,
-    pub(super) unseen: Vec<Unseen>,
-}
-
-impl<T> Default for Sight<T> {
-    fn default() -> Self {
-        Self {
-            found: Vec::new(),
-            unseen: Vec::new(),
-        }
-    }
-}
-
-impl<T> Sight<T> {
-    /// Takes in what one call showed.
-    pub(super) fn take(&mut self, what: &str, seen: Result<Vec<T>, ApiError>) {
-        match seen {
-            Ok(found) => self.found.extend(found),
-            Err(error) => self.unseen.push(Unseen::new(what, &error)),
-        }
-    }
-}
-
-/// What could not be seen, and why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Unseen {
-    pub(super) what: String,
-    pub(super) why: String,
-}
-
-impl Unseen {
-    /// By the server's answer.
-    pub(super) fn new(what: &str, error: &ApiError) -> Self {
-        // What it is comes before; the server begins with that, too.
-        let words = error.message.split_once(" is forbidden: ");
-        let why = match (error.code, words) {
-            (404, _) => "the server does not have it".to_owned(),
-            (403, Some((_, words))) => words.to_owned(),
-            _ => error.message.clone(),
-        };
-        Self {
-            what: what.to_owned(),
-            why,
-        }
-    }
-}
-
-impl fmt::Display for Unseen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.what, self.why)
-    }
-}
-
 /// The server, by its version and by the headers of an answer.
 #[derive(Debug, Default)]
 pub(super) struct ServerFacts {
@@ -128,15 +69,6 @@ pub(super) struct ServerFacts {
     pub(super) clock: Option<ClockFacts>,
     /// UIDs of the FlowSchema and the PriorityLevelConfiguration by which it answered.
     pub(super) flow: Option<[String; 2]>,
-}
-
-/// The server's clock beside ours.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ClockFacts {
-    /// How far it is ahead of ours, in milliseconds; behind, below zero.
-    pub(super) ahead: i64,
-    /// By so much that may be wrong: the answer's time has whole seconds, and it was under way.
-    pub(super) precision: i64,
 }
 
 /// Something that the controller has to be allowed, and whether it is.

@@ -11,7 +11,7 @@ use crate::cli::doctor::{
     report::{Diagnosis, Level},
 };
 
-use super::words::{count, names};
+use crate::cli::words::{count, names};
 
 pub(super) fn judge(_: &Patient, facts: &Facts) -> Diagnosis {
     let admission = &facts.admission;

@@ -11,7 +11,7 @@ use crate::cli::doctor::{
     report::{Diagnosis, Level},
 };
 
-use super::words::span;
+use crate::cli::words::span;
 
 /// Clocks that are kept by a time server differ by less than this.
 const TOLERABLE: i64 = 5_000;

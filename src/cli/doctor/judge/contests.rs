@@ -10,16 +10,16 @@ use std::{
 
 use crate::{model::Time, runtime::Mode};
 
-use crate::cli::doctor::{
-    facts::{ANOTHER_CONTROLLER, BUILT_IN, Facts, jobs::JobFacts},
-    patient::Patient,
-    report::{Diagnosis, Level},
-};
-
-use super::{
-    events::recent,
+use crate::cli::{
+    doctor::{
+        facts::{ANOTHER_CONTROLLER, BUILT_IN, Facts, jobs::JobFacts},
+        patient::Patient,
+        report::{Diagnosis, Level},
+    },
     words::{count, names, span},
 };
+
+use super::events::recent;
 
 /// A status that is older may be from before a hand-over. lakh itself takes two in half a minute for a contest, and the
 /// other one for gone after a minute.

@@ -4,11 +4,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use k8s_openapi::{api::core::v1::Event, jiff::Timestamp};
-
-use crate::model::Time;
-
-use crate::cli::doctor::facts::Facts;
+use crate::cli::{doctor::facts::Facts, objects::event_time};
 
 /// An Event on a Job.
 #[derive(Debug)]
@@ -32,7 +28,7 @@ pub(super) fn recent<'a>(
     let events = events.filter(move |event| {
         let uid = event.involved_object.uid.as_deref().unwrap_or_default();
         let is_at_work = !all_seen || at_work.contains(uid);
-        let is_recent = facts.now.since(last(event)) <= within;
+        let is_recent = facts.now.since(event_time(event)) <= within;
         event.reason.as_deref() == Some(reason) && is_at_work && is_recent
     });
     events.map(|event| {
@@ -44,19 +40,4 @@ pub(super) fn recent<'a>(
             message: event.message.as_deref().unwrap_or_default(),
         }
     })
-}
-
-/// When it happened last. Old and new clients write that in different places.
-fn last(event: &Event) -> Time {
-    let time = |at: &Timestamp| Time::from_millis(at.as_millisecond());
-    let series = event
-        .series
-        .as_ref()
-        .and_then(|it| it.last_observed_time.as_ref());
-    let times = [
-        series.map(|at| time(&at.0)),
-        event.last_timestamp.as_ref().map(|at| time(&at.0)),
-        event.event_time.as_ref().map(|at| time(&at.0)),
-    ];
-    times.into_iter().flatten().max().unwrap_or_default()
 }

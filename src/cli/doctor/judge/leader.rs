@@ -6,7 +6,7 @@ use crate::cli::doctor::{
     report::{Diagnosis, Level},
 };
 
-use super::words::{names, span};
+use crate::cli::words::{names, span};
 
 pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {
     let mut diagnosis = Diagnosis::new("leader").without(&facts.leases.unseen);

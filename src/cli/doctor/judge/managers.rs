@@ -3,29 +3,20 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use strsim::levenshtein;
+use crate::{model::DEFAULT_MANAGER, runtime::Mode};
 
-use crate::{
-    model::{DEFAULT_MANAGER, OWN_MANAGER},
-    runtime::Mode,
+use crate::cli::{
+    doctor::{
+        facts::{Facts, jobs::JobFacts},
+        patient::Patient,
+        report::{Diagnosis, Level},
+    },
+    objects::meant_manager,
+    words::{count, names},
 };
-
-use crate::cli::doctor::{
-    facts::{Facts, jobs::JobFacts},
-    patient::Patient,
-    report::{Diagnosis, Level},
-};
-
-use super::words::{count, names};
 
 /// A controller begins a new Job within seconds; after a change of its leader within the 15 s of a Lease.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Names that people mean: the built-in controller's, lakh's, and Kueue's for Jobs that run on another cluster.
-const KNOWN: [&str; 3] = [DEFAULT_MANAGER, OWN_MANAGER, "kueue.x-k8s.io/multikueue"];
-
-/// A name that differs from a known one in so many letters may be mistyped. Two: letters that were swapped.
-const TYPO: usize = 2;
 
 pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {
     let mut diagnosis = Diagnosis::new("managers").without(&facts.jobs.unseen);
@@ -89,8 +80,7 @@ fn unserved(patient: &Patient, name: &str) -> (String, String) {
         let remedy = "see the checks of leader and rights; then its log";
         return (cause.to_owned(), remedy.to_owned());
     }
-    let mut known = KNOWN.into_iter().chain([own]);
-    if let Some(meant) = known.find(|known| *known != name && levenshtein(known, name) <= TYPO) {
+    if let Some(meant) = meant_manager(name, own) {
         let cause = format!("no controller serves it, and it is spelled nearly as {meant}");
         let remedy = format!(
             "the field cannot be changed: delete these Jobs and create them again with spec.managedBy: {meant}"
@@ -114,25 +104,4 @@ fn unserved(patient: &Patient, name: &str) -> (String, String) {
         ),
     };
     (cause.to_owned(), remedy)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_differ_by_letters() {
-        for (one, other, letters) in [
-            ("", "", 0),
-            ("lakh", "lakh", 0),
-            ("lakh", "lahk", 2),
-            ("lakh", "lakhs", 1),
-            ("lakh", "akh", 1),
-            ("", "abc", 3),
-            ("kitten", "sitting", 3),
-        ] {
-            assert_eq!(levenshtein(one, other), letters, "{one} {other}");
-            assert_eq!(levenshtein(other, one), letters, "{other} {one}");
-        }
-    }
 }

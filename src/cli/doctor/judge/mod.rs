@@ -14,7 +14,6 @@ mod quotas;
 mod refusals;
 mod rights;
 mod versions;
-mod words;
 
 use super::{facts::Facts, patient::Patient, report::Diagnosis};
 

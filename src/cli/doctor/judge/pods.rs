@@ -17,7 +17,7 @@ use crate::cli::doctor::{
     report::{Diagnosis, Level},
 };
 
-use super::words::{count, names, span};
+use crate::cli::words::{count, names, span};
 
 /// A controller frees Pods within seconds; after a change of its leader within the 15 s of a Lease.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -191,5 +191,5 @@ fn owners(pods: &[&HeldPod]) -> String {
         Controller::Job(id) => Some(&id.key),
         Controller::Other | Controller::None => None,
     });
-    super::words::names_once(owners)
+    crate::cli::words::names_once(owners)
 }

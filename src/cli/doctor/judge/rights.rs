@@ -8,7 +8,7 @@ use crate::cli::doctor::{
     report::{Diagnosis, Level},
 };
 
-use super::words::{count, names};
+use crate::cli::words::{count, names};
 
 pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {
     let rights = &facts.rights;

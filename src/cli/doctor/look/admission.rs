@@ -7,7 +7,7 @@ use k8s_openapi::api::{
 };
 
 use crate::cli::doctor::{
-    asker::Asker,
+    Asker,
     facts::{
         Unseen,
         admission::{AdmissionFacts, Hook, HookConfiguration, HookService, Policy, meant_by},

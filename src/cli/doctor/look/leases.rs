@@ -7,7 +7,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use crate::{cli::leader_election::SYSTEM_NAMESPACE, cluster::Result, wire::paths};
 
 use crate::cli::doctor::{
-    asker::Asker,
+    Asker,
     facts::{BUILT_IN, LeaseFacts, Sight, Unseen},
     patient::Patient,
 };

@@ -18,7 +18,7 @@ use crate::{
 };
 
 use super::{
-    asker::Asker,
+    Asker,
     facts::{
         ANOTHER_CONTROLLER, Facts, NamespaceFacts, POD_REFUSED, Sight, jobs::JobFacts,
         pods::HeldPod,

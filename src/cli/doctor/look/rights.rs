@@ -3,7 +3,7 @@
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
-use crate::{cli::doctor::asker::Asker, cluster::Result, wire::ApiError};
+use crate::{cli::ask::Asker, cluster::Result, wire::ApiError};
 
 use crate::cli::doctor::{
     facts::{RightFacts, Sight},

@@ -1,20 +1,15 @@
 //! Looks at the server itself: its version, its clock, as whom it knows us, and by which priority level it answers.
 
-use std::time::Duration;
-
 use http::HeaderMap;
 use k8s_openapi::apimachinery::pkg::version::Info;
 
 use crate::{
+    cli::ask::{Asker, clock},
     cluster::Result,
-    model::Time,
     wire::{decode_user_name, self_subject_review},
 };
 
-use crate::cli::doctor::{
-    asker::{Asker, Reply},
-    facts::{ClockFacts, ServerFacts, Unseen},
-};
+use crate::cli::doctor::facts::{ServerFacts, Unseen};
 
 /// Refusals that leave nothing to look at: there is no answer, or none to these credentials.
 const HOPELESS: [u16; 2] = [0, 401];
@@ -55,27 +50,6 @@ fn number(text: &str) -> Option<u32> {
     digits.parse().ok()
 }
 
-/// The server's clock by the `Date` of an answer, which has whole seconds, the rest cut off.
-fn clock(reply: &Reply) -> Option<ClockFacts> {
-    let date = reply.headers.get(http::header::DATE)?.to_str().ok()?;
-    let date = httpdate::parse_http_date(date).ok()?;
-    let date = date.duration_since(std::time::UNIX_EPOCH).ok()?;
-    Some(beside(date, reply.came, reply.took))
-}
-
-fn beside(date: Duration, came: Time, took: Duration) -> ClockFacts {
-    /// Half a second: the part that is cut off is in between.
-    const CUT: i64 = 500;
-    let millis = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
-    let theirs = millis(date).saturating_add(CUT);
-    let half_way = millis(took) / 2;
-    let ours = came.as_millis().saturating_sub(half_way);
-    ClockFacts {
-        ahead: theirs.saturating_sub(ours),
-        precision: CUT + half_way,
-    }
-}
-
 fn flow(headers: &HeaderMap) -> Option<[String; 2]> {
     let uid = |name| Some(headers.get(name)?.to_str().ok()?.to_owned());
     let [schema, level] = FLOW_HEADERS.map(uid);
@@ -92,16 +66,5 @@ mod tests {
             ["36", "27+", "x", ""].map(number),
             [Some(36), Some(27), None, None]
         );
-    }
-
-    #[test]
-    fn the_servers_clock_is_told_as_exactly_as_it_can_be() {
-        let facts = beside(
-            Duration::from_secs(1_000),
-            Time::from_millis(1_000_700),
-            Duration::from_millis(400),
-        );
-        // It showed something from 1000.0 to 1001.0 when ours showed something from 1000.3 to 1000.7.
-        assert_eq!((facts.ahead, facts.precision), (0, 700));
     }
 }

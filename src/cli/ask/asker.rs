@@ -1,0 +1,208 @@
+//! Asks the API server, page by page, and once more where it is too busy.
+//!
+//! Must not: know what is asked for.
+
+use std::{fmt::Display, time::Duration};
+
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use http::{HeaderMap, Response};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{
+    clock::{Clock, instant},
+    cluster::{Client, Result},
+    model::Time,
+    wire::{ApiError, Call, ErrorKind, Object, decode_list_page},
+};
+
+use super::clock;
+
+/// Objects in a page. kubectl asks for as many.
+const PAGE_SIZE: usize = 500;
+
+/// Small objects in a page, once there is more than one: a server (Kubernetes 1.36.2) takes 31 ms for 500 Pods and 66 ms
+/// for 2,000, which are 4 MB.
+const LATER_PAGE_SIZE: usize = 2_000;
+
+/// How often a call is made that the server is too busy for.
+const TRIES: u32 = 5;
+
+/// How long to wait where the server is too busy and does not say for how long.
+const BUSY_WAIT: Duration = Duration::from_secs(1);
+
+/// See the module's text.
+#[derive(Debug)]
+pub(in crate::cli) struct Asker {
+    client: Client,
+    clock: Clock,
+}
+
+/// How much of a list is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum Pages {
+    All,
+    /// The same of objects that are small as they come, so that there may be more to a page.
+    Small,
+    /// As many objects as come at once: a sample.
+    First,
+}
+
+/// An answer with what is around it.
+#[derive(Debug)]
+pub(in crate::cli) struct Reply {
+    pub(in crate::cli) is_success: bool,
+    pub(in crate::cli) headers: HeaderMap,
+    pub(in crate::cli) body: Bytes,
+    /// When it came, by our clock.
+    pub(in crate::cli) came: Time,
+    /// How long it took.
+    pub(in crate::cli) took: Duration,
+}
+
+impl Asker {
+    pub(in crate::cli) fn new(client: Client) -> Self {
+        Self {
+            client,
+            clock: Clock::default(),
+        }
+    }
+
+    /// Where the server is.
+    pub(in crate::cli) fn url(&self) -> &str {
+        self.client.url()
+    }
+
+    /// Begins a watch in JSON: pieces of its lines, as they come.
+    pub(in crate::cli) async fn watch(
+        &self,
+        path: &str,
+    ) -> Result<BoxStream<'static, Result<Bytes>>> {
+        self.client.watch(path).await
+    }
+
+    /// Our clock.
+    pub(in crate::cli) fn now(&self) -> Time {
+        self.clock.now().wall
+    }
+
+    /// Makes a call; an answer that is no success becomes an error.
+    pub(in crate::cli) async fn send(&self, call: &Call) -> Result<Bytes> {
+        let mut tries = 1;
+        loop {
+            let answer = self.client.send(call).await;
+            match &answer {
+                Err(error) if error.kind == ErrorKind::Busy && tries < TRIES => {
+                    tokio::time::sleep(error.retry_after.unwrap_or(BUSY_WAIT)).await;
+                    tries += 1;
+                }
+                Ok(_) | Err(_) => return answer,
+            }
+        }
+    }
+
+    /// GET of an object.
+    pub(in crate::cli) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        read(&self.send(&Call::get(path)).await?)
+    }
+
+    /// Posts something that is answered and not kept, a review.
+    pub(in crate::cli) async fn review(&self, path: &str, body: &Value) -> Result<Value> {
+        read(
+            &self
+                .send(&Call::create_whole(path, body.to_string()))
+                .await?,
+        )
+    }
+
+    /// Makes a call once: whatever is answered, with what is around it.
+    pub(in crate::cli) async fn exchange(&self, call: &Call) -> Result<Reply> {
+        let begun = instant();
+        let answer = self.client.exchange(call).await?;
+        let (came, took) = (self.now(), begun.elapsed());
+        let (head, body) = Response::into_parts(answer);
+        Ok(Reply {
+            is_success: head.status.is_success(),
+            headers: head.headers,
+            body,
+            came,
+            took,
+        })
+    }
+
+    /// GET of an object as it comes, and the time of the server's clock then.
+    pub(in crate::cli) async fn get_at(&self, path: &str) -> Result<(Bytes, Time)> {
+        let call = Call::get(path);
+        let reply = self.exchange(&call).await?;
+        let clock = clock(&reply).filter(|clock| clock.ahead.abs() > clock.precision);
+        let ahead = clock.map_or(0, |clock| clock.ahead);
+        let now = Time::from_millis(reply.came.as_millis() + ahead);
+        if reply.is_success {
+            return Ok((reply.body, now));
+        }
+        // It says why, or the server is too busy and is asked again.
+        Ok((self.send(&call).await?, now))
+    }
+
+    /// Reads all pages of a list, or the first alone; `take` gets each object. Whether it saw all.
+    pub(in crate::cli) async fn each<E: Display>(
+        &self,
+        mut call: Call,
+        pages: Pages,
+        mut take: impl FnMut(Object<'_>) -> std::result::Result<(), E>,
+    ) -> Result<bool> {
+        let path = call.path.clone();
+        let mark = if path.contains('?') { '&' } else { '?' };
+        call.path = format!("{path}{mark}limit={PAGE_SIZE}");
+        loop {
+            let body = self.send(&call).await?;
+            let page = decode_list_page(&body).map_err(odd)?;
+            for item in page.items {
+                take(item).map_err(odd)?;
+            }
+            let token = page.continue_token;
+            if token.is_empty() || pages == Pages::First {
+                return Ok(token.is_empty());
+            }
+            let size = match pages {
+                Pages::Small => LATER_PAGE_SIZE,
+                Pages::All | Pages::First => PAGE_SIZE,
+            };
+            call.path = format!("{path}{mark}limit={size}&continue={token}");
+        }
+    }
+
+    /// Reads all pages of a list in JSON; `read` makes of an object what is kept of it.
+    pub(in crate::cli) async fn list<T, E: Display>(
+        &self,
+        call: Call,
+        read: impl Fn(&str) -> std::result::Result<Option<T>, E>,
+    ) -> Result<Vec<T>> {
+        let mut kept = Vec::new();
+        self.each(call, Pages::All, |item| {
+            let json = item.json().map_err(|error| error.to_string())?;
+            kept.extend(read(json).map_err(|error| error.to_string())?);
+            Ok::<(), String>(())
+        })
+        .await?;
+        Ok(kept)
+    }
+
+    /// The same of a kind of which all is kept.
+    pub(in crate::cli) async fn list_whole<T: DeserializeOwned>(
+        &self,
+        path: String,
+    ) -> Result<Vec<T>> {
+        let read = |json: &str| serde_json::from_str(json).map(Some);
+        self.list(Call::get(path), read).await
+    }
+}
+
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
+    serde_json::from_slice(body).map_err(odd)
+}
+
+fn odd(error: impl Display) -> ApiError {
+    ApiError::no_answer(format!("the answer cannot be read: {error}"))
+}

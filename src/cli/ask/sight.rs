@@ -1,0 +1,65 @@
+//! What was seen on a cluster, and what could not be seen.
+//!
+//! Must not: ask anybody.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::wire::ApiError;
+
+/// What was seen of one kind, and what of it could not be.
+#[derive(Debug)]
+pub(in crate::cli) struct Sight<T> {
+    pub(in crate::cli) found: Vec<T>,
+    pub(in crate::cli) unseen: Vec<Unseen>,
+}
+
+impl<T> Default for Sight<T> {
+    fn default() -> Self {
+        Self {
+            found: Vec::new(),
+            unseen: Vec::new(),
+        }
+    }
+}
+
+impl<T> Sight<T> {
+    /// Takes in what one call showed.
+    pub(in crate::cli) fn take(&mut self, what: &str, seen: Result<Vec<T>, ApiError>) {
+        match seen {
+            Ok(found) => self.found.extend(found),
+            Err(error) => self.unseen.push(Unseen::new(what, &error)),
+        }
+    }
+}
+
+/// What could not be seen, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(in crate::cli) struct Unseen {
+    pub(in crate::cli) what: String,
+    pub(in crate::cli) why: String,
+}
+
+impl Unseen {
+    /// By the server's answer.
+    pub(in crate::cli) fn new(what: &str, error: &ApiError) -> Self {
+        // What it is comes before; the server begins with that, too.
+        let words = error.message.split_once(" is forbidden: ");
+        let why = match (error.code, words) {
+            (404, _) => "the server does not have it".to_owned(),
+            (403, Some((_, words))) => words.to_owned(),
+            _ => error.message.clone(),
+        };
+        Self {
+            what: what.to_owned(),
+            why,
+        }
+    }
+}
+
+impl fmt::Display for Unseen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.why)
+    }
+}

@@ -1,0 +1,20 @@
+//! When an Event happened.
+
+use k8s_openapi::{api::core::v1::Event, jiff::Timestamp};
+
+use crate::model::Time;
+
+/// When it happened last. Old and new clients write that in different places.
+pub(in crate::cli) fn event_time(event: &Event) -> Time {
+    let time = |at: &Timestamp| Time::from_millis(at.as_millisecond());
+    let series = event
+        .series
+        .as_ref()
+        .and_then(|it| it.last_observed_time.as_ref());
+    let times = [
+        series.map(|at| time(&at.0)),
+        event.last_timestamp.as_ref().map(|at| time(&at.0)),
+        event.event_time.as_ref().map(|at| time(&at.0)),
+    ];
+    times.into_iter().flatten().max().unwrap_or_default()
+}

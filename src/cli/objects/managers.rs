@@ -1,0 +1,38 @@
+//! The names of controllers that `spec.managedBy` may mean.
+
+use strsim::levenshtein;
+
+use crate::model::{DEFAULT_MANAGER, OWN_MANAGER};
+
+/// Names that people mean: the built-in controller's, lakh's, and Kueue's for Jobs that run on another cluster.
+const KNOWN: [&str; 3] = [DEFAULT_MANAGER, OWN_MANAGER, "kueue.x-k8s.io/multikueue"];
+
+/// A name that differs from a known one in so many letters may be mistyped. Two: letters that were swapped.
+const TYPO: usize = 2;
+
+/// The name that was meant, if this one is spelled nearly as a known one or as `own`.
+pub(in crate::cli) fn meant_manager<'a>(name: &str, own: &'a str) -> Option<&'a str> {
+    let mut known = KNOWN.into_iter().chain([own]);
+    known.find(|known| *known != name && levenshtein(known, name) <= TYPO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_differ_by_letters() {
+        for (one, other, letters) in [
+            ("", "", 0),
+            ("lakh", "lakh", 0),
+            ("lakh", "lahk", 2),
+            ("lakh", "lakhs", 1),
+            ("lakh", "akh", 1),
+            ("", "abc", 3),
+            ("kitten", "sitting", 3),
+        ] {
+            assert_eq!(levenshtein(one, other), letters, "{one} {other}");
+            assert_eq!(levenshtein(other, one), letters, "{other} {one}");
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! What objects of the API say that several commands look at.
+//!
+//! Must not: ask anybody, or say what to do.
+
+mod events;
+mod managers;
+mod quotas;
+mod refusers;
+
+pub(super) use events::event_time;
+pub(super) use managers::meant_manager;
+pub(super) use quotas::{is_of_all_pods, used_up};
+pub(super) use refusers::PodRefuser;

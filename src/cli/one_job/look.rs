@@ -1,0 +1,245 @@
+//! Looks at a Job: asks the API server, with the rights of whoever runs it, for no more than is needed.
+//!
+//! Of Pods, those that have succeeded and those that run are left out where nothing is to be learned of them: of a Job
+//! of 100,000 Pods they are nearly all. What may not be read is kept as such; only the Job itself has to be seen.
+//!
+//! Must not: judge, or write anything.
+
+use k8s_openapi::api::core::v1::{Event, ResourceQuota};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::{
+    cli::ask::{Asker, Pages, Sight, Unseen},
+    cluster::Result,
+    model::{CONTROLLER_UID, Job, JobKey, Operator, RestartPolicy, Selector, Time},
+    wire::{ApiError, Call, Object, OddAnswer, PodDetails, paths},
+};
+
+use super::{census::PodCensus, job::JobDetails, pending::PendingKind, waits::Waits};
+
+/// How much is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum Depth {
+    /// The Job and its Pods.
+    Pods,
+    /// All by which one may see what holds it.
+    Reasons,
+}
+
+/// What was seen.
+#[derive(Debug)]
+pub(in crate::cli) struct JobSight {
+    /// By the server's clock, if it shows one.
+    pub(in crate::cli) now: Time,
+    pub(in crate::cli) job: JobDetails,
+    pub(in crate::cli) pods: PodCensus,
+    /// Why not all Pods were seen that were asked for.
+    pub(in crate::cli) pods_unseen: Vec<Unseen>,
+    /// Events about the Job.
+    pub(in crate::cli) events: Sight<Event>,
+    /// Events about a Pod whose containers are not made.
+    pub(in crate::cli) pod_events: Sight<Event>,
+    /// The quotas of its namespace.
+    pub(in crate::cli) quotas: Sight<ResourceQuota>,
+}
+
+impl JobSight {
+    /// A Job alone.
+    pub(in crate::cli) fn of(job: JobDetails, now: Time) -> Self {
+        Self {
+            now,
+            job,
+            pods: PodCensus::default(),
+            pods_unseen: Vec::new(),
+            events: Sight::default(),
+            pod_events: Sight::default(),
+            quotas: Sight::default(),
+        }
+    }
+
+    /// All that could not be seen.
+    pub(in crate::cli) fn unseen(&self) -> Vec<Unseen> {
+        let pods = self.pods_unseen.iter();
+        let others = [
+            &self.events.unseen,
+            &self.pod_events.unseen,
+            &self.quotas.unseen,
+        ];
+        pods.chain(others.into_iter().flatten()).cloned().collect()
+    }
+}
+
+/// Looks at a Job.
+pub(in crate::cli) async fn look(asker: &Asker, key: &JobKey, depth: Depth) -> Result<JobSight> {
+    let (job, now) = read_job(asker, key).await?;
+    let mut sight = JobSight::of(job, now);
+    if depth == Depth::Pods {
+        look_at_pods(asker, &mut sight, depth).await;
+        return Ok(sight);
+    }
+    let uid = sight.job.job.uid.to_string();
+    let quotas = paths::collection("/api/v1", Some(&key.namespace), "resourcequotas");
+    let namespace = &key.namespace;
+    let (events, quotas, ()) = tokio::join!(
+        events(asker, namespace, &uid),
+        asker.list_whole(quotas),
+        look_at_pods(asker, &mut sight, depth),
+    );
+    sight.events.take("Events of the Job", events);
+    let what = format!("ResourceQuotas of namespace {namespace}");
+    sight.quotas.take(&what, quotas);
+    // What a kubelet waits for to make containers, only its Events say.
+    if let Some((_, group)) = sight.pods.waiting_for(PendingKind::Making) {
+        let uid = group.example.uid.to_string();
+        let events = self::events(asker, namespace, &uid).await;
+        let what = format!("Events of Pod {}", group.example.name);
+        sight.pod_events.take(&what, events);
+    }
+    Ok(sight)
+}
+
+/// Looks at the Job alone.
+pub(in crate::cli) async fn read_job(asker: &Asker, key: &JobKey) -> Result<(JobDetails, Time)> {
+    let path = paths::job(&key.namespace, &key.name);
+    let (body, now) = asker.get_at(&path).await?;
+    let odd = |why: String| ApiError::no_answer(format!("the Job cannot be read: {why}"));
+    let json = std::str::from_utf8(&body).map_err(|error| odd(error.to_string()))?;
+    let job = JobDetails::read(json).map_err(|error| odd(error.to_string()))?;
+    Ok((job, now))
+}
+
+async fn events(asker: &Asker, namespace: &str, uid: &str) -> Result<Vec<Event>> {
+    let events = paths::events(namespace);
+    let path = format!("{events}?fieldSelector=involvedObject.uid%3D{uid}");
+    asker.list_whole(path).await
+}
+
+/// Pods by their phase: nothing is asked for that the Job's status says as well.
+const TROUBLED: &str = "status.phase!=Succeeded,status.phase!=Running";
+const UNFINISHED: &str = "status.phase!=Succeeded";
+const RUNNING: &str = "status.phase=Running";
+const SUCCEEDED: &str = "status.phase=Succeeded";
+
+async fn look_at_pods(asker: &Asker, sight: &mut JobSight, depth: Depth) {
+    let job = sight.job.clone();
+    if ask(asker, sight, first_phases(&job), Pages::Small).await {
+        if needs_successes(sight, depth) {
+            ask(asker, sight, SUCCEEDED, Pages::Small).await;
+        }
+        let status = job.status();
+        let known = status.ready.unwrap_or(0).saturating_add(sight.pods.pending);
+        let is_unready = status.active > known && first_phases(&job) == TROUBLED;
+        if is_unready && depth == Depth::Reasons {
+            // Some that run are not ready: what is wrong with these is likely to be so with all of them.
+            ask(asker, sight, RUNNING, Pages::First).await;
+        }
+    }
+    sight.pods.finish();
+}
+
+/// Whether Pods that have succeeded tell something.
+fn needs_successes(sight: &JobSight, depth: Depth) -> bool {
+    let JobSight { now, job, pods, .. } = sight;
+    if job.end().is_some() || job.job.spec.suspend {
+        return false;
+    }
+    // A success ends a row of failures, and with it the wait for them.
+    let ends_wait = job.status().succeeded > 0 && Waits::of(job, pods, *now).job.is_some();
+    // They may be kept, or not be counted.
+    let is_still = job.status().active == 0 && job.has_begun();
+    let is_going = job.verdict().is_some() || job.job.deleting;
+    ends_wait || (depth == Depth::Reasons && (is_still || is_going))
+}
+
+fn first_phases(job: &JobDetails) -> &'static str {
+    let Job { spec, status, .. } = &job.job;
+    let restarts = spec.restart_policy == RestartPolicy::OnFailure;
+    let is_going = status.terminating.unwrap_or(0) > 0 || job.job.deleting;
+    match restarts || is_going || job.verdict().is_some() {
+        true => UNFINISHED,
+        false => TROUBLED,
+    }
+}
+
+/// Asks for the Job's Pods of some phases; whether there was an answer.
+async fn ask(asker: &Asker, sight: &mut JobSight, phases: &str, pages: Pages) -> bool {
+    let JobSight { job, pods, .. } = sight;
+    let selector = match &job.selector {
+        Some(selector) => label_selector(selector),
+        None => format!("{CONTROLLER_UID}={}", job.job.uid),
+    };
+    let path = format!(
+        "{}?labelSelector={}&fieldSelector={}",
+        paths::pods(Some(&job.job.key.namespace)),
+        escaped(&selector),
+        escaped(phases)
+    );
+    let uid = job.job.uid;
+    let take = |object: Object<'_>| {
+        let pod = PodDetails::read(object)?;
+        // The selector may be anybody's.
+        if pod.owner == Some(uid) {
+            pods.take(pod);
+        }
+        Ok::<(), OddAnswer>(())
+    };
+    match asker.each(Call::get_compact(path), pages, take).await {
+        Ok(_) => true,
+        Err(error) => {
+            let what = format!("Pods of namespace {}", job.job.key.namespace);
+            sight.pods_unseen.push(Unseen::new(&what, &error));
+            false
+        }
+    }
+}
+
+/// What stays as it is in a query.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
+
+fn escaped(text: &str) -> String {
+    utf8_percent_encode(text, PLAIN).to_string()
+}
+
+/// A selector as a query has it. An operator that nobody knows selects nothing.
+fn label_selector(selector: &Selector) -> String {
+    let labels = selector.match_labels.iter();
+    let labels = labels.map(|(key, value)| format!("{key}={value}"));
+    let expressions = selector.match_expressions.iter().map(|it| {
+        let (key, values) = (&it.key, it.values.join(","));
+        match it.operator {
+            Operator::In => format!("{key} in ({values})"),
+            Operator::NotIn => format!("{key} notin ({values})"),
+            Operator::Exists => key.to_string(),
+            Operator::DoesNotExist => format!("!{key}"),
+            Operator::Unrecognized => format!("{key},!{key}"),
+        }
+    });
+    labels.chain(expressions).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Requirement;
+
+    #[test]
+    fn a_selector_of_ones_own_is_asked_for_as_it_is() {
+        let requirement = |key: &str, operator, values: &[&str]| Requirement {
+            key: key.into(),
+            operator,
+            values: values.iter().map(|value| (*value).into()).collect(),
+        };
+        let selector = Selector {
+            match_labels: [("app".into(), "x".into())].into(),
+            match_expressions: vec![
+                requirement("a", Operator::In, &["1", "2"]),
+                requirement("b", Operator::NotIn, &["3"]),
+                requirement("c", Operator::Exists, &[]),
+                requirement("d", Operator::DoesNotExist, &[]),
+            ],
+        };
+        let text = label_selector(&selector);
+        assert_eq!(text, "app=x,a in (1,2),b notin (3),c,!d");
+        assert_eq!(escaped("a in (1)"), "a%20in%20%281%29");
+    }
+}

@@ -1,0 +1,71 @@
+//! What waits after failures, and until when: the Job, or single indexes.
+//!
+//! The built-in controller's rule and lakh's: 10 s after a failure, twice as long after each further one, 10 minutes at
+//! most. A controller may be set otherwise, which cannot be seen from outside. Source: docs/rules/jobs.md, 5.1 to 5.5.
+//!
+//! Must not: read a clock.
+
+use std::collections::BTreeMap;
+
+use crate::model::{IndexSet, Limits, Time};
+
+use super::{census::PodCensus, failures::by_index, job::JobDetails};
+
+/// See the module's text. What is over is not in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::cli) struct Waits {
+    /// Until when the Job makes no Pod, and after how many failures in a row.
+    pub(in crate::cli) job: Option<(Time, u32)>,
+    /// Until when an index gets none.
+    pub(in crate::cli) indexes: BTreeMap<u32, Time>,
+}
+
+impl Waits {
+    pub(in crate::cli) fn of(job: &JobDetails, census: &PodCensus, now: Time) -> Self {
+        let spec = &job.job.spec;
+        if job.end().is_some() || job.verdict().is_some() || spec.suspend || job.job.deleting {
+            return Self::default();
+        }
+        let backoff = Limits::default().pod_failure_backoff;
+        if spec.per_index.is_some() {
+            let (done, lost) = (job.completed_indexes(), job.failed_indexes());
+            let is_open = |index: u32| {
+                let live = census.live_indexes.contains(index);
+                !live && !done.contains(index) && !lost.contains(index)
+            };
+            let last = by_index(census).into_iter();
+            let open = last.filter(|(index, _)| is_open(*index));
+            let waits = open.map(|(index, (pod, tries))| (index, pod.at + backoff.delay(tries)));
+            return Self {
+                job: None,
+                indexes: waits.filter(|(_, until)| *until > now).collect(),
+            };
+        }
+        // All Pods that it wants are there: it makes none anyway.
+        if job.status().active >= job.wanted_at_once() {
+            return Self::default();
+        }
+        let success = census.last_success;
+        let row = census.failed.iter().map(|pod| pod.at);
+        let row = row.filter(|at| success.is_none_or(|success| *at > success));
+        let count = u32::try_from(row.clone().count()).unwrap_or(u32::MAX);
+        let until = row.max().map(|last| last + backoff.delay(count));
+        Self {
+            job: until
+                .filter(|until| *until > now)
+                .map(|until| (until, count)),
+            indexes: BTreeMap::new(),
+        }
+    }
+
+    /// The indexes that wait.
+    pub(in crate::cli) fn waiting(&self) -> IndexSet {
+        self.indexes.keys().copied().collect()
+    }
+
+    /// The next that comes, and the last.
+    pub(in crate::cli) fn ends(&self) -> Option<(Time, Time)> {
+        let ends = self.indexes.values().copied();
+        ends.clone().min().zip(ends.max())
+    }
+}

@@ -1,0 +1,287 @@
+//! `--watch`: follows a Job to its end.
+//!
+//! The Job is watched. Its Pods are listed again when it has changed, so seldom that this is a small part of the time.
+//! Where a watch is not allowed, the Job is asked for now and then.
+//!
+//! Must not: say anything about a Job but what its report says.
+
+use std::{
+    io::{IsTerminal as _, Write as _},
+    time::{Duration, Instant},
+};
+
+use futures::StreamExt as _;
+
+use crate::{
+    cli::{
+        FAILED, OK, Problem, TIMED_OUT,
+        ask::Asker,
+        complain,
+        one_job::{Depth, JobDetails, JobSight, SeenSuccesses, look, no_job, read_job},
+        output::{json_line, yaml},
+        print as tell,
+    },
+    clock::instant,
+    cluster::Lines,
+    model::{ConditionKind, JobKey, Time, Uid},
+    wire::{ApiError, ErrorKind, Object, WatchEvent, decode_watch_line, paths},
+};
+
+use super::{StatusOutput, form, print, report::StatusReport};
+
+/// How often the Job is asked for where it may not be watched, and how long to wait before a broken watch is begun anew.
+const POLL: Duration = Duration::from_secs(2);
+
+/// How often at most Pods are listed again.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// Lines of a terminal that are redrawn: more would scroll away on a small one.
+const MOST_LINES: usize = 20;
+
+/// How a Job that was watched ended.
+enum WatchEnd {
+    Complete,
+    Failed,
+    Gone,
+}
+
+/// Follows the Job; gives the exit code.
+pub(super) async fn follow(
+    asker: &Asker,
+    key: &JobKey,
+    output: StatusOutput,
+    timeout: Option<Duration>,
+) -> Result<u8, Problem> {
+    let mut follower = Follower::begin(asker, key, output).await?;
+    let ended = match timeout {
+        None => follower.run().await,
+        Some(timeout) => match tokio::time::timeout(timeout, follower.run()).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                complain(&format!("Job {key} has not ended within {timeout:?}"));
+                return Ok(TIMED_OUT);
+            }
+        },
+    };
+    Ok(match ended? {
+        WatchEnd::Complete => OK,
+        WatchEnd::Failed => FAILED,
+        WatchEnd::Gone => {
+            complain(&format!("Job {key} was deleted before it had ended"));
+            FAILED
+        }
+    })
+}
+
+struct Follower<'a> {
+    asker: &'a Asker,
+    key: &'a JobKey,
+    sight: JobSight,
+    successes: SeenSuccesses,
+    /// How far the server's clock is ahead of ours, in milliseconds.
+    ahead: i64,
+    next_look: Instant,
+    screen: Screen,
+}
+
+impl<'a> Follower<'a> {
+    async fn begin(
+        asker: &'a Asker,
+        key: &'a JobKey,
+        output: StatusOutput,
+    ) -> Result<Self, Problem> {
+        let sight = look(asker, key, Depth::Pods).await;
+        let sight = sight.map_err(|error| no_job(asker, key, &error))?;
+        Ok(Self {
+            ahead: sight.now.as_millis() - asker.now().as_millis(),
+            successes: SeenSuccesses::default(),
+            next_look: instant() + LOOK_EVERY,
+            screen: Screen::new(output),
+            asker,
+            key,
+            sight,
+        })
+    }
+
+    /// Shows each change until the Job has ended.
+    async fn run(&mut self) -> Result<WatchEnd, Problem> {
+        let uid = self.sight.job.job.uid;
+        loop {
+            if let Some(end) = self.show().await {
+                return Ok(end);
+            }
+            let begun = instant();
+            match self.watch(uid).await {
+                Ok(true) => return Ok(WatchEnd::Gone),
+                Ok(false) => {}
+                // Where it may not be watched, the Job is asked for in its place.
+                Err(error) => tracing::debug!(%error, "the watch ended"),
+            }
+            let is_over = self.sight.job.end().is_some();
+            if !is_over && begun.elapsed() < POLL {
+                tokio::time::sleep(POLL).await;
+            }
+            match read_job(self.asker, self.key).await {
+                Ok((job, _)) if job.job.uid != uid => return Ok(WatchEnd::Gone),
+                Ok((job, _)) => self.see(job),
+                Err(error) if error.kind == ErrorKind::NotFound => return Ok(WatchEnd::Gone),
+                // What is forbidden stays so, and a server that is away may come back.
+                Err(error) if [401, 403].contains(&error.code) => {
+                    return Err(no_job(self.asker, self.key, &error));
+                }
+                Err(error) => tracing::debug!(%error, "the Job could not be read"),
+            }
+        }
+    }
+
+    /// Shows changes as they come, until the Job has ended or the watch; whether the Job is gone.
+    async fn watch(&mut self, uid: Uid) -> Result<bool, ApiError> {
+        let path = format!(
+            "{}?watch=true&fieldSelector=metadata.name%3D{}&resourceVersion={}",
+            paths::jobs(Some(&self.key.namespace)),
+            self.key.name,
+            self.sight.job.job.resource_version
+        );
+        let mut pieces = self.asker.watch(&path).await?;
+        let mut lines = Lines::default();
+        while let Some(piece) = pieces.next().await {
+            let mut news = Vec::new();
+            lines.push(&piece?, |line| {
+                news.extend(read_line(line, uid)?);
+                Ok::<(), ApiError>(())
+            })?;
+            for one in news {
+                let WatchNews::Changed(job) = one else {
+                    return Ok(true);
+                };
+                self.see(*job);
+                if self.sight.job.end().is_some() {
+                    return Ok(false);
+                }
+                self.show().await;
+            }
+        }
+        Ok(false)
+    }
+
+    fn see(&mut self, job: JobDetails) {
+        self.sight.job = job;
+        self.sight.now = Time::from_millis(self.asker.now().as_millis() + self.ahead);
+    }
+
+    /// Shows how the Job stands; how it ended, if it has.
+    async fn show(&mut self) -> Option<WatchEnd> {
+        let has_ended = self.sight.job.end().is_some();
+        if has_ended || instant() >= self.next_look {
+            self.look_again().await;
+        }
+        self.successes.see(&self.sight.job, self.sight.now);
+        let pace = self.successes.pace(&self.sight.job, self.sight.now);
+        let report = StatusReport::of(&self.sight, pace);
+        let end = self.sight.job.end();
+        self.screen.show(&report, &self.sight, end.is_some());
+        end.map(|end| match end.is(ConditionKind::Complete) {
+            true => WatchEnd::Complete,
+            false => WatchEnd::Failed,
+        })
+    }
+
+    /// A look that fails leaves what was seen before.
+    async fn look_again(&mut self) {
+        let begun = instant();
+        match look(self.asker, self.key, Depth::Pods).await {
+            Ok(sight) if sight.job.job.uid == self.sight.job.job.uid => {
+                self.sight = sight;
+            }
+            Ok(_) => {}
+            Err(error) => tracing::debug!(%error, "the Job could not be looked at"),
+        }
+        // However long it takes, it is a small part of the time.
+        self.next_look = instant() + LOOK_EVERY.max(begun.elapsed() * 20);
+    }
+}
+
+/// What the watch says of the Job.
+enum WatchNews {
+    Changed(Box<JobDetails>),
+    Gone,
+}
+
+/// Reads a line of the watch. Another Job of the name says nothing of ours.
+fn read_line(line: &[u8], uid: Uid) -> Result<Option<WatchNews>, ApiError> {
+    let odd = |error: serde_json::Error| ApiError::no_answer(format!("odd event: {error}"));
+    let read = |object: Object<'_>| {
+        let job = object.json().and_then(JobDetails::read).map_err(odd)?;
+        Ok::<_, ApiError>(Some(job).filter(|job| job.job.uid == uid))
+    };
+    Ok(match decode_watch_line(line).map_err(odd)? {
+        WatchEvent::Applied(object) => read(object)?.map(|job| WatchNews::Changed(Box::new(job))),
+        WatchEvent::Deleted(object) => read(object)?.map(|_| WatchNews::Gone),
+        WatchEvent::Bookmark(_) => None,
+        WatchEvent::Error(error) => return Err(error),
+    })
+}
+
+/// Where the report goes while the Job is watched.
+struct Screen {
+    output: StatusOutput,
+    is_terminal: bool,
+    /// Lines that are redrawn.
+    drawn: usize,
+    said: String,
+}
+
+impl Screen {
+    fn new(output: StatusOutput) -> Self {
+        Self {
+            output,
+            is_terminal: std::io::stdout().is_terminal(),
+            drawn: 0,
+            said: String::new(),
+        }
+    }
+
+    fn show(&mut self, report: &StatusReport, sight: &JobSight, is_last: bool) {
+        match self.output {
+            StatusOutput::Json => tell(&json_line(report)),
+            StatusOutput::Yaml => tell(&format!("---\n{}", yaml(report))),
+            _ if is_last => {
+                self.wipe();
+                tell(&form(report, sight, self.output));
+            }
+            _ if self.is_terminal => {
+                self.wipe();
+                self.draw(&print::text(report, sight.now));
+            }
+            _ => {
+                let line = print::line(report);
+                if line != self.said {
+                    tell(&line);
+                    self.said = line;
+                }
+            }
+        }
+    }
+
+    /// Takes away what was drawn last.
+    fn wipe(&mut self) {
+        if self.drawn > 0 {
+            // Up to its first line, and clear all below.
+            put(&format!("\x1b[{}A\x1b[J", self.drawn));
+            self.drawn = 0;
+        }
+    }
+
+    fn draw(&mut self, text: &str) {
+        let lines: Vec<&str> = text.lines().take(MOST_LINES).collect();
+        self.drawn = lines.len();
+        // A line that is too long is cut by the terminal, not wrapped: else their number would be wrong.
+        put(&format!("\x1b[?7l{}\n\x1b[?7h", lines.join("\n")));
+    }
+}
+
+/// Writes to the terminal. One that is gone is no reason to end: the exit code still tells.
+fn put(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}

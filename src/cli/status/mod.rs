@@ -1,0 +1,91 @@
+//! `lakh status`: how a Job stands, on any cluster, whichever controller runs it.
+//!
+//! The Job is looked at by [`one_job`](super::one_job), [`report`] makes an object of what was seen, [`mod@print`] text,
+//! and [`follow`] watches the Job to its end. Nothing is written. `docs/status.md` says what it reads.
+//!
+//! Exit codes: 0, it was told, and a Job that was watched is Complete; 1, a Job that was watched is Failed or gone; 2,
+//! the Job could not be seen; 124, the time ran out.
+
+mod follow;
+mod print;
+mod report;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::{
+    OK, Problem, UNUSABLE,
+    args::duration,
+    complain,
+    finish::Requests,
+    one_job::{Depth, JobArgs, JobPace, JobSight, look, no_job},
+    output::{json, yaml},
+    print as tell,
+};
+use report::StatusReport;
+
+/// The Job is looked at with your rights; nothing is written.
+#[derive(Args, Debug)]
+pub(super) struct StatusArgs {
+    #[command(flatten)]
+    job: JobArgs,
+    /// The form of the answer. With --watch, JSON comes a line for each change, YAML a document.
+    #[arg(short, long, value_enum, value_name = "FORM", default_value_t)]
+    output: StatusOutput,
+    /// Follow the Job to its end: redrawn in place on a terminal, elsewhere a line for each change.
+    #[arg(short, long)]
+    watch: bool,
+    /// How long to follow it; exit code 124 if it has not ended by then. Default: for ever.
+    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "watch")]
+    timeout: Option<Duration>,
+}
+
+/// The form of the answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum StatusOutput {
+    /// Some lines.
+    #[default]
+    Text,
+    /// The same, and a line for each index, or Pod, that has failed.
+    Wide,
+    /// One object, for programs.
+    Json,
+    /// The same as YAML.
+    Yaml,
+}
+
+/// Says how the Job stands, once or until it has ended.
+pub(super) async fn run(args: StatusArgs, mut requests: Requests) -> Result<u8, Problem> {
+    tokio::select! {
+        told = tell_status(args) => told,
+        () = requests.asked_to_end() => {
+            complain("interrupted");
+            Ok(UNUSABLE)
+        }
+    }
+}
+
+async fn tell_status(args: StatusArgs) -> Result<u8, Problem> {
+    let (asker, key) = args.job.asker().await?;
+    if args.watch {
+        return follow::follow(&asker, &key, args.output, args.timeout).await;
+    }
+    let sight = look(&asker, &key, Depth::Pods).await;
+    let sight = sight.map_err(|error| no_job(&asker, &key, &error))?;
+    let report = StatusReport::of(&sight, JobPace::of(&sight.job, sight.now));
+    tell(&form(&report, &sight, args.output));
+    Ok(OK)
+}
+
+/// The report in the form that was asked for.
+fn form(report: &StatusReport, sight: &JobSight, output: StatusOutput) -> String {
+    match output {
+        StatusOutput::Text => print::text(report, sight.now),
+        StatusOutput::Wide => print::wide(report, sight.now),
+        StatusOutput::Json => json(report),
+        StatusOutput::Yaml => yaml(report),
+    }
+}

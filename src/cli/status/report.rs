@@ -1,0 +1,400 @@
+//! How a Job stands, as one object: what `-o json` prints, and the text is made of. Names of fields and words of `state`
+//! stay as they are.
+//!
+//! Must not: ask anybody, or read a clock.
+
+use serde::Serialize;
+
+use crate::{
+    cli::{
+        ask::Unseen,
+        one_job::{
+            FailedPod, JobDetails, JobPace, JobSight, Waits,
+            failures::{FailureCause, FailureGroup, by_cause, by_index},
+        },
+        words::moment,
+    },
+    model::{Condition, ConditionKind, IndexSet, Time},
+};
+
+/// See the module's text.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct StatusReport {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) uid: String,
+    /// When it was so, by the server's clock.
+    pub(super) at: String,
+    pub(super) state: JobStanding,
+    pub(super) completions: Option<u32>,
+    pub(super) parallelism: u32,
+    pub(super) indexed: bool,
+    pub(super) succeeded: u32,
+    /// Failed Pods, as the Job counts them.
+    pub(super) failed: u32,
+    /// Failed Pods that are there, counted or not; none where Pods could not be seen.
+    pub(super) failed_pods: Option<u32>,
+    pub(super) active: u32,
+    pub(super) ready: Option<u32>,
+    /// None where Pods could not be seen.
+    pub(super) pending: Option<u32>,
+    pub(super) terminating: Option<u32>,
+    /// Restarts of containers in Pods that are there, where these are restarted.
+    pub(super) restarts: u32,
+    /// Indexes that have failed for good; none where an index does not fail alone.
+    pub(super) failed_indexes: Option<Indexes>,
+    /// Those of them of which no Pod is left to tell why.
+    pub(super) failed_indexes_without_pods: Option<Indexes>,
+    pub(super) started: Option<String>,
+    /// How long it has run, or ran.
+    pub(super) seconds: Option<u64>,
+    /// Successes a second.
+    pub(super) rate: Option<f64>,
+    /// How long what is left takes at this rate.
+    pub(super) seconds_left: Option<u64>,
+    pub(super) conditions: Vec<ConditionReport>,
+    /// What Pods failed of, the most frequent first.
+    pub(super) causes: Vec<CauseReport>,
+    /// The last failure of each index; of a Job without indexes, each failed Pod that is there.
+    pub(super) failures: Vec<FailureReport>,
+    /// What waits after failures.
+    pub(super) waits: Option<WaitsReport>,
+    pub(super) unseen: Vec<Unseen>,
+}
+
+/// Where a Job is, in a word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum JobStanding {
+    /// No controller has begun it.
+    #[default]
+    New,
+    Running,
+    Suspended,
+    /// It is known how it ends, and Pods are still there.
+    Ending,
+    Deleting,
+    Complete,
+    Failed,
+}
+
+/// Some indexes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Indexes {
+    pub(super) count: u32,
+    /// As in a Job's status: `0-2,5`.
+    pub(super) list: String,
+}
+
+/// A condition, as it is and in plain words.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct ConditionReport {
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    pub(super) status: String,
+    pub(super) reason: String,
+    pub(super) message: String,
+    pub(super) since: Option<String>,
+    pub(super) words: String,
+    /// It says how the Job is going to end.
+    #[serde(skip)]
+    pub(super) is_verdict: bool,
+}
+
+/// Pods that failed of the same.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct CauseReport {
+    pub(super) cause: String,
+    pub(super) exit_code: Option<i32>,
+    pub(super) reason: Option<String>,
+    pub(super) container: Option<String>,
+    pub(super) pods: u32,
+    pub(super) indexes: Option<Indexes>,
+    pub(super) last: FailureReport,
+}
+
+/// A failure.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct FailureReport {
+    pub(super) index: Option<u32>,
+    pub(super) pod: String,
+    /// What has become of the index.
+    pub(super) state: Option<IndexState>,
+    /// How often the index has failed, as far as that is known.
+    pub(super) tries: u32,
+    pub(super) cause: String,
+    pub(super) exit_code: Option<i32>,
+    pub(super) reason: Option<String>,
+    pub(super) node: String,
+    pub(super) at: String,
+    pub(super) message: Option<String>,
+    /// Until when the index waits.
+    pub(super) until: Option<String>,
+}
+
+/// What has become of an index that has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum IndexState {
+    /// For good.
+    Failed,
+    Succeeded,
+    /// Until its next try.
+    Waiting,
+    /// It has, or gets, another Pod.
+    Retried,
+    /// The Job ended before.
+    Unfinished,
+}
+
+/// What waits after failures, and until when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct WaitsReport {
+    /// None if it is the Job that waits.
+    pub(super) indexes: Option<Indexes>,
+    /// When the next try is.
+    pub(super) next: String,
+    /// When the last that waits is tried.
+    pub(super) last: String,
+    #[serde(skip)]
+    pub(super) words: String,
+}
+
+impl StatusReport {
+    /// Makes the report.
+    pub(super) fn of(sight: &JobSight, pace: JobPace) -> Self {
+        let (job, now) = (&sight.job, sight.now);
+        let (spec, status) = (&job.job.spec, job.status());
+        let end = job.end().and_then(|end| end.last_transition);
+        let started = status.start_time;
+        let waits = Waits::of(job, &sight.pods, now);
+        let is_unseen = !sight.pods_unseen.is_empty();
+        let groups = by_cause(&sight.pods).into_iter();
+        let teller = FailureTeller {
+            sight,
+            waits: &waits,
+            done: job.completed_indexes(),
+            lost: job.failed_indexes(),
+        };
+        let per_index = spec.per_index.is_some();
+        Self {
+            namespace: job.job.key.namespace.to_string(),
+            name: job.job.key.name.to_string(),
+            uid: job.job.uid.to_string(),
+            at: now.to_rfc3339(),
+            state: state(job),
+            completions: spec.completions,
+            parallelism: spec.parallelism,
+            indexed: spec.is_indexed(),
+            succeeded: status.succeeded,
+            failed: status.failed,
+            failed_pods: (!is_unseen)
+                .then(|| u32::try_from(sight.pods.failed.len()).unwrap_or(u32::MAX)),
+            active: status.active,
+            ready: status.ready,
+            pending: (!is_unseen).then_some(sight.pods.pending),
+            terminating: status.terminating,
+            restarts: sight.pods.restarts,
+            failed_indexes: per_index.then(|| Indexes::of(&teller.lost)),
+            failed_indexes_without_pods: (per_index && !is_unseen).then(|| teller.without_pods()),
+            started: started.map(Time::to_rfc3339),
+            seconds: started.map(|start| end.unwrap_or(now).since(start).as_secs()),
+            rate: pace.rate.map(|rate| (rate * 1000.0).round() / 1000.0),
+            seconds_left: pace.left.map(|left| left.as_secs()),
+            conditions: status
+                .conditions
+                .iter()
+                .map(|it| ConditionReport::of(it, now))
+                .collect(),
+            causes: groups.map(|group| teller.cause(&group)).collect(),
+            failures: teller.failures(spec.is_indexed()),
+            waits: WaitsReport::of(&waits, now),
+            unseen: sight.unseen(),
+        }
+    }
+}
+
+fn state(job: &JobDetails) -> JobStanding {
+    match job.end() {
+        Some(end) if end.is(ConditionKind::Complete) => JobStanding::Complete,
+        Some(_) => JobStanding::Failed,
+        None if job.job.deleting => JobStanding::Deleting,
+        None if job.verdict().is_some() => JobStanding::Ending,
+        None if job.job.spec.suspend => JobStanding::Suspended,
+        None if job.has_begun() => JobStanding::Running,
+        None => JobStanding::New,
+    }
+}
+
+impl Indexes {
+    fn of(set: &IndexSet) -> Self {
+        Self {
+            count: set.len(),
+            list: set.to_string(),
+        }
+    }
+}
+
+impl ConditionReport {
+    fn of(condition: &Condition, now: Time) -> Self {
+        Self {
+            kind: condition.kind.to_string(),
+            status: condition.status.to_string(),
+            reason: condition.reason.to_string(),
+            message: condition.message.clone(),
+            since: condition.last_transition.map(Time::to_rfc3339),
+            words: plain(condition, now),
+            is_verdict: VERDICTS.iter().any(|kind| condition.is(*kind)),
+        }
+    }
+}
+
+/// The conditions that say how a Job is going to end.
+const VERDICTS: [ConditionKind; 2] = [
+    ConditionKind::SuccessCriteriaMet,
+    ConditionKind::FailureTarget,
+];
+
+/// A condition in plain words.
+fn plain(condition: &Condition, now: Time) -> String {
+    let since = condition.last_transition;
+    let since = since.map_or_else(String::new, |at| format!(" since {}", moment(at, now)));
+    let why = match (condition.reason.as_str(), condition.message.as_str()) {
+        ("", "") => String::new(),
+        (reason, "") => format!(": {reason}"),
+        (reason, message) => format!(": {message} ({reason})"),
+    };
+    let kinds = [
+        (ConditionKind::Complete, "Complete"),
+        (ConditionKind::Failed, "Failed"),
+        (ConditionKind::Suspended, "suspended"),
+        (
+            ConditionKind::SuccessCriteriaMet,
+            "to be Complete once its last Pod has ended,",
+        ),
+        (
+            ConditionKind::FailureTarget,
+            "to be Failed once its last Pod has ended,",
+        ),
+    ];
+    let known = kinds.into_iter().find(|(kind, _)| condition.is(*kind));
+    match known {
+        Some((ConditionKind::Suspended, _)) if !condition.is_true() => {
+            format!("no longer suspended{since}")
+        }
+        Some((_, words)) if condition.is_true() => format!("{words}{since}{why}"),
+        _ => format!("{} is {}{since}{why}", condition.kind, condition.status),
+    }
+}
+
+impl WaitsReport {
+    fn of(waits: &Waits, now: Time) -> Option<Self> {
+        if let Some((until, count)) = waits.job {
+            let until_words = moment(until, now);
+            return Some(Self {
+                indexes: None,
+                next: until.to_rfc3339(),
+                last: until.to_rfc3339(),
+                words: format!(
+                    "no new Pod until about {until_words}, after {count} failed in a row"
+                ),
+            });
+        }
+        let (next, last) = waits.ends()?;
+        let indexes = Indexes::of(&waits.waiting());
+        Some(Self {
+            next: next.to_rfc3339(),
+            last: last.to_rfc3339(),
+            words: match (moment(next, now), moment(last, now)) {
+                (next, last) if next == last => format!("until about {next}"),
+                (next, last) => format!("the next until about {next}, the last until {last}"),
+            },
+            indexes: Some(indexes),
+        })
+    }
+}
+
+/// Tells failures, by what is known of indexes.
+struct FailureTeller<'a> {
+    sight: &'a JobSight,
+    waits: &'a Waits,
+    done: IndexSet,
+    lost: IndexSet,
+}
+
+impl FailureTeller<'_> {
+    fn cause(&self, group: &FailureGroup<'_>) -> CauseReport {
+        let FailureCause {
+            exit_code,
+            reason,
+            container,
+        } = group.cause;
+        let tries = group.last.tries;
+        CauseReport {
+            cause: group.cause.to_string(),
+            exit_code: *exit_code,
+            reason: some(reason),
+            container: some(container),
+            pods: group.pods,
+            indexes: (!group.indexes.is_empty()).then(|| Indexes::of(&group.indexes)),
+            last: self.failure(group.last, tries),
+        }
+    }
+
+    fn failures(&self, is_indexed: bool) -> Vec<FailureReport> {
+        if is_indexed {
+            let last = by_index(&self.sight.pods).into_values();
+            return last.map(|(pod, tries)| self.failure(pod, tries)).collect();
+        }
+        let mut pods: Vec<&FailedPod> = self.sight.pods.failed.iter().collect();
+        pods.sort_by_key(|pod| pod.at);
+        pods.into_iter().map(|pod| self.failure(pod, 1)).collect()
+    }
+
+    fn failure(&self, pod: &FailedPod, tries: u32) -> FailureReport {
+        let cause = self.sight.pods.cause_of(pod);
+        let until = pod.index.and_then(|index| self.waits.indexes.get(&index));
+        FailureReport {
+            index: pod.index,
+            pod: pod.name.to_string(),
+            state: pod.index.map(|index| self.index_state(index)),
+            tries,
+            cause: cause.to_string(),
+            exit_code: cause.exit_code,
+            reason: some(&cause.reason),
+            node: pod.node.to_string(),
+            at: pod.at.to_rfc3339(),
+            message: pod.message.as_deref().map(str::to_owned),
+            until: until.map(|until| until.to_rfc3339()),
+        }
+    }
+
+    fn index_state(&self, index: u32) -> IndexState {
+        match () {
+            () if self.lost.contains(index) => IndexState::Failed,
+            () if self.done.contains(index) => IndexState::Succeeded,
+            () if self.sight.job.end().is_some() => IndexState::Unfinished,
+            () if self.waits.indexes.contains_key(&index) => IndexState::Waiting,
+            () => IndexState::Retried,
+        }
+    }
+
+    /// Indexes that have failed for good and of which no failed Pod is left.
+    fn without_pods(&self) -> Indexes {
+        let mut gone = self.lost.clone();
+        for pod in &self.sight.pods.failed {
+            if let Some(index) = pod.index {
+                gone.remove(index);
+            }
+        }
+        Indexes::of(&gone)
+    }
+}
+
+fn some(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}

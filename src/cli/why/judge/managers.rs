@@ -1,0 +1,122 @@
+//! Whether somebody runs the Job, and who.
+
+use std::time::Duration;
+
+use crate::{
+    cli::{
+        objects::{event_time, meant_manager},
+        one_job::JobSight,
+        words::{moment, span},
+    },
+    model::{DEFAULT_MANAGER, OWN_MANAGER},
+};
+
+use super::super::reason::Reason;
+
+/// A controller begins a new Job within seconds; after a change of its leader within the 15 s of a Lease.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The reason of an Event by which lakh says that another controller works on the Job, too.
+const CONTEST: &str = "AnotherController";
+
+/// lakh tells it again at most five minutes later, and takes the other one for gone after one.
+const CONTEST_LASTS: Duration = Duration::from_secs(300);
+
+/// The manager of Jobs that run on another cluster, whose Pods are not here.
+const OTHER_CLUSTER: &str = "kueue.x-k8s.io/multikueue";
+
+/// No controller has begun it.
+pub(super) fn untouched(sight: &JobSight) -> Option<Reason> {
+    let job = &sight.job;
+    if job.has_begun() {
+        return None;
+    }
+    let age = sight.now.since(job.created.unwrap_or_default());
+    let manager = job.job.spec.managed_by.as_deref();
+    let name = manager.unwrap_or(DEFAULT_MANAGER);
+    if age < PATIENCE {
+        return Some(Reason::new(
+            "just-made",
+            format!(
+                "It was made {} ago, and no controller has begun it yet.",
+                span(age)
+            ),
+            "Look again in a minute.",
+        ));
+    }
+    if name == DEFAULT_MANAGER {
+        return Some(Reason::new(
+            "no-controller",
+            format!(
+                "No controller has touched it in the {} since it was made.",
+                span(age)
+            ),
+            "Start kube-controller-manager with its job controller, or lakh with --mode replace; if one runs, its log \
+             and lakh doctor say what keeps it.",
+        ));
+    }
+    let what = format!(
+        "Its spec.managedBy is {name}, and no controller of that name has begun it in the {} since it was made",
+        span(age)
+    );
+    let meant = meant_manager(name, OWN_MANAGER).map_or_else(String::new, |meant| {
+        format!("; it is spelled nearly as {meant}")
+    });
+    let remedy = match name {
+        OWN_MANAGER => "Start lakh in mode managed-by; if it runs, lakh doctor says what keeps it.",
+        _ => {
+            "Start that controller, or delete the Job and make it again with another name: the field cannot be changed."
+        }
+    };
+    Some(Reason::new(
+        "nobody-serves",
+        format!("{what}{meant}."),
+        remedy,
+    ))
+}
+
+/// Two controllers work on it.
+pub(super) fn contest(sight: &JobSight) -> Option<Reason> {
+    let events = sight.events.found.iter();
+    let told = events.filter(|event| event.reason.as_deref() == Some(CONTEST));
+    let last = told.max_by_key(|event| event_time(event))?;
+    let is_recent = sight.now.since(event_time(last)) <= CONTEST_LASTS;
+    is_recent.then(|| {
+        Reason::new(
+            "another-controller",
+            "Two controllers work on it, so lakh makes and deletes no Pods for it.",
+            "Stop one of them: lakh doctor names both; or start lakh with --takeover for a hand-over on purpose.",
+        )
+    })
+}
+
+/// Somebody else runs it, who does not tell of Pods here.
+pub(super) fn elsewhere(sight: &JobSight) -> Option<Reason> {
+    let job = &sight.job;
+    let name = job.job.spec.managed_by.as_deref()?;
+    let is_known = [DEFAULT_MANAGER, OWN_MANAGER].contains(&name);
+    let is_idle = job.status().active == 0 && sight.pods.seen == 0;
+    if !job.has_begun() || is_known || !(is_idle || name == OTHER_CLUSTER) {
+        return None;
+    }
+    let writer = job
+        .status_writer
+        .as_ref()
+        .map_or_else(String::new, |writer| {
+            let at = writer
+                .at
+                .map_or_else(String::new, |at| format!(" at {}", moment(at, sight.now)));
+            format!("; {} last wrote its status{at}", writer.manager)
+        });
+    let remedy = match name {
+        OTHER_CLUSTER => "Its Pods run on another cluster: kubectl get workloads says on which.",
+        _ => {
+            "Ask those who run that controller: neither the built-in one nor lakh touches the Job."
+        }
+    };
+    Some(Reason::new(
+        "managed-elsewhere",
+        format!("The controller {name} runs it (spec.managedBy){writer}."),
+        remedy,
+    ))
+}

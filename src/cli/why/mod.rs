@@ -1,0 +1,69 @@
+//! `lakh why`: why a Job does not go on, and what to do, in at most three sentences.
+//!
+//! The Job is looked at by [`one_job`](super::one_job), [`judge`] makes reasons of what was seen, and [`mod@print`]
+//! tells them. Nothing is written. `docs/status.md` lists all causes.
+//!
+//! Exit codes: 0, it was told; 2, the Job could not be seen.
+
+mod judge;
+mod print;
+mod reason;
+#[cfg(test)]
+mod tests;
+
+use clap::{Args, ValueEnum};
+
+use super::{
+    OK, Problem, UNUSABLE, complain,
+    finish::Requests,
+    one_job::{Depth, JobArgs, look, no_job},
+    output::{json, yaml},
+    print as tell,
+};
+
+/// The Job is looked at with your rights; nothing is written.
+#[derive(Args, Debug)]
+pub(super) struct WhyArgs {
+    #[command(flatten)]
+    job: JobArgs,
+    /// The form of the answer.
+    #[arg(short, long, value_enum, value_name = "FORM", default_value_t)]
+    output: WhyOutput,
+}
+
+/// The form of the answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum WhyOutput {
+    /// Sentences.
+    #[default]
+    Text,
+    /// One object, for programs.
+    Json,
+    /// The same as YAML.
+    Yaml,
+}
+
+/// Looks at the Job, and says why it does not go on.
+pub(super) async fn run(args: WhyArgs, mut requests: Requests) -> Result<u8, Problem> {
+    tokio::select! {
+        told = explain(args) => told,
+        () = requests.asked_to_end() => {
+            complain("interrupted");
+            Ok(UNUSABLE)
+        }
+    }
+}
+
+async fn explain(args: WhyArgs) -> Result<u8, Problem> {
+    let (asker, key) = args.job.asker().await?;
+    let sight = look(&asker, &key, Depth::Reasons).await;
+    let sight = sight.map_err(|error| no_job(&asker, &key, &error))?;
+    let (reasons, unseen) = (judge::judge(&sight), sight.unseen());
+    let object = print::object(&sight, &reasons, &unseen);
+    tell(&match args.output {
+        WhyOutput::Text => print::text(&sight, &reasons, &unseen),
+        WhyOutput::Json => json(&object),
+        WhyOutput::Yaml => yaml(&object),
+    });
+    Ok(OK)
+}

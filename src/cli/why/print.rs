@@ -1,0 +1,57 @@
+//! The reasons as sentences for people, and as an object for programs.
+//!
+//! Must not: judge, or print anything itself.
+
+use serde::Serialize;
+
+use crate::cli::{ask::Unseen, one_job::JobSight, words::harmless};
+
+use super::reason::Reason;
+
+#[derive(Serialize)]
+struct WhyJson<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    uid: String,
+    /// That of the first reason.
+    cause: &'a str,
+    reasons: &'a [Reason],
+    unseen: &'a [Unseen],
+}
+
+/// What may be told beside another reason.
+const ALWAYS_TOLD: &str = "deadline-soon";
+
+/// As text: at most three sentences, and what could not be seen.
+pub(super) fn text(sight: &JobSight, reasons: &[Reason], unseen: &[Unseen]) -> String {
+    let mut words = vec![format!("{}:", sight.job.job.key)];
+    for (at, reason) in reasons.iter().enumerate() {
+        if at == 0 {
+            words.push(reason.what.clone());
+            words.push(reason.remedy.clone());
+        } else if reason.cause == ALWAYS_TOLD {
+            words.push(reason.what.clone());
+        }
+    }
+    words.retain(|words| !words.is_empty());
+    let mut lines = vec![words.join(" ")];
+    lines.extend(unseen.iter().map(|unseen| format!("not seen: {unseen}")));
+    harmless(&lines.join("\n"))
+}
+
+/// As one object.
+pub(super) fn object<'a>(
+    sight: &'a JobSight,
+    reasons: &'a [Reason],
+    unseen: &'a [Unseen],
+) -> impl Serialize + 'a {
+    let job = &sight.job.job;
+    WhyJson {
+        namespace: &job.key.namespace,
+        name: &job.key.name,
+        uid: job.uid.to_string(),
+        cause: reasons.first().map_or("", |reason| reason.cause),
+        reasons,
+        unseen,
+    }
+}

@@ -1,0 +1,136 @@
+//! Numbers, times and lists for people.
+//!
+//! Must not: judge.
+
+use std::{collections::BTreeSet, fmt::Display, time::Duration};
+
+use crate::model::Time;
+
+/// So many names stand for all.
+const SHOWN: usize = 3;
+
+/// `1 Pod`, `2 Pods`.
+pub(super) fn count(number: usize, noun: &str) -> String {
+    match number {
+        1 => format!("1 {noun}"),
+        number => format!("{number} {noun}s"),
+    }
+}
+
+/// Some names; of many, the first and how many more there are.
+pub(super) fn names<T: Display>(all: impl IntoIterator<Item = T>) -> String {
+    let mut all = all.into_iter();
+    let shown: Vec<String> = all
+        .by_ref()
+        .take(SHOWN)
+        .map(|one| one.to_string())
+        .collect();
+    match all.count() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// The same, each name once and in order.
+pub(super) fn names_once<T: Display + Ord>(all: impl IntoIterator<Item = T>) -> String {
+    names(all.into_iter().collect::<BTreeSet<T>>())
+}
+
+/// How long something takes, as roughly as people say it.
+pub(super) fn span(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+/// So many a second, by the unit in which that is a number that people can see before them.
+pub(super) fn rate(per_second: f64) -> String {
+    let (number, unit) = match per_second {
+        1.0.. => (per_second, "second"),
+        per_second if per_second * 60.0 >= 1.0 => (per_second * 60.0, "minute"),
+        _ => (per_second * 3_600.0, "hour"),
+    };
+    let article = if unit == "hour" { "an" } else { "a" };
+    match number {
+        100.0.. => format!("{number:.0} {article} {unit}"),
+        _ => format!("{number:.1} {article} {unit}"),
+    }
+}
+
+/// A time of day by the clocks of UTC, with the date if it is not near.
+pub(super) fn moment(at: Time, now: Time) -> String {
+    /// Nobody takes another day's time for today's within this.
+    const NEAR: Duration = Duration::from_secs(12 * 3_600);
+    let text = at.to_rfc3339();
+    let is_near = at.since(now).max(now.since(at)) < NEAR;
+    match text.trim_end_matches('Z').split_once('T') {
+        Some((_, time)) if is_near => format!("{time} UTC"),
+        _ => text,
+    }
+}
+
+/// Text without what a terminal would obey: a container says what it likes in its last message.
+pub(super) fn harmless(text: &str) -> String {
+    let letters = text.chars();
+    let letters = letters.map(|it| match it {
+        '\n' => it,
+        it if it.is_control() => '\u{fffd}',
+        it => it,
+    });
+    letters.collect()
+}
+
+/// A list of indexes that fits on a line.
+pub(super) fn short_list(list: &str) -> String {
+    const MOST: usize = 60;
+    match list.get(..MOST).and_then(|start| start.rfind(',')) {
+        Some(end) if list.len() > MOST => format!("{},...", &list[..end]),
+        _ => list.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_told_by_the_unit_that_fits() {
+        let told = [1_234.5, 12.34, 0.5, 0.01].map(rate);
+        assert_eq!(
+            told,
+            [
+                "1234 a second",
+                "12.3 a second",
+                "30.0 a minute",
+                "36.0 an hour"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_moment_far_away_has_its_date() {
+        let now = Time::from_secs(1_795_231_200);
+        assert_eq!(moment(now, now), "03:20:00 UTC");
+        assert_eq!(
+            moment(Time::from_secs(1_795_231_200 - 86_400), now),
+            "2026-11-20T03:20:00Z"
+        );
+    }
+
+    #[test]
+    fn few_names_are_all_told() {
+        assert_eq!(names(["a", "b", "c"]), "a, b, c");
+        assert_eq!(names(["a", "b", "c", "d", "e"]), "a, b, c and 2 more");
+        assert_eq!(names_once(["b", "a", "b"]), "a, b");
+    }
+
+    #[test]
+    fn spans_are_told_roughly() {
+        let told = [0, 119, 120, 7_199, 7_200, 172_800].map(|secs| span(Duration::from_secs(secs)));
+        assert_eq!(told, ["0 s", "119 s", "2 min", "119 min", "2 h", "2 days"]);
+    }
+}

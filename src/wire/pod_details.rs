@@ -1,0 +1,337 @@
+//! Reads of a Pod what people want to know when its Job stands still or fails: reasons, messages, nodes, times.
+//!
+//! The controller's own reader (`pod`) keeps less, because it reads each Pod many times. Must not: keep what of a Pod
+//! nobody is told, such as its volumes.
+
+mod protobuf;
+#[cfg(test)]
+mod tests;
+
+use compact_str::CompactString;
+use serde::{Deserialize, Deserializer};
+use smallvec::SmallVec;
+
+use crate::model::{PodPhase, Time, Uid};
+
+use super::{
+    Object, OddAnswer,
+    json::Text,
+    protobuf::{ProtobufMessage as _, Value},
+    timestamp::seconds,
+};
+
+/// See the module's text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodDetails {
+    /// Its name.
+    pub name: CompactString,
+    /// Who it is.
+    pub uid: Uid,
+    /// The UID of its controller.
+    pub owner: Option<Uid>,
+    /// Its completion index.
+    pub index: Option<u32>,
+    /// How often its index had failed before, whether that counts or not.
+    pub failures_before: u32,
+    /// When it was made.
+    pub created: Option<Time>,
+    /// When it is to be gone, if it is being deleted.
+    pub deletion: Option<Time>,
+    /// What keeps it from going.
+    pub finalizers: SmallVec<[CompactString; 1]>,
+    /// The node that it was given to; empty if none.
+    pub node: CompactString,
+    /// What keeps it from being given to one.
+    pub gates: Vec<CompactString>,
+    /// Where it is in its life.
+    pub phase: PodPhase,
+    /// Why it is there, in a word.
+    pub reason: CompactString,
+    /// Why it is there.
+    pub message: String,
+    /// Conditions that say more than that all is well.
+    pub conditions: Vec<PodConditionDetails>,
+    /// Init containers first.
+    pub containers: SmallVec<[ContainerDetails; 1]>,
+}
+
+/// A condition of a Pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodConditionDetails {
+    /// The API's word for its kind.
+    pub kind: CompactString,
+    /// Whether it is True.
+    pub holds: bool,
+    /// Since when.
+    pub since: Option<Time>,
+    /// Why, in a word.
+    pub reason: CompactString,
+    /// Why.
+    pub message: String,
+}
+
+/// A container of a Pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContainerDetails {
+    /// Its name.
+    pub name: CompactString,
+    /// How often it was started again.
+    pub restarts: u32,
+    /// Why it does not run yet, in a word and in more.
+    pub waiting: Option<(CompactString, String)>,
+    /// How it ended.
+    pub ended: Option<ContainerEnd>,
+    /// How it ended the time before.
+    pub ended_before: Option<ContainerEnd>,
+}
+
+/// How a container ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContainerEnd {
+    /// With which code.
+    pub exit_code: i32,
+    /// By which signal, as far as the runtime says.
+    pub signal: i32,
+    /// Why, in a word.
+    pub reason: CompactString,
+    /// What it, or its runtime, had to say.
+    pub message: String,
+    /// When.
+    pub at: Option<Time>,
+}
+
+impl PodDetails {
+    /// Reads a Pod.
+    pub fn read(object: Object<'_>) -> Result<Self, OddAnswer> {
+        let pod = match object {
+            Object::Json(json) => serde_json::from_str(json)?,
+            Object::Protobuf(message) => RawPodDetails::read(Value::Bytes(message))?,
+        };
+        pod.keep().ok_or(OddAnswer::Identity)
+    }
+
+    /// The condition of a kind, if it says more than that all is well.
+    pub fn condition(&self, kind: &str) -> Option<&PodConditionDetails> {
+        self.conditions.iter().find(|it| it.kind == kind)
+    }
+
+    /// When it ended, by the first evidence there is.
+    pub fn finished(&self) -> Option<Time> {
+        let ends = self.containers.iter().filter_map(|it| it.ended.as_ref());
+        let by_containers = ends.filter_map(|end| end.at).max();
+        let by_readiness = || self.condition("Ready").and_then(|ready| ready.since);
+        by_containers
+            .or_else(by_readiness)
+            .or(self.deletion)
+            .or(self.created)
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct RawPodDetails<'a> {
+    metadata: RawDetailsMetadata<'a>,
+    spec: RawDetailsSpec<'a>,
+    status: RawDetailsStatus<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+struct RawDetailsMetadata<'a> {
+    name: Text<'a>,
+    uid: Text<'a>,
+    creation_timestamp: RawDetailsTime,
+    deletion_timestamp: RawDetailsTime,
+    finalizers: SmallVec<[Text<'a>; 2]>,
+    owner_references: SmallVec<[RawDetailsOwner<'a>; 1]>,
+    annotations: RawDetailsAnnotations<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct RawDetailsOwner<'a> {
+    uid: Text<'a>,
+    controller: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct RawDetailsAnnotations<'a> {
+    #[serde(rename = "batch.kubernetes.io/job-completion-index")]
+    index: Option<Text<'a>>,
+    #[serde(rename = "batch.kubernetes.io/job-index-failure-count")]
+    failures: Option<Text<'a>>,
+    #[serde(rename = "batch.kubernetes.io/job-index-ignored-failure-count")]
+    ignored_failures: Option<Text<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+struct RawDetailsSpec<'a> {
+    node_name: Text<'a>,
+    scheduling_gates: Vec<RawGate<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct RawGate<'a> {
+    name: Text<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+struct RawDetailsStatus<'a> {
+    phase: Text<'a>,
+    reason: Text<'a>,
+    message: Text<'a>,
+    conditions: SmallVec<[RawDetailsCondition<'a>; 6]>,
+    container_statuses: SmallVec<[RawContainerDetails<'a>; 2]>,
+    init_container_statuses: Vec<RawContainerDetails<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+struct RawDetailsCondition<'a> {
+    #[serde(rename = "type")]
+    kind: Text<'a>,
+    status: Text<'a>,
+    last_transition_time: RawDetailsTime,
+    reason: Text<'a>,
+    message: Text<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+struct RawContainerDetails<'a> {
+    name: Text<'a>,
+    restart_count: u32,
+    state: RawDetailsState<'a>,
+    last_state: RawDetailsState<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct RawDetailsState<'a> {
+    waiting: Option<RawWaiting<'a>>,
+    terminated: Option<RawEnd<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct RawWaiting<'a> {
+    reason: Text<'a>,
+    message: Text<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+struct RawEnd<'a> {
+    exit_code: i32,
+    signal: i32,
+    reason: Text<'a>,
+    message: Text<'a>,
+    finished_at: RawDetailsTime,
+}
+
+/// Whole seconds since the epoch, or 0 for what is no time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct RawDetailsTime(u32);
+
+impl<'de> Deserialize<'de> for RawDetailsTime {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Option::<Text<'_>>::deserialize(deserializer)?;
+        Ok(Self(text.map_or(0, |text| seconds(&text))))
+    }
+}
+
+impl RawDetailsTime {
+    fn keep(self) -> Option<Time> {
+        (self.0 > 0).then(|| Time::from_secs(self.0.into()))
+    }
+}
+
+fn compact(text: &Text<'_>) -> CompactString {
+    CompactString::new(&**text)
+}
+
+impl RawPodDetails<'_> {
+    fn keep(&self) -> Option<PodDetails> {
+        let Self {
+            metadata,
+            spec,
+            status,
+        } = self;
+        let mut owners = metadata.owner_references.iter();
+        let owner = owners.find(|owner| owner.controller == Some(true));
+        let count = |text: &Option<Text<'_>>| {
+            let count = text.as_ref().and_then(|text| text.parse::<u32>().ok());
+            count.unwrap_or(0)
+        };
+        let annotations = &metadata.annotations;
+        let index = annotations.index.as_ref();
+        let ignored = count(&annotations.ignored_failures);
+        let conditions = status.conditions.iter();
+        let inits = status.init_container_statuses.iter();
+        let containers = inits.chain(&status.container_statuses);
+        Some(PodDetails {
+            name: compact(&metadata.name),
+            uid: Uid::parse(&metadata.uid)?,
+            owner: owner.and_then(|owner| Uid::parse(&owner.uid)),
+            index: index.and_then(|text| text.parse().ok()),
+            failures_before: count(&annotations.failures).saturating_add(ignored),
+            created: metadata.creation_timestamp.keep(),
+            deletion: metadata.deletion_timestamp.keep(),
+            finalizers: metadata.finalizers.iter().map(compact).collect(),
+            node: compact(&spec.node_name),
+            gates: spec
+                .scheduling_gates
+                .iter()
+                .map(|it| compact(&it.name))
+                .collect(),
+            phase: PodPhase::of(&status.phase),
+            reason: compact(&status.reason),
+            message: status.message.to_string(),
+            conditions: conditions.filter_map(RawDetailsCondition::keep).collect(),
+            containers: containers.map(RawContainerDetails::keep).collect(),
+        })
+    }
+}
+
+impl RawDetailsCondition<'_> {
+    fn keep(&self) -> Option<PodConditionDetails> {
+        let holds = self.status == "True";
+        let is_well = holds && self.kind != "DisruptionTarget" && self.kind != "Ready";
+        (!is_well).then(|| PodConditionDetails {
+            kind: compact(&self.kind),
+            holds,
+            since: self.last_transition_time.keep(),
+            reason: compact(&self.reason),
+            message: self.message.to_string(),
+        })
+    }
+}
+
+impl RawContainerDetails<'_> {
+    fn keep(&self) -> ContainerDetails {
+        let waiting = self.state.waiting.as_ref();
+        ContainerDetails {
+            name: compact(&self.name),
+            restarts: self.restart_count,
+            waiting: waiting.map(|it| (compact(&it.reason), it.message.to_string())),
+            ended: self.state.terminated.as_ref().map(RawEnd::keep),
+            ended_before: self.last_state.terminated.as_ref().map(RawEnd::keep),
+        }
+    }
+}
+
+impl RawEnd<'_> {
+    fn keep(&self) -> ContainerEnd {
+        ContainerEnd {
+            exit_code: self.exit_code,
+            signal: self.signal,
+            reason: compact(&self.reason),
+            message: self.message.to_string(),
+            at: self.finished_at.keep(),
+        }
+    }
+}

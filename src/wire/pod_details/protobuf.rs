@@ -1,0 +1,194 @@
+//! The same from protobuf, by the numbers of the fields.
+//!
+//! Source: `generated.proto` of `k8s.io/api/core/v1` and `k8s.io/apimachinery/pkg/apis/meta/v1`.
+//! Must not: decide what of it is kept; that is the same for JSON.
+
+use crate::{
+    model::{COMPLETION_INDEX, INDEX_FAILURES, INDEX_IGNORED_FAILURES},
+    wire::{
+        json::Text,
+        protobuf::{Fields, Malformed, ProtobufMessage, Value, field},
+    },
+};
+
+use super::{
+    RawContainerDetails, RawDetailsAnnotations, RawDetailsCondition, RawDetailsMetadata,
+    RawDetailsOwner, RawDetailsSpec, RawDetailsState, RawDetailsStatus, RawDetailsTime, RawEnd,
+    RawGate, RawPodDetails, RawWaiting,
+};
+
+fn text(value: Value<'_>) -> Result<Text<'_>, Malformed> {
+    value.text().map(|text| Text(text.into()))
+}
+
+fn time(value: Value<'_>) -> Result<RawDetailsTime, Malformed> {
+    let seconds: i64 = field(value.bytes()?, 1)?.map_or(Ok(0), Value::number)?;
+    Ok(RawDetailsTime(u32::try_from(seconds).unwrap_or(0)))
+}
+
+impl<'a> ProtobufMessage<'a> for RawPodDetails<'a> {
+    fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            1 => self.metadata.merge(value),
+            2 => self.spec.merge(value),
+            3 => self.status.merge(value),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<'a> ProtobufMessage<'a> for RawDetailsMetadata<'a> {
+    fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            1 => self.name = text(value)?,
+            5 => self.uid = text(value)?,
+            8 => self.creation_timestamp = time(value)?,
+            9 => self.deletion_timestamp = time(value)?,
+            12 => self.annotations.merge(value)?,
+            13 => self.owner_references.push(RawDetailsOwner::read(value)?),
+            14 => self.finalizers.push(text(value)?),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Takes in an annotation: a message of a key and its value.
+impl<'a> ProtobufMessage<'a> for RawDetailsAnnotations<'a> {
+    fn set(&mut self, _: u64, _: Value<'a>) -> Result<(), Malformed> {
+        Ok(())
+    }
+
+    fn merge(&mut self, value: Value<'a>) -> Result<(), Malformed> {
+        let (mut key, mut content) = ("", "");
+        let mut fields = Fields::of(value.bytes()?);
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                1 => key = value.text()?,
+                2 => content = value.text()?,
+                _ => {}
+            }
+        }
+        let place = match key {
+            COMPLETION_INDEX => &mut self.index,
+            INDEX_FAILURES => &mut self.failures,
+            INDEX_IGNORED_FAILURES => &mut self.ignored_failures,
+            _ => return Ok(()),
+        };
+        *place = Some(Text(content.into()));
+        Ok(())
+    }
+}
+
+impl<'a> ProtobufMessage<'a> for RawDetailsOwner<'a> {
+    fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            4 => self.uid = text(value)?,
+            6 => self.controller = Some(value.number::<i64>()? != 0),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl<'a> ProtobufMessage<'a> for RawDetailsSpec<'a> {
+    fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            10 => self.node_name = text(value)?,
+            38 => self.scheduling_gates.push(RawGate::read(value)?),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl<'a> ProtobufMessage<'a> for RawGate<'a> {
+    fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
+        if number == 1 {
+            self.name = text(value)?;
+        }
+        Ok(())
+    }
+}
+
+impl<'a> ProtobufMessage<'a> for RawDetailsStatus<'a> {
+    fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            1 => self.phase = text(value)?,
+            2 => self.conditions.push(RawDetailsCondition::read(value)?),
+            3 => self.message = text(value)?,
+            4 => self.reason = text(value)?,
+            8 => self
+                .container_statuses
+                .push(RawContainerDetails::read(value)?),
+            10 => {
+                let statuses = &mut self.init_container_statuses;
+                statuses.push(RawContainerDetails::read(value)?);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl<'a> ProtobufMessage<'a> for RawDetailsCondition<'a> {
+    fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            1 => self.kind = text(value)?,
+            2 => self.status = text(value)?,
+            4 => self.last_transition_time = time(value)?,
+            5 => self.reason = text(value)?,
+            6 => self.message = text(value)?,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl<'a> ProtobufMessage<'a> for RawContainerDetails<'a> {
+    fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            1 => self.name = text(value)?,
+            2 => self.state.merge(value)?,
+            3 => self.last_state.merge(value)?,
+            5 => self.restart_count = value.number()?,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl<'a> ProtobufMessage<'a> for RawDetailsState<'a> {
+    fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            1 => self.waiting.get_or_insert_default().merge(value),
+            3 => self.terminated.get_or_insert_default().merge(value),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<'a> ProtobufMessage<'a> for RawWaiting<'a> {
+    fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            1 => self.reason = text(value)?,
+            2 => self.message = text(value)?,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl<'a> ProtobufMessage<'a> for RawEnd<'a> {
+    fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            1 => self.exit_code = value.number()?,
+            2 => self.signal = value.number()?,
+            3 => self.reason = text(value)?,
+            4 => self.message = text(value)?,
+            6 => self.finished_at = time(value)?,
+            _ => {}
+        }
+        Ok(())
+    }
+}
