@@ -13,13 +13,11 @@ mod ranges;
 mod replica;
 mod sharded;
 
-use serde_json::Value;
-
 use crate::{
     informer::{Kind, News, Notice},
     machine::Machine,
     model::{Monotonic, Now},
-    shard::{Controllers, Question},
+    shard::{Controllers, JobDescription, Question},
 };
 
 pub use candidate::{Candidate, LeaderElection, is_candidates};
@@ -66,7 +64,7 @@ pub trait Part: Machine + Send + 'static {
     }
 
     /// What it knows of Jobs, for people who ask; nothing, if it has none.
-    fn answer_question(&self, _question: &Question, _now: Now) -> Vec<Value> {
+    fn answer_question(&self, _question: &Question, _now: Now) -> Vec<JobDescription> {
         Vec::new()
     }
 

@@ -7,14 +7,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use serde_json::Value;
-
 use crate::{
     informer::{Informers, Watched},
     machine::{CallId, Input, Machine, Request},
     metrics::Metrics,
     model::{Monotonic, Now, Timeout},
-    shard::{Limiter, Question, Settings, Shard},
+    shard::{JobDescription, Limiter, Question, Settings, Shard},
 };
 
 use super::{
@@ -126,7 +124,7 @@ impl Part for Replica {
         Some(self.common.missing())
     }
 
-    fn answer_question(&self, question: &Question, now: Now) -> Vec<Value> {
+    fn answer_question(&self, question: &Question, now: Now) -> Vec<JobDescription> {
         self.shard.answer_question(question, now)
     }
 

@@ -4,13 +4,11 @@
 
 use std::collections::VecDeque;
 
-use serde_json::Value;
-
 use crate::{
     informer::{News, Notice},
     machine::{CallId, Input, Machine, Request},
     model::{Monotonic, Now, Timeout, stable_hash},
-    shard::{Question, Shard},
+    shard::{JobDescription, Question, Shard},
 };
 
 use super::{Message, Part, Recipient, common::Common};
@@ -130,7 +128,7 @@ impl Part for Shard {
         Some((Recipient::Feed, message))
     }
 
-    fn answer_question(&self, question: &Question, now: Now) -> Vec<Value> {
+    fn answer_question(&self, question: &Question, now: Now) -> Vec<JobDescription> {
         Self::answer_question(self, question, now)
     }
 }

@@ -144,7 +144,7 @@ impl Controller {
                 desk: Arc::clone(&desk),
                 is_exposed: options.expose_debug,
             };
-            let probes = Probes::start(address, Arc::clone(&health), debug);
+            let probes = Probes::start(address, Arc::clone(&health), debug, &client);
             probes.map_err(|source| StartError::Listen { address, source })
         });
         let probes = probes.transpose()?;

@@ -11,7 +11,10 @@ use std::{net::IpAddr, sync::Arc};
 use http::{StatusCode, header, request::Parts, uri::Authority};
 use serde_json::{Value, json};
 
-use crate::{model::JobKey, shard::Question};
+use crate::{
+    model::JobKey,
+    shard::{JobDescription, Question},
+};
 
 use super::desk::Desk;
 
@@ -34,7 +37,7 @@ impl DebugJobs {
         from: IpAddr,
     ) -> Option<(StatusCode, String)> {
         let question = question(request.uri.path())?;
-        let is_local = from.to_canonical().is_loopback() && is_asked_as_local(request);
+        let is_local = is_from_this_machine(request, from);
         if !self.is_exposed && !is_local {
             let why = "only told to who asks from this machine, as by kubectl port-forward: \
                        see --expose-debug";
@@ -72,6 +75,11 @@ fn question(path: &str) -> Option<Option<Question>> {
     })
 }
 
+/// Whether a request was made on this machine, and by no page of another server in a browser here.
+pub(super) fn is_from_this_machine(request: &Parts, from: IpAddr) -> bool {
+    from.to_canonical().is_loopback() && is_asked_as_local(request)
+}
+
 /// Whether the name by which the server is asked is one of this machine.
 fn is_asked_as_local(request: &Parts) -> bool {
     let hosts = request.headers.get_all(header::HOST).iter();
@@ -87,14 +95,14 @@ fn is_this_machine(host: &str) -> bool {
     }
 }
 
-fn answer(question: &Question, told: Vec<Value>) -> (StatusCode, String) {
+fn answer(question: &Question, told: Vec<JobDescription>) -> (StatusCode, String) {
     if let Question::Job(key) = question
         && told.is_empty()
     {
         return (StatusCode::NOT_FOUND, format!("no Job {key} is known"));
     }
     // Of several Jobs under one name each is told: those that are gone have Pods left.
-    let mut jobs = told;
+    let mut jobs: Vec<Value> = told.into_iter().map(|told| told.job).collect();
     jobs.sort_by_cached_key(|job| ["namespace", "name", "uid"].map(|of| job[of].to_string()));
     let whole = json!({ "jobs": jobs });
     (StatusCode::OK, format!("{whole:#}\n"))

@@ -7,7 +7,6 @@
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use serde_json::Value;
 use tokio::{
     sync::{
         mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
@@ -16,7 +15,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::shard::Question;
+use crate::shard::{JobDescription, Question};
 
 /// How long a loop is waited for: longer than one that is not stuck computes at a time, and less than a person waits.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -25,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Inquiry {
     question: Question,
-    answer: oneshot::Sender<Vec<Value>>,
+    answer: oneshot::Sender<Vec<JobDescription>>,
 }
 
 /// Where a loop finds what it is asked.
@@ -49,7 +48,7 @@ impl Desk {
     }
 
     /// Asks all loops, and gives all that they say.
-    pub(super) async fn ask(&self, question: &Question) -> Result<Vec<Value>, NoAnswer> {
+    pub(super) async fn ask(&self, question: &Question) -> Result<Vec<JobDescription>, NoAnswer> {
         let mut answers = Vec::new();
         for desk in self.0.lock().iter() {
             let (answer, answered) = oneshot::channel();
@@ -71,7 +70,7 @@ impl Desk {
 
 impl Inquiry {
     /// Answers it by this.
-    pub(super) fn answer(self, know: impl FnOnce(&Question) -> Vec<Value>) {
+    pub(super) fn answer(self, know: impl FnOnce(&Question) -> Vec<JobDescription>) {
         let told = know(&self.question);
         // Whoever asked may be gone.
         let _ = self.answer.send(told);
@@ -80,6 +79,8 @@ impl Inquiry {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -91,11 +92,12 @@ mod tests {
         let answering = async {
             for (loop_, said) in [(&mut one, "a"), (&mut two, "b")] {
                 let inquiry = loop_.recv().await.expect("it is asked");
-                inquiry.answer(|_| vec![said.into()]);
+                inquiry.answer(|_| vec![Value::from(said).into()]);
             }
         };
         let (told, ()) = futures::join!(asking, answering);
-        assert_eq!(told, Ok(vec!["a".into(), "b".into()]));
+        let said = ["a", "b"].map(|said| Value::from(said).into());
+        assert_eq!(told, Ok(said.to_vec()));
         assert_eq!(desk.ask(&Question::Jobs).await, Err(NoAnswer));
     }
 }

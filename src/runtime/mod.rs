@@ -19,6 +19,7 @@ mod probes;
 mod shell;
 mod tasks;
 mod threads;
+mod ui;
 
 pub use controller::{Controller, Options, StartError};
 pub use discover_gangs::GangError;

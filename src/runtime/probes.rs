@@ -1,10 +1,10 @@
-//! Answers those who ask how the controller is: `/livez`, `/readyz`, `/metrics`, and what it knows of Jobs
-//! ([`debug`](super::debug)).
+//! Answers those who ask how the controller is: `/livez`, `/readyz`, `/metrics`, what it knows of Jobs
+//! ([`debug`](super::debug)), and the page that shows them ([`ui`](super::ui)).
 //!
 //! On a thread and a runtime of its own: whoever asks is told also while the controller's thread is busy or
 //! stuck, and can keep it from nothing. Anybody in the cluster may connect here, so a connection is for one
-//! request, ends by a timeout, and there are few: the oldest goes where one too many comes. A probe is
-//! answered in a moment, so the oldest is of one who says nothing.
+//! request, ends by a timeout unless a page is told of changes by it, and there are few: the oldest goes where one too many
+//! comes. A probe is answered in a moment, so the oldest is of one who says nothing, or of a page, which asks again.
 //!
 //! Must not: judge how the controller is; see [`Health`].
 
@@ -14,15 +14,23 @@ use std::{
     fmt::Write as _,
     io,
     net::{IpAddr, SocketAddr, TcpListener as StdTcpListener},
-    sync::Arc,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::Duration,
 };
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode, header, request::Parts};
-use http_body_util::Full;
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use http_body_util::{BodyExt as _, Full};
+use hyper::{
+    body::{Body as _, Incoming},
+    server::conn::http1,
+    service::service_fn,
+};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -31,10 +39,13 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep, timeout},
 };
 
+use crate::cluster::Client;
+
 use super::{
     debug::DebugJobs,
     health::{Check, Health},
     tasks::BEAT,
+    ui::{ResponseBody, Ui},
 };
 
 /// The text format in which metrics are told.
@@ -71,6 +82,7 @@ impl Probes {
         address: SocketAddr,
         health: Arc<Health>,
         debug: DebugJobs,
+        client: &Client,
     ) -> io::Result<Self> {
         let listener = StdTcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
@@ -79,11 +91,12 @@ impl Probes {
             .enable_all()
             .build()?;
         let (stop, stopped) = oneshot::channel();
-        let listener = {
+        let (listener, ui) = {
             let _inside = runtime.enter();
-            TcpListener::from_std(listener)?
+            let ui = Ui::new(Arc::clone(&debug.desk), client);
+            (TcpListener::from_std(listener)?, ui)
         };
-        let answering = Answering { health, debug };
+        let answering = Answering { health, debug, ui };
         let work = async move {
             tokio::select! {
                 () = answering.clone().serve(listener) => {}
@@ -123,6 +136,7 @@ impl Drop for Probes {
 struct Answering {
     health: Arc<Health>,
     debug: DebugJobs,
+    ui: Ui,
 }
 
 impl Answering {
@@ -154,18 +168,34 @@ impl Answering {
             {
                 oldest.abort();
             }
-            let connection = self.clone().answer_on(stream, from);
-            // A prober that goes away early, or is too late, is its own business.
-            let connection = async { drop(timeout(CONNECTION_TIMEOUT, connection).await) };
+            let connection = self.clone().answer_in_time(stream, from);
             open.push_back(tokio::spawn(connection).abort_handle());
         }
     }
 
-    async fn answer_on(self, stream: TcpStream, from: IpAddr) -> hyper::Result<()> {
-        let answer = service_fn(|request: Request<Incoming>| {
+    /// Answers in [`CONNECTION_TIMEOUT`], unless it is a page that is told of changes: that takes as long as it is open.
+    async fn answer_in_time(self, stream: TcpStream, from: IpAddr) {
+        let is_followed = AtomicBool::new(false);
+        let mut connection = pin!(self.answer_on(stream, from, &is_followed));
+        // A prober that goes away early, or is too late, is its own business.
+        let is_late = timeout(CONNECTION_TIMEOUT, &mut connection).await.is_err();
+        if is_late && is_followed.load(Ordering::Relaxed) {
+            drop(connection.await);
+        }
+    }
+
+    async fn answer_on(
+        &self,
+        stream: TcpStream,
+        from: IpAddr,
+        is_followed: &AtomicBool,
+    ) -> hyper::Result<()> {
+        let answer = service_fn(|request: Request<Incoming>| async move {
             let (request, _) = request.into_parts();
-            let answering = &self;
-            async move { Ok::<_, Infallible>(answering.answer(&request, from).await) }
+            let answer = self.answer(&request, from).await;
+            let is_whole = answer.body().size_hint().exact().is_some();
+            is_followed.store(!is_whole, Ordering::Relaxed);
+            Ok::<_, Infallible>(answer)
         });
         http1::Builder::new()
             .timer(TokioTimer::new())
@@ -175,7 +205,10 @@ impl Answering {
             .await
     }
 
-    async fn answer(&self, request: &Parts, from: IpAddr) -> Response<Full<Bytes>> {
+    async fn answer(&self, request: &Parts, from: IpAddr) -> Response<ResponseBody> {
+        if let Some(answer) = self.ui.answer(request, from).await {
+            return answer;
+        }
         if let Some((status, body)) = self.debug.answer(request, from).await {
             let kind = if status.is_success() { JSON } else { TEXT };
             return response(status, kind, body);
@@ -198,8 +231,9 @@ impl Answering {
     }
 }
 
-fn response(status: StatusCode, kind: &'static str, body: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::from(body));
+fn response(status: StatusCode, kind: &'static str, body: String) -> Response<ResponseBody> {
+    let body = Full::new(Bytes::from(body)).boxed_unsync();
+    let mut response = Response::new(body);
     *response.status_mut() = status;
     let kind = HeaderValue::from_static(kind);
     response.headers_mut().insert(header::CONTENT_TYPE, kind);

@@ -7,11 +7,11 @@ use serde_json::{Map, Value, json};
 use crate::{
     decide::{IndexOverview, Overview},
     informer::Kind,
-    model::{Job, JobKey, Now, Time},
+    model::{ConditionKind, IndexSet, Job, JobKey, JobStatus, Now, Time},
     ownership::Standing,
 };
 
-use super::{Shard, actor::Actor};
+use super::{Shard, actor::Actor, index_map::IndexMap};
 
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,32 +20,59 @@ pub enum Question {
     Jobs,
     /// All that is known of one.
     Job(JobKey),
+    /// The same of one, with its indexes as a map and not as text.
+    Indexes(JobKey),
+}
+
+/// What is told of a Job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobDescription {
+    /// An object, as at `/debug/jobs`.
+    pub job: Value,
+    /// Its indexes, if it has some and they were asked for.
+    pub indexes: Option<IndexMap>,
+}
+
+impl From<Value> for JobDescription {
+    fn from(job: Value) -> Self {
+        Self { job, indexes: None }
+    }
 }
 
 impl Shard {
-    /// Answers: an array of Jobs, as one name may have belonged to several; each an object.
-    pub fn answer_question(&self, question: &Question, now: Now) -> Vec<Value> {
+    /// Answers: an array of Jobs, as one name may have belonged to several.
+    pub fn answer_question(&self, question: &Question, now: Now) -> Vec<JobDescription> {
         let actors = self.store.all();
         match question {
             Question::Jobs => actors
-                .map(|actor| Value::Object(actor.brief(actor.overview(now).as_ref(), now)))
+                .map(|actor| actor.brief(actor.overview(now).as_ref(), now))
+                .map(|told| Value::Object(told).into())
                 .collect(),
             Question::Job(key) => actors
                 .filter(|actor| actor.id.key == *key)
-                .map(|actor| self.whole(actor, now))
+                .map(|actor| {
+                    let indexes = actor.machine.as_ref().and_then(IndexOverview::of);
+                    self.whole(actor, indexes.as_ref(), now).into()
+                })
+                .collect(),
+            Question::Indexes(key) => actors
+                .filter(|actor| actor.id.key == *key)
+                .map(|actor| JobDescription {
+                    job: self.whole(actor, None, now),
+                    indexes: IndexMap::of(actor),
+                })
                 .collect(),
         }
     }
 
     /// All that is known of a Job.
-    fn whole(&self, actor: &Actor, now: Now) -> Value {
+    fn whole(&self, actor: &Actor, indexes: Option<&IndexOverview>, now: Now) -> Value {
         let overview = actor.overview(now);
         let mut told = actor.brief(overview.as_ref(), now);
         let mut tell = |name: &str, value| told.insert(name.to_owned(), value);
         if let Some(job) = &actor.job {
             tell("resourceVersion", job.resource_version.to_string().into());
             tell("generation", job.generation.into());
-            tell("suspend", job.spec.suspend.into());
             tell("deleting", job.deleting.into());
         }
         tell("podsKnown", actor.pods.len().into());
@@ -61,8 +88,7 @@ impl Shard {
         });
         tell("warnings", warnings.collect());
         if let Some(overview) = &overview {
-            let indexes = actor.machine.as_ref().and_then(IndexOverview::of);
-            tell("overview", overview_of(overview, indexes.as_ref(), now));
+            tell("overview", overview_of(overview, indexes, now));
         }
         Value::Object(told)
     }
@@ -109,11 +135,16 @@ impl Actor {
     fn brief(&self, overview: Option<&Overview>, now: Now) -> Map<String, Value> {
         let status = self.job.as_ref().map(|job: &Job| &job.status);
         let waits = overview.and_then(|known| known.waits.first().copied());
+        let spec = self.job.as_ref().map(|job| &job.spec);
         let told = json!({
             "namespace": self.id.key.namespace,
             "name": self.id.key.name,
             "uid": self.id.uid.to_string(),
             "state": state(self.standing()),
+            "result": status.and_then(result),
+            "suspend": spec.map(|spec| spec.suspend),
+            "completions": spec.and_then(|spec| spec.completions),
+            "failedIndexes": overview.map(|known| known.sums.failed),
             "active": overview.map(|known| known.sums.active),
             "succeeded": overview.map_or_else(|| status.map(|of| of.succeeded), |known| Some(known.succeeded)),
             "failed": overview.map_or_else(|| status.map(|of| of.failed), |known| Some(known.failed)),
@@ -135,6 +166,15 @@ fn state(standing: Standing) -> &'static str {
         Standing::Unseen => "not seen; known by its Pods",
         Standing::External => "managed by another controller",
     }
+}
+
+/// The condition that says how it ended.
+fn result(status: &JobStatus) -> Option<&'static str> {
+    let ended = [ConditionKind::Complete, ConditionKind::Failed];
+    let ended = ended
+        .into_iter()
+        .find(|kind| status.true_condition(*kind).is_some());
+    ended.map(ConditionKind::as_str)
 }
 
 fn overview_of(known: &Overview, indexes: Option<&IndexOverview>, now: Now) -> Value {
@@ -175,9 +215,9 @@ fn overview_of(known: &Overview, indexes: Option<&IndexOverview>, now: Now) -> V
 
 fn indexes_of(indexes: &IndexOverview) -> Value {
     json!({
-        "completed": indexes.completed,
-        "failed": indexes.failed,
-        "inBackoff": indexes.in_backoff,
-        "withoutPod": indexes.without_pod,
+        "completed": indexes.completed.to_string(),
+        "failed": indexes.failed.as_ref().map(IndexSet::to_string),
+        "inBackoff": indexes.in_backoff.to_string(),
+        "withoutPod": indexes.without_pod.to_string(),
     })
 }

@@ -19,6 +19,7 @@ mod delays;
 mod events;
 mod gang_index;
 mod gangs;
+mod index_map;
 mod intake;
 mod journal;
 mod outbox;
@@ -46,7 +47,8 @@ use crate::{
 
 pub use crate::rate_limiter::{Limiter, Rate};
 pub use controllers::Controllers;
-pub use debug::Question;
+pub use debug::{JobDescription, Question};
+pub use index_map::{IndexMap, MapState};
 
 use actor::Rules;
 use correlate::About;

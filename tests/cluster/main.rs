@@ -59,5 +59,6 @@ mod stopping;
 mod strangers;
 mod tls;
 mod ttl;
+mod ui;
 mod verdicts;
 mod walls;

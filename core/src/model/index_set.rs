@@ -85,6 +85,11 @@ impl IndexSet {
         self.0.iter()
     }
 
+    /// Adds every index of `other`.
+    pub fn extend(&mut self, other: &Self) {
+        self.0 |= &other.0;
+    }
+
     /// Takes out every index of `other`.
     pub fn subtract(&mut self, other: &Self) {
         self.0 -= &other.0;

@@ -1,6 +1,10 @@
 //! The arguments of `lakh local`.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
 
 use clap::{Args, ValueEnum};
 
@@ -90,8 +94,20 @@ pub(in crate::cli) struct LocalArgs {
     /// Where the controller answers /readyz, /livez and /metrics, if anywhere.
     #[arg(long, value_name = "ADDRESS")]
     pub(super) listen: Option<SocketAddr>,
+    /// Print the link to a page that shows the Jobs, and all indexes of each. It is at --listen, by default at a free port
+    /// of this machine.
+    #[arg(long)]
+    pub(super) ui: bool,
     #[command(flatten)]
     pub(super) tunables: Tunables,
+}
+
+impl LocalArgs {
+    /// Where the controller answers, if anywhere.
+    pub(super) fn listen(&self) -> Option<SocketAddr> {
+        let free_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        self.listen.or(self.ui.then_some(free_port))
+    }
 }
 
 /// Forms of the closing summary.

@@ -115,7 +115,7 @@ impl Drop for Kubeconfig {
 /// Starts everything; the controller comes last, so that nothing has run if a manifest is refused.
 async fn start(args: &LocalArgs) -> Result<Running, Problem> {
     let options = args.tunables.clone();
-    let options = options.options(ModeName::Replace, args.listen)?;
+    let options = options.options(ModeName::Replace, args.listen())?;
     // Standard input may be somebody's keyboard.
     let filenames = args.filenames.clone();
     let documents = tokio::task::spawn_blocking(move || read(&filenames)).await??;
@@ -172,6 +172,10 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
         tell_of_cron_jobs(&documents);
     }
     let controller = Controller::start(connect().await?, options.clone()).await?;
+    if let Some(listening) = controller.listening().filter(|_| args.ui) {
+        let port = listening.port();
+        say(&format!("http://localhost:{port}/ui shows the Jobs"));
+    }
     let api = cluster.server().api();
     api.tell_metrics_of(controller.metrics());
     Ok(Running {

@@ -7,6 +7,7 @@ pub mod logged;
 pub mod manifests;
 pub mod promql;
 pub mod proxy;
+pub mod python;
 pub mod serving;
 
 use std::{

@@ -34,17 +34,17 @@ struct NamedSet {
     text: Option<Arc<str>>,
 }
 
-/// Indexes by what became of them, in the notation of a Job's status.
+/// Indexes by what became of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexOverview {
     /// Those that succeeded.
-    pub completed: String,
+    pub completed: IndexSet,
     /// Those that failed for good, if an index can.
-    pub failed: Option<String>,
+    pub failed: Option<IndexSet>,
     /// Those whose last Pod failed and that wait for the next one.
-    pub in_backoff: String,
+    pub in_backoff: IndexSet,
     /// Those that have no Pod, among them those in backoff.
-    pub without_pod: String,
+    pub without_pod: IndexSet,
 }
 
 impl NamedSet {
@@ -200,10 +200,10 @@ impl Indexes {
     pub(super) fn overview(&self, in_backoff: &IndexSet) -> IndexOverview {
         let failed = self.failed.as_ref();
         IndexOverview {
-            completed: self.completed.set.to_string(),
-            failed: failed.map(|failed| failed.set.to_string()),
-            in_backoff: in_backoff.to_string(),
-            without_pod: self.free.to_string(),
+            completed: self.completed.set.clone(),
+            failed: failed.map(|failed| failed.set.clone()),
+            in_backoff: in_backoff.clone(),
+            without_pod: self.free.clone(),
         }
     }
 

@@ -1,0 +1,130 @@
+//! Which index of a Job is in which state, for people who look at all of them.
+//!
+//! Must not: change anything, or be asked on the way of a Pod.
+
+use crate::{
+    decide::IndexOverview,
+    model::{IndexSet, Job, PodPhase},
+};
+
+use super::actor::Actor;
+
+/// What has become of an index. One that is in none of these states waits for its first Pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapState {
+    /// It succeeded.
+    Succeeded,
+    /// It failed for good.
+    Failed,
+    /// A Pod of it runs.
+    Running,
+    /// It has a Pod that does not run yet, or one was asked for.
+    Pending,
+    /// Its last Pod failed, and it waits for the next.
+    Backoff,
+}
+
+impl MapState {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Succeeded,
+        Self::Failed,
+        Self::Running,
+        Self::Pending,
+        Self::Backoff,
+    ];
+
+    /// What it is called.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Running => "running",
+            Self::Pending => "pending",
+            Self::Backoff => "backoff",
+        }
+    }
+}
+
+/// The indexes of one Job by their state; each is in one at most.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct IndexMap {
+    /// How many indexes there are.
+    pub completions: u32,
+    sets: [IndexSet; MapState::ALL.len()],
+}
+
+impl IndexMap {
+    /// That of a Job; none of one without indexes, or that is not known itself. Costs a look at all its Pods.
+    pub(super) fn of(actor: &Actor) -> Option<Self> {
+        let job = actor.job.as_ref()?;
+        let completions = job.spec.is_indexed().then_some(job.spec.completions)??;
+        let overview = actor.machine.as_ref().and_then(IndexOverview::of);
+        let mut map = Self {
+            completions,
+            ..Self::default()
+        };
+        match overview {
+            None => map.read_status(job),
+            Some(known) => {
+                map.fill(known, actor);
+            }
+        }
+        Some(map)
+    }
+
+    /// Those in a state.
+    pub fn of_state(&self, state: MapState) -> &IndexSet {
+        &self.sets[state as usize]
+    }
+
+    fn set(&mut self, state: MapState) -> &mut IndexSet {
+        &mut self.sets[state as usize]
+    }
+
+    /// A Job that nobody works on here is known by its status alone.
+    fn read_status(&mut self, job: &Job) {
+        let completions = self.completions;
+        let read = |text: &str| IndexSet::parse(text, completions);
+        let failed = job.status.failed_indexes.as_deref();
+        *self.set(MapState::Failed) = read(failed.unwrap_or_default());
+        *self.set(MapState::Succeeded) = read(&job.status.completed_indexes);
+    }
+
+    fn fill(&mut self, known: IndexOverview, actor: &Actor) {
+        let is_running = |phase| matches!(phase, PodPhase::Running | PodPhase::Unknown);
+        let pods = actor.pods.iter().map(|(_, pod)| pod);
+        let running = pods.filter(|pod| is_running(pod.phase));
+        let mut running: IndexSet = running
+            .filter_map(|pod| pod.index.map(|index| index.get()))
+            .filter(|index| *index < self.completions)
+            .collect();
+        let failed = known.failed.unwrap_or_default();
+        let mut pending = IndexSet::below(self.completions);
+        for over in [&known.completed, &failed, &known.without_pod] {
+            running.subtract(over);
+            pending.subtract(over);
+        }
+        pending.subtract(&running);
+        *self.set(MapState::Backoff) = known.in_backoff;
+        *self.set(MapState::Pending) = pending;
+        *self.set(MapState::Running) = running;
+        *self.set(MapState::Failed) = failed;
+        *self.set(MapState::Succeeded) = known.completed;
+    }
+}
+
+#[cfg(test)]
+impl IndexMap {
+    /// One with these indexes in states.
+    pub(crate) fn with(completions: u32, states: &[(MapState, &str)]) -> Self {
+        let mut map = Self {
+            completions,
+            ..Self::default()
+        };
+        for (state, text) in states {
+            *map.set(*state) = IndexSet::parse(text, completions);
+        }
+        map
+    }
+}

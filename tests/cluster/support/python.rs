@@ -1,0 +1,44 @@
+//! Python with packages, for tests that others' programs take part in.
+
+#![expect(
+    clippy::print_stdout,
+    reason = "whoever runs it learns that it was skipped"
+)]
+
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// Runs a program, which must succeed.
+fn run(program: &Path, args: &[&OsStr]) {
+    let output = Command::new(program).args(args).output();
+    let output = output.expect("the program runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {said}");
+}
+
+/// A Python with the packages that a file in `tests/python` names, kept between runs; none without Python or pip.
+pub fn python(requirements: &str) -> Option<PathBuf> {
+    let works = |args: &[&str]| {
+        let output = Command::new("python3").args(args).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    if !works(&["-c", "import venv, ensurepip"]) {
+        println!("skipped: python3 with venv and pip is not installed");
+        return None;
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("python-{requirements}"));
+    let python = folder.join("bin/python");
+    // Of one that is there it makes sure; a run may have been cut short.
+    let args = ["-m".as_ref(), "venv".as_ref(), folder.as_os_str()];
+    run(Path::new("python3"), &args);
+    let requirements = super::project(&format!("tests/python/{requirements}"));
+    let install = ["-m", "pip", "install", "--quiet", "--requirement"].map(OsStr::new);
+    run(
+        &python,
+        &[&install[..], &[OsStr::new(&requirements)]].concat(),
+    );
+    Some(python)
+}
