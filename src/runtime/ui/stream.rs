@@ -63,7 +63,7 @@ pub(super) fn jobs(desk: Arc<Desk>) -> ResponseBody {
 
 /// One Job: how it is, and which indexes have come to which state.
 pub(super) fn job(desk: Arc<Desk>, key: JobKey) -> ResponseBody {
-    body(LOOK, Page::default(), move |known| {
+    body(LOOK, Viewer::default(), move |known| {
         let desk = Arc::clone(&desk);
         let question = Question::Indexes(key.clone());
         async move {
@@ -77,13 +77,13 @@ pub(super) fn job(desk: Arc<Desk>, key: JobKey) -> ResponseBody {
 
 /// What the page knows of a Job.
 #[derive(Debug, Default)]
-struct Page {
+struct Viewer {
     job: Value,
     indexes: Option<IndexMap>,
     has_heard: bool,
 }
 
-impl Page {
+impl Viewer {
     fn hear(mut self, told: Vec<JobDescription>) -> (Option<Bytes>, Self) {
         // Of several under one name those that are gone have only Pods left.
         let is_there = |told: &&JobDescription| told.job["state"] != "gone";
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn a_job_is_told_of_when_it_changes_and_anew_when_it_is_another() {
         let map = |text| Some(IndexMap::with(4, &[(MapState::Running, text)]));
-        let (first, known) = Page::default().hear(vec![told("a", "at work", map("0"))]);
+        let (first, known) = Viewer::default().hear(vec![told("a", "at work", map("0"))]);
         let (name, data) = said(first).expect("news");
         assert_eq!(name, "job");
         assert_eq!(
