@@ -90,7 +90,7 @@ pub struct Settings {
 #[cfg(test)]
 impl Settings {
     /// The Job controller alone, for all namespaces, with so many writes under way at most.
-    fn of_jobs(max_in_flight: usize) -> Self {
+    pub(crate) fn of_jobs(max_in_flight: usize) -> Self {
         Self {
             controllers: Controllers {
                 job: true,

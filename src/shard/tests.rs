@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     informer::{Change, Extent, Kind, News, Notice, Observed},
-    model::{TRACKING_FINALIZER, Time, Uid},
+    model::{JobKey, TRACKING_FINALIZER, Time, Uid},
     wire::{ApiError, Object, PodDecoder, decode_cron_job, decode_job},
 };
 
@@ -229,6 +229,33 @@ fn a_status_that_another_was_quicker_to_write_is_not_written() {
     assert_eq!(status.body["metadata"]["resourceVersion"], "9");
     world.done(&status);
     world.asks("PATCH /api/v1/namespaces/d/pods/p");
+}
+
+#[test]
+fn statuses_that_another_controller_writes_are_noticed() {
+    let mut settings = Settings::of_jobs(8);
+    settings.limits.alone_after = Some(Duration::from_secs(60));
+    let mut world = World::with(settings);
+    let spec = json!({"parallelism": 2, "completions": 2});
+    world.hear_job(&job(6, &spec));
+    let is_contested = |world: &World| {
+        let key = JobKey {
+            namespace: "d".into(),
+            name: "j".into(),
+        };
+        let told = world.shard.answer_question(&Question::Job(key), world.now);
+        told[0].job["overview"]["anotherController"] == true
+    };
+    for version in [200, 201] {
+        world.do_all();
+        assert!(!is_contested(&world));
+        let mut other = job(version, &spec);
+        other["status"] = json!({"active": version, "startTime": "1970-01-12T13:46:40Z"});
+        world.hear_job(&other);
+        world.now = world.now + Duration::from_secs(2);
+    }
+    world.do_all();
+    assert!(is_contested(&world));
 }
 
 #[test]
