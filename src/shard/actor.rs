@@ -70,7 +70,8 @@ pub(super) struct Actor {
     /// How own writes ended; never more than are in flight.
     pub(super) outcomes: Vec<Outcome>,
     pub(super) in_flight: u32,
-    pub(super) machine: Option<JobMachine>,
+    /// In a box: it is large, and most Jobs of a cluster have ended or are another's.
+    pub(super) machine: Option<Box<JobMachine>>,
     pub(super) delays: Delays,
     /// What it adds to the gauges.
     share: Share,
@@ -157,7 +158,7 @@ impl Actor {
     pub(super) fn wants(&self, op: &Op) -> bool {
         let machine = self.machine.as_ref();
         let is_creation = matches!(op, Op::Create { .. });
-        !(is_creation && machine.is_some_and(JobMachine::wants_no_pods))
+        !(is_creation && machine.is_some_and(|machine| machine.wants_no_pods()))
     }
 
     /// How the Job stands to us.
@@ -174,7 +175,7 @@ impl Actor {
 
     /// After a turn: what there is, for metrics.
     pub(super) fn note(&mut self, writes: &[Op], metrics: &Metrics, now: Monotonic) {
-        let sums = self.machine.as_ref().map(Sums::of).unwrap_or_default();
+        let sums = self.machine.as_deref().map(Sums::of).unwrap_or_default();
         let names = writes.iter().any(names_pods);
         self.delays.after_turn(sums.to_be_named, names, now);
         let is_suspended = self.job.as_ref().is_some_and(|job| job.spec.suspend);
@@ -251,7 +252,8 @@ impl Actor {
             }
             // They are of a machine that is no more.
             self.outcomes.clear();
-            self.machine = Some(JobMachine::new(&self.job_or_orphanage(), rules.limits));
+            let machine = JobMachine::new(&self.job_or_orphanage(), rules.limits);
+            self.machine = Some(Box::new(machine));
             is_new = true;
             turn.first = true;
         }
@@ -283,7 +285,7 @@ impl Actor {
                     self.job_is_fresh = true;
                     return;
                 }
-                *machine = machine.successor(job);
+                **machine = machine.successor(job);
                 is_new = true;
             }
         }

@@ -51,7 +51,7 @@ impl Shard {
             Question::Job(key) => actors
                 .filter(|actor| actor.id.key == *key)
                 .map(|actor| {
-                    let indexes = actor.machine.as_ref().and_then(IndexOverview::of);
+                    let indexes = actor.machine.as_deref().and_then(IndexOverview::of);
                     self.whole(actor, indexes.as_ref(), now).into()
                 })
                 .collect(),
@@ -128,7 +128,7 @@ impl Shard {
 
 impl Actor {
     fn overview(&self, now: Now) -> Option<Overview> {
-        Some(Overview::of(self.machine.as_ref()?, now))
+        Some(Overview::of(self.machine.as_deref()?, now))
     }
 
     /// A few words: who it is, how it stands, how far it is, and what it waits for first.

@@ -59,7 +59,7 @@ impl IndexMap {
     pub(super) fn of(actor: &Actor) -> Option<Self> {
         let job = actor.job.as_ref()?;
         let completions = job.spec.is_indexed().then_some(job.spec.completions)??;
-        let overview = actor.machine.as_ref().and_then(IndexOverview::of);
+        let overview = actor.machine.as_deref().and_then(IndexOverview::of);
         let mut map = Self {
             completions,
             ..Self::default()

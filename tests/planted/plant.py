@@ -97,9 +97,12 @@ def plant(defects):
                 start, end = only(edit["within"], text, start, end, where)
             start, end = only(edit["original"], text, start, end, where)
             defect_text = edit["defect"]
-            # Of a condition only what comes after `if` can be one of two.
-            if text[start:end].startswith("if ") and not text[start:end].endswith("}"):
+            # Of a condition only what stands between `if` and the brace can be one of two.
+            found = text[start:end]
+            if found.startswith("if ") and not found.endswith("}"):
                 start, defect_text = start + len("if "), defect_text.removeprefix("if ")
+                if found.endswith("{"):
+                    end, defect_text = end - len(" {"), defect_text.removesuffix(" {")
             is_core = path.startswith("core/")
             switch = ("crate" if is_core else "lakh_core") + f"::planted({defect['number']})"
             planted = f"if {switch} {{ {defect_text} }} else "
