@@ -85,6 +85,25 @@ const NEEDS: &[Needs] = &[
         prints_otherwise: true,
     },
     Needs {
+        page: "docs/status.md",
+        cluster: &["--pod-duration=100ms"],
+        before: r#"job() {
+                       printf '{"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "%s"}, "spec": {%s,
+                           "template": {"metadata": {"annotations": {"sim.lakh.dev/fail-indexes": "3"}}, "spec":
+                           {"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}]}}}}' "$@"
+                   }
+                   job train '"completionMode": "Indexed", "completions": 8, "backoffLimitPerIndex": 0' | kubectl create -f -
+                   job pi '"suspend": true' | kubectl create -f -"#,
+        puts: &[
+            // The Job fails, as its status says.
+            ("train --watch", "train --watch || test $? = 1"),
+            ("-n ml", "-n default"),
+        ],
+        file: None,
+        // It is about a bigger Job.
+        prints_otherwise: true,
+    },
+    Needs {
         page: "docs/embedded-cluster.md",
         cluster: &[],
         before: r#"printf '6f0c1a52,ann,1,"system:masters"\n9b7d33e8,bob,2,"readers"\n' > tokens

@@ -101,7 +101,7 @@ pub(super) const PRETENDERS: &[(&str, &str, &str)] = &[
                -p) test "$2" = lakh-core; shift ;;
                --release | --workspace | --lib | --no-default-features | -- | --ignored | --nocapture) ;;
                FILE:: | real | shards) ;;
-               *::) grep -q "^mod ${1%::};" "$PROJECT"/tests/*/main.rs ;;
+               *::*) grep -q "^mod ${1%%::*};" "$PROJECT"/tests/*/main.rs ;;
                *) echo "cargo $kind: unknown: $1" >&2; exit 2 ;;
              esac
              shift

@@ -148,12 +148,15 @@ impl Stage {
         let folder = self.folder.path();
         let pretenders = folder.join("pretenders").display().to_string();
         let path = std::env::var("PATH").expect("a PATH");
+        let own = folder.join(".local/bin");
+        fs::create_dir_all(&own).expect("a folder");
+        let own = own.display();
         // What was put into the background ends with the script.
         let script = format!("trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{script}");
         let output = Command::new("bash")
             .args(["-e", "-o", "pipefail", "-c", &script])
             .current_dir(folder)
-            .env("PATH", format!("{pretenders}:{path}"))
+            .env("PATH", format!("{pretenders}:{own}:{path}"))
             .env("PRETENDERS", pretenders)
             .env("HOME", folder)
             .env("KUBECONFIG", self.cluster.kubeconfig())
