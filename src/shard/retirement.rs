@@ -87,7 +87,11 @@ mod tests {
         tests::{POST_POD, World, job},
     };
     use super::*;
-    use crate::informer::{Extent, Kind, Kinds, Notice};
+    use crate::{
+        informer::{Change, Extent, Kind, Kinds, News, Notice, Observed},
+        shard::Controllers,
+        wire::decode_cron_job,
+    };
 
     /// One that may write for a minute.
     fn elected() -> World {
@@ -155,5 +159,40 @@ mod tests {
         lead(&mut world);
         assert!(world.asked().is_none());
         assert_eq!(world.shard.poll_retired(), None);
+    }
+
+    #[test]
+    fn a_call_that_waited_when_the_namespaces_were_lost_is_never_sent() {
+        let mut world = World::with(Settings {
+            is_elected: true,
+            controllers: Controllers::default(),
+            ..Settings::of_jobs(1)
+        });
+        lead(&mut world);
+        world.hear_job(&job(6, &json!({})));
+        let (creation, _) = world.wait_for(POST_POD);
+        // The only place is taken, so a CronJob's run waits.
+        let cron_job = json!({
+            "metadata": {"name": "c", "namespace": "d", "uid": "00000000-0000-0000-0000-000000000002",
+                "resourceVersion": "7", "creationTimestamp": "1970-01-01T00:00:00Z"},
+            "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {}}},
+        });
+        let read = decode_cron_job(&cron_job.to_string()).expect("a good CronJob");
+        let news = News {
+            change: Change::Applied,
+            object: Observed::CronJob(Box::new(read)),
+        };
+        world.shard.hear(news, world.now);
+        assert!(world.asked().is_none());
+        world.shard.notice(&Notice::Lead(Monotonic::default()));
+        for kind in [Kind::Job, Kind::Pod, Kind::CronJob] {
+            let namespace = None;
+            world
+                .shard
+                .notice(&Notice::Forget(Extent { kind, namespace }));
+        }
+        world.done(&creation);
+        lead(&mut world);
+        assert!(world.asked().is_none());
     }
 }

@@ -32,6 +32,19 @@ use server::{
     JOBS, PODS, Place, Server, has_ended, is_deleting, is_held, owner, place, text, uid, version,
 };
 
+#[test]
+fn a_list_that_was_given_up_on_its_way_shows_nothing() {
+    let pods = || Extent {
+        kind: Kind::Pod,
+        namespace: None,
+    };
+    let mut listed = Listed::default();
+    listed.shown(pods(), 5, Uid::from_u128(1));
+    listed.shown(pods(), 7, Uid::from_u128(2));
+    let shown = listed.complete(&pods(), 7);
+    assert!(shown.len() == 1 && shown.contains(&Uid::from_u128(2)));
+}
+
 /// Seeds that always run.
 const FIXED: std::ops::Range<u64> = 1..9;
 
