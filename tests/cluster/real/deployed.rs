@@ -106,6 +106,10 @@ async fn every_example(overlay: &'static str, manager: Option<&str>) {
         for document in documents.into_iter().filter(|it| it.kind == "Job") {
             let mut job = document.body;
             job["spec"]["managedBy"] = json!(manager);
+            // It has to be there when the last one ends.
+            if let Some(ttl) = job["spec"].get_mut("ttlSecondsAfterFinished") {
+                *ttl = json!(3600);
+            }
             cluster.create(&namespace, &job).await;
             ends.push((document.name.to_string(), end.to_owned()));
         }
