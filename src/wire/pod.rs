@@ -1,7 +1,7 @@
 //! Reads a Pod straight into its record, and skips everything that decisions do not need.
 
 mod failure;
-mod protobuf;
+pub(super) mod protobuf;
 #[cfg(test)]
 mod tests;
 
@@ -286,13 +286,13 @@ struct RawPodOwnerReference<'a> {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
-struct RawPodAnnotations<'a> {
+pub(super) struct RawPodAnnotations<'a> {
     #[serde(rename = "batch.kubernetes.io/job-completion-index")]
-    index: Option<Text<'a>>,
+    pub(super) index: Option<Text<'a>>,
     #[serde(rename = "batch.kubernetes.io/job-index-failure-count")]
-    failures: Option<Text<'a>>,
+    pub(super) failures: Option<Text<'a>>,
     #[serde(rename = "batch.kubernetes.io/job-index-ignored-failure-count")]
-    ignored_failures: Option<Text<'a>>,
+    pub(super) ignored_failures: Option<Text<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -350,7 +350,7 @@ struct RawTerminated {
 
 /// Whole seconds since the epoch, or 0 for what is no time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct RawTimestamp(u32);
+pub(super) struct RawTimestamp(pub(super) u32);
 
 impl<'de> Deserialize<'de> for RawTimestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

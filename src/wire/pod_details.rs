@@ -8,7 +8,7 @@ mod protobuf;
 mod tests;
 
 use compact_str::CompactString;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use smallvec::SmallVec;
 
 use crate::model::{PodPhase, Time, Uid};
@@ -16,8 +16,8 @@ use crate::model::{PodPhase, Time, Uid};
 use super::{
     Object, OddAnswer,
     json::Text,
+    pod::{RawPodAnnotations, RawTimestamp},
     protobuf::{ProtobufMessage as _, Value},
-    timestamp::seconds,
 };
 
 /// See the module's text.
@@ -140,11 +140,11 @@ struct RawPodDetails<'a> {
 struct RawDetailsMetadata<'a> {
     name: Text<'a>,
     uid: Text<'a>,
-    creation_timestamp: RawDetailsTime,
-    deletion_timestamp: RawDetailsTime,
+    creation_timestamp: RawTimestamp,
+    deletion_timestamp: RawTimestamp,
     finalizers: SmallVec<[Text<'a>; 2]>,
     owner_references: SmallVec<[RawDetailsOwner<'a>; 1]>,
-    annotations: RawDetailsAnnotations<'a>,
+    annotations: RawPodAnnotations<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -152,17 +152,6 @@ struct RawDetailsMetadata<'a> {
 struct RawDetailsOwner<'a> {
     uid: Text<'a>,
     controller: Option<bool>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct RawDetailsAnnotations<'a> {
-    #[serde(rename = "batch.kubernetes.io/job-completion-index")]
-    index: Option<Text<'a>>,
-    #[serde(rename = "batch.kubernetes.io/job-index-failure-count")]
-    failures: Option<Text<'a>>,
-    #[serde(rename = "batch.kubernetes.io/job-index-ignored-failure-count")]
-    ignored_failures: Option<Text<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -195,7 +184,7 @@ struct RawDetailsCondition<'a> {
     #[serde(rename = "type")]
     kind: Text<'a>,
     status: Text<'a>,
-    last_transition_time: RawDetailsTime,
+    last_transition_time: RawTimestamp,
     reason: Text<'a>,
     message: Text<'a>,
 }
@@ -230,24 +219,11 @@ struct RawEnd<'a> {
     signal: i32,
     reason: Text<'a>,
     message: Text<'a>,
-    finished_at: RawDetailsTime,
+    finished_at: RawTimestamp,
 }
 
-/// Whole seconds since the epoch, or 0 for what is no time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct RawDetailsTime(u32);
-
-impl<'de> Deserialize<'de> for RawDetailsTime {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Option::<Text<'_>>::deserialize(deserializer)?;
-        Ok(Self(text.map_or(0, |text| seconds(&text))))
-    }
-}
-
-impl RawDetailsTime {
-    fn keep(self) -> Option<Time> {
-        (self.0 > 0).then(|| Time::from_secs(self.0.into()))
-    }
+fn time(stamp: RawTimestamp) -> Option<Time> {
+    (stamp.0 > 0).then(|| Time::from_secs(stamp.0.into()))
 }
 
 fn compact(text: &Text<'_>) -> CompactString {
@@ -279,8 +255,8 @@ impl RawPodDetails<'_> {
             owner: owner.and_then(|owner| Uid::parse(&owner.uid)),
             index: index.and_then(|text| text.parse().ok()),
             failures_before: count(&annotations.failures).saturating_add(ignored),
-            created: metadata.creation_timestamp.keep(),
-            deletion: metadata.deletion_timestamp.keep(),
+            created: time(metadata.creation_timestamp),
+            deletion: time(metadata.deletion_timestamp),
             finalizers: metadata.finalizers.iter().map(compact).collect(),
             node: compact(&spec.node_name),
             gates: spec
@@ -304,7 +280,7 @@ impl RawDetailsCondition<'_> {
         (!is_well).then(|| PodConditionDetails {
             kind: compact(&self.kind),
             holds,
-            since: self.last_transition_time.keep(),
+            since: time(self.last_transition_time),
             reason: compact(&self.reason),
             message: self.message.to_string(),
         })
@@ -331,7 +307,7 @@ impl RawEnd<'_> {
             signal: self.signal,
             reason: compact(&self.reason),
             message: self.message.to_string(),
-            at: self.finished_at.keep(),
+            at: time(self.finished_at),
         }
     }
 }

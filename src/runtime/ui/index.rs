@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     cluster::{self, Client},
     model::JobKey,
-    wire::ApiError,
+    wire::{ApiError, paths},
 };
 
 /// More tries than a person reads.
@@ -28,8 +28,8 @@ pub(super) async fn tries(client: &Client, key: &JobKey, index: u32) -> cluster:
     );
     let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let (namespace, selector) = (encoded(&key.namespace), encoded(&selector));
-    let path =
-        format!("/api/v1/namespaces/{namespace}/pods?labelSelector={selector}&limit={TRIES}");
+    let pods = paths::pods(Some(&namespace));
+    let path = format!("{pods}?labelSelector={selector}&limit={TRIES}");
     let answer = client.get(&path).await?;
     let list: PodList = serde_json::from_slice(&answer)
         .map_err(|error| ApiError::no_answer(format!("the list of Pods: {error}")))?;

@@ -14,17 +14,17 @@ use super::{
     RawPodStatus, RawTerminated, RawTimestamp, Text,
 };
 
-fn text(value: Value<'_>) -> Result<Text<'_>, Malformed> {
+pub(in crate::wire) fn text(value: Value<'_>) -> Result<Text<'_>, Malformed> {
     value.text().map(|text| Text(text.into()))
 }
 
-fn timestamp(value: Value<'_>) -> Result<RawTimestamp, Malformed> {
+pub(in crate::wire) fn timestamp(value: Value<'_>) -> Result<RawTimestamp, Malformed> {
     let seconds: i64 = field(value.bytes()?, 1)?.map_or(Ok(0), Value::number)?;
     Ok(RawTimestamp(u32::try_from(seconds).unwrap_or(0)))
 }
 
 /// A key and its value.
-fn entry(value: Value<'_>) -> Result<(&str, &str), Malformed> {
+pub(in crate::wire) fn entry(value: Value<'_>) -> Result<(&str, &str), Malformed> {
     let (mut key, mut content) = ("", "");
     let mut fields = Fields::of(value.bytes()?);
     while let Some((number, value)) = fields.next()? {
@@ -103,7 +103,7 @@ impl<'a> ProtobufMessage<'a> for Marks<'a> {
 }
 
 impl<'a> RawPodAnnotations<'a> {
-    fn set(&mut self, key: &str, content: &'a str) {
+    pub(in crate::wire) fn set(&mut self, key: &str, content: &'a str) {
         let place = match key {
             COMPLETION_INDEX => &mut self.index,
             INDEX_FAILURES => &mut self.failures,

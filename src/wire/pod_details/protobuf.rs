@@ -3,28 +3,15 @@
 //! Source: `generated.proto` of `k8s.io/api/core/v1` and `k8s.io/apimachinery/pkg/apis/meta/v1`.
 //! Must not: decide what of it is kept; that is the same for JSON.
 
-use crate::{
-    model::{COMPLETION_INDEX, INDEX_FAILURES, INDEX_IGNORED_FAILURES},
-    wire::{
-        json::Text,
-        protobuf::{Fields, Malformed, ProtobufMessage, Value, field},
-    },
+use crate::wire::{
+    pod::protobuf::{entry, text, timestamp},
+    protobuf::{Malformed, ProtobufMessage, Value},
 };
 
 use super::{
-    RawContainerDetails, RawDetailsAnnotations, RawDetailsCondition, RawDetailsMetadata,
-    RawDetailsOwner, RawDetailsSpec, RawDetailsState, RawDetailsStatus, RawDetailsTime, RawEnd,
-    RawGate, RawPodDetails, RawWaiting,
+    RawContainerDetails, RawDetailsCondition, RawDetailsMetadata, RawDetailsOwner, RawDetailsSpec,
+    RawDetailsState, RawDetailsStatus, RawEnd, RawGate, RawPodDetails, RawWaiting,
 };
-
-fn text(value: Value<'_>) -> Result<Text<'_>, Malformed> {
-    value.text().map(|text| Text(text.into()))
-}
-
-fn time(value: Value<'_>) -> Result<RawDetailsTime, Malformed> {
-    let seconds: i64 = field(value.bytes()?, 1)?.map_or(Ok(0), Value::number)?;
-    Ok(RawDetailsTime(u32::try_from(seconds).unwrap_or(0)))
-}
 
 impl<'a> ProtobufMessage<'a> for RawPodDetails<'a> {
     fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
@@ -42,40 +29,16 @@ impl<'a> ProtobufMessage<'a> for RawDetailsMetadata<'a> {
         match number {
             1 => self.name = text(value)?,
             5 => self.uid = text(value)?,
-            8 => self.creation_timestamp = time(value)?,
-            9 => self.deletion_timestamp = time(value)?,
-            12 => self.annotations.merge(value)?,
+            8 => self.creation_timestamp = timestamp(value)?,
+            9 => self.deletion_timestamp = timestamp(value)?,
+            12 => {
+                let (key, content) = entry(value)?;
+                self.annotations.set(key, content);
+            }
             13 => self.owner_references.push(RawDetailsOwner::read(value)?),
             14 => self.finalizers.push(text(value)?),
             _ => {}
         }
-        Ok(())
-    }
-}
-
-/// Takes in an annotation: a message of a key and its value.
-impl<'a> ProtobufMessage<'a> for RawDetailsAnnotations<'a> {
-    fn set(&mut self, _: u64, _: Value<'a>) -> Result<(), Malformed> {
-        Ok(())
-    }
-
-    fn merge(&mut self, value: Value<'a>) -> Result<(), Malformed> {
-        let (mut key, mut content) = ("", "");
-        let mut fields = Fields::of(value.bytes()?);
-        while let Some((number, value)) = fields.next()? {
-            match number {
-                1 => key = value.text()?,
-                2 => content = value.text()?,
-                _ => {}
-            }
-        }
-        let place = match key {
-            COMPLETION_INDEX => &mut self.index,
-            INDEX_FAILURES => &mut self.failures,
-            INDEX_IGNORED_FAILURES => &mut self.ignored_failures,
-            _ => return Ok(()),
-        };
-        *place = Some(Text(content.into()));
         Ok(())
     }
 }
@@ -136,7 +99,7 @@ impl<'a> ProtobufMessage<'a> for RawDetailsCondition<'a> {
         match number {
             1 => self.kind = text(value)?,
             2 => self.status = text(value)?,
-            4 => self.last_transition_time = time(value)?,
+            4 => self.last_transition_time = timestamp(value)?,
             5 => self.reason = text(value)?,
             6 => self.message = text(value)?,
             _ => {}
@@ -186,7 +149,7 @@ impl<'a> ProtobufMessage<'a> for RawEnd<'a> {
             2 => self.signal = value.number()?,
             3 => self.reason = text(value)?,
             4 => self.message = text(value)?,
-            6 => self.finished_at = time(value)?,
+            6 => self.finished_at = timestamp(value)?,
             _ => {}
         }
         Ok(())
