@@ -201,6 +201,17 @@ impl CronJobs {
         });
     }
 
+    /// The CronJobs of a scope that are known to be newer than a list of `version`, as an answer told.
+    pub(super) fn newer(&self, namespace: Option<&str>, version: u64) -> Vec<(Uid, u64)> {
+        let cron_jobs = self.known.cron_jobs.values();
+        let cron_jobs = cron_jobs.map(|cell| &cell.decoded.cron_job);
+        cron_jobs
+            .filter(|cron_job| namespace.is_none_or(|of| cron_job.key.namespace == of))
+            .filter(|known| known.resource_version > version)
+            .map(|cron_job| (cron_job.uid, cron_job.resource_version))
+            .collect()
+    }
+
     /// Forgets all there is of a scope, Jobs included. A turn that is under way goes on with what it began
     /// with.
     pub(super) fn forget(&mut self, namespace: Option<&str>) {

@@ -281,7 +281,10 @@ impl Shard {
                 let known = self.gangs_of(extent.kind);
                 known.map_or_else(Vec::new, |known| known.newer(scope, version))
             }
-            Kind::CronJob => return,
+            Kind::CronJob => {
+                let known = self.cron_jobs.as_ref();
+                known.map_or_else(Vec::new, |known| known.newer(scope, version))
+            }
         };
         let namespace = extent.namespace.clone();
         (self.unconfirmed).listed(extent.kind, namespace, newer.into_iter());

@@ -281,6 +281,7 @@ impl Shard {
         let took = self.metrics.stopwatch();
         let turn = actor.turn(rules, now);
         let job = Arc::clone(&actor.id);
+        let has_several_pods = actor.pods.len() > 1;
         self.metrics.turns.inc();
         for action in &turn.handled_failures {
             self.metrics.jobs.failure_handled(*action);
@@ -323,8 +324,9 @@ impl Shard {
         } else if is_idle {
             self.store.close_if_empty(key);
         }
-        // First turns are free: many new Jobs at once are no reason to let them wait.
-        if !turn.first {
+        // First turns are free: many new Jobs at once are no reason to let them wait. So are those of a Job of one
+        // Pod: however long it waited, it would hear of that one alone.
+        if !turn.first && has_several_pods {
             self.sync_rate.spend(now.monotonic);
         }
         false

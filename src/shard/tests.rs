@@ -1,6 +1,10 @@
 //! What a shard asks a server for, call by call, and what it makes of odd answers.
 
-use std::{collections::VecDeque, iter, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    iter,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -314,6 +318,28 @@ fn a_server_whose_cron_job_is_older_than_it_told_tells_another_history() {
         hear(&mut world, Change::Listed(20), found);
         assert_eq!(world.shard.poll_report(), report);
     }
+    // A list is older than what an answer told, and the watch that goes on from it shows it, or never does.
+    for (shows, report) in [(true, None), (false, Some(0))] {
+        let mut world = World::with(Settings {
+            controllers: Controllers::default(),
+            ..Settings::of_jobs(8)
+        });
+        hear(&mut world, Change::Applied, 6);
+        let look = world.asks("GET /apis/batch/v1/namespaces/d/jobs/c-1");
+        world.answer(&look, refusal(404, "NotFound", "no such Job"));
+        let status = world.asks("PATCH /apis/batch/v1/namespaces/d/cronjobs/c/status");
+        world.answer(&status, refusal(409, "Conflict", "modified"));
+        let look = world.asks("GET /apis/batch/v1/namespaces/d/cronjobs/c");
+        world.answer(&look, body(&cron_job(9)));
+        hear(&mut world, Change::Listed(8), 6);
+        (world.shard).notice(&Notice::Complete(extent(Kind::CronJob), 8));
+        assert_eq!(world.shard.poll_report(), None);
+        if shows {
+            hear(&mut world, Change::Applied, 9);
+        }
+        (world.shard).notice(&Notice::Seen(extent(Kind::CronJob), 10));
+        assert_eq!(world.shard.poll_report(), report);
+    }
 }
 
 #[test]
@@ -605,6 +631,44 @@ fn a_giant_gives_room_where_patches_take_longer_the_more_there_are() {
     let mut world = World::new(12);
     world.hear_job(&giant);
     assert_eq!(world.do_slowly(100, Duration::from_millis(40)), 8);
+}
+
+/// Of so many Jobs, whose Pods have all ended and were named by a status, how many take finalizers off at once.
+fn go_on_at_once(jobs: u128, pods: u128) -> usize {
+    let mut world = World::new(1_000);
+    for number in 1..=jobs {
+        let (job_uid, name) = (uid(JOB), format!("j{number}"));
+        let of_this = |object: Value| -> Value {
+            let text = object.to_string().replace(&job_uid, &uid(1_000 * number));
+            serde_json::from_str(&text.replace("\"j\"", &format!("{name:?}"))).expect("JSON")
+        };
+        for pod_number in 1..=pods {
+            let name = format!("{name}-{pod_number}");
+            let ended = pod(&name, 1_000 * number + pod_number, 5, "Succeeded");
+            world.hear_pod(Change::Applied, &of_this(ended));
+        }
+        let spec = json!({"parallelism": pods, "completions": pods});
+        world.hear_job(&of_this(job(6, &spec)));
+    }
+    let statuses: Vec<_> = iter::from_fn(|| world.asked()).collect();
+    assert_eq!(statuses.len() as u128, jobs, "first syncs do not wait");
+    for status in &statuses {
+        world.done(status);
+    }
+    let freed = iter::from_fn(|| world.asked()).map(|asked| asked.what);
+    let paths: BTreeSet<_> = freed
+        .filter(|what| what.starts_with("PATCH /api/v1/namespaces/d/pods/"))
+        .map(|what| what.rsplit_once('-').map(|(job, _)| job.to_owned()))
+        .collect();
+    paths.len()
+}
+
+#[test]
+fn jobs_of_one_pod_wait_for_no_others() {
+    let more = u128::from(SyncRate::AT_ONCE) + 10;
+    assert_eq!(go_on_at_once(more, 1) as u128, more);
+    // Those of several wait, so that they hear of several.
+    assert_eq!(go_on_at_once(more, 2) as u32, SyncRate::AT_ONCE);
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! A sync costs some microseconds whatever it brings. A thousand Jobs of which each has news every few
 //! milliseconds would be synced for each Pod that does anything; one that waits for its next sync takes in all
-//! that came meanwhile. A few Jobs never get near the limit and never wait.
+//! that came meanwhile. A few Jobs never get near the limit and never wait, and syncs that could hear of one thing
+//! only are not told to it.
 //!
 //! Must not: know what is synced.
 
