@@ -2,7 +2,8 @@
 //!
 //! Counted are the Job's machine and its Pod table, in the middle of the Job and at its end. What
 //! the runtime keeps beside them, and what the allocator loses, shows in the resident memory that
-//! load tests report. The budget for all together is 300 bytes.
+//! load tests report. The budget for all together is 300 bytes. A record of a Job's indexes, where it asks for one, is
+//! counted by itself.
 #![allow(clippy::print_stdout, reason = "a benchmark's result")]
 
 mod common;
@@ -11,9 +12,10 @@ use common::job;
 use lakh::{
     decide::{Effect, JobMachine, Outcome},
     model::{
-        CompactIndex, CompletionMode, Limits, Now, PodFlags, PodName, PodPhase, PodRecord,
-        PodTable, Slot, Time, Uid,
+        CompactIndex, CompletionMode, EndCause, Limits, Now, PodEnd, PodFlags, PodName, PodPhase,
+        PodRecord, PodTable, Slot, Time, Uid,
     },
+    record::{IndexOutcome, IndexRecord, RecordInput},
 };
 
 #[global_allocator]
@@ -82,6 +84,32 @@ fn turn(machine: &mut JobMachine, pods: &mut PodTable) {
     }
 }
 
+/// The most that an index may take in a record, in bytes: its row, and its part of a block.
+const RECORD_BUDGET: f64 = 14.2;
+
+/// Bytes of a record of so many indexes, all of which have ended, on 1,000 nodes.
+fn recorded(size: u32) -> usize {
+    let before = dhat::HeapStats::get().curr_bytes;
+    let mut record = IndexRecord::new(size, Time::from_secs(1_000_000));
+    for index in 0..size {
+        let cause = EndCause::new(Some((index % 3).cast_signed()), "");
+        let end = PodEnd::new(cause, &format!("node-{}", index % 1_000), 1_000_000);
+        record.handle(RecordInput::Seen { index });
+        record.handle(RecordInput::Ended {
+            index,
+            outcome: IndexOutcome::Failed,
+            at: 1_000_001,
+            end: &end,
+        });
+    }
+    let held = dhat::HeapStats::get().curr_bytes - before;
+    assert!(
+        held <= IndexRecord::most_bytes(size),
+        "more than was set aside"
+    );
+    held
+}
+
 fn main() {
     let _profiler = dhat::Profiler::builder().testing().build();
     for (name, mode) in [
@@ -98,4 +126,11 @@ fn main() {
             assert!(bytes <= BUDGET, "more than {BUDGET} bytes a Pod");
         }
     }
+    let (small, large) = (recorded(10_240), recorded(102_400));
+    let each = (large as f64 - small as f64) / 92_160.0;
+    println!("record of indexes: {each:.2} bytes an index, {large} bytes of 102,400");
+    assert!(
+        each <= RECORD_BUDGET,
+        "more than {RECORD_BUDGET} bytes an index"
+    );
 }

@@ -25,6 +25,6 @@ pub mod shard;
 pub mod wire;
 
 pub use lakh_clock as clock;
-pub use lakh_core::{cron, cronjob, decide, election, flow, model, ownership, ttl};
+pub use lakh_core::{cron, cronjob, decide, election, flow, model, ownership, record, ttl};
 #[cfg(feature = "embedded")]
 pub use lakh_embedded as embedded;

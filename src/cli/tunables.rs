@@ -76,6 +76,14 @@ pub(super) struct Tunables {
     /// Finished Jobs that may be worked on at once to be deleted, each with two calls.
     #[arg(long, value_name = "N", default_value_t = defaults().concurrent_ttl_syncs as u32, value_parser = at_least_one())]
     concurrent_ttl_after_finished_syncs: u32,
+    /// Sum up what Pods failed of, in one Event of each Job with failures that grows; Jobs may say otherwise by annotation
+    /// lakh.dev/failure-summary. Without it, only Jobs have one that ask for it by that annotation.
+    #[arg(long)]
+    failure_summaries: bool,
+    /// Memory in MiB for records of what became of each index, for Jobs that ask for one by annotation
+    /// lakh.dev/index-record; 0 for none.
+    #[arg(long, value_name = "MIB", default_value_t = (defaults().index_record_bytes >> 20) as u32, value_parser = clap::value_parser!(u32).range(..=65_536))]
+    index_record_memory: u32,
 }
 
 /// What is so if nobody says otherwise.
@@ -127,6 +135,8 @@ impl Tunables {
             concurrent_cron_job_syncs: self.concurrent_cron_job_syncs as usize,
             concurrent_ttl_syncs: self.concurrent_ttl_after_finished_syncs as usize,
             namespaces: self.namespaces,
+            summarizes_failures: self.failure_summaries,
+            index_record_bytes: (self.index_record_memory as usize) << 20,
             listen,
             expose_debug: false,
             ..Options::default()

@@ -105,6 +105,11 @@ pub async fn connect_url(url: &str) -> Result<Client, ConnectError> {
     connect_url_as(url, None, None).await
 }
 
+/// The way to a server that asks for no credentials, by its URL; it need not answer yet. Proxies are passed by.
+pub fn configure_url(url: &str) -> Result<Client, ConnectError> {
+    configure_url_as(url, None, None)
+}
+
 /// By what a client knows an API server.
 #[derive(Clone, Copy, Debug)]
 pub struct Trust<'a> {
@@ -116,6 +121,14 @@ pub struct Trust<'a> {
 
 /// Connects to an API server that asks for no more than a token, by its URL. Proxies are passed by.
 pub async fn connect_url_as(
+    url: &str,
+    token: Option<&str>,
+    trust: Option<Trust<'_>>,
+) -> Result<Client, ConnectError> {
+    check(configure_url_as(url, token, trust)?).await
+}
+
+fn configure_url_as(
     url: &str,
     token: Option<&str>,
     trust: Option<Trust<'_>>,
@@ -137,7 +150,7 @@ pub async fn connect_url_as(
         config.root_cert = Some(vec![trust.authority.to_owned()]);
         config.tls_server_name = Some(trust.server_name.to_owned());
     }
-    check(client_of(config, None)?).await
+    client_of(config, None)
 }
 
 fn client_of(mut config: Config, authority: Option<PathBuf>) -> Result<Client, ConnectError> {

@@ -17,7 +17,9 @@ mod transport;
 
 pub use client::{Answer, Client, Watch};
 pub use coalesced_io::{CoalescedIo, Sockets};
-pub use connect::{ConnectError, Trust, configure, connect, connect_url, connect_url_as};
+pub use connect::{
+    ConnectError, Trust, configure, configure_url, connect, connect_url, connect_url_as,
+};
 pub use server_status::Trouble;
 
 pub use crate::wire::{Encoding, Lines, Patch};

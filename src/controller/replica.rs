@@ -166,6 +166,7 @@ mod tests {
                 namespaces: Vec::new(),
                 finalizer: TRACKING_FINALIZER,
                 api: None,
+                summarizes_all: false,
             };
             let settings = Settings {
                 is_elected: true,

@@ -182,6 +182,7 @@ mod tests {
                 namespaces: Vec::new(),
                 finalizer: TRACKING_FINALIZER,
                 api: None,
+                summarizes_all: false,
             };
             let limiter = Arc::new(Limiter::new(Rate { qps: 0, burst: 0 }));
             let metrics = Arc::new(Metrics::default());

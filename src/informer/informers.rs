@@ -23,6 +23,7 @@ use crate::{
 };
 
 use super::{
+    asked::AskedJobs,
     contact::Contact,
     news::{Extent, Kind, Kinds, Notice},
     reflector::{Outside, Reflector, Tell},
@@ -47,6 +48,8 @@ pub struct Watched {
     pub finalizer: &'static str,
     /// Where the objects of gangs are, where those are asked for.
     pub api: Option<SchedulingApi>,
+    /// Whether it is read of all Jobs how their Pods fail, and not only of those that ask for it.
+    pub summarizes_all: bool,
 }
 
 impl Watched {
@@ -106,6 +109,7 @@ impl Informers {
                 round: 0,
                 notices: VecDeque::new(),
                 abandoned: VecDeque::new(),
+                asked: AskedJobs::new(watched.summarizes_all),
                 metrics,
                 now: Monotonic::default(),
             },

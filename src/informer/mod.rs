@@ -6,9 +6,11 @@
 //!
 //! Must not: keep objects, know what is done with them, read a clock or wait.
 
+mod asked;
 mod contact;
 mod informers;
 mod news;
+mod read;
 mod reflector;
 mod retry;
 #[cfg(test)]

@@ -6,22 +6,23 @@
 //!
 //! Must not: keep objects, or decide in which order kinds are listed.
 
-use std::{collections::VecDeque, fmt::Display, sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use crate::{
     machine::{CallId, CallResult, Input, code_of},
     metrics::Metrics,
     model::Monotonic,
     wire::{
-        ApiError, Call, Encoding, ErrorKind, Object, OddAnswer, PodDecoder, PodEvent, Splitter,
-        WatchEvent, decode_cron_job, decode_job, decode_list_page, decode_pod_group,
-        decode_watch_frame, decode_watch_line, decode_workload,
+        ApiError, Call, Encoding, ErrorKind, Object, PodDecoder, PodEvent, Splitter, WatchEvent,
+        decode_list_page, decode_watch_frame, decode_watch_line,
     },
 };
 
 use super::{
+    asked::AskedJobs,
     contact::{Contact, Tried},
     news::{Change, Extent, Kind, News, Notice, Observed},
+    read::{odd_event, read},
     retry::wait_after,
     witness::{Testimony, Witness},
 };
@@ -53,6 +54,7 @@ pub(super) struct Outside {
     pub(super) notices: VecDeque<Notice>,
     /// Streams that nobody waits for any more.
     pub(super) abandoned: VecDeque<CallId>,
+    pub(super) asked: AskedJobs,
     pub(super) metrics: Arc<Metrics>,
     pub(super) now: Monotonic,
 }
@@ -335,7 +337,12 @@ impl Reflector {
         }
     }
 
-    fn page(&mut self, body: &[u8], outside: &Outside, tell: Tell<'_>) -> Result<Page, ApiError> {
+    fn page(
+        &mut self,
+        body: &[u8],
+        outside: &mut Outside,
+        tell: Tell<'_>,
+    ) -> Result<Page, ApiError> {
         let page = decode_list_page(body)
             .map_err(|error| ApiError::no_answer(format!("odd list: {error}")))?;
         let version = page.resource_version.parse().unwrap_or(0);
@@ -358,6 +365,7 @@ impl Reflector {
     }
 
     fn complete(&mut self, version: u64, outside: &mut Outside) {
+        outside.asked.complete(&self.extent, version);
         let notice = Notice::Complete(self.extent.clone(), version);
         outside.notices.push_back(notice);
         (self.told.newest, self.told.listed, self.told.version) = (version, version, version);
@@ -455,8 +463,8 @@ impl Reflector {
             Err(error) => return self.watch_failed(error.clone(), outside),
         };
         self.turn_to(ReflectorStep::Watch);
-        let read = page.and_then(|page| Some((page.resource_version.parse::<u64>().ok()?, page)));
-        let Some((at, page)) = read else {
+        let page = page.and_then(|page| Some((page.resource_version.parse::<u64>().ok()?, page)));
+        let Some((at, page)) = page else {
             return self.watch_failed(ApiError::no_answer("odd list"), outside);
         };
         if at < self.told.version {
@@ -464,7 +472,7 @@ impl Reflector {
             return;
         }
         let found = page.items.first();
-        let found = found.and_then(|object| self.read(*object).ok());
+        let found = found.and_then(|object| read(self.extent.kind, &self.decoder, *object).ok());
         let found = found.map(|object| object.identity().2);
         let witness = self.told.witness.as_ref();
         match witness.map_or(Testimony::Same, |witness| witness.speaks(found)) {
@@ -525,7 +533,7 @@ impl Reflector {
         &self,
         encoding: Encoding,
         event: &[u8],
-        outside: &Outside,
+        outside: &mut Outside,
         tell: Tell<'_>,
     ) -> Result<Option<u64>, ApiError> {
         if event.is_empty() {
@@ -535,10 +543,11 @@ impl Reflector {
         if (encoding, self.extent.kind) == (Encoding::Json, Kind::Pod)
             && let Some(read) = self.decoder.decode_line(event)
         {
-            let (change, pod) = match read {
+            let (change, mut pod) = match read {
                 PodEvent::Applied(pod) => (Change::Applied, pod),
                 PodEvent::Deleted(pod) => (Change::Deleted, pod),
             };
+            outside.asked.look_at_line(&mut pod, event, change);
             return Ok(Some(tell_of(change, Observed::Pod(pod), tell)));
         }
         let event = match encoding {
@@ -559,11 +568,15 @@ impl Reflector {
         &self,
         object: Object<'_>,
         change: Change,
-        outside: &Outside,
+        outside: &mut Outside,
         tell: Tell<'_>,
     ) -> Option<u64> {
-        match self.read(object) {
-            Ok(read) => Some(tell_of(change, read, tell)),
+        match read(self.extent.kind, &self.decoder, object) {
+            Ok(mut read) => {
+                let extent = (&self.extent, self.told.listed);
+                outside.asked.look(&mut read, object, change, extent);
+                Some(tell_of(change, read, tell))
+            }
             Err(error) => {
                 let (kind, start) = (self.label(), object.start());
                 tracing::error!(kind, %error, object = start, "object passed over");
@@ -571,16 +584,6 @@ impl Reflector {
                 None
             }
         }
-    }
-
-    fn read<'a>(&self, object: Object<'a>) -> Result<Observed<'a>, OddAnswer> {
-        Ok(match self.extent.kind {
-            Kind::Pod => Observed::Pod(self.decoder.decode(object)?),
-            Kind::Job => Observed::Job(Box::new(decode_job(object.json()?)?)),
-            Kind::CronJob => Observed::CronJob(Box::new(decode_cron_job(object.json()?)?)),
-            Kind::Workload => Observed::Workload(Box::new(decode_workload(object.json()?)?)),
-            Kind::PodGroup => Observed::PodGroup(Box::new(decode_pod_group(object.json()?)?)),
-        })
     }
 
     fn label(&self) -> &'static str {
@@ -592,8 +595,4 @@ fn tell_of(change: Change, object: Observed<'_>, tell: Tell<'_>) -> u64 {
     let (_, _, version) = object.identity();
     tell(News { change, object });
     version
-}
-
-fn odd_event(error: impl Display) -> ApiError {
-    ApiError::no_answer(format!("odd event: {error}"))
 }

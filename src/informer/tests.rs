@@ -61,6 +61,7 @@ impl World {
             namespaces: Vec::new(),
             finalizer: TRACKING_FINALIZER,
             api: None,
+            summarizes_all: false,
         };
         let limiter = Arc::new(Limiter::new(Rate { qps: 0, burst: 0 }));
         Self {

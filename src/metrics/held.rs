@@ -12,7 +12,9 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::{Label, register};
+use crate::model::{IndexSet, Job};
+
+use super::{Label, by_job::JobNumbers, register};
 
 /// The states of Jobs, by their numbers in [`Held`].
 const JOB_STATES: [&str; 6] = [
@@ -49,6 +51,31 @@ pub(crate) struct Held {
     pub(crate) pods: [u32; POD_STATES.len()],
     /// By [`INDEX_STATES`].
     pub(crate) indexes: [u32; INDEX_STATES.len()],
+}
+
+impl Held {
+    /// What is told of this one Job, if it asks for that.
+    pub(crate) fn of_one(&self, job: &Job) -> JobNumbers {
+        let [_, active, ready, ..] = self.pods;
+        let (status, spec) = (&job.status, &job.spec);
+        let of_status = |text: &str| {
+            let completions = spec.completions.unwrap_or(0);
+            IndexSet::parse(text, completions).len()
+        };
+        // Once it has ended, nobody counts its indexes any more.
+        let indexes = match self.job {
+            JobState::Finished => [
+                of_status(&status.completed_indexes),
+                of_status(status.failed_indexes.as_deref().unwrap_or_default()),
+                0,
+            ],
+            _ => self.indexes,
+        };
+        JobNumbers {
+            pods: [active, ready, status.succeeded, status.failed],
+            indexes: spec.is_indexed().then_some(indexes),
+        }
+    }
 }
 
 /// The gauges.

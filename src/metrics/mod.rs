@@ -19,6 +19,7 @@ use prometheus_client::{
     registry::{Metric, Registry},
 };
 
+pub(crate) mod by_job;
 pub(crate) mod held;
 pub(crate) mod jobs;
 pub(crate) mod last_heard;
@@ -28,6 +29,7 @@ pub(crate) mod progress;
 pub(crate) mod queues;
 
 use crate::{clock::instant, model::Monotonic};
+use by_job::JobFamilies;
 use held::HeldGauges;
 use jobs::JobMetrics;
 use last_heard::LastHeard;
@@ -42,6 +44,8 @@ pub struct Metrics {
     pub(crate) jobs: JobMetrics,
     /// What is held of Jobs, Pods and indexes.
     pub(crate) held: Arc<HeldGauges>,
+    /// Those of single Jobs that ask for it.
+    pub(crate) by_job: Arc<JobFamilies>,
     /// Those of work queues.
     pub(crate) queues: QueueFamilies,
     /// Turns of Jobs' actors.
@@ -126,6 +130,7 @@ impl Default for Metrics {
         );
         let own = registry.sub_registry_with_prefix("lakh");
         let held = HeldGauges::registered(own);
+        let by_job = JobFamilies::registered(own);
         own.register(
             "build",
             "Which build it is",
@@ -134,6 +139,7 @@ impl Default for Metrics {
         Self {
             jobs,
             held,
+            by_job,
             queues,
             cron_job_skew,
             ttl_deletions,

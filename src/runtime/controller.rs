@@ -34,6 +34,9 @@ use super::{
 /// How long loops may take to stop: writes under way finish, and Events are told, in less.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
+/// MiB for records of indexes: those of forty Jobs of 100,000 each, or of four of a million.
+const INDEX_RECORD_MIB: usize = 64;
+
 /// What may be set.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -64,6 +67,10 @@ pub struct Options {
     pub listen: Option<SocketAddr>,
     /// Whether everybody is told of Jobs there, and not only who asks from this machine.
     pub expose_debug: bool,
+    /// Whether Jobs have Events that sum up their failures unless they say otherwise.
+    pub summarizes_failures: bool,
+    /// Bytes that records of indexes may take, of all Jobs that ask for one.
+    pub index_record_bytes: usize,
     /// What time it is.
     pub clock: Clock,
 }
@@ -85,6 +92,8 @@ impl Default for Options {
             election: None,
             listen: None,
             expose_debug: false,
+            summarizes_failures: false,
+            index_record_bytes: INDEX_RECORD_MIB << 20,
             clock: Clock::default(),
         }
     }
@@ -183,6 +192,7 @@ impl Controller {
                 namespaces: options.namespaces.clone(),
                 finalizer: options.mode.finalizer(),
                 api: api.clone(),
+                summarizes_all: options.summarizes_failures,
             },
             limiter: Arc::new(Limiter::new(options.rate)),
             metrics,
@@ -314,6 +324,8 @@ impl Parts {
             concurrent_ttl_syncs: share(options.concurrent_ttl_syncs),
             scheduling_api: self.api.clone(),
             is_elected: options.election.is_some(),
+            summarizes_all: options.summarizes_failures,
+            index_record_bytes: options.index_record_bytes / shards.max(1),
         }
     }
 

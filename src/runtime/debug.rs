@@ -1,4 +1,4 @@
-//! `/debug/jobs` and `/debug/jobs/NAMESPACE/NAME`: what the controller knows of Jobs, as JSON.
+//! `/debug/jobs` and `/debug/jobs/NAMESPACE/NAME`: what the controller knows of Jobs, as JSON; and who may ask.
 //!
 //! Names, indexes and Events of Jobs are not for everybody who reaches a port. So they are told to who asks from this
 //! machine, such as `kubectl port-forward`, unless the operator wants otherwise; and to no web page that makes a browser
@@ -8,7 +8,7 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use http::{StatusCode, header, request::Parts, uri::Authority};
+use http::{Response, StatusCode, header, request::Parts, uri::Authority};
 use serde_json::{Value, json};
 
 use crate::{
@@ -16,7 +16,11 @@ use crate::{
     shard::{JobDescription, Question},
 };
 
-use super::desk::Desk;
+use super::{
+    desk::Desk,
+    records::{RecordRefusal, RecordWish},
+    ui::ResponseBody,
+};
 
 /// See the module's text.
 #[derive(Clone, Debug)]
@@ -37,14 +41,11 @@ impl DebugJobs {
         from: IpAddr,
     ) -> Option<(StatusCode, String)> {
         let question = question(request.uri.path())?;
-        let is_local = is_from_this_machine(request, from);
-        if !self.is_exposed && !is_local {
-            let why = "only told to who asks from this machine, as by kubectl port-forward: \
-                       see --expose-debug";
-            return Some((StatusCode::FORBIDDEN, why.to_owned()));
+        if !self.may_ask(request, from) {
+            return Some((StatusCode::FORBIDDEN, ELSEWHERE.to_owned()));
         }
         let Some(question) = question else {
-            let why = format!("{JOBS} or {JOBS}/NAMESPACE/NAME");
+            let why = format!("{JOBS}, {JOBS}/NAMESPACE/NAME or {JOBS}/NAMESPACE/NAME/indexes");
             return Some((StatusCode::NOT_FOUND, why));
         };
         Some(match self.desk.ask(&question).await {
@@ -52,7 +53,40 @@ impl DebugJobs {
             Ok(told) => answer(&question, told),
         })
     }
+
+    /// Answers a request for what was recorded of a Job's indexes, if it is one.
+    pub(super) async fn answer_records(
+        &self,
+        request: &Parts,
+        from: IpAddr,
+    ) -> Option<Result<Response<ResponseBody>, RecordRefusal>> {
+        let words = words(request.uri.path())?;
+        let [namespace, name, word] = words[..] else {
+            return None;
+        };
+        let key = JobKey {
+            namespace: namespace.into(),
+            name: name.into(),
+        };
+        let wish = RecordWish::read(key, word, request.uri.query())?;
+        if !self.may_ask(request, from) {
+            let refusal = RecordRefusal(StatusCode::FORBIDDEN, ELSEWHERE.to_owned());
+            return Some(Err(refusal));
+        }
+        Some(match wish {
+            Ok(wish) => wish.answer(&self.desk).await,
+            Err(refusal) => Err(refusal),
+        })
+    }
+
+    fn may_ask(&self, request: &Parts, from: IpAddr) -> bool {
+        self.is_exposed || is_from_this_machine(request, from)
+    }
 }
+
+/// What is told to who may not ask.
+const ELSEWHERE: &str =
+    "only told to who asks from this machine, as by kubectl port-forward: see --expose-debug";
 
 /// What a path asks for; none in it if nothing can be asked so.
 #[allow(
@@ -60,11 +94,7 @@ impl DebugJobs {
     reason = "the outer one says whether it is about Jobs"
 )]
 fn question(path: &str) -> Option<Option<Question>> {
-    let rest = path.strip_prefix(JOBS)?;
-    if !(rest.is_empty() || rest.starts_with('/')) {
-        return None;
-    }
-    let words: Vec<&str> = rest.split('/').filter(|word| !word.is_empty()).collect();
+    let words = words(path)?;
     Some(match words[..] {
         [] => Some(Question::Jobs),
         [namespace, name] => Some(Question::Job(JobKey {
@@ -73,6 +103,15 @@ fn question(path: &str) -> Option<Option<Question>> {
         })),
         _ => None,
     })
+}
+
+/// The words of a path that is about Jobs.
+fn words(path: &str) -> Option<Vec<&str>> {
+    let rest = path.strip_prefix(JOBS)?;
+    if !(rest.is_empty() || rest.starts_with('/')) {
+        return None;
+    }
+    Some(rest.split('/').filter(|word| !word.is_empty()).collect())
 }
 
 /// Whether a request was made on this machine, and by no page of another server in a browser here.

@@ -16,6 +16,7 @@ mod mandate;
 #[cfg(test)]
 pub(crate) mod poison;
 mod probes;
+mod records;
 mod shell;
 mod tasks;
 mod threads;

@@ -44,6 +44,7 @@ use crate::cluster::Client;
 use super::{
     debug::DebugJobs,
     health::{Check, Health},
+    records::RecordRefusal,
     tasks::BEAT,
     ui::{ResponseBody, Ui},
 };
@@ -208,6 +209,9 @@ impl Answering {
     async fn answer(&self, request: &Parts, from: IpAddr) -> Response<ResponseBody> {
         if let Some(answer) = self.ui.answer(request, from).await {
             return answer;
+        }
+        if let Some(answer) = self.debug.answer_records(request, from).await {
+            return answer.unwrap_or_else(|RecordRefusal(status, why)| response(status, TEXT, why));
         }
         if let Some((status, body)) = self.debug.answer(request, from).await {
             let kind = if status.is_success() { JSON } else { TEXT };

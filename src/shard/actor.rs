@@ -31,6 +31,7 @@ use crate::{
 };
 
 use super::{
+    annotated::Annotated,
     correlate::Correlator,
     delays::Delays,
     gangs::Gangs,
@@ -73,6 +74,8 @@ pub(super) struct Actor {
     /// In a box: it is large, and most Jobs of a cluster have ended or are another's.
     pub(super) machine: Option<Box<JobMachine>>,
     pub(super) delays: Delays,
+    /// What the Job's annotations ask for; most ask for nothing.
+    pub(super) annotated: Option<Box<Annotated>>,
     /// What it adds to the gauges.
     share: Share,
     #[cfg(test)]
@@ -148,6 +151,7 @@ impl Actor {
             in_flight: 0,
             machine: None,
             delays: Delays::default(),
+            annotated: None,
             share: Share::default(),
             #[cfg(test)]
             panic_next_turn: false,
@@ -197,6 +201,10 @@ impl Actor {
             ],
             indexes: [sums.completed, sums.failed, sums.in_backoff],
         };
+        if let Some(annotated) = &mut self.annotated {
+            let job = self.job.as_ref().filter(|_| !self.gone);
+            annotated.note(job.map(|job| held.of_one(job)));
+        }
         self.share.set(&metrics.held, held);
     }
 
@@ -225,6 +233,15 @@ impl Actor {
                 }),
                 ..Turn::default()
             };
+        }
+        if let Some(annotated) = &mut self.annotated {
+            let told = annotated.take_reports(self.job.as_ref(), self.gone, now);
+            turn.reports.extend(told);
+            let due = annotated.poll_timeout().filter(|_| !self.gone);
+            if let Some(due) = due {
+                let wake_at = turn.wake_at.unwrap_or_default();
+                turn.wake_at = Some(wake_at.or(due.into()));
+            }
         }
         let sent = turn.writes.len();
         self.in_flight += u32::try_from(sent).expect("a turn's writes are limited");

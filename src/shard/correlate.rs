@@ -6,6 +6,8 @@
 //! minutes after that; what may not be told is counted and comes with the next call that may. Warnings have
 //! calls of their own, so that a thousand created Pods do not hide why there are no more.
 //!
+//! An Event that sums something up stays one, whatever its message has come to be.
+//!
 //! Different from the standard client: of the 25, ten are kept for news of the Job as a whole, so
 //! that a hundred thousand creations do not hide how it ended.
 //!
@@ -19,6 +21,7 @@ use std::{
 use crate::{
     decide::{Report, Severity},
     model::{Monotonic, Now, Time},
+    record::FAILURE_SUMMARY_REASON,
 };
 
 /// Calls that a Job may cause at once.
@@ -99,7 +102,7 @@ struct Correlation {
     number: u32,
     severity: Severity,
     reason: String,
-    /// None for a combined one.
+    /// None for a combined one, and for one that grows.
     message: Option<String>,
     first: Time,
     last: Time,
@@ -135,12 +138,18 @@ impl Correlator {
 
     /// Takes in news; gives what is to be told of them, if anything.
     pub(super) fn hear(&mut self, about: About, mut report: Report, now: Now) -> Option<Telling> {
-        let combined = self.is_combined(&report, now.monotonic);
-        let (number, first, count) = self.count(&report, combined, now.wall);
+        // One that grows is told anew each time.
+        let grows = report.reason == FAILURE_SUMMARY_REASON;
+        let combined = !grows && self.is_combined(&report, now.monotonic);
+        let (number, first, count) = self.count(&report, combined || grows, now.wall);
         if !self.spent[report.severity as usize].spend(about, now.monotonic) {
             return None;
         }
-        let message = if combined { COMBINED } else { &report.message };
+        let message = match (grows, combined) {
+            (true, _) => "",
+            (false, true) => COMBINED,
+            (false, false) => &report.message,
+        };
         let fingerprint = fingerprint(&report.reason, message);
         if combined {
             report.message.insert_str(0, COMBINED);
@@ -186,8 +195,8 @@ impl Correlator {
     }
 
     /// Counts an Event; gives its number, when it first happened, and how often.
-    fn count(&mut self, report: &Report, combined: bool, now: Time) -> (u32, Time, u32) {
-        let message = (!combined).then_some(&report.message);
+    fn count(&mut self, report: &Report, any_message: bool, now: Time) -> (u32, Time, u32) {
+        let message = (!any_message).then_some(&report.message);
         let same = |known: &&mut Correlation| {
             known.severity == report.severity
                 && known.reason == report.reason
@@ -290,6 +299,18 @@ mod tests {
         let warning = Report::warning("FailedCreate", "Error creating: no");
         let telling = correlator.hear(About::Job, warning.clone(), at(0));
         assert_eq!(telling.map(|told| told.report), Some(warning));
+    }
+
+    #[test]
+    fn a_summary_is_one_event_that_grows() {
+        let mut correlator = Correlator::default();
+        for count in 1..=15 {
+            let message = format!("{count} Pods failed: {count} exit code 1");
+            let report = Report::warning(FAILURE_SUMMARY_REASON, &message);
+            let told = correlator.hear(About::Job, report.clone(), at(count.into()));
+            let told = told.expect("there is budget");
+            assert_eq!((told.number, told.count, told.report), (1, count, report));
+        }
     }
 
     #[test]

@@ -11,7 +11,12 @@ use crate::{
     ownership::Standing,
 };
 
-use super::{Shard, actor::Actor, index_map::IndexMap};
+use super::{
+    Shard,
+    actor::Actor,
+    index_map::IndexMap,
+    records::{RecordPage, RecordQuery},
+};
 
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +27,8 @@ pub enum Question {
     Job(JobKey),
     /// The same of one, with its indexes as a map and not as text.
     Indexes(JobKey),
+    /// What was recorded of some indexes of one.
+    Records(RecordQuery),
 }
 
 /// What is told of a Job.
@@ -31,11 +38,17 @@ pub struct JobDescription {
     pub job: Value,
     /// Its indexes, if it has some and they were asked for.
     pub indexes: Option<IndexMap>,
+    /// What was recorded of some indexes, if that was asked for and is kept.
+    pub records: Option<RecordPage>,
 }
 
 impl From<Value> for JobDescription {
     fn from(job: Value) -> Self {
-        Self { job, indexes: None }
+        Self {
+            job,
+            indexes: None,
+            records: None,
+        }
     }
 }
 
@@ -60,6 +73,15 @@ impl Shard {
                 .map(|actor| JobDescription {
                     job: self.whole(actor, None, now),
                     indexes: IndexMap::of(actor),
+                    records: None,
+                })
+                .collect(),
+            Question::Records(query) => actors
+                .filter(|actor| query.is_about(&actor.id))
+                .map(|actor| JobDescription {
+                    job: Value::Object(actor.brief(None, now)),
+                    indexes: None,
+                    records: RecordPage::of(actor, query),
                 })
                 .collect(),
         }
@@ -77,6 +99,15 @@ impl Shard {
         }
         tell("podsKnown", actor.pods.len().into());
         tell("writesPending", actor.in_flight.into());
+        let record = actor.annotated.as_ref().and_then(|it| it.record());
+        let record = record.map(|record| {
+            json!({
+                "since": record.since().to_rfc3339(),
+                "indexes": record.known(),
+                "bytes": record.bytes(),
+            })
+        });
+        tell("indexRecord", record.into());
         tell("heldUpBy", self.obstacles(actor, now).into());
         let warnings = actor.told.warnings().into_iter().map(|warning| {
             json!({

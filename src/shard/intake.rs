@@ -166,7 +166,7 @@ impl Shard {
             .cloned()
     }
 
-    fn apply_job(&mut self, job: DecodedJob, now: Now) {
+    fn apply_job(&mut self, mut job: DecodedJob, now: Now) {
         let external = !(self.settings.controllers.job && self.settings.mode.manages(&job.job));
         if let Some(cron_jobs) = &mut self.cron_jobs {
             cron_jobs.job(&job);
@@ -177,7 +177,12 @@ impl Shard {
             let selector = job.selector.as_ref();
             self.rounds.claims.handle_job(&job.job, selector)
         });
+        let asks = job.annotations.take();
         let (actor, brought) = self.store.apply_job(job, external);
+        if brought != JobNews::Stale {
+            let summarizes_all = self.settings.summarizes_all;
+            (self.store).annotate(actor, asks, summarizes_all, &self.metrics, now);
+        }
         match brought {
             JobNews::Stale => {}
             JobNews::Changed => self.queue.add(actor),
@@ -227,7 +232,7 @@ impl Shard {
     fn delete_pod(&mut self, pod: &DecodedPod<'_>) {
         let uid = pod.record.uid;
         let told = self.rounds.claims.handle_pod_gone(uid, &pod.namespace);
-        if let Some(actor) = self.store.delete_pod(uid) {
+        if let Some(actor) = self.store.delete_pod(uid, Some(pod)) {
             self.queue.add(actor);
         }
         self.settle(told);

@@ -11,6 +11,7 @@
 //! Must not: read a clock (but for metrics), wait, lock, send, or know sockets, tasks and threads.
 
 mod actor;
+mod annotated;
 mod controllers;
 mod correlate;
 mod cron_jobs;
@@ -23,6 +24,7 @@ mod index_map;
 mod intake;
 mod journal;
 mod outbox;
+mod records;
 mod retirement;
 mod rounds;
 mod store;
@@ -49,8 +51,10 @@ pub use crate::rate_limiter::{Limiter, Rate};
 pub use controllers::Controllers;
 pub use debug::{JobDescription, Question};
 pub use index_map::{IndexMap, MapState};
+pub use records::{RecordPage, RecordQuery, RecordRow, RowEnd};
 
 use actor::Rules;
+use annotated::RecordBudget;
 use correlate::About;
 use cron_jobs::CronJobs;
 use events::Recorder;
@@ -85,6 +89,10 @@ pub struct Settings {
     pub scheduling_api: Option<SchedulingApi>,
     /// Whether it has to be told that it may write.
     pub is_elected: bool,
+    /// Whether Jobs have Events that sum up their failures unless they say otherwise.
+    pub summarizes_all: bool,
+    /// Bytes that records of indexes may take.
+    pub index_record_bytes: usize,
 }
 
 #[cfg(test)]
@@ -105,6 +113,8 @@ impl Settings {
             concurrent_ttl_syncs: 5,
             scheduling_api: None,
             is_elected: false,
+            summarizes_all: false,
+            index_record_bytes: 64 << 20,
         }
     }
 }
@@ -158,6 +168,7 @@ impl Shard {
             &settings.namespaces,
             metrics.jobs.seen.clone(),
         );
+        let store = store.with_budget(RecordBudget::new(settings.index_record_bytes));
         let namespaces = settings.namespaces.iter();
         Self {
             namespaces: namespaces.map(|name| name.as_str().into()).collect(),

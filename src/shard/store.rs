@@ -14,12 +14,21 @@ use hashbrown::{HashMap, HashSet, hash_map::Entry};
 use slotmap::SlotMap;
 
 use crate::{
-    metrics::jobs::{Seen, is_held_after_end},
-    model::{Controller, DEFAULT_MANAGER, DecodedPod, JobId, JobStatus, PodRecord, Slot, Uid},
+    metrics::{
+        Metrics,
+        jobs::{Seen, is_held_after_end},
+    },
+    model::{
+        Controller, DEFAULT_MANAGER, DecodedPod, JobAnnotations, JobId, JobStatus, Now, PodEnd,
+        PodRecord, Slot, Uid,
+    },
     wire::{DecodedJob, PodTemplate},
 };
 
-use super::actor::Actor;
+use super::{
+    actor::Actor,
+    annotated::{Means, RecordBudget, is_asked},
+};
 
 slotmap::new_key_type! {
     /// Which actor is meant. One that is gone is never taken for another.
@@ -36,6 +45,8 @@ pub(super) struct Store {
     placements: HashMap<Uid, Placement>,
     scopes: Vec<Scope>,
     seen: Seen,
+    /// What records of indexes may take.
+    budget: RecordBudget,
 }
 
 /// Where a Pod's record lies. An actor with records is taken out of the store only when all is forgotten.
@@ -80,6 +91,11 @@ impl Store {
             seen,
             ..Self::default()
         }
+    }
+
+    /// The same with memory for records of indexes.
+    pub(super) fn with_budget(self, budget: RecordBudget) -> Self {
+        Self { budget, ..self }
     }
 
     /// The actor of a Job, if there is one.
@@ -144,6 +160,34 @@ impl Store {
         }
     }
 
+    /// Takes in what the annotations of a Job ask for that was just applied.
+    pub(super) fn annotate(
+        &mut self,
+        key: ActorKey,
+        asks: Option<Box<JobAnnotations>>,
+        summarizes_all: bool,
+        metrics: &Metrics,
+        now: Now,
+    ) {
+        let Self { actors, budget, .. } = self;
+        let means = Means {
+            budget,
+            metrics,
+            summarizes_all,
+        };
+        let Some(actor) = actors.get_mut(key) else {
+            return;
+        };
+        let Some(job) = &actor.job else { return };
+        let is_asked = !actor.external && is_asked(job, asks.as_deref(), &means);
+        if !is_asked && actor.annotated.is_none() {
+            return;
+        }
+        let asks = asks.filter(|_| is_asked).map(|asks| *asks);
+        let annotated = actor.annotated.get_or_insert_default();
+        annotated.follow(job, asks.unwrap_or_default(), &actor.pods, means, now);
+    }
+
     /// Takes in that a Job is gone.
     pub(super) fn delete_job(&mut self, job: &JobId) -> Option<ActorKey> {
         let key = self.find(job)?;
@@ -157,7 +201,7 @@ impl Store {
 
     /// Takes in a version of a Pod; whom it concerns: whose it was, and whose it is if that is another.
     pub(super) fn apply_pod(&mut self, pod: DecodedPod<'_>) -> [Option<ActorKey>; 2] {
-        let record = pod.record;
+        let (record, end) = (pod.record, pod.end.as_deref());
         let owner = match pod.controller {
             Controller::Job(job) => Some(job),
             Controller::Other | Controller::None => None,
@@ -167,13 +211,13 @@ impl Store {
             let Some(job) = owner else {
                 return [None, None];
             };
-            let placement = self.insert_into(job, record);
+            let placement = self.insert_into(job, record, end);
             self.placements.insert(uid, placement);
             return [Some(placement.actor), None];
         };
         let actor = &self.actors[known.actor];
         if owner.as_ref() == Some(&*actor.id) {
-            self.replace(known, record);
+            self.replace(known, record, end);
             return [Some(known.actor), None];
         }
         let newest = actor.pods.get(known.slot);
@@ -186,15 +230,25 @@ impl Store {
             self.remove_from(known);
             return [Some(known.actor), None];
         };
-        let to = self.insert_into(job, record);
+        let to = self.insert_into(job, record, end);
         self.placements.insert(uid, to);
         self.remove_from(known);
         [Some(known.actor), Some(to.actor)]
     }
 
-    /// Takes in that a Pod is gone.
-    pub(super) fn delete_pod(&mut self, uid: Uid) -> Option<ActorKey> {
+    /// Takes in that a Pod is gone; `last` is its last version, if that was shown.
+    pub(super) fn delete_pod(
+        &mut self,
+        uid: Uid,
+        last: Option<&DecodedPod<'_>>,
+    ) -> Option<ActorKey> {
         let placement = self.placements.remove(&uid)?;
+        let actor = &mut self.actors[placement.actor];
+        if let Some(annotated) = &mut actor.annotated
+            && let Some(known) = actor.pods.get(placement.slot)
+        {
+            annotated.pod_gone(known, last.map(|last| (&last.record, last.end.as_deref())));
+        }
         self.remove_from(placement);
         Some(placement.actor)
     }
@@ -219,7 +273,7 @@ impl Store {
         let mut gone: Vec<Uid> = gone.map(|(uid, _)| *uid).collect();
         gone.sort_unstable();
         let gone = gone.into_iter();
-        gone.filter_map(|uid| self.delete_pod(uid)).collect()
+        gone.filter_map(|uid| self.delete_pod(uid, None)).collect()
     }
 
     /// Takes in that a list of a scope's Jobs showed these and no others.
@@ -277,9 +331,15 @@ impl Store {
     pub(super) fn forget(&mut self, namespace: Option<&str>) {
         self.forget_pods(namespace);
         for key in self.in_scope(namespace) {
-            if let Some(actor) = self.actors.remove(key) {
-                self.by_job.remove(&actor.id);
-            }
+            self.forget_actor(key);
+        }
+    }
+
+    fn forget_actor(&mut self, key: ActorKey) {
+        if let Some(actor) = self.actors.remove(key) {
+            self.by_job.remove(&actor.id);
+            let namespace = &actor.id.key.namespace;
+            self.budget.forget(namespace, actor.annotated.as_deref());
         }
     }
 
@@ -344,7 +404,11 @@ impl Store {
             return false;
         }
         self.seen.pod(false, is_held_after_end(Some(&record)));
-        let slot = self.actors[key].pods.insert(record);
+        let actor = &mut self.actors[key];
+        if let Some(annotated) = &mut actor.annotated {
+            annotated.pod_seen(&record, None);
+        }
+        let slot = actor.pods.insert(record);
         entry.insert(Placement { actor: key, slot });
         true
     }
@@ -375,7 +439,7 @@ impl Store {
     pub(super) fn pod_read(&mut self, key: ActorKey, record: PodRecord) {
         let known = self.placements.get(&record.uid).copied();
         if let Some(known) = known.filter(|known| known.actor == key) {
-            self.replace(known, record);
+            self.replace(known, record, None);
         }
     }
 
@@ -400,11 +464,8 @@ impl Store {
         };
         let job_gone = actor.gone || actor.job.is_none();
         let is_empty = actor.pods.is_empty() && !actor.pods.is_dirty() && actor.in_flight == 0;
-        if job_gone
-            && is_empty
-            && let Some(actor) = self.actors.remove(key)
-        {
-            self.by_job.remove(&actor.id);
+        if job_gone && is_empty {
+            self.forget_actor(key);
         }
     }
 
@@ -419,15 +480,26 @@ impl Store {
         key
     }
 
-    fn insert_into(&mut self, job: JobId, record: PodRecord) -> Placement {
-        let actor = self.of(job);
+    fn insert_into(&mut self, job: JobId, record: PodRecord, end: Option<&PodEnd>) -> Placement {
+        let key = self.of(job);
         self.seen.pod(false, is_held_after_end(Some(&record)));
-        let slot = self.actors[actor].pods.insert(record);
-        Placement { actor, slot }
+        let actor = &mut self.actors[key];
+        if let Some(annotated) = &mut actor.annotated {
+            annotated.pod_seen(&record, end);
+        }
+        let slot = actor.pods.insert(record);
+        Placement { actor: key, slot }
     }
 
-    fn replace(&mut self, Placement { actor, slot }: Placement, mut record: PodRecord) {
-        let pods = &mut self.actors[actor].pods;
+    fn replace(
+        &mut self,
+        Placement { actor, slot }: Placement,
+        mut record: PodRecord,
+        end: Option<&PodEnd>,
+    ) {
+        let Actor {
+            pods, annotated, ..
+        } = &mut self.actors[actor];
         let Some(known) = pods.get(slot) else {
             return;
         };
@@ -438,6 +510,9 @@ impl Store {
         record.index = known.index.or(record.index);
         let held = is_held_after_end(Some(known));
         self.seen.pod(held, is_held_after_end(Some(&record)));
+        if let Some(annotated) = annotated {
+            annotated.pod_changed(known, &record, end);
+        }
         pods.replace(slot, record);
     }
 

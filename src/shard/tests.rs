@@ -77,7 +77,7 @@ pub(super) fn job(version: u64, spec: &Value) -> Value {
 }
 
 /// A Pod of the Job's.
-fn pod(name: &str, number: u128, version: u64, phase: &str) -> Value {
+pub(super) fn pod(name: &str, number: u128, version: u64, phase: &str) -> Value {
     json!({
         "metadata": {
             "name": name, "namespace": "d", "uid": uid(number), "resourceVersion": version.to_string(),
@@ -127,13 +127,13 @@ impl World {
         self.hear(Change::Applied, Observed::Job(Box::new(read)));
     }
 
-    fn hear_pod(&mut self, change: Change, pod: &Value) {
+    pub(super) fn hear_pod(&mut self, change: Change, pod: &Value) {
         let (finalizer, json) = (TRACKING_FINALIZER, pod.to_string());
         let read = PodDecoder { finalizer }.decode(Object::Json(&json));
         self.hear(change, Observed::Pod(read.expect("a good Pod")));
     }
 
-    fn hear(&mut self, change: Change, object: Observed<'_>) {
+    pub(super) fn hear(&mut self, change: Change, object: Observed<'_>) {
         self.shard.hear(News { change, object }, self.now);
     }
 
@@ -175,7 +175,7 @@ impl World {
     }
 
     /// Does all that is asked for; what that was.
-    fn do_all(&mut self) -> Vec<String> {
+    pub(super) fn do_all(&mut self) -> Vec<String> {
         let mut all = Vec::new();
         while let Some(asked) = self.asked() {
             self.done(&asked);

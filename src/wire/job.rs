@@ -11,8 +11,8 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
 use crate::model::{
-    ChildJob, CompletionMode, Condition, ConditionKind, Job, JobSpec, JobStatus, PerIndexLimit,
-    PodReplacement, RestartPolicy, Selector, Time, Uid, Uncounted,
+    ChildJob, CompletionMode, Condition, ConditionKind, Job, JobAnnotations, JobSpec, JobStatus,
+    PerIndexLimit, PodReplacement, RestartPolicy, Selector, Time, Uid, Uncounted,
 };
 
 use super::{
@@ -38,6 +38,8 @@ pub struct DecodedJob {
     pub controller: Option<ControllerReference>,
     /// For when it was due, if it is of a CronJob and says so.
     pub scheduled: Option<Time>,
+    /// What it asks for beside its work; most ask for nothing.
+    pub annotations: Option<Box<JobAnnotations>>,
 }
 
 /// The owner reference of an object's controller.
@@ -92,6 +94,7 @@ pub fn decode_job(json: &str) -> Result<DecodedJob, serde_json::Error> {
         selector: object.spec.selector.map(|it| Arc::new(selector(it))),
         controller: meta.controller().and_then(controller),
         scheduled: scheduled.and_then(Time::parse_rfc3339),
+        annotations: meta.annotations.job_annotations(),
         template: object.spec.template.into(),
     })
 }

@@ -6,7 +6,7 @@ use compact_str::CompactString;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde::{Deserialize, de::Error as _};
 
-use crate::model::{JobKey, Uid};
+use crate::model::{AnnotationSwitch, JobAnnotations, JobKey, Uid};
 
 /// The metadata of an object.
 #[derive(Default, Deserialize)]
@@ -30,6 +30,29 @@ pub(super) struct RawAnnotations {
     /// Of a CronJob's Job: when it was due.
     #[serde(rename = "batch.kubernetes.io/cronjob-scheduled-timestamp")]
     pub(super) scheduled: Option<String>,
+    /// Of a Job: what it asks for beside its work.
+    #[serde(rename = "lakh.dev/index-record")]
+    index_record: Option<String>,
+    #[serde(rename = "lakh.dev/failure-summary")]
+    failure_summary: Option<String>,
+    #[serde(rename = "lakh.dev/job-metrics")]
+    job_metrics: Option<String>,
+}
+
+impl RawAnnotations {
+    /// What a Job asks for beside its work, if anything.
+    pub(super) fn job_annotations(&self) -> Option<Box<JobAnnotations>> {
+        let read = |text: &Option<String>| {
+            let text = text.as_deref();
+            text.map_or(AnnotationSwitch::Unset, AnnotationSwitch::parse)
+        };
+        let annotations = JobAnnotations {
+            index_record: read(&self.index_record),
+            failure_summary: read(&self.failure_summary),
+            job_metrics: read(&self.job_metrics),
+        };
+        (!annotations.is_unset()).then(|| Box::new(annotations))
+    }
 }
 
 impl RawMetadata {

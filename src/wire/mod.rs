@@ -38,7 +38,7 @@ pub use labels::selector;
 pub use lease::{decode_lease, lease_body, roster_of};
 pub use ownership::{adoption_patch, freeing_patch, freeing_patch_of_version, release_patch};
 pub use pod::{PodDecoder, PodEvent, ack_of_write};
-pub use pod_details::{ContainerDetails, ContainerEnd, PodConditionDetails, PodDetails};
+pub use pod_details::{ContainerDetails, ContainerEnd, PodCause, PodConditionDetails, PodDetails};
 pub use protobuf::Malformed;
 pub use scheduling_api::SchedulingApi;
 pub use status::status_patch;

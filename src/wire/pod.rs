@@ -118,6 +118,7 @@ impl PodDecoder {
                 failure: failure(&pod, phase, flags),
             },
             labels: pod.metadata.labels,
+            end: None,
         })
     }
 }

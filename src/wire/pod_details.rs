@@ -11,7 +11,7 @@ use compact_str::CompactString;
 use serde::Deserialize;
 use smallvec::SmallVec;
 
-use crate::model::{PodPhase, Time, Uid};
+use crate::model::{EndCause, PodEnd, PodPhase, Time, Uid};
 
 use super::{
     Object, OddAnswer,
@@ -41,6 +41,8 @@ pub struct PodDetails {
     pub finalizers: SmallVec<[CompactString; 1]>,
     /// The node that it was given to; empty if none.
     pub node: CompactString,
+    /// When its node took it up.
+    pub started: Option<Time>,
     /// What keeps it from being given to one.
     pub gates: Vec<CompactString>,
     /// Where it is in its life.
@@ -100,6 +102,22 @@ pub struct ContainerEnd {
     pub at: Option<Time>,
 }
 
+/// What a Pod failed of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PodCause<'a> {
+    /// Of the first container that failed, if one did.
+    pub exit_code: Option<i32>,
+    /// In a word; empty where the code says it all.
+    pub reason: &'a str,
+    /// The container, where it is that by which the Pod failed.
+    pub container: Option<&'a str>,
+    /// What there is to be said of it.
+    pub message: &'a str,
+}
+
+/// What a container that ended badly is said to have ended of, if no more is known.
+const ERROR: &str = "Error";
+
 impl PodDetails {
     /// Reads a Pod.
     pub fn read(object: Object<'_>) -> Result<Self, OddAnswer> {
@@ -113,6 +131,55 @@ impl PodDetails {
     /// The condition of a kind, if it says more than that all is well.
     pub fn condition(&self, kind: &str) -> Option<&PodConditionDetails> {
         self.conditions.iter().find(|it| it.kind == kind)
+    }
+
+    /// What it failed of: who ended it comes before what its containers say.
+    pub fn cause(&self) -> PodCause<'_> {
+        let failed = self.containers.iter().find_map(|container| {
+            let end = container.ended.as_ref()?;
+            (end.exit_code != 0).then_some((container, end))
+        });
+        let exit_code = failed.map(|(_, end)| end.exit_code);
+        let of_pod = |reason, message| PodCause {
+            exit_code,
+            reason,
+            container: None,
+            message,
+        };
+        if !self.reason.is_empty() {
+            return of_pod(&self.reason, &self.message);
+        }
+        let disrupted = self.condition("DisruptionTarget");
+        if let Some(disrupted) = disrupted.filter(|it| it.holds) {
+            return of_pod(&disrupted.reason, &disrupted.message);
+        }
+        let Some((container, end)) = failed else {
+            return of_pod("", &self.message);
+        };
+        PodCause {
+            exit_code,
+            reason: Some(end.reason.as_str())
+                .filter(|it| *it != ERROR)
+                .unwrap_or_default(),
+            container: Some(&container.name),
+            message: &end.message,
+        }
+    }
+
+    /// How it ended, in a few words.
+    pub fn end(&self) -> PodEnd {
+        let cause = match self.phase {
+            PodPhase::Succeeded => EndCause::new(Some(0), ""),
+            _ => {
+                let PodCause {
+                    exit_code, reason, ..
+                } = self.cause();
+                EndCause::new(exit_code, reason)
+            }
+        };
+        let started = self.started.or(self.created);
+        let started = started.and_then(|at| u32::try_from(at.as_secs()).ok());
+        PodEnd::new(cause, &self.node, started.unwrap_or(0))
     }
 
     /// When it ended, by the first evidence there is.
@@ -173,6 +240,7 @@ struct RawDetailsStatus<'a> {
     phase: Text<'a>,
     reason: Text<'a>,
     message: Text<'a>,
+    start_time: RawTimestamp,
     conditions: SmallVec<[RawDetailsCondition<'a>; 6]>,
     container_statuses: SmallVec<[RawContainerDetails<'a>; 2]>,
     init_container_statuses: Vec<RawContainerDetails<'a>>,
@@ -259,6 +327,7 @@ impl RawPodDetails<'_> {
             deletion: time(metadata.deletion_timestamp),
             finalizers: metadata.finalizers.iter().map(compact).collect(),
             node: compact(&spec.node_name),
+            started: time(status.start_time),
             gates: spec
                 .scheduling_gates
                 .iter()

@@ -28,6 +28,7 @@ mod faults;
 mod forbidden;
 mod gang;
 mod guides;
+mod index_record;
 mod killed;
 mod kubectl;
 mod life;

@@ -245,7 +245,9 @@ async fn scrape_of_a_run() -> String {
     wait_until("one leads", || told(&leader).contains(&leads(1))).await;
     let standby = start(&folder, "standby", &cluster.url());
 
-    create(&client, &indexed_job("good", 30, 10)).await;
+    let mut good = indexed_job("good", 30, 10);
+    good["metadata"]["annotations"] = json!({"lakh.dev/job-metrics": "true"});
+    create(&client, &good).await;
     let mut bad = indexed_job("bad", 2, 2);
     bad["spec"]["backoffLimitPerIndex"] = json!(0);
     bad["spec"]["template"]["metadata"]["annotations"] = json!({"sim.lakh.dev/exit-code": "3"});

@@ -303,8 +303,17 @@ impl World {
 
     fn create_job(&mut self, namespace: &str, name: &str, spec: &Value) {
         self.ensure_namespace(namespace);
+        // Every other Job asks for all that may be asked for.
+        let asks = name.ends_with(['0', '2', '4', '6', '8']);
+        let annotations = match asks {
+            true => json!({
+                "lakh.dev/index-record": "true", "lakh.dev/failure-summary": "true", "lakh.dev/job-metrics": "true",
+            }),
+            false => json!({}),
+        };
         let body = json!({
-            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec,
+            "apiVersion": "batch/v1", "kind": "Job",
+            "metadata": {"name": name, "annotations": annotations}, "spec": spec,
         });
         let path = format!("/apis/batch/v1/namespaces/{namespace}/jobs");
         let (code, answer) = self.ask("POST", &path, &body.to_string());

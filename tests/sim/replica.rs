@@ -18,9 +18,9 @@ use lakh::{
     informer::{Informers, Watched},
     machine::{CallId, Input, Request},
     metrics::Metrics,
-    model::{Limits, Monotonic, Now, Time},
+    model::{JobKey, Limits, Monotonic, Now, Time, Uid},
     ownership::Mode,
-    shard::{Controllers, Limiter, Rate, Settings, Shard},
+    shard::{Controllers, Limiter, Question, Rate, RecordPage, RecordQuery, Settings, Shard},
     wire::{ApiError, SchedulingApi},
 };
 
@@ -31,6 +31,9 @@ const BEGIN: Time = Time::from_secs(1_767_225_600);
 pub(crate) fn date(at: u64) -> Time {
     BEGIN + Duration::from_millis(at)
 }
+
+/// What records of indexes may take: those of all Jobs of a scenario.
+const RECORD_BYTES: usize = 16 << 20;
 
 /// How many writes of a shard may be in flight at once.
 const MAX_IN_FLIGHT: usize = 16;
@@ -111,6 +114,7 @@ impl Process {
             namespaces: Vec::new(),
             finalizer: mode.finalizer(),
             api: api.clone(),
+            summarizes_all: false,
         };
         let settings = Settings {
             controllers,
@@ -125,6 +129,8 @@ impl Process {
             concurrent_ttl_syncs: 5,
             scheduling_api: api,
             is_elected: options.election.is_some(),
+            summarizes_all: false,
+            index_record_bytes: RECORD_BYTES,
         };
         let limiter = Arc::new(Limiter::new(Rate {
             qps: options.qps,
@@ -354,6 +360,32 @@ impl Process {
         // A pause of no length is one round of the loop.
         let left = u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1);
         Some(at.saturating_add(left))
+    }
+
+    /// What it has recorded of the indexes of its Jobs.
+    pub(crate) fn records(&self, at: u64) -> Vec<RecordPage> {
+        let now = self.now(at);
+        let told = |part: &dyn Part| {
+            let jobs = part.answer_question(&Question::Jobs, now);
+            let pages = jobs.iter().filter_map(|told| {
+                let text = |of: &str| told.job[of].as_str().unwrap_or_default();
+                let query = RecordQuery {
+                    key: JobKey {
+                        namespace: text("namespace").into(),
+                        name: text("name").into(),
+                    },
+                    uid: Uid::parse(text("uid")),
+                    from: 0,
+                    limit: u32::MAX,
+                    only_failed: false,
+                };
+                let told = part.answer_question(&Question::Records(query), now);
+                told.into_iter().find_map(|told| told.records)
+            });
+            pages.collect::<Vec<_>>()
+        };
+        let parts = self.parts.iter();
+        parts.flat_map(|part| told(&**part)).collect()
     }
 
     /// Asks it to stop.

@@ -17,6 +17,7 @@ use lakh::{
     election::LeaseTimings,
     embedded::apiserver::{ApiServer, Kind, Request as Asked, WatchCursor},
     machine::{CallId, Input, Request},
+    shard::RecordPage,
     wire::{ApiError, Call, Encoding},
 };
 use serde_json::json;
@@ -298,6 +299,16 @@ impl World {
     pub(crate) fn is_alive(&self, who: Who) -> bool {
         let process = self.processes[who.0].as_ref();
         process.is_some_and(|process| process.incarnation == who.1)
+    }
+
+    /// What controllers have recorded of the indexes of Jobs, and since when each knows what it knows.
+    pub(crate) fn records(&self) -> Vec<(u64, RecordPage)> {
+        let processes = self.processes.iter().flatten();
+        let records = processes.flat_map(|process| {
+            let pages = process.records(self.at).into_iter();
+            pages.map(|page| (process.knows_since, page))
+        });
+        records.collect()
     }
 
     /// Starts a controller, unless it runs.

@@ -11,12 +11,14 @@ mod go_duration;
 mod ids;
 mod index_set;
 mod job;
+mod job_annotations;
 mod labels;
 mod limits;
 pub mod names;
 mod now;
 mod observed_pod;
 mod pod;
+mod pod_end;
 mod pod_table;
 mod policy;
 mod quantity;
@@ -39,12 +41,16 @@ pub use job::{
     CompletionMode, Condition, ConditionKind, Job, JobSpec, JobStatus, PodReplacement,
     RestartPolicy, Uncounted,
 };
+pub use job_annotations::{
+    AnnotationSwitch, FAILURE_SUMMARY, INDEX_RECORD, JOB_METRICS, JobAnnotations,
+};
 pub use labels::{Labelled, Labels, Operator, PodLabels, Requirement, Selector, wears_uid};
 pub use limits::Limits;
 pub use names::PodSuffix;
 pub use now::{Monotonic, Now, Timeout};
 pub use observed_pod::{Controller, DecodedPod};
 pub use pod::{CompactIndex, PodFlags, PodName, PodPhase, PodRecord};
+pub use pod_end::{EndCause, PodEnd};
 pub use pod_table::PodTable;
 pub use policy::{
     CodeOperator, FailureAction, FailureRule, FailureTest, PerIndexLimit, PodFailurePolicy,

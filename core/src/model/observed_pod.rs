@@ -2,7 +2,7 @@
 
 use compact_str::CompactString;
 
-use super::{JobId, PodLabels, PodRecord};
+use super::{JobId, PodEnd, PodLabels, PodRecord};
 
 /// Who controls a Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub struct DecodedPod<'a> {
     pub labels: PodLabels<'a>,
     /// What is kept of it.
     pub record: PodRecord,
+    /// How it ended, where its Job asks that somebody knows.
+    pub end: Option<Box<PodEnd>>,
 }
 
 impl DecodedPod<'_> {
@@ -39,6 +41,7 @@ impl DecodedPod<'_> {
             controller: self.controller,
             labels: self.labels.into_owned(),
             record: self.record,
+            end: self.end,
         }
     }
 }

@@ -6,7 +6,10 @@ use std::{collections::BTreeMap, fmt};
 
 use compact_str::CompactString;
 
-use crate::{model::IndexSet, wire::PodDetails};
+use crate::{
+    model::IndexSet,
+    wire::{PodCause, PodDetails},
+};
 
 use super::census::{FailedPod, PodCensus};
 
@@ -21,50 +24,21 @@ pub(in crate::cli) struct FailureCause {
     pub(in crate::cli) container: CompactString,
 }
 
-/// What a container that ended badly is said to have ended of, if no more is known.
-const ERROR: &str = "Error";
-
 /// What a Pod failed of, and what there is to be said of it.
 pub(super) fn cause(pod: &PodDetails) -> (FailureCause, &str) {
-    let failed = pod.containers.iter().find_map(|container| {
-        let end = container.ended.as_ref()?;
-        (end.exit_code != 0).then_some((container, end))
-    });
-    let disrupted = pod.condition("DisruptionTarget").filter(|it| it.holds);
-    let exit_code = failed.map(|(_, end)| end.exit_code);
-    if !pod.reason.is_empty() {
-        let cause = FailureCause {
-            exit_code,
-            reason: pod.reason.clone(),
-            ..FailureCause::default()
-        };
-        return (cause, &pod.message);
-    }
-    if let Some(disrupted) = disrupted {
-        let cause = FailureCause {
-            exit_code,
-            reason: disrupted.reason.clone(),
-            ..FailureCause::default()
-        };
-        return (cause, &disrupted.message);
-    }
-    let Some((container, end)) = failed else {
-        return (FailureCause::default(), &pod.message);
-    };
-    let reason = match end.reason.as_str() {
-        ERROR => CompactString::default(),
-        other => other.into(),
-    };
-    let container = match pod.containers.len() {
-        1 => CompactString::default(),
-        _ => container.name.clone(),
-    };
-    let cause = FailureCause {
+    let PodCause {
         exit_code,
         reason,
         container,
+        message,
+    } = pod.cause();
+    let is_alone = pod.containers.len() == 1;
+    let cause = FailureCause {
+        exit_code,
+        reason: reason.into(),
+        container: container.filter(|_| !is_alone).unwrap_or_default().into(),
     };
-    (cause, &end.message)
+    (cause, message)
 }
 
 impl fmt::Display for FailureCause {

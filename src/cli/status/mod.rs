@@ -8,6 +8,7 @@
 
 mod follow;
 mod print;
+mod recorded;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,10 @@ pub(super) struct StatusArgs {
     /// How long to follow it; exit code 124 if it has not ended by then. Default: for ever.
     #[arg(long, value_name = "DURATION", value_parser = duration, requires = "watch")]
     timeout: Option<Duration>,
+    /// Ask the controller, too, where it answers --listen, such as http://127.0.0.1:8080 by kubectl port-forward: for what
+    /// it has recorded of failed indexes whose Pods are gone, if the Job has the annotation lakh.dev/index-record.
+    #[arg(long, value_name = "URL", conflicts_with = "watch")]
+    controller: Option<String>,
 }
 
 /// The form of the answer.
@@ -69,13 +74,18 @@ pub(super) async fn run(args: StatusArgs, mut requests: Requests) -> Result<u8, 
 }
 
 async fn tell_status(args: StatusArgs) -> Result<u8, Problem> {
+    let controller = args.controller.as_deref().map(recorded::controller);
+    let controller = controller.transpose()?;
     let (asker, key) = args.job.asker().await?;
     if args.watch {
         return follow::follow(&asker, &key, args.output, args.timeout).await;
     }
     let sight = look(&asker, &key, Depth::Pods).await;
     let sight = sight.map_err(|error| no_job(&asker, &key, &error))?;
-    let report = StatusReport::of(&sight, JobPace::of(&sight.job, sight.now));
+    let mut report = StatusReport::of(&sight, JobPace::of(&sight.job, sight.now));
+    if let Some(controller) = &controller {
+        recorded::add(&mut report, &sight, controller).await;
+    }
     tell(&form(&report, &sight, args.output));
     Ok(OK)
 }

@@ -62,6 +62,21 @@ pub(super) fn text(report: &StatusReport, now: Time) -> String {
             format!("and {more} more causes: -o wide shows all"),
         );
     }
+    if let Some(recorded) = &report.recorded {
+        for cause in recorded.causes.iter().take(SHOWN_CAUSES) {
+            let words = format!("{}: last {}", indexes(&cause.indexes), cause.cause);
+            line("recorded", words);
+        }
+        let more = recorded.causes.len().saturating_sub(SHOWN_CAUSES);
+        if more > 0 {
+            line(
+                "recorded",
+                format!("and {more} more causes: -o wide shows all"),
+            );
+        }
+        let since = Time::parse_rfc3339(&recorded.since).unwrap_or_default();
+        line("recorded", format!("since {}", moment(since, now)));
+    }
     if let Some(waits) = &report.waits {
         line("waits", words_of_waits(waits));
     }
@@ -182,8 +197,13 @@ fn words_of_waits(waits: &WaitsReport) -> String {
 /// The same, and a line for each index that has failed; of a Job without indexes, for each failed Pod.
 pub(super) fn wide(report: &StatusReport, now: Time) -> String {
     let mut lines = vec![text(report, now)];
-    if report.failures.is_empty() {
+    let recorded = report.recorded.iter().flat_map(|it| &it.failures);
+    let mut failures: Vec<&FailureReport> = report.failures.iter().chain(recorded).collect();
+    if failures.is_empty() {
         return lines.remove(0);
+    }
+    if report.indexed {
+        failures.sort_by_key(|failure| failure.index);
     }
     let head = match report.indexed {
         true => [
@@ -191,7 +211,7 @@ pub(super) fn wide(report: &StatusReport, now: Time) -> String {
         ],
         false => ["POD", "STATE", "TRIES", "CAUSE", "NODE", "ENDED", "MESSAGE"],
     };
-    let rows = report.failures.iter().map(|it| row(it, now));
+    let rows = failures.into_iter().map(|it| row(it, now));
     let rows: Vec<[String; 7]> = std::iter::once(head.map(str::to_owned))
         .chain(rows)
         .collect();
@@ -234,7 +254,11 @@ fn row(failure: &FailureReport, now: Time) -> [String; 7] {
         failure.tries.to_string(),
         failure.cause.clone(),
         failure.node.clone(),
-        moment(at, now),
+        if failure.at.is_empty() {
+            String::new()
+        } else {
+            moment(at, now)
+        },
         message(failure).unwrap_or_default(),
     ]
 }

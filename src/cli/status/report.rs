@@ -17,6 +17,8 @@ use crate::{
     model::{Condition, ConditionKind, IndexSet, Time},
 };
 
+use super::recorded::RecordedReport;
+
 /// See the module's text.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -60,6 +62,9 @@ pub(super) struct StatusReport {
     pub(super) failures: Vec<FailureReport>,
     /// What waits after failures.
     pub(super) waits: Option<WaitsReport>,
+    /// What a controller has recorded of indexes without Pods, if it was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) recorded: Option<RecordedReport>,
     pub(super) unseen: Vec<Unseen>,
 }
 
@@ -213,6 +218,7 @@ impl StatusReport {
             causes: groups.map(|group| teller.cause(&group)).collect(),
             failures: teller.failures(spec.is_indexed()),
             waits: WaitsReport::of(&waits, now),
+            recorded: None,
             unseen: sight.unseen(),
         }
     }
@@ -231,7 +237,7 @@ fn state(job: &JobDetails) -> JobStanding {
 }
 
 impl Indexes {
-    fn of(set: &IndexSet) -> Self {
+    pub(super) fn of(set: &IndexSet) -> Self {
         Self {
             count: set.len(),
             list: set.to_string(),

@@ -20,8 +20,14 @@ struct PodList {
     items: Vec<Value>,
 }
 
-/// What became of an index' Pods that are still there, the newest first, as JSON.
-pub(super) async fn tries(client: &Client, key: &JobKey, index: u32) -> cluster::Result<String> {
+/// What became of an index' Pods that are still there, the newest first, as JSON; with what the controller has recorded of
+/// it, if it has.
+pub(super) async fn tries(
+    client: &Client,
+    key: &JobKey,
+    index: u32,
+    record: Option<Value>,
+) -> cluster::Result<String> {
     let selector = format!(
         "batch.kubernetes.io/job-name={},batch.kubernetes.io/job-completion-index={index}",
         key.name
@@ -35,7 +41,7 @@ pub(super) async fn tries(client: &Client, key: &JobKey, index: u32) -> cluster:
         .map_err(|error| ApiError::no_answer(format!("the list of Pods: {error}")))?;
     let mut tries: Vec<Value> = list.items.iter().map(told).collect();
     tries.sort_by_key(|told| std::cmp::Reverse(told["created"].to_string()));
-    Ok(json!({"index": index, "pods": tries}).to_string())
+    Ok(json!({"index": index, "pods": tries, "record": record}).to_string())
 }
 
 /// What a person wants to know of a Pod.

@@ -19,7 +19,7 @@ use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
 
 use crate::{cluster::Client, model::JobKey};
 
-use super::{debug::is_from_this_machine, desk::Desk};
+use super::{debug::is_from_this_machine, desk::Desk, records::of_index};
 
 /// A body that may come piece by piece.
 pub(super) type ResponseBody = UnsyncBoxBody<Bytes, std::convert::Infallible>;
@@ -95,10 +95,13 @@ impl Ui {
             Wanted::File(kind, text) => whole(StatusCode::OK, kind, text),
             Wanted::Jobs => events(stream::jobs(Arc::clone(&self.desk))),
             Wanted::Job(key) => events(stream::job(Arc::clone(&self.desk), key)),
-            Wanted::Index(key, index) => match index::tries(&self.client, &key, index).await {
-                Ok(tries) => whole(StatusCode::OK, "application/json", tries),
-                Err(error) => whole(StatusCode::BAD_GATEWAY, "text/plain", error.to_string()),
-            },
+            Wanted::Index(key, index) => {
+                let record = of_index(&self.desk, &key, index).await;
+                match index::tries(&self.client, &key, index, record).await {
+                    Ok(tries) => whole(StatusCode::OK, "application/json", tries),
+                    Err(error) => whole(StatusCode::BAD_GATEWAY, "text/plain", error.to_string()),
+                }
+            }
         })
     }
 }

@@ -405,7 +405,16 @@ async function tellChosen(asks) {
   if (number !== asked) return;
   const problem = answer.ok ? null : answer.text ? await answer.text() : String(answer);
   if (problem) return box.lastChild.replaceWith(element("p", `Its Pods are not known: ${problem}`));
-  box.lastChild.replaceWith(podTable((await answer.json()).pods));
+  const { pods, record } = await answer.json();
+  box.lastChild.replaceWith(pods.length === 0 && record ? recorded(record) : podTable(pods));
+}
+
+function recorded({ tries, last }) {
+  const words = last ? [
+    last.outcome, last.exitCode == null ? "" : `exit code ${last.exitCode}`, last.reason, last.node && `on ${last.node}`,
+    last.started && `from ${last.started}`, last.ended && `to ${last.ended}`,
+  ].filter(Boolean).join(", ") : "";
+  return element("p", `Its Pods are gone. The controller saw ${tries} of them${words && `; the last that ended: ${words}`}.`);
 }
 
 function podTable(pods) {

@@ -88,7 +88,7 @@ impl Viewer {
         // Of several under one name those that are gone have only Pods left.
         let is_there = |told: &&JobDescription| told.job["state"] != "gone";
         let there = told.iter().find(is_there).or(told.first()).cloned();
-        let Some(JobDescription { job, indexes }) = there else {
+        let Some(JobDescription { job, indexes, .. }) = there else {
             let is_news = !self.has_heard || !self.job.is_null();
             self = Self {
                 has_heard: true,
@@ -178,7 +178,11 @@ mod tests {
 
     fn told(uid: &str, state: &str, indexes: Option<IndexMap>) -> JobDescription {
         let job = json!({"uid": uid, "state": state});
-        JobDescription { job, indexes }
+        JobDescription {
+            job,
+            indexes,
+            records: None,
+        }
     }
 
     fn said(bytes: Option<Bytes>) -> Option<(String, Value)> {

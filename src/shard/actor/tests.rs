@@ -36,6 +36,7 @@ fn pod(number: u128, phase: PodPhase) -> DecodedPod<'static> {
             phase,
             ..PodRecord::default()
         },
+        end: None,
     }
 }
 
@@ -209,7 +210,7 @@ fn a_pod_that_goes_over_the_wall_leaves_its_job() {
     renamed.record.resource_version = 7;
     store.apply_pod(renamed);
     assert_eq!(pods_of(&store, &id()), []);
-    let gone = store.delete_pod(Uid::from_u128(0x70));
+    let gone = store.delete_pod(Uid::from_u128(0x70), None);
     let gone = gone.and_then(|key| store.get(key));
     assert_eq!(gone.map(|actor| actor.id.uid), Some(id().uid));
 }
@@ -376,7 +377,7 @@ fn a_job_that_the_watch_does_not_tell_of_keeps_its_pods_held() {
         assert_eq!(turn.wake_at, Some(at.into()));
         actor(&mut store, key).search.not_before = Monotonic::default();
     }
-    store.delete_pod(Uid::from_u128(101));
+    store.delete_pod(Uid::from_u128(101), None);
     let turn = give(&mut store, key);
     assert!(!turn.searches && turn.wake_at.is_none(), "nothing waits");
 }

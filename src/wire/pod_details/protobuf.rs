@@ -81,6 +81,7 @@ impl<'a> ProtobufMessage<'a> for RawDetailsStatus<'a> {
             2 => self.conditions.push(RawDetailsCondition::read(value)?),
             3 => self.message = text(value)?,
             4 => self.reason = text(value)?,
+            7 => self.start_time = timestamp(value)?,
             8 => self
                 .container_statuses
                 .push(RawContainerDetails::read(value)?),

@@ -76,6 +76,18 @@ const NEEDS: &[Needs] = &[
         prints_otherwise: false,
     },
     Needs {
+        page: "docs/index-record.md",
+        cluster: &[],
+        before: r#"printf '{"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "render", "annotations":
+                       {"lakh.dev/index-record": "true"}}, "spec": {"completionMode": "Indexed", "completions": 3,
+                       "template": {"spec": {"restartPolicy": "Never", "containers":
+                       [{"name": "main", "image": "busybox"}]}}}}' | kubectl create -f -
+                   kubectl wait job render --for=condition=Complete --timeout=30s"#,
+        puts: &[],
+        file: None,
+        prints_otherwise: false,
+    },
+    Needs {
         page: "docs/doctor.md",
         cluster: &[],
         before: "",

@@ -32,6 +32,7 @@ impl Judges {
         self.judge_lateness(world);
         self.judge_cron_jobs(world.at);
         self.judge_bystander(world);
+        self.judge_records(world);
     }
 
     /// A Job is done with, unless it is `excused`: something stands in its way, and a Warning says so.
@@ -215,7 +216,9 @@ fn told(world: &World) -> BTreeMap<String, (usize, usize)> {
         let about = view["involvedObject"]["uid"].as_str().unwrap_or_default();
         let (events, warnings) = told.entry(about.to_owned()).or_default();
         *events += 1;
-        *warnings += usize::from(view["type"] == "Warning");
+        // That Pods failed is no obstacle.
+        let is_obstacle = view["type"] == "Warning" && view["reason"] != "FailureSummary";
+        *warnings += usize::from(is_obstacle);
     }
     told
 }

@@ -77,6 +77,18 @@ impl Judges {
             | "PodFailurePolicy"
             | "MaxFailedIndexesExceeded"
             | "FailedIndexes" => has("Failed", reason),
+            "FailureSummary" => {
+                let told = message
+                    .split(' ')
+                    .next()
+                    .and_then(|count| count.parse().ok());
+                let pods = self.pods.values();
+                let failed = pods.filter(|pod| {
+                    let is_its = pod.job.as_ref() == Some(&view.involved_object.uid);
+                    is_its && pod.view.phase == "Failed"
+                });
+                told.is_some_and(|told: usize| told > 0 && told <= failed.count())
+            }
             _ => true,
         };
         // In a history that is no more it may have been true.

@@ -6,9 +6,10 @@
 //! - [`delays`]: nothing is done before its time, nor long after it.
 //! - [`cron_jobs`]: each run starts once, and no run beside another where that is forbidden.
 //! - [`events`]: what Events tell is true.
+//! - [`records`]: what is recorded of indexes is what became of their Pods.
 //! - [`ending`]: what must hold at the end, when nothing goes wrong any more.
 //!
-//! Must not: ask the controller anything.
+//! Must not: ask the controller anything; what it says to people is brought by the world.
 
 mod book;
 mod counting;
@@ -17,6 +18,7 @@ mod delays;
 mod ending;
 mod events;
 mod pods;
+mod records;
 mod views;
 mod writes;
 

@@ -267,6 +267,8 @@ pub(super) struct PodView {
     pub(super) is_held: bool,
     /// With which its first container ended, if it has.
     pub(super) exit_code: Option<i64>,
+    /// The node that it was given to; empty if none.
+    pub(super) node: String,
     /// The PodGroup that it is scheduled with.
     pub(super) pod_group: Option<String>,
 }
@@ -312,6 +314,7 @@ impl PodView {
             is_held: pod.finalizers.iter().any(|name| name == FINALIZER),
             exit_code: raw.status["containerStatuses"][0]["state"]["terminated"]["exitCode"]
                 .as_i64(),
+            node: raw.spec["nodeName"].as_str().unwrap_or_default().to_owned(),
             pod_group: raw.spec["schedulingGroup"]["podGroupName"]
                 .as_str()
                 .map(str::to_owned),

@@ -1,0 +1,230 @@
+//! What a controller has recorded of indexes that failed for good and whose Pods are gone: it is asked itself, as the API
+//! server does not have it.
+//!
+//! Must not: ask the API server anything, or believe a record of another Job of the same name.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    cli::{
+        Problem,
+        ask::Unseen,
+        one_job::{JobSight, failures::FailureCause},
+    },
+    cluster::{Client, Result, configure_url},
+    model::{IndexSet, JobKey},
+    wire::ApiError,
+};
+
+use super::report::{FailureReport, IndexState, Indexes, StatusReport};
+
+/// Rows that are asked for at once: as many as a controller answers.
+const PAGE: u32 = 4096;
+
+/// What is said of an index of which the controller knows nothing.
+const NOT_KNOWN: &str = "not known";
+
+/// See the module's text.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RecordedReport {
+    /// Since when the controller has looked: of what was before it knows nothing.
+    pub(super) since: String,
+    /// Of what the indexes failed last, the most frequent first.
+    pub(super) causes: Vec<RecordedCause>,
+    /// The last failure of each index.
+    pub(super) failures: Vec<FailureReport>,
+}
+
+/// Indexes whose last Pods failed of the same.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RecordedCause {
+    pub(super) cause: String,
+    pub(super) indexes: Indexes,
+}
+
+#[derive(Deserialize)]
+struct RawPage {
+    uid: String,
+    since: String,
+    indexes: Vec<RawRow>,
+    next: Option<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawRow {
+    index: u32,
+    #[serde(default)]
+    tries: u32,
+    last: Option<RawLast>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawLast {
+    outcome: String,
+    exit_code: Option<i32>,
+    reason: Option<String>,
+    node: Option<String>,
+    ended: Option<String>,
+}
+
+/// The way to a controller, by the address of its `--listen`.
+pub(super) fn controller(url: &str) -> std::result::Result<Client, Problem> {
+    if !(url.starts_with("http://") || url.starts_with("https://")) {
+        return Err(format!("--controller {url}: is no URL such as http://127.0.0.1:8080").into());
+    }
+    let client = configure_url(url.trim_end_matches('/'));
+    client.map_err(|error| format!("--controller {url}: {error}").into())
+}
+
+/// Adds to the report what the controller has recorded, or why that could not be seen.
+pub(super) async fn add(report: &mut StatusReport, sight: &JobSight, controller: &Client) {
+    let key = &sight.job.job.key;
+    let gone = report.failed_indexes_without_pods.as_ref();
+    let completions = report.completions.unwrap_or(0);
+    let gone = gone.map_or_else(IndexSet::default, |gone| {
+        IndexSet::parse(&gone.list, completions)
+    });
+    match ask(controller, key, &report.uid, &gone).await {
+        Ok(recorded) => report.recorded = Some(recorded),
+        Err(error) => {
+            let url = controller.url();
+            let what = format!("record of the indexes at {url}");
+            let why = error.message;
+            report.unseen.push(Unseen { what, why });
+        }
+    }
+}
+
+async fn ask(
+    controller: &Client,
+    key: &JobKey,
+    uid: &str,
+    gone: &IndexSet,
+) -> Result<RecordedReport> {
+    let mut recorded = RecordedReport::default();
+    let mut from = Some(0);
+    while let Some(first) = from {
+        let path = format!(
+            "/debug/jobs/{}/{}/indexes?state=failed&from={first}&limit={PAGE}",
+            key.namespace, key.name
+        );
+        let answer = controller.get(&path).await?;
+        let page: RawPage = serde_json::from_slice(&answer)
+            .map_err(|error| ApiError::no_answer(format!("an odd answer: {error}")))?;
+        if page.uid != uid {
+            let why = "this controller knows another Job of that name: is it of this cluster?";
+            return Err(ApiError::no_answer(why));
+        }
+        recorded.since = page.since;
+        let rows = page.indexes.into_iter();
+        let rows = rows.filter(|row| gone.contains(row.index));
+        recorded.failures.extend(rows.map(RawRow::told));
+        from = page.next.filter(|next| *next > first);
+    }
+    recorded.causes = by_cause(&recorded.failures);
+    Ok(recorded)
+}
+
+impl RawRow {
+    fn told(self) -> FailureReport {
+        let last = self.last;
+        let cause = last
+            .as_ref()
+            .map_or_else(|| NOT_KNOWN.to_owned(), RawLast::cause);
+        let part = |of: fn(&RawLast) -> &Option<String>| {
+            let part = last.as_ref().and_then(|last| of(last).clone());
+            part.unwrap_or_default()
+        };
+        FailureReport {
+            index: Some(self.index),
+            pod: String::new(),
+            state: Some(IndexState::Failed),
+            tries: self.tries,
+            cause,
+            exit_code: last.as_ref().and_then(|last| last.exit_code),
+            reason: last.as_ref().and_then(|last| last.reason.clone()),
+            node: part(|last| &last.node),
+            at: part(|last| &last.ended),
+            message: None,
+            until: None,
+        }
+    }
+}
+
+impl RawLast {
+    fn cause(&self) -> String {
+        if self.outcome == "gone" {
+            return "went away, its end was not seen".to_owned();
+        }
+        let cause = FailureCause {
+            exit_code: self.exit_code,
+            reason: self.reason.as_deref().unwrap_or_default().into(),
+            ..FailureCause::default()
+        };
+        cause.to_string()
+    }
+}
+
+fn by_cause(failures: &[FailureReport]) -> Vec<RecordedCause> {
+    let mut causes: BTreeMap<&str, IndexSet> = BTreeMap::new();
+    for failure in failures {
+        let indexes = causes.entry(&failure.cause).or_default();
+        if let Some(index) = failure.index {
+            indexes.insert(index);
+        }
+    }
+    let causes = causes.into_iter();
+    let mut causes: Vec<RecordedCause> = causes
+        .map(|(cause, indexes)| RecordedCause {
+            cause: cause.to_owned(),
+            indexes: Indexes::of(&indexes),
+        })
+        .collect();
+    causes.sort_by_key(|cause| std::cmp::Reverse(cause.indexes.count));
+    causes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indexes_are_told_by_what_they_failed_of_last() {
+        let rows = r#"[{"index":0,"state":"failed","known":true,"tries":3,"last":{"outcome":"failed",
+            "exitCode":137,"reason":"OOMKilled","node":"n-1","started":null,"ended":"2026-11-26T02:59:00Z"}},
+            {"index":4,"state":"failed","known":false},
+            {"index":5,"state":"failed","known":true,"tries":1,"last":{"outcome":"failed","exitCode":137,
+            "reason":"OOMKilled","node":null,"started":null,"ended":null}},
+            {"index":6,"state":"failed","known":true,"tries":1,"last":{"outcome":"gone","exitCode":null,
+            "reason":null,"node":null,"started":null,"ended":null}}]"#;
+        let rows: Vec<RawRow> = serde_json::from_str(rows).expect("good rows");
+        let failures: Vec<FailureReport> = rows.into_iter().map(RawRow::told).collect();
+        let first = &failures[0];
+        assert_eq!((first.tries, first.node.as_str()), (3, "n-1"));
+        assert_eq!(first.at, "2026-11-26T02:59:00Z");
+        let causes = by_cause(&failures);
+        let causes: Vec<_> = causes
+            .iter()
+            .map(|cause| (cause.cause.as_str(), cause.indexes.list.as_str()))
+            .collect();
+        let expected = [
+            ("exit code 137 (OOMKilled)", "0,5"),
+            ("not known", "4"),
+            ("went away, its end was not seen", "6"),
+        ];
+        assert_eq!(causes, expected);
+    }
+
+    #[test]
+    fn an_address_without_a_scheme_is_told_to_be_none() {
+        let told = controller("127.0.0.1:8080").map(|_| ());
+        let why = told.expect_err("no URL").to_string();
+        assert!(why.contains("--controller 127.0.0.1:8080"), "{why}");
+    }
+}

@@ -1,0 +1,206 @@
+//! Which Jobs ask that somebody reads how their Pods end: of all others nothing more is read than decisions need.
+//!
+//! Jobs are listed before Pods, so it is known of each Pod in time. It costs the Pods of a cluster in which no Job asks one
+//! comparison each.
+//!
+//! Must not: keep what a Pod says.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use crate::{
+    model::{AnnotationSwitch, Controller, DecodedPod, PodEnd, PodPhase, Uid},
+    wire::{DecodedJob, Object, PodDetails, WatchEvent, decode_watch_line},
+};
+
+use super::news::{Change, Extent, Kind, Observed};
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub(super) struct AskedJobs {
+    /// All Jobs ask how their Pods fail.
+    summarizes_all: bool,
+    jobs: HashMap<Uid, AskedJob>,
+}
+
+#[derive(Debug)]
+struct AskedJob {
+    /// What the list covers that shows it.
+    namespace: Option<Arc<str>>,
+    /// By which list it was known last.
+    listed: u64,
+    /// Pods that succeed are looked at, too.
+    wants_all: bool,
+}
+
+impl AskedJobs {
+    /// No Job is known; whether all ask how their Pods fail.
+    pub(super) fn new(summarizes_all: bool) -> Self {
+        Self {
+            summarizes_all,
+            jobs: HashMap::new(),
+        }
+    }
+
+    /// Takes in an object that was read, of what a list of this version covers: a Job may ask, and of a Pod is read how it
+    /// ended if its Job does.
+    pub(super) fn look(
+        &mut self,
+        read: &mut Observed<'_>,
+        object: Object<'_>,
+        change: Change,
+        (extent, listed): (&Extent, u64),
+    ) {
+        match read {
+            Observed::Pod(pod) if self.wants(pod, change) => pod.end = end_of(object),
+            Observed::Job(job) => {
+                let listed = match change {
+                    Change::Listed(version) => version,
+                    Change::Applied | Change::Deleted => listed,
+                };
+                self.job(job, change, extent, listed);
+            }
+            _ => {}
+        }
+    }
+
+    /// The same of a Pod that was read from a line of a watch.
+    pub(super) fn look_at_line(&self, pod: &mut DecodedPod<'_>, line: &[u8], change: Change) {
+        if self.wants(pod, change)
+            && let Ok(WatchEvent::Applied(object) | WatchEvent::Deleted(object)) =
+                decode_watch_line(line)
+        {
+            pod.end = end_of(object);
+        }
+    }
+
+    /// Takes in a Job, shown by a list of this version or since.
+    fn job(&mut self, job: &DecodedJob, change: Change, extent: &Extent, listed: u64) {
+        let uid = job.job.uid;
+        let annotations = job.annotations.as_deref();
+        let annotations = annotations.filter(|_| change != Change::Deleted);
+        let is_on = |switch: &AnnotationSwitch| *switch == AnnotationSwitch::On;
+        let wants_all = annotations.is_some_and(|it| is_on(&it.index_record));
+        let wants_failed = annotations.is_some_and(|it| is_on(&it.failure_summary));
+        if !(wants_all || wants_failed) {
+            self.jobs.remove(&uid);
+            return;
+        }
+        let job = AskedJob {
+            namespace: extent.namespace.clone(),
+            listed,
+            wants_all,
+        };
+        self.jobs.insert(uid, job);
+    }
+
+    /// A list is complete: a Job that it has not shown is gone.
+    pub(super) fn complete(&mut self, extent: &Extent, version: u64) {
+        if extent.kind != Kind::Job {
+            return;
+        }
+        self.jobs
+            .retain(|_, job| job.namespace != extent.namespace || job.listed == version);
+    }
+
+    /// Whether somebody wants to know how this Pod has ended.
+    fn wants(&self, pod: &DecodedPod<'_>, change: Change) -> bool {
+        if self.jobs.is_empty() && !self.summarizes_all {
+            return false;
+        }
+        let phase = pod.record.phase;
+        if !phase.is_terminal() && change != Change::Deleted {
+            return false;
+        }
+        let Controller::Job(job) = &pod.controller else {
+            return false;
+        };
+        let has_failed = phase == PodPhase::Failed;
+        match self.jobs.get(&job.uid) {
+            Some(asked) => asked.wants_all || has_failed,
+            None => self.summarizes_all && has_failed,
+        }
+    }
+}
+
+/// How a Pod ended. What cannot be read is not known: the Pod itself could be.
+fn end_of(object: Object<'_>) -> Option<Box<PodEnd>> {
+    let read = PodDetails::read(object).ok()?;
+    Some(Box::new(read.end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        model::TRACKING_FINALIZER,
+        wire::{PodDecoder, decode_job},
+    };
+
+    fn job(number: u32, annotations: &str) -> DecodedJob {
+        let json = format!(
+            r#"{{"metadata":{{"name":"j","namespace":"default","resourceVersion":"5",
+            "uid":"00000000-0000-0000-0000-00000000000{number}","annotations":{{{annotations}}}}},
+            "spec":{{"template":{{"spec":{{}}}}}}}}"#
+        );
+        decode_job(&json).expect("a good Job")
+    }
+
+    fn wants(asked: &AskedJobs, job: u32, phase: &str, change: Change) -> bool {
+        let json = format!(
+            r#"{{"metadata":{{"name":"j-x","namespace":"default","resourceVersion":"7",
+            "uid":"00000000-0000-0000-0000-000000000009","ownerReferences":[{{"apiVersion":"batch/v1",
+            "kind":"Job","name":"j","controller":true,"uid":"00000000-0000-0000-0000-00000000000{job}"}}]}},
+            "status":{{"phase":"{phase}"}}}}"#
+        );
+        let finalizer = TRACKING_FINALIZER;
+        let pod = PodDecoder { finalizer }.decode(Object::Json(&json));
+        asked.wants(&pod.expect("a good Pod"), change)
+    }
+
+    const RECORD: &str = r#""lakh.dev/index-record":"true""#;
+    const SUMMARY: &str = r#""lakh.dev/failure-summary":"true""#;
+
+    fn extent() -> Extent {
+        Extent {
+            kind: Kind::Job,
+            namespace: None,
+        }
+    }
+
+    #[test]
+    fn only_ends_are_read_and_only_for_jobs_that_ask() {
+        let mut asked = AskedJobs::new(false);
+        for (number, annotations) in [(1, RECORD), (2, SUMMARY), (3, "")] {
+            asked.job(&job(number, annotations), Change::Listed(5), &extent(), 5);
+        }
+        let wanted = |phase, change| [1, 2, 3].map(|job| wants(&asked, job, phase, change));
+        assert_eq!(wanted("Running", Change::Applied), [false; 3]);
+        assert_eq!(wanted("Running", Change::Deleted), [true, false, false]);
+        assert_eq!(wanted("Succeeded", Change::Applied), [true, false, false]);
+        assert_eq!(wanted("Failed", Change::Applied), [true, true, false]);
+        let all = AskedJobs::new(true);
+        assert!(wants(&all, 3, "Failed", Change::Applied));
+        assert!(!wants(&all, 3, "Succeeded", Change::Applied));
+    }
+
+    #[test]
+    fn a_job_that_is_gone_or_asks_no_more_asks_no_more() {
+        let mut asked = AskedJobs::new(false);
+        let ask =
+            |asked: &AskedJobs| [1, 2].map(|job| wants(asked, job, "Failed", Change::Applied));
+        for number in [1, 2] {
+            asked.job(&job(number, RECORD), Change::Listed(5), &extent(), 5);
+        }
+        asked.complete(&extent(), 5);
+        assert_eq!(ask(&asked), [true, true]);
+        asked.job(&job(1, ""), Change::Applied, &extent(), 5);
+        assert_eq!(ask(&asked), [false, true]);
+        asked.job(&job(1, RECORD), Change::Applied, &extent(), 5);
+        asked.job(&job(2, RECORD), Change::Deleted, &extent(), 5);
+        assert_eq!(ask(&asked), [true, false]);
+        asked.complete(&extent(), 9);
+        assert_eq!(ask(&asked), [false, false]);
+    }
+}

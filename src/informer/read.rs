@@ -1,0 +1,32 @@
+//! Reads objects of each kind.
+//!
+//! Must not: know where they came from.
+
+use std::fmt::Display;
+
+use crate::wire::{
+    ApiError, Object, OddAnswer, PodDecoder, decode_cron_job, decode_job, decode_pod_group,
+    decode_workload,
+};
+
+use super::news::{Kind, Observed};
+
+/// Reads an object of a kind.
+pub(super) fn read<'a>(
+    kind: Kind,
+    pods: &PodDecoder,
+    object: Object<'a>,
+) -> Result<Observed<'a>, OddAnswer> {
+    Ok(match kind {
+        Kind::Pod => Observed::Pod(pods.decode(object)?),
+        Kind::Job => Observed::Job(Box::new(decode_job(object.json()?)?)),
+        Kind::CronJob => Observed::CronJob(Box::new(decode_cron_job(object.json()?)?)),
+        Kind::Workload => Observed::Workload(Box::new(decode_workload(object.json()?)?)),
+        Kind::PodGroup => Observed::PodGroup(Box::new(decode_pod_group(object.json()?)?)),
+    })
+}
+
+/// What comes of an event that cannot be read.
+pub(super) fn odd_event(error: impl Display) -> ApiError {
+    ApiError::no_answer(format!("odd event: {error}"))
+}
