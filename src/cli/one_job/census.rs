@@ -23,7 +23,7 @@ const MOST_GROUPS: usize = 64;
 const SHOWN: usize = 300;
 
 /// See the module's text.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::cli) struct PodCensus {
     /// Pods of the Job that were looked at.
     pub(in crate::cli) seen: u32,

@@ -164,26 +164,22 @@ fn first_phases(job: &JobDetails) -> &'static str {
 /// Asks for the Job's Pods of some phases; whether there was an answer.
 async fn ask(asker: &Asker, sight: &mut JobSight, phases: &str, pages: Pages) -> bool {
     let JobSight { job, pods, .. } = sight;
-    let selector = match &job.selector {
-        Some(selector) => label_selector(selector),
-        None => format!("{CONTROLLER_UID}={}", job.job.uid),
-    };
-    let path = format!(
-        "{}?labelSelector={}&fieldSelector={}",
-        paths::pods(Some(&job.job.key.namespace)),
-        escaped(&selector),
-        escaped(phases)
-    );
-    let uid = job.job.uid;
-    let take = |object: Object<'_>| {
-        let pod = PodDetails::read(object)?;
-        // The selector may be anybody's.
-        if pod.owner == Some(uid) {
-            pods.take(pod);
-        }
-        Ok::<(), OddAnswer>(())
-    };
-    match asker.each(Call::get_compact(path), pages, take).await {
+    let (path, uid) = (pods_path(job, phases), job.job.uid);
+    let before = pods.clone();
+    let seen = asker.again(async || {
+        *pods = before.clone();
+        let take = |object: Object<'_>| {
+            let pod = PodDetails::read(object)?;
+            // The selector may be anybody's.
+            if pod.owner == Some(uid) {
+                pods.take(pod);
+            }
+            Ok::<(), OddAnswer>(())
+        };
+        let call = Call::get_compact(path.clone());
+        asker.each(call, pages, take).await
+    });
+    match seen.await {
         Ok(_) => true,
         Err(error) => {
             let what = format!("Pods of namespace {}", job.job.key.namespace);
@@ -191,6 +187,19 @@ async fn ask(asker: &Asker, sight: &mut JobSight, phases: &str, pages: Pages) ->
             false
         }
     }
+}
+
+fn pods_path(job: &JobDetails, phases: &str) -> String {
+    let selector = match &job.selector {
+        Some(selector) => label_selector(selector),
+        None => format!("{CONTROLLER_UID}={}", job.job.uid),
+    };
+    format!(
+        "{}?labelSelector={}&fieldSelector={}",
+        paths::pods(Some(&job.job.key.namespace)),
+        escaped(&selector),
+        escaped(phases)
+    )
 }
 
 /// What stays as it is in a query.
