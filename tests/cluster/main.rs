@@ -58,6 +58,7 @@ mod status;
 mod stopping;
 mod strangers;
 mod tls;
+mod top;
 mod ttl;
 mod ui;
 mod verdicts;

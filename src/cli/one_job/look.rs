@@ -11,7 +11,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use crate::{
     cli::ask::{Asker, Pages, Sight, Unseen},
     cluster::Result,
-    model::{CONTROLLER_UID, Job, JobKey, Operator, RestartPolicy, Selector, Time},
+    model::{CONTROLLER_UID, IndexSet, Job, JobKey, Operator, RestartPolicy, Selector, Time},
     wire::{ApiError, Call, Object, OddAnswer, PodDetails, paths},
 };
 
@@ -151,6 +151,11 @@ fn needs_successes(sight: &JobSight, depth: Depth) -> bool {
     ends_wait || (depth == Depth::Reasons && (is_still || is_going))
 }
 
+/// Whether a look lists the Pods of a Job that run, too.
+pub(in crate::cli) fn lists_running(job: &JobDetails) -> bool {
+    first_phases(job) == UNFINISHED
+}
+
 fn first_phases(job: &JobDetails) -> &'static str {
     let Job { spec, status, .. } = &job.job;
     let restarts = spec.restart_policy == RestartPolicy::OnFailure;
@@ -200,6 +205,27 @@ fn pods_path(job: &JobDetails, phases: &str) -> String {
         escaped(&selector),
         escaped(phases)
     )
+}
+
+/// The indexes of which a Pod runs. Of these Pods no more is asked for than their metadata.
+pub(in crate::cli) async fn running_indexes(asker: &Asker, job: &JobDetails) -> Result<IndexSet> {
+    let (path, uid) = (pods_path(job, RUNNING), job.job.uid);
+    asker
+        .again(async || {
+            let mut indexes = IndexSet::default();
+            let take = |object: Object<'_>| {
+                let pod = PodDetails::read(object)?;
+                let is_live = pod.owner == Some(uid) && pod.deletion.is_none();
+                if let Some(index) = pod.index.filter(|_| is_live) {
+                    indexes.insert(index);
+                }
+                Ok::<(), OddAnswer>(())
+            };
+            let call = Call::list_compact_metadata(path.clone());
+            asker.each(call, Pages::Small, take).await?;
+            Ok(indexes)
+        })
+        .await
 }
 
 /// What stays as it is in a query.
