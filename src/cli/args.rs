@@ -11,7 +11,7 @@ use crate::model::parse_go_duration;
 use super::local::LocalArgs;
 use super::{
     doctor::DoctorArgs, leader_election::LeaderElectionArgs, log::LogFormat, status::StatusArgs,
-    tunables::Tunables, why::WhyArgs,
+    top::TopArgs, tunables::Tunables, why::WhyArgs,
 };
 
 /// The version, with the commit of a release build.
@@ -54,6 +54,11 @@ pub(super) enum Command {
     /// It works on any cluster, whichever controller runs the Job, and reads the API server only. Exit codes: 0, it was
     /// told; 2, the Job could not be seen.
     Why(Box<WhyArgs>),
+    /// Show all Jobs on the terminal as they go on, and of one all its indexes, failures and Events.
+    ///
+    /// It works on any cluster, whichever controller runs the Jobs, and reads the API server only. All is done by keys: ?
+    /// shows which. Exit codes: 0, it was left by a key; 2, there is no terminal, or a signal ended it.
+    Top(Box<TopArgs>),
     /// Look at schedules of CronJobs.
     #[command(subcommand)]
     Cron(CronCommand),

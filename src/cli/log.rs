@@ -24,10 +24,15 @@ pub(super) enum Usual {
     Warnings,
     /// What an operator wants to know of a process in the background.
     News,
+    /// The terminal is drawn on: there, nothing is logged. A file gets warnings.
+    Screen,
 }
 
 /// Logs go to standard error: what is usual, more with each `-v`, or what `RUST_LOG` says.
 pub(super) fn start(verbose: u8, usual: Usual, format: LogFormat) {
+    if usual == Usual::Screen && stderr().is_terminal() {
+        return;
+    }
     let level = match verbose.saturating_add(u8::from(usual == Usual::News)) {
         0 => "warn",
         1 => "warn,lakh=info",

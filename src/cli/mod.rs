@@ -27,6 +27,7 @@ mod output;
 mod status;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
+mod top;
 mod tunables;
 mod why;
 mod words;
@@ -73,6 +74,7 @@ fn run(args: Args) -> u8 {
             Command::Doctor(args) => doctor::run(*args, requests).await,
             Command::Status(args) => status::run(*args, requests).await,
             Command::Why(args) => why::run(*args, requests).await,
+            Command::Top(args) => top::run(*args, requests).await,
             Command::Cron(command) => Ok(cron::run(command)?),
             Command::Completion { shell } => manual::complete(shell),
             Command::Man { folder } => manual::write_pages(&folder),
@@ -100,6 +102,7 @@ fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
 fn usual_log(command: &Command) -> log::Usual {
     match command {
         Command::Controller(_) => log::Usual::News,
+        Command::Top(_) => log::Usual::Screen,
         _ => log::Usual::Warnings,
     }
 }

@@ -16,6 +16,10 @@ const JSON: &str = "application/json";
 const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
+/// The same in protobuf.
+const COMPACT_METADATA_LIST: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
+    application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+
 /// Protobuf where the server has it, which is for its own types.
 const PROTOBUF_OR_JSON: &str = "application/vnd.kubernetes.protobuf,application/json";
 
@@ -66,6 +70,11 @@ impl Call {
     /// GET of a list in JSON, of which no more is wanted than its objects' metadata.
     pub fn list_metadata(path: impl Into<String>) -> Self {
         Self::new(Method::GET, path, None, METADATA_LIST, Bytes::new())
+    }
+
+    /// The same in protobuf, or in JSON where the server has nothing else.
+    pub fn list_compact_metadata(path: impl Into<String>) -> Self {
+        Self::new(Method::GET, path, None, COMPACT_METADATA_LIST, Bytes::new())
     }
 
     /// POST of a JSON object.

@@ -61,15 +61,25 @@ pub struct ApiError {
     pub retry_after: Option<Duration>,
     /// The write named a UID, and the object of that name has another one.
     pub of_another: bool,
+    /// Where a list may go on whose own token has expired: what comes is newer than what came before.
+    pub continue_token: Option<Box<str>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct RawStatus {
+    metadata: RawStatusMetadata,
     message: String,
     reason: String,
     details: Option<RawStatusDetails>,
     code: u16,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawStatusMetadata {
+    #[serde(rename = "continue")]
+    continue_token: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -101,11 +111,21 @@ impl RawStatus {
 impl<'a> ProtobufMessage<'a> for RawStatus {
     fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
         match number {
+            1 => self.metadata = RawStatusMetadata::read(value)?,
             3 => self.message = value.text()?.to_owned(),
             4 => self.reason = value.text()?.to_owned(),
             5 => self.details = Some(RawStatusDetails::read(value)?),
             6 => self.code = value.number()?,
             _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl<'a> ProtobufMessage<'a> for RawStatusMetadata {
+    fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
+        if number == 3 {
+            self.continue_token = value.text()?.to_owned();
         }
         Ok(())
     }
@@ -176,12 +196,14 @@ impl ApiError {
             409 => UID_CONFLICTS.iter().any(|words| message.contains(words)),
             _ => false,
         };
+        let token = status.metadata.continue_token;
         Self {
             kind,
             code,
             message,
             retry_after: retry_after.map(|after| after.min(RETRY_AFTER_MAX)),
             of_another,
+            continue_token: (!token.is_empty()).then(|| token.into()),
         }
     }
 
@@ -219,6 +241,7 @@ impl ApiError {
             message: message.into(),
             retry_after: None,
             of_another: false,
+            continue_token: None,
         }
     }
 }
@@ -318,6 +341,20 @@ mod tests {
         for error in [by_header, by_event] {
             assert_eq!(error.retry_after, Some(RETRY_AFTER_MAX));
         }
+    }
+
+    #[test]
+    fn a_list_that_expired_may_go_on_elsewhere() {
+        use protobuf::write::{bytes, number, object};
+        let json = br#"{"metadata":{"continue":"t"},"reason":"Expired","code":410}"#;
+        let protobuf = object(&[bytes(1, bytes(3, "t")), number(6, 410)].concat());
+        for body in [&json[..], &protobuf] {
+            let error = ApiError::from_response(410, body, None);
+            assert_eq!(error.kind, ErrorKind::Expired);
+            assert_eq!(error.continue_token.as_deref(), Some("t"));
+        }
+        let without = ApiError::from_response(410, br#"{"metadata":{}}"#, None);
+        assert_eq!(without.continue_token, None);
     }
 
     #[test]

@@ -59,6 +59,7 @@ mod status;
 mod stopping;
 mod strangers;
 mod tls;
+mod top;
 mod ttl;
 mod ui;
 mod verdicts;

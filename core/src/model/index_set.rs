@@ -3,7 +3,7 @@
 //! As upstream's `parseIndexesFromString` reads it (docs/rules/jobs.md, 3.6): leniently, as a controller must
 //! be that meets a status somebody else wrote; the API server's strict reading lives with the API server.
 
-use std::{fmt, iter};
+use std::{fmt, iter, ops::Range};
 
 use roaring::RoaringBitmap;
 
@@ -73,6 +73,21 @@ impl IndexSet {
     /// How many indexes there are up to and including this one.
     pub fn rank(&self, index: u32) -> u32 {
         u32::try_from(self.0.rank(index)).unwrap_or(u32::MAX)
+    }
+
+    /// How many indexes of a range there are. Costs a look at the part of the bitmap where the range lies.
+    pub fn count_in(&self, range: Range<u32>) -> u32 {
+        u32::try_from(self.0.range_cardinality(range)).unwrap_or(u32::MAX)
+    }
+
+    /// The lowest index that is not below this one.
+    pub fn first_from(&self, index: u32) -> Option<u32> {
+        self.0.range(index..).next()
+    }
+
+    /// The highest index below this one.
+    pub fn last_below(&self, index: u32) -> Option<u32> {
+        self.0.range(..index).next_back()
     }
 
     /// Whether no index is in both sets.
@@ -157,6 +172,20 @@ mod tests {
         check("3-99", 5, "3,4");
         check("9,0", 5, "");
         check("4294967295", u32::MAX, "");
+    }
+
+    #[test]
+    fn a_part_of_a_set_is_looked_at_by_itself() {
+        let set = IndexSet::parse("3-9,70000,70001", 100_000);
+        for (range, count) in [(0..3, 0), (0..4, 1), (5..70_001, 6), (9..9, 0)] {
+            assert_eq!(set.count_in(range.clone()), count, "{range:?}");
+        }
+        assert_eq!(
+            (set.first_from(9), set.first_from(10)),
+            (Some(9), Some(70_000))
+        );
+        assert_eq!((set.last_below(70_000), set.last_below(3)), (Some(9), None));
+        assert_eq!(set.first_from(70_002), None);
     }
 
     #[test]

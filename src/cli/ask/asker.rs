@@ -29,6 +29,9 @@ const LATER_PAGE_SIZE: usize = 2_000;
 /// How often a call is made that the server is too busy for.
 const TRIES: u32 = 5;
 
+/// How often a list is begun whose next page is no longer to be had.
+const BEGINNINGS: u32 = 3;
+
 /// How long to wait where the server is too busy and does not say for how long.
 const BUSY_WAIT: Duration = Duration::from_secs(1);
 
@@ -145,31 +148,64 @@ impl Asker {
         Ok((self.send(&call).await?, now))
     }
 
-    /// Reads all pages of a list, or the first alone; `take` gets each object. Whether it saw all.
+    /// Reads all pages of a list, or the first alone; `take` gets each object. Gives the version that the first page shows.
+    ///
+    /// Where that version is no longer to be had, the server says where its newest one goes on: what comes then is newer,
+    /// and no object comes twice. A server that does not say so has to be asked anew: see [`Self::again`].
     pub(in crate::cli) async fn each<E: Display>(
         &self,
         mut call: Call,
         pages: Pages,
         mut take: impl FnMut(Object<'_>) -> std::result::Result<(), E>,
-    ) -> Result<bool> {
+    ) -> Result<String> {
         let path = call.path.clone();
         let mark = if path.contains('?') { '&' } else { '?' };
+        let size = match pages {
+            Pages::Small => LATER_PAGE_SIZE,
+            Pages::All | Pages::First => PAGE_SIZE,
+        };
         call.path = format!("{path}{mark}limit={PAGE_SIZE}");
+        // So often the list may be one that goes on elsewhere.
+        let mut left = BEGINNINGS;
+        let mut version = String::new();
         loop {
-            let body = self.send(&call).await?;
+            let body = match self.send(&call).await {
+                Ok(body) => body,
+                Err(error) => match &error.continue_token {
+                    Some(token) if error.kind == ErrorKind::Expired && left > 0 => {
+                        left -= 1;
+                        call.path = format!("{path}{mark}limit={size}&continue={token}");
+                        continue;
+                    }
+                    _ => return Err(error),
+                },
+            };
             let page = decode_list_page(&body).map_err(odd)?;
             for item in page.items {
                 take(item).map_err(odd)?;
             }
+            if version.is_empty() {
+                version = page.resource_version;
+            }
             let token = page.continue_token;
             if token.is_empty() || pages == Pages::First {
-                return Ok(token.is_empty());
+                return Ok(version);
             }
-            let size = match pages {
-                Pages::Small => LATER_PAGE_SIZE,
-                Pages::All | Pages::First => PAGE_SIZE,
-            };
             call.path = format!("{path}{mark}limit={size}&continue={token}");
+        }
+    }
+
+    /// Begins something anew that broke off because a list expired on its way, some times.
+    pub(in crate::cli) async fn again<T>(
+        &self,
+        mut read: impl AsyncFnMut() -> Result<T>,
+    ) -> Result<T> {
+        let mut begun = 1;
+        loop {
+            match read().await {
+                Err(error) if error.kind == ErrorKind::Expired && begun < BEGINNINGS => begun += 1,
+                done => return done,
+            }
         }
     }
 
@@ -179,14 +215,26 @@ impl Asker {
         call: Call,
         read: impl Fn(&str) -> std::result::Result<Option<T>, E>,
     ) -> Result<Vec<T>> {
-        let mut kept = Vec::new();
-        self.each(call, Pages::All, |item| {
-            let json = item.json().map_err(|error| error.to_string())?;
-            kept.extend(read(json).map_err(|error| error.to_string())?);
-            Ok::<(), String>(())
+        Ok(self.list_at(call, read).await?.0)
+    }
+
+    /// The same, with the version that the list shows.
+    pub(in crate::cli) async fn list_at<T, E: Display>(
+        &self,
+        call: Call,
+        read: impl Fn(&str) -> std::result::Result<Option<T>, E>,
+    ) -> Result<(Vec<T>, String)> {
+        self.again(async || {
+            let mut kept = Vec::new();
+            let take = |item: Object<'_>| {
+                let json = item.json().map_err(|error| error.to_string())?;
+                kept.extend(read(json).map_err(|error| error.to_string())?);
+                Ok::<(), String>(())
+            };
+            let version = self.each(call.clone(), Pages::All, take).await?;
+            Ok((kept, version))
         })
-        .await?;
-        Ok(kept)
+        .await
     }
 
     /// The same of a kind of which all is kept.

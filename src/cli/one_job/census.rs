@@ -23,7 +23,7 @@ const MOST_GROUPS: usize = 64;
 const SHOWN: usize = 300;
 
 /// See the module's text.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::cli) struct PodCensus {
     /// Pods of the Job that were looked at.
     pub(in crate::cli) seen: u32,
@@ -48,6 +48,8 @@ pub(in crate::cli) struct PodCensus {
     pub(in crate::cli) kept: BTreeMap<CompactString, AlikePods>,
     /// The indexes with a Pod that is neither ended nor being deleted, as far as these were looked at.
     pub(in crate::cli) live_indexes: IndexSet,
+    /// Those of them whose Pod does not run yet.
+    pub(in crate::cli) pending_indexes: IndexSet,
 }
 
 /// Some Pods, by one of them.
@@ -109,6 +111,9 @@ impl PodCensus {
                 self.pending += u32::from(phase == PodPhase::Pending);
                 if let Some(index) = pod.index {
                     self.live_indexes.insert(index);
+                    if phase == PodPhase::Pending {
+                        self.pending_indexes.insert(index);
+                    }
                 }
                 if let Some((kind, words)) = pending(&pod) {
                     self.wait(kind, words, pod);

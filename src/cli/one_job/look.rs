@@ -11,7 +11,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use crate::{
     cli::ask::{Asker, Pages, Sight, Unseen},
     cluster::Result,
-    model::{CONTROLLER_UID, Job, JobKey, Operator, RestartPolicy, Selector, Time},
+    model::{CONTROLLER_UID, IndexSet, Job, JobKey, Operator, RestartPolicy, Selector, Time},
     wire::{ApiError, Call, Object, OddAnswer, PodDetails, paths},
 };
 
@@ -151,6 +151,11 @@ fn needs_successes(sight: &JobSight, depth: Depth) -> bool {
     ends_wait || (depth == Depth::Reasons && (is_still || is_going))
 }
 
+/// Whether a look lists the Pods of a Job that run, too.
+pub(in crate::cli) fn lists_running(job: &JobDetails) -> bool {
+    first_phases(job) == UNFINISHED
+}
+
 fn first_phases(job: &JobDetails) -> &'static str {
     let Job { spec, status, .. } = &job.job;
     let restarts = spec.restart_policy == RestartPolicy::OnFailure;
@@ -164,26 +169,22 @@ fn first_phases(job: &JobDetails) -> &'static str {
 /// Asks for the Job's Pods of some phases; whether there was an answer.
 async fn ask(asker: &Asker, sight: &mut JobSight, phases: &str, pages: Pages) -> bool {
     let JobSight { job, pods, .. } = sight;
-    let selector = match &job.selector {
-        Some(selector) => label_selector(selector),
-        None => format!("{CONTROLLER_UID}={}", job.job.uid),
-    };
-    let path = format!(
-        "{}?labelSelector={}&fieldSelector={}",
-        paths::pods(Some(&job.job.key.namespace)),
-        escaped(&selector),
-        escaped(phases)
-    );
-    let uid = job.job.uid;
-    let take = |object: Object<'_>| {
-        let pod = PodDetails::read(object)?;
-        // The selector may be anybody's.
-        if pod.owner == Some(uid) {
-            pods.take(pod);
-        }
-        Ok::<(), OddAnswer>(())
-    };
-    match asker.each(Call::get_compact(path), pages, take).await {
+    let (path, uid) = (pods_path(job, phases), job.job.uid);
+    let before = pods.clone();
+    let seen = asker.again(async || {
+        *pods = before.clone();
+        let take = |object: Object<'_>| {
+            let pod = PodDetails::read(object)?;
+            // The selector may be anybody's.
+            if pod.owner == Some(uid) {
+                pods.take(pod);
+            }
+            Ok::<(), OddAnswer>(())
+        };
+        let call = Call::get_compact(path.clone());
+        asker.each(call, pages, take).await
+    });
+    match seen.await {
         Ok(_) => true,
         Err(error) => {
             let what = format!("Pods of namespace {}", job.job.key.namespace);
@@ -191,6 +192,40 @@ async fn ask(asker: &Asker, sight: &mut JobSight, phases: &str, pages: Pages) ->
             false
         }
     }
+}
+
+fn pods_path(job: &JobDetails, phases: &str) -> String {
+    let selector = match &job.selector {
+        Some(selector) => label_selector(selector),
+        None => format!("{CONTROLLER_UID}={}", job.job.uid),
+    };
+    format!(
+        "{}?labelSelector={}&fieldSelector={}",
+        paths::pods(Some(&job.job.key.namespace)),
+        escaped(&selector),
+        escaped(phases)
+    )
+}
+
+/// The indexes of which a Pod runs. Of these Pods no more is asked for than their metadata.
+pub(in crate::cli) async fn running_indexes(asker: &Asker, job: &JobDetails) -> Result<IndexSet> {
+    let (path, uid) = (pods_path(job, RUNNING), job.job.uid);
+    asker
+        .again(async || {
+            let mut indexes = IndexSet::default();
+            let take = |object: Object<'_>| {
+                let pod = PodDetails::read(object)?;
+                let is_live = pod.owner == Some(uid) && pod.deletion.is_none();
+                if let Some(index) = pod.index.filter(|_| is_live) {
+                    indexes.insert(index);
+                }
+                Ok::<(), OddAnswer>(())
+            };
+            let call = Call::list_compact_metadata(path.clone());
+            asker.each(call, Pages::Small, take).await?;
+            Ok(indexes)
+        })
+        .await
 }
 
 /// What stays as it is in a query.

@@ -17,7 +17,7 @@ mod waits;
 pub(super) use args::{JobArgs, no_job};
 pub(super) use census::{AlikePods, FailedPod};
 pub(super) use job::JobDetails;
-pub(super) use look::{Depth, JobSight, look, read_job};
+pub(super) use look::{Depth, JobSight, lists_running, look, read_job, running_indexes};
 pub(super) use pace::{JobPace, SeenSuccesses};
 pub(super) use pending::{PendingGroup, PendingKind};
 pub(super) use waits::Waits;

@@ -7,7 +7,7 @@
 //! the Job could not be seen; 124, the time ran out.
 
 mod follow;
-mod print;
+pub(super) mod print;
 mod recorded;
 mod report;
 #[cfg(test)]
@@ -26,7 +26,7 @@ use super::{
     output::{json, yaml},
     print as tell,
 };
-use report::StatusReport;
+pub(super) use report::{JobStanding, StatusReport};
 
 /// The Job is looked at with your rights; nothing is written.
 #[derive(Args, Debug)]

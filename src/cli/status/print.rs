@@ -37,10 +37,9 @@ pub(super) fn text(report: &StatusReport, now: Time) -> String {
     if let Some(pace) = pace(report) {
         line("pace", pace);
     }
-    let is_over = [JobStanding::Complete, JobStanding::Failed].contains(&report.state);
     let conditions = report.conditions.iter();
     // Of one that is over, how it was to end says nothing more.
-    for condition in conditions.filter(|it| !is_over || !it.is_verdict) {
+    for condition in conditions.filter(|it| !report.state.is_over() || !it.is_verdict) {
         line("condition", condition.words.clone());
     }
     if let Some(failed) = report.failed_indexes.as_ref().filter(|it| it.count > 0) {
@@ -86,7 +85,8 @@ pub(super) fn text(report: &StatusReport, now: Time) -> String {
     harmless(text.trim_end())
 }
 
-fn state(report: &StatusReport) -> String {
+/// Where it is, in words.
+pub(in crate::cli) fn state(report: &StatusReport) -> String {
     let took = report
         .seconds
         .map(|it| span(std::time::Duration::from_secs(it)));
@@ -104,7 +104,8 @@ fn state(report: &StatusReport) -> String {
     }
 }
 
-fn progress(report: &StatusReport) -> String {
+/// How much has succeeded.
+pub(in crate::cli) fn progress(report: &StatusReport) -> String {
     let succeeded = report.succeeded;
     match report.completions {
         None => format!("{succeeded} succeeded"),
@@ -116,7 +117,8 @@ fn progress(report: &StatusReport) -> String {
     }
 }
 
-fn pods(report: &StatusReport) -> String {
+/// How many Pods there are, by what they do.
+pub(in crate::cli) fn pods(report: &StatusReport) -> String {
     let mut parts = vec![format!("{} active", report.active)];
     let ready = report.ready.filter(|_| report.active > 0);
     parts.extend(ready.map(|ready| format!("{ready} ready")));
@@ -135,7 +137,8 @@ fn pods(report: &StatusReport) -> String {
     parts.join(", ")
 }
 
-fn pace(report: &StatusReport) -> Option<String> {
+/// How quick it goes, and how long the rest takes.
+pub(in crate::cli) fn pace(report: &StatusReport) -> Option<String> {
     let rate = rate(report.rate?);
     let left = report.seconds_left.map_or_else(String::new, |left| {
         format!(
@@ -153,7 +156,8 @@ fn indexes(indexes: &Indexes) -> String {
     format!("{count} {noun} ({})", short_list(list))
 }
 
-fn failure(cause: &CauseReport, now: Time) -> String {
+/// What Pods failed of, with the last of them.
+pub(in crate::cli) fn failure(cause: &CauseReport, now: Time) -> String {
     let of = cause
         .indexes
         .as_ref()
@@ -187,7 +191,8 @@ fn message(failure: &FailureReport) -> Option<String> {
     Some(line.chars().take(SHOWN_MESSAGE).collect())
 }
 
-fn words_of_waits(waits: &WaitsReport) -> String {
+/// What waits after failures, and until when.
+pub(in crate::cli) fn words_of_waits(waits: &WaitsReport) -> String {
     match &waits.indexes {
         None => waits.words.clone(),
         Some(some) => format!("{}: {}", indexes(some), waits.words),

@@ -22,7 +22,7 @@ use super::recorded::RecordedReport;
 /// See the module's text.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct StatusReport {
+pub(in crate::cli) struct StatusReport {
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) uid: String,
@@ -40,7 +40,7 @@ pub(super) struct StatusReport {
     pub(super) active: u32,
     pub(super) ready: Option<u32>,
     /// None where Pods could not be seen.
-    pub(super) pending: Option<u32>,
+    pub(in crate::cli) pending: Option<u32>,
     pub(super) terminating: Option<u32>,
     /// Restarts of containers in Pods that are there, where these are restarted.
     pub(super) restarts: u32,
@@ -57,11 +57,11 @@ pub(super) struct StatusReport {
     pub(super) seconds_left: Option<u64>,
     pub(super) conditions: Vec<ConditionReport>,
     /// What Pods failed of, the most frequent first.
-    pub(super) causes: Vec<CauseReport>,
+    pub(in crate::cli) causes: Vec<CauseReport>,
     /// The last failure of each index; of a Job without indexes, each failed Pod that is there.
     pub(super) failures: Vec<FailureReport>,
     /// What waits after failures.
-    pub(super) waits: Option<WaitsReport>,
+    pub(in crate::cli) waits: Option<WaitsReport>,
     /// What a controller has recorded of indexes without Pods, if it was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) recorded: Option<RecordedReport>,
@@ -71,7 +71,7 @@ pub(super) struct StatusReport {
 /// Where a Job is, in a word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum JobStanding {
+pub(in crate::cli) enum JobStanding {
     /// No controller has begun it.
     #[default]
     New,
@@ -110,7 +110,7 @@ pub(super) struct ConditionReport {
 /// Pods that failed of the same.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct CauseReport {
+pub(in crate::cli) struct CauseReport {
     pub(super) cause: String,
     pub(super) exit_code: Option<i32>,
     pub(super) reason: Option<String>,
@@ -158,7 +158,7 @@ pub(super) enum IndexState {
 /// What waits after failures, and until when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct WaitsReport {
+pub(in crate::cli) struct WaitsReport {
     /// None if it is the Job that waits.
     pub(super) indexes: Option<Indexes>,
     /// When the next try is.
@@ -172,67 +172,88 @@ pub(super) struct WaitsReport {
 impl StatusReport {
     /// Makes the report.
     pub(super) fn of(sight: &JobSight, pace: JobPace) -> Self {
-        let (job, now) = (&sight.job, sight.now);
+        let waits = Waits::of(&sight.job, &sight.pods, sight.now);
+        let teller = FailureTeller::of(sight, &waits);
+        Self {
+            failures: teller.failures(sight.job.job.spec.is_indexed()),
+            ..Self::by(&teller, pace)
+        }
+    }
+
+    /// The same without each failure by itself: of those there may be as many as indexes.
+    pub(in crate::cli) fn of_causes(sight: &JobSight, pace: JobPace) -> Self {
+        let waits = Waits::of(&sight.job, &sight.pods, sight.now);
+        Self::by(&FailureTeller::of(sight, &waits), pace)
+    }
+
+    fn by(teller: &FailureTeller<'_>, pace: JobPace) -> Self {
+        let (sight, job) = (teller.sight, &teller.sight.job);
+        let is_unseen = !sight.pods_unseen.is_empty();
+        let groups = by_cause(&sight.pods).into_iter();
+        let per_index = job.job.spec.per_index.is_some();
+        let mut report = Self {
+            failed_pods: (!is_unseen)
+                .then(|| u32::try_from(sight.pods.failed.len()).unwrap_or(u32::MAX)),
+            pending: (!is_unseen).then_some(sight.pods.pending),
+            restarts: sight.pods.restarts,
+            failed_indexes_without_pods: (per_index && !is_unseen).then(|| teller.without_pods()),
+            causes: groups.map(|group| teller.cause(&group)).collect(),
+            waits: WaitsReport::of(teller.waits, sight.now),
+            unseen: sight.unseen(),
+            ..Self::default()
+        };
+        report.see_job(job, pace, sight.now);
+        report
+    }
+
+    /// Takes in what the Job itself says by now.
+    pub(in crate::cli) fn see_job(&mut self, job: &JobDetails, pace: JobPace, now: Time) {
         let (spec, status) = (&job.job.spec, job.status());
         let end = job.end().and_then(|end| end.last_transition);
         let started = status.start_time;
-        let waits = Waits::of(job, &sight.pods, now);
-        let is_unseen = !sight.pods_unseen.is_empty();
-        let groups = by_cause(&sight.pods).into_iter();
-        let teller = FailureTeller {
-            sight,
-            waits: &waits,
-            done: job.completed_indexes(),
-            lost: job.failed_indexes(),
-        };
-        let per_index = spec.per_index.is_some();
-        Self {
-            namespace: job.job.key.namespace.to_string(),
-            name: job.job.key.name.to_string(),
-            uid: job.job.uid.to_string(),
-            at: now.to_rfc3339(),
-            state: state(job),
-            completions: spec.completions,
-            parallelism: spec.parallelism,
-            indexed: spec.is_indexed(),
-            succeeded: status.succeeded,
-            failed: status.failed,
-            failed_pods: (!is_unseen)
-                .then(|| u32::try_from(sight.pods.failed.len()).unwrap_or(u32::MAX)),
-            active: status.active,
-            ready: status.ready,
-            pending: (!is_unseen).then_some(sight.pods.pending),
-            terminating: status.terminating,
-            restarts: sight.pods.restarts,
-            failed_indexes: per_index.then(|| Indexes::of(&teller.lost)),
-            failed_indexes_without_pods: (per_index && !is_unseen).then(|| teller.without_pods()),
-            started: started.map(Time::to_rfc3339),
-            seconds: started.map(|start| end.unwrap_or(now).since(start).as_secs()),
-            rate: pace.rate.map(|rate| (rate * 1000.0).round() / 1000.0),
-            seconds_left: pace.left.map(|left| left.as_secs()),
-            conditions: status
-                .conditions
-                .iter()
-                .map(|it| ConditionReport::of(it, now))
-                .collect(),
-            causes: groups.map(|group| teller.cause(&group)).collect(),
-            failures: teller.failures(spec.is_indexed()),
-            waits: WaitsReport::of(&waits, now),
-            recorded: None,
-            unseen: sight.unseen(),
-        }
+        self.namespace = job.job.key.namespace.to_string();
+        self.name = job.job.key.name.to_string();
+        self.uid = job.job.uid.to_string();
+        self.at = now.to_rfc3339();
+        self.state = JobStanding::of(job);
+        self.completions = spec.completions;
+        self.parallelism = spec.parallelism;
+        self.indexed = spec.is_indexed();
+        self.succeeded = status.succeeded;
+        self.failed = status.failed;
+        self.active = status.active;
+        self.ready = status.ready;
+        self.terminating = status.terminating;
+        self.failed_indexes = spec
+            .per_index
+            .is_some()
+            .then(|| Indexes::of(&job.failed_indexes()));
+        self.started = started.map(Time::to_rfc3339);
+        self.seconds = started.map(|start| end.unwrap_or(now).since(start).as_secs());
+        self.rate = pace.rate.map(|rate| (rate * 1000.0).round() / 1000.0);
+        self.seconds_left = pace.left.map(|left| left.as_secs());
+        let conditions = status.conditions.iter();
+        self.conditions = conditions.map(|it| ConditionReport::of(it, now)).collect();
     }
 }
 
-fn state(job: &JobDetails) -> JobStanding {
-    match job.end() {
-        Some(end) if end.is(ConditionKind::Complete) => JobStanding::Complete,
-        Some(_) => JobStanding::Failed,
-        None if job.job.deleting => JobStanding::Deleting,
-        None if job.verdict().is_some() => JobStanding::Ending,
-        None if job.job.spec.suspend => JobStanding::Suspended,
-        None if job.has_begun() => JobStanding::Running,
-        None => JobStanding::New,
+impl JobStanding {
+    /// Where a Job is.
+    pub(in crate::cli) fn of(job: &JobDetails) -> Self {
+        match job.end() {
+            Some(end) if end.is(ConditionKind::Complete) => Self::Complete,
+            Some(_) => Self::Failed,
+            None if job.job.deleting => Self::Deleting,
+            None if job.verdict().is_some() => Self::Ending,
+            None if job.job.spec.suspend => Self::Suspended,
+            None if job.has_begun() => Self::Running,
+            None => Self::New,
+        }
+    }
+
+    /// Whether it has ended.
+    pub(in crate::cli) fn is_over(self) -> bool {
+        [Self::Complete, Self::Failed].contains(&self)
     }
 }
 
@@ -332,7 +353,16 @@ struct FailureTeller<'a> {
     lost: IndexSet,
 }
 
-impl FailureTeller<'_> {
+impl<'a> FailureTeller<'a> {
+    fn of(sight: &'a JobSight, waits: &'a Waits) -> Self {
+        Self {
+            sight,
+            waits,
+            done: sight.job.completed_indexes(),
+            lost: sight.job.failed_indexes(),
+        }
+    }
+
     fn cause(&self, group: &FailureGroup<'_>) -> CauseReport {
         let FailureCause {
             exit_code,

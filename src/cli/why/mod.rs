@@ -16,7 +16,7 @@ use clap::{Args, ValueEnum};
 use super::{
     OK, Problem, UNUSABLE, complain,
     finish::Requests,
-    one_job::{Depth, JobArgs, look, no_job},
+    one_job::{Depth, JobArgs, JobSight, look, no_job},
     output::{json, yaml},
     print as tell,
 };
@@ -66,4 +66,9 @@ async fn explain(args: WhyArgs) -> Result<u8, Problem> {
         WhyOutput::Yaml => yaml(&object),
     });
     Ok(OK)
+}
+
+/// Why a Job that was looked at does not go on, in sentences.
+pub(super) fn in_words(sight: &JobSight) -> String {
+    print::sentences(&judge::judge(sight))
 }

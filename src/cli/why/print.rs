@@ -24,19 +24,24 @@ const ALWAYS_TOLD: &str = "deadline-soon";
 
 /// As text: at most three sentences, and what could not be seen.
 pub(super) fn text(sight: &JobSight, reasons: &[Reason], unseen: &[Unseen]) -> String {
-    let mut words = vec![format!("{}:", sight.job.job.key)];
+    let mut lines = vec![format!("{}: {}", sight.job.job.key, sentences(reasons))];
+    lines.extend(unseen.iter().map(|unseen| format!("not seen: {unseen}")));
+    harmless(&lines.join("\n"))
+}
+
+/// At most three sentences.
+pub(super) fn sentences(reasons: &[Reason]) -> String {
+    let mut words = Vec::new();
     for (at, reason) in reasons.iter().enumerate() {
         if at == 0 {
-            words.push(reason.what.clone());
-            words.push(reason.remedy.clone());
+            words.push(reason.what.as_str());
+            words.push(reason.remedy.as_str());
         } else if reason.cause == ALWAYS_TOLD {
-            words.push(reason.what.clone());
+            words.push(reason.what.as_str());
         }
     }
     words.retain(|words| !words.is_empty());
-    let mut lines = vec![words.join(" ")];
-    lines.extend(unseen.iter().map(|unseen| format!("not seen: {unseen}")));
-    harmless(&lines.join("\n"))
+    words.join(" ")
 }
 
 /// As one object.

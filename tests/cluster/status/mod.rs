@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     self, client, cluster, create, indexed_job, is, job_when, kubectl,
-    proxy::{Fate, Proxy, refusal},
+    proxy::{self, Fate, Proxy, refusal},
 };
 
 /// No Pod ends by itself.
@@ -160,6 +160,86 @@ async fn no_more_is_read_than_is_needed() {
         "{calls:?}"
     );
     assert!(calls[2].contains("&limit=2000&continue="), "{calls:?}");
+    controller.stop().await;
+    cluster.shutdown().await;
+}
+
+/// A server whose pages are no longer to be had when they are asked for, once for each list.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_expires_on_its_way_is_still_read() {
+    let cluster = cluster(Duration::from_millis(20)).await;
+    let client = client(&cluster).await;
+    let controller = support::controller(&cluster).await;
+    let mut job = playing(
+        indexed_job("main", 1_200, 1_200),
+        &json!({"fail-indexes": "0-1199", "exit-code": "42"}),
+    );
+    job["spec"]["backoffLimitPerIndex"] = json!(0);
+    create(&client, &job).await;
+    job_when(&client, "main", |job| is(job, "Failed")).await;
+
+    // With where the list goes on, as servers say it, and without: then it is begun anew.
+    for says_where in [true, false] {
+        let lists = Arc::new(Mutex::new(Vec::new()));
+        let told = Arc::clone(&lists);
+        let server = cluster.url();
+        let line = Proxy::start(&server, move |request| {
+            let path = request.split(' ').nth(1).unwrap_or_default();
+            if !path.contains("/pods?") {
+                return Fate::Passed;
+            }
+            let token = path
+                .split_once("&continue=")
+                .map(|(_, token)| token.to_owned());
+            let mut lists = told.lock().expect("nobody panicked");
+            lists.push(token.clone());
+            let before = lists.iter().filter(|token| token.is_some()).count();
+            match token {
+                Some(token) if before == 1 => {
+                    let place = if says_where { token } else { String::new() };
+                    let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410,
+                        "reason": "Expired", "metadata": {"continue": place},
+                        "message": "The provided continue parameter is too old"});
+                    Fate::Answered(proxy::answer(410, "", &body.to_string()))
+                }
+                _ => Fate::Passed,
+            }
+        });
+        let line = line.await;
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = folder.path().join("config");
+        support::write_kubeconfig(&config, &line.url());
+        let status = said(&config, "status", "main").await;
+        assert_eq!(status["unseen"], json!([]), "{status:#}");
+        // Each once, though some pages came twice.
+        assert_eq!(status["failedPods"], 1_200);
+        assert_eq!(status["causes"][0]["pods"], 1_200);
+        let lists = std::mem::take(&mut *lists.lock().expect("nobody panicked"));
+        let begun = lists.iter().filter(|token| token.is_none()).count();
+        assert_eq!(begun, if says_where { 1 } else { 2 }, "{lists:?}");
+    }
+
+    // One that never comes to its end is not read for ever.
+    let server = cluster.url();
+    let line = Proxy::start(&server, |request| {
+        match request
+            .split(' ')
+            .nth(1)
+            .is_some_and(|path| path.contains("&continue="))
+        {
+            true => Fate::Answered(refusal(410, "Expired", "too old")),
+            false => Fate::Passed,
+        }
+    });
+    let line = line.await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("config");
+    support::write_kubeconfig(&config, &line.url());
+    let status = said(&config, "status", "main").await;
+    assert_eq!(
+        status["unseen"],
+        json!([{"what": "Pods of namespace default", "why": "too old"}])
+    );
     controller.stop().await;
     cluster.shutdown().await;
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::support::{
     self, client, cluster, create, indexed_job, job_when,
     proxy::{Fate, Proxy, refusal},
+    tmux::{self, Tmux},
 };
 
 use super::{LONG, output, playing, stderr, stdout};
@@ -116,6 +117,42 @@ async fn who_may_not_watch_asks_again_and_again() {
         "{}",
         stdout(&ended)
     );
+    controller.stop().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_terminal_it_is_redrawn_in_place() {
+    if !tmux::is_installed() {
+        return;
+    }
+    let cluster = cluster(Duration::from_millis(1_500)).await;
+    let client = client(&cluster).await;
+    let (_folder, config) = support::kubeconfig(&cluster);
+    let controller = support::controller(&cluster).await;
+    create(&client, &indexed_job("main", 9, 3)).await;
+    // On the second one its lines are too long: they are cut, and still drawn over.
+    let start = |width| Tmux::start(&tmux::script("", "status main --watch", &config), width, 24);
+    let terminals = [start(80), start(30)];
+    let times = |screen: &str| screen.matches("default/main: ").count();
+    let some = |screen: &str| {
+        let mut counts = (1..9).map(|count| format!(" {count} of 9 succeeded"));
+        counts.any(|words| screen.contains(&words))
+    };
+    let screen = terminals[0].screen_when("some of it has succeeded", some);
+    let screen = screen.await;
+    let begin = "on the shell\ndefault/main: running";
+    assert!(screen.starts_with(begin), "{screen}");
+    assert_eq!(times(&screen), 1, "{screen}");
+    assert!(screen.contains("\n  Pods       3 active"), "{screen}");
+    for terminal in terminals {
+        let screen = terminal.screen_with("ended with 0").await;
+        let end = "on the shell\ndefault/main: Complete after ";
+        assert!(screen.starts_with(end), "{screen}");
+        assert_eq!(times(&screen), 1, "{screen}");
+        let screen = terminal.screen_with("icanon").await;
+        assert!(screen.contains("echo"), "{screen}");
+    }
     controller.stop().await;
     cluster.shutdown().await;
 }

@@ -9,6 +9,7 @@ pub mod promql;
 pub mod proxy;
 pub mod python;
 pub mod serving;
+pub mod tmux;
 
 use std::{
     fs,

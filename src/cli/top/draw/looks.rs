@@ -1,0 +1,185 @@
+//! How things look: characters, in Unicode or ASCII, and inks, with colours or without.
+//!
+//! Must not: know what is drawn where.
+
+use ratatui::style::{Color, Modifier, Style};
+
+use crate::cli::top::model::{CellState, MapCell};
+
+/// What the terminal can show.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cli::top) struct Looks {
+    pub(in crate::cli::top) is_ascii: bool,
+    pub(in crate::cli::top) has_colour: bool,
+}
+
+/// What something is drawn for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ink {
+    Plain,
+    /// What one reads once.
+    Faint,
+    Strong,
+    Good,
+    Bad,
+    Warning,
+    Running,
+    Pending,
+    /// The row or cell of the cursor, and bars.
+    Chosen,
+}
+
+impl Ink {
+    /// The sixteen colours that each terminal with colours has, as its owner likes them.
+    pub(super) fn style(self, looks: Looks) -> Style {
+        let style = match self {
+            Self::Strong | Self::Bad => Style::new().add_modifier(Modifier::BOLD),
+            Self::Chosen => Style::new().add_modifier(Modifier::REVERSED),
+            // A grey may be the colour of the background.
+            Self::Faint => Style::new().add_modifier(Modifier::DIM),
+            _ => Style::new(),
+        };
+        let colour = match self {
+            Self::Good => Color::Green,
+            Self::Bad => Color::Red,
+            Self::Warning => Color::Yellow,
+            Self::Running => Color::Cyan,
+            Self::Pending => Color::Blue,
+            Self::Plain | Self::Faint | Self::Strong | Self::Chosen => return style,
+        };
+        match looks.has_colour {
+            true => style.fg(colour),
+            false => style,
+        }
+    }
+}
+
+/// Heights of a bar, from low to high; a full one is the last.
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+const ASCII_BARS: [char; 8] = ['.', ':', '-', '=', '+', '*', '%', '#'];
+
+/// A cell of which a part has succeeded, by eighths.
+const ASCII_PARTS: [char; 7] = ['1', '2', '3', '4', '5', '6', '7'];
+
+impl Looks {
+    /// How a state is drawn, and how an index that waits.
+    pub(super) fn of_state(self, state: Option<CellState>) -> (char, Ink) {
+        let (unicode, ascii, ink) = match state {
+            Some(CellState::Succeeded) => ('█', '#', Ink::Good),
+            Some(CellState::Failed) => ('X', 'X', Ink::Bad),
+            Some(CellState::Retry) => ('!', '!', Ink::Warning),
+            Some(CellState::Running) => ('▒', 'o', Ink::Running),
+            Some(CellState::Pending) => ('░', '-', Ink::Pending),
+            None => ('·', '.', Ink::Faint),
+        };
+        (if self.is_ascii { ascii } else { unicode }, ink)
+    }
+
+    /// How a cell is drawn: a failure is seen, however many indexes share the cell with it.
+    pub(super) fn of_cell(self, cell: &MapCell) -> (char, Ink) {
+        for state in [CellState::Failed, CellState::Retry] {
+            if cell.count(state) > 0 {
+                return self.of_state(Some(state));
+            }
+        }
+        let succeeded = cell.count(CellState::Succeeded);
+        if succeeded > 0 && succeeded < cell.all {
+            let part = u64::from(succeeded - 1) * 7 / u64::from(cell.all - 1).max(1);
+            let part = usize::try_from(part).unwrap_or(0).min(6);
+            let parts = if self.is_ascii {
+                ASCII_PARTS[part]
+            } else {
+                BARS[part]
+            };
+            return (parts, Ink::Good);
+        }
+        let states = [CellState::Succeeded, CellState::Running, CellState::Pending];
+        let mut states = states.into_iter();
+        self.of_state(states.find(|state| cell.count(*state) > 0))
+    }
+
+    /// A bar of a height beside the highest.
+    pub(super) fn bar(self, height: f32, highest: f32) -> char {
+        if height <= 0.0 || highest <= 0.0 {
+            return ' ';
+        }
+        let step = (height / highest * 8.0).ceil().clamp(1.0, 8.0);
+        let bars = if self.is_ascii { ASCII_BARS } else { BARS };
+        bars[step as usize - 1]
+    }
+
+    /// What stands for a part that does not fit.
+    pub(super) fn cut(self) -> char {
+        if self.is_ascii { '~' } else { '…' }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{cli::top::model::CellSets, model::IndexSet};
+
+    const PLAIN: Looks = Looks {
+        is_ascii: false,
+        has_colour: false,
+    };
+
+    #[test]
+    fn states_are_told_apart_without_colour() {
+        let states = CellState::ALL.map(Some).into_iter().chain([None]);
+        for looks in [
+            PLAIN,
+            Looks {
+                is_ascii: true,
+                ..PLAIN
+            },
+        ] {
+            let mut seen: Vec<char> = states
+                .clone()
+                .map(|state| looks.of_state(state).0)
+                .collect();
+            seen.sort_unstable();
+            seen.dedup();
+            assert_eq!(seen.len(), 6, "{seen:?}");
+        }
+        for ink in [
+            Ink::Good,
+            Ink::Bad,
+            Ink::Warning,
+            Ink::Running,
+            Ink::Faint,
+            Ink::Pending,
+        ] {
+            assert_eq!(ink.style(PLAIN).fg, None, "{ink:?}");
+        }
+    }
+
+    #[test]
+    fn a_cell_is_full_only_when_all_of_it_has_succeeded() {
+        let sets = |succeeded: &str, failed: &str| {
+            CellSets::with(
+                100,
+                IndexSet::parse(succeeded, 100),
+                IndexSet::parse(failed, 100),
+            )
+        };
+        for (succeeded, failed, shown) in [
+            ("", "", '·'),
+            ("5", "", '▁'),
+            ("0-49", "", '▄'),
+            ("0-98", "", '▇'),
+            ("0-99", "", '█'),
+            ("0-98", "99", 'X'),
+        ] {
+            let cell = sets(succeeded, failed).cell(0..100);
+            assert_eq!(PLAIN.of_cell(&cell).0, shown, "{succeeded} {failed}");
+        }
+    }
+
+    #[test]
+    fn the_lowest_bar_is_seen() {
+        assert_eq!(PLAIN.bar(0.01, 1_000.0), '▁');
+        assert_eq!(PLAIN.bar(1_000.0, 1_000.0), '█');
+        assert_eq!(PLAIN.bar(0.0, 0.0), ' ');
+    }
+}

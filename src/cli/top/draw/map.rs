@@ -1,0 +1,135 @@
+//! The map of a Job's indexes, and the characters' meaning; of a Job without indexes, one bar.
+//!
+//! Must not: change anything.
+
+use crate::cli::{
+    one_job::JobDetails,
+    top::{
+        layout::{LABEL, PageLayout},
+        model::{CellSets, CellState, JobPage, MapCell, MapFrame},
+    },
+};
+
+use super::{
+    looks::Ink,
+    pen::{Pen, number, short},
+};
+
+pub(super) fn draw(page: &JobPage, cells: &CellSets, layout: PageLayout, pen: &mut Pen<'_>) {
+    let (top, _) = layout.map;
+    let frame = MapFrame::of(cells.completions, layout.map_size(), page.zoom, page.cursor);
+    head(page, cells, frame, layout, pen);
+    for row in 0..frame.rows {
+        let Ok(below) = u16::try_from(row) else { break };
+        let y = top + below;
+        let Some(first) = frame.range(row, 0) else {
+            break;
+        };
+        let label = number(first.start);
+        pen.put(0, y, &format!("{label:>9}"), LABEL, Ink::Faint);
+        for column in 0..frame.columns {
+            let (Some(range), Ok(x)) = (frame.range(row, column), u16::try_from(column)) else {
+                break;
+            };
+            let is_chosen = range.contains(&page.cursor);
+            let (letter, ink) = pen.looks.of_cell(&cells.cell(range));
+            pen.dot(LABEL + x, y, letter, ink, is_chosen);
+        }
+    }
+    legend(cells, layout, pen);
+}
+
+/// How many are in a cell, and what is at the cursor.
+fn head(page: &JobPage, cells: &CellSets, frame: MapFrame, layout: PageLayout, pen: &mut Pen<'_>) {
+    let range = frame.around(page.cursor);
+    let at = match range.len() {
+        0 => String::new(),
+        1 => {
+            let cell = cells.cell(range);
+            let mut states = CellState::ALL.into_iter();
+            let state = states.find(|state| cell.count(*state) > 0);
+            let state = state.map_or("waiting", CellState::as_str);
+            format!("index {}: {state}", number(page.cursor))
+        }
+        _ => {
+            let (start, last) = (number(range.start), number(range.end - 1));
+            format!("{start} to {last}: {}", counts(&cells.cell(range)))
+        }
+    };
+    let size = match frame.per_cell {
+        1 => "one a cell".to_owned(),
+        many => format!("{} a cell", number(many)),
+    };
+    pen.labelled(
+        layout.map_head,
+        "indexes",
+        &format!("{size} | {at}"),
+        Ink::Plain,
+    );
+}
+
+fn counts(cell: &MapCell) -> String {
+    let states = CellState::ALL.map(|state| (cell.count(state), state.as_str()));
+    let all = states.into_iter().chain([(cell.waiting(), "waiting")]);
+    let some = all.filter(|(count, _)| *count > 0);
+    let words: Vec<String> = some
+        .map(|(count, word)| format!("{} {word}", number(count)))
+        .collect();
+    words.join(", ")
+}
+
+/// Each character that may be seen, with how many indexes it stands for.
+fn legend(cells: &CellSets, layout: PageLayout, pen: &mut Pen<'_>) {
+    let states = CellState::ALL.map(|state| (Some(state), cells.of_state(state).len()));
+    let mut x = 0;
+    for (state, count) in states.into_iter().chain([(None, cells.waiting())]) {
+        if count == 0 {
+            continue;
+        }
+        let (letter, ink) = pen.looks.of_state(state);
+        let word = state.map_or("waiting", CellState::as_str);
+        x = pen.put(x, layout.legend, &letter.to_string(), 1, ink);
+        let words = format!(" {} {word}  ", short(count));
+        x = pen.put(x, layout.legend, &words, u16::MAX, Ink::Plain);
+    }
+}
+
+/// The Pods of a Job without indexes, as parts of all that it wants.
+pub(super) fn draw_bar(job: &JobDetails, pending: u32, layout: PageLayout, pen: &mut Pen<'_>) {
+    let status = job.status();
+    let known = status.succeeded.saturating_add(status.active);
+    let all = job.job.spec.completions.unwrap_or(known).max(known).max(1);
+    pen.labelled(
+        layout.map_head,
+        "Pods",
+        "a bar of all that it wants: it has no indexes",
+        Ink::Plain,
+    );
+    let running = status.active.saturating_sub(pending);
+    let parts = [
+        (Some(CellState::Succeeded), status.succeeded),
+        (Some(CellState::Running), running),
+        (Some(CellState::Pending), status.active - running),
+        (None, all - known),
+    ];
+    let room = u32::from(pen.width().saturating_sub(LABEL));
+    let (y, _) = layout.map;
+    let mut before = 0_u64;
+    let mut x = 0;
+    let mut legend = 0;
+    for (state, count) in parts {
+        before += u64::from(count);
+        let end = before * u64::from(room) / u64::from(all);
+        let (letter, ink) = pen.looks.of_state(state);
+        while u64::from(x) < end && layout.map.1 > 0 {
+            pen.dot(LABEL + x, y, letter, ink, false);
+            x += 1;
+        }
+        if count > 0 {
+            let word = state.map_or("waiting", CellState::as_str);
+            legend = pen.put(legend, layout.legend, &letter.to_string(), 1, ink);
+            let words = format!(" {} {word}  ", short(count));
+            legend = pen.put(legend, layout.legend, &words, u16::MAX, Ink::Plain);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Where things are on a screen of some size. A screen that is too low has less of them, never nothing.
+//!
+//! Must not: draw anything.
+
+/// Where the words of a line begin that has a label, and a row of the map, which has the number of its first index.
+pub(super) const LABEL: u16 = 10;
+
+/// The screen of all Jobs: title, counts, rates, notice, head of the table; rows; keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct JobsLayout {
+    /// Where the first row of the table is.
+    pub(super) first: u16,
+    /// Rows of the table.
+    pub(super) rows: u16,
+}
+
+impl JobsLayout {
+    /// By width and height.
+    pub(super) fn of((_, height): (u16, u16)) -> Self {
+        /// What is above the table.
+        const ABOVE: u16 = 5;
+        Self {
+            first: ABOVE,
+            rows: height.saturating_sub(ABOVE + 1),
+        }
+    }
+}
+
+/// The screen of one Job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PageLayout {
+    width: u16,
+    /// What is so, and why: the first line, and how many.
+    pub(super) notes: (u16, u16),
+    /// The line above the map, and the map.
+    pub(super) map_head: u16,
+    pub(super) map: (u16, u16),
+    /// Which character means what.
+    pub(super) legend: u16,
+    pub(super) failures: (u16, u16),
+    pub(super) events: (u16, u16),
+}
+
+impl PageLayout {
+    /// By width and height.
+    pub(super) fn of((width, height): (u16, u16)) -> Self {
+        /// Title, state, Pods, pace.
+        const ABOVE: u16 = 4;
+        // The line above the map, the legend, the keys.
+        let left = height.saturating_sub(ABOVE + 3);
+        let notes = match height {
+            40.. => 3,
+            20.. => 2,
+            _ => left.min(1),
+        };
+        let left = left.saturating_sub(notes);
+        let events = (left / 4).min(12);
+        let failures = (left / 5).min(8);
+        let map = left - events - failures;
+        let map_head = ABOVE + notes;
+        let legend = map_head + 1 + map;
+        Self {
+            width,
+            notes: (ABOVE, notes),
+            map_head,
+            map: (map_head + 1, map),
+            legend,
+            failures: (legend + 1, failures),
+            events: (legend + 1 + failures, events),
+        }
+    }
+
+    /// Width and height of the map.
+    pub(super) fn map_size(&self) -> (u16, u16) {
+        (self.width, self.map.1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_lies_on_something_else_and_the_last_line_is_for_keys() {
+        for height in 0..300 {
+            let page = PageLayout::of((80, height));
+            let (events, count) = page.events;
+            assert!(
+                height < 10 || events + count == height - 1,
+                "{height}: {page:?}"
+            );
+            assert!(height < 10 || page.map.1 > 0, "{height}: {page:?}");
+            let jobs = JobsLayout::of((80, height));
+            assert!(
+                height < 7 || jobs.first + jobs.rows == height - 1,
+                "{height}"
+            );
+        }
+        let small = PageLayout::of((80, 24));
+        assert_eq!((small.map.1, small.failures.1, small.events.1), (9, 3, 3));
+    }
+}

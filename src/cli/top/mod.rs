@@ -1,0 +1,79 @@
+//! `lakh top`: all Jobs of a cluster on a terminal, and one of them with all its indexes, whichever controller runs them.
+//!
+//! [`model`] is what is known and what is chosen, as a value: news, keys and the time go in. [`draw`] makes a screen of it.
+//! Around these two is a thin shell: [`shell`] waits for news and keys, [`feed`] watches, [`page_look`] looks at one Job
+//! as `lakh status` does, [`terminal`] has the terminal and gives it back. `docs/top.md` says what it reads.
+//!
+//! Exit codes: 0, it was quit; 2, there is no terminal, flags make no sense, or a signal ended it.
+
+mod draw;
+mod feed;
+mod layout;
+mod model;
+mod page_look;
+mod records;
+mod shell;
+mod terminal;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use tokio::task::LocalSet;
+
+use crate::{clock::Clock, cluster};
+
+use super::{Problem, ask::Asker, finish::Requests, leader_election::is_subdomain};
+use draw::Looks;
+use model::{JobScope, TopModel};
+use terminal::TopScreen;
+
+/// All is read with your rights; nothing is written.
+#[derive(Args, Debug)]
+pub(super) struct TopArgs {
+    /// The namespace whose Jobs are shown. Default: that of the kubeconfig's context, or default.
+    #[arg(short, long, value_name = "NAME", conflicts_with = "all_namespaces")]
+    namespace: Option<String>,
+    /// Show the Jobs of all namespaces.
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
+    /// Kubeconfig of the cluster. Default: $KUBECONFIG, ~/.kube/config, or the Pod's own service account.
+    #[arg(long, value_name = "PATH")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig to use, instead of its current one.
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// Draw with ASCII characters only. Default: where the locale is not of UTF-8.
+    #[arg(long)]
+    ascii: bool,
+}
+
+/// Shows the Jobs until somebody quits.
+pub(super) async fn run(args: TopArgs, requests: Requests) -> Result<u8, Problem> {
+    if let Some(odd) = args.namespace.as_ref().filter(|name| !is_subdomain(name)) {
+        return Err(format!("--namespace {odd}: is no name of an object").into());
+    }
+    terminal::check()?;
+    let client = cluster::configure(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+    let home = args.namespace.as_deref();
+    let home = home.unwrap_or(client.default_namespace()).to_owned();
+    let scope = match args.all_namespaces {
+        true => JobScope::All,
+        false => JobScope::Home,
+    };
+    let (asker, clock) = (Asker::new(client), Clock::default());
+    let model = TopModel::new(
+        asker.url().trim_end_matches('/').to_owned(),
+        home,
+        scope,
+        clock.now(),
+    );
+    let looks = Looks {
+        is_ascii: args.ascii || !terminal::has_utf8(),
+        has_colour: terminal::has_colour(),
+    };
+    let shell = shell::run(asker, model, TopScreen::enter(looks)?, clock, requests);
+    // All of it is on one thread.
+    LocalSet::new().run_until(shell).await
+}

@@ -1,0 +1,402 @@
+//! The table of all Jobs: what is shown of it, in which order, and which Job is chosen.
+//!
+//! Must not: know how a row looks.
+
+use std::{cmp::Reverse, collections::BTreeSet};
+
+use compact_str::CompactString;
+use hashbrown::HashMap;
+
+use crate::{
+    cli::{one_job::JobDetails, status::JobStanding, top::records::JobRow},
+    model::{JobKey, Time},
+};
+
+use super::rates::RateHistory;
+
+/// By what the Jobs are sorted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::cli::top) enum JobOrder {
+    /// Those that are under way come first, the newest of them first.
+    #[default]
+    State,
+    Name,
+    Done,
+    Active,
+    Failed,
+    Rate,
+    Age,
+}
+
+impl JobOrder {
+    const ALL: [Self; 7] = [
+        Self::State,
+        Self::Name,
+        Self::Done,
+        Self::Active,
+        Self::Failed,
+        Self::Rate,
+        Self::Age,
+    ];
+
+    pub(in crate::cli::top) fn as_str(self) -> &'static str {
+        match self {
+            Self::State => "state",
+            Self::Name => "name",
+            Self::Done => "done",
+            Self::Active => "active",
+            Self::Failed => "failed",
+            Self::Rate => "rate",
+            Self::Age => "age",
+        }
+    }
+}
+
+/// Which Jobs are shown, by their state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::cli::top) enum StateFilter {
+    #[default]
+    All,
+    /// Neither Complete nor Failed.
+    Unfinished,
+    Suspended,
+    /// Pods of it have failed, or it has.
+    WithFailures,
+    Failed,
+    Complete,
+}
+
+impl StateFilter {
+    const ALL: [Self; 6] = [
+        Self::All,
+        Self::Unfinished,
+        Self::Suspended,
+        Self::WithFailures,
+        Self::Failed,
+        Self::Complete,
+    ];
+
+    pub(in crate::cli::top) fn as_str(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Unfinished => "unfinished",
+            Self::Suspended => "suspended",
+            Self::WithFailures => "with failures",
+            Self::Failed => "Failed",
+            Self::Complete => "Complete",
+        }
+    }
+
+    fn takes(self, row: &JobRow) -> bool {
+        match self {
+            Self::All => true,
+            Self::Unfinished => !row.standing.is_over(),
+            Self::Suspended => row.standing == JobStanding::Suspended,
+            Self::WithFailures => row.failed > 0 || row.standing == JobStanding::Failed,
+            Self::Failed => row.standing == JobStanding::Failed,
+            Self::Complete => row.standing == JobStanding::Complete,
+        }
+    }
+}
+
+/// Where a state comes in the order: what is under way before what is over.
+fn rank(standing: JobStanding) -> u8 {
+    match standing {
+        JobStanding::Running | JobStanding::Ending | JobStanding::Deleting => 0,
+        JobStanding::New => 1,
+        JobStanding::Suspended => 2,
+        JobStanding::Failed => 3,
+        JobStanding::Complete => 4,
+    }
+}
+
+/// The next of a list, and the first after the last.
+fn next<T: Copy + PartialEq>(all: &[T], one: T) -> T {
+    let at = all.iter().position(|it| *it == one);
+    all[(at.unwrap_or(0) + 1) % all.len()]
+}
+
+/// How many Jobs there are, by what most people ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::cli::top) struct JobCounts {
+    pub(in crate::cli::top) all: usize,
+    pub(in crate::cli::top) unfinished: usize,
+    pub(in crate::cli::top) suspended: usize,
+    pub(in crate::cli::top) failed: usize,
+    pub(in crate::cli::top) complete: usize,
+}
+
+#[derive(Debug)]
+struct TableRow {
+    row: JobRow,
+    /// When it was seen last that Pods had ended.
+    counted: Time,
+    /// Most Jobs do nothing.
+    rates: Option<Box<RateHistory>>,
+}
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub(in crate::cli::top) struct JobTable {
+    rows: Vec<TableRow>,
+    places: HashMap<JobKey, usize>,
+    /// Whether the Jobs have been listed.
+    pub(in crate::cli::top) is_known: bool,
+    pub(in crate::cli::top) order: JobOrder,
+    pub(in crate::cli::top) is_reversed: bool,
+    pub(in crate::cli::top) state: StateFilter,
+    /// Jobs of this namespace alone are shown.
+    pub(in crate::cli::top) namespace: Option<CompactString>,
+    /// Jobs with this in `namespace/name` alone are shown.
+    pub(in crate::cli::top) name: String,
+    /// What is shown, in order: places of rows.
+    shown: Vec<usize>,
+    is_sorted: bool,
+    chosen: Option<JobKey>,
+    /// Whether somebody has chosen: until then it is the first row, whichever Job that is.
+    is_moved: bool,
+    /// Where in `shown` the chosen one is, or was.
+    cursor: usize,
+    /// How quick Pods of all Jobs end.
+    pub(in crate::cli::top) rates: RateHistory,
+}
+
+impl JobTable {
+    /// Takes in all Jobs that there are.
+    pub(in crate::cli::top) fn list(&mut self, rows: Vec<JobRow>, now: Time) {
+        self.is_known = true;
+        self.is_sorted = false;
+        let there: BTreeSet<JobKey> = rows.iter().map(|row| row.key.clone()).collect();
+        for row in rows {
+            self.put(row, now);
+        }
+        let before = std::mem::take(&mut self.rows);
+        self.rows = before
+            .into_iter()
+            .filter(|it| there.contains(&it.row.key))
+            .collect();
+        let places = self.rows.iter().enumerate();
+        self.places = places.map(|(at, it)| (it.row.key.clone(), at)).collect();
+    }
+
+    /// Takes in a new version of a Job.
+    pub(in crate::cli::top) fn apply(&mut self, job: &JobDetails, now: Time) {
+        self.put(JobRow::of(job), now);
+    }
+
+    fn put(&mut self, row: JobRow, now: Time) {
+        self.is_sorted = false;
+        let Some(place) = self.places.get(&row.key) else {
+            self.places.insert(row.key.clone(), self.rows.len());
+            self.rows.push(TableRow {
+                row,
+                counted: now,
+                rates: None,
+            });
+            return;
+        };
+        let known = &mut self.rows[*place];
+        if known.row.uid == row.uid {
+            let ended = row.ended().saturating_sub(known.row.ended());
+            if ended > 0 {
+                let rates = known.rates.get_or_insert_default();
+                rates.add(ended, known.counted, now);
+                self.rates.add(ended, known.counted, now);
+                known.counted = now;
+            }
+        } else {
+            known.rates = None;
+            known.counted = now;
+        }
+        known.row = row;
+    }
+
+    /// A Job is gone.
+    pub(in crate::cli::top) fn delete(&mut self, row: &JobRow) {
+        let Some(place) = self.places.get(&row.key).copied() else {
+            return;
+        };
+        if self.rows[place].row.uid != row.uid {
+            return;
+        }
+        self.is_sorted = false;
+        self.places.remove(&row.key);
+        self.rows.swap_remove(place);
+        if let Some(moved) = self.rows.get(place) {
+            self.places.insert(moved.row.key.clone(), place);
+        }
+    }
+
+    /// Forgets all: other Jobs are shown from now on.
+    pub(in crate::cli::top) fn forget(&mut self) {
+        *self = Self {
+            order: self.order,
+            is_reversed: self.is_reversed,
+            state: self.state,
+            name: std::mem::take(&mut self.name),
+            ..Self::default()
+        };
+    }
+
+    /// Puts what is shown in order.
+    pub(in crate::cli::top) fn sort(&mut self, now: Time) {
+        // A rate changes by itself.
+        if self.is_sorted && self.order != JobOrder::Rate {
+            return;
+        }
+        self.is_sorted = true;
+        for known in &mut self.rows {
+            known.rates.take_if(|rates| rates.is_over(now));
+        }
+        let rows = &self.rows;
+        let mut shown: Vec<usize> = (0..rows.len())
+            .filter(|at| self.takes(&rows[*at].row))
+            .collect();
+        let key = |at: usize| &rows[at].row.key;
+        let newest = |at: &usize| Reverse(rows[*at].row.created);
+        shown.sort_by(|one, other| key(*one).cmp(key(*other)));
+        match self.order {
+            JobOrder::Name => {}
+            JobOrder::State => shown.sort_by_key(|at| (rank(rows[*at].row.standing), newest(at))),
+            JobOrder::Done => shown.sort_by_key(|at| Reverse(rows[*at].row.percent())),
+            JobOrder::Active => shown.sort_by_key(|at| Reverse(rows[*at].row.active)),
+            JobOrder::Failed => shown.sort_by_key(|at| Reverse(rows[*at].row.failed)),
+            JobOrder::Rate => shown.sort_by(|one, other| {
+                let rate = |at: &usize| rows[*at].rates.as_ref().map_or(0.0, |it| it.rate(now));
+                rate(other).total_cmp(&rate(one))
+            }),
+            JobOrder::Age => shown.sort_by_key(newest),
+        }
+        if self.is_reversed {
+            shown.reverse();
+        }
+        self.shown = shown;
+        self.find_cursor();
+    }
+
+    fn takes(&self, row: &JobRow) -> bool {
+        let is_there = self
+            .namespace
+            .as_ref()
+            .is_none_or(|it| *it == row.key.namespace);
+        let is_meant = || self.name.is_empty() || row.key.to_string().contains(&self.name);
+        is_there && self.state.takes(row) && is_meant()
+    }
+
+    /// The cursor follows the Job that is chosen; if that is gone, it stays where it was.
+    fn find_cursor(&mut self) {
+        let chosen = self.chosen.as_ref().filter(|_| self.is_moved);
+        let mut shown = self.shown.iter();
+        let found = shown.position(|at| Some(&self.rows[*at].row.key) == chosen);
+        let last = self.shown.len().saturating_sub(1);
+        self.cursor = found.unwrap_or(self.cursor).min(last);
+        self.choose();
+    }
+
+    fn choose(&mut self) {
+        let at = self.shown.get(self.cursor);
+        self.chosen = at.map(|at| self.rows[*at].row.key.clone());
+    }
+
+    /// Moves the cursor by so many rows.
+    pub(in crate::cli::top) fn step(&mut self, by: isize) {
+        let last = self.shown.len().saturating_sub(1);
+        self.is_moved = true;
+        self.cursor = self.cursor.saturating_add_signed(by).min(last);
+        self.choose();
+    }
+
+    /// Sorts by something else.
+    pub(in crate::cli::top) fn next_order(&mut self) {
+        self.order = next(&JobOrder::ALL, self.order);
+        self.is_sorted = false;
+    }
+
+    /// Sorts the other way round.
+    pub(in crate::cli::top) fn reverse(&mut self) {
+        self.is_reversed = !self.is_reversed;
+        self.is_sorted = false;
+    }
+
+    /// Shows Jobs of other states.
+    pub(in crate::cli::top) fn next_state(&mut self) {
+        self.state = next(&StateFilter::ALL, self.state);
+        self.is_sorted = false;
+    }
+
+    /// Shows Jobs of the next namespace; after the last one, of all.
+    pub(in crate::cli::top) fn next_namespace(&mut self) {
+        let namespaces: BTreeSet<&CompactString> =
+            self.rows.iter().map(|it| &it.row.key.namespace).collect();
+        let mut namespaces = namespaces.into_iter();
+        let next = match &self.namespace {
+            None => namespaces.next(),
+            Some(now) => namespaces.find(|it| *it > now),
+        };
+        self.namespace = next.cloned();
+        self.is_sorted = false;
+    }
+
+    /// Shows Jobs with this in their names.
+    pub(in crate::cli::top) fn set_name(&mut self, name: String) {
+        self.name = name;
+        self.is_sorted = false;
+    }
+
+    /// The Job that is chosen.
+    pub(in crate::cli::top) fn chosen(&self) -> Option<&JobRow> {
+        let at = self.shown.get(self.cursor)?;
+        self.rows.get(*at).map(|it| &it.row)
+    }
+
+    /// Where the cursor is.
+    pub(in crate::cli::top) fn cursor(&self) -> usize {
+        self.cursor
+    }
+
+    /// How many rows are shown.
+    pub(in crate::cli::top) fn len(&self) -> usize {
+        self.shown.len()
+    }
+
+    /// Some of the rows that are shown, with their rates.
+    pub(in crate::cli::top) fn rows(
+        &self,
+        from: usize,
+        count: usize,
+    ) -> impl Iterator<Item = (&JobRow, Option<&RateHistory>)> {
+        let shown = self.shown.iter().skip(from).take(count);
+        let rows = shown.filter_map(move |at| self.rows.get(*at));
+        rows.map(|it| (&it.row, it.rates.as_deref()))
+    }
+
+    /// How quick Pods of a Job end, if any did.
+    pub(in crate::cli::top) fn rates_of(&self, key: &JobKey) -> Option<&RateHistory> {
+        self.rows[*self.places.get(key)?].rates.as_deref()
+    }
+
+    /// Whether a Job may go on.
+    pub(in crate::cli::top) fn has_unfinished(&self) -> bool {
+        self.rows.iter().any(|it| !it.row.standing.is_over())
+    }
+
+    /// How many there are, shown or not.
+    pub(in crate::cli::top) fn counts(&self) -> JobCounts {
+        let mut counts = JobCounts {
+            all: self.rows.len(),
+            ..JobCounts::default()
+        };
+        for known in &self.rows {
+            match known.row.standing {
+                JobStanding::Complete => counts.complete += 1,
+                JobStanding::Failed => counts.failed += 1,
+                JobStanding::Suspended => {
+                    counts.unfinished += 1;
+                    counts.suspended += 1;
+                }
+                _ => counts.unfinished += 1,
+            }
+        }
+        counts
+    }
+}

@@ -1,0 +1,267 @@
+//! All that the view knows and shows, as a value: [`TopModel::handle`] takes what happens, with the time, and the shell
+//! asks what is to be fed, looked at and drawn.
+//!
+//! [`jobs`] is the table of all Jobs, [`page`] the Job that is open, [`cells`] its indexes as cells of a map, [`rates`] how
+//! quick Pods end, [`keys`] what a key does. Must not: ask anybody, wait, read a clock, or know how something looks.
+
+mod cells;
+mod jobs;
+mod keys;
+mod page;
+mod rates;
+
+use std::{io, time::Duration};
+
+use ratatui::crossterm::event::KeyEvent;
+
+use crate::{
+    cli::one_job::{Depth, JobDetails},
+    cluster::Result,
+    model::{JobKey, Monotonic, Now, Time},
+    wire::ApiError,
+};
+
+pub(super) use cells::{CellSets, CellState, MapCell, MapFrame};
+pub(super) use jobs::{JobTable, StateFilter};
+pub(super) use page::JobPage;
+pub(super) use rates::RateHistory;
+
+use super::{feed::FeedNews, page_look::PageLook, records::EventRow};
+
+/// Which Jobs are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum JobScope {
+    /// Those of all namespaces.
+    All,
+    /// Those of the namespace that was named, or is that of the kubeconfig's context.
+    Home,
+}
+
+/// What happens.
+#[derive(Debug)]
+pub(super) enum TopInput {
+    Key(KeyEvent),
+    /// So wide and so high.
+    Resized(u16, u16),
+    TerminalGone(io::Error),
+    /// By the feed of this number.
+    Jobs(u64, FeedNews<JobDetails>),
+    /// About the Job of the page of this number.
+    Events(u64, FeedNews<EventRow>),
+    /// The same; how long the look took.
+    Looked(u64, Box<Result<PageLook>>, Duration),
+}
+
+/// Why nothing is heard of something.
+#[derive(Clone, Debug)]
+pub(super) struct NoNews {
+    /// Since when, by our clock.
+    pub(super) since: Time,
+    pub(super) error: ApiError,
+    /// What is shown comes late, but comes.
+    pub(super) is_late: bool,
+}
+
+/// What is typed at the bottom of the screen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Prompt {
+    /// A part of the names of the Jobs that are shown.
+    Name(String),
+    /// The index to go to.
+    Index(String),
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct TopModel {
+    pub(super) server: String,
+    pub(super) home: String,
+    pub(super) scope: JobScope,
+    pub(super) size: (u16, u16),
+    pub(super) jobs: JobTable,
+    /// Why nothing is heard of Jobs.
+    pub(super) silence: Option<NoNews>,
+    /// The Job that is open.
+    pub(super) page: Option<JobPage>,
+    pub(super) prompt: Option<Prompt>,
+    pub(super) shows_help: bool,
+    pub(super) now: Now,
+    /// How often other Jobs were asked for.
+    pub(super) feeds: u64,
+    pages: u64,
+    is_changed: bool,
+    is_over: bool,
+    /// What is on the terminal is not to be relied on.
+    is_spoilt: bool,
+}
+
+/// How often the screen is drawn if nothing comes: while Jobs run their times go on by seconds, else only the clock by minutes.
+const TICK: Duration = Duration::from_secs(1);
+const SLOW_TICK: Duration = Duration::from_secs(10);
+
+impl TopModel {
+    pub(super) fn new(server: String, home: String, scope: JobScope, now: Now) -> Self {
+        Self {
+            server,
+            home,
+            scope,
+            size: (80, 24),
+            jobs: JobTable::default(),
+            silence: None,
+            page: None,
+            prompt: None,
+            shows_help: false,
+            now,
+            feeds: 0,
+            pages: 0,
+            is_changed: true,
+            is_over: false,
+            is_spoilt: false,
+        }
+    }
+
+    /// Takes in what happened.
+    pub(super) fn handle(&mut self, input: TopInput, now: Now) {
+        self.now = now;
+        match input {
+            TopInput::Key(key) => {
+                self.press(key);
+                self.is_changed = true;
+            }
+            TopInput::Resized(width, height) => {
+                self.size = (width, height);
+                self.is_changed = true;
+            }
+            TopInput::TerminalGone(_) => self.is_over = true,
+            TopInput::Jobs(number, news) if number == self.feeds => self.hear_of_jobs(news),
+            // Of other Jobs than are shown by now.
+            TopInput::Jobs(..) => {}
+            TopInput::Events(number, news) => self.hear_of_events(number, news),
+            TopInput::Looked(number, seen, took) => {
+                if let Some(page) = self.page_of(number) {
+                    page.see(*seen, took, now);
+                    self.is_changed = true;
+                }
+            }
+        }
+    }
+
+    fn hear_of_jobs(&mut self, news: FeedNews<JobDetails>) {
+        let was_silent = self.silence.is_some();
+        let silence = self.silence.take();
+        let now = self.now;
+        self.is_changed |= was_silent || !matches!(news, FeedNews::Back);
+        match news {
+            FeedNews::Listed(rows) => {
+                if let Some(page) = &mut self.page {
+                    page.see_list(&rows);
+                }
+                self.jobs.list(rows, now.wall);
+            }
+            FeedNews::Applied(details) => {
+                self.jobs.apply(&details, now.wall);
+                if let Some(page) = self
+                    .page
+                    .as_mut()
+                    .filter(|page| page.key == details.job.key)
+                {
+                    page.see_job(*details);
+                }
+            }
+            FeedNews::Deleted(row) => {
+                self.jobs.delete(&row);
+                if let Some(page) = self.page.as_mut().filter(|page| page.key == row.key) {
+                    page.see_deletion(row.uid);
+                }
+            }
+            FeedNews::Broken(error) => self.silence = Some(NoNews::of(silence, error, false, now)),
+            FeedNews::Unwatched(error) => {
+                self.silence = Some(NoNews::of(silence, error, true, now))
+            }
+            FeedNews::Back => {}
+        }
+    }
+
+    fn hear_of_events(&mut self, number: u64, news: FeedNews<EventRow>) {
+        let now = self.now;
+        if let Some(page) = self.page_of(number) {
+            page.events.hear(news, now);
+            self.is_changed = true;
+        }
+    }
+
+    fn page_of(&mut self, number: u64) -> Option<&mut JobPage> {
+        self.page.as_mut().filter(|page| page.number == number)
+    }
+
+    /// Opens the page of the Job that is chosen.
+    fn open(&mut self) {
+        let Some(row) = self.jobs.chosen() else {
+            return;
+        };
+        self.pages += 1;
+        self.page = Some(JobPage::new(self.pages, row));
+    }
+
+    /// The namespace whose Jobs are to be fed; none for all.
+    pub(super) fn namespace(&self) -> Option<&str> {
+        (self.scope == JobScope::Home).then_some(self.home.as_str())
+    }
+
+    /// What is to be looked at, when the time for it has come.
+    pub(super) fn next_look(&self) -> Option<(Monotonic, u64, JobKey, Depth)> {
+        let page = self.page.as_ref()?;
+        let (at, depth) = page.next_look()?;
+        Some((at, page.number, page.key.clone(), depth))
+    }
+
+    /// The look is under way.
+    pub(super) fn begin_look(&mut self) {
+        if let Some(page) = &mut self.page {
+            page.is_looking = true;
+        }
+    }
+
+    /// Whether the screen shows something else than what is known.
+    pub(super) fn is_changed(&self) -> bool {
+        self.is_changed
+    }
+
+    /// Whether all of the screen has to be written; not again, once that was asked.
+    pub(super) fn take_spoilt(&mut self) -> bool {
+        std::mem::take(&mut self.is_spoilt)
+    }
+
+    /// Whether somebody wants to leave.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// How long to wait at most before the time is drawn anew.
+    pub(super) fn tick(&self) -> Duration {
+        match self.jobs.has_unfinished() {
+            true => TICK,
+            false => SLOW_TICK,
+        }
+    }
+
+    /// Puts in order what is to be drawn, as of now.
+    pub(super) fn prepare(&mut self, now: Now) {
+        self.now = now;
+        self.is_changed = false;
+        self.jobs.sort(now.wall);
+        if let Some(page) = &mut self.page {
+            page.prepare(now);
+        }
+    }
+}
+
+impl NoNews {
+    fn of(before: Option<Self>, error: ApiError, is_late: bool, now: Now) -> Self {
+        Self {
+            since: before.map_or(now.wall, |before| before.since),
+            error,
+            is_late,
+        }
+    }
+}

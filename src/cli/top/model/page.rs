@@ -1,0 +1,338 @@
+//! The Job that is open: what was seen of it, its indexes, its Events, and when to look again.
+//!
+//! The Job itself comes by the feed of all Jobs. Its Pods are looked at when it has changed, so seldom that this is a
+//! small part of the time. Must not: ask anybody, or know how something looks.
+
+use std::{cmp::Reverse, time::Duration};
+
+use compact_str::CompactString;
+
+use crate::{
+    cli::{
+        ask::Unseen,
+        one_job::{Depth, JobDetails, SeenSuccesses},
+        status::StatusReport,
+        top::{
+            feed::FeedNews,
+            page_look::PageLook,
+            records::{EventRow, JobRow},
+        },
+        why,
+    },
+    cluster::Result,
+    model::{IndexSet, JobKey, Monotonic, Now, Time, Uid},
+    wire::ApiError,
+};
+
+use super::{
+    NoNews,
+    cells::{CellFacts, CellSets},
+};
+
+/// How often at most the Pods are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// However long a look takes, this is how much of the time goes into looks: a twentieth.
+const LOOK_SHARE: u32 = 20;
+
+/// How long after a look the next one is, if the Job has not changed: Pods may have.
+const STILL: Duration = Duration::from_secs(30);
+
+/// How long after a look that failed.
+const AFTER_FAILURE: Duration = Duration::from_secs(5);
+
+/// Events that are kept: more fit on no screen.
+const MOST_EVENTS: usize = 200;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(in crate::cli::top) struct JobPage {
+    /// Each page has its own: news for one before are none.
+    pub(in crate::cli::top) number: u64,
+    pub(in crate::cli::top) key: JobKey,
+    pub(in crate::cli::top) uid: Uid,
+    /// What was seen at the last look, with the Job as it is by now.
+    pub(in crate::cli::top) look: Option<PageLook>,
+    pub(in crate::cli::top) report: Option<StatusReport>,
+    /// Why it does not go on, if it was still at the last look.
+    pub(in crate::cli::top) why: Option<String>,
+    pub(in crate::cli::top) cells: Option<CellSets>,
+    pub(in crate::cli::top) events: EventList,
+    /// Why the last look saw nothing.
+    pub(in crate::cli::top) failure: Option<ApiError>,
+    /// There is no such Job any more.
+    pub(in crate::cli::top) is_gone: bool,
+    /// The index that is chosen on the map.
+    pub(in crate::cli::top) cursor: u32,
+    /// How many steps the map was zoomed in.
+    pub(in crate::cli::top) zoom: u32,
+    pub(in crate::cli::top) is_looking: bool,
+    successes: SeenSuccesses,
+    /// The indexes of which a Pod has failed.
+    failed_once: IndexSet,
+    looked: Option<LookDone>,
+    /// The newest version that was told.
+    version: u64,
+    /// What of it has to be worked out anew.
+    stale: Stale,
+}
+
+/// A look that is over.
+#[derive(Clone, Copy, Debug)]
+struct LookDone {
+    at: Monotonic,
+    took: Duration,
+    /// What it saw; of one that failed, what was known before.
+    version: u64,
+    ended: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stale {
+    Nothing,
+    /// The Job.
+    Job,
+    /// Its Pods, too.
+    Pods,
+}
+
+impl JobPage {
+    pub(in crate::cli::top) fn new(number: u64, row: &JobRow) -> Self {
+        Self {
+            number,
+            key: row.key.clone(),
+            uid: row.uid,
+            look: None,
+            report: None,
+            why: None,
+            cells: None,
+            events: EventList::default(),
+            failure: None,
+            is_gone: false,
+            cursor: 0,
+            zoom: 0,
+            is_looking: false,
+            successes: SeenSuccesses::default(),
+            failed_once: IndexSet::default(),
+            looked: None,
+            version: row.version,
+            stale: Stale::Nothing,
+        }
+    }
+
+    /// How many indexes it has, if it has any.
+    pub(in crate::cli::top) fn completions(&self) -> Option<u32> {
+        self.cells.as_ref().map(|cells| cells.completions)
+    }
+
+    /// The Job, as it is by now.
+    pub(in crate::cli::top) fn job(&self) -> Option<&JobDetails> {
+        self.look.as_ref().map(|look| &look.sight.job)
+    }
+
+    /// The server's time.
+    pub(in crate::cli::top) fn time(&self, now: Now) -> Time {
+        let ahead = self.look.as_ref().map_or(0, |look| look.ahead);
+        Time::from_millis(now.wall.as_millis() + ahead)
+    }
+
+    /// When to look at it again, and how deeply.
+    pub(super) fn next_look(&self) -> Option<(Monotonic, Depth)> {
+        if self.is_looking || self.is_gone {
+            return None;
+        }
+        let Some(last) = self.looked else {
+            return Some((Monotonic::default(), Depth::Reasons));
+        };
+        let pause = LOOK_EVERY.max(last.took * LOOK_SHARE);
+        let job = self.job();
+        let is_over = job.is_some_and(|job| job.end().is_some());
+        let ended = job.map_or(0, ended);
+        if self.failure.is_some() {
+            return Some((last.at + pause.max(AFTER_FAILURE), Depth::Reasons));
+        }
+        if self.version == last.version {
+            return (!is_over).then(|| (last.at + pause.max(STILL), Depth::Reasons));
+        }
+        let depth = match ended > last.ended && !is_over {
+            true => Depth::Pods,
+            false => Depth::Reasons,
+        };
+        Some((last.at + pause, depth))
+    }
+
+    /// Takes in a new version of the Job.
+    pub(super) fn see_job(&mut self, details: JobDetails) {
+        if details.job.uid != self.uid {
+            self.is_gone = true;
+            return;
+        }
+        self.version = self.version.max(details.job.resource_version);
+        let Some(look) = &mut self.look else {
+            return;
+        };
+        if details.job.resource_version >= look.sight.job.job.resource_version {
+            look.sight.job = details;
+            self.stale = self.stale.max(Stale::Job);
+        }
+    }
+
+    /// Takes in that all Jobs were listed.
+    pub(super) fn see_list(&mut self, rows: &[JobRow]) {
+        let row = rows.iter().find(|row| row.key == self.key);
+        match row.filter(|row| row.uid == self.uid) {
+            Some(row) => self.version = self.version.max(row.version),
+            None => self.is_gone = true,
+        }
+    }
+
+    pub(super) fn see_deletion(&mut self, uid: Uid) {
+        self.is_gone |= uid == self.uid;
+    }
+
+    /// Takes in what a look has seen.
+    pub(super) fn see(&mut self, seen: Result<PageLook>, took: Duration, now: Now) {
+        self.is_looking = false;
+        let look = match seen {
+            Ok(look) if look.sight.job.job.uid == self.uid => look,
+            Ok(_) => {
+                self.is_gone = true;
+                return;
+            }
+            Err(error) => {
+                self.looked = Some(LookDone {
+                    at: now.monotonic,
+                    took,
+                    version: self.version,
+                    ended: self.job().map_or(0, ended),
+                });
+                self.failure = Some(error);
+                return;
+            }
+        };
+        let version = look.sight.job.job.resource_version;
+        self.version = self.version.max(version);
+        self.looked = Some(LookDone {
+            at: now.monotonic,
+            took,
+            version,
+            ended: ended(&look.sight.job),
+        });
+        self.failure = None;
+        let failed = look.sight.pods.failed.iter();
+        self.failed_once = failed.filter_map(|pod| pod.index).collect();
+        self.why = (look.depth == Depth::Reasons).then(|| why::in_words(&look.sight));
+        // A Job that was told of meanwhile is newer.
+        let newer = self.look.take().map(|before| before.sight.job);
+        let newer = newer.filter(|job| job.job.resource_version > version);
+        self.look = Some(look);
+        self.stale = Stale::Pods;
+        if let Some(job) = newer {
+            self.see_job(job);
+        }
+    }
+
+    /// Works out what is to be drawn, as far as something has changed.
+    pub(super) fn prepare(&mut self, now: Now) {
+        let time = self.time(now);
+        let Some(look) = &mut self.look else {
+            return;
+        };
+        look.sight.now = time;
+        let sight = &look.sight;
+        let job = &sight.job;
+        if self.stale > Stale::Nothing {
+            self.successes.see(job, time);
+        }
+        let pace = self.successes.pace(job, time);
+        match &mut self.report {
+            // How long it has run is told, too.
+            Some(report) if self.stale < Stale::Pods => report.see_job(job, pace, time),
+            report => *report = Some(StatusReport::of_causes(sight, pace)),
+        }
+        if self.stale == Stale::Nothing {
+            return;
+        }
+        self.stale = Stale::Nothing;
+        let completions = job.job.spec.completions;
+        let completions = completions.filter(|_| job.job.spec.is_indexed());
+        self.cells = completions.map(|completions| {
+            CellSets::of(CellFacts {
+                completions,
+                succeeded: job.completed_indexes(),
+                failed: job.failed_indexes(),
+                running: &look.running,
+                pending: &sight.pods.pending_indexes,
+                failed_once: &self.failed_once,
+                is_over: job.end().is_some(),
+            })
+        });
+        let last = completions.unwrap_or(0).saturating_sub(1);
+        self.cursor = self.cursor.min(last);
+    }
+
+    /// What could not be seen of it.
+    pub(in crate::cli::top) fn unseen(&self) -> Vec<Unseen> {
+        let mut unseen = self
+            .look
+            .as_ref()
+            .map_or_else(Vec::new, |look| look.sight.unseen());
+        if let Some(silence) = &self.events.silence {
+            const EVENTS: &str = "Events of the Job";
+            // A look says the same where it was deep.
+            unseen.retain(|it| it.what != EVENTS);
+            // Those that come late come.
+            if !silence.is_late {
+                unseen.push(Unseen::new(EVENTS, &silence.error));
+            }
+        }
+        unseen
+    }
+}
+
+fn ended(job: &JobDetails) -> u64 {
+    u64::from(job.status().succeeded) + u64::from(job.status().failed)
+}
+
+/// The newest Events about a Job.
+#[derive(Debug, Default)]
+pub(in crate::cli::top) struct EventList {
+    /// The newest comes first.
+    rows: Vec<EventRow>,
+    /// Whether they have been listed.
+    pub(in crate::cli::top) is_known: bool,
+    pub(in crate::cli::top) silence: Option<NoNews>,
+}
+
+impl EventList {
+    pub(super) fn hear(&mut self, news: FeedNews<EventRow>, now: Now) {
+        let silence = self.silence.take();
+        match news {
+            FeedNews::Listed(rows) => {
+                self.rows = rows;
+                self.is_known = true;
+            }
+            FeedNews::Applied(row) => {
+                self.forget(&row.uid);
+                self.rows.push(*row);
+            }
+            FeedNews::Deleted(row) => self.forget(&row.uid),
+            FeedNews::Broken(error) => self.silence = Some(NoNews::of(silence, error, false, now)),
+            FeedNews::Unwatched(error) => {
+                self.silence = Some(NoNews::of(silence, error, true, now))
+            }
+            FeedNews::Back => {}
+        }
+        self.rows.sort_by_key(|row| Reverse(row.at));
+        self.rows.truncate(MOST_EVENTS);
+    }
+
+    fn forget(&mut self, uid: &CompactString) {
+        self.rows.retain(|row| row.uid != *uid);
+    }
+
+    /// The newest ones.
+    pub(in crate::cli::top) fn newest(&self, count: usize) -> &[EventRow] {
+        &self.rows[..count.min(self.rows.len())]
+    }
+}

@@ -1,0 +1,62 @@
+//! Looks at the Job that is shown: as `lakh status` and `lakh why` do, and which of its indexes run.
+//!
+//! Must not: keep a Pod, or judge.
+
+use std::time::Duration;
+
+use crate::{
+    cli::{
+        ask::{Asker, Unseen},
+        one_job::{Depth, JobSight, lists_running, look, running_indexes},
+    },
+    clock::instant,
+    cluster::Result,
+    model::{IndexSet, JobKey},
+};
+
+/// What was seen.
+#[derive(Debug)]
+pub(super) struct PageLook {
+    pub(super) sight: JobSight,
+    pub(super) depth: Depth,
+    /// The indexes of which a Pod runs.
+    pub(super) running: IndexSet,
+    /// How far the server's clock is ahead of ours, in milliseconds.
+    pub(super) ahead: i64,
+}
+
+/// What was seen, or why not, and how long it took.
+pub(super) async fn look_at(
+    asker: &Asker,
+    key: &JobKey,
+    depth: Depth,
+) -> (Result<PageLook>, Duration) {
+    let begun = instant();
+    let seen = see(asker, key, depth).await;
+    (seen, begun.elapsed())
+}
+
+async fn see(asker: &Asker, key: &JobKey, depth: Depth) -> Result<PageLook> {
+    let mut sight = look(asker, key, depth).await?;
+    let ahead = sight.now.as_millis() - asker.now().as_millis();
+    let job = &sight.job;
+    let has_running = job.job.spec.is_indexed() && job.status().active > 0;
+    let mut running = sight.pods.live_indexes.clone();
+    running.subtract(&sight.pods.pending_indexes);
+    // If Pods are not seen at all, that was said.
+    if has_running && !lists_running(job) && sight.pods_unseen.is_empty() {
+        match running_indexes(asker, job).await {
+            Ok(indexes) => running.extend(&indexes),
+            Err(error) => {
+                let what = format!("Pods that run, of namespace {}", key.namespace);
+                sight.pods_unseen.push(Unseen::new(&what, &error));
+            }
+        }
+    }
+    Ok(PageLook {
+        sight,
+        depth,
+        running,
+        ahead,
+    })
+}
