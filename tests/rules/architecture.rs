@@ -45,6 +45,7 @@ const MAY_USE: &[(&str, &str, &[&str])] = &[
     ),
     ("src", "wire", &["election", "model"]),
     ("src", "cluster", &["clock", "model", "wire"]),
+    ("src", "failures", &["model", "wire"]),
     ("src", "machine", &["model", "wire"]),
     ("src", "metrics", &["clock", "decide", "flow", "model"]),
     ("src", "rate_limiter", &["model"]),
@@ -84,7 +85,9 @@ const MAY_USE: &[(&str, &str, &[&str])] = &[
             "clock",
             "cluster",
             "controller",
+            "cronjob",
             "election",
+            "failures",
             "informer",
             "machine",
             "metrics",
@@ -98,7 +101,7 @@ const MAY_USE: &[(&str, &str, &[&str])] = &[
         "src",
         "cli",
         &[
-            "clock", "cluster", "cron", "embedded", "model", "runtime", "wire",
+            "clock", "cluster", "cron", "embedded", "failures", "model", "runtime", "wire",
         ],
     ),
 ];
@@ -121,6 +124,7 @@ const API_FOLDERS: &[(&str, &[&str])] = &[
 /// Modules that are values in, values out; all of `core` is.
 const PURE: &[(&str, &str)] = &[
     ("src", "wire"),
+    ("src", "failures"),
     ("src", "machine"),
     ("src", "rate_limiter"),
     ("src", "informer"),

@@ -8,12 +8,10 @@ use serde::Serialize;
 use crate::{
     cli::{
         ask::Unseen,
-        one_job::{
-            FailedPod, JobDetails, JobPace, JobSight, Waits,
-            failures::{FailureCause, FailureGroup, by_cause, by_index},
-        },
+        one_job::{JobDetails, JobPace, JobSight, Waits},
         words::moment,
     },
+    failures::{FailedPod, FailureCause, FailureGroup},
     model::{Condition, ConditionKind, IndexSet, Time},
 };
 
@@ -173,7 +171,7 @@ impl StatusReport {
         let started = status.start_time;
         let waits = Waits::of(job, &sight.pods, now);
         let is_unseen = !sight.pods_unseen.is_empty();
-        let groups = by_cause(&sight.pods).into_iter();
+        let groups = sight.pods.failed.by_cause().into_iter();
         let teller = FailureTeller {
             sight,
             waits: &waits,
@@ -347,7 +345,7 @@ impl FailureTeller<'_> {
 
     fn failures(&self, is_indexed: bool) -> Vec<FailureReport> {
         if is_indexed {
-            let last = by_index(&self.sight.pods).into_values();
+            let last = self.sight.pods.failed.by_index().into_values();
             return last.map(|(pod, tries)| self.failure(pod, tries)).collect();
         }
         let mut pods: Vec<&FailedPod> = self.sight.pods.failed.iter().collect();
@@ -356,7 +354,7 @@ impl FailureTeller<'_> {
     }
 
     fn failure(&self, pod: &FailedPod, tries: u32) -> FailureReport {
-        let cause = self.sight.pods.cause_of(pod);
+        let cause = self.sight.pods.failed.cause_of(pod);
         let until = pod.index.and_then(|index| self.waits.indexes.get(&index));
         FailureReport {
             index: pod.index,
@@ -386,7 +384,7 @@ impl FailureTeller<'_> {
     /// Indexes that have failed for good and of which no failed Pod is left.
     fn without_pods(&self) -> Indexes {
         let mut gone = self.lost.clone();
-        for pod in &self.sight.pods.failed {
+        for pod in self.sight.pods.failed.iter() {
             if let Some(index) = pod.index {
                 gone.remove(index);
             }
