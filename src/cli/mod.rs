@@ -28,6 +28,7 @@ mod status;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
 mod tunables;
+mod ui;
 mod why;
 mod words;
 

@@ -129,6 +129,7 @@ impl Tunables {
             namespaces: self.namespaces,
             listen,
             expose_debug: false,
+            ui: None,
             ..Options::default()
         })
     }

@@ -7,11 +7,11 @@ use serde_json::{Map, Value, json};
 use crate::{
     decide::{IndexOverview, Overview},
     informer::Kind,
-    model::{ConditionKind, IndexSet, Job, JobKey, JobStatus, Now, Time},
+    model::{ConditionKind, CronJob, IndexSet, Job, JobKey, JobStatus, Now, Time},
     ownership::Standing,
 };
 
-use super::{Shard, actor::Actor, index_map::IndexMap};
+use super::{Shard, actor::Actor, cron_jobs::CronJobs, index_map::IndexMap};
 
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,20 +22,28 @@ pub enum Question {
     Job(JobKey),
     /// The same of one, with its indexes as a map and not as text.
     Indexes(JobKey),
+    /// All CronJobs.
+    CronJobs,
 }
 
-/// What is told of a Job.
+/// What is told of a Job, or of a CronJob.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobDescription {
-    /// An object, as at `/debug/jobs`.
+    /// An object, as at `/debug/jobs`; null of a CronJob.
     pub job: Value,
     /// Its indexes, if it has some and they were asked for.
     pub indexes: Option<IndexMap>,
+    /// The CronJob.
+    pub cron_job: Option<Box<CronJob>>,
 }
 
 impl From<Value> for JobDescription {
     fn from(job: Value) -> Self {
-        Self { job, indexes: None }
+        Self {
+            job,
+            indexes: None,
+            cron_job: None,
+        }
     }
 }
 
@@ -60,8 +68,19 @@ impl Shard {
                 .map(|actor| JobDescription {
                     job: self.whole(actor, None, now),
                     indexes: IndexMap::of(actor),
+                    cron_job: None,
                 })
                 .collect(),
+            Question::CronJobs => {
+                let known = self.cron_jobs.iter().flat_map(CronJobs::known);
+                known
+                    .map(|cron_job| JobDescription {
+                        job: Value::Null,
+                        indexes: None,
+                        cron_job: Some(Box::new(cron_job.clone())),
+                    })
+                    .collect()
+            }
         }
     }
 

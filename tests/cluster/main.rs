@@ -60,5 +60,6 @@ mod strangers;
 mod tls;
 mod ttl;
 mod ui;
+mod ui_tokens;
 mod verdicts;
 mod walls;
