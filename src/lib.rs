@@ -8,6 +8,7 @@
 //! - `machine`: the shape of everything that talks to an API server.
 //! - `informer`, `shard`, `controller`: the whole controller as values; with `rate_limiter` and
 //!   `metrics`.
+//! - `failures`: what Pods failed of, for people.
 //! - `runtime`: the controller at work: loops, threads and sockets around those values.
 //! - `cli`: the command line.
 //!
@@ -16,6 +17,7 @@
 pub mod cli;
 pub mod cluster;
 pub mod controller;
+mod failures;
 pub mod informer;
 pub mod machine;
 pub mod metrics;

@@ -11,7 +11,7 @@ use crate::model::parse_go_duration;
 use super::local::LocalArgs;
 use super::{
     doctor::DoctorArgs, leader_election::LeaderElectionArgs, log::LogFormat, status::StatusArgs,
-    top::TopArgs, tunables::Tunables, why::WhyArgs,
+    top::TopArgs, tunables::Tunables, ui::UiArgs, why::WhyArgs,
 };
 
 /// The version, with the commit of a release build.
@@ -109,6 +109,8 @@ pub(super) struct ControllerArgs {
     /// Answer /debug/jobs to everybody who reaches that address. It tells names, indexes and Events of all Jobs.
     #[arg(long)]
     pub(super) expose_debug: bool,
+    #[command(flatten)]
+    pub(super) ui: UiArgs,
     /// Work on Jobs on which another controller works, too, for a hand-over on purpose. Without it, Pods of such Jobs
     /// are neither made nor deleted until this controller is alone.
     #[arg(long)]

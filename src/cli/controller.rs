@@ -57,12 +57,14 @@ async fn start(args: ControllerArgs) -> Result<Controller, Problem> {
         context,
         listen,
         expose_debug,
+        ui,
         takeover,
         election,
         tunables,
     } = args;
     let mut options = tunables.options(ModeName::ManagedBy, Some(listen))?;
     options.expose_debug = expose_debug;
+    options.ui = ui.options()?;
     options.election = election.election(&options)?;
     options.limits.alone_after = (!takeover).then_some(ALONE_AFTER);
     let client = cluster::configure(kubeconfig.as_deref(), context.as_deref()).await?;
@@ -92,6 +94,9 @@ async fn start(args: ControllerArgs) -> Result<Controller, Problem> {
     let controller = Controller::start(client, options).await?;
     if let Some(listen) = controller.listening() {
         tracing::info!(%listen, "probes are answered");
+    }
+    if let Some(listen) = controller.showing() {
+        tracing::info!(%listen, "the page is shown to who brings a token");
     }
     // Nobody waits for it: a server that is away, or is older than 1.28, does not say.
     tokio::spawn(who);

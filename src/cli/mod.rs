@@ -29,6 +29,7 @@ mod status;
 mod tests;
 mod top;
 mod tunables;
+mod ui;
 mod why;
 mod words;
 

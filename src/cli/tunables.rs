@@ -139,6 +139,7 @@ impl Tunables {
             index_record_bytes: (self.index_record_memory as usize) << 20,
             listen,
             expose_debug: false,
+            ui: None,
             ..Options::default()
         })
     }

@@ -29,6 +29,7 @@ use super::{
     shell::{Shell, Tools},
     tasks::{TaskEnded, Tasks},
     threads::{Channels, Inbox, on_thread},
+    ui::{UiError, UiOptions, UiThread},
 };
 
 /// How long loops may take to stop: writes under way finish, and Events are told, in less.
@@ -71,6 +72,8 @@ pub struct Options {
     pub summarizes_failures: bool,
     /// Bytes that records of indexes may take, of all Jobs that ask for one.
     pub index_record_bytes: usize,
+    /// Where to show the page to who brings a token, if anywhere.
+    pub ui: Option<UiOptions>,
     /// What time it is.
     pub clock: Clock,
 }
@@ -94,6 +97,7 @@ impl Default for Options {
             expose_debug: false,
             summarizes_failures: false,
             index_record_bytes: INDEX_RECORD_MIB << 20,
+            ui: None,
             clock: Clock::default(),
         }
     }
@@ -111,6 +115,9 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
+    /// The page cannot be shown.
+    #[error(transparent)]
+    Ui(#[from] UiError),
     /// There is no thread for a loop or its sockets.
     #[error("cannot start a thread: {0}")]
     Thread(#[source] io::Error),
@@ -133,6 +140,7 @@ pub struct Controller {
     metrics: Arc<Metrics>,
     clock: Clock,
     probes: Option<Probes>,
+    ui: Option<UiThread>,
 }
 
 impl Controller {
@@ -148,12 +156,18 @@ impl Controller {
             options.clock.clone(),
         ));
         let desk = Arc::new(Desk::default());
-        let probes = options.listen.map(|address| {
+        let is_shown = options.listen.is_some() || options.ui.is_some();
+        let ui = is_shown.then(|| {
+            let (clock, port) = (&options.clock, options.ui.clone());
+            UiThread::start(&desk, &client, clock, port)
+        });
+        let ui = ui.transpose()?;
+        let probes = options.listen.zip(ui.as_ref()).map(|(address, ui)| {
             let debug = DebugJobs {
                 desk: Arc::clone(&desk),
                 is_exposed: options.expose_debug,
             };
-            let probes = Probes::start(address, Arc::clone(&health), debug, &client);
+            let probes = Probes::start(address, Arc::clone(&health), debug, ui.local());
             probes.map_err(|source| StartError::Listen { address, source })
         });
         let probes = probes.transpose()?;
@@ -173,6 +187,7 @@ impl Controller {
             metrics: Arc::clone(&metrics),
             clock: options.clock.clone(),
             probes,
+            ui,
         };
         controller.tasks.spawn_heart();
         let tools = Tools {
@@ -250,6 +265,11 @@ impl Controller {
     /// Where probes are answered.
     pub fn listening(&self) -> Option<SocketAddr> {
         self.probes.as_ref().map(Probes::address)
+    }
+
+    /// Where the page is shown to who brings a token.
+    pub fn showing(&self) -> Option<SocketAddr> {
+        self.ui.as_ref().and_then(UiThread::address)
     }
 
     /// Tells its metrics in the text format of OpenMetrics, whenever it is asked; also where nobody listens.

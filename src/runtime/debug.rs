@@ -19,7 +19,7 @@ use crate::{
 use super::{
     desk::Desk,
     records::{RecordRefusal, RecordWish},
-    ui::ResponseBody,
+    serving::ResponseBody,
 };
 
 /// See the module's text.

@@ -7,6 +7,7 @@
 //!
 //! Must not: decide anything, or read what calls carry.
 
+mod certificate;
 mod controller;
 mod debug;
 mod desk;
@@ -17,14 +18,17 @@ mod mandate;
 pub(crate) mod poison;
 mod probes;
 mod records;
+mod serving;
 mod shell;
 mod tasks;
 mod threads;
 mod ui;
 
+pub use certificate::{CertificateError, CertificateFiles};
 pub use controller::{Controller, Options, StartError};
 pub use discover_gangs::GangError;
 pub use tasks::TaskEnded;
+pub use ui::{UiError, UiOptions};
 
 pub use crate::{
     controller::LeaderElection,

@@ -2,51 +2,35 @@
 //! ([`debug`](super::debug)), and the page that shows them ([`ui`](super::ui)).
 //!
 //! On a thread and a runtime of its own: whoever asks is told also while the controller's thread is busy or
-//! stuck, and can keep it from nothing. Anybody in the cluster may connect here, so a connection is for one
-//! request, ends by a timeout unless a page is told of changes by it, and there are few: the oldest goes where one too many
-//! comes. A probe is answered in a moment, so the oldest is of one who says nothing, or of a page, which asks again.
+//! stuck, and can keep it from nothing. What pages show is made on yet another thread, so that however many look, probes and
+//! scrapes are answered at once; [`serving`](super::serving) says how few connections there are.
 //!
 //! Must not: judge how the controller is; see [`Health`].
 
 use std::{
-    collections::VecDeque,
-    convert::Infallible,
     fmt::Write as _,
     io,
-    net::{IpAddr, SocketAddr, TcpListener as StdTcpListener},
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
     thread,
-    time::Duration,
 };
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, StatusCode, header, request::Parts};
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
-use hyper::{
-    body::{Body as _, Incoming},
-    server::conn::http1,
-    service::service_fn,
-};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::body::Incoming;
 use tokio::{
-    net::{TcpListener, TcpStream},
     sync::oneshot,
-    task::AbortHandle,
-    time::{MissedTickBehavior, interval, sleep, timeout},
+    time::{MissedTickBehavior, interval},
 };
-
-use crate::cluster::Client;
 
 use super::{
     debug::DebugJobs,
     health::{Check, Health},
     records::RecordRefusal,
+    serving::{Answers, ResponseBody, listen, serve},
     tasks::BEAT,
-    ui::{ResponseBody, Ui},
+    ui::Ui,
 };
 
 /// The text format in which metrics are told.
@@ -55,19 +39,6 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 const TEXT: &str = "text/plain";
 
 const JSON: &str = "application/json";
-
-/// How long to wait when the system cannot give a connection, for want of files or memory.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// How long a request's head may take: ten times what a kubelet waits for the whole answer, if nothing else
-/// is set.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long a connection may last: more than a scrape may, which ends after 10 s if nothing else is set.
-const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// How many connections there are at most: a kubelet's probes and some scrapers, several times over.
-const CONNECTIONS_MAX: usize = 64;
 
 /// Answers as long as it is kept.
 #[derive(Debug)]
@@ -83,24 +54,18 @@ impl Probes {
         address: SocketAddr,
         health: Arc<Health>,
         debug: DebugJobs,
-        client: &Client,
+        ui: Ui,
     ) -> io::Result<Self> {
-        let listener = StdTcpListener::bind(address)?;
-        listener.set_nonblocking(true)?;
+        let listener = listen(address)?;
         let address = listener.local_addr()?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         let (stop, stopped) = oneshot::channel();
-        let (listener, ui) = {
-            let _inside = runtime.enter();
-            let ui = Ui::new(Arc::clone(&debug.desk), client);
-            (TcpListener::from_std(listener)?, ui)
-        };
         let answering = Answering { health, debug, ui };
         let work = async move {
             tokio::select! {
-                () = answering.clone().serve(listener) => {}
+                () = serve(listener, None, answering.clone()) => {}
                 () = answering.look() => {}
                 // It also comes when the sender is gone.
                 _ = stopped => {}
@@ -150,70 +115,18 @@ impl Answering {
             self.health.pulses().look();
         }
     }
+}
 
-    /// Answers, for ever.
-    async fn serve(self, listener: TcpListener) {
-        let mut open: VecDeque<AbortHandle> = VecDeque::with_capacity(CONNECTIONS_MAX);
-        loop {
-            let (stream, from) = match listener.accept().await {
-                Ok((stream, from)) => (stream, from.ip()),
-                Err(error) => {
-                    tracing::warn!(%error, "probe not answered");
-                    sleep(ACCEPT_PAUSE).await;
-                    continue;
-                }
-            };
-            open.retain(|connection| !connection.is_finished());
-            if open.len() >= CONNECTIONS_MAX
-                && let Some(oldest) = open.pop_front()
-            {
-                oldest.abort();
-            }
-            let connection = self.clone().answer_in_time(stream, from);
-            open.push_back(tokio::spawn(connection).abort_handle());
+impl Answers for Answering {
+    async fn answer(&self, request: Request<Incoming>, from: IpAddr) -> Response<ResponseBody> {
+        if Ui::is_asked(request.uri().path()) {
+            return self.ui.answer(request, from).await;
         }
-    }
-
-    /// Answers in [`CONNECTION_TIMEOUT`], unless it is a page that is told of changes: that takes as long as it is open.
-    async fn answer_in_time(self, stream: TcpStream, from: IpAddr) {
-        let is_followed = AtomicBool::new(false);
-        let mut connection = pin!(self.answer_on(stream, from, &is_followed));
-        // A prober that goes away early, or is too late, is its own business.
-        let is_late = timeout(CONNECTION_TIMEOUT, &mut connection).await.is_err();
-        if is_late && is_followed.load(Ordering::Relaxed) {
-            drop(connection.await);
-        }
-    }
-
-    async fn answer_on(
-        &self,
-        stream: TcpStream,
-        from: IpAddr,
-        is_followed: &AtomicBool,
-    ) -> hyper::Result<()> {
-        let answer = service_fn(|request: Request<Incoming>| async move {
-            let (request, _) = request.into_parts();
-            let answer = self.answer(&request, from).await;
-            let is_whole = answer.body().size_hint().exact().is_some();
-            is_followed.store(!is_whole, Ordering::Relaxed);
-            Ok::<_, Infallible>(answer)
-        });
-        http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_TIMEOUT)
-            .keep_alive(false)
-            .serve_connection(TokioIo::new(stream), answer)
-            .await
-    }
-
-    async fn answer(&self, request: &Parts, from: IpAddr) -> Response<ResponseBody> {
-        if let Some(answer) = self.ui.answer(request, from).await {
-            return answer;
-        }
-        if let Some(answer) = self.debug.answer_records(request, from).await {
+        let (request, _) = request.into_parts();
+        if let Some(answer) = self.debug.answer_records(&request, from).await {
             return answer.unwrap_or_else(|RecordRefusal(status, why)| response(status, TEXT, why));
         }
-        if let Some((status, body)) = self.debug.answer(request, from).await {
+        if let Some((status, body)) = self.debug.answer(&request, from).await {
             let kind = if status.is_success() { JSON } else { TEXT };
             return response(status, kind, body);
         }

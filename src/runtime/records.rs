@@ -20,7 +20,7 @@ use crate::{
     shard::{JobDescription, MapState, Question, RecordPage, RecordQuery, RecordRow},
 };
 
-use super::{desk::Desk, ui::ResponseBody};
+use super::{desk::Desk, serving::ResponseBody};
 
 /// Rows of a page of JSON, if nothing else is asked for.
 const PAGE: u32 = 1000;

@@ -142,6 +142,12 @@ impl CronJobs {
         }
     }
 
+    /// All that are known, for people who ask.
+    pub(super) fn known(&self) -> impl Iterator<Item = &CronJob> {
+        let cells = self.known.cron_jobs.values();
+        cells.map(|cell| &cell.decoded.cron_job)
+    }
+
     /// The version of this very CronJob that is known.
     pub(super) fn version(&self, cron_job: &CronJob) -> Option<u64> {
         let known = self.known.get(&cron_job.key, cron_job.uid)?;

@@ -7,13 +7,14 @@ use serde_json::{Map, Value, json};
 use crate::{
     decide::{IndexOverview, Overview},
     informer::Kind,
-    model::{ConditionKind, IndexSet, Job, JobKey, JobStatus, Now, Time},
+    model::{ConditionKind, CronJob, IndexSet, Job, JobKey, JobStatus, Now, Time},
     ownership::Standing,
 };
 
 use super::{
     Shard,
     actor::Actor,
+    cron_jobs::CronJobs,
     index_map::IndexMap,
     records::{RecordPage, RecordQuery},
 };
@@ -29,17 +30,21 @@ pub enum Question {
     Indexes(JobKey),
     /// What was recorded of some indexes of one.
     Records(RecordQuery),
+    /// All CronJobs.
+    CronJobs,
 }
 
-/// What is told of a Job.
+/// What is told of a Job, or of a CronJob.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobDescription {
-    /// An object, as at `/debug/jobs`.
+    /// An object, as at `/debug/jobs`; null of a CronJob.
     pub job: Value,
     /// Its indexes, if it has some and they were asked for.
     pub indexes: Option<IndexMap>,
     /// What was recorded of some indexes, if that was asked for and is kept.
     pub records: Option<RecordPage>,
+    /// The CronJob.
+    pub cron_job: Option<Box<CronJob>>,
 }
 
 impl From<Value> for JobDescription {
@@ -48,6 +53,7 @@ impl From<Value> for JobDescription {
             job,
             indexes: None,
             records: None,
+            cron_job: None,
         }
     }
 }
@@ -74,6 +80,7 @@ impl Shard {
                     job: self.whole(actor, None, now),
                     indexes: IndexMap::of(actor),
                     records: None,
+                    cron_job: None,
                 })
                 .collect(),
             Question::Records(query) => actors
@@ -82,8 +89,20 @@ impl Shard {
                     job: Value::Object(actor.brief(None, now)),
                     indexes: None,
                     records: RecordPage::of(actor, query),
+                    cron_job: None,
                 })
                 .collect(),
+            Question::CronJobs => {
+                let known = self.cron_jobs.iter().flat_map(CronJobs::known);
+                known
+                    .map(|cron_job| JobDescription {
+                        job: Value::Null,
+                        indexes: None,
+                        records: None,
+                        cron_job: Some(Box::new(cron_job.clone())),
+                    })
+                    .collect()
+            }
         }
     }
 

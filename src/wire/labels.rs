@@ -67,9 +67,46 @@ fn requirement(written: LabelSelectorRequirement) -> Requirement {
     }
 }
 
+/// A selector as a query has it. An operator that nobody knows selects nothing.
+pub fn selector_text(selector: &Selector) -> String {
+    let labels = selector.match_labels.iter();
+    let labels = labels.map(|(key, value)| format!("{key}={value}"));
+    let expressions = selector.match_expressions.iter().map(|it| {
+        let (key, values) = (&it.key, it.values.join(","));
+        match it.operator {
+            Operator::In => format!("{key} in ({values})"),
+            Operator::NotIn => format!("{key} notin ({values})"),
+            Operator::Exists => key.to_string(),
+            Operator::DoesNotExist => format!("!{key}"),
+            Operator::Unrecognized => format!("{key},!{key}"),
+        }
+    });
+    labels.chain(expressions).collect::<Vec<_>>().join(",")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_selector_of_ones_own_is_asked_for_as_it_is() {
+        let requirement = |key: &str, operator, values: &[&str]| Requirement {
+            key: key.into(),
+            operator,
+            values: values.iter().map(|value| (*value).into()).collect(),
+        };
+        let selector = Selector {
+            match_labels: [("app".into(), "x".into())].into(),
+            match_expressions: vec![
+                requirement("a", Operator::In, &["1", "2"]),
+                requirement("b", Operator::NotIn, &["3"]),
+                requirement("c", Operator::Exists, &[]),
+                requirement("d", Operator::DoesNotExist, &[]),
+            ],
+        };
+        let text = selector_text(&selector);
+        assert_eq!(text, "app=x,a in (1,2),b notin (3),c,!d");
+    }
 
     fn matches(selector: &str, labels: &str) -> bool {
         let selector: LabelSelector = serde_json::from_str(selector).expect("a selector");

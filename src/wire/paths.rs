@@ -1,5 +1,19 @@
 //! The paths of the REST API that the controller uses.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::model::{CONTROLLER_UID, Selector, Uid};
+
+use super::selector_text;
+
+/// What stays as it is in a query.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
+
+/// A text as a part of a path or a query.
+pub fn escaped(text: &str) -> String {
+    utf8_percent_encode(text, PLAIN).to_string()
+}
+
 /// Jobs of all namespaces, or of one.
 pub fn jobs(namespace: Option<&str>) -> String {
     collection("/apis/batch/v1", namespace, "jobs")
@@ -33,6 +47,21 @@ pub fn cron_job_status(namespace: &str, name: &str) -> String {
 /// Pods of all namespaces, or of one.
 pub fn pods(namespace: Option<&str>) -> String {
     collection("/api/v1", namespace, "pods")
+}
+
+/// The Pods of a Job, by its selector if it has one, and by a selector of fields. The selector may be anybody's: whose a
+/// Pod is, its owner says.
+pub fn pods_of_job(namespace: &str, uid: Uid, selector: Option<&Selector>, fields: &str) -> String {
+    let labels = match selector {
+        Some(selector) => selector_text(selector),
+        None => format!("{CONTROLLER_UID}={uid}"),
+    };
+    format!(
+        "{}?labelSelector={}&fieldSelector={}",
+        pods(Some(&escaped(namespace))),
+        escaped(&labels),
+        escaped(fields)
+    )
 }
 
 /// One Pod.
@@ -72,5 +101,22 @@ pub fn collection(api: &str, namespace: Option<&str>, plural: &str) -> String {
     match namespace {
         None => format!("{api}/{plural}"),
         Some(namespace) => format!("{api}/namespaces/{namespace}/{plural}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selectors_are_escaped() {
+        assert_eq!(escaped("a in (1)"), "a%20in%20%281%29");
+        let path = pods_of_job("n", Uid::default(), None, "status.phase=Failed");
+        let uid = Uid::default();
+        let expected = format!(
+            "/api/v1/namespaces/n/pods?labelSelector=batch.kubernetes.io%2Fcontroller-uid%3D{uid}\
+             &fieldSelector=status.phase%3DFailed"
+        );
+        assert_eq!(path, expected);
     }
 }

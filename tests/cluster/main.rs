@@ -62,5 +62,6 @@ mod tls;
 mod top;
 mod ttl;
 mod ui;
+mod ui_tokens;
 mod verdicts;
 mod walls;

@@ -6,7 +6,10 @@
 
 use std::{
     collections::BTreeSet,
-    fs::File,
+    fs::{self, File},
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
+    path::Path,
     process::Stdio,
     sync::{
         Arc,
@@ -30,7 +33,7 @@ use tokio::sync::Notify;
 use crate::support::{
     self, Running, get, indexed_job, is, listed,
     manifests::{Variant, added_arguments, read, rendered_file},
-    proxy::{Fate, Proxy, refusal},
+    proxy::{Fate, Proxy, answer, refusal},
     seen_when, wait_until,
 };
 
@@ -86,6 +89,16 @@ async fn cron_jobs_and_gangs_need_what_their_components_grant_and_nothing_else()
     under_its_rights(("managed-by", &["cron-jobs", "gang-scheduling"]), work).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_for_others_needs_what_its_component_grants_and_nothing_else() {
+    let work = Work {
+        namespace: "default",
+        manager: MANAGER,
+        cron_jobs: false,
+    };
+    under_its_rights(("managed-by", &["ui"]), work).await;
+}
+
 async fn under_its_rights(variant: Variant, work: Work) {
     let (overlay, components) = variant;
     let mut documents = read(&rendered_file(&format!("overlays/{overlay}")));
@@ -112,6 +125,12 @@ async fn under_its_rights(variant: Variant, work: Work) {
         if let Err(refused) = asked.ask(&attributes) {
             return Fate::Answered(refusal(403, "Forbidden", &refused));
         }
+        // A server that asks for no tokens knows none.
+        if Grant::of(&attributes).is_some_and(|it| it.resource == "tokenreviews") {
+            let user = json!({"authenticated": true, "user": {"username": "ann"}});
+            let review = json!({"metadata": {}, "spec": {}, "status": user});
+            return Fate::Answered(answer(201, "", &review.to_string()));
+        }
         // The answer to the first creation of a Pod is that its name is taken.
         let creation = "create pods";
         match Grant::of(&attributes).is_some_and(|it| it.to_string() == creation)
@@ -137,6 +156,9 @@ async fn under_its_rights(variant: Variant, work: Work) {
     tokio::select! {
         () = async {
             live(&client, work).await;
+            if components.contains(&"ui") {
+                see_the_page(&path("log")).await;
+            }
             take_the_lead(&client, &args).await;
         } => {}
         refused = rights.refused() => panic!("{variant:?}: {refused}"),
@@ -171,7 +193,35 @@ fn arguments(documents: &[Document], components: &[&str]) -> Vec<String> {
     let added = components.iter().flat_map(|it| added_arguments(it));
     let mut all: Vec<String> = args.chain(added).collect();
     all.retain(|arg| !arg.starts_with("--listen="));
+    for arg in &mut all {
+        if arg.starts_with("--ui-listen=") {
+            "--ui-listen=127.0.0.1:0".clone_into(arg);
+        }
+    }
     all
+}
+
+/// Somebody with a token looks at the page.
+async fn see_the_page(log: &Path) {
+    const SHOWN: &str = "the page is shown to who brings a token";
+    let address = || {
+        let log = fs::read_to_string(log).ok()?;
+        let line = log.lines().find(|line| line.contains(SHOWN))?;
+        let (_, address) = line.rsplit_once("listen=")?;
+        address.trim().parse::<SocketAddr>().ok()
+    };
+    wait_until("it is shown", || address().is_some()).await;
+    let address = address().expect("it is shown");
+    let answer = tokio::task::block_in_place(|| {
+        let mut stream = TcpStream::connect(address).expect("it listens");
+        let request = "GET /ui/jobs/default/counted/failures HTTP/1.1\r\nHost: lakh\r\n\
+                       Authorization: Bearer anns\r\n\r\n";
+        stream.write_all(request.as_bytes()).expect("it is sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
+    });
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
 }
 
 /// What is asked for, if a request begins here.

@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use lakh::runtime::{Controller, Options};
+use lakh::{
+    cluster::Patch,
+    runtime::{Controller, Options},
+};
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -59,13 +62,17 @@ async fn a_page_hears_of_jobs_and_indexes_as_they_change() {
         let controller = controller.await.expect("it starts");
         let address = controller.listening().expect("it listens");
         let mut jobs = Events::of(address, "/ui/jobs");
-        assert_eq!(jobs.next("jobs"), json!({"jobs": [], "gone": []}));
+        let seen = json!({"jobs": null, "cronJobs": null});
+        assert_eq!(jobs.next("seen"), seen);
+        let nothing = json!({"new": [], "gone": [], "more": false});
+        assert_eq!(jobs.next("jobs"), nothing);
+        assert_eq!(jobs.next("cronjobs"), nothing);
         let mut one = Events::of(address, "/ui/jobs/default/a");
         assert_eq!(one.next("gone"), Value::Null);
 
         create(&client, &indexed_job("a", 4, 2)).await;
         let told = jobs.next("jobs");
-        assert_eq!(told["jobs"][0]["name"], "a", "{told:#}");
+        assert_eq!(told["new"][0]["name"], "a", "{told:#}");
         let told = one.next("job");
         assert_eq!(
             (&told["completions"], &told["anew"]),
@@ -110,7 +117,13 @@ async fn nobody_may_frame_it_or_ask_from_another_page() {
         head.join("\n")
     };
     let host = format!("Host: {address}");
-    for path in ["/ui", "/ui/page.js", "/ui/page.css", "/ui/jobs"] {
+    for path in [
+        "/ui",
+        "/ui/page.js",
+        "/ui/page.css",
+        "/ui/viewer",
+        "/ui/jobs",
+    ] {
         let head = ask(path, &host);
         assert!(head.starts_with("HTTP/1.1 200 "), "{path}: {head}");
         let is_there = |text: &str| assert!(head.contains(text), "{path}: {head}");
@@ -124,6 +137,164 @@ async fn nobody_may_frame_it_or_ask_from_another_page() {
     }
     assert!(ask("/ui/nothing", &host).starts_with("HTTP/1.1 404 "));
     assert!(ask("/uix", &host).starts_with("HTTP/1.1 404 "));
+}
+
+/// The body of an answer, as JSON.
+fn json_of(answer: &str) -> Value {
+    let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
+    serde_json::from_str(body).expect("JSON")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failures_are_told_by_their_cause_when_somebody_asks() {
+    let cluster = cluster(Duration::ZERO).await;
+    let client = client(&cluster).await;
+    let controller = Controller::start(client.clone(), listening(Options::default()));
+    let controller = controller.await.expect("it starts");
+    let address = controller.listening().expect("it listens");
+    let mut job = indexed_job("a", 12, 12);
+    job["spec"]["backoffLimitPerIndex"] = json!(0);
+    let fails = json!({"sim.lakh.dev/fail-indexes": "2-4,7"});
+    job["spec"]["template"]["metadata"] = json!({"annotations": fails});
+    create(&client, &job).await;
+    support::job_when(&client, "a", |job| support::is(job, "Failed")).await;
+    let path = "/ui/jobs/default/a/failures";
+    let told = json_of(&http_get(address, path).expect("an answer"));
+    assert_eq!(
+        (&told["pods"], &told["counted"], &told["continue"]),
+        (&json!(4), &json!(4), &json!(""))
+    );
+    let causes = told["causes"].as_array().expect("causes");
+    assert_eq!(causes.len(), 1, "{told:#}");
+    assert_eq!(causes[0]["cause"], "exit code 1");
+    assert_eq!(
+        (&causes[0]["pods"], &causes[0]["indexes"]),
+        (&json!(4), &json!("2-4,7"))
+    );
+    // What is gone is told of by nobody, but is missed.
+    let pods = support::pods(&client).await;
+    let index = |pod: &Value| {
+        let labels = &pod["metadata"]["labels"];
+        labels["batch.kubernetes.io/job-completion-index"].clone()
+    };
+    let pod = pods.iter().find(|pod| index(pod) == "7").expect("its Pod");
+    let name = pod["metadata"]["name"].as_str().expect("a name");
+    let path_of_pod = format!("/api/v1/namespaces/default/pods/{name}");
+    client.delete(&path_of_pod).await.expect("it is deleted");
+    let told = json_of(&http_get(address, path).expect("an answer"));
+    assert_eq!(
+        (&told["pods"], &told["counted"]),
+        (&json!(3), &json!(4)),
+        "{told:#}"
+    );
+    let nobodys = http_get(address, "/ui/jobs/default/b/failures").expect("an answer");
+    assert!(nobodys.contains("not found"), "{nobodys}");
+    controller.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cron_jobs_are_told_with_their_next_runs() {
+    for shards in [1, 2] {
+        let cluster = cluster(Duration::ZERO).await;
+        let client = client(&cluster).await;
+        let options = listening(Options {
+            shards,
+            ..Options::default()
+        });
+        let controller = Controller::start(client.clone(), options);
+        let controller = controller.await.expect("it starts");
+        let address = controller.listening().expect("it listens");
+        let mut told = Events::of(address, "/ui/jobs");
+        assert_eq!(told.next("cronjobs")["new"], json!([]));
+        let spec = json!({"schedule": "30 2 * * *", "timeZone": "Europe/Berlin"});
+        let cron_job = support::cron_job("nightly", [&spec, &json!({})]);
+        let path = "/apis/batch/v1/namespaces/default/cronjobs";
+        let made = client.create(path, cron_job.to_string()).await;
+        made.expect("it is made");
+        let seen = told.next("cronjobs");
+        let seen = &seen["new"][0];
+        assert_eq!(
+            (&seen["name"], &seen["suspend"]),
+            (&json!("nightly"), &json!(false))
+        );
+        let runs = seen["next"].as_array().expect("runs");
+        assert_eq!(runs.len(), 5, "{seen:#}");
+        for run in runs {
+            let run = run.as_str().expect("a time");
+            assert!(
+                run.ends_with("T00:30:00Z") || run.ends_with("T01:30:00Z"),
+                "{run}"
+            );
+        }
+        let suspend = json!({"spec": {"suspend": true}}).to_string();
+        let path = format!("{path}/nightly");
+        let patched = client
+            .patch(&path, Patch::Merge, suspend.into_bytes())
+            .await;
+        patched.expect("it is suspended");
+        let seen = told.next("cronjobs");
+        assert_eq!(
+            (&seen["new"][0]["suspend"], &seen["new"][0]["next"]),
+            (&json!(true), &json!([]))
+        );
+        client.delete(&path).await.expect("it is deleted");
+        let seen = told.next("cronjobs");
+        assert_eq!(seen["gone"].as_array().map(Vec::len), Some(1), "{seen:#}");
+        controller.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_keep_probes_from_nothing() {
+    /// As many as there may be of who asks from this machine (`STREAMS_HERE`).
+    const PAGES: usize = 32;
+    let cluster = cluster(Duration::ZERO).await;
+    let client = client(&cluster).await;
+    let controller = Controller::start(client.clone(), listening(Options::default()));
+    let controller = controller.await.expect("it starts");
+    controller.ready().await;
+    let address = controller.listening().expect("it listens");
+    tokio::task::block_in_place(|| {
+        let mut pages: Vec<Events> = (0..PAGES)
+            .map(|_| Events::of(address, "/ui/jobs"))
+            .collect();
+        for page in &mut pages {
+            page.next("jobs");
+        }
+        let one_more = http_get(address, "/ui/jobs").expect("an answer");
+        assert!(one_more.starts_with("HTTP/1.1 503 "), "{one_more}");
+        // Twice as many as all connections that a probe may have to share.
+        for path in ["/livez", "/readyz", "/metrics"].iter().cycle().take(130) {
+            let begun = std::time::Instant::now();
+            let answer = http_get(address, path).expect("an answer");
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{path}: {answer}");
+            // What a kubelet waits if nothing else is set.
+            assert!(begun.elapsed() < Duration::from_secs(1), "{path}");
+        }
+        // Nor do connections that say nothing take a page's place, or a probe's.
+        let silent: Vec<TcpStream> = (0..70)
+            .filter_map(|_| TcpStream::connect(address).ok())
+            .collect();
+        assert!(
+            http_get(address, "/livez")
+                .expect("an answer")
+                .ends_with("ok")
+        );
+        drop(silent);
+        let rt = tokio::runtime::Handle::current();
+        rt.block_on(create(&client, &indexed_job("a", 1, 1)));
+        for page in &mut pages {
+            assert_eq!(page.next("jobs")["new"][0]["name"], "a");
+        }
+        // Whoever goes makes room.
+        drop(pages);
+        let begun = std::time::Instant::now();
+        while !Events::of(address, "/ui/jobs").line().contains(" 200 ") {
+            assert!(begun.elapsed() < Duration::from_secs(60), "no room again");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    });
+    controller.stop().await;
 }
 
 /// What `tests/python/ui.py` checks; it prints figures, and puts pictures into `docs/ui` if `LAKH_PICTURES` is set.

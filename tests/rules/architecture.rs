@@ -46,6 +46,7 @@ const MAY_USE: &[(&str, &str, &[&str])] = &[
     ),
     ("src", "wire", &["election", "model"]),
     ("src", "cluster", &["clock", "model", "wire"]),
+    ("src", "failures", &["model", "wire"]),
     ("src", "machine", &["model", "wire"]),
     ("src", "metrics", &["clock", "decide", "flow", "model"]),
     ("src", "rate_limiter", &["model"]),
@@ -86,7 +87,9 @@ const MAY_USE: &[(&str, &str, &[&str])] = &[
             "clock",
             "cluster",
             "controller",
+            "cronjob",
             "election",
+            "failures",
             "informer",
             "machine",
             "metrics",
@@ -100,7 +103,7 @@ const MAY_USE: &[(&str, &str, &[&str])] = &[
         "src",
         "cli",
         &[
-            "clock", "cluster", "cron", "embedded", "model", "runtime", "wire",
+            "clock", "cluster", "cron", "embedded", "failures", "model", "runtime", "wire",
         ],
     ),
 ];
@@ -123,6 +126,7 @@ const API_FOLDERS: &[(&str, &[&str])] = &[
 /// Modules that are values in, values out; all of `core` is.
 const PURE: &[(&str, &str)] = &[
     ("src", "wire"),
+    ("src", "failures"),
     ("src", "machine"),
     ("src", "rate_limiter"),
     ("src", "informer"),

@@ -10,10 +10,12 @@
 
 mod alphabet;
 mod history;
+mod outlook;
 mod runs;
 mod sync;
 #[cfg(test)]
 mod tests;
 
 pub use alphabet::{CallAnswer, CronJobEffect, FoundJob, NewJob, Next, NotCreated};
+pub use outlook::Outlook;
 pub use sync::{CronJobSync, look_after_change};

@@ -7,20 +7,15 @@ use std::collections::BTreeMap;
 use compact_str::CompactString;
 
 use crate::{
+    failures::FailedPods,
     model::{IndexSet, OWN_TRACKING_FINALIZER, PodPhase, TRACKING_FINALIZER, Time},
     wire::PodDetails,
 };
 
-use super::{
-    failures::{FailureCause, cause},
-    pending::{PendingGroup, PendingKind, pending},
-};
+use super::pending::{PendingGroup, PendingKind, pending};
 
 /// As many kinds of words are kept apart: a message may be another one in each Pod.
 const MOST_GROUPS: usize = 64;
-
-/// As much of a message is kept.
-const SHOWN: usize = 300;
 
 /// See the module's text.
 #[derive(Clone, Debug, Default)]
@@ -32,10 +27,7 @@ pub(in crate::cli) struct PodCensus {
     /// Why Pods do not run, most of them first.
     pub(in crate::cli) waiting: Vec<PendingGroup>,
     /// Each Pod that failed.
-    pub(in crate::cli) failed: Vec<FailedPod>,
-    /// What Pods failed of; the Pods have the places.
-    pub(in crate::cli) causes: Vec<FailureCause>,
-    places: BTreeMap<FailureCause, u32>,
+    pub(in crate::cli) failed: FailedPods,
     /// Ends of containers that were started again in their Pods.
     pub(in crate::cli) restarts: u32,
     /// When the last of the Pods that succeeded did, if these were looked at.
@@ -60,21 +52,6 @@ pub(in crate::cli) struct AlikePods {
     pub(in crate::cli) example: CompactString,
     pub(in crate::cli) node: CompactString,
     pub(in crate::cli) since: Option<Time>,
-}
-
-/// A Pod that failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::cli) struct FailedPod {
-    pub(in crate::cli) name: CompactString,
-    pub(in crate::cli) index: Option<u32>,
-    /// Where its cause is.
-    pub(in crate::cli) cause: u32,
-    pub(in crate::cli) node: CompactString,
-    pub(in crate::cli) at: Time,
-    /// How often its index has failed, with this Pod.
-    pub(in crate::cli) tries: u32,
-    /// What it had to say.
-    pub(in crate::cli) message: Option<Box<str>>,
 }
 
 impl PodCensus {
@@ -104,7 +81,7 @@ impl PodCensus {
             }
         }
         match pod.phase {
-            PodPhase::Failed => self.fail(&pod),
+            PodPhase::Failed => self.failed.take(&pod),
             PodPhase::Succeeded => self.last_success = self.last_success.max(pod.finished()),
             _ if pod.deletion.is_some() => {}
             phase => {
@@ -142,27 +119,6 @@ impl PodCensus {
         }
     }
 
-    fn fail(&mut self, pod: &PodDetails) {
-        let (cause, message) = cause(pod);
-        let place = self.places.get(&cause).copied().unwrap_or_else(|| {
-            let place = u32::try_from(self.causes.len()).unwrap_or(u32::MAX);
-            self.causes.push(cause.clone());
-            self.places.insert(cause, place);
-            place
-        });
-        let message = message.trim();
-        let message: String = message.chars().take(SHOWN).collect();
-        self.failed.push(FailedPod {
-            name: pod.name.clone(),
-            index: pod.index,
-            cause: place,
-            node: pod.node.clone(),
-            at: pod.finished().unwrap_or_default(),
-            tries: pod.failures_before.saturating_add(1),
-            message: (!message.is_empty()).then(|| message.into()),
-        });
-    }
-
     /// Sums up: the most frequent comes first.
     pub(in crate::cli) fn finish(&mut self) {
         self.waiting
@@ -174,11 +130,6 @@ impl PodCensus {
         let mut groups = self.waiting.iter().filter(|group| group.kind == kind);
         let count = groups.clone().map(|group| group.count).sum();
         Some((count, groups.next()?))
-    }
-
-    /// What a Pod failed of.
-    pub(in crate::cli) fn cause_of(&self, pod: &FailedPod) -> &FailureCause {
-        &self.causes[pod.cause as usize]
     }
 }
 

@@ -6,12 +6,11 @@
 //! Must not: judge, or write anything.
 
 use k8s_openapi::api::core::v1::{Event, ResourceQuota};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::{
     cli::ask::{Asker, Pages, Sight, Unseen},
     cluster::Result,
-    model::{CONTROLLER_UID, IndexSet, Job, JobKey, Operator, RestartPolicy, Selector, Time},
+    model::{IndexSet, Job, JobKey, RestartPolicy, Time},
     wire::{ApiError, Call, Object, OddAnswer, PodDetails, paths},
 };
 
@@ -195,16 +194,8 @@ async fn ask(asker: &Asker, sight: &mut JobSight, phases: &str, pages: Pages) ->
 }
 
 fn pods_path(job: &JobDetails, phases: &str) -> String {
-    let selector = match &job.selector {
-        Some(selector) => label_selector(selector),
-        None => format!("{CONTROLLER_UID}={}", job.job.uid),
-    };
-    format!(
-        "{}?labelSelector={}&fieldSelector={}",
-        paths::pods(Some(&job.job.key.namespace)),
-        escaped(&selector),
-        escaped(phases)
-    )
+    let JobKey { namespace, .. } = &job.job.key;
+    paths::pods_of_job(namespace, job.job.uid, job.selector.as_ref(), phases)
 }
 
 /// The indexes of which a Pod runs. Of these Pods no more is asked for than their metadata.
@@ -226,55 +217,4 @@ pub(in crate::cli) async fn running_indexes(asker: &Asker, job: &JobDetails) -> 
             Ok(indexes)
         })
         .await
-}
-
-/// What stays as it is in a query.
-const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
-
-fn escaped(text: &str) -> String {
-    utf8_percent_encode(text, PLAIN).to_string()
-}
-
-/// A selector as a query has it. An operator that nobody knows selects nothing.
-fn label_selector(selector: &Selector) -> String {
-    let labels = selector.match_labels.iter();
-    let labels = labels.map(|(key, value)| format!("{key}={value}"));
-    let expressions = selector.match_expressions.iter().map(|it| {
-        let (key, values) = (&it.key, it.values.join(","));
-        match it.operator {
-            Operator::In => format!("{key} in ({values})"),
-            Operator::NotIn => format!("{key} notin ({values})"),
-            Operator::Exists => key.to_string(),
-            Operator::DoesNotExist => format!("!{key}"),
-            Operator::Unrecognized => format!("{key},!{key}"),
-        }
-    });
-    labels.chain(expressions).collect::<Vec<_>>().join(",")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::Requirement;
-
-    #[test]
-    fn a_selector_of_ones_own_is_asked_for_as_it_is() {
-        let requirement = |key: &str, operator, values: &[&str]| Requirement {
-            key: key.into(),
-            operator,
-            values: values.iter().map(|value| (*value).into()).collect(),
-        };
-        let selector = Selector {
-            match_labels: [("app".into(), "x".into())].into(),
-            match_expressions: vec![
-                requirement("a", Operator::In, &["1", "2"]),
-                requirement("b", Operator::NotIn, &["3"]),
-                requirement("c", Operator::Exists, &[]),
-                requirement("d", Operator::DoesNotExist, &[]),
-            ],
-        };
-        let text = label_selector(&selector);
-        assert_eq!(text, "app=x,a in (1,2),b notin (3),c,!d");
-        assert_eq!(escaped("a in (1)"), "a%20in%20%281%29");
-    }
 }

@@ -1,11 +1,10 @@
 //! One Job, as `lakh status` and `lakh why` see it: the Job, what its Pods tell together, Events, quotas.
 //!
-//! [`look()`] asks for no more than is needed. The rest is values: what is kept of Pods (`census`), their failures,
-//! what waits after them ([`Waits`]), how quick it goes ([`JobPace`]). Must not: say what is wrong, or print anything.
+//! [`look()`] asks for no more than is needed. The rest is values: what is kept of Pods (`census`), what
+//! waits after them ([`Waits`]), how quick it goes ([`JobPace`]). Must not: say what is wrong, or print anything.
 
 mod args;
 mod census;
-pub(super) mod failures;
 mod job;
 mod look;
 mod pace;
@@ -15,7 +14,7 @@ pub(super) mod seen;
 mod waits;
 
 pub(super) use args::{JobArgs, no_job};
-pub(super) use census::{AlikePods, FailedPod};
+pub(super) use census::AlikePods;
 pub(super) use job::JobDetails;
 pub(super) use look::{Depth, JobSight, lists_running, look, read_job, running_indexes};
 pub(super) use pace::{JobPace, SeenSuccesses};

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use crate::model::{IndexSet, Limits, Time};
 
-use super::{census::PodCensus, failures::by_index, job::JobDetails};
+use super::{census::PodCensus, job::JobDetails};
 
 /// See the module's text. What is over is not in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Waits {
                 let live = census.live_indexes.contains(index);
                 !live && !done.contains(index) && !lost.contains(index)
             };
-            let last = by_index(census).into_iter();
+            let last = census.failed.by_index().into_iter();
             let open = last.filter(|(index, _)| is_open(*index));
             let waits = open.map(|(index, (pod, tries))| (index, pod.at + backoff.delay(tries)));
             return Self {

@@ -8,12 +8,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    cli::{
-        Problem,
-        ask::Unseen,
-        one_job::{JobSight, failures::FailureCause},
-    },
+    cli::{Problem, ask::Unseen, one_job::JobSight},
     cluster::{Client, Result, configure_url},
+    failures::FailureCause,
     model::{IndexSet, JobKey},
     wire::ApiError,
 };

@@ -8,12 +8,10 @@ use serde::Serialize;
 use crate::{
     cli::{
         ask::Unseen,
-        one_job::{
-            FailedPod, JobDetails, JobPace, JobSight, Waits,
-            failures::{FailureCause, FailureGroup, by_cause, by_index},
-        },
+        one_job::{JobDetails, JobPace, JobSight, Waits},
         words::moment,
     },
+    failures::{FailedPod, FailureCause, FailureGroup},
     model::{Condition, ConditionKind, IndexSet, Time},
 };
 
@@ -189,7 +187,7 @@ impl StatusReport {
     fn by(teller: &FailureTeller<'_>, pace: JobPace) -> Self {
         let (sight, job) = (teller.sight, &teller.sight.job);
         let is_unseen = !sight.pods_unseen.is_empty();
-        let groups = by_cause(&sight.pods).into_iter();
+        let groups = sight.pods.failed.by_cause().into_iter();
         let per_index = job.job.spec.per_index.is_some();
         let mut report = Self {
             failed_pods: (!is_unseen)
@@ -383,7 +381,7 @@ impl<'a> FailureTeller<'a> {
 
     fn failures(&self, is_indexed: bool) -> Vec<FailureReport> {
         if is_indexed {
-            let last = by_index(&self.sight.pods).into_values();
+            let last = self.sight.pods.failed.by_index().into_values();
             return last.map(|(pod, tries)| self.failure(pod, tries)).collect();
         }
         let mut pods: Vec<&FailedPod> = self.sight.pods.failed.iter().collect();
@@ -392,7 +390,7 @@ impl<'a> FailureTeller<'a> {
     }
 
     fn failure(&self, pod: &FailedPod, tries: u32) -> FailureReport {
-        let cause = self.sight.pods.cause_of(pod);
+        let cause = self.sight.pods.failed.cause_of(pod);
         let until = pod.index.and_then(|index| self.waits.indexes.get(&index));
         FailureReport {
             index: pod.index,
@@ -422,7 +420,7 @@ impl<'a> FailureTeller<'a> {
     /// Indexes that have failed for good and of which no failed Pod is left.
     fn without_pods(&self) -> Indexes {
         let mut gone = self.lost.clone();
-        for pod in &self.sight.pods.failed {
+        for pod in self.sight.pods.failed.iter() {
             if let Some(index) = pod.index {
                 gone.remove(index);
             }

@@ -2,106 +2,108 @@
 //!
 //! Must not: read more Pods than are shown.
 
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
     cluster::{self, Client},
-    model::JobKey,
-    wire::{ApiError, paths},
+    model::{JobKey, Time},
+    wire::{ApiError, Call, ContainerDetails, PodDetails, decode_list_page, paths},
 };
 
 /// More tries than a person reads.
 const TRIES: usize = 50;
 
-#[derive(Deserialize)]
-struct PodList {
-    items: Vec<Value>,
-}
-
-/// What became of an index' Pods that are still there, the newest first, as JSON; with what the controller has recorded of
-/// it, if it has.
+/// What became of an index' Pods that are still there, the newest first; with what the controller has recorded of it, if it
+/// has.
 pub(super) async fn tries(
     client: &Client,
     key: &JobKey,
     index: u32,
     record: Option<Value>,
-) -> cluster::Result<String> {
+) -> cluster::Result<Value> {
     let selector = format!(
         "batch.kubernetes.io/job-name={},batch.kubernetes.io/job-completion-index={index}",
         key.name
     );
-    let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
-    let (namespace, selector) = (encoded(&key.namespace), encoded(&selector));
+    let (namespace, selector) = (paths::escaped(&key.namespace), paths::escaped(&selector));
     let pods = paths::pods(Some(&namespace));
     let path = format!("{pods}?labelSelector={selector}&limit={TRIES}");
-    let answer = client.get(&path).await?;
-    let list: PodList = serde_json::from_slice(&answer)
-        .map_err(|error| ApiError::no_answer(format!("the list of Pods: {error}")))?;
-    let mut tries: Vec<Value> = list.items.iter().map(told).collect();
-    tries.sort_by_key(|told| std::cmp::Reverse(told["created"].to_string()));
-    Ok(json!({"index": index, "pods": tries, "record": record}).to_string())
+    let answer = client.send(&Call::get_compact(path)).await?;
+    let odd = |error| ApiError::no_answer(format!("the list of Pods: {error}"));
+    let page = decode_list_page(&answer).map_err(odd)?;
+    let tries: Result<Vec<PodDetails>, _> = page.items.into_iter().map(PodDetails::read).collect();
+    let mut tries = tries.map_err(odd)?;
+    tries.sort_by_key(|pod| std::cmp::Reverse(pod.created));
+    let tries: Vec<Value> = tries.iter().map(told).collect();
+    Ok(json!({"index": index, "pods": tries, "record": record}))
 }
 
 /// What a person wants to know of a Pod.
-fn told(pod: &Value) -> Value {
-    let status = &pod["status"];
-    let containers = status["containerStatuses"].as_array();
-    let containers = containers.into_iter().flatten().map(|container| {
-        let (state, ended) = (&container["state"], &container["state"]["terminated"]);
-        let waits = &state["waiting"];
-        let either = |one: &Value, other: &Value| match one {
-            Value::Null => other.clone(),
-            said => said.clone(),
-        };
-        json!({
-            "name": container["name"],
-            "exitCode": ended["exitCode"],
-            "signal": ended["signal"],
-            "reason": either(&ended["reason"], &waits["reason"]),
-            "message": either(&ended["message"], &waits["message"]),
-            "restarts": container["restartCount"],
-            "started": either(&ended["startedAt"], &state["running"]["startedAt"]),
-            "finished": ended["finishedAt"],
-        })
-    });
+fn told(pod: &PodDetails) -> Value {
+    let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     json!({
-        "name": pod["metadata"]["name"],
-        "created": pod["metadata"]["creationTimestamp"],
-        "deleting": !pod["metadata"]["deletionTimestamp"].is_null(),
-        "phase": status["phase"],
-        "reason": status["reason"],
-        "message": status["message"],
-        "node": pod["spec"]["nodeName"],
-        "containers": containers.collect::<Vec<_>>(),
+        "name": pod.name,
+        "created": pod.created.map(Time::to_rfc3339),
+        "deleting": pod.deletion.is_some(),
+        "phase": pod.phase.as_str(),
+        "reason": some(&pod.reason),
+        "message": some(&pod.message),
+        "node": pod.node,
+        "containers": pod.containers.iter().map(container).collect::<Vec<_>>(),
+    })
+}
+
+fn container(told: &ContainerDetails) -> Value {
+    let (ended, waits) = (told.ended.as_ref(), told.waiting.as_ref());
+    let reason = ended.map(|end| end.reason.as_str());
+    let message = ended.map(|end| end.message.as_str());
+    json!({
+        "name": told.name,
+        "exitCode": ended.map(|end| end.exit_code),
+        "signal": ended.map(|end| end.signal).filter(|signal| *signal != 0),
+        "reason": reason.or(waits.map(|(reason, _)| reason.as_str())).filter(|it| !it.is_empty()),
+        "message": message.or(waits.map(|(_, message)| message.as_str())).filter(|it| !it.is_empty()),
+        "restarts": told.restarts,
+        "finished": ended.and_then(|end| end.at).map(Time::to_rfc3339),
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::wire::Object;
+
     use super::*;
 
     #[test]
     fn what_a_failed_pod_says_is_kept() {
-        let told = told(&json!({
-            "metadata": {"name": "a-7-x", "creationTimestamp": "2026-11-26T10:00:00Z"},
+        let pod = json!({
+            "metadata": {
+                "name": "a-7-x", "uid": "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9",
+                "creationTimestamp": "2026-11-26T10:00:00Z",
+            },
             "spec": {"nodeName": "node-1"},
             "status": {"phase": "Failed", "containerStatuses": [{
                 "name": "main", "restartCount": 2,
                 "state": {"terminated": {"exitCode": 42, "reason": "Error", "finishedAt": "2026-11-26T10:00:09Z"}},
             }]},
-        }));
+        });
+        let pod = PodDetails::read(Object::Json(&pod.to_string())).expect("a Pod");
+        let told = told(&pod);
         assert_eq!(
             (&told["phase"], &told["node"]),
             (&json!("Failed"), &json!("node-1"))
         );
+        assert_eq!(told["created"], "2026-11-26T10:00:00Z");
         let container = &told["containers"][0];
         assert_eq!(container["exitCode"], 42);
+        assert_eq!(container["finished"], "2026-11-26T10:00:09Z");
         assert_eq!(
             (&container["reason"], &container["restarts"]),
             (&json!("Error"), &json!(2))
         );
-        assert_eq!(told["deleting"], false);
+        assert_eq!(
+            (&told["deleting"], &told["reason"]),
+            (&json!(false), &Value::Null)
+        );
     }
 }

@@ -1,116 +1,211 @@
-//! `/ui`: a page that shows Jobs, and all indexes of one, as they change.
+//! `/ui`: a page that shows Jobs and CronJobs, and all indexes of one Job, as they change.
 //!
-//! The page is three files that are part of the program; it asks nobody else for anything. It is told of changes by
-//! server-sent events ([`stream`]), and the controller is asked only while somebody looks. As `/debug/jobs`, it is for
-//! who asks from this machine, such as by `kubectl port-forward`, under one of its names, and for no other page in a browser
-//! here.
+//! The page is some files that are part of the program ([`files`]); it asks nobody else for anything. It is told of changes
+//! by server-sent events ([`stream`]), and the controller is asked only while somebody looks. Who may look is asked at a
+//! [`door`]; there is one for who asks from this machine, and one for who brings a token. All of it is done on a
+//! [`thread`] of its own.
 //!
-//! Must not: know Jobs itself, or write anything to the cluster.
+//! Must not: know Jobs itself, or write anything to the cluster but reviews of tokens and rights.
 
 mod changes;
+mod cron_jobs;
+mod door;
+mod failures;
+mod files;
 mod index;
+mod reviews;
 mod stream;
+mod thread;
 
 use std::{net::IpAddr, sync::Arc};
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Response, StatusCode, header, request::Parts};
-use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
+use http::{
+    HeaderName, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts,
+};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use serde_json::Value;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::{cluster::Client, model::JobKey};
+use crate::{clock::Clock, cluster::Client, model::JobKey};
 
-use super::{debug::is_from_this_machine, desk::Desk, records::of_index};
+use super::{
+    desk::Desk,
+    records::of_index,
+    serving::{Answers, ResponseBody},
+};
+use door::{Door, Refused, Viewer};
+use reviews::ListedKind;
+use stream::EVENT_STREAM;
 
-/// A body that may come piece by piece.
-pub(super) type ResponseBody = UnsyncBoxBody<Bytes, std::convert::Infallible>;
+pub(super) use thread::UiThread;
+pub use thread::{UiError, UiOptions};
 
 /// What paths begin with.
 const UI: &str = "/ui";
-
-const PAGE: &str = include_str!("page.html");
-const SCRIPT: &str = include_str!("page.js");
-const STYLE: &str = include_str!("page.css");
 
 /// The page may load and ask for what is here, and nothing else; nobody may frame it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-const HEADERS: [(HeaderName, &str); 6] = [
+const HEADERS: [(HeaderName, &str); 7] = [
     (header::CONTENT_SECURITY_POLICY, POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::X_FRAME_OPTIONS, "DENY"),
     (header::REFERRER_POLICY, "no-referrer"),
     (header::CACHE_CONTROL, "no-store"),
     (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        "same-origin",
+    ),
+    (
         HeaderName::from_static("cross-origin-resource-policy"),
         "same-origin",
     ),
 ];
 
-/// See the module's text.
-#[derive(Clone, Debug)]
-pub(super) struct Ui {
+const JSON: &str = "application/json";
+
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// How many lists of failed Pods are read at once, whoever looks: each may have thousands of Pods.
+const READERS: usize = 2;
+
+/// What the answers are made of.
+#[derive(Debug)]
+struct PageSources {
     desk: Arc<Desk>,
     client: Client,
+    clock: Clock,
+    readers: Semaphore,
+}
+
+/// See the module's text: who comes in by one door.
+#[derive(Clone, Debug)]
+pub(super) struct Ui {
+    sources: Arc<PageSources>,
+    door: Door,
+    /// How many pages more may be told of changes.
+    streams: Arc<Semaphore>,
+    /// Where all of it is done.
+    runtime: tokio::runtime::Handle,
 }
 
 /// What is asked for.
 #[derive(Debug, PartialEq, Eq)]
 enum Wanted {
     File(&'static str, &'static str),
+    Viewer,
     Jobs,
     Job(JobKey),
     Index(JobKey, u32),
+    Failures(JobKey),
 }
 
-impl Ui {
-    /// One that asks at this desk and, of single indexes, this server. Connections are opened by the runtime in which
-    /// this is called.
-    pub(super) fn new(desk: Arc<Desk>, client: &Client) -> Self {
-        Self {
-            desk,
-            client: client.with_own_connections(None),
+impl Answers for Ui {
+    async fn answer(&self, request: Request<Incoming>, from: IpAddr) -> Response<ResponseBody> {
+        if !Self::is_asked(request.uri().path()) {
+            return whole(StatusCode::NOT_FOUND, TEXT, "not found: see /ui");
         }
-    }
-
-    /// Answers a request from this address, if it is for the page.
-    pub(super) async fn answer(
-        &self,
-        request: &Parts,
-        from: IpAddr,
-    ) -> Option<Response<ResponseBody>> {
-        let path = request.uri.path();
-        let rest = path.strip_prefix(UI)?;
-        if !(rest.is_empty() || rest.starts_with('/')) {
-            return None;
-        }
-        if !is_from_this_machine(request, from) || is_of_another_page(request) {
-            let why = "only for who asks from this machine, as by kubectl port-forward";
-            return Some(whole(StatusCode::FORBIDDEN, "text/plain", why));
-        }
-        let Some(wanted) = wanted(rest) else {
-            return Some(whole(StatusCode::NOT_FOUND, "text/plain", "not found"));
-        };
-        Some(match wanted {
-            Wanted::File(kind, text) => whole(StatusCode::OK, kind, text),
-            Wanted::Jobs => events(stream::jobs(Arc::clone(&self.desk))),
-            Wanted::Job(key) => events(stream::job(Arc::clone(&self.desk), key)),
-            Wanted::Index(key, index) => {
-                let record = of_index(&self.desk, &key, index).await;
-                match index::tries(&self.client, &key, index, record).await {
-                    Ok(tries) => whole(StatusCode::OK, "application/json", tries),
-                    Err(error) => whole(StatusCode::BAD_GATEWAY, "text/plain", error.to_string()),
-                }
-            }
+        let ui = self.clone();
+        let answer = async move { ui.answer_here(request, from).await };
+        let answer = self.runtime.spawn(answer).await;
+        answer.unwrap_or_else(|_| {
+            let why = "the page is not answered any more";
+            whole(StatusCode::SERVICE_UNAVAILABLE, TEXT, why)
         })
     }
 }
 
-/// Whether another page has made the browser ask: its own address is none of ours, whatever it is called.
-fn is_of_another_page(request: &Parts) -> bool {
-    let site = request.headers.get("sec-fetch-site");
-    site.is_some_and(|site| site != "same-origin" && site != "none")
+impl Ui {
+    /// Whether a path is the page's.
+    pub(super) fn is_asked(path: &str) -> bool {
+        let rest = path.strip_prefix(UI);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// Answers a request from this address.
+    async fn answer_here(
+        &self,
+        request: Request<Incoming>,
+        from: IpAddr,
+    ) -> Response<ResponseBody> {
+        let (request, body) = request.into_parts();
+        let rest = request.uri.path().strip_prefix(UI).unwrap_or_default();
+        if let Err(refused) = self.door.look_at(&request, from) {
+            return refusal(&refused);
+        }
+        if request.method == Method::POST {
+            return self.door.answer_post(rest, &request, body).await;
+        }
+        if request.method != Method::GET && request.method != Method::HEAD {
+            return whole(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET or HEAD");
+        }
+        match wanted(rest) {
+            None => whole(StatusCode::NOT_FOUND, TEXT, "not found"),
+            Some(Wanted::File(kind, text)) => whole(StatusCode::OK, kind, text),
+            Some(wanted) => {
+                let answer = self.answer_viewer(wanted, &request).await;
+                answer.unwrap_or_else(|refused| refusal(&refused))
+            }
+        }
+    }
+
+    async fn answer_viewer(
+        &self,
+        wanted: Wanted,
+        request: &Parts,
+    ) -> Result<Response<ResponseBody>, Refused> {
+        let viewer = self.door.viewer(request).await?;
+        let sources = Arc::clone(&self.sources);
+        match wanted {
+            Wanted::File(kind, text) => Ok(whole(StatusCode::OK, kind, text)),
+            Wanted::Viewer => {
+                let told = serde_json::json!({"user": viewer.name().await?});
+                Ok(whole(StatusCode::OK, JSON, told.to_string()))
+            }
+            Wanted::Jobs => {
+                let permit = self.stream_for(&viewer)?;
+                Ok(events(stream::jobs(sources, viewer, permit)))
+            }
+            Wanted::Job(key) => {
+                viewer.must(ListedKind::Jobs, &key.namespace).await?;
+                let permit = self.stream_for(&viewer)?;
+                Ok(events(stream::job(sources, viewer, key, permit)))
+            }
+            Wanted::Index(key, index) => {
+                viewer.must(ListedKind::Pods, &key.namespace).await?;
+                let record = of_index(&sources.desk, &key, index).await;
+                Ok(told(
+                    index::tries(&sources.client, &key, index, record).await,
+                ))
+            }
+            Wanted::Failures(key) => {
+                viewer.must(ListedKind::Jobs, &key.namespace).await?;
+                viewer.must(ListedKind::Pods, &key.namespace).await?;
+                // It is never closed.
+                let _one_of_few = sources.readers.acquire().await;
+                let from = request.uri.query().unwrap_or_default();
+                Ok(told(failures::page(&sources.client, &key, from).await))
+            }
+        }
+    }
+
+    /// Room for one more page that is told of changes.
+    fn stream_for(&self, viewer: &Viewer) -> Result<Streaming, Refused> {
+        let taken = Arc::clone(&self.streams).try_acquire_owned();
+        let permit = taken.map_err(|_| Refused::Full)?;
+        Ok(Streaming(permit, viewer.stream()?))
+    }
 }
+
+/// The right to be told of changes: one of those that there are, and one of those that a viewer has, if that is limited.
+#[derive(Debug)]
+struct Streaming(
+    #[expect(dead_code, reason = "it is given back at the end")] OwnedSemaphorePermit,
+    #[expect(dead_code, reason = "it is given back at the end")] Option<OwnedSemaphorePermit>,
+);
 
 /// What a path after `/ui` asks for.
 fn wanted(rest: &str) -> Option<Wanted> {
@@ -119,17 +214,48 @@ fn wanted(rest: &str) -> Option<Wanted> {
         namespace: namespace.into(),
         name: name.into(),
     };
+    // What is no name finds nothing, and must not become a part of a path to the API server.
+    if let ["jobs", namespace, name, ..] = words[..]
+        && !(is_name(namespace) && is_name(name))
+    {
+        return None;
+    }
     Some(match words[..] {
-        [] | [""] => Wanted::File("text/html; charset=utf-8", PAGE),
-        ["page.js"] => Wanted::File("text/javascript; charset=utf-8", SCRIPT),
-        ["page.css"] => Wanted::File("text/css; charset=utf-8", STYLE),
+        [] | [""] => {
+            let (kind, text) = files::page();
+            Wanted::File(kind, text)
+        }
+        ["viewer"] => Wanted::Viewer,
         ["jobs"] => Wanted::Jobs,
         ["jobs", namespace, name] => Wanted::Job(key(namespace, name)),
+        ["jobs", namespace, name, "failures"] => Wanted::Failures(key(namespace, name)),
         ["jobs", namespace, name, "indexes", index] => {
             Wanted::Index(key(namespace, name), index.parse().ok()?)
         }
+        [name] => {
+            let (kind, text) = files::of_name(name)?;
+            Wanted::File(kind, text)
+        }
         _ => return None,
     })
+}
+
+/// Whether something may be the name of a namespace or a Job.
+fn is_name(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
+    text.bytes().all(is_plain) && text.starts_with(|first: char| first != '.')
+}
+
+/// What the API server told, or what is wrong with it.
+fn told(answer: crate::cluster::Result<Value>) -> Response<ResponseBody> {
+    match answer {
+        Ok(told) => whole(StatusCode::OK, JSON, told.to_string()),
+        Err(error) => whole(StatusCode::BAD_GATEWAY, TEXT, error.to_string()),
+    }
+}
+
+fn refusal(refused: &Refused) -> Response<ResponseBody> {
+    whole(refused.status(), TEXT, refused.to_string())
 }
 
 fn whole(status: StatusCode, kind: &'static str, text: impl Into<Bytes>) -> Response<ResponseBody> {
@@ -140,7 +266,7 @@ fn whole(status: StatusCode, kind: &'static str, text: impl Into<Bytes>) -> Resp
 }
 
 fn events(body: ResponseBody) -> Response<ResponseBody> {
-    secured(Response::new(body), stream::EVENT_STREAM)
+    secured(Response::new(body), EVENT_STREAM)
 }
 
 fn secured(mut response: Response<ResponseBody>, kind: &'static str) -> Response<ResponseBody> {
@@ -154,17 +280,7 @@ fn secured(mut response: Response<ResponseBody>, kind: &'static str) -> Response
 
 #[cfg(test)]
 mod tests {
-    use http::Request;
-
     use super::*;
-
-    fn parts(path: &str, headers: &[(&str, &str)]) -> Parts {
-        let mut request = Request::get(path);
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        request.body(()).expect("a request").into_parts().0
-    }
 
     #[test]
     fn paths_are_wishes() {
@@ -172,23 +288,30 @@ mod tests {
             namespace: "a".into(),
             name: "b".into(),
         };
-        assert!(matches!(wanted(""), Some(Wanted::File(_, PAGE))));
-        assert!(matches!(wanted("/"), Some(Wanted::File(_, PAGE))));
+        let html = |rest: &str| match wanted(rest) {
+            Some(Wanted::File(kind, _)) => kind.starts_with("text/html"),
+            _ => false,
+        };
+        assert!(html("") && html("/"));
+        assert!(matches!(wanted("/page.js"), Some(Wanted::File(..))));
         assert_eq!(wanted("/jobs"), Some(Wanted::Jobs));
         assert_eq!(wanted("/jobs/a/b"), Some(Wanted::Job(key())));
         let index = wanted("/jobs/a/b/indexes/7");
         assert_eq!(index, Some(Wanted::Index(key(), 7)));
-        for nothing in ["/jobs/a", "/jobs/a/b/indexes/x", "/other", "/jobs/a/b/c"] {
+        let failures = wanted("/jobs/a/b/failures");
+        assert_eq!(failures, Some(Wanted::Failures(key())));
+        for nothing in [
+            "/jobs/a",
+            "/jobs/a/b/indexes/x",
+            "/other",
+            "/jobs/a/b/c",
+            "/jobs//b",
+            "/jobs/../b",
+            "/jobs/a/..",
+            "/jobs/a%2Fb/c/failures",
+        ] {
             assert_eq!(wanted(nothing), None, "{nothing}");
         }
-    }
-
-    #[test]
-    fn what_another_page_makes_a_browser_ask_is_known() {
-        let from = |site: &str| is_of_another_page(&parts("/ui", &[("sec-fetch-site", site)]));
-        assert!(from("cross-site") && from("same-site"));
-        assert!(!from("same-origin") && !from("none"));
-        // Who says nothing is no browser.
-        assert!(!is_of_another_page(&parts("/ui", &[])));
+        assert!(Ui::is_asked("/ui") && Ui::is_asked("/ui/jobs") && !Ui::is_asked("/uix"));
     }
 }

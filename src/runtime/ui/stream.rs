@@ -1,26 +1,40 @@
-//! Server-sent events for the page: of all Jobs, and of one with its indexes.
+//! Server-sent events for the page: of all Jobs and CronJobs, and of one Job with its indexes.
 //!
-//! Each stream asks the controller again and again, and tells what is new. When the browser goes away, what it is told
-//! next cannot be sent, and the stream ends. While the controller is slow to answer it is asked more rarely.
+//! Each stream asks the controller again and again, and tells what is new, of what the viewer may see by then. When the
+//! browser goes away, or the viewer may see nothing of it any more, the stream ends. While the controller is slow to answer
+//! it is asked more rarely.
 //!
 //! Must not: know what the page shows.
 
-use std::{collections::HashMap, convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    convert::Infallible,
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
+use compact_str::CompactString;
 use futures::{Stream, StreamExt as _, stream};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
 use serde_json::{Value, json};
-use tokio::time::sleep;
+use tokio::{sync::mpsc, time::sleep};
 
 use crate::{
     clock::instant,
-    model::JobKey,
+    model::{CronJob, JobKey},
     shard::{IndexMap, JobDescription, Question},
 };
 
-use super::{Desk, ResponseBody, changes::changes};
+use super::{
+    PageSources, ResponseBody, Streaming,
+    changes::changes,
+    cron_jobs::Outlooks,
+    door::{Refused, SeenNamespaces, Viewer},
+    reviews::ListedKind,
+};
 
 /// What the streams are in.
 pub(super) const EVENT_STREAM: &str = "text/event-stream";
@@ -37,53 +51,196 @@ const SHARE: u32 = 20;
 /// How often something is sent where nothing is new, so that an end is noticed on either side.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
 
-/// All Jobs: first each of them, then those that have changed or are gone.
-pub(super) fn jobs(desk: Arc<Desk>) -> ResponseBody {
-    let known: HashMap<String, Value> = HashMap::new();
-    body(LOOK_AT_ALL, known, move |mut known| {
-        let desk = Arc::clone(&desk);
-        async move {
-            let Ok(told) = desk.ask(&Question::Jobs).await else {
-                return (Some(event("busy", &Value::Null)), known);
-            };
-            let now = told.into_iter().map(|told| told.job);
-            let now: HashMap<String, Value> =
-                now.map(|job| (identity(&job).to_owned(), job)).collect();
-            let gone = known.keys().filter(|uid| !now.contains_key(*uid));
-            let gone: Vec<&String> = gone.collect();
-            let is_new = |(uid, job): &(&String, &Value)| known.get(*uid) != Some(*job);
-            let new: Vec<&Value> = now.iter().filter(is_new).map(|(_, job)| job).collect();
-            let is_news = known.is_empty() || !(gone.is_empty() && new.is_empty());
-            let said = is_news.then(|| event("jobs", &json!({"jobs": new, "gone": gone})));
-            known = now;
-            (said, known)
+/// How many Jobs are told of in one event: a browser reads it in a few milliseconds.
+const JOBS_IN_EVENT: usize = 500;
+
+/// What a look gave.
+#[derive(Debug, PartialEq, Eq)]
+enum Said {
+    Nothing,
+    News(Bytes),
+    /// And that is the end.
+    Last(Bytes),
+}
+
+impl Said {
+    fn of(bytes: Option<Bytes>) -> Self {
+        bytes.map_or(Self::Nothing, Self::News)
+    }
+
+    /// That somebody is refused what they were shown; or that it is not known whether they are.
+    fn refused(refused: &Refused) -> Self {
+        let why = refused.to_string().into();
+        match refused.is_final() {
+            true => Self::Last(event("refused", &why)),
+            false => Self::News(event("busy", &why)),
         }
+    }
+
+    fn busy() -> Self {
+        Self::News(event("busy", &Value::Null))
+    }
+}
+
+/// All Jobs and CronJobs: first each of them, then those that have changed or are gone.
+pub(super) fn jobs(
+    sources: Arc<PageSources>,
+    viewer: Viewer,
+    streaming: Streaming,
+) -> ResponseBody {
+    body(LOOK_AT_ALL, streaming, Table::default(), move |table| {
+        let (sources, viewer) = (Arc::clone(&sources), viewer.clone());
+        async move { table.look(&sources, &viewer).await }
     })
 }
 
-/// One Job: how it is, and which indexes have come to which state.
-pub(super) fn job(desk: Arc<Desk>, key: JobKey) -> ResponseBody {
-    body(LOOK, Viewer::default(), move |known| {
-        let desk = Arc::clone(&desk);
-        let question = Question::Indexes(key.clone());
-        async move {
-            match desk.ask(&question).await {
-                Ok(told) => known.hear(told),
-                Err(_) => (Some(event("busy", &Value::Null)), known),
+/// What the page knows of all Jobs.
+#[derive(Debug, Default)]
+struct Table {
+    jobs: Option<HashMap<String, Value>>,
+    cron_jobs: Option<HashMap<String, Value>>,
+    outlooks: Outlooks,
+    /// In which namespaces they are seen.
+    seen: Option<Value>,
+}
+
+impl Table {
+    async fn look(mut self, sources: &PageSources, viewer: &Viewer) -> (Said, Self) {
+        let desk = &sources.desk;
+        let asked = tokio::join!(desk.ask(&Question::Jobs), desk.ask(&Question::CronJobs));
+        let (Ok(jobs), Ok(cron_jobs)) = asked else {
+            return (Said::busy(), self);
+        };
+        let jobs: Vec<Value> = jobs.into_iter().map(|told| told.job).collect();
+        let cron_jobs = cron_jobs.into_iter().filter_map(|told| told.cron_job);
+        let cron_jobs: Vec<CronJob> = cron_jobs.map(|told| *told).collect();
+        let of_jobs = jobs.iter().filter_map(|job| job["namespace"].as_str());
+        let of_jobs: BTreeSet<CompactString> = of_jobs.map(CompactString::from).collect();
+        let of_cron_jobs = cron_jobs.iter().map(|it| it.key.namespace.clone());
+        let of_cron_jobs: BTreeSet<CompactString> = of_cron_jobs.collect();
+        let shown = tokio::try_join!(
+            viewer.shown(ListedKind::Jobs, of_jobs),
+            viewer.shown(ListedKind::CronJobs, of_cron_jobs),
+        );
+        match shown {
+            Err(refused) => (Said::refused(&refused), self),
+            Ok((shown, of_cron)) => {
+                let jobs = jobs.into_iter().filter(|job| {
+                    let namespace = job["namespace"].as_str();
+                    namespace.is_some_and(|namespace| shown.has(namespace))
+                });
+                let is_seen = |it: &CronJob| of_cron.has(&it.key.namespace);
+                let cron_jobs: Vec<CronJob> = cron_jobs.into_iter().filter(is_seen).collect();
+                let now = sources.clock.now().wall;
+                let said = self.tell(jobs, &cron_jobs, [&shown, &of_cron], now);
+                (Said::of(said), self)
             }
         }
+    }
+
+    fn tell(
+        &mut self,
+        jobs: impl Iterator<Item = Value>,
+        cron_jobs: &[CronJob],
+        [of_jobs, of_cron_jobs]: [&SeenNamespaces; 2],
+        now: crate::model::Time,
+    ) -> Option<Bytes> {
+        let mut said = Vec::new();
+        let seen = json!({"jobs": words(of_jobs), "cronJobs": words(of_cron_jobs)});
+        if self.seen.as_ref() != Some(&seen) {
+            said.extend_from_slice(&event("seen", &seen));
+            self.seen = Some(seen);
+        }
+        let jobs = jobs.map(|job| (identity(&job).to_owned(), job)).collect();
+        tell_changes("jobs", &mut self.jobs, jobs, &mut said);
+        let cron_jobs = self.outlooks.tell(cron_jobs, now);
+        tell_changes("cronjobs", &mut self.cron_jobs, cron_jobs, &mut said);
+        (!said.is_empty()).then(|| said.into())
+    }
+}
+
+/// In which namespaces something is seen; null for all.
+fn words(shown: &SeenNamespaces) -> Value {
+    match shown {
+        SeenNamespaces::All => Value::Null,
+        SeenNamespaces::Some(namespaces, are_many) => {
+            json!({"namespaces": namespaces, "areMany": are_many})
+        }
+    }
+}
+
+/// Says which are new or gone of some objects; at first, also that there are none.
+fn tell_changes(
+    name: &str,
+    known: &mut Option<HashMap<String, Value>>,
+    now: HashMap<String, Value>,
+    said: &mut Vec<u8>,
+) {
+    let nothing = HashMap::new();
+    let before = known.as_ref().unwrap_or(&nothing);
+    let gone = before.keys().filter(|uid| !now.contains_key(*uid));
+    let gone: Vec<&String> = gone.collect();
+    let is_new = |(uid, told): &(&String, &Value)| before.get(*uid) != Some(*told);
+    let new = now.iter().filter(is_new).map(|(_, told)| told);
+    let new: Vec<&Value> = new.collect();
+    if known.is_none() || !gone.is_empty() || !new.is_empty() {
+        let all = new.len().div_ceil(JOBS_IN_EVENT).max(1);
+        for number in 0..all {
+            let new = new.iter().skip(number * JOBS_IN_EVENT);
+            let new: Vec<&&Value> = new.take(JOBS_IN_EVENT).collect();
+            let gone = if number == 0 { gone.as_slice() } else { &[] };
+            let more = number + 1 < all;
+            said.extend_from_slice(&event(
+                name,
+                &json!({"new": new, "gone": gone, "more": more}),
+            ));
+        }
+    }
+    *known = Some(now);
+}
+
+/// One Job: how it is, and which indexes have come to which state.
+pub(super) fn job(
+    sources: Arc<PageSources>,
+    viewer: Viewer,
+    key: JobKey,
+    streaming: Streaming,
+) -> ResponseBody {
+    body(LOOK, streaming, ShownJob::default(), move |known| {
+        let (sources, viewer, key) = (Arc::clone(&sources), viewer.clone(), key.clone());
+        async move { known.look(&sources, &viewer, key).await }
     })
 }
 
 /// What the page knows of a Job.
 #[derive(Debug, Default)]
-struct Viewer {
+struct ShownJob {
     job: Value,
     indexes: Option<IndexMap>,
     has_heard: bool,
 }
 
-impl Viewer {
+impl ShownJob {
+    async fn look(self, sources: &PageSources, viewer: &Viewer, key: JobKey) -> (Said, Self) {
+        if let Err(refused) = viewer.must(ListedKind::Jobs, &key.namespace).await {
+            return (Said::refused(&refused), self);
+        }
+        let sees_events = match viewer.may(ListedKind::Events, &key.namespace).await {
+            Ok(may) => may,
+            Err(refused) => return (Said::refused(&refused), self),
+        };
+        match sources.desk.ask(&Question::Indexes(key)).await {
+            Err(_) => (Said::busy(), self),
+            Ok(mut told) => {
+                if !sees_events {
+                    told.iter_mut().for_each(forget_events);
+                }
+                let (said, known) = self.hear(told);
+                (Said::of(said), known)
+            }
+        }
+    }
+
     fn hear(mut self, told: Vec<JobDescription>) -> (Option<Bytes>, Self) {
         // Of several under one name those that are gone have only Pods left.
         let is_there = |told: &&JobDescription| told.job["state"] != "gone";
@@ -129,45 +286,81 @@ fn event(name: &str, data: &Value) -> Bytes {
     format!("event: {name}\ndata: {data}\n\n").into()
 }
 
+/// What people were told by Events is not for who may not list them.
+fn forget_events(told: &mut JobDescription) {
+    if let Some(job) = told.job.as_object_mut() {
+        job.remove("warnings");
+    }
+}
+
 /// Looks again and again, and says what a look gave.
-fn body<S, F>(every: Duration, known: S, look: impl Fn(S) -> F + Send + 'static) -> ResponseBody
+fn body<S, F>(
+    every: Duration,
+    streaming: Streaming,
+    known: S,
+    look: impl Fn(S) -> F + Send + Sync + 'static,
+) -> ResponseBody
 where
     S: Send + 'static,
-    F: Future<Output = (Option<Bytes>, S)> + Send + 'static,
+    F: Future<Output = (Said, S)> + Send + 'static,
 {
-    let frames = looks(every, known, look).map(|bytes| Ok::<_, Infallible>(Frame::data(bytes)));
-    StreamBody::new(frames).boxed_unsync()
+    // What is made here is sent elsewhere, and no more of it than is taken.
+    let (sender, receiver) = mpsc::channel(1);
+    tokio::spawn(async move {
+        let _until_the_end = streaming;
+        let mut looks = pin!(looks(every, known, look));
+        loop {
+            tokio::select! {
+                () = sender.closed() => return,
+                said = looks.next() => match said {
+                    None => return,
+                    // It is closed, too, where nobody takes it any more.
+                    Some(said) => drop(sender.send(said).await),
+                },
+            }
+        }
+    });
+    let taken = stream::unfold(receiver, |mut receiver| async {
+        let bytes: Bytes = receiver.recv().await?;
+        Some((Ok::<_, Infallible>(Frame::data(bytes)), receiver))
+    });
+    StreamBody::new(taken).boxed_unsync()
 }
 
 fn looks<S, F>(
     every: Duration,
     known: S,
-    look: impl Fn(S) -> F + Send + 'static,
+    look: impl Fn(S) -> F + Send + Sync + 'static,
 ) -> impl Stream<Item = Bytes> + Send
 where
     S: Send + 'static,
-    F: Future<Output = (Option<Bytes>, S)> + Send + 'static,
+    F: Future<Output = (Said, S)> + Send + 'static,
 {
-    // The pause before the next look, and for how long nothing was said.
-    let state = (known, look, Duration::ZERO, Duration::ZERO);
-    stream::unfold(
-        state,
-        move |(mut known, look, mut pause, mut silent)| async move {
-            loop {
-                sleep(pause).await;
-                silent += pause;
-                let begun = instant();
-                let (said, knows) = look(known).await;
-                known = knows;
-                pause = every.max(begun.elapsed() * SHARE);
-                let sign = || Bytes::from_static(b":\n\n");
-                let sign = (silent >= SIGN_OF_LIFE).then(sign);
-                if let Some(bytes) = said.or(sign) {
-                    return Some((bytes, (known, look, pause, Duration::ZERO)));
+    // The pause before the next look, and for how long nothing was said; none after the end.
+    let state = Some((known, look, Duration::ZERO, Duration::ZERO));
+    stream::unfold(state, move |state| async move {
+        let (mut known, look, mut pause, mut silent) = state?;
+        loop {
+            sleep(pause).await;
+            silent += pause;
+            let begun = instant();
+            let (said, knows) = look(known).await;
+            known = knows;
+            pause = every.max(begun.elapsed() * SHARE);
+            let sign = || Said::News(Bytes::from_static(b":\n\n"));
+            let said = match said {
+                Said::Nothing if silent >= SIGN_OF_LIFE => sign(),
+                said => said,
+            };
+            match said {
+                Said::Nothing => {}
+                Said::News(bytes) => {
+                    return Some((bytes, Some((known, look, pause, Duration::ZERO))));
                 }
+                Said::Last(bytes) => return Some((bytes, None)),
             }
-        },
-    )
+        }
+    })
 }
 
 #[cfg(test)]
@@ -182,6 +375,7 @@ mod tests {
             job,
             indexes,
             records: None,
+            cron_job: None,
         }
     }
 
@@ -196,7 +390,7 @@ mod tests {
     #[test]
     fn a_job_is_told_of_when_it_changes_and_anew_when_it_is_another() {
         let map = |text| Some(IndexMap::with(4, &[(MapState::Running, text)]));
-        let (first, known) = Viewer::default().hear(vec![told("a", "at work", map("0"))]);
+        let (first, known) = ShownJob::default().hear(vec![told("a", "at work", map("0"))]);
         let (name, data) = said(first).expect("news");
         assert_eq!(name, "job");
         assert_eq!(
@@ -222,12 +416,58 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_is_told_nothing_hears_a_sign_of_life() {
-        let looked = |count: u32| async move { ((count == 3).then(|| "x".into()), count + 1) };
+        let looked = |count: u32| async move {
+            let said = match count {
+                3 => Said::News("x".into()),
+                _ => Said::Nothing,
+            };
+            (said, count + 1)
+        };
         let begun = tokio::time::Instant::now();
         let mut looks = Box::pin(looks(LOOK, 0, looked));
         assert_eq!(looks.next().await.expect("it goes on"), "x");
         assert_eq!(begun.elapsed(), LOOK * 3);
         assert_eq!(looks.next().await.expect("it goes on"), ":\n\n");
         assert!(begun.elapsed() >= SIGN_OF_LIFE + LOOK * 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_refused_hears_why_and_nothing_more() {
+        let looked = |(): ()| async { (Said::refused(&Refused::NobodysToken), ()) };
+        let said: Vec<Bytes> = looks(LOOK, (), looked).collect().await;
+        assert_eq!(said.len(), 1);
+        assert!(said[0].starts_with(b"event: refused\n"));
+        let unknown = Refused::Unknown("no answer".to_owned());
+        assert!(matches!(Said::refused(&unknown), Said::News(_)));
+    }
+
+    #[test]
+    fn many_jobs_come_in_several_events() {
+        let jobs = |state: &str| -> HashMap<String, Value> {
+            let jobs = (0..1_200).map(|uid| (uid.to_string(), json!({"uid": uid, "state": state})));
+            jobs.collect()
+        };
+        let (mut known, mut text) = (None, Vec::new());
+        tell_changes("jobs", &mut known, jobs("at work"), &mut text);
+        let text = String::from_utf8(text).expect("text");
+        let events: Vec<Value> = text
+            .lines()
+            .filter_map(|line| serde_json::from_str(line.strip_prefix("data: ")?).ok())
+            .collect();
+        let counts = events
+            .iter()
+            .map(|event| event["new"].as_array().map(Vec::len));
+        assert_eq!(
+            counts.collect::<Vec<_>>(),
+            [Some(500), Some(500), Some(200)]
+        );
+        let more: Vec<&Value> = events.iter().map(|event| &event["more"]).collect();
+        assert_eq!(more, [true, true, false]);
+        let mut nothing = Vec::new();
+        tell_changes("jobs", &mut known, jobs("at work"), &mut nothing);
+        assert!(nothing.is_empty());
+        tell_changes("jobs", &mut known, HashMap::new(), &mut nothing);
+        let gone = String::from_utf8(nothing).expect("text");
+        assert_eq!(gone.matches("event: jobs").count(), 1);
     }
 }

@@ -116,6 +116,21 @@ const NEEDS: &[Needs] = &[
         prints_otherwise: true,
     },
     Needs {
+        page: "docs/ui.md",
+        cluster: &[],
+        before: "",
+        puts: &[
+            // There is no certificate, and nobody from elsewhere.
+            (
+                "--ui-tls-cert-file tls.crt --ui-tls-private-key-file tls.key",
+                "--ui-plain-http",
+            ),
+            ("0.0.0.0:8443", "127.0.0.1:0"),
+        ],
+        file: None,
+        prints_otherwise: false,
+    },
+    Needs {
         page: "docs/embedded-cluster.md",
         cluster: &[],
         before: r#"printf '6f0c1a52,ann,1,"system:masters"\n9b7d33e8,bob,2,"readers"\n' > tokens

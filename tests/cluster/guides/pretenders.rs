@@ -60,7 +60,7 @@ pub(super) const PRETENDERS: &[(&str, &str, &str)] = &[
         "all is run; what serves until somebody ends it is asked to end, and the doctor may find something",
         r#"case "$1" in
              controller)
-               case "$*" in *--listen*) ;; *) set -- "$@" --listen=127.0.0.1:0 ;; esac
+               case "$*" in *" --listen"*) ;; *) set -- "$@" --listen=127.0.0.1:0 ;; esac
                exec timeout --preserve-status 5 "$LAKH" "$@" ;;
              local)
                case "$*" in

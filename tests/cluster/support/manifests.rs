@@ -21,7 +21,7 @@ pub const OVERLAYS: [(&str, &str, &[&str]); 3] = [
 
 /// What a component is rendered of, by its folder below deploy/components: a template, and what the chart is told to
 /// render it.
-pub const COMPONENTS: [(&str, &str, &[&str]); 6] = [
+pub const COMPONENTS: [(&str, &str, &[&str]); 7] = [
     ("cron-jobs", "cron-jobs", &["cronJobs=true"]),
     (
         "gang-scheduling",
@@ -44,6 +44,7 @@ pub const COMPONENTS: [(&str, &str, &[&str]); 6] = [
         "flow-control",
         &["flowControl.enabled=true"],
     ),
+    ("ui", "ui", &["ui.enabled=true"]),
 ];
 
 /// An overlay with components on top of it.
@@ -65,6 +66,7 @@ pub const VARIANTS: [Variant; 6] = [
             "service-monitor",
             "network-policy",
             "flow-control",
+            "ui",
         ],
     ),
     (

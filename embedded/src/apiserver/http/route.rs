@@ -46,8 +46,8 @@ fn route(request: Request<'_>, label: &mut Label) -> Result<ApiCall> {
         }
         _ => return fixed(request, &decoded),
     };
-    if group == "authorization.k8s.io" && version == "v1" {
-        return review(request, &segments);
+    if version == "v1" && REVIEWS.iter().any(|[of, ..]| *of == group) {
+        return review(request, group, &segments);
     }
     let legacy_watch = segments.first() == Some(&"watch");
     if legacy_watch {
@@ -77,10 +77,13 @@ fn fixed(request: Request<'_>, path: &str) -> Result<ApiCall> {
     documents::answer(path, request.query, accepted).map(ApiCall::Answered)
 }
 
-fn review(request: Request<'_>, segments: &[&str]) -> Result<ApiCall> {
-    let find = |plural: &str| REVIEWS.iter().find(|row| row[0] == plural);
+fn review(request: Request<'_>, group: &str, segments: &[&str]) -> Result<ApiCall> {
+    let find = |plural: &str| {
+        let mut rows = REVIEWS.iter();
+        rows.find(|[of, known, _]| *of == group && *known == plural)
+    };
     match segments {
-        [resource] if let Some([_, kind]) = find(resource) => {
+        [resource] if let Some([_, _, kind]) = find(resource) => {
             if request.method != "POST" {
                 return Err(ApiError::method_not_allowed());
             }

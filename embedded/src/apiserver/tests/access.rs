@@ -172,3 +172,27 @@ fn reviews_tell_what_is_enforced() {
     assert_eq!(first["verbs"], json!(["get", "list", "watch"]));
     assert_eq!(rules["status"]["incomplete"], false);
 }
+
+#[test]
+fn a_review_tells_whose_a_token_is() {
+    let path = "/apis/authentication.k8s.io/v1/tokenreviews";
+    let review = |asks: &str, token: &str| {
+        let body = json!({"spec": {"token": token}}).to_string();
+        answer(asks, "POST", path, &body).unwrap()
+    };
+    let (code, seen) = review("Bearer tok", "rtok");
+    assert_eq!((code, &seen["kind"]), (201, &json!("TokenReview")));
+    assert_eq!(seen["apiVersion"], "authentication.k8s.io/v1");
+    let user = json!({"username": "reader", "uid": "reader-uid", "groups": ["readers", "system:authenticated"]});
+    assert_eq!(seen["status"]["authenticated"], true);
+    assert_eq!(seen["status"]["user"], user);
+    for token in ["nope", ""] {
+        let (_, seen) = review("Bearer tok", token);
+        assert_eq!(
+            seen["status"],
+            json!({"user": {}, "error": "invalid bearer token"})
+        );
+    }
+    let (code, status) = review("Bearer rtok", "tok");
+    assert_eq!((code, &status["reason"]), (403, &json!("Forbidden")));
+}

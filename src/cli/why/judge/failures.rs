@@ -1,13 +1,10 @@
 //! What Pods failed of, in half a sentence, for the judges beside it.
 
-use crate::cli::{
-    one_job::{JobSight, failures::by_cause},
-    words::count,
-};
+use crate::cli::{one_job::JobSight, words::count};
 
 /// What most Pods failed of; empty if none was seen.
 pub(super) fn of_most(sight: &JobSight) -> String {
-    let groups = by_cause(&sight.pods);
+    let groups = sight.pods.failed.by_cause();
     let Some(first) = groups.first() else {
         return String::new();
     };

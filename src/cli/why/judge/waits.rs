@@ -22,7 +22,7 @@ pub(super) fn judge(sight: &JobSight) -> Option<Reason> {
     let last = failed
         .filter(|pod| is_waiting(pod.index))
         .max_by_key(|pod| pod.at)?;
-    let cause = sight.pods.cause_of(last);
+    let cause = sight.pods.failed.cause_of(last);
     let remedy = format!(
         "Nothing has to be done; kubectl logs -n {} {} may say why it failed.",
         sight.job.job.key.namespace, last.name

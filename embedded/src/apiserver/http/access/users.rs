@@ -1,7 +1,7 @@
 //! Who may do what, where tokens are required.
 //!
 //! Responsible for: the users of a token file, what each of them may do, and the answers 401, 403 and to
-//! reviews of access. Must not: look at objects.
+//! reviews of access and tokens. Must not: look at objects.
 //!
 //! Different from a real server: there are no roles. Members of `system:masters` may do everything; everybody else
 //! with a known token may read, as by a role for `get`, `list` and `watch` of everything. Without a token, only
@@ -19,6 +19,8 @@ use crate::apiserver::{
 /// Group of those who may do all.
 const MASTERS: &str = "system:masters";
 const REVIEWS: &str = "authorization.k8s.io";
+/// Whose reviews tell whose a token is.
+const TOKEN_REVIEWS: &str = "authentication.k8s.io";
 /// The reviews by which everybody may ask about themselves.
 const ABOUT_SELF: [&str; 2] = ["selfsubjectaccessreviews", "selfsubjectrulesreviews"];
 /// What this server has and others do not, faults to begin with, is not to be looked at by readers either.
@@ -96,9 +98,13 @@ impl Users {
         if !scheme.eq_ignore_ascii_case("bearer") {
             return Some(User::anonymous());
         }
+        self.of_token(token.trim()).cloned()
+    }
+
+    fn of_token(&self, token: &str) -> Option<&User> {
         let mut users = self.0.iter();
-        let found = users.find(|(known, _)| same(known.as_bytes(), token.trim().as_bytes()));
-        found.map(|(_, user)| user.clone())
+        let found = users.find(|(known, _)| same(known.as_bytes(), token.as_bytes()));
+        found.map(|(_, user)| user)
     }
 
     /// Answers what depends on who asks: refusals, and reviews of access. None if the request is to be
@@ -118,10 +124,13 @@ impl Users {
         let RequestTarget::Resource(target) = &asked.target else {
             return None;
         };
-        if target.group != REVIEWS || asked.verb != "create" {
+        let is_review = [REVIEWS, TOKEN_REVIEWS].contains(&target.group.as_str());
+        if !is_review || asked.verb != "create" {
             return None;
         }
         let answer = decode::json_or_yaml(request).and_then(|body| match &*target.resource {
+            "tokenreviews" if target.group == TOKEN_REVIEWS => Ok(self.token_review(body)),
+            _ if target.group == TOKEN_REVIEWS => Err(ApiError::no_resource()),
             "selfsubjectrulesreviews" => Ok(rules_review(user, body)),
             "selfsubjectaccessreviews" => {
                 access_review("SelfSubjectAccessReview", Some(user), body)
@@ -136,6 +145,22 @@ impl Users {
         });
         let review = answer.map(|review| Response::json(201, &review));
         Some(review.unwrap_or_else(Response::from))
+    }
+
+    /// Whose a token is. The words of a refusal are a real server's.
+    fn token_review(&self, mut body: Tree) -> Value {
+        let token = tree::text(&body, "spec.token").to_owned();
+        let found = self.of_token(&token).filter(|_| !token.is_empty());
+        let status = match found {
+            Some(user) => json!({
+                "authenticated": true,
+                "user": {"username": user.name, "uid": user.uid, "groups": user.groups},
+                "audiences": ["https://kubernetes.default.svc.cluster.local"],
+            }),
+            None => json!({"user": {}, "error": "invalid bearer token"}),
+        };
+        tree::metadata_mut(&mut body);
+        documents::reviewed("TokenReview", body, status)
     }
 }
 

@@ -11,15 +11,31 @@ use crate::apiserver::{
     print::{Response, TEXT},
 };
 
-/// Access reviews: plural and kind.
-pub(crate) const REVIEWS: [[&str; 2]; 3] = [
-    ["selfsubjectaccessreviews", "SelfSubjectAccessReview"],
-    ["selfsubjectrulesreviews", "SelfSubjectRulesReview"],
-    ["subjectaccessreviews", "SubjectAccessReview"],
+/// Reviews: group, plural and kind.
+pub(crate) const REVIEWS: [[&str; 3]; 4] = [
+    [
+        "authorization.k8s.io",
+        "selfsubjectaccessreviews",
+        "SelfSubjectAccessReview",
+    ],
+    [
+        "authorization.k8s.io",
+        "selfsubjectrulesreviews",
+        "SelfSubjectRulesReview",
+    ],
+    [
+        "authorization.k8s.io",
+        "subjectaccessreviews",
+        "SubjectAccessReview",
+    ],
+    ["authentication.k8s.io", "tokenreviews", "TokenReview"],
 ];
 
-/// Their group and version.
-const AUTHORIZATION: (&str, &str) = ("authorization.k8s.io", "v1");
+/// Their groups and versions.
+const REVIEW_GROUPS: [(&str, &str); 2] = [
+    ("authorization.k8s.io", "v1"),
+    ("authentication.k8s.io", "v1"),
+];
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -72,10 +88,11 @@ pub(crate) fn answer(path: &str, query: &str, accepted: Transform) -> Result<Res
     Ok(Response::json(200, &document))
 }
 
-/// Answers an access review: everything is allowed on loopback.
+/// Answers a review: everything is allowed on loopback, and nobody has a token.
 pub(crate) fn review(kind: &str, body: Tree) -> Response {
     let status = match kind {
         "SelfSubjectRulesReview" => rules(&["*"], &["*"]),
+        "TokenReview" => json!({"user": {}, "error": "no token is known on loopback"}),
         _ => json!({"allowed": true, "reason": "everything is allowed on loopback"}),
     };
     Response::json(201, &reviewed(kind, body, status))
@@ -83,8 +100,10 @@ pub(crate) fn review(kind: &str, body: Tree) -> Response {
 
 /// A review with its outcome.
 pub(crate) fn reviewed(kind: &str, mut body: Tree, status: Value) -> Value {
+    let group = REVIEWS.iter().find(|[_, _, known]| *known == kind);
+    let [group, ..] = group.unwrap_or(&REVIEWS[0]);
     body.insert("kind".into(), kind.into());
-    body.insert("apiVersion".into(), "authorization.k8s.io/v1".into());
+    body.insert("apiVersion".into(), format!("{group}/v1").into());
     body.insert("status".into(), status);
     Value::Object(body)
 }
@@ -125,14 +144,14 @@ fn groups() -> Value {
 
 /// All groups but the core one, with their versions.
 fn served() -> impl Iterator<Item = (&'static str, &'static str)> {
-    GROUPS.into_iter().chain([AUTHORIZATION])
+    GROUPS.into_iter().chain(REVIEW_GROUPS)
 }
 
 /// The reviews of a group.
 fn reviews(group: &str) -> impl Iterator<Item = [&'static str; 2]> {
-    REVIEWS
-        .into_iter()
-        .filter(move |_| group == AUTHORIZATION.0)
+    let rows = REVIEWS.into_iter();
+    rows.filter(move |[of, ..]| *of == group)
+        .map(|[_, plural, kind]| [plural, kind])
 }
 
 fn group_entry(group: &str, version: &str) -> Value {

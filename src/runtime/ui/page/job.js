@@ -1,33 +1,14 @@
-// The page: a table of Jobs, or one Job with a map of its indexes.
+// One Job with a map of its indexes.
 //
-// It hears of changes by server-sent events (stream.rs, changes.rs) and draws at most once a frame. An index is one byte
-// here, and one pixel of a picture that is drawn large or small as one looks closer or from afar.
+// An index is one byte here, and one pixel of a picture that is drawn large or small as one looks closer or from afar.
+
+import { $, drawn, element, listen, say, soon } from "./common.js";
+import * as failures from "./failures.js";
+import { part, stateOf } from "./jobs.js";
 
 const STATES = ["waiting", "pending", "running", "succeeded", "failed", "backoff"];
 const CODE = Object.fromEntries(STATES.map((state, code) => [state, code]));
 const WORDS = { waiting: "waiting", pending: "pending", running: "running", succeeded: "succeeded", failed: "failed", backoff: "in backoff" };
-
-const $ = (id) => document.getElementById(id);
-const element = (name, text, more = {}) => Object.assign(document.createElement(name), { textContent: text ?? "" }, more);
-const number = new Intl.NumberFormat("en");
-const say = (count) => (count == null ? "–" : number.format(count));
-
-// ---- what is heard
-
-let source = null;
-
-function listen(path, handlers) {
-  source?.close();
-  source = new EventSource(path);
-  source.onopen = () => ($("connection").textContent = "live");
-  source.onerror = () => ($("connection").textContent = "the controller does not answer; trying again");
-  for (const [name, handle] of Object.entries(handlers)) {
-    source.addEventListener(name, (event) => {
-      $("connection").textContent = name === "busy" ? "the controller is busy" : "live";
-      handle?.(JSON.parse(event.data));
-    });
-  }
-}
 
 // Runs of indexes, as changes.rs writes them.
 function forRuns(text, each) {
@@ -52,141 +33,6 @@ function forRuns(text, each) {
   }
 }
 
-let drawing = new Set();
-function soon(draw) {
-  if (drawing.size === 0) {
-    requestAnimationFrame(() => {
-      const all = drawing;
-      drawing = new Set();
-      for (const each of all) each();
-    });
-  }
-  drawing.add(draw);
-}
-
-// ---- all Jobs
-
-const ROW = 30;
-const COLUMNS = [
-  ["namespace", "Namespace", (job) => job.namespace],
-  ["name", "Name", (job) => job.name],
-  ["state", "State", stateOf],
-  ["progress", "Progress", (job) => (job.completions ? job.succeeded / job.completions : job.succeeded)],
-  ["succeeded", "Succeeded", (job) => job.succeeded ?? 0],
-  ["failed", "Failed", (job) => job.failed ?? 0],
-  ["active", "Active", (job) => job.active ?? 0],
-  ["waits", "Waits for", (job) => job.waitsFor ?? ""],
-];
-const NUMBERS = new Set(["succeeded", "failed", "active"]);
-const jobs = new Map();
-let order = [];
-let sort = { column: "namespace", up: true };
-
-function stateOf(job) {
-  return job.result ?? (job.suspend && job.state === "at work" ? "suspended" : job.state);
-}
-
-function hearJobs({ jobs: changed, gone }) {
-  for (const job of changed) jobs.set(job.uid, job);
-  for (const uid of gone) jobs.delete(uid);
-  arrange();
-}
-
-function arrange() {
-  const words = $("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
-  const wanted = $("state").value;
-  const fits = (job) => {
-    const state = stateOf(job);
-    const known = ["at work", "suspended", "Complete", "Failed"].includes(state);
-    const name = `${job.namespace}/${job.name}`.toLowerCase();
-    return (!wanted || (wanted === "other" ? !known : state === wanted)) && words.every((word) => name.includes(word));
-  };
-  const of = COLUMNS.find(([id]) => id === sort.column)[2];
-  const compare = (one, other) => (one < other ? -1 : one > other ? 1 : 0);
-  const keyed = [...jobs.values()].filter(fits).map((job) => [of(job), `${job.namespace}/${job.name}`, job]);
-  keyed.sort((one, other) => (sort.up ? 1 : -1) * compare(one[0], other[0]) || compare(one[1], other[1]));
-  order = keyed.map(([, , job]) => job);
-  const all = jobs.size === order.length ? say(jobs.size) : `${say(order.length)} of ${say(jobs.size)}`;
-  $("jobs-count").textContent = `(${all})`;
-  $("no-jobs").hidden = jobs.size > 0;
-  soon(drawRows);
-}
-
-function drawHead() {
-  $("head").replaceChildren(...COLUMNS.map(([id, title]) => {
-    const cell = element("th", "", { scope: "col", className: NUMBERS.has(id) ? "number" : "" });
-    const is = sort.column === id;
-    cell.setAttribute("aria-sort", is ? (sort.up ? "ascending" : "descending") : "none");
-    const button = element("button", title + (is ? (sort.up ? " ▲" : " ▼") : ""), { type: "button" });
-    button.onclick = () => {
-      sort = { column: id, up: is ? !sort.up : !NUMBERS.has(id) && id !== "progress" };
-      drawHead();
-      arrange();
-      $("head").children[COLUMNS.findIndex(([other]) => other === id)].firstChild.focus();
-    };
-    cell.append(button);
-    return cell;
-  }));
-}
-
-// Only the rows that can be seen are in the document.
-function drawRows() {
-  const box = $("rows");
-  const first = Math.max(0, Math.floor(box.scrollTop / ROW) - 10);
-  const last = Math.min(order.length, first + Math.ceil(box.clientHeight / ROW) + 20);
-  const focused = document.activeElement?.closest?.("#body a")?.getAttribute("href");
-  const space = (rows) => {
-    const row = element("tr");
-    const cell = element("td", "", { colSpan: COLUMNS.length });
-    cell.style.height = `${rows * ROW}px`;
-    cell.style.padding = "0";
-    row.append(cell);
-    row.setAttribute("aria-hidden", "true");
-    return rows > 0 ? [row] : [];
-  };
-  $("body").replaceChildren(...space(first), ...order.slice(first, last).map(row), ...space(order.length - last));
-  if (focused) $("body").querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
-}
-
-function row(job) {
-  const line = element("tr");
-  for (const [id, , of] of COLUMNS) {
-    const cell = element("td", NUMBERS.has(id) ? say(of(job)) : of(job), { className: NUMBERS.has(id) ? "number" : "" });
-    if (id === "name") {
-      cell.replaceChildren(element("a", job.name, { href: `#${encodeURIComponent(job.namespace)}/${encodeURIComponent(job.name)}` }));
-    }
-    if (id === "progress") cell.replaceChildren(bar(job), document.createTextNode(part(job)));
-    line.append(cell);
-  }
-  return line;
-}
-
-function part(job) {
-  return job.completions ? ` ${Math.floor((100 * (job.succeeded ?? 0)) / job.completions)} %` : "";
-}
-
-function bar(job) {
-  const box = element("span", "", { className: "bar" });
-  box.setAttribute("aria-hidden", "true");
-  const all = job.completions || (job.succeeded ?? 0) + (job.active ?? 0) || 1;
-  const svg = drawn("svg", { viewBox: `0 0 ${all} 1`, preserveAspectRatio: "none" });
-  let at = 0;
-  for (const [kind, count] of [["good", job.succeeded], ["bad", job.failedIndexes], ["busy", job.active]]) {
-    svg.append(drawn("rect", { class: kind, x: at, y: 0, width: count ?? 0, height: 1 }));
-    at += count ?? 0;
-  }
-  box.append(svg);
-  return box;
-}
-
-function drawn(name, attributes) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  return made;
-}
-
-// ---- one Job
-
 let path = null; // of the Job that is shown
 let states = new Uint8Array(0);
 let counts = STATES.map(() => 0);
@@ -197,6 +43,30 @@ let columns = 1;
 let dirty = null; // rows of the picture that have changed
 let view = { x: 0, y: 0, scale: 1 };
 let palette = [];
+
+export function show(shown) {
+  path = shown;
+  $("job-title").textContent = path.split("/").map(decodeURIComponent).join("/");
+  $("summary").textContent = "";
+  $("notes").replaceChildren();
+  chosen = null;
+  $("chosen").replaceChildren();
+  begin(0, true);
+  drawLegend();
+  failures.begin({ path, failedIndexes, choose: (index) => choose(index, true) });
+  const gone = () => ($("summary").textContent = "No such Job is known.");
+  listen(`/ui/jobs/${path}`, { job: hearJob, gone });
+}
+
+export function forget() {
+  path = null;
+}
+
+function failedIndexes() {
+  const failed = [];
+  states.forEach((code, index) => code === CODE.failed && failed.push(index));
+  return failed;
+}
 
 function hearJob({ job, completions, anew, came }) {
   if (anew || completions !== states.length) begin(completions ?? 0, anew);
@@ -216,6 +86,7 @@ function hearJob({ job, completions, anew, came }) {
   $("without-indexes").hidden = completions != null;
   tell(job);
   note(job);
+  failures.hear(job);
   soon(drawLegend);
   soon(drawMap);
   if (chosen != null) soon(() => tellChosen(false));
@@ -487,28 +358,8 @@ function drawRate() {
 
 // ---- what people do
 
-function route() {
-  const words = location.hash.slice(1).split("/");
-  path = words.length === 2 && words.every(Boolean) ? words.join("/") : null;
-  $("jobs").hidden = path != null;
-  $("job").hidden = path == null;
-  chosen = null;
-  $("chosen").replaceChildren();
-  if (path == null) {
-    document.title = "lakh";
-    jobs.clear();
-    listen("/ui/jobs", { jobs: hearJobs, busy: null });
-    return;
-  }
-  $("job-title").textContent = words.map(decodeURIComponent).join("/");
-  $("summary").textContent = "";
-  begin(0, true);
-  drawLegend();
-  const gone = () => ($("summary").textContent = "No such Job is known.");
-  listen(`/ui/jobs/${path}`, { job: hearJob, gone, busy: null });
-}
-
-function follow() {
+export function follow() {
+  readPalette();
   const map = $("map");
   const pointers = new Map();
   let moved = 0;
@@ -535,8 +386,9 @@ function follow() {
       moved += Math.abs(x - before[0]) + Math.abs(y - before[1]);
       move((x - before[0]) / pointers.size, (y - before[1]) / pointers.size);
       if (pointers.size === 2) {
+        // Around what lies between the fingers.
         const now = distance(pointers);
-        if (apart > 0) zoom(now / apart, x, y);
+        if (apart > 0) zoom(now / apart, ...middle(pointers));
         apart = now;
       }
     }
@@ -558,13 +410,13 @@ function follow() {
   map.addEventListener("keydown", (event) => {
     const arrows = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
     const [x, y] = arrows[event.key] ?? [0, 0];
-    const middle = [map.clientWidth / 2, map.clientHeight / 2];
+    const centre = [map.clientWidth / 2, map.clientHeight / 2];
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (x || y) {
       if (event.shiftKey) move(-x * 60, -y * 60);
       else if (states.length) choose(Math.max(0, Math.min(states.length - 1, (chosen ?? 0) + x + y * columns)), false);
-    } else if (event.key === "+" || event.key === "=") zoom(1.5, ...middle);
-    else if (event.key === "-") zoom(1 / 1.5, ...middle);
+    } else if (event.key === "+" || event.key === "=") zoom(1.5, ...centre);
+    else if (event.key === "-") zoom(1 / 1.5, ...centre);
     else if (event.key === "0") showAll();
     else if (event.key === "Enter" && chosen != null) choose(chosen, true);
     else if (event.key === "Escape") choose(null, false);
@@ -590,12 +442,8 @@ function follow() {
     else $("chosen").replaceChildren(element("p", `No index is ${WORDS[STATES[code]]}.`));
   });
   $("next-state").append(...["failed", "backoff", "pending", "running", "waiting", "succeeded"].map((state) => element("option", WORDS[state], { value: state })));
-  $("filter").addEventListener("input", arrange);
-  $("state").addEventListener("input", arrange);
-  $("rows").addEventListener("scroll", () => soon(drawRows));
-  addEventListener("hashchange", route);
   addEventListener("resize", () => {
-    if (path == null) return soon(drawRows);
+    if (path == null) return;
     fit();
     soon(drawRate);
   });
@@ -611,7 +459,7 @@ function distance(pointers) {
   return other ? Math.hypot(one[0] - other[0], one[1] - other[1]) : 0;
 }
 
-readPalette();
-drawHead();
-follow();
-route();
+function middle(pointers) {
+  const [one, other] = [...pointers.values()];
+  return [(one[0] + other[0]) / 2, (one[1] + other[1]) / 2];
+}

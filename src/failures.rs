@@ -1,0 +1,178 @@
+//! What Pods failed of, by cause and by index: for `lakh status` and its like, and for the page at `/ui`.
+//!
+//! Must not: ask anybody, or know what will become of an index.
+
+use std::{collections::BTreeMap, fmt};
+
+use compact_str::CompactString;
+
+use crate::{
+    model::{IndexSet, Time},
+    wire::{PodCause, PodDetails},
+};
+
+/// As much of a message is kept.
+const SHOWN: usize = 300;
+
+/// What a Pod failed of: what is alike in many.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FailureCause {
+    /// Of the first container that failed, if one did.
+    pub(crate) exit_code: Option<i32>,
+    /// In a word of the kubelet or of whoever ended the Pod; empty where the code says it all.
+    pub(crate) reason: CompactString,
+    /// The container that failed, if the Pod has several.
+    pub(crate) container: CompactString,
+}
+
+/// What a Pod failed of, and what there is to be said of it.
+fn cause(pod: &PodDetails) -> (FailureCause, &str) {
+    let PodCause {
+        exit_code,
+        reason,
+        container,
+        message,
+    } = pod.cause();
+    let is_alone = pod.containers.len() == 1;
+    let cause = FailureCause {
+        exit_code,
+        reason: reason.into(),
+        container: container.filter(|_| !is_alone).unwrap_or_default().into(),
+    };
+    (cause, message)
+}
+
+impl fmt::Display for FailureCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            exit_code,
+            reason,
+            container,
+        } = self;
+        match (exit_code, reason.as_str()) {
+            (None, "") => f.write_str("no exit code")?,
+            (None, reason) => f.write_str(reason)?,
+            (Some(code), "") => write!(f, "exit code {code}")?,
+            (Some(code), reason) => write!(f, "exit code {code} ({reason})")?,
+        }
+        match container.as_str() {
+            "" => Ok(()),
+            name => write!(f, " of container {name}"),
+        }
+    }
+}
+
+/// Pods that failed of the same.
+#[derive(Clone, Debug)]
+pub(crate) struct FailureGroup<'a> {
+    pub(crate) cause: &'a FailureCause,
+    pub(crate) pods: u32,
+    /// The indexes of these Pods; none where Pods have none.
+    pub(crate) indexes: IndexSet,
+    pub(crate) last: &'a FailedPod,
+}
+
+/// A Pod that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FailedPod {
+    pub(crate) name: CompactString,
+    pub(crate) index: Option<u32>,
+    /// Where its cause is.
+    cause: u32,
+    pub(crate) node: CompactString,
+    pub(crate) at: Time,
+    /// How often its index has failed, with this Pod.
+    pub(crate) tries: u32,
+    /// What it had to say.
+    pub(crate) message: Option<Box<str>>,
+}
+
+/// Pods that failed, of one Job.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FailedPods {
+    pods: Vec<FailedPod>,
+    /// What they failed of; the Pods have the places.
+    causes: Vec<FailureCause>,
+    places: BTreeMap<FailureCause, u32>,
+}
+
+impl FailedPods {
+    /// Takes in one more.
+    pub(crate) fn take(&mut self, pod: &PodDetails) {
+        let (cause, message) = cause(pod);
+        let place = self.places.get(&cause).copied().unwrap_or_else(|| {
+            let place = u32::try_from(self.causes.len()).unwrap_or(u32::MAX);
+            self.causes.push(cause.clone());
+            self.places.insert(cause, place);
+            place
+        });
+        let message = message.trim();
+        let message: String = message.chars().take(SHOWN).collect();
+        self.pods.push(FailedPod {
+            name: pod.name.clone(),
+            index: pod.index,
+            cause: place,
+            node: pod.node.clone(),
+            at: pod.finished().unwrap_or_default(),
+            tries: pod.failures_before.saturating_add(1),
+            message: (!message.is_empty()).then(|| message.into()),
+        });
+    }
+
+    /// Each of them.
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, FailedPod> {
+        self.pods.iter()
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.pods.len()
+    }
+
+    /// What one of them failed of.
+    pub(crate) fn cause_of(&self, pod: &FailedPod) -> &FailureCause {
+        &self.causes[pod.cause as usize]
+    }
+
+    /// By cause, the most frequent first.
+    pub(crate) fn by_cause(&self) -> Vec<FailureGroup<'_>> {
+        let mut groups: BTreeMap<u32, FailureGroup<'_>> = BTreeMap::new();
+        for pod in &self.pods {
+            let group = groups.entry(pod.cause).or_insert_with(|| FailureGroup {
+                cause: self.cause_of(pod),
+                pods: 0,
+                indexes: IndexSet::default(),
+                last: pod,
+            });
+            group.pods += 1;
+            if let Some(index) = pod.index {
+                group.indexes.insert(index);
+            }
+            if pod.at > group.last.at {
+                group.last = pod;
+            }
+        }
+        let mut groups: Vec<FailureGroup<'_>> = groups.into_values().collect();
+        groups.sort_by_key(|group| std::cmp::Reverse(group.pods));
+        groups
+    }
+
+    /// The last failure of each index, with how often it has failed as far as that is known.
+    pub(crate) fn by_index(&self) -> BTreeMap<u32, (&FailedPod, u32)> {
+        let mut indexes: BTreeMap<u32, (&FailedPod, u32, u32)> = BTreeMap::new();
+        for pod in &self.pods {
+            let Some(index) = pod.index else { continue };
+            let (last, seen, tries) = indexes.entry(index).or_insert((pod, 0, 0));
+            *seen += 1;
+            // Where failures count by index, a Pod tells of those before it, which may be gone.
+            *tries = pod.tries.max(*tries).max(*seen);
+            if (pod.tries, pod.at) > (last.tries, last.at) {
+                *last = pod;
+            }
+        }
+        let indexes = indexes.into_iter();
+        indexes
+            .map(|(index, (last, _, tries))| (index, (last, tries)))
+            .collect()
+    }
+}

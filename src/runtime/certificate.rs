@@ -1,0 +1,129 @@
+//! The certificate of the page's own port, from files that may change while it is used.
+//!
+//! Must not: judge whether it can be trusted; browsers do.
+
+use std::{
+    fs, io,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+use tokio_rustls::{
+    TlsAcceptor,
+    rustls::{
+        ServerConfig,
+        crypto::ring,
+        pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+    },
+};
+
+use crate::clock::instant;
+
+/// How often the files are read, if somebody connects: who renews a certificate does so hours before it ends.
+const READ_AGAIN: Duration = Duration::from_secs(60);
+
+/// The files of a certificate, in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// The certificate, and after it those who have signed it, if any.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
+/// A file of a certificate cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {why}", path.display())]
+pub struct CertificateError {
+    path: PathBuf,
+    why: String,
+}
+
+/// TLS with the certificate as it is by now.
+#[derive(Debug)]
+pub(super) struct Tls {
+    files: CertificateFiles,
+    loaded: Mutex<Loaded>,
+}
+
+#[derive(Debug)]
+struct Loaded {
+    at: Instant,
+    text: [Vec<u8>; 2],
+    config: Arc<ServerConfig>,
+}
+
+impl Tls {
+    /// Reads the files.
+    pub(super) fn new(files: CertificateFiles) -> Result<Self, CertificateError> {
+        let text = read(&files)?;
+        let config = configure(&files, &text)?;
+        let loaded = Mutex::new(Loaded {
+            at: instant(),
+            text,
+            config,
+        });
+        Ok(Self { files, loaded })
+    }
+
+    /// What shakes hands with the next client.
+    pub(super) fn acceptor(&self) -> TlsAcceptor {
+        let mut loaded = self.loaded.lock();
+        if loaded.at.elapsed() >= READ_AGAIN {
+            loaded.at = instant();
+            if let Err(error) = self.load_again(&mut loaded) {
+                tracing::warn!(%error, "certificate not read again; the one before is shown");
+            }
+        }
+        Arc::clone(&loaded.config).into()
+    }
+
+    fn load_again(&self, loaded: &mut Loaded) -> Result<(), CertificateError> {
+        let text = read(&self.files)?;
+        if text != loaded.text {
+            loaded.config = configure(&self.files, &text)?;
+            loaded.text = text;
+        }
+        Ok(())
+    }
+}
+
+fn read(files: &CertificateFiles) -> Result<[Vec<u8>; 2], CertificateError> {
+    let read = |path: &PathBuf| {
+        let wrong = |error: io::Error| wrong(path, &error.to_string());
+        fs::read(path).map_err(wrong)
+    };
+    Ok([read(&files.certificate)?, read(&files.key)?])
+}
+
+fn configure(
+    files: &CertificateFiles,
+    [certificate, key]: &[Vec<u8>; 2],
+) -> Result<Arc<ServerConfig>, CertificateError> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
+    let chain = chain.map_err(|error| wrong(&files.certificate, &error.to_string()))?;
+    if chain.is_empty() {
+        return Err(wrong(&files.certificate, "there is no certificate in it"));
+    }
+    let key = PrivateKeyDer::from_pem_slice(key)
+        .map_err(|error| wrong(&files.key, &format!("no private key can be read: {error}")))?;
+    let provider = Arc::new(ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .and_then(|config| config.with_no_client_auth().with_single_cert(chain, key));
+    let mut config = config.map_err(|error| {
+        let with = format!("with {}: {error}", files.key.display());
+        wrong(&files.certificate, &with)
+    })?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+fn wrong(path: &std::path::Path, why: &str) -> CertificateError {
+    CertificateError {
+        path: path.to_owned(),
+        why: why.to_owned(),
+    }
+}

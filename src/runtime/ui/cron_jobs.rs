@@ -1,0 +1,148 @@
+//! CronJobs for the page: what there is of each, and its next runs.
+//!
+//! The next runs are worked out when a run has passed or a schedule has changed, not at each look. Must not: start runs.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+use crate::{
+    cronjob::Outlook,
+    model::{CronJob, Time, Uid},
+};
+
+/// How many next runs are told.
+const RUNS: usize = 5;
+
+/// What is known of the runs of CronJobs, for one page.
+#[derive(Debug, Default)]
+pub(super) struct Outlooks(HashMap<Uid, (ScheduleSeen, Result<Outlook, String>)>);
+
+/// What an outlook follows from, but for the time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ScheduleSeen {
+    schedule: String,
+    time_zone: Option<String>,
+    last: Option<Time>,
+}
+
+impl Outlooks {
+    /// What is told of these CronJobs, which are all that there are.
+    pub(super) fn tell(&mut self, cron_jobs: &[CronJob], now: Time) -> HashMap<String, Value> {
+        let mut before = std::mem::take(&mut self.0);
+        let mut told = HashMap::new();
+        for cron_job in cron_jobs {
+            let reason = ScheduleSeen {
+                schedule: cron_job.spec.schedule.clone(),
+                time_zone: cron_job.spec.time_zone.clone(),
+                last: cron_job.status.last_schedule,
+            };
+            let is_so_still = |(of, known): &(ScheduleSeen, Result<Outlook, String>)| {
+                let first = known.as_ref().ok().and_then(|known| known.runs.first());
+                *of == reason && first.is_none_or(|first| *first > now)
+            };
+            let known = before.remove(&cron_job.uid).filter(is_so_still);
+            let known = known.unwrap_or_else(|| (reason, Outlook::of(cron_job, RUNS, now)));
+            told.insert(cron_job.uid.to_string(), tell(cron_job, &known.1));
+            self.0.insert(cron_job.uid, known);
+        }
+        told
+    }
+}
+
+fn tell(cron_job: &CronJob, outlook: &Result<Outlook, String>) -> Value {
+    let CronJob { spec, status, .. } = cron_job;
+    let active = status.active.iter().map(|job| job.name.as_str());
+    let mut told = json!({
+        "uid": cron_job.uid.to_string(),
+        "namespace": cron_job.key.namespace,
+        "name": cron_job.key.name,
+        "schedule": spec.schedule,
+        "timeZone": spec.time_zone,
+        "suspend": spec.suspend,
+        "last": status.last_schedule.map(Time::to_rfc3339),
+        "lastSuccess": status.last_successful.map(Time::to_rfc3339),
+        "active": active.collect::<Vec<_>>(),
+        "words": null,
+        "next": [],
+        "problem": null,
+    });
+    match outlook {
+        Err(problem) => told["problem"] = problem.as_str().into(),
+        Ok(outlook) => {
+            told["words"] = outlook.words.as_str().into();
+            if !spec.suspend {
+                told["next"] = outlook.runs.iter().map(|run| run.to_rfc3339()).collect();
+            }
+        }
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::{CronJobSpec, CronJobStatus};
+
+    use super::*;
+
+    fn cron_job(schedule: &str, zone: Option<&str>) -> CronJob {
+        CronJob {
+            key: crate::model::JobKey {
+                namespace: "a".into(),
+                name: "nightly".into(),
+            },
+            uid: Uid::from_u128(1),
+            resource_version: 1,
+            deleting: false,
+            created: Time::from_secs(0),
+            spec: CronJobSpec {
+                schedule: schedule.to_owned(),
+                time_zone: zone.map(str::to_owned),
+                ..CronJobSpec::default()
+            },
+            status: CronJobStatus::default(),
+        }
+    }
+
+    fn told(outlooks: &mut Outlooks, cron_job: &CronJob, now: &str) -> Value {
+        let now = Time::parse_rfc3339(now).expect("a time");
+        let mut told = outlooks.tell(std::slice::from_ref(cron_job), now);
+        told.remove(&cron_job.uid.to_string()).expect("it is told")
+    }
+
+    #[test]
+    fn the_next_runs_are_those_of_its_zone_and_move_on() {
+        let mut outlooks = Outlooks::default();
+        let nightly = cron_job("30 2 * * *", Some("Europe/Berlin"));
+        let first = told(&mut outlooks, &nightly, "2026-11-26T00:00:00Z");
+        assert_eq!(first["next"][0], "2026-11-26T01:30:00Z");
+        assert_eq!(first["next"].as_array().map(Vec::len), Some(RUNS));
+        let later = told(&mut outlooks, &nightly, "2026-11-26T01:30:00Z");
+        assert_eq!(later["next"][0], "2026-11-27T01:30:00Z");
+        let hourly = cron_job("0 * * * *", None);
+        let changed = told(&mut outlooks, &hourly, "2026-11-26T01:30:00Z");
+        assert_eq!(changed["next"][0], "2026-11-26T02:00:00Z");
+    }
+
+    #[test]
+    fn what_does_not_run_says_why() {
+        let mut outlooks = Outlooks::default();
+        let now = "2026-11-26T00:00:00Z";
+        let mut suspended = cron_job("0 * * * *", None);
+        suspended.spec.suspend = true;
+        let suspended = told(&mut outlooks, &suspended, now);
+        assert_eq!(
+            (&suspended["next"], &suspended["suspend"]),
+            (&json!([]), &json!(true))
+        );
+        let nowhere = told(
+            &mut outlooks,
+            &cron_job("0 * * * *", Some("Mars/Base")),
+            now,
+        );
+        assert_eq!(nowhere["problem"], "unknown time zone Mars/Base");
+        let odd = told(&mut outlooks, &cron_job("never", None), now);
+        let problem = odd["problem"].as_str().expect("a problem");
+        assert!(problem.starts_with("unparseable schedule"), "{problem}");
+    }
+}

@@ -1,0 +1,152 @@
+//! What a Job's Pods failed of, by cause: its failed Pods as the API server has them, read when somebody looks.
+//!
+//! A page of the answer is made of some pages of the list; where there are more, it says where to go on. So no answer costs
+//! more than [`PODS`] Pods, and nobody on the way of a Pod knows of it. Must not: keep anything.
+
+use percent_encoding::percent_decode_str;
+use serde_json::{Value, json};
+
+use crate::{
+    cluster::{self, Client},
+    failures::{FailedPods, FailureGroup},
+    model::{JobKey, Uid},
+    wire::{ApiError, Call, PodDetails, decode_job, decode_list_page, paths},
+};
+
+/// Pods in a page of the list. kubectl asks for as many.
+const LIST_PAGE: usize = 500;
+
+/// How many Pods an answer is made of at most: 5 to 20 MB of lists, which a server (Kubernetes 1.36.2) gives in a second.
+const PODS: usize = 10_000;
+
+/// As many ranges of indexes are told of one cause; a Job of 100,000 may have as many ranges.
+const RANGES: usize = 2_000;
+
+/// What is asked of a list: the one thing of it that is read.
+const FAILED: &str = "status.phase=Failed";
+
+/// The causes, the most frequent first; `query` may say where to go on.
+pub(super) async fn page(client: &Client, key: &JobKey, query: &str) -> cluster::Result<Value> {
+    let odd = |why: String| ApiError::no_answer(format!("the answer cannot be read: {why}"));
+    let (namespace, name) = (paths::escaped(&key.namespace), paths::escaped(&key.name));
+    let job = client.get(&paths::job(&namespace, &name)).await?;
+    let job = decode_job(&String::from_utf8_lossy(&job)).map_err(|error| odd(error.to_string()))?;
+    let (uid, selector) = (job.job.uid, job.selector.as_deref());
+    let list = paths::pods_of_job(&key.namespace, uid, selector, FAILED);
+    let mut from = continued(query);
+    let mut failed = FailedPods::default();
+    let mut seen = 0;
+    loop {
+        let path = match from.as_str() {
+            "" => format!("{list}&limit={LIST_PAGE}"),
+            token => format!(
+                "{list}&limit={LIST_PAGE}&continue={}",
+                paths::escaped(token)
+            ),
+        };
+        let body = client.send(&Call::get_compact(path)).await?;
+        let page = decode_list_page(&body).map_err(|error| odd(error.to_string()))?;
+        for object in page.items {
+            let pod = PodDetails::read(object).map_err(|error| odd(error.to_string()))?;
+            take(&mut failed, &pod, uid);
+            seen += 1;
+        }
+        from = page.continue_token;
+        if from.is_empty() || seen >= PODS {
+            break;
+        }
+        // Others have the thread in between.
+        tokio::task::yield_now().await;
+    }
+    let causes = failed.by_cause();
+    Ok(json!({
+        "pods": failed.len(),
+        "counted": job.job.status.failed,
+        "continue": from,
+        "causes": causes.iter().map(told).collect::<Vec<_>>(),
+    }))
+}
+
+/// The selector may be anybody's.
+fn take(failed: &mut FailedPods, pod: &PodDetails, job: Uid) {
+    if pod.owner == Some(job) {
+        failed.take(pod);
+    }
+}
+
+/// Where a list is to go on.
+fn continued(query: &str) -> String {
+    let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    let token = pairs.find(|(name, _)| *name == "continue");
+    let token = token.map(|(_, token)| percent_decode_str(token).decode_utf8_lossy());
+    token.unwrap_or_default().into_owned()
+}
+
+fn told(group: &FailureGroup<'_>) -> Value {
+    let last = group.last;
+    let list = group.indexes.to_string();
+    let mut ranges = list.split(',');
+    let told: Vec<&str> = ranges.by_ref().take(RANGES).collect();
+    json!({
+        "cause": group.cause.to_string(),
+        "exitCode": group.cause.exit_code,
+        "reason": group.cause.reason,
+        "container": group.cause.container,
+        "pods": group.pods,
+        "indexes": told.join(","),
+        "moreRanges": ranges.count(),
+        "last": {
+            "pod": last.name,
+            "index": last.index,
+            "node": last.node,
+            "at": last.at.to_rfc3339(),
+            "tries": last.tries,
+            "message": last.message,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::wire::Object;
+
+    use super::*;
+
+    #[test]
+    fn pods_of_one_cause_are_one_and_those_of_others_are_not_counted() {
+        let uid = Uid::from_u128(7);
+        let mut failed = FailedPods::default();
+        for (index, code, owner) in [(3, 1, 7), (4, 1, 7), (9, 137, 7), (5, 1, 8)] {
+            let pod = json!({
+                "metadata": {
+                    "name": format!("a-{index}"), "uid": Uid::from_u128(100 + index).to_string(),
+                    "annotations": {"batch.kubernetes.io/job-completion-index": index.to_string()},
+                    "ownerReferences": [{"uid": Uid::from_u128(owner).to_string(), "controller": true}],
+                },
+                "status": {"phase": "Failed", "containerStatuses": [
+                    {"name": "main", "state": {"terminated": {"exitCode": code, "message": "no disk"}}},
+                ]},
+            });
+            let pod = PodDetails::read(Object::Json(&pod.to_string())).expect("a Pod");
+            take(&mut failed, &pod, uid);
+        }
+        let causes: Vec<Value> = failed.by_cause().iter().map(told).collect();
+        let [first, second] = causes.as_slice() else {
+            panic!("two causes: {causes:?}")
+        };
+        assert_eq!(
+            (&first["cause"], &first["pods"]),
+            (&json!("exit code 1"), &json!(2))
+        );
+        assert_eq!(first["indexes"], "3,4");
+        assert_eq!(first["last"]["message"], "no disk");
+        assert_eq!(second["exitCode"], 137);
+    }
+
+    #[test]
+    fn where_to_go_on_is_read_from_the_query() {
+        assert_eq!(continued("continue=a%3Db%26limit%3D1"), "a=b&limit=1");
+        assert_eq!(continued("other=1"), "");
+        assert_eq!(continued(""), "");
+    }
+}

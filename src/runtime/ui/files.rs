@@ -1,0 +1,56 @@
+//! The files of the page, which are part of the program.
+//!
+//! Must not: differ by who asks; there is nothing of a cluster in them.
+
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+
+const STYLE: &str = "text/css; charset=utf-8";
+
+const PAGE: &str = "text/html; charset=utf-8";
+
+/// By their names: the kind of each, and its text.
+const FILES: [(&str, &str, &str); 10] = [
+    ("page.html", PAGE, include_str!("page/page.html")),
+    ("page.css", STYLE, include_str!("page/page.css")),
+    ("page.js", SCRIPT, include_str!("page/page.js")),
+    ("common.js", SCRIPT, include_str!("page/common.js")),
+    ("table.js", SCRIPT, include_str!("page/table.js")),
+    ("jobs.js", SCRIPT, include_str!("page/jobs.js")),
+    ("cron_jobs.js", SCRIPT, include_str!("page/cron_jobs.js")),
+    ("job.js", SCRIPT, include_str!("page/job.js")),
+    ("failures.js", SCRIPT, include_str!("page/failures.js")),
+    ("login.js", SCRIPT, include_str!("page/login.js")),
+];
+
+/// The page itself: its kind, and its text.
+pub(super) fn page() -> (&'static str, &'static str) {
+    let [(_, kind, text), ..] = FILES;
+    (kind, text)
+}
+
+/// One by its name.
+pub(super) fn of_name(name: &str) -> Option<(&'static str, &'static str)> {
+    let found = FILES.into_iter().find(|(known, ..)| *known == name);
+    found.map(|(_, kind, text)| (kind, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_the_page_loads_is_there() {
+        let texts = FILES.iter().map(|(.., text)| *text);
+        let loaded = texts.flat_map(|text| text.split('"'));
+        let mut loaded: Vec<&str> = loaded
+            .filter_map(|word| word.strip_prefix("/ui/").or(word.strip_prefix("./")))
+            .collect();
+        loaded.sort_unstable();
+        loaded.dedup();
+        let names: Vec<&str> = loaded.into_iter().filter(|it| it.contains('.')).collect();
+        assert!(names.len() >= FILES.len() - 1, "{names:?}");
+        for name in names {
+            assert!(of_name(name).is_some(), "{name}");
+        }
+    }
+}
