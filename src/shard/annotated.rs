@@ -29,6 +29,9 @@ const INVALID: &str = "InvalidAnnotation";
 /// The reason of the Warning about one that cannot be followed.
 const REFUSED: &str = "AnnotationNotFollowed";
 
+/// So many Pods that were taken away from a Job are remembered, until it adopts them again: chosen, as this is done by hand.
+const LET_GO_MAX: usize = 64;
+
 /// Memory for the records of all Jobs of a shard.
 #[derive(Debug, Default)]
 pub(super) struct RecordBudget {
@@ -95,6 +98,8 @@ pub(super) struct Annotated {
     gauges: Option<JobGauges>,
     /// What people are to be told of annotations.
     reports: Vec<Report>,
+    /// Pods that somebody took away from the Job, the newest last: one that is adopted again is not another.
+    let_go: Vec<PodRecord>,
 }
 
 /// Whether anything is to be done for a Job with these annotations.
@@ -216,6 +221,10 @@ impl Annotated {
 
     /// A Pod of the Job came into sight.
     pub(super) fn pod_seen(&mut self, pod: &PodRecord, end: Option<&PodEnd>) {
+        if let Some(place) = self.let_go.iter().position(|it| it.uid == pod.uid) {
+            let known = self.let_go.remove(place);
+            return self.pod_changed(&known, pod, end);
+        }
         self.record_seen(pod, end);
         self.count_failure(None, pod, end);
     }
@@ -227,6 +236,14 @@ impl Annotated {
         let index = index.get();
         record.handle(RecordInput::Seen { index });
         self.record_end(pod, end);
+    }
+
+    /// A Pod is the Job's no more, as somebody took its owner away.
+    pub(super) fn pod_let_go(&mut self, pod: &PodRecord) {
+        if self.let_go.len() == LET_GO_MAX {
+            self.let_go.remove(0);
+        }
+        self.let_go.push(pod.clone());
     }
 
     /// There is a newer version of a Pod.

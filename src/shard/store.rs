@@ -227,12 +227,12 @@ impl Store {
         }
         let Some(job) = owner else {
             self.placements.remove(&uid);
-            self.remove_from(known);
+            self.let_go(known);
             return [Some(known.actor), None];
         };
         let to = self.insert_into(job, record, end);
         self.placements.insert(uid, to);
-        self.remove_from(known);
+        self.let_go(known);
         [Some(known.actor), Some(to.actor)]
     }
 
@@ -514,6 +514,17 @@ impl Store {
             annotated.pod_changed(known, &record, end);
         }
         pods.replace(slot, record);
+    }
+
+    /// A Pod is its Job's no more, and may become so again.
+    fn let_go(&mut self, known: Placement) {
+        let Actor {
+            pods, annotated, ..
+        } = &mut self.actors[known.actor];
+        if let (Some(annotated), Some(pod)) = (annotated, pods.get(known.slot)) {
+            annotated.pod_let_go(pod);
+        }
+        self.remove_from(known);
     }
 
     fn remove_from(&mut self, Placement { actor, slot }: Placement) {

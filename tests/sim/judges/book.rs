@@ -63,7 +63,10 @@ impl Job {
     pub(super) fn changed(&mut self, job: &Stored, view: JobView, by: By, at: u64) {
         if !matches!(by, By::Controller(_)) {
             self.edited_at = at;
-            self.was_overdue |= self.view.deadline().is_some_and(|due| due <= at);
+            // No status may have told yet when it was begun.
+            let began = self.view.status.started_at().unwrap_or(self.created_at);
+            let deadline = self.view.spec.active_deadline_seconds;
+            self.was_overdue |= deadline.is_some_and(|secs| began + secs * 1_000 <= at);
         }
         let before = self.view.spec.parallelism.unwrap_or(1);
         if view.spec.parallelism.unwrap_or(1) != before {

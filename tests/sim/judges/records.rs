@@ -51,7 +51,7 @@ impl Judges {
                 continue;
             }
             judged += page.rows.iter().filter(|row| row.tries.is_some()).count();
-            let mut wrong = untrue(&page, &pods);
+            let mut wrong = untrue(&page, &pods, hears_all);
             let is_alone = !self.is_shared && world.scenario.ranges.is_none();
             if knows_since <= job.created_at && is_alone {
                 wrong.extend(unrecorded(&page, job, &pods));
@@ -75,13 +75,13 @@ fn of_index<'a>(pods: &'a [&Pod], row: &RecordRow) -> impl Iterator<Item = &'a P
     pods.filter(move |pod| pod.view.index == Some(index))
 }
 
-/// Rows that say what did not happen.
-fn untrue(page: &RecordPage, pods: &[&Pod]) -> Vec<String> {
+/// Rows that say what did not happen. Of a Pod that is gone, news may come a second time: it is taken for another then.
+fn untrue(page: &RecordPage, pods: &[&Pod], hears_all: bool) -> Vec<String> {
     let mut wrong = Vec::new();
     for row in &page.rows {
         let made = of_index(pods, row).count();
         let tries = usize::from(row.tries.unwrap_or(0));
-        if tries > made {
+        if tries > made && hears_all {
             wrong.push(format!("index {}: {tries} tries of {made}", row.index));
         }
         let Some(end) = &row.end else { continue };
@@ -125,7 +125,8 @@ fn unrecorded(page: &RecordPage, job: &Job, pods: &[&Pod]) -> Vec<String> {
                 "index {index} is completed, and recorded as {outcome:?}"
             ));
         }
-        if failed.contains(&index) && (outcome.is_none() || has_succeeded) {
+        // A Pod that was deleted counts as failed, and may succeed yet.
+        if failed.contains(&index) && outcome.is_none() {
             wrong.push(format!(
                 "index {index} has failed, and is recorded as {outcome:?}"
             ));
