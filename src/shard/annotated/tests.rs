@@ -150,6 +150,27 @@ fn a_pod_that_another_job_gets_has_not_ended() {
 }
 
 #[test]
+fn a_pod_that_comes_back_is_no_other() {
+    let mut world = world();
+    world.hear_job(&recorded(6));
+    hear_in_full(
+        &mut world,
+        Change::Applied,
+        &failed(1, 7, 10, 137, "OOMKilled"),
+    );
+    assert_eq!(tries(&world)[1], Some(1));
+    let mut taken = failed(1, 7, 11, 137, "OOMKilled");
+    taken["metadata"]["ownerReferences"] = json!([]);
+    hear_in_full(&mut world, Change::Applied, &taken);
+    hear_in_full(
+        &mut world,
+        Change::Applied,
+        &failed(1, 7, 12, 137, "OOMKilled"),
+    );
+    assert_eq!(tries(&world)[1], Some(1));
+}
+
+#[test]
 fn a_record_that_begins_late_has_what_is_still_there() {
     let mut world = world();
     world.hear_job(&annotated(6, &json!({})));
