@@ -290,8 +290,8 @@ fn a_server_whose_cron_job_is_older_than_it_told_tells_another_history() {
         let read = decode_cron_job(&cron_job(version).to_string()).expect("a good CronJob");
         world.hear(change, Observed::CronJob(Box::new(read)));
     };
-    for (found, report) in [(9, None), (5, Some(0))] {
-        // A status is refused.
+    // A status is refused, and the server has the CronJob in this version.
+    let refused_and_found = |found: u64| {
         let mut world = World::with(Settings {
             controllers: Controllers::default(),
             ..Settings::of_jobs(8)
@@ -303,6 +303,10 @@ fn a_server_whose_cron_job_is_older_than_it_told_tells_another_history() {
         world.answer(&status, refusal(409, "Conflict", "modified"));
         let look = world.asks("GET /apis/batch/v1/namespaces/d/cronjobs/c");
         world.answer(&look, body(&cron_job(found)));
+        world
+    };
+    for (found, report) in [(9, None), (5, Some(0))] {
+        let mut world = refused_and_found(found);
         assert_eq!(world.shard.poll_report(), report);
         if report.is_none() {
             // What is newer is taken in, and a status written on top of it.
@@ -320,17 +324,7 @@ fn a_server_whose_cron_job_is_older_than_it_told_tells_another_history() {
     }
     // A list is older than what an answer told, and the watch that goes on from it shows it, or never does.
     for (shows, report) in [(true, None), (false, Some(0))] {
-        let mut world = World::with(Settings {
-            controllers: Controllers::default(),
-            ..Settings::of_jobs(8)
-        });
-        hear(&mut world, Change::Applied, 6);
-        let look = world.asks("GET /apis/batch/v1/namespaces/d/jobs/c-1");
-        world.answer(&look, refusal(404, "NotFound", "no such Job"));
-        let status = world.asks("PATCH /apis/batch/v1/namespaces/d/cronjobs/c/status");
-        world.answer(&status, refusal(409, "Conflict", "modified"));
-        let look = world.asks("GET /apis/batch/v1/namespaces/d/cronjobs/c");
-        world.answer(&look, body(&cron_job(9)));
+        let mut world = refused_and_found(9);
         hear(&mut world, Change::Listed(8), 6);
         (world.shard).notice(&Notice::Complete(extent(Kind::CronJob), 8));
         assert_eq!(world.shard.poll_report(), None);

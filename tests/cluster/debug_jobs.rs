@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use lakh::runtime::{Controller, Options};
+use lakh::runtime::Controller;
 use serde_json::{Value, json};
 
 use crate::support::{
-    client, cluster, create, http_get, indexed_job, is, job_when, listening, wait_until,
+    client, cluster, create, http_get, indexed_job, is, job_when, listening_controller, wait_until,
 };
 
 /// The answer's body, which is JSON; nothing, if what is asked for is not known.
@@ -31,12 +31,7 @@ async fn it_tells_how_far_a_job_is_and_what_it_waits_for() {
 async fn tells(shards: usize) {
     let cluster = cluster(Duration::from_millis(100)).await;
     let client = client(&cluster).await;
-    let options = listening(Options {
-        shards,
-        ..Options::default()
-    });
-    let controller = Controller::start(client.clone(), options);
-    let controller = controller.await.expect("it starts");
+    let controller = listening_controller(&client, shards).await;
 
     create(&client, &indexed_job("done", 3, 3)).await;
     job_when(&client, "done", |job| is(job, "Complete")).await;

@@ -204,9 +204,7 @@ async fn a_server_that_is_away_and_rights_that_are_missing_are_told_and_it_goes_
         false => Fate::Answered(refusal(403, "Forbidden", "User bob cannot list jobs")),
     });
     let line = line.await;
-    let folder = tempfile::tempdir().expect("a folder");
-    let config = folder.path().join("config");
-    support::write_kubeconfig(&config, &line.url());
+    let (_folder, config) = support::kubeconfig_of(&line.url());
     create(&client, &indexed_job("main", 2, 2)).await;
     let terminal = Tmux::start(&tmux::script("", "top", &config), 80, 24);
     let screen = terminal

@@ -15,7 +15,8 @@ use lakh::{
 use serde_json::{Value, json};
 
 use crate::support::{
-    self, client, cluster, create, http_get, indexed_job, listening, python::python,
+    self, client, cluster, create, http_get, indexed_job, listening, listening_controller,
+    python::python,
 };
 
 /// Events as a browser hears them.
@@ -54,12 +55,7 @@ async fn a_page_hears_of_jobs_and_indexes_as_they_change() {
     for shards in [1, 2] {
         let cluster = cluster(Duration::from_secs(1)).await;
         let client = client(&cluster).await;
-        let options = listening(Options {
-            shards,
-            ..Options::default()
-        });
-        let controller = Controller::start(client.clone(), options);
-        let controller = controller.await.expect("it starts");
+        let controller = listening_controller(&client, shards).await;
         let address = controller.listening().expect("it listens");
         let mut jobs = Events::of(address, "/ui/jobs");
         let seen = json!({"jobs": null, "cronJobs": null});
@@ -197,12 +193,7 @@ async fn cron_jobs_are_told_with_their_next_runs() {
     for shards in [1, 2] {
         let cluster = cluster(Duration::ZERO).await;
         let client = client(&cluster).await;
-        let options = listening(Options {
-            shards,
-            ..Options::default()
-        });
-        let controller = Controller::start(client.clone(), options);
-        let controller = controller.await.expect("it starts");
+        let controller = listening_controller(&client, shards).await;
         let address = controller.listening().expect("it listens");
         let mut told = Events::of(address, "/ui/jobs");
         assert_eq!(told.next("cronjobs")["new"], json!([]));

@@ -4,6 +4,7 @@
 //! drawn, or decide when something is looked at.
 
 use std::{
+    iter,
     panic::resume_unwind,
     rc::Rc,
     time::{Duration, Instant},
@@ -96,18 +97,13 @@ fn take_in(
     clock: &Clock,
 ) -> Result<bool, Problem> {
     let mut is_hurried = false;
-    let mut next = Some(first);
-    for _ in 0..AT_ONCE {
-        let Some(input) = next else { break };
+    let more = iter::from_fn(|| inputs.try_recv().ok());
+    for input in iter::once(first).chain(more).take(AT_ONCE) {
         is_hurried |= matches!(input, TopInput::Key(_) | TopInput::Resized(..));
         if let TopInput::TerminalGone(error) = input {
             return Err(format!("the terminal cannot be read: {error}").into());
         }
         model.handle(input, clock.now());
-        next = inputs.try_recv().ok();
-    }
-    if let Some(left) = next {
-        model.handle(left, clock.now());
     }
     Ok(is_hurried)
 }

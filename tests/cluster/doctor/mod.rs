@@ -5,7 +5,7 @@ mod held_pods;
 
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     process::Output,
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
@@ -17,10 +17,9 @@ use lakh::{
     embedded::{ClusterOptions, EmbeddedCluster, ServeOptions, Users},
 };
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::support::{
-    self, client, cluster, cluster_by, create, get, indexed_job, job_when,
+    self, client, cluster, cluster_by, create, get, indexed_job, job_when, kubeconfig_of,
     logged::Logged,
     proxy::{Fate, Proxy, answer, refusal},
     seen_when,
@@ -86,14 +85,6 @@ async fn doctor(kubeconfig: &Path, args: &[&str]) -> Said {
         code: output.status.code(),
         json: json.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr))),
     }
-}
-
-/// A kubeconfig for whatever answers at a URL.
-fn kubeconfig_of(url: &str) -> (TempDir, PathBuf) {
-    let folder = tempfile::tempdir().expect("a folder for temporary files");
-    let path = folder.path().join("config");
-    support::write_kubeconfig(&path, url);
-    (folder, path)
 }
 
 /// A cluster on which all that is made now was made this long ago.

@@ -132,9 +132,7 @@ async fn no_more_is_read_than_is_needed() {
         Fate::Passed
     });
     let line = line.await;
-    let folder = tempfile::tempdir().expect("a folder");
-    let config = folder.path().join("config");
-    support::write_kubeconfig(&config, &line.url());
+    let (_folder, config) = support::kubeconfig_of(&line.url());
     let status = said(&config, "status", "main").await;
     assert_eq!(
         (&status["active"], &status["pending"]),
@@ -206,9 +204,7 @@ async fn a_list_that_expires_on_its_way_is_still_read() {
             }
         });
         let line = line.await;
-        let folder = tempfile::tempdir().expect("a folder");
-        let config = folder.path().join("config");
-        support::write_kubeconfig(&config, &line.url());
+        let (_folder, config) = support::kubeconfig_of(&line.url());
         let status = said(&config, "status", "main").await;
         assert_eq!(status["unseen"], json!([]), "{status:#}");
         // Each once, though some pages came twice.
@@ -232,9 +228,7 @@ async fn a_list_that_expires_on_its_way_is_still_read() {
         }
     });
     let line = line.await;
-    let folder = tempfile::tempdir().expect("a folder");
-    let config = folder.path().join("config");
-    support::write_kubeconfig(&config, &line.url());
+    let (_folder, config) = support::kubeconfig_of(&line.url());
     let status = said(&config, "status", "main").await;
     assert_eq!(
         status["unseen"],
@@ -261,9 +255,7 @@ async fn what_may_not_be_seen_is_said() {
         }
     });
     let line = line.await;
-    let folder = tempfile::tempdir().expect("a folder");
-    let config = folder.path().join("config");
-    support::write_kubeconfig(&config, &line.url());
+    let (_folder, config) = support::kubeconfig_of(&line.url());
     let status = said(&config, "status", "main").await;
     assert_eq!(status["pending"], Value::Null, "{status:#}");
     assert_eq!(

@@ -105,9 +105,7 @@ async fn who_may_not_watch_asks_again_and_again() {
         }
     });
     let line = line.await;
-    let folder = tempfile::tempdir().expect("a folder");
-    let config = folder.path().join("config");
-    support::write_kubeconfig(&config, &line.url());
+    let (_folder, config) = support::kubeconfig_of(&line.url());
     create(&client, &indexed_job("main", 2, 1)).await;
     job_when(&client, "main", |job| job["status"]["active"] == 1).await;
     let ended = output(&config, &["status", "main", "-w", "--timeout", "100s"]).await;

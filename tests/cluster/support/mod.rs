@@ -106,6 +106,14 @@ pub fn kubeconfig(cluster: &EmbeddedCluster) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
+/// The same for whatever answers at a URL, without credentials.
+pub fn kubeconfig_of(url: &str) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let path = folder.path().join("config");
+    write_kubeconfig(&path, url);
+    (folder, path)
+}
+
 /// Waits until this is so; how long that took.
 pub async fn wait_until(what: &str, mut holds: impl FnMut() -> bool) -> Duration {
     let started = Instant::now();
@@ -178,6 +186,16 @@ pub fn listening(options: Options) -> Options {
         listen: Some(([127, 0, 0, 1], 0).into()),
         ..options
     }
+}
+
+/// A controller at work with so many shards, that tells of itself.
+pub async fn listening_controller(client: &Client, shards: usize) -> Controller {
+    let options = listening(Options {
+        shards,
+        ..Options::default()
+    });
+    let controller = Controller::start(client.clone(), options);
+    controller.await.expect("it starts")
 }
 
 /// What a controller's metrics say.
