@@ -19,5 +19,5 @@ export RUSTFLAGS="$flags -C link-arg=-Wl,-z,pack-relative-relocs"
 # The parts that are written in C: the allocator and the cryptography.
 export CFLAGS="-ffile-prefix-map=$PWD=/lakh -ffile-prefix-map=$cargo_home=/cargo"
 # By its name, so that the flags are not for what runs while it is built.
-cargo build --release --locked --no-default-features --bin lakh --target "$target" >&2
-echo "${CARGO_TARGET_DIR:-target}/$target/release/lakh"
+cargo build --profile production --locked --no-default-features --bin lakh --target "$target" >&2
+echo "${CARGO_TARGET_DIR:-target}/$target/production/lakh"

@@ -60,6 +60,17 @@ impl Input {
             }
         }
     }
+
+    /// The same, of a request with this number.
+    #[must_use]
+    pub fn with_id(self, id: CallId) -> Self {
+        match self {
+            Self::Answer(_, result) => Self::Answer(id, result),
+            Self::Opened(_, encoding) => Self::Opened(id, encoding),
+            Self::Piece(_, bytes) => Self::Piece(id, bytes),
+            Self::Ended(_, error) => Self::Ended(id, error),
+        }
+    }
 }
 
 /// See the module's text. Unless a machine says otherwise, no call of its own is under way when it stops.

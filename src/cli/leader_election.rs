@@ -17,7 +17,7 @@ const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/names
 /// The namespace of the Lease of a controller that runs in no Pod; kube-controller-manager's, too.
 pub(super) const SYSTEM_NAMESPACE: &str = "kube-system";
 
-/// Each range has a thread in each replica.
+/// Each range is a shard in each replica, and a replica's loop asks all of them each time.
 const MAX_RANGES: u32 = 64;
 
 /// So much of a Lease's name is for people; a hash tells the rest apart.
@@ -43,7 +43,7 @@ pub(super) struct LeaderElectionArgs {
     leader_elect_retry_period: Duration,
     /// Have all replicas work at once: the namespaces are shared out among so many ranges, and each range is written by
     /// one replica at a time. All replicas must name the same number; a few times as many as there are replicas is a
-    /// good one. Each range has a thread in each replica. Default: one replica leads.
+    /// good one. Default: one replica leads.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=i64::from(MAX_RANGES)))]
     replicas_share: Option<u32>,
     /// Name of the Lease. Default: one that says which Jobs the controller works on, so that only those exclude each

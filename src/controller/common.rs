@@ -10,6 +10,8 @@
 //!
 //! Must not: decide who leads, or know what shards do.
 
+use std::borrow::Cow;
+
 use crate::{
     election::Role,
     informer::{Informers, News, Notice, is_informers},
@@ -139,10 +141,10 @@ impl Common {
     }
 
     /// What a shard is told, where all are told this.
-    pub(super) fn narrowed(&mut self, shard: usize, notice: &Notice) -> Notice {
+    pub(super) fn narrowed<'a>(&mut self, shard: usize, notice: &'a Notice) -> Cow<'a, Notice> {
         match &mut self.ranges {
-            Some(ranges) => ranges.narrowed(shard, notice.clone()),
-            None => notice.clone(),
+            Some(ranges) => Cow::Owned(ranges.narrowed(shard, notice.clone())),
+            None => Cow::Borrowed(notice),
         }
     }
 
@@ -225,5 +227,212 @@ fn leads_until(candidate: &Candidate) -> Monotonic {
     match candidate.role() {
         Role::Leader(until) => until,
         Role::Standby | Role::Stopped => Monotonic::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use bytes::Bytes;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        controller::{LeaderElection, shard_of},
+        election::LeaseTimings,
+        informer::{Kind, Kinds, Watched},
+        metrics::Metrics,
+        model::{TRACKING_FINALIZER, Time},
+        rate_limiter::{Limiter, Rate},
+        wire::{ApiError, Encoding},
+    };
+
+    /// What two ranges of Jobs have in common, in a replica called `one`.
+    struct World {
+        common: Common,
+        now: Now,
+        version: u64,
+        /// What was told to each range, in short.
+        told: Vec<(usize, String)>,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let watched = Watched {
+                kinds: vec![Kind::Job],
+                namespaces: Vec::new(),
+                finalizer: TRACKING_FINALIZER,
+                api: None,
+                summarizes_all: false,
+            };
+            let limiter = Arc::new(Limiter::new(Rate { qps: 0, burst: 0 }));
+            let metrics = Arc::new(Metrics::default());
+            let lease = LeaderElection {
+                namespace: "kube-system".to_owned(),
+                name: "lakh".to_owned(),
+                identity: "one".to_owned(),
+                timings: LeaseTimings::default(),
+                ranges: Some(2),
+            };
+            let informers = Informers::new(&watched, &limiter, Arc::clone(&metrics));
+            let common = Common::new(informers, Some(Candidate::new(lease, metrics)));
+            Self {
+                common,
+                now: Now::at(Time::from_secs(1_000_000)),
+                version: 0,
+                told: Vec::new(),
+            }
+        }
+
+        fn asks(&mut self, what: &str) -> Request {
+            let request = self.common.poll_request(self.now).expect("a request");
+            let is = format!("{} {}", request.call.method, request.call.path);
+            assert!(is.contains(what), "{is}");
+            request
+        }
+
+        fn hear(&mut self, input: Input) {
+            let hears = [0, 1].map(|range| self.common.hears(range));
+            let told = &mut self.told;
+            self.common.handle(input, self.now, &mut |news| {
+                let namespace = news.object.namespace();
+                let range = shard_of(namespace, 2);
+                if hears[range] {
+                    told.push((range, format!("news of {namespace}")));
+                }
+            });
+        }
+
+        fn answer(&mut self, asked: &Request, answer: serde_json::Value) {
+            let body = Bytes::from(answer.to_string());
+            self.hear(Input::Answer(asked.id, Ok(body)));
+        }
+
+        /// The Lease is as was asked for; gives that.
+        fn is_written(&mut self, what: &str) -> serde_json::Value {
+            let asked = self.asks(what);
+            let mut lease: serde_json::Value =
+                serde_json::from_slice(&asked.call.body).expect("JSON");
+            self.version += 1;
+            lease["metadata"]["resourceVersion"] = json!(self.version.to_string());
+            self.answer(&asked, lease.clone());
+            lease
+        }
+
+        /// What each range was told since, in short.
+        fn told(&mut self) -> Vec<(usize, String)> {
+            let short = |notice: &Notice| match notice {
+                Notice::Forget(_) => "forget".to_owned(),
+                Notice::Complete(..) => "complete".to_owned(),
+                Notice::History { known, .. } => format!("knows {}", *known == Kinds::ALL),
+                Notice::Lead(until) => format!("leads {}", *until > Monotonic::default()),
+                notice => format!("{notice:?}"),
+            };
+            let mut told = std::mem::take(&mut self.told);
+            while let Some((range, notice)) = self.common.poll_notice_to_one() {
+                told.push((range, short(&notice)));
+            }
+            while let Some(notice) = self.common.poll_notice() {
+                for range in 0..2 {
+                    let notice = self.common.narrowed(range, &notice);
+                    told.push((range, short(&notice)));
+                }
+            }
+            told
+        }
+    }
+
+    fn job(namespace: &str, version: usize) -> serde_json::Value {
+        json!({
+            "metadata": {"name": "j", "namespace": namespace, "resourceVersion": version.to_string(),
+                "uid": "00000000-0000-0000-0000-000000000001"},
+            "spec": {"template": {"spec": {}}},
+        })
+    }
+
+    fn roster(lease: &serde_json::Value) -> serde_json::Value {
+        let text = lease["metadata"]["annotations"]["lakh.dev/replicas"].as_str();
+        serde_json::from_str(text.expect("a roster")).expect("JSON")
+    }
+
+    #[test]
+    fn a_range_is_told_of_as_it_comes_and_goes() {
+        let namespace = |shard| {
+            let mut names = (0..).map(|number| format!("team-{number}"));
+            names.find(|name| shard_of(name, 2) == shard).expect("one")
+        };
+        let namespaces = [namespace(0), namespace(1)];
+        let mut world = World::new();
+        let look = world.asks("GET /apis/coordination.k8s.io");
+        let none = ApiError::from_response(404, b"{}", None);
+        world.hear(Input::Answer(look.id, Err(none)));
+        let lease = world.is_written("POST");
+        assert_eq!(roster(&lease)["one"]["ranges"], json!([0, 1]));
+        let all_of = |what: &[&str]| -> Vec<(usize, String)> {
+            let each = |shard| what.iter().map(move |what| (shard, (*what).to_owned()));
+            (0..2).flat_map(each).collect()
+        };
+        let mut told = world.told();
+        told.sort_by_key(|(shard, _)| *shard);
+        assert_eq!(told, all_of(&["forget", "leads true"]));
+
+        // Both take in what is theirs.
+        let of_lease = world.asks("leases?watch=true");
+        world.hear(Input::Opened(of_lease.id, Encoding::Json));
+        let list = world.asks("jobs?limit=500");
+        let items = namespaces.each_ref().map(|name| job(name, 5));
+        world.answer(
+            &list,
+            json!({"metadata": {"resourceVersion": "9"}, "items": items}),
+        );
+        let told = world.told();
+        for (shard, name) in namespaces.iter().enumerate() {
+            let of_shard: Vec<&str> = told
+                .iter()
+                .filter(|(of, _)| *of == shard)
+                .map(|(_, what)| what.as_str())
+                .collect();
+            assert_eq!(
+                of_shard,
+                [&*format!("news of {name}"), "complete", "knows true"]
+            );
+        }
+
+        // Another joins: one range is finished and given up.
+        let watch = world.asks("jobs?watch=true");
+        world.hear(Input::Opened(watch.id, Encoding::Json));
+        world.now = world.now + Duration::from_secs(2);
+        let look = world.asks("GET /apis/coordination.k8s.io");
+        let mut entries = roster(&lease);
+        entries["two"] = json!({"beat": 1, "seconds": 15, "ranges": []});
+        let mut joined = lease.clone();
+        joined["metadata"]["annotations"]["lakh.dev/replicas"] = json!(entries.to_string());
+        world.answer(&look, joined);
+        let told = world.told();
+        let (given, retirement) = told.first().cloned().expect("it is to be finished");
+        assert_eq!((told.len(), retirement.as_str()), (1, "Retire(1)"));
+        let lease = world.is_written("PUT");
+        assert_eq!(roster(&lease)["one"]["ranges"], json!([0, 1]));
+        world.told();
+        assert!(world.common.leads_until(given) > Some(Monotonic::default()));
+        world.common.retired(1, world.now);
+        assert_eq!(world.common.leads_until(given), Some(Monotonic::default()));
+        let told = world.told();
+        let of_given = |what: &str| (given, what.to_owned());
+        assert_eq!(told[..2], [of_given("leads false"), of_given("forget")]);
+        let look = world.asks("GET /apis/coordination.k8s.io");
+        world.answer(&look, lease);
+        let lease = world.is_written("PUT");
+        assert_eq!(roster(&lease)["one"]["ranges"], json!([1 - given]));
+        world.told();
+
+        // Of the other's namespaces nobody here hears any more.
+        for (shard, name) in namespaces.iter().enumerate() {
+            let event = json!({"type": "MODIFIED", "object": job(name, 20 + shard)});
+            world.hear(Input::Piece(watch.id, format!("{event}\n").into()));
+            let news = (shard, format!("news of {name}"));
+            assert_eq!(world.told().contains(&news), shard != given);
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! The controller, as the parts of it that have a loop of their own.
 //!
-//! Usually there is one part, a [`Replica`]: informers, the candidate for the lead and one shard. With more shards there
-//! is a [`Feed`], the informers and the candidate, and each [`Shard`](crate::shard::Shard). Parts share nothing; they send each other [`Message`]s, and
-//! whoever runs them, loops over channels or a simulation, delivers these in order.
+//! Usually there is one part, a [`Replica`]: informers, the candidate for the lead and a shard, or one for each range
+//! that replicas share. With shards on threads of their own there is a [`Feed`], the informers and the candidate, and
+//! each [`Shard`](crate::shard::Shard). Parts share nothing; they send each other [`Message`]s, and whoever runs them,
+//! loops over channels or a simulation, delivers these in order.
 //!
 //! Must not: decide anything; it passes on.
 
@@ -15,7 +16,7 @@ mod sharded;
 
 use crate::{
     informer::{Kind, News, Notice},
-    machine::Machine,
+    machine::{CallId, Machine},
     model::{Monotonic, Now},
     shard::{Controllers, JobDescription, Question},
 };
@@ -34,8 +35,6 @@ pub enum Message {
     Notice(Notice),
     /// A history has ended, as a shard found out; for the informers.
     HistoryEnded(u64),
-    /// A shard has finished what was under way; by the number with which it was asked to; for the informers.
-    Retired(u64),
 }
 
 /// Which part a message is for.
@@ -66,6 +65,11 @@ pub trait Part: Machine + Send + 'static {
     /// What it knows of Jobs, for people who ask; nothing, if it has none.
     fn answer_question(&self, _question: &Question, _now: Now) -> Vec<JobDescription> {
         Vec::new()
+    }
+
+    /// Which of its shards a request is of.
+    fn shard_of_call(&self, _id: CallId) -> usize {
+        0
     }
 
     /// Until when a shard may write, if that hangs on a Lease and it is here that this is known.

@@ -24,8 +24,6 @@ pub(super) struct Ranges {
     /// What is to be told to which shard.
     notices: VecDeque<(usize, Notice)>,
     retirements: u64,
-    /// Those that were ours when it was told among how many all is shared out.
-    sharers: Vec<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -54,7 +52,6 @@ impl Ranges {
             extents,
             notices: VecDeque::new(),
             retirements: 0,
-            sharers: Vec::new(),
         }
     }
 
@@ -95,21 +92,7 @@ impl Ranges {
                 _ => {}
             }
         }
-        self.share_out();
         gained
-    }
-
-    /// The ranges that are ours share what this process may do at once.
-    fn share_out(&mut self) {
-        let ours: Vec<usize> = (0..self.all.len()).filter(|it| self.is_ours(*it)).collect();
-        if ours == self.sharers {
-            return;
-        }
-        for number in &ours {
-            let among = Notice::SharedOut(ours.len());
-            self.notices.push_back((*number, among));
-        }
-        self.sharers = ours;
     }
 
     /// The shard of a range that is gained begins with nothing, and waits for this round of lists.
@@ -229,10 +212,9 @@ mod tests {
         ranges.begin(1, 5, Some(&history(4, Kinds::ALL)));
         let all = told(&mut ranges);
         assert!(all.iter().all(|(number, _)| *number == 1));
-        assert_eq!(all[0].1, Notice::SharedOut(1));
-        assert_eq!(all[1].1, Notice::Forget(pods()));
-        assert_eq!(known(&all[2].1), Kinds::NONE);
-        assert_eq!(all[3].1, Notice::Lead(at(10)));
+        assert_eq!(all[0].1, Notice::Forget(pods()));
+        assert_eq!(known(&all[1].1), Kinds::NONE);
+        assert_eq!(all[2].1, Notice::Lead(at(10)));
         let mut since = |round, listed| known(&ranges.narrowed(1, history(round, listed)));
         let but_pods = Kinds::ALL.without(Kind::Pod);
         assert_eq!(since(5, Kinds::NONE), Kinds::NONE);

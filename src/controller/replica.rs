@@ -1,7 +1,8 @@
-//! Informers, candidate and one shard, as one machine: the whole controller where there is one shard.
+//! Informers, candidate and shards, as one machine: the whole controller, in one loop.
 //!
-//! What the informers tell goes straight to the shard, without a copy. It is what the command line runs unless
-//! it is asked for more shards, and what simulations run.
+//! There is one shard or, where replicas share, one for each range of the namespaces. What the informers tell goes
+//! straight to the shard that it concerns, without a copy. It is what the command line runs unless it is asked for shards
+//! on threads of their own, and what simulations run.
 //!
 //! Must not: decide anything; it passes on.
 
@@ -19,75 +20,153 @@ use super::{
     Part,
     candidate::{Candidate, LeaderElection},
     common::{Common, is_common},
+    sharded::shard_of,
 };
+
+/// From this bit on a request's number tells whose it is; below, each shard counts its own: 35 years of a thousand a
+/// second.
+const SHARD_BIT: u32 = 40;
 
 /// See the module's text.
 #[derive(Debug)]
 pub struct Replica {
     common: Common,
-    shard: Shard,
+    shards: Vec<Member>,
+    /// Who is asked first for requests, and how many were asked since.
+    turn: (usize, usize),
     is_closed: bool,
+}
+
+#[derive(Debug)]
+struct Member {
+    shard: Shard,
+    /// Whether it is to hear of its namespaces.
+    hears: bool,
 }
 
 impl Replica {
     /// One that knows nothing yet; it leads if it is elected, or if there is no election.
     pub fn new(
         watched: &Watched,
-        settings: Settings,
+        settings: &Settings,
         election: Option<LeaderElection>,
         limiter: &Arc<Limiter>,
         metrics: &Arc<Metrics>,
     ) -> Self {
         let candidate = election.map(|election| Candidate::new(election, Arc::clone(metrics)));
+        let ranges = candidate.as_ref().and_then(Candidate::range_count);
         let informers = Informers::new(watched, limiter, Arc::clone(metrics));
+        let common = Common::new(informers, candidate);
+        let shards = (0..ranges.unwrap_or(1)).map(|number| Member {
+            shard: Shard::new(settings.clone(), limiter, Arc::clone(metrics)),
+            hears: common.hears(number),
+        });
         Self {
-            common: Common::new(informers, candidate),
-            shard: Shard::new(settings, limiter, Arc::clone(metrics)),
+            shards: shards.collect(),
+            common,
+            turn: (0, 0),
             is_closed: false,
         }
     }
 
-    /// Passes on what concerns everything that is known.
-    fn pass_on(&mut self) {
+    /// Passes on what concerns everything that is known, or all of a range.
+    fn pass_on(&mut self, now: Now) {
         loop {
-            while let Some(notice) = self.common.poll_notice() {
-                self.shard.notice(&notice);
+            while let Some((number, notice)) = self.common.poll_notice_to_one() {
+                let member = &mut self.shards[number];
+                member.hears = self.common.hears(number);
+                member.shard.notice(&notice);
             }
-            let Some(number) = self.shard.poll_report() else {
+            while let Some(notice) = self.common.poll_notice() {
+                for (number, member) in self.shards.iter_mut().enumerate() {
+                    member.shard.notice(&self.common.narrowed(number, &notice));
+                }
+            }
+            let mut is_done = true;
+            for member in &mut self.shards {
+                while let Some(number) = member.shard.poll_report() {
+                    self.common.history_ends(number);
+                    is_done = false;
+                }
+                while let Some(retirement) = member.shard.poll_retired() {
+                    self.common.retired(retirement, now);
+                    is_done = false;
+                }
+            }
+            if is_done {
                 return;
-            };
-            self.common.history_ends(number);
+            }
         }
+    }
+
+    /// The next request of a shard. Each has its turn until it has none; who was first comes last the next time.
+    fn poll_shards(&mut self, now: Now) -> Option<Request> {
+        let count = self.shards.len();
+        while self.turn.1 < count {
+            let number = (self.turn.0 + self.turn.1) % count;
+            let elsewhere = self.in_flight_beside(number);
+            let shard = &mut self.shards[number].shard;
+            shard.set_in_flight_elsewhere(elsewhere);
+            if let Some(request) = shard.poll_request(now) {
+                let id = request.id | (number as CallId) << SHARD_BIT;
+                return Some(Request { id, ..request });
+            }
+            self.turn.1 += 1;
+        }
+        self.turn = ((self.turn.0 + 1) % count, 0);
+        None
+    }
+
+    /// How many writes other shards have in flight: all share one limit.
+    fn in_flight_beside(&self, number: usize) -> usize {
+        let others = self.shards.iter().enumerate();
+        let others = others.filter(|(other, _)| *other != number);
+        others.map(|(_, member)| member.shard.in_flight()).sum()
+    }
+
+    fn are_idle(&self) -> bool {
+        self.shards.iter().all(|member| member.shard.is_idle())
     }
 }
 
 impl Machine for Replica {
     fn handle(&mut self, input: Input, now: Now) {
         if is_common(input.id()) {
-            let shard = &mut self.shard;
-            self.common
-                .handle(input, now, &mut |news| shard.hear(news, now));
+            let shards = &mut self.shards;
+            self.common.handle(input, now, &mut |news| {
+                let number = shard_of(news.object.namespace(), shards.len());
+                let member = &mut shards[number];
+                if member.hears {
+                    member.shard.hear(news, now);
+                }
+            });
         } else {
-            self.shard.handle(input, now);
+            let number = self.shard_of_call(input.id());
+            let id = input.id() & ((1 << SHARD_BIT) - 1);
+            if let Some(member) = self.shards.get_mut(number) {
+                member.shard.handle(input.with_id(id), now);
+            }
         }
-        self.pass_on();
+        self.pass_on(now);
     }
 
     fn poll_request(&mut self, now: Now) -> Option<Request> {
-        if self.is_closed && self.shard.is_idle() {
+        if self.is_closed && self.are_idle() {
             self.common.stop(now);
         }
         let request = self.common.poll_request(now);
-        self.pass_on();
+        self.pass_on(now);
         request.or_else(|| {
-            let request = self.shard.poll_request(now);
-            self.pass_on();
+            let request = self.poll_shards(now);
+            self.pass_on(now);
             request
         })
     }
 
     fn poll_timeout(&self) -> Timeout {
-        self.common.poll_timeout().or(self.shard.poll_timeout())
+        let shards = self.shards.iter();
+        let shards = shards.map(|member| member.shard.poll_timeout());
+        shards.fold(self.common.poll_timeout(), Timeout::or)
     }
 
     fn poll_abandoned(&mut self) -> Option<CallId> {
@@ -96,26 +175,33 @@ impl Machine for Replica {
 
     fn close(&mut self, now: Now) {
         self.is_closed = true;
-        self.shard.close(now);
+        for member in &mut self.shards {
+            member.shard.close(now);
+        }
     }
 
     fn is_idle(&self) -> bool {
-        self.shard.is_idle() && (!self.is_closed || self.common.is_over())
+        self.are_idle() && (!self.is_closed || self.common.is_over())
     }
 
     fn has_events(&self) -> bool {
-        self.shard.has_events()
+        self.shards.iter().any(|member| member.shard.has_events())
     }
 
+    /// As who has most in flight says.
     fn coalescing_delay(&self) -> Duration {
-        self.shard.coalescing_delay()
+        let shards = self.shards.iter().map(|member| &member.shard);
+        let busiest = shards.max_by_key(|shard| shard.in_flight());
+        busiest.map_or(Duration::ZERO, Shard::coalescing_delay)
     }
 
     fn gathers(&self, id: CallId) -> bool {
-        match is_common(id) {
-            true => self.common.gathers(id),
-            false => self.shard.gathers(id),
+        if is_common(id) {
+            return self.common.gathers(id);
         }
+        let own = id & ((1 << SHARD_BIT) - 1);
+        let member = self.shards.get(self.shard_of_call(id));
+        member.is_some_and(|member| member.shard.gathers(own))
     }
 }
 
@@ -125,7 +211,13 @@ impl Part for Replica {
     }
 
     fn answer_question(&self, question: &Question, now: Now) -> Vec<JobDescription> {
-        self.shard.answer_question(question, now)
+        let shards = self.shards.iter();
+        let told = shards.map(|member| member.shard.answer_question(question, now));
+        told.flatten().collect()
+    }
+
+    fn shard_of_call(&self, id: CallId) -> usize {
+        (id >> SHARD_BIT) as usize
     }
 
     fn leads_until(&self, shard: usize) -> Option<Monotonic> {
@@ -161,6 +253,10 @@ mod tests {
 
     impl World {
         fn new() -> Self {
+            Self::with(None)
+        }
+
+        fn with(ranges: Option<u32>) -> Self {
             let watched = Watched {
                 kinds: vec![Kind::Job, Kind::Pod],
                 namespaces: Vec::new(),
@@ -177,7 +273,7 @@ mod tests {
                 name: "l".to_owned(),
                 identity: "one".to_owned(),
                 timings: LeaseTimings::default(),
-                ranges: None,
+                ranges,
             };
             let limiter = Arc::new(Limiter::new(Rate { qps: 0, burst: 0 }));
             let metrics = Arc::new(Metrics::default());
@@ -185,7 +281,7 @@ mod tests {
                 "holderIdentity": "two", "leaseDurationSeconds": 15, "leaseTransitions": 0,
                 "acquireTime": "1970-01-12T13:00:00.000000Z", "renewTime": "1970-01-12T13:46:00.000000Z"}});
             Self {
-                replica: Replica::new(&watched, settings, Some(election), &limiter, &metrics),
+                replica: Replica::new(&watched, &settings, Some(election), &limiter, &metrics),
                 now: Now::at(Time::from_secs(1_000_000)),
                 lease,
             }
@@ -271,5 +367,78 @@ mod tests {
         world.answer_all();
         assert_ne!(world.lease["spec"]["holderIdentity"], "one");
         assert!(world.replica.is_idle());
+    }
+
+    /// A Job that wants many Pods, in a namespace of its own.
+    fn wide_job(number: usize, namespace: &str) -> Value {
+        let labels = json!({"l": "j"});
+        json!({
+            "metadata": {"name": "j", "namespace": namespace, "resourceVersion": "5", "generation": 1,
+                "uid": format!("00000000-0000-0000-0000-00000000000{number}")},
+            "spec": {"parallelism": 20, "completions": 20, "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": {"restartPolicy": "Never"}}},
+            "status": {}
+        })
+    }
+
+    #[test]
+    fn ranges_share_the_places_in_flight_and_each_hears_its_answers() {
+        let namespace = |range| {
+            let mut names = (0..).map(|number| format!("team-{number}"));
+            names.find(|name| shard_of(name, 2) == range).expect("one")
+        };
+        let namespaces = [namespace(0), namespace(1)];
+        let mut world = World::with(Some(2));
+        let (mut creations, mut by_namespace) = (Vec::new(), [0, 0]);
+        let mut answered = 0;
+        while answered < 12 {
+            while let Some(Request { id, call, is_watch }) = world.replica.poll_request(world.now) {
+                let what = format!("{} {}", call.method, call.path);
+                let of = |name: &String| what == format!("POST /api/v1/namespaces/{name}/pods");
+                if let Some(range) = namespaces.iter().position(of) {
+                    by_namespace[range] += 1;
+                    creations.push((id, call.body));
+                    continue;
+                }
+                let input = match what.as_str() {
+                    _ if is_watch => Input::Opened(id, Encoding::Json),
+                    GET_LEASE if world.lease["spec"]["holderIdentity"] == "two" => {
+                        world.lease = json!({});
+                        Input::Answer(
+                            id,
+                            Err(crate::wire::ApiError::from_response(404, b"{}", None)),
+                        )
+                    }
+                    LIST_JOBS => {
+                        let each = namespaces.iter().enumerate();
+                        let jobs: Vec<Value> = each.map(|(at, name)| wide_job(at, name)).collect();
+                        let list = json!({"metadata": {"resourceVersion": "9"}, "items": jobs});
+                        Input::Answer(id, Ok(Bytes::from(list.to_string())))
+                    }
+                    _ if call.path.contains("/leases") && call.method == "POST" => {
+                        let mut lease: Value = serde_json::from_slice(&call.body).expect("JSON");
+                        lease["metadata"]["resourceVersion"] = json!("2");
+                        Input::Answer(id, Ok(Bytes::from(lease.to_string())))
+                    }
+                    _ => world.answer(&what, Request { id, call, is_watch }),
+                };
+                world.replica.handle(input, world.now);
+            }
+            assert!(creations.len() <= 8, "too many are in flight");
+            let (id, body) = creations.remove(0);
+            answered += 1;
+            let mut pod: Value = serde_json::from_slice(&body).expect("JSON");
+            let version = (100 + answered).to_string();
+            pod["metadata"]["uid"] =
+                json!(format!("00000000-0000-0000-0001-0000000000{answered:02}"));
+            pod["metadata"]["resourceVersion"] = json!(version);
+            let made = Input::Answer(id, Ok(Bytes::from(pod.to_string())));
+            world.replica.handle(made, world.now);
+        }
+        assert!(creations.len() >= 6, "places are left");
+        assert!(
+            by_namespace.iter().all(|made| *made >= 4),
+            "{by_namespace:?}"
+        );
     }
 }

@@ -187,8 +187,6 @@ pub enum Notice {
     },
     /// Until when anything may be written, where that hangs on a Lease.
     Lead(Monotonic),
-    /// Among how many shards of this process it is shared out how many writes may be under way at once.
-    SharedOut(usize),
     /// What is written next is another's: what is under way is to be finished, and nothing begun. It is to be told, by
     /// this number, when that is so.
     Retire(u64),

@@ -15,7 +15,7 @@ use crate::{
     metrics::Metrics,
     model::Limits,
     ownership::Mode,
-    shard::{Controllers, Limiter, Rate, Settings, Shard},
+    shard::{Controllers, Limiter, Rate, RecordMemory, Settings, Shard},
     wire::{ErrorKind, SchedulingApi},
 };
 
@@ -197,8 +197,7 @@ impl Controller {
             missing,
             channels: Channels::default(),
             io: CoalescedIo::start().map_err(StartError::Thread)?,
-            mandate: Mandate::default(),
-            mandates: Vec::new(),
+            mandates: vec![Mandate::default()],
             inquiries: desk.open(),
         };
         let parts = Parts {
@@ -210,28 +209,19 @@ impl Controller {
                 summarizes_all: options.summarizes_failures,
             },
             limiter: Arc::new(Limiter::new(options.rate)),
+            record_memory: RecordMemory::new(options.index_record_bytes),
             metrics,
             api,
             options,
         };
-        let shards = parts.shards();
-        match shards {
+        match parts.options.shards {
             0 | 1 => parts.start_one(&mut controller.loops, tools),
             count => {
                 let (channels, own, inboxes) = Channels::new(count);
-                let mandates = parts.mandates(count);
-                let each = inboxes.into_iter().zip(mandates.iter().cycle().cloned());
-                parts.start_shards(
-                    &mut controller.loops,
-                    &tools,
-                    &channels,
-                    each.collect(),
-                    &desk,
-                )?;
+                parts.start_shards(&mut controller.loops, &tools, &channels, inboxes, &desk)?;
                 let tools = Tools {
                     stop: common_stopping,
                     channels,
-                    mandates,
                     ..tools
                 };
                 parts.start_common(&mut controller.common, tools, own);
@@ -306,6 +296,7 @@ struct Parts {
     watched: Watched,
     api: Option<SchedulingApi>,
     limiter: Arc<Limiter>,
+    record_memory: RecordMemory,
     metrics: Arc<Metrics>,
 }
 
@@ -314,16 +305,6 @@ impl Parts {
     fn ranges(&self) -> Option<usize> {
         let election = self.options.election.as_ref();
         Some(election?.ranges? as usize)
-    }
-
-    fn shards(&self) -> usize {
-        self.ranges().unwrap_or(self.options.shards)
-    }
-
-    /// Until when shards may write: each for itself, or all the same.
-    fn mandates(&self, shards: usize) -> Vec<Mandate> {
-        let count = self.ranges().map_or(1, |_| shards);
-        (0..count).map(|_| Mandate::default()).collect()
     }
 
     /// What one of so many shards goes by. What there may be of a thing at once is shared out.
@@ -336,7 +317,7 @@ impl Parts {
             limits: options.limits,
             namespaces: options.namespaces.clone(),
             max_in_flight: match self.ranges() {
-                // Each is told among how many, as those change.
+                // They are in one loop, and go by one limit.
                 Some(_) => options.max_in_flight,
                 None => share(options.max_in_flight),
             },
@@ -345,20 +326,21 @@ impl Parts {
             scheduling_api: self.api.clone(),
             is_elected: options.election.is_some(),
             summarizes_all: options.summarizes_failures,
-            index_record_bytes: options.index_record_bytes / shards.max(1),
+            record_memory: self.record_memory.clone(),
         }
     }
 
-    /// Informers and the only shard, in one loop.
+    /// Informers and the only shard, or those of all ranges, in one loop.
     fn start_one(&self, loops: &mut Tasks, tools: Tools) {
-        let settings = self.settings(0, 1);
+        let shards = self.ranges().unwrap_or(1);
+        let settings = self.settings(0, shards);
         let election = self.options.election.clone();
         let (limiter, metrics) = (&self.limiter, &self.metrics);
-        let replica = Replica::new(&self.watched, settings, election, limiter, metrics);
+        let replica = Replica::new(&self.watched, &settings, election, limiter, metrics);
         // Nobody else has a loop.
         let (_, inbox, _) = Channels::new(0);
         let tools = Tools {
-            mandates: vec![tools.mandate.clone()],
+            mandates: (0..shards).map(|_| Mandate::default()).collect(),
             ..tools
         };
         loops.spawn("controller", Shell::new(replica, tools, inbox).run());
@@ -370,11 +352,11 @@ impl Parts {
         loops: &mut Tasks,
         tools: &Tools,
         channels: &Channels,
-        inboxes: Vec<(Inbox, Mandate)>,
+        inboxes: Vec<Inbox>,
         desk: &Desk,
     ) -> Result<(), StartError> {
         let count = inboxes.len();
-        for (number, (inbox, mandate)) in inboxes.into_iter().enumerate() {
+        for (number, inbox) in inboxes.into_iter().enumerate() {
             let metrics = Arc::clone(&self.metrics);
             let shard = Shard::new(self.settings(number, count), &self.limiter, metrics);
             let mut builder = tokio::runtime::Builder::new_current_thread();
@@ -389,8 +371,7 @@ impl Parts {
                 missing: tools.missing.clone(),
                 channels: channels.clone(),
                 io,
-                mandate,
-                mandates: Vec::new(),
+                mandates: tools.mandates.clone(),
                 inquiries: desk.open(),
             };
             let name = format!("shard {number}");
@@ -415,7 +396,7 @@ impl Parts {
         let informers = Informers::new(&self.watched, &self.limiter, Arc::clone(&metrics));
         let election = self.options.election.clone();
         let candidate = election.map(|election| Candidate::new(election, metrics));
-        let feed = Feed::new(Common::new(informers, candidate), self.shards());
+        let feed = Feed::new(Common::new(informers, candidate), self.options.shards);
         loops.spawn("informers", Shell::new(feed, tools, inbox).run());
     }
 }

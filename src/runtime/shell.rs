@@ -85,9 +85,7 @@ pub(super) struct Tools {
     /// To the other loops.
     pub(super) channels: Channels,
     pub(super) io: CoalescedIo,
-    /// Until when this loop may write.
-    pub(super) mandate: Mandate,
-    /// Until when each shard may, where it is here that this is known.
+    /// Until when each shard may write.
     pub(super) mandates: Vec<Mandate>,
     /// What people ask.
     pub(super) inquiries: Inquiries,
@@ -177,7 +175,8 @@ impl<M: Part> Shell<M> {
                 self.handles.insert(id, handle);
                 self.waited.streams.push(stream.boxed());
             } else if call.method != Method::GET && !is_candidates(id) {
-                let (mandate, clock) = (self.tools.mandate.clone(), self.tools.clock.clone());
+                let mandate = self.tools.mandates[self.machine.shard_of_call(id)].clone();
+                let clock = self.tools.clock.clone();
                 let answer = async move {
                     let sent = mandate.bound(clock, client.send(&call));
                     Input::Answer(id, sent.await)
@@ -258,7 +257,7 @@ impl<M: Part> Shell<M> {
         inquiry.answer(|question| self.machine.answer_question(question, now));
     }
 
-    /// Tells the loops until when they may write, if it is here that this is known.
+    /// Tells until when shards may write, if it is here that this is known.
     fn tell_mandates(&self) {
         for (shard, mandate) in self.tools.mandates.iter().enumerate() {
             if let Some(until) = self.machine.leads_until(shard) {

@@ -8,6 +8,11 @@
 #[cfg(test)]
 mod tests;
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
 use compact_str::CompactString;
 use hashbrown::HashMap;
 
@@ -32,29 +37,56 @@ const REFUSED: &str = "AnnotationNotFollowed";
 /// So many Pods that were taken away from a Job are remembered, until it adopts them again: chosen, as this is done by hand.
 const LET_GO_MAX: usize = 64;
 
+/// Memory for records of indexes: all that have a copy of this share it.
+#[derive(Clone, Debug, Default)]
+pub struct RecordMemory {
+    most: usize,
+    used: Arc<AtomicUsize>,
+}
+
+impl RecordMemory {
+    /// So many bytes.
+    pub fn new(most: usize) -> Self {
+        Self {
+            most,
+            used: Arc::default(),
+        }
+    }
+
+    /// Whether there are so many bytes more; then they are taken.
+    fn take(&self, bytes: usize) -> bool {
+        let more = |used: usize| used.checked_add(bytes).filter(|used| *used <= self.most);
+        let taken = self
+            .used
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.is_ok()
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
 /// Memory for the records of all Jobs of a shard.
 #[derive(Debug, Default)]
 pub(super) struct RecordBudget {
-    most: usize,
-    used: usize,
+    memory: RecordMemory,
     by_namespace: HashMap<CompactString, usize>,
 }
 
 impl RecordBudget {
-    /// So many bytes.
-    pub(super) fn new(most: usize) -> Self {
+    pub(super) fn new(memory: RecordMemory) -> Self {
         Self {
-            most,
-            ..Self::default()
+            memory,
+            by_namespace: HashMap::new(),
         }
     }
 
     /// Whether there are so many bytes more for a Job of this namespace; then they are its.
     fn reserve(&mut self, namespace: &str, bytes: usize) -> bool {
         let of_namespace = self.by_namespace.get(namespace).copied().unwrap_or(0);
-        let is_enough = self.used + bytes <= self.most && of_namespace + bytes <= self.most / 2;
+        let is_enough = of_namespace + bytes <= self.memory.most / 2 && self.memory.take(bytes);
         if is_enough {
-            self.used += bytes;
             *self.by_namespace.entry(namespace.into()).or_default() += bytes;
         }
         is_enough
@@ -68,7 +100,7 @@ impl RecordBudget {
     }
 
     fn release(&mut self, namespace: &str, bytes: usize) {
-        self.used -= bytes;
+        self.memory.give_back(bytes);
         if let Some(of_namespace) = self.by_namespace.get_mut(namespace) {
             *of_namespace -= bytes;
             if *of_namespace == 0 {

@@ -97,10 +97,6 @@ impl Shard {
             }
             Notice::Forget(extent) => self.forget(extent),
             Notice::Lead(until) => self.lead(*until),
-            Notice::SharedOut(among) => {
-                let max = self.settings.max_in_flight.div_ceil((*among).max(1));
-                self.outbox.set_max_in_flight(max);
-            }
             Notice::Retire(number) => self.retirement = Some(Retirement::new(*number)),
             Notice::History {
                 number,

@@ -48,6 +48,7 @@ use crate::{
 };
 
 pub use crate::rate_limiter::{Limiter, Rate};
+pub use annotated::RecordMemory;
 pub use controllers::Controllers;
 pub use debug::{JobDescription, Question};
 pub use index_map::{IndexMap, MapState};
@@ -91,8 +92,8 @@ pub struct Settings {
     pub is_elected: bool,
     /// Whether Jobs have Events that sum up their failures unless they say otherwise.
     pub summarizes_all: bool,
-    /// Bytes that records of indexes may take.
-    pub index_record_bytes: usize,
+    /// What records of indexes may take: all shards that are made with it share it.
+    pub record_memory: RecordMemory,
 }
 
 #[cfg(test)]
@@ -114,7 +115,7 @@ impl Settings {
             scheduling_api: None,
             is_elected: false,
             summarizes_all: false,
-            index_record_bytes: 64 << 20,
+            record_memory: RecordMemory::new(64 << 20),
         }
     }
 }
@@ -168,7 +169,7 @@ impl Shard {
             &settings.namespaces,
             metrics.jobs.seen.clone(),
         );
-        let store = store.with_budget(RecordBudget::new(settings.index_record_bytes));
+        let store = store.with_budget(RecordBudget::new(settings.record_memory.clone()));
         let namespaces = settings.namespaces.iter();
         Self {
             namespaces: namespaces.map(|name| name.as_str().into()).collect(),
@@ -205,6 +206,16 @@ impl Shard {
             metrics,
             settings,
         }
+    }
+
+    /// How many writes are in flight.
+    pub fn in_flight(&self) -> usize {
+        self.outbox.in_flight()
+    }
+
+    /// Other shards, with which this one shares [`Settings::max_in_flight`], have so many writes in flight.
+    pub fn set_in_flight_elsewhere(&mut self, in_flight: usize) {
+        self.outbox.set_in_flight_elsewhere(in_flight);
     }
 
     /// Gives a history that has ended, as this shard found out.

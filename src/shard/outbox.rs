@@ -138,6 +138,7 @@ pub(super) struct Place(Box<Placed>);
 #[derive(Debug)]
 pub(super) struct Outbox {
     line: FairQueue<CompactString, Uid, Queued>,
+    in_flight_elsewhere: usize,
     limiter: Allowance,
     /// Until when the limit on calls a second holds everything up.
     limited_until: Option<Monotonic>,
@@ -168,6 +169,7 @@ impl Outbox {
     ) -> Self {
         Self {
             line: FairQueue::new(max_in_flight),
+            in_flight_elsewhere: 0,
             limiter: Allowance::of(limiter),
             limited_until: None,
             under_way: HashMap::new(),
@@ -214,9 +216,15 @@ impl Outbox {
         self.line.push(namespace, &owner, rank, queued);
     }
 
-    /// At most so many calls are under way at once, but for Events.
-    pub(super) fn set_max_in_flight(&mut self, max: usize) {
-        self.line.set_max(max);
+    /// Others, who share the places, have so many calls under way.
+    pub(super) fn set_in_flight_elsewhere(&mut self, in_flight: usize) {
+        self.in_flight_elsewhere = in_flight;
+        self.line.set_in_flight_elsewhere(in_flight);
+    }
+
+    /// How many calls are under way, but for Events.
+    pub(super) fn in_flight(&self) -> usize {
+        self.line.in_flight()
     }
 
     /// Another may have written meanwhile: what waits was asked for by what is not known any more.
@@ -406,12 +414,12 @@ impl Outbox {
 
     /// Whether no call is under way, but for Events.
     pub(super) fn is_idle(&self) -> bool {
-        self.line.in_flight() == 0
+        self.in_flight() == 0
     }
 
     /// How long answers may gather.
     pub(super) fn coalescing_delay(&self) -> Duration {
-        coalescing_delay(self.line.in_flight(), self.took)
+        coalescing_delay(self.in_flight() + self.in_flight_elsewhere, self.took)
     }
 
     /// Whether an answer may gather with others: that to a namespace which has a batch of writes in flight. So no

@@ -231,7 +231,11 @@ fn the_image_is_built_of_what_is_not_ignored() {
     let script = "deploy/build.sh";
     assert!(docker.contains(script) && ignored.contains(&format!("!{script}\n")));
     let build = fs::read_to_string(project(script)).expect("it is there");
-    assert!(build.contains("cargo build --release --locked --no-default-features --bin lakh "));
+    assert!(
+        build.contains(
+            "cargo build --profile production --locked --no-default-features --bin lakh "
+        )
+    );
     let version = format!("ARG VERSION={}\n", env!("CARGO_PKG_VERSION"));
     assert!(docker.contains(&version), "no {version}");
     let manifest = fs::read_to_string(project("Cargo.toml")).expect("it is there");

@@ -160,6 +160,7 @@ impl Scenario {
         let mut scenario = Self::cast_replicas(seed, &[0, 1, 2]);
         let mut dice = Dice::new(seed ^ 0x5a4e);
         scenario.ranges = Some(dice.pick(&[2, 3, 5, 8]));
+        scenario.shards = 1;
         let at = dice.between(10, 40_000);
         scenario.at(at, Deed::Start(2));
         scenario.deeds.sort_by_key(|(at, _)| *at);

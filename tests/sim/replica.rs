@@ -1,6 +1,7 @@
 //! A controller in a simulation: the real one, and what its loops would do for it.
 //!
-//! It has one part, or informers and several shards, each of which would have a loop and a thread of its own.
+//! It has one part, maybe with several ranges; or informers and several shards, each of which would have a loop and a
+//! thread of its own.
 //!
 //! Must not: decide anything for the controller, or know what its requests are for.
 
@@ -20,7 +21,10 @@ use lakh::{
     metrics::Metrics,
     model::{JobKey, Limits, Monotonic, Now, Time, Uid},
     ownership::Mode,
-    shard::{Controllers, Limiter, Question, Rate, RecordPage, RecordQuery, Settings, Shard},
+    shard::{
+        Controllers, Limiter, Question, Rate, RecordMemory, RecordPage, RecordQuery, Settings,
+        Shard,
+    },
     wire::{ApiError, SchedulingApi},
 };
 
@@ -43,7 +47,7 @@ const MAX_IN_FLIGHT: usize = 16;
 pub(crate) struct Options {
     /// Calls a second, if there is a limit.
     pub(crate) qps: u32,
-    /// How many shards there are.
+    /// How many shards there are with threads of their own.
     pub(crate) shards: usize,
     /// How many Pods a status may list as uncounted.
     pub(crate) max_uncounted: u32,
@@ -60,6 +64,8 @@ struct Asked {
     part: usize,
     /// By which number that part knows it.
     own: CallId,
+    /// Which shard made it, as that part would say.
+    shard: usize,
     /// Whether it is given up when the lead is lost.
     needs_lead: bool,
 }
@@ -130,7 +136,7 @@ impl Process {
             scheduling_api: api,
             is_elected: options.election.is_some(),
             summarizes_all: false,
-            index_record_bytes: RECORD_BYTES,
+            record_memory: RecordMemory::new(RECORD_BYTES),
         };
         let limiter = Arc::new(Limiter::new(Rate {
             qps: options.qps,
@@ -139,10 +145,10 @@ impl Process {
         let metrics = Arc::new(Metrics::default());
         let ranges = options.election.as_ref().and_then(|it| it.ranges);
         let shares = ranges.is_some();
-        let parts: Vec<Box<dyn Part>> = match ranges.map_or(options.shards, |it| it as usize) {
+        let parts: Vec<Box<dyn Part>> = match options.shards {
             1 => {
                 let replica =
-                    Replica::new(&watched, settings, options.election, &limiter, &metrics);
+                    Replica::new(&watched, &settings, options.election, &limiter, &metrics);
                 vec![Box::new(replica)]
             }
             shards => {
@@ -159,7 +165,7 @@ impl Process {
             }
         };
         Self {
-            led: vec![false; parts.len()],
+            led: vec![false; ranges.map_or(1, |count| count as usize)],
             parts,
             mail: VecDeque::new(),
             requests: BTreeMap::new(),
@@ -202,7 +208,9 @@ impl Process {
         let Some(asked) = self.requests.get(&id).copied() else {
             return;
         };
-        let Asked { part, own, .. } = asked;
+        let Asked {
+            part, own, shard, ..
+        } = asked;
         if is_over {
             self.requests.remove(&id);
         }
@@ -210,23 +218,20 @@ impl Process {
             self.watch_crowd(at);
             self.calls -= 1;
         }
-        let is_given_up = asked.needs_lead && !self.leads(part, now);
+        let is_given_up = asked.needs_lead && !self.leads(shard, now);
         let input = match input {
             Input::Answer(..) if is_given_up => {
                 Input::Answer(own, Err(ApiError::no_answer("given up")))
             }
-            Input::Answer(_, result) => Input::Answer(own, result),
-            Input::Opened(_, encoding) => Input::Opened(own, encoding),
-            Input::Piece(_, bytes) => Input::Piece(own, bytes),
-            Input::Ended(_, error) => Input::Ended(own, error),
+            input => input.with_id(own),
         };
         self.compute(part, |part| part.handle(input, now));
         self.collect_mail(part);
     }
 
-    /// Whether a part may write, as its loop would know.
-    fn leads(&self, part: usize, now: Now) -> bool {
-        let until = self.parts[0].leads_until(part.saturating_sub(1));
+    /// Whether a shard may write, as its loop would know.
+    fn leads(&self, shard: usize, now: Now) -> bool {
+        let until = self.parts[0].leads_until(shard);
         until.is_none_or(|until| now.monotonic < until)
     }
 
@@ -235,9 +240,9 @@ impl Process {
     pub(crate) fn leads_anew(&mut self, at: u64) -> bool {
         let now = self.now(at);
         let mut is_new = false;
-        for part in 0..self.parts.len() {
-            let leads = self.leads(part, now);
-            is_new |= !std::mem::replace(&mut self.led[part], leads) && leads;
+        for shard in 0..self.led.len() {
+            let leads = self.leads(shard, now);
+            is_new |= !std::mem::replace(&mut self.led[shard], leads) && leads;
         }
         if is_new && self.shares {
             // What it lists now is as new as if it knew nothing.
@@ -331,6 +336,7 @@ impl Process {
             let asked = Asked {
                 part,
                 own: request.id,
+                shard: self.parts[part].shard_of_call(request.id),
                 needs_lead: request.call.method != "GET" && !is_candidates(request.id),
             };
             self.requests.insert(self.next_id, asked);

@@ -460,9 +460,9 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
         self.waiting == 0
     }
 
-    /// At most so many writes are in flight at once, as soon as those are over that are too many.
-    pub fn set_max(&mut self, max: usize) {
-        self.limit.set_max(max);
+    /// Others, who share the places, have so many writes in flight.
+    pub fn set_in_flight_elsewhere(&mut self, in_flight: usize) {
+        self.limit.set_elsewhere(in_flight);
     }
 
     /// Forgets what waits.

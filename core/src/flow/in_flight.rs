@@ -50,6 +50,8 @@ impl Room {
 pub(super) struct InFlightLimit<N> {
     max: usize,
     in_flight: usize,
+    /// How many of others are, who share the places.
+    elsewhere: usize,
     congestion: Congestion,
     /// The tenant that was refused last, if nothing was taken since.
     refused: Option<N>,
@@ -63,6 +65,7 @@ impl<N: Clone + Eq> InFlightLimit<N> {
         Self {
             max: max.max(1),
             in_flight: 0,
+            elsewhere: 0,
             congestion: Congestion::default(),
             refused: None,
             paused_until: Duration::ZERO,
@@ -71,7 +74,7 @@ impl<N: Clone + Eq> InFlightLimit<N> {
 
     /// The room for one more write, if there is any.
     pub(super) fn room(&self, now: Duration) -> Option<Room> {
-        let free = self.max.saturating_sub(self.in_flight);
+        let free = self.max.saturating_sub(self.in_flight + self.elsewhere);
         (free > 0 && self.paused_until <= now).then(|| Room {
             free,
             is_congested: self.congestion.is_congested(),
@@ -106,8 +109,9 @@ impl<N: Clone + Eq> InFlightLimit<N> {
         }
     }
 
-    pub(super) fn set_max(&mut self, max: usize) {
-        self.max = max.max(1);
+    /// Others, who share the places, have so many writes in flight.
+    pub(super) fn set_elsewhere(&mut self, in_flight: usize) {
+        self.elsewhere = in_flight;
     }
 
     pub(super) fn max(&self) -> usize {

@@ -240,7 +240,7 @@ fn memory_is_given_out_before_it_is_used_and_comes_back() {
     };
     let with = |bytes| {
         let mut world = World::with(Settings {
-            index_record_bytes: bytes,
+            record_memory: RecordMemory::new(bytes),
             ..Settings::of_jobs(8)
         });
         world.hear_job(&idle(6));
@@ -270,13 +270,19 @@ fn memory_is_given_out_before_it_is_used_and_comes_back() {
 
 #[test]
 fn no_namespace_takes_the_memory_of_all() {
-    let mut budget = RecordBudget::new(100);
+    let memory = RecordMemory::new(100);
+    let mut budget = RecordBudget::new(memory.clone());
     assert!(budget.reserve("a", 30) && !budget.reserve("a", 30) && budget.reserve("a", 20));
     assert!(budget.reserve("b", 50) && !budget.reserve("c", 1));
     budget.release("a", 30);
     assert!(budget.reserve("c", 30) && !budget.reserve("b", 1));
     budget.release("a", 20);
-    assert_eq!((budget.used, budget.by_namespace.get("a")), (80, None));
+    assert_eq!(budget.by_namespace.get("a"), None);
+    // What is left is another shard's, too.
+    let mut other = RecordBudget::new(memory);
+    assert!(other.reserve("d", 15) && !budget.reserve("c", 10) && budget.reserve("c", 5));
+    other.release("d", 15);
+    assert!(budget.reserve("e", 15) && !other.reserve("d", 1));
 }
 
 #[test]
