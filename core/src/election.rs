@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-use crate::model::{Monotonic, Now, Time, Timeout};
+use crate::model::{Division, Monotonic, Now, Partition, Time, Timeout};
 
 pub use roster::{Roster, RosterEntry};
 use sharing::Sharing;
@@ -212,12 +212,13 @@ impl Election {
         }
     }
 
-    /// One for a replica of this name, which nobody else has, that shares so many ranges with others. It leads as one
+    /// One for a replica of this name, which nobody else has, that shares the ranges with others. It leads as one
     /// of those who hold the Lease together; what it may write, [`Election::range_until`] says.
-    pub fn sharing(replica: String, ranges: u32, timings: LeaseTimings) -> Self {
+    pub fn sharing(replica: String, partition: Partition, timings: LeaseTimings) -> Self {
+        let sharing = Sharing::new(replica, partition.ranges, timings.lease_duration);
         Self {
-            sharing: Some(Sharing::new(replica, ranges, timings.lease_duration)),
-            ..Self::new(format!("replicas-share-{ranges}"), timings)
+            sharing: Some(sharing),
+            ..Self::new(shared_holder(partition), timings)
         }
     }
 
@@ -309,10 +310,16 @@ impl Election {
         &self.identity
     }
 
-    /// Gives the Lease back, so that nobody has to wait for its end. Nothing may be written any more.
+    /// Gives the Lease back, so that nobody has to wait for its end. Nothing may be written any more. To ask for it again
+    /// changes nothing.
     #[doc(alias = "ReleaseOnCancel")]
     pub fn stop(&mut self, now: Monotonic) {
-        self.stops = true;
+        if !std::mem::replace(&mut self.stops, true) {
+            self.release(now);
+        }
+    }
+
+    fn release(&mut self, now: Monotonic) {
         self.look_at_deadline(now);
         match (self.role, self.step) {
             // What is renewed just now has no version yet.
@@ -440,7 +447,7 @@ impl Election {
             }
         };
         if self.stops && ask != Ask::Release {
-            self.stop(at);
+            self.release(at);
         }
     }
 
@@ -526,6 +533,15 @@ impl Election {
             _ => step.into(),
         }
     }
+}
+
+/// Under what name they hold their Lease together who share so, and nobody else.
+fn shared_holder(partition: Partition) -> String {
+    let end = match partition.by {
+        Division::Remainder => "",
+        Division::Interval => "-intervals",
+    };
+    format!("replicas-share-{}{end}", partition.ranges)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::{env, time::Duration};
 use crate::{
     clock::instant,
     cluster::{self, Client},
+    model::Partition,
     runtime::{Controller, Mode},
     wire::{decode_user_name, self_subject_review},
 };
@@ -78,8 +79,8 @@ async fn start(args: ControllerArgs) -> Result<Controller, Problem> {
     if let Some(election) = &options.election {
         let lease = format!("{}/{}", election.namespace, election.name);
         let identity = &election.identity;
-        match election.ranges {
-            Some(ranges) => {
+        match election.partition {
+            Some(Partition { ranges, .. }) => {
                 tracing::info!(
                     lease,
                     identity,

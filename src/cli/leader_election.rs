@@ -5,7 +5,7 @@ use std::{collections::hash_map::RandomState, fs, hash::BuildHasher as _, time::
 use clap::Args;
 
 use crate::{
-    model::{OWN_MANAGER, format_go_duration, stable_hash},
+    model::{Division, OWN_MANAGER, Partition, format_go_duration, stable_hash},
     runtime::{LeaderElection, LeaseTimings, Mode, Options},
 };
 
@@ -46,6 +46,12 @@ pub(super) struct LeaderElectionArgs {
     /// good one. Default: one replica leads.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=i64::from(MAX_RANGES)))]
     replicas_share: Option<u32>,
+    /// Ask the API server for no more than the replica's own ranges, by shardSelector (feature gate ShardedListAndWatch of
+    /// the API server, alpha in Kubernetes 1.36). One that cannot do it sends everything, as without this. The ranges are
+    /// intervals of the server's hash then: namespaces whose names differ only at the end are in the same range. All
+    /// replicas must have it, or none.
+    #[arg(long, requires = "replicas_share")]
+    shard_selector: bool,
     /// Name of the Lease. Default: one that says which Jobs the controller works on, so that only those exclude each
     /// other that work on the same.
     #[arg(long, value_name = "NAME")]
@@ -108,7 +114,13 @@ impl LeaderElectionArgs {
             name: name.unwrap_or_else(|| lease_name(&options.mode, &options.namespaces)),
             identity: identity(),
             timings,
-            ranges: self.replicas_share,
+            partition: self.replicas_share.map(|ranges| Partition {
+                ranges,
+                by: match self.shard_selector {
+                    true => Division::Interval,
+                    false => Division::Remainder,
+                },
+            }),
         }))
     }
 }
@@ -216,12 +228,17 @@ mod tests {
 
     #[test]
     fn who_shares_does_so_by_a_lease_and_has_no_other_shards() {
+        let partition = |by| Partition { ranges: 8, by };
         let shared = election(&["--replicas-share=8"]).expect("good flags");
         let shared = shared.expect("an election");
         assert_eq!(
-            (shared.ranges, shared.name.as_str()),
-            (Some(8), "lakh-replace")
+            (shared.partition, shared.name.as_str()),
+            (Some(partition(Division::Remainder)), "lakh-replace")
         );
+        let selecting = election(&["--replicas-share=8", "--shard-selector"]);
+        let selecting = selecting.expect("good flags").expect("an election");
+        assert_eq!(selecting.partition, Some(partition(Division::Interval)));
+        assert!(Flags::try_parse_from(["lakh", "--shard-selector"]).is_err());
         let refused = |flags: &[&str]| election(flags).expect_err("bad flags");
         let alone = refused(&["--replicas-share=8", "--leader-elect=false"]);
         assert!(alone.contains("goes with --leader-elect"), "{alone}");

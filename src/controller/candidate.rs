@@ -12,7 +12,7 @@ use crate::{
     informer::{Contact, Tried},
     machine::{CallId, CallResult, Input, Request},
     metrics::Metrics,
-    model::{Monotonic, Now, Timeout},
+    model::{Monotonic, Now, Partition, Timeout},
     wire::{ApiError, Call, decode_lease, lease_body, paths},
 };
 
@@ -37,23 +37,25 @@ pub struct LeaderElection {
     pub identity: String,
     /// How long things take.
     pub timings: LeaseTimings,
-    /// Among how many ranges the replicas share the namespaces out; without, one of them leads.
-    pub ranges: Option<u32>,
+    /// How the replicas share the namespaces out; without, one of them leads.
+    pub partition: Option<Partition>,
 }
 
 impl LeaderElection {
     fn election(&self) -> Election {
         let identity = self.identity.clone();
-        match self.ranges {
-            Some(ranges) => Election::sharing(identity, ranges, self.timings),
+        match self.partition {
+            Some(partition) => Election::sharing(identity, partition, self.timings),
             None => Election::new(identity, self.timings),
         }
     }
 
     /// By what it is told who leads, or who has a range.
     fn labels(&self) -> Vec<String> {
-        match self.ranges {
-            Some(count) => (0..count).map(|range| self.label(range, count)).collect(),
+        match self.partition {
+            Some(Partition { ranges: count, .. }) => {
+                (0..count).map(|range| self.label(range, count)).collect()
+            }
             None => vec![self.name.clone()],
         }
     }
@@ -132,7 +134,7 @@ impl Candidate {
     fn tell_stranger(&mut self) {
         let holder = self.election.holder();
         let holder = holder.filter(|holder| *holder != self.election.identity());
-        if self.lease.ranges.is_none() || self.stranger.as_deref() == holder {
+        if self.lease.partition.is_none() || self.stranger.as_deref() == holder {
             return;
         }
         if let Some(holder) = holder {
@@ -217,7 +219,7 @@ impl Candidate {
     fn watches(&self, role: Role) -> bool {
         match role {
             Role::Standby => true,
-            Role::Leader(_) => self.lease.ranges.is_some(),
+            Role::Leader(_) => self.lease.partition.is_some(),
             Role::Stopped => false,
         }
     }
@@ -254,8 +256,10 @@ impl Candidate {
         match (leads, matches!(before, Role::Leader(_)), role) {
             (true, false, _) => {
                 let identity = &self.lease.identity;
-                match self.lease.ranges {
-                    Some(ranges) => tracing::info!(lease, identity, ranges, "sharing"),
+                match self.lease.partition {
+                    Some(Partition { ranges, .. }) => {
+                        tracing::info!(lease, identity, ranges, "sharing");
+                    }
                     None => tracing::info!(lease, identity, "leading"),
                 }
             }
@@ -266,21 +270,21 @@ impl Candidate {
             ),
             _ => {}
         }
-        if self.lease.ranges.is_none() {
+        if self.lease.partition.is_none() {
             self.metrics.leads(&self.lease.name, leads);
         }
         Some(before)
     }
 
-    /// How many ranges are shared, if they are.
-    pub fn range_count(&self) -> Option<usize> {
-        self.lease.ranges.map(|count| count as usize)
+    /// How the namespaces are shared out, if they are.
+    pub fn partition(&self) -> Option<Partition> {
+        self.lease.partition
     }
 
     /// Until when each range may be written that is this replica's.
     pub fn ranges(&self, now: Monotonic) -> Vec<Option<Monotonic>> {
-        let ranges = 0..self.lease.ranges.unwrap_or(0);
-        ranges
+        let ranges = self.lease.partition.map_or(0, |partition| partition.ranges);
+        (0..ranges)
             .map(|range| self.election.range_until(range, now))
             .collect()
     }
@@ -300,9 +304,10 @@ impl Candidate {
 
     /// A range has become this replica's, or is so no more.
     pub fn note_range(&self, range: usize, is_ours: bool) {
-        let (Some(count), Ok(range)) = (self.lease.ranges, u32::try_from(range)) else {
+        let (Some(partition), Ok(range)) = (self.lease.partition, u32::try_from(range)) else {
             return;
         };
+        let count = partition.ranges;
         self.metrics.leads(&self.lease.label(range, count), is_ours);
         match is_ours {
             true => tracing::info!(range, of = count, "working on a range"),

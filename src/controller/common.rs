@@ -14,7 +14,7 @@ use std::borrow::Cow;
 
 use crate::{
     election::Role,
-    informer::{Informers, News, Notice, is_informers},
+    informer::{Informers, News, Notice, ReadRanges, is_informers},
     machine::{CallId, Input, Request},
     model::{Monotonic, Now, Timeout},
 };
@@ -44,8 +44,9 @@ pub struct Common {
 impl Common {
     /// Informers and, if there is an election, the candidate. Without, nobody asks who leads.
     pub fn new(informers: Informers, candidate: Option<Candidate>) -> Self {
-        let count = candidate.as_ref().and_then(Candidate::range_count);
-        let ranges = count.map(|count| Ranges::new(count, informers.extents().cloned().collect()));
+        let partition = candidate.as_ref().and_then(Candidate::partition);
+        let extents = || informers.extents().cloned().collect();
+        let ranges = partition.map(|it| Ranges::new(it.ranges as usize, extents()));
         Self {
             informers,
             candidate,
@@ -93,6 +94,9 @@ impl Common {
         let (Some(candidate), Some(ranges)) = (&self.candidate, &mut self.ranges) else {
             return;
         };
+        let Some(partition) = candidate.partition() else {
+            return;
+        };
         let untils = candidate.ranges(now.monotonic);
         let had: Vec<bool> = untils
             .iter()
@@ -100,6 +104,10 @@ impl Common {
             .map(|(range, _)| ranges.is_ours(range))
             .collect();
         let gained = ranges.follow(&untils);
+        let ours: Vec<bool> = untils.iter().map(Option::is_some).collect();
+        if ours != had || !self.has_begun {
+            self.informers.read_only(ReadRanges::new(partition, ours));
+        }
         for (range, (had, until)) in had.into_iter().zip(&untils).enumerate() {
             if had != until.is_some() {
                 candidate.note_range(range, !had);
@@ -239,13 +247,18 @@ mod tests {
 
     use super::*;
     use crate::{
-        controller::{LeaderElection, shard_of},
+        controller::LeaderElection,
         election::LeaseTimings,
         informer::{Kind, Kinds, Watched},
         metrics::Metrics,
-        model::{TRACKING_FINALIZER, Time},
+        model::{Division, Partition, TRACKING_FINALIZER, Time},
         rate_limiter::{Limiter, Rate},
         wire::{ApiError, Encoding},
+    };
+
+    const PARTITION: Partition = Partition {
+        ranges: 2,
+        by: Division::Remainder,
     };
 
     /// What two ranges of Jobs have in common, in a replica called `one`.
@@ -273,7 +286,7 @@ mod tests {
                 name: "lakh".to_owned(),
                 identity: "one".to_owned(),
                 timings: LeaseTimings::default(),
-                ranges: Some(2),
+                partition: Some(PARTITION),
             };
             let informers = Informers::new(&watched, &limiter, Arc::clone(&metrics));
             let common = Common::new(informers, Some(Candidate::new(lease, metrics)));
@@ -297,7 +310,7 @@ mod tests {
             let told = &mut self.told;
             self.common.handle(input, self.now, &mut |news| {
                 let namespace = news.object.namespace();
-                let range = shard_of(namespace, 2);
+                let range = PARTITION.range_of(namespace);
                 if hears[range] {
                     told.push((range, format!("news of {namespace}")));
                 }
@@ -360,7 +373,9 @@ mod tests {
     fn a_range_is_told_of_as_it_comes_and_goes() {
         let namespace = |shard| {
             let mut names = (0..).map(|number| format!("team-{number}"));
-            names.find(|name| shard_of(name, 2) == shard).expect("one")
+            names
+                .find(|name| PARTITION.range_of(name) == shard)
+                .expect("one")
         };
         let namespaces = [namespace(0), namespace(1)];
         let mut world = World::new();

@@ -12,7 +12,7 @@ use crate::{
     informer::{Informers, Watched},
     machine::{CallId, Input, Machine, Request},
     metrics::Metrics,
-    model::{Monotonic, Now, Timeout},
+    model::{Monotonic, Now, Partition, Timeout},
     shard::{JobDescription, Limiter, Question, Settings, Shard},
 };
 
@@ -20,7 +20,6 @@ use super::{
     Part,
     candidate::{Candidate, LeaderElection},
     common::{Common, is_common},
-    sharded::shard_of,
 };
 
 /// From this bit on a request's number tells whose it is; below, each shard counts its own: 35 years of a thousand a
@@ -31,6 +30,8 @@ const SHARD_BIT: u32 = 40;
 #[derive(Debug)]
 pub struct Replica {
     common: Common,
+    /// How namespaces are shared out among the shards, if there are several.
+    partition: Option<Partition>,
     shards: Vec<Member>,
     /// Who is asked first for requests, and how many were asked since.
     turn: (usize, usize),
@@ -54,16 +55,18 @@ impl Replica {
         metrics: &Arc<Metrics>,
     ) -> Self {
         let candidate = election.map(|election| Candidate::new(election, Arc::clone(metrics)));
-        let ranges = candidate.as_ref().and_then(Candidate::range_count);
+        let partition = candidate.as_ref().and_then(Candidate::partition);
         let informers = Informers::new(watched, limiter, Arc::clone(metrics));
         let common = Common::new(informers, candidate);
-        let shards = (0..ranges.unwrap_or(1)).map(|number| Member {
+        let count = partition.map_or(1, |partition| partition.ranges as usize);
+        let shards = (0..count).map(|number| Member {
             shard: Shard::new(settings.clone(), limiter, Arc::clone(metrics)),
             hears: common.hears(number),
         });
         Self {
             shards: shards.collect(),
             common,
+            partition,
             turn: (0, 0),
             is_closed: false,
         }
@@ -132,9 +135,10 @@ impl Replica {
 impl Machine for Replica {
     fn handle(&mut self, input: Input, now: Now) {
         if is_common(input.id()) {
-            let shards = &mut self.shards;
+            let (shards, partition) = (&mut self.shards, self.partition);
             self.common.handle(input, now, &mut |news| {
-                let number = shard_of(news.object.namespace(), shards.len());
+                let namespace = news.object.namespace();
+                let number = partition.map_or(0, |it| it.range_of(namespace));
                 let member = &mut shards[number];
                 if member.hears {
                     member.shard.hear(news, now);
@@ -234,7 +238,7 @@ mod tests {
     use crate::{
         election::LeaseTimings,
         informer::Kind,
-        model::{TRACKING_FINALIZER, Time},
+        model::{Division, TRACKING_FINALIZER, Time},
         shard::Rate,
         wire::Encoding,
     };
@@ -256,7 +260,7 @@ mod tests {
             Self::with(None)
         }
 
-        fn with(ranges: Option<u32>) -> Self {
+        fn with(partition: Option<Partition>) -> Self {
             let watched = Watched {
                 kinds: vec![Kind::Job, Kind::Pod],
                 namespaces: Vec::new(),
@@ -273,7 +277,7 @@ mod tests {
                 name: "l".to_owned(),
                 identity: "one".to_owned(),
                 timings: LeaseTimings::default(),
-                ranges,
+                partition,
             };
             let limiter = Arc::new(Limiter::new(Rate { qps: 0, burst: 0 }));
             let metrics = Arc::new(Metrics::default());
@@ -383,12 +387,18 @@ mod tests {
 
     #[test]
     fn ranges_share_the_places_in_flight_and_each_hears_its_answers() {
+        let partition = Partition {
+            ranges: 2,
+            by: Division::Remainder,
+        };
         let namespace = |range| {
             let mut names = (0..).map(|number| format!("team-{number}"));
-            names.find(|name| shard_of(name, 2) == range).expect("one")
+            names
+                .find(|name| partition.range_of(name) == range)
+                .expect("one")
         };
         let namespaces = [namespace(0), namespace(1)];
-        let mut world = World::with(Some(2));
+        let mut world = World::with(Some(partition));
         let (mut creations, mut by_namespace) = (Vec::new(), [0, 0]);
         let mut answered = 0;
         while answered < 12 {

@@ -26,7 +26,9 @@ use super::{
     asked::AskedJobs,
     contact::Contact,
     news::{Extent, Kind, Kinds, Notice},
-    reflector::{Outside, Reflector, Tell},
+    outside::Outside,
+    read_ranges::ReadRanges,
+    reflector::{Reflector, Tell},
 };
 
 /// By this bit the requests of informers are told from those of shards.
@@ -109,6 +111,7 @@ impl Informers {
                 round: 0,
                 notices: VecDeque::new(),
                 abandoned: VecDeque::new(),
+                ranges: None,
                 asked: AskedJobs::new(watched.summarizes_all),
                 metrics,
                 now: Monotonic::default(),
@@ -150,6 +153,18 @@ impl Informers {
     pub fn list_anew(&mut self) -> u64 {
         self.outside.round += 1;
         self.outside.round
+    }
+
+    /// What is asked for from now on is just this; watches go on with it where they are. What was not read before is
+    /// missing until all has been listed anew.
+    pub fn read_only(&mut self, ranges: ReadRanges) {
+        let before = self.outside.query().to_owned();
+        self.outside.ranges = Some(ranges);
+        if self.outside.query() != before {
+            for reflector in &mut self.reflectors {
+                reflector.watch_anew(&mut self.outside);
+            }
+        }
     }
 
     /// By which number it is told what has been listed since that was asked last.

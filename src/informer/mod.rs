@@ -10,7 +10,9 @@ mod asked;
 mod contact;
 mod informers;
 mod news;
+mod outside;
 mod read;
+mod read_ranges;
 mod reflector;
 mod retry;
 #[cfg(test)]
@@ -20,5 +22,6 @@ mod witness;
 pub(crate) use contact::{Contact, Tried};
 pub use informers::{Informers, Watched, is_informers};
 pub use news::{Change, Extent, Kind, Kinds, News, Notice, Observed};
+pub use read_ranges::ReadRanges;
 pub(crate) use reflector::WATCH_SECONDS;
 pub(crate) use retry::RETRY;

@@ -9,7 +9,10 @@ use crate::wire::{
     decode_workload,
 };
 
-use super::news::{Kind, Observed};
+use super::{
+    news::{Change, Kind, News, Observed},
+    reflector::Tell,
+};
 
 /// Reads an object of a kind.
 pub(super) fn read<'a>(
@@ -29,4 +32,11 @@ pub(super) fn read<'a>(
 /// What comes of an event that cannot be read.
 pub(super) fn odd_event(error: impl Display) -> ApiError {
     ApiError::no_answer(format!("odd event: {error}"))
+}
+
+/// Tells of an object; gives its version.
+pub(super) fn tell_of(change: Change, object: Observed<'_>, tell: Tell<'_>) -> u64 {
+    let (_, _, version) = object.identity();
+    tell(News { change, object });
+    version
 }

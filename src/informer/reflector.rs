@@ -6,11 +6,10 @@
 //!
 //! Must not: keep objects, or decide in which order kinds are listed.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::time::Duration;
 
 use crate::{
     machine::{CallId, CallResult, Input, code_of},
-    metrics::Metrics,
     model::Monotonic,
     wire::{
         ApiError, Call, Encoding, ErrorKind, Object, PodDecoder, PodEvent, Splitter, WatchEvent,
@@ -19,10 +18,10 @@ use crate::{
 };
 
 use super::{
-    asked::AskedJobs,
     contact::{Contact, Tried},
     news::{Change, Extent, Kind, News, Notice, Observed},
-    read::{odd_event, read},
+    outside::Outside,
+    read::{odd_event, read, tell_of},
     retry::wait_after,
     witness::{Testimony, Witness},
 };
@@ -43,31 +42,6 @@ const OLDER_FOR: Duration = Duration::from_secs(5);
 
 /// Who is told of objects.
 pub(super) type Tell<'a> = &'a mut dyn FnMut(News<'_>);
-
-/// What all reflectors share: whom they ask, and what they have to tell.
-#[derive(Debug)]
-pub(super) struct Outside {
-    /// Which history of the cluster's objects is told.
-    pub(super) history: u64,
-    /// How often it was asked that all be listed anew.
-    pub(super) round: u64,
-    pub(super) notices: VecDeque<Notice>,
-    /// Streams that nobody waits for any more.
-    pub(super) abandoned: VecDeque<CallId>,
-    pub(super) asked: AskedJobs,
-    pub(super) metrics: Arc<Metrics>,
-    pub(super) now: Monotonic,
-}
-
-impl Outside {
-    /// The server tells another history than this one. Whoever finds out first begins the next.
-    pub(super) fn end_history(&mut self, number: u64) {
-        if self.history == number {
-            self.history += 1;
-            self.metrics.cache_resets.inc();
-        }
-    }
-}
 
 /// See the module's text.
 #[derive(Debug)]
@@ -214,6 +188,14 @@ impl Reflector {
             .filter(|_| matches!(self.step, ReflectorStep::Watch))
     }
 
+    /// Opens its watch anew where it is, as what it asks for has changed.
+    pub(super) fn watch_anew(&mut self, outside: &mut Outside) {
+        if let Some(watch) = self.watch() {
+            outside.abandoned.push_back(watch);
+            self.turn_to(ReflectorStep::Watch);
+        }
+    }
+
     /// Whether it has something to ask for now.
     pub(super) fn is_due(&self, now: Monotonic) -> bool {
         self.call.is_none() && self.pause.is_none_or(|until| until <= now)
@@ -238,9 +220,10 @@ impl Reflector {
     pub(super) fn request(&mut self, id: CallId, outside: &Outside) -> (Call, bool) {
         self.pause = None;
         self.call = Some(id);
+        let only = outside.query();
         match &self.step {
             ReflectorStep::List(token) => {
-                let path = format!("{}?limit={PAGE_SIZE}&continue={token}", self.path);
+                let path = format!("{}?limit={PAGE_SIZE}&continue={token}{only}", self.path);
                 (self.get(path), false)
             }
             ReflectorStep::Compare => {
@@ -260,7 +243,7 @@ impl Reflector {
                     heard: outside.now,
                 };
                 let path = format!(
-                    "{}?watch=true&allowWatchBookmarks=true&resourceVersion={from}&timeoutSeconds={WATCH_SECONDS}",
+                    "{}?watch=true&allowWatchBookmarks=true&resourceVersion={from}&timeoutSeconds={WATCH_SECONDS}{only}",
                     self.path
                 );
                 (self.get(path), true)
@@ -571,6 +554,10 @@ impl Reflector {
         outside: &mut Outside,
         tell: Tell<'_>,
     ) -> Option<u64> {
+        let ranges = outside.ranges.as_ref();
+        if let Some(version) = ranges.and_then(|all| all.passes_over(self.extent.kind, object)) {
+            return Some(version);
+        }
         match read(self.extent.kind, &self.decoder, object) {
             Ok(mut read) => {
                 let extent = (&self.extent, self.told.listed);
@@ -589,10 +576,4 @@ impl Reflector {
     fn label(&self) -> &'static str {
         self.extent.kind.plural()
     }
-}
-
-fn tell_of(change: Change, object: Observed<'_>, tell: Tell<'_>) -> u64 {
-    let (_, _, version) = object.identity();
-    tell(News { change, object });
-    version
 }

@@ -9,9 +9,12 @@ use super::*;
 use crate::{
     machine::{CallId, Input},
     metrics::Metrics,
-    model::{Now, TRACKING_FINALIZER, Time},
+    model::{Division, Now, Partition, TRACKING_FINALIZER, Time},
     rate_limiter::{Limiter, Rate},
-    wire::{ApiError, Encoding},
+    wire::{
+        ApiError, Encoding,
+        protobuf_writer::{bytes, object},
+    },
 };
 
 /// Informers, of Jobs alone but for one test, with a clock.
@@ -470,4 +473,73 @@ fn a_list_that_is_wanted_waits_until_the_history_is_in_doubt_no_more() {
     let look = world.asks("namespaces/d/jobs?fieldSelector");
     world.answer(look, page(21, &[job(20)]));
     world.asks("jobs?limit=500");
+}
+
+/// A Pod of a namespace in protobuf, as of a version.
+fn pod(namespace: &str, version: &str) -> Vec<u8> {
+    let metadata = [
+        bytes(1, "p"),
+        bytes(3, namespace),
+        bytes(5, "00000000-0000-0000-0000-000000000001"),
+        bytes(6, version),
+    ];
+    bytes(1, metadata.concat())
+}
+
+#[test]
+fn who_shares_asks_for_its_own_ranges_and_passes_over_what_comes_nevertheless() {
+    for by in [Division::Remainder, Division::Interval] {
+        let partition = Partition { ranges: 2, by };
+        let namespace = |range| {
+            let mut names = (0..).map(|number| format!("{number}-team"));
+            names.find(|name| partition.range_of(name) == range)
+        };
+        let (ours, theirs) = (namespace(0).expect("one"), namespace(1).expect("one"));
+        let mut world = World::of(vec![Kind::Pod]);
+        let share = ReadRanges::new(partition, vec![true, false]);
+        world.informers.read_only(share);
+        let mut told = Vec::new();
+        let mut hear = |world: &mut World, input| {
+            world.informers.handle(input, world.now, &mut |news| {
+                told.push(news.object.identity().2);
+            });
+        };
+        let selects = |path: &str| {
+            let range = "shardRange%28object.metadata.namespace%2C%20%270x0000000000000000%27%2C%20%270x8000000000000000%27%29";
+            assert_eq!(
+                path.ends_with(&format!("&shardSelector={range}")),
+                by == Division::Interval,
+                "{path}"
+            );
+        };
+        let (list, path) = world.asked().expect("a list");
+        selects(&path);
+        let metadata = bytes(1, bytes(2, "9"));
+        let items = [bytes(2, pod(&ours, "5")), bytes(2, pod(&theirs, "6"))].concat();
+        let page = object(&[metadata, items].concat());
+        hear(&mut world, Input::Answer(list, Ok(page.into())));
+        let (watch, path) = world.asked().expect("a watch");
+        selects(&path);
+        hear(&mut world, Input::Opened(watch, Encoding::Protobuf));
+        for (namespace, version) in [(&ours, "20"), (&theirs, "30")] {
+            let whole = bytes(1, object(&pod(namespace, version)));
+            let event = [bytes(1, "MODIFIED"), bytes(2, whole)].concat();
+            let length = u32::try_from(event.len()).expect("it is short");
+            let frame = [&length.to_be_bytes()[..], &event].concat();
+            hear(&mut world, Input::Piece(watch, frame.into()));
+        }
+        assert_eq!(told, [5, 20]);
+        // It has come this far, whoever it told of. What it asks for less is asked for at once.
+        world
+            .informers
+            .read_only(ReadRanges::new(partition, vec![false, false]));
+        if by == Division::Interval {
+            assert_eq!(world.informers.poll_abandoned(), Some(watch));
+        } else {
+            assert_eq!(world.informers.poll_abandoned(), None);
+            world.hear(Input::Ended(watch, None));
+        }
+        let (_, path) = world.asked().expect("a watch");
+        assert!(path.contains("resourceVersion=30&"), "{path}");
+    }
 }

@@ -304,7 +304,7 @@ impl Parts {
     /// How many ranges there are, each with a shard, if replicas share.
     fn ranges(&self) -> Option<usize> {
         let election = self.options.election.as_ref();
-        Some(election?.ranges? as usize)
+        Some(election?.partition?.ranges as usize)
     }
 
     /// What one of so many shards goes by. What there may be of a thing at once is shared out.

@@ -41,12 +41,14 @@ pub use ownership::{adoption_patch, freeing_patch, freeing_patch_of_version, rel
 pub use pod::{PodDecoder, PodEvent, ack_of_write};
 pub use pod_details::{ContainerDetails, ContainerEnd, PodCause, PodConditionDetails, PodDetails};
 pub use protobuf::Malformed;
+#[cfg(test)]
+pub(crate) use protobuf::write as protobuf_writer;
 pub use review::{access_review, decode_access_review, decode_token_review, token_review};
 pub use scheduling_api::SchedulingApi;
 pub use status::status_patch;
 pub use stream::{Encoding, Lines, Splitter, TooLong};
 pub use template::{PodTemplate, TemplateError};
 pub use watch::{
-    ListPage, Object, OddAnswer, WatchEvent, decode_list_page, decode_watch_frame,
+    ListPage, Object, OddAnswer, WatchEvent, decode_list_page, decode_place, decode_watch_frame,
     decode_watch_line,
 };

@@ -146,7 +146,7 @@ pub(super) fn object(bytes: &[u8]) -> Result<&[u8], Malformed> {
 
 /// Writes messages, for tests.
 #[cfg(test)]
-pub(super) mod write {
+pub(crate) mod write {
     use super::MAGIC;
 
     fn varint(mut number: u64) -> Vec<u8> {
@@ -160,7 +160,7 @@ pub(super) mod write {
     }
 
     /// A field with text, bytes or a message.
-    pub(in crate::wire) fn bytes(number: u64, value: impl AsRef<[u8]>) -> Vec<u8> {
+    pub(crate) fn bytes(number: u64, value: impl AsRef<[u8]>) -> Vec<u8> {
         let value = value.as_ref();
         let length = varint(value.len() as u64);
         [varint(number << 3 | 2), length, value.to_vec()].concat()
@@ -172,7 +172,7 @@ pub(super) mod write {
     }
 
     /// An object in its envelope.
-    pub(in crate::wire) fn object(message: &[u8]) -> Vec<u8> {
+    pub(crate) fn object(message: &[u8]) -> Vec<u8> {
         let kind = bytes(1, [bytes(1, "v1"), bytes(2, "Thing")].concat());
         [MAGIC.to_vec(), kind, bytes(2, message)].concat()
     }

@@ -112,6 +112,20 @@ fn list_page(message: &[u8]) -> Result<ListPage<'_>, Malformed> {
     Ok(page)
 }
 
+/// The namespace and the version of an object in protobuf, without what else there is of it.
+pub fn decode_place(message: &[u8]) -> Option<(&str, u64)> {
+    let (mut namespace, mut version) = (None, None);
+    let mut fields = Fields::of(protobuf::message(message, 1).ok()?);
+    while namespace.is_none() || version.is_none() {
+        match fields.next().ok()?? {
+            (3, value) => namespace = Some(value.text().ok()?),
+            (6, value) => version = Some(value.text().ok()?.parse().ok()?),
+            _ => {}
+        }
+    }
+    namespace.zip(version)
+}
+
 /// What an event of a watch says.
 #[derive(Debug)]
 pub enum WatchEvent<'a> {

@@ -164,9 +164,11 @@ fn the_binary_takes_the_arguments() {
     let files = OVERLAYS.map(|(name, ..)| rendered_file(&format!("overlays/{name}")));
     let overlays = files.iter().flat_map(|file| read(file));
     let variants = VARIANTS.into_iter().filter_map(kustomize);
-    let sharing = helm_template("lakh-system", &["replicasShare=8"], &[]);
+    let sharing = ["replicasShare=8", "shardSelector=true"];
+    let sharing = helm_template("lakh-system", &sharing, &[]);
     if let Some(text) = &sharing {
         assert!(text.contains("- --replicas-share=8"), "{text}");
+        assert!(text.contains("- --shard-selector"), "{text}");
     }
     let variants = variants.chain(sharing);
     let all = overlays.chain(variants.flat_map(|text| objects(&text)));

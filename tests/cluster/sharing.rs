@@ -11,7 +11,11 @@ use std::{
     time::Duration,
 };
 
-use lakh::{cluster::Client, controller::shard_of, embedded::EmbeddedCluster};
+use lakh::{
+    cluster::Client,
+    embedded::EmbeddedCluster,
+    model::{Division, Partition},
+};
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -25,6 +29,11 @@ use crate::support::{
 };
 
 const RANGES: usize = 6;
+
+const PARTITION: Partition = Partition {
+    ranges: RANGES as u32,
+    by: Division::Remainder,
+};
 
 /// Enough that most ranges have one.
 const NAMESPACES: usize = 12;
@@ -46,6 +55,9 @@ const THE_LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/lea
 /// Writes but those of Leases, in their order: by which controller, and in which namespace.
 type Writes = Arc<Mutex<Vec<(usize, String)>>>;
 
+/// Watches of Pods, in their order: whose, and of what.
+type Watches = Arc<Mutex<Vec<(usize, String)>>>;
+
 /// Which ranges each controller has.
 type Owners = BTreeMap<usize, BTreeSet<usize>>;
 
@@ -59,10 +71,10 @@ impl Replica {
         number: usize,
         server: &str,
         folder: &Path,
-        writes: &Writes,
+        (writes, watches): (&Writes, &Watches),
         more: &[&str],
     ) -> Self {
-        let writes = Arc::clone(writes);
+        let (writes, watches) = (Arc::clone(writes), Arc::clone(watches));
         let judge = move |request: &str| {
             let is_write = ["POST /", "PATCH /", "PUT /", "DELETE /"]
                 .iter()
@@ -73,6 +85,9 @@ impl Replica {
             if let (true, Some(namespace), false) = (is_write, namespace, path.contains("/leases"))
             {
                 writes.lock().push((number, namespace.to_owned()));
+            }
+            if path.starts_with("/api/v1/pods?watch=true") {
+                watches.lock().push((number, path.to_owned()));
             }
             Fate::Passed
         };
@@ -109,6 +124,7 @@ struct Replicas {
     client: Client,
     folder: TempDir,
     writes: Writes,
+    watches: Watches,
     all: Vec<Replica>,
 }
 
@@ -120,13 +136,15 @@ impl Replicas {
             cluster,
             folder: tempfile::tempdir().expect("a folder for temporary files"),
             writes: Writes::default(),
+            watches: Watches::default(),
             all: Vec::new(),
         }
     }
 
     async fn add(&mut self, flags: &[&str]) {
         let (number, server) = (self.all.len(), self.cluster.url());
-        let replica = Replica::start(number, &server, self.folder.path(), &self.writes, flags);
+        let heard = (&self.writes, &self.watches);
+        let replica = Replica::start(number, &server, self.folder.path(), heard, flags);
         self.all.push(replica.await);
         let added = &self.all[number];
         wait_until("it listens", || added.process.listens().is_some()).await;
@@ -168,7 +186,7 @@ impl Replicas {
 
     async fn make_jobs(&self) {
         for number in 0..NAMESPACES {
-            let name = format!("team-{number}");
+            let name = format!("{number}-team");
             let namespace =
                 json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
             let body = namespace.to_string().into_bytes();
@@ -182,10 +200,10 @@ impl Replicas {
 
     async fn are_right(&self) {
         for number in 0..NAMESPACES {
-            let path = format!("/apis/batch/v1/namespaces/team-{number}/jobs/j");
+            let path = format!("/apis/batch/v1/namespaces/{number}-team/jobs/j");
             let job = seen_when(&self.client, &path, |job| is(job, "Complete")).await;
             assert_eq!(job["status"]["succeeded"], PODS, "{job}");
-            let path = format!("/api/v1/namespaces/team-{number}/pods");
+            let path = format!("/api/v1/namespaces/{number}-team/pods");
             let pods = get(&self.client, &path).await;
             let pods = listed(&pods);
             check_pods_of_complete_job(pods, PODS as usize);
@@ -213,7 +231,7 @@ fn is_even(owners: &Owners, among: usize) -> bool {
 }
 
 fn owner(owners: &Owners, namespace: &str) -> usize {
-    let range = shard_of(namespace, RANGES);
+    let range = PARTITION.range_of(namespace);
     let mut all = owners.iter();
     let found = all.find(|(_, ranges)| ranges.contains(&range));
     *found.expect("each range has one").0
@@ -268,7 +286,7 @@ async fn each_range_is_written_by_one_and_only_what_must_move_moves() {
     replicas.are_right().await;
     let mut expected = BTreeSet::new();
     for number in 0..NAMESPACES {
-        let namespace = format!("team-{number}");
+        let namespace = format!("{number}-team");
         let steps = [&first, &second, &third, &fourth];
         let mut owners: Vec<usize> = steps.map(|owners| owner(owners, &namespace)).into();
         owners.dedup();
@@ -309,7 +327,7 @@ async fn who_shares_and_who_does_not_never_write_at_once() {
     replicas.are_right().await;
     let writers: RefCell<BTreeSet<usize>> = RefCell::default();
     for number in 0..NAMESPACES {
-        let by = replicas.writers(&format!("team-{number}"));
+        let by = replicas.writers(&format!("{number}-team"));
         writers.borrow_mut().extend(by);
     }
     assert_eq!(writers.into_inner(), BTreeSet::from([0]));
@@ -326,4 +344,37 @@ async fn who_shares_and_who_does_not_never_write_at_once() {
     .await;
     println!("another kind took over after {took:?}");
     assert!(took < LEASE / 2, "{took:?}");
+}
+
+/// Two that have the server select, and one that does not.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_has_the_server_select_hears_of_its_own_ranges_only() {
+    let mut replicas = Replicas::new().await;
+    let selecting = [&FLAGS[..], &["--shard-selector"]].concat();
+    for _ in 0..2 {
+        replicas.add(&selecting).await;
+    }
+    let (owners, _) = replicas.owners_when(|owners| is_even(owners, 2)).await;
+    replicas.add(&FLAGS).await;
+    replicas.make_jobs().await;
+    replicas.are_right().await;
+    let partition = Partition {
+        by: Division::Interval,
+        ..PARTITION
+    };
+    for number in 0..NAMESPACES {
+        let namespace = format!("{number}-team");
+        let range = partition.range_of(&namespace);
+        let owner = (0..2).find(|owner| owners[owner].contains(&range));
+        assert_eq!(replicas.writers(&namespace), Vec::from_iter(owner));
+    }
+    let watches = replicas.watches.lock();
+    for (owner, ranges) in &owners {
+        let mut own = watches.iter().rev();
+        let last = own.find(|(number, _)| number == owner).expect("a watch");
+        let selector = partition.selector(ranges.iter().copied()).expect("one");
+        let selector = lakh::wire::paths::escaped(&selector);
+        let asked = format!("&shardSelector={selector}");
+        assert!(ranges.is_empty() || last.1.ends_with(&asked), "{last:?}");
+    }
 }

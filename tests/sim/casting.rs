@@ -4,6 +4,7 @@
 //!
 //! Must not: know what a controller makes of it.
 
+use lakh::model::{Division, Partition};
 use serde_json::{Value, json};
 
 use super::{
@@ -75,8 +76,10 @@ pub(crate) struct Scenario {
     pub(crate) shards: usize,
     /// Whether one of several controllers leads.
     pub(crate) is_elected: bool,
-    /// Or among how many ranges they share the namespaces out.
-    pub(crate) ranges: Option<u32>,
+    /// Or how they share the namespaces out.
+    pub(crate) partition: Option<Partition>,
+    /// Whether the server can select by their ranges.
+    pub(crate) selects_shards: bool,
     /// Whether Jobs that need all their Pods at once get a Workload and a PodGroup.
     pub(crate) gangs: bool,
     /// How many Pods a status may list as uncounted.
@@ -98,7 +101,8 @@ impl Scenario {
             qps: 0,
             shards: 1,
             is_elected: false,
-            ranges: None,
+            partition: None,
+            selects_shards: false,
             gangs: false,
             max_uncounted: 500,
             obstacles_stay: false,
@@ -127,7 +131,8 @@ impl Scenario {
             qps: dice.pick(&[0, 0, 0, 20]),
             shards: dice.pick(&[1, 1, 1, 3]),
             is_elected: false,
-            ranges: None,
+            partition: None,
+            selects_shards: false,
             gangs: dice.permille(200),
             max_uncounted: 500,
             obstacles_stay: dice.permille(300),
@@ -159,7 +164,11 @@ impl Scenario {
     pub(crate) fn cast_sharing(seed: u64) -> Self {
         let mut scenario = Self::cast_replicas(seed, &[0, 1, 2]);
         let mut dice = Dice::new(seed ^ 0x5a4e);
-        scenario.ranges = Some(dice.pick(&[2, 3, 5, 8]));
+        scenario.partition = Some(Partition {
+            ranges: dice.pick(&[2, 3, 5, 8]),
+            by: dice.pick(&[Division::Remainder, Division::Interval]),
+        });
+        scenario.selects_shards = dice.pick(&[true, true, false]);
         scenario.shards = 1;
         let at = dice.between(10, 40_000);
         scenario.at(at, Deed::Start(2));

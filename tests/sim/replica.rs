@@ -143,8 +143,8 @@ impl Process {
             burst: options.qps,
         }));
         let metrics = Arc::new(Metrics::default());
-        let ranges = options.election.as_ref().and_then(|it| it.ranges);
-        let shares = ranges.is_some();
+        let partition = options.election.as_ref().and_then(|it| it.partition);
+        let shares = partition.is_some();
         let parts: Vec<Box<dyn Part>> = match options.shards {
             1 => {
                 let replica =
@@ -165,7 +165,7 @@ impl Process {
             }
         };
         Self {
-            led: vec![false; ranges.map_or(1, |count| count as usize)],
+            led: vec![false; partition.map_or(1, |it| it.ranges as usize)],
             parts,
             mail: VecDeque::new(),
             requests: BTreeMap::new(),

@@ -13,7 +13,7 @@ use std::{
 
 use bytes::Bytes;
 use lakh::{
-    controller::{LeaderElection, shard_of},
+    controller::LeaderElection,
     election::LeaseTimings,
     embedded::apiserver::{ApiServer, Kind, Request as Asked, WatchCursor},
     machine::{CallId, Input, Request},
@@ -326,7 +326,7 @@ impl World {
                 name: "lakh".to_owned(),
                 identity: self.lives.to_string(),
                 timings: LeaseTimings::default(),
-                ranges: self.scenario.ranges,
+                partition: self.scenario.partition,
             }),
             scheduling_api: self.scenario.gangs.then(|| self.server.scheduling_api()),
         };
@@ -433,7 +433,7 @@ impl World {
         if leads_anew {
             self.judges.started(at);
         }
-        if has_forgotten || (leads_anew && self.scenario.ranges.is_some()) {
+        if has_forgotten || (leads_anew && self.scenario.partition.is_some()) {
             self.listed.retain(|(of, _)| *of != who.1);
         }
         for id in abandoned {
@@ -523,13 +523,13 @@ impl World {
             unreachable!("a Lease is no watch");
         };
         let lease: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
-        let Some(ranges) = self.scenario.ranges else {
+        let Some(partition) = self.scenario.partition else {
             let holder = &lease["spec"]["holderIdentity"];
             return holder.as_str().unwrap_or_default().to_owned();
         };
         let rest = path.split_once("/namespaces/").map(|(_, rest)| rest);
         let namespace = rest.and_then(|rest| rest.split('/').next());
-        let range = shard_of(namespace.unwrap_or_default(), ranges as usize);
+        let range = partition.range_of(namespace.unwrap_or_default());
         let roster = lease["metadata"]["annotations"]["lakh.dev/replicas"].as_str();
         let roster = roster.map(|text| serde_json::from_str(text).expect("JSON"));
         let roster: serde_json::Map<String, serde_json::Value> = roster.unwrap_or_default();
@@ -571,6 +571,10 @@ impl World {
         let (path, query) = match flight.call.path.split_once('?') {
             Some((path, query)) => (path, query),
             None => (flight.call.path.as_str(), ""),
+        };
+        let query = match query.split_once("&shardSelector=") {
+            Some((rest, _)) if !self.scenario.selects_shards => rest,
+            _ => query,
         };
         let answer = match refused {
             Some(code) => Answer::Whole(code, refusal(code, "trouble")),
@@ -1039,8 +1043,8 @@ fn damage(bytes: Vec<u8>, doubles: bool, swaps: bool) -> Vec<u8> {
     if swaps && lines.len() > 1 {
         lines.swap(0, 1);
     }
-    if doubles {
-        lines.push(lines[0]);
+    if let (true, Some(first)) = (doubles, lines.first().copied()) {
+        lines.push(first);
     }
     lines.concat()
 }

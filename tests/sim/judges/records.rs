@@ -52,7 +52,7 @@ impl Judges {
             }
             judged += page.rows.iter().filter(|row| row.tries.is_some()).count();
             let mut wrong = untrue(&page, &pods, hears_all);
-            let is_alone = !self.is_shared && world.scenario.ranges.is_none();
+            let is_alone = !self.is_shared && world.scenario.partition.is_none();
             if knows_since <= job.created_at && is_alone {
                 wrong.extend(unrecorded(&page, job, &pods));
                 if hears_all && job.sizes.len() == 1 {

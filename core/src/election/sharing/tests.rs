@@ -5,12 +5,19 @@ use super::super::{
     tests::{Server, at},
 };
 use super::*;
-use crate::model::{Now, Time};
+use crate::model::{Division, Now, Partition, Time};
 
 const RANGES: u32 = 6;
 
+fn among(ranges: u32) -> Partition {
+    Partition {
+        ranges,
+        by: Division::Remainder,
+    }
+}
+
 fn replica(name: &str) -> Election {
-    Election::sharing(name.to_owned(), RANGES, LeaseTimings::default())
+    Election::sharing(name.to_owned(), among(RANGES), LeaseTimings::default())
 }
 
 fn has(one: &Election, now: Now) -> Vec<u32> {
@@ -139,12 +146,29 @@ fn one_that_was_quicker_is_no_reason_to_wait() {
 }
 
 #[test]
+fn who_is_asked_to_stop_again_and_again_leaves_though_others_renew() {
+    let (mut server, mut one, mut two) = (Server::default(), replica("one"), replica("two"));
+    settle(&mut server, &mut [&mut one, &mut two], 0);
+    two.stop(at(1).monotonic);
+    // Another has renewed meanwhile, so that what was seen is old.
+    server.serve(&mut one, at(2));
+    for _ in 0..10 {
+        two.stop(at(2).monotonic);
+        if let Some(call) = two.poll_call(at(2)) {
+            two.answer(server.take(call), at(2));
+        }
+    }
+    assert_eq!(two.role(at(2).monotonic), Role::Stopped);
+    assert_eq!(entry(&server, "two"), None);
+}
+
+#[test]
 fn who_leads_alone_and_who_shares_otherwise_are_strangers() {
     let (mut server, mut one) = (Server::default(), replica("one"));
     server.serve(&mut one, at(0));
     let mut others = [
         Election::new("alone".to_owned(), LeaseTimings::default()),
-        Election::sharing("eight".to_owned(), 8, LeaseTimings::default()),
+        Election::sharing("eight".to_owned(), among(8), LeaseTimings::default()),
     ];
     for secs in 1..40 {
         server.serve(&mut one, at(secs));
@@ -207,7 +231,7 @@ fn the_lease_is_left_alone_as_long_as_the_most_patient_one_asks_for() {
         ..LeaseTimings::default()
     };
     let mut server = Server::default();
-    let mut one = Election::sharing("one".to_owned(), RANGES, patient);
+    let mut one = Election::sharing("one".to_owned(), among(RANGES), patient);
     let mut two = replica("two");
     settle(&mut server, &mut [&mut one, &mut two], 0);
     server.serve(&mut two, at(4));
@@ -284,7 +308,7 @@ fn no_range_is_ever_of_two_and_in_the_end_each_is_of_one() {
                     let name = names.to_string();
                     all[who] = match below(8) {
                         0 if !is_calm => Election::new(name, LeaseTimings::default()),
-                        1 if !is_calm => Election::sharing(name, 5, LeaseTimings::default()),
+                        1 if !is_calm => Election::sharing(name, among(5), LeaseTimings::default()),
                         _ => replica(&name),
                     };
                     issued[who] += 1;

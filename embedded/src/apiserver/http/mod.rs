@@ -16,6 +16,7 @@ mod request;
 pub(crate) mod resource_version;
 mod route;
 mod selector;
+mod shard_selector;
 
 pub use access::{Attributes, Audited, Auditor, RequestTarget, ResourceAttributes, User, Users};
 pub(crate) use continue_token::ContinueToken;

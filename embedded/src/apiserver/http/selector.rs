@@ -1,4 +1,4 @@
-//! Label and field selectors.
+//! Selectors of lists and watches: of labels, of fields and of shards.
 //!
 //! Responsible for: their syntax and which objects match. Must not: fetch objects.
 
@@ -6,14 +6,15 @@ use std::{iter::Peekable, vec::IntoIter};
 
 use serde_json::Value;
 
-use super::query::Query;
+use super::{query::Query, shard_selector::ShardSelector};
 use crate::apiserver::object::{ApiError, JsonView, Kind, Result, Stored, names};
 
-/// Both selectors of a list or watch.
+/// All selectors of a list or watch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selector {
     labels: Vec<Requirement>,
     fields: Vec<FieldTerm>,
+    shards: Option<ShardSelector>,
 }
 
 #[derive(Clone, Debug)]
@@ -41,16 +42,26 @@ struct FieldTerm {
 }
 
 impl Selector {
-    /// Reads `labelSelector` and `fieldSelector`.
+    /// Reads `labelSelector`, `fieldSelector` and `shardSelector`.
     pub(crate) fn read(query: &Query, kind: Kind) -> Result<Self> {
         let labels = parse_labels(query.text("labelSelector")).map_err(ApiError::bad_request)?;
         let fields = parse_fields(query.text("fieldSelector"), kind)?;
-        Ok(Self { labels, fields })
+        let shards = ShardSelector::read(query.text("shardSelector"))?;
+        Ok(Self {
+            labels,
+            fields,
+            shards,
+        })
     }
 
     /// Whether every object matches.
     pub(crate) const fn is_empty(&self) -> bool {
-        self.labels.is_empty() && self.fields.is_empty()
+        self.labels.is_empty() && self.fields.is_empty() && self.shards.is_none()
+    }
+
+    /// The selector of shards, as it was asked for.
+    pub(crate) fn of_shards(&self) -> Option<&str> {
+        self.shards.as_ref().map(ShardSelector::text)
     }
 
     /// The name, where the selector asks for exactly one.
@@ -66,6 +77,10 @@ impl Selector {
             .iter()
             .all(|requirement| requirement.matches(object))
             && self.fields.iter().all(|term| term.matches(object))
+            && self
+                .shards
+                .as_ref()
+                .is_none_or(|shards| shards.matches(object))
     }
 }
 
@@ -375,6 +390,39 @@ mod tests {
         check("", "spec.nodeName=n1,status.phase!=Pending", true);
         check("", "spec.restartPolicy=Always", false);
         check("", "spec.hostNetwork=false", true);
+    }
+
+    #[test]
+    fn shards_are_selected_by_the_hash_of_a_field() {
+        let selects = |text: &str| {
+            let escaped = text.replace('|', "%7C").replace(' ', "+");
+            let query = format!("shardSelector={escaped}");
+            let selector = Selector::read(&Query::parse(&query), Kind::Pod)?;
+            Ok::<_, ApiError>(selector.matches(&pod()))
+        };
+        // FNV-1a of "n" is af63e34c8601f871.
+        let range = |start: &str, end: &str| {
+            format!("shardRange(object.metadata.namespace, '0x{start}', '0x{end}')")
+        };
+        let exact = range("af63e34c8601f871", "af63e34c8601f872");
+        let below = range("0000000000000000", "af63e34c8601f871");
+        let above = range("af63e34c8601f872", "10000000000000000");
+        assert!(selects(&exact).unwrap() && selects(&format!("{below} || {exact}")).unwrap());
+        assert!(!selects(&format!("{below} || {above}")).unwrap());
+        let all_uids =
+            "shardRange(object.metadata.uid, '0x0000000000000000', '0x10000000000000000')";
+        assert!(selects(all_uids).unwrap());
+        for odd in [
+            "x",
+            "shardRange(object.metadata.name, '0x0000000000000000', '0x0000000000000001')",
+            &range("0", "0000000000000001"),
+            &range("0000000000000001", "0000000000000001"),
+            &range("0000000000000001", "20000000000000000"),
+            &format!("{below} || {all_uids}"),
+        ] {
+            let error = selects(odd).unwrap_err().to_string();
+            assert!(error.starts_with("invalid shard selector: "), "{error}");
+        }
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub(crate) struct ListMeta {
     /// Where the next page begins; none on the last one.
     pub(crate) token: Option<String>,
     pub(crate) remaining: Option<u64>,
+    /// Which shard it is, if it is one.
+    pub(crate) shard: Option<String>,
 }
 
 /// The JSON of a list up to and with the bracket that opens its items.
@@ -38,6 +40,9 @@ pub(crate) fn list_head(kind: Kind, form: Form, list: &ListMeta) -> Vec<u8> {
     }
     if let Some(remaining) = list.remaining {
         metadata["remainingItemCount"] = remaining.into();
+    }
+    if let Some(shard) = &list.shard {
+        metadata["shardInfo"] = json!({"selector": shard});
     }
     let head = match form {
         Form::Table(_) => table_head(&metadata, table::columns(kind)),

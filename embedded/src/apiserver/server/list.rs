@@ -66,6 +66,7 @@ impl ApiServer {
             version,
             token: None,
             remaining: None,
+            shard: selector.of_shards().map(str::to_owned),
         };
         let (kind, namespace) = (target.kind, target.namespace.as_str());
         if let Some(name) = selector.single_name().filter(|_| !namespace.is_empty()) {

@@ -1,0 +1,126 @@
+//! Which range a namespace belongs to: what all replicas that share must agree on.
+//!
+//! Must not: know whose a range is.
+
+use super::stable_hash;
+
+/// How namespaces are shared out among ranges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// How many ranges there are.
+    pub ranges: u32,
+    /// How a namespace comes to its range.
+    pub by: Division,
+}
+
+/// How a hash comes to a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Division {
+    /// By its remainder: names that are alike come to different ranges.
+    Remainder,
+    /// By the interval that it is in, which API servers can select by (KEP-5866). Their hash is the same 64-bit FNV-1a, of
+    /// which the upper bits hardly know the last letters: names that differ only there are in one range.
+    Interval,
+}
+
+impl Partition {
+    /// The range of a namespace.
+    pub fn range_of(&self, namespace: &str) -> usize {
+        let hash = stable_hash(namespace.bytes());
+        let ranges = u64::from(self.ranges.max(1));
+        let range = match self.by {
+            Division::Remainder => u128::from(hash % ranges),
+            Division::Interval => (u128::from(hash) * u128::from(ranges)) >> 64,
+        };
+        usize::try_from(range).unwrap_or(0)
+    }
+
+    /// The `shardSelector` of a list or watch of what is in some of the ranges, which are in their order; none, where a
+    /// server cannot select by them.
+    pub fn selector(&self, ranges: impl IntoIterator<Item = usize>) -> Option<String> {
+        if self.by != Division::Interval {
+            return None;
+        }
+        let mut intervals: Vec<(u128, u128)> = Vec::new();
+        for range in ranges {
+            let (start, end) = (self.start(range), self.start(range + 1));
+            match intervals.last_mut() {
+                Some((_, last)) if *last == start => *last = end,
+                _ => intervals.push((start, end)),
+            }
+        }
+        if intervals.is_empty() {
+            // There is none that selects nothing; this is as good.
+            intervals.push((0, 1));
+        }
+        let texts = intervals.iter().map(|(start, end)| {
+            format!("shardRange(object.metadata.namespace, '0x{start:016x}', '0x{end:016x}')")
+        });
+        Some(texts.collect::<Vec<_>>().join(" || "))
+    }
+
+    /// The least hash that is in a range, or in none before it.
+    fn start(&self, range: usize) -> u128 {
+        ((range as u128) << 64).div_ceil(u128::from(self.ranges.max(1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn by(by: Division, ranges: u32) -> Partition {
+        Partition { ranges, by }
+    }
+
+    #[test]
+    fn remainders_scatter_names_that_are_alike_and_intervals_do_not() {
+        let names: Vec<String> = (0..8).map(|number| format!("team-{number}")).collect();
+        let ranges = |partition: Partition| -> std::collections::BTreeSet<usize> {
+            names.iter().map(|name| partition.range_of(name)).collect()
+        };
+        assert!(ranges(by(Division::Remainder, 8)).len() > 4);
+        assert_eq!(ranges(by(Division::Interval, 8)).len(), 1);
+    }
+
+    #[test]
+    fn each_hash_is_in_the_interval_of_its_range() {
+        for ranges in [1, 2, 3, 7, 12, 64] {
+            let partition = by(Division::Interval, ranges);
+            assert_eq!(partition.start(0), 0);
+            assert_eq!(partition.start(ranges as usize), 1 << 64);
+            let mut counts = vec![0; ranges as usize];
+            for number in 0..2_000 {
+                let name = format!("{number}-of-many-namespaces");
+                let (hash, range) = (
+                    u128::from(stable_hash(name.bytes())),
+                    partition.range_of(&name),
+                );
+                assert!((partition.start(range)..partition.start(range + 1)).contains(&hash));
+                counts[range] += 1;
+            }
+            assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn a_selector_names_as_few_intervals_as_there_are() {
+        let partition = by(Division::Interval, 4);
+        let range = |start: &str, end: &str| {
+            format!("shardRange(object.metadata.namespace, '0x{start}', '0x{end}')")
+        };
+        let (first, rest) = (
+            range("0000000000000000", "4000000000000000"),
+            range("8000000000000000", "10000000000000000"),
+        );
+        assert_eq!(
+            partition.selector([0, 2, 3]),
+            Some(format!("{first} || {rest}"))
+        );
+        let all = range("0000000000000000", "10000000000000000");
+        assert_eq!(partition.selector(0..4), Some(all));
+        let none = range("0000000000000000", "0000000000000001");
+        assert_eq!(partition.selector([]), Some(none));
+        assert_eq!(by(Division::Remainder, 4).selector(0..4), None);
+    }
+}
