@@ -208,7 +208,7 @@ fn annotations_that_cannot_be_read_or_followed_are_told_once() {
         let actor = world.shard.store.get(key).expect("it is there");
         let told = actor.told.warnings().into_iter();
         let told = told.filter(|warning| warning.reason == reason);
-        told.map(|told| (told.message.unwrap_or_default().to_owned(), told.count))
+        told.map(|told| (told.message.to_owned(), told.count))
             .collect::<Vec<_>>()
     };
     let expected = [
@@ -253,7 +253,7 @@ fn memory_is_given_out_before_it_is_used_and_comes_back() {
     let actor = poor.shard.store.get(key).expect("it is there");
     let told = actor.told.warnings();
     let is_told = |told: &Warning<'_>| {
-        let message = told.message.unwrap_or_default();
+        let message = told.message;
         told.reason == REFUSED && message.contains("--index-record-memory is used up")
     };
     assert!(told.iter().any(is_told), "{told:?}");
