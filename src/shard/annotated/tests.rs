@@ -171,6 +171,25 @@ fn a_pod_that_comes_back_is_no_other() {
 }
 
 #[test]
+fn what_is_told_of_an_earlier_try_again_takes_no_later_ones_place() {
+    let mut world = world();
+    world.hear_job(&recorded(6));
+    let first = failed(1, 7, 8, 3, "Error");
+    hear_in_full(&mut world, Change::Applied, &first);
+    // It ran within the same second.
+    let mut second = failed(1, 8, 9, 4, "Error");
+    second["spec"]["nodeName"] = json!("node-2");
+    hear_in_full(&mut world, Change::Applied, &second);
+    hear_in_full(&mut world, Change::Deleted, &first);
+    let end = (
+        IndexOutcome::Failed,
+        EndCause::new(Some(4), ""),
+        "node-2".to_owned(),
+    );
+    assert_eq!(end_of(&world, 1), Some(end));
+}
+
+#[test]
 fn a_record_that_begins_late_has_what_is_still_there() {
     let mut world = world();
     world.hear_job(&annotated(6, &json!({})));
