@@ -1,6 +1,10 @@
 //! What became of each index, once Pods are gone; and what else a Job asks for by annotations. Over HTTP.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    net::{SocketAddr, TcpStream},
+    time::Duration,
+};
 
 use lakh::{
     cluster::Client,
@@ -226,6 +230,46 @@ async fn record_stays(shards: usize) {
     let unknown = json!({"index": 1, "state": "failed", "known": false});
     assert_eq!(anew["indexes"][1], unknown);
     assert!(anew["since"].as_str() >= told["since"].as_str());
+    controller.stop().await;
+    cluster.shutdown().await;
+}
+
+/// An export of which no more was read than the first line of its answer, and that line.
+fn begun_export(address: SocketAddr) -> (BufReader<TcpStream>, String) {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    let path = "/debug/jobs/default/a/indexes.jsonl";
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("it is sent");
+    let (mut stream, mut line) = (BufReader::new(stream), String::new());
+    stream.read_line(&mut line).expect("an answer");
+    (stream, line)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_some_exports_are_sent_at_once() {
+    /// As many as there may be (`EXPORTS`).
+    const EXPORTS: usize = 8;
+    let cluster = cluster(Duration::ZERO).await;
+    let client = client(&cluster).await;
+    let (controller, address) = start(&client, Options::default()).await;
+    // Its export is more than sockets take in while nobody reads.
+    let mut job = indexed_job("a", 1_000_000, 1);
+    job["metadata"]["annotations"] = json!({"lakh.dev/index-record": "true"});
+    job["spec"]["suspend"] = json!(true);
+    create(&client, &job).await;
+    let is_kept = || asked(address, "/debug/jobs/default/a/indexes").0 == 200;
+    crate::support::wait_until("the record begins", is_kept).await;
+    let (mut open, lines): (Vec<_>, Vec<_>) = (0..EXPORTS).map(|_| begun_export(address)).unzip();
+    let are_sent = lines.iter().all(|line| line.contains(" 200 "));
+    assert!(are_sent, "{lines:?}");
+    let (code, why) = asked(address, "/debug/jobs/default/a/indexes.csv");
+    let told = "8 exports are being sent; try again when one has ended";
+    assert_eq!((code, why.as_str()), (503, told));
+    assert!(is_kept(), "a page of JSON is no export");
+    // Whoever goes makes room.
+    open.pop();
+    let has_room = || begun_export(address).1.contains(" 200 ");
+    crate::support::wait_until("there is room", has_room).await;
     controller.stop().await;
     cluster.shutdown().await;
 }
