@@ -18,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
     model::{INDEX_RECORD, JobKey, Time},
-    shard::{JobDescription, MapState, Question, RecordPage, RecordQuery, RecordRow},
+    shard::{JobDescription, MapState, Question, RecordPage, RecordQuery, RecordRow, WantedRows},
 };
 
 use super::{desk::Desk, serving::ResponseBody};
@@ -106,7 +106,7 @@ pub(super) async fn of_index(desk: &Desk, key: &JobKey, index: u32) -> Option<Va
         uid: None,
         from: index,
         limit: 1,
-        only_failed: false,
+        rows: WantedRows::All,
     };
     let page = page(desk, &query).await.ok()?;
     let row = page.rows.first()?;
@@ -126,15 +126,18 @@ fn read_query(key: JobKey, form: RecordForm, query: &str) -> Result<RecordWish, 
             } else {
                 PIECE
             },
-            only_failed: false,
+            rows: WantedRows::All,
         },
     };
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let query = &mut wish.query;
         match (name, value.parse::<u32>(), value) {
-            ("state", _, "failed") => query.only_failed = true,
-            ("state", ..) => return odd(format!("state={value}: only failed can be asked for")),
+            ("state", _, "failed") => query.rows = WantedRows::Failed,
+            ("last", _, "failed") => query.rows = WantedRows::LastFailed,
+            ("state" | "last", ..) => {
+                return odd(format!("{name}={value}: only failed can be asked for"));
+            }
             ("from" | "limit" | "index", ..) if form != RecordForm::Page => {
                 return odd(format!("{name}: an export has all indexes"));
             }
@@ -146,7 +149,7 @@ fn read_query(key: JobKey, form: RecordForm, query: &str) -> Result<RecordWish, 
             }
             _ => {
                 return odd(format!(
-                    "{name}: state, from, limit and index are known"
+                    "{name}: state, last, from, limit and index are known"
                 ));
             }
         }
@@ -345,13 +348,13 @@ mod tests {
         )
     }
 
-    fn query(from: u32, limit: u32, only_failed: bool) -> RecordQuery {
+    fn query(from: u32, limit: u32, rows: WantedRows) -> RecordQuery {
         RecordQuery {
             key: key(),
             uid: None,
             from,
             limit,
-            only_failed,
+            rows,
         }
     }
 
@@ -360,16 +363,16 @@ mod tests {
         assert_eq!(read("events", ""), None);
         assert_eq!(
             read("indexes", ""),
-            Some(Ok(query(0, PAGE, false)))
+            Some(Ok(query(0, PAGE, WantedRows::All)))
         );
         let page = read("indexes", "from=5&limit=7&state=failed");
-        assert_eq!(page, Some(Ok(query(5, 7, true))));
+        assert_eq!(page, Some(Ok(query(5, 7, WantedRows::Failed))));
         assert_eq!(
             read("indexes", "index=9"),
-            Some(Ok(query(9, 1, false)))
+            Some(Ok(query(9, 1, WantedRows::All)))
         );
-        let failed = read("indexes.csv", "state=failed");
-        assert_eq!(failed, Some(Ok(query(0, PIECE, true))));
+        let failed = read("indexes.csv", "last=failed");
+        assert_eq!(failed, Some(Ok(query(0, PIECE, WantedRows::LastFailed))));
         for (word, odd, why) in [
             ("indexes", "from=x", "from=x: a whole number is needed"),
             ("indexes", "limit=0", "limit=0: a whole number is needed"),
@@ -381,7 +384,7 @@ mod tests {
             (
                 "indexes",
                 "form=1",
-                "form: state, from, limit and index are known",
+                "form: state, last, from, limit and index are known",
             ),
             ("indexes.jsonl", "from=1", "from: an export has all indexes"),
         ] {

@@ -22,12 +22,16 @@ use crate::{
         print as tell,
     },
     clock::instant,
-    cluster::Lines,
+    cluster::{Client, Lines},
     model::{ConditionKind, JobKey, Time, Uid},
     wire::{ApiError, ErrorKind, Object, WatchEvent, decode_watch_line, paths},
 };
 
-use super::{StatusOutput, form, print, report::StatusReport};
+use super::{
+    StatusOutput, form, print,
+    recorded::{self, Recorded},
+    report::StatusReport,
+};
 
 /// How often the Job is asked for where it may not be watched, and how long to wait before a broken watch is begun anew.
 const POLL: Duration = Duration::from_secs(2);
@@ -47,12 +51,10 @@ enum WatchEnd {
 
 /// Follows the Job; gives the exit code.
 pub(super) async fn follow(
-    asker: &Asker,
-    key: &JobKey,
-    output: StatusOutput,
+    mut follower: Follower<'_>,
     timeout: Option<Duration>,
 ) -> Result<u8, Problem> {
-    let mut follower = Follower::begin(asker, key, output).await?;
+    let key = follower.key;
     let ended = match timeout {
         None => follower.run().await,
         Some(timeout) => match tokio::time::timeout(timeout, follower.run()).await {
@@ -73,10 +75,14 @@ pub(super) async fn follow(
     })
 }
 
-struct Follower<'a> {
+/// Who follows a Job.
+pub(super) struct Follower<'a> {
     asker: &'a Asker,
     key: &'a JobKey,
     sight: JobSight,
+    controller: Option<Client>,
+    /// What the controller said when Pods were looked at last, if it is asked.
+    recorded: Option<Recorded>,
     successes: SeenSuccesses,
     /// How far the server's clock is ahead of ours, in milliseconds.
     ahead: i64,
@@ -85,14 +91,18 @@ struct Follower<'a> {
 }
 
 impl<'a> Follower<'a> {
-    async fn begin(
+    /// Looks at the Job for the first time.
+    pub(super) async fn begin(
         asker: &'a Asker,
         key: &'a JobKey,
         output: StatusOutput,
+        controller: Option<Client>,
     ) -> Result<Self, Problem> {
         let sight = look(asker, key, Depth::Pods).await;
         let sight = sight.map_err(|error| no_job(asker, key, &error))?;
-        Ok(Self {
+        let mut follower = Self {
+            controller,
+            recorded: None,
             ahead: sight.now.as_millis() - asker.now().as_millis(),
             successes: SeenSuccesses::default(),
             next_look: instant() + LOOK_EVERY,
@@ -100,7 +110,9 @@ impl<'a> Follower<'a> {
             asker,
             key,
             sight,
-        })
+        };
+        follower.ask_controller().await;
+        Ok(follower)
     }
 
     /// Shows each change until the Job has ended.
@@ -177,7 +189,10 @@ impl<'a> Follower<'a> {
         }
         self.successes.see(&self.sight.job, self.sight.now);
         let pace = self.successes.pace(&self.sight.job, self.sight.now);
-        let report = StatusReport::of(&self.sight, pace);
+        let mut report = StatusReport::of(&self.sight, pace);
+        if let Some(recorded) = &self.recorded {
+            report.add(recorded.clone());
+        }
         let end = self.sight.job.end();
         self.screen.show(&report, &self.sight, end.is_some());
         end.map(|end| match end.is(ConditionKind::Complete) {
@@ -186,12 +201,19 @@ impl<'a> Follower<'a> {
         })
     }
 
+    async fn ask_controller(&mut self) {
+        if let Some(controller) = &self.controller {
+            self.recorded = Some(recorded::look(&self.sight, controller).await);
+        }
+    }
+
     /// A look that fails leaves what was seen before.
     async fn look_again(&mut self) {
         let begun = instant();
         match look(self.asker, self.key, Depth::Pods).await {
             Ok(sight) if sight.job.job.uid == self.sight.job.job.uid => {
                 self.sight = sight;
+                self.ask_controller().await;
             }
             Ok(_) => {}
             Err(error) => tracing::debug!(%error, "the Job could not be looked at"),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::{
-        Question, RecordPage, RecordQuery, Settings,
+        Question, RecordPage, RecordQuery, Settings, WantedRows,
         correlate::Warning,
         tests::{World, job, pod},
     },
@@ -70,12 +70,16 @@ fn hear_in_full(world: &mut World, change: Change, pod: &Value) {
 }
 
 fn page(world: &World) -> Option<RecordPage> {
+    page_of(world, 0, WantedRows::All)
+}
+
+fn page_of(world: &World, from: u32, rows: WantedRows) -> Option<RecordPage> {
     let query = RecordQuery {
         key: key(),
         uid: None,
-        from: 0,
+        from,
         limit: 100,
-        only_failed: false,
+        rows,
     };
     let question = Question::Records(query);
     let told = world.shard.answer_question(&question, world.now);
@@ -135,6 +139,30 @@ fn a_pod_that_goes_is_told_by_its_last_version_or_is_only_gone() {
     world.hear_pod(Change::Deleted, &pod_of(1, 8, 10, "Running"));
     let end = (IndexOutcome::Gone, EndCause::default(), String::new());
     assert_eq!(end_of(&world, 1), Some(end));
+}
+
+#[test]
+fn who_asks_for_last_failures_gets_them_a_part_at_a_time() {
+    let mut world = world();
+    let mut job = recorded(6);
+    job["spec"]["completions"] = json!(70_000);
+    world.hear_job(&job);
+    hear_in_full(&mut world, Change::Applied, &failed(1, 7, 8, 3, "Error"));
+    let mut succeeded = pod_of(2, 8, 8, "Succeeded");
+    hear_in_full(&mut world, Change::Applied, &succeeded);
+    // A success stays, whatever comes after.
+    succeeded["metadata"]["resourceVersion"] = json!("9");
+    hear_in_full(&mut world, Change::Deleted, &succeeded);
+    hear_in_full(&mut world, Change::Applied, &failed(2, 9, 10, 3, "Error"));
+    let last = failed(69_999, 10, 8, 4, "Error");
+    hear_in_full(&mut world, Change::Applied, &last);
+    let part = |from| {
+        let page = page_of(&world, from, WantedRows::LastFailed).expect("it has a record");
+        let indexes: Vec<u32> = page.rows.iter().map(|row| row.index).collect();
+        (indexes, page.next)
+    };
+    assert_eq!(part(0), (vec![1], Some(65_536)));
+    assert_eq!(part(65_536), (vec![69_999], None));
 }
 
 #[test]
