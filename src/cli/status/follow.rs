@@ -124,13 +124,12 @@ impl<'a> Follower<'a> {
             }
             let begun = instant();
             match self.watch(uid).await {
-                Ok(true) => return Ok(WatchEnd::Gone),
-                Ok(false) => {}
+                Ok(Some(end)) => return Ok(end),
+                Ok(None) => {}
                 // Where it may not be watched, the Job is asked for in its place.
                 Err(error) => tracing::debug!(%error, "the watch ended"),
             }
-            let is_over = self.sight.job.end().is_some();
-            if !is_over && begun.elapsed() < POLL {
+            if begun.elapsed() < POLL {
                 tokio::time::sleep(POLL).await;
             }
             match read_job(self.asker, self.key).await {
@@ -146,8 +145,8 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Shows changes as they come, until the Job has ended or the watch; whether the Job is gone.
-    async fn watch(&mut self, uid: Uid) -> Result<bool, ApiError> {
+    /// Shows changes as they come, until the Job has ended or the watch; how the Job ended, if it has.
+    async fn watch(&mut self, uid: Uid) -> Result<Option<WatchEnd>, ApiError> {
         let path = format!(
             "{}?watch=true&fieldSelector=metadata.name%3D{}&resourceVersion={}",
             paths::jobs(Some(&self.key.namespace)),
@@ -164,16 +163,16 @@ impl<'a> Follower<'a> {
             })?;
             for one in news {
                 let WatchNews::Changed(job) = one else {
-                    return Ok(true);
+                    return Ok(Some(WatchEnd::Gone));
                 };
                 self.see(*job);
-                if self.sight.job.end().is_some() {
-                    return Ok(false);
+                // It may have ended since, as a look at its Pods may show.
+                if let Some(end) = self.show().await {
+                    return Ok(Some(end));
                 }
-                self.show().await;
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
     fn see(&mut self, job: JobDetails) {
