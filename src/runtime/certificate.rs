@@ -2,12 +2,7 @@
 //!
 //! Must not: judge whether it can be trusted; browsers do.
 
-use std::{
-    fs, io,
-    path::PathBuf,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{fs, io, path::PathBuf, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio_rustls::{
@@ -19,7 +14,7 @@ use tokio_rustls::{
     },
 };
 
-use crate::clock::instant;
+use crate::{clock::Clock, model::Monotonic};
 
 /// How often the files are read, if somebody connects: who renews a certificate does so hours before it ends.
 const READ_AGAIN: Duration = Duration::from_secs(60);
@@ -45,34 +40,40 @@ pub struct CertificateError {
 #[derive(Debug)]
 pub(super) struct Tls {
     files: CertificateFiles,
+    clock: Clock,
     loaded: Mutex<Loaded>,
 }
 
 #[derive(Debug)]
 struct Loaded {
-    at: Instant,
+    at: Monotonic,
     text: [Vec<u8>; 2],
     config: Arc<ServerConfig>,
 }
 
 impl Tls {
     /// Reads the files.
-    pub(super) fn new(files: CertificateFiles) -> Result<Self, CertificateError> {
+    pub(super) fn new(files: CertificateFiles, clock: Clock) -> Result<Self, CertificateError> {
         let text = read(&files)?;
         let config = configure(&files, &text)?;
         let loaded = Mutex::new(Loaded {
-            at: instant(),
+            at: clock.now().monotonic,
             text,
             config,
         });
-        Ok(Self { files, loaded })
+        Ok(Self {
+            files,
+            clock,
+            loaded,
+        })
     }
 
     /// What shakes hands with the next client.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
+        let now = self.clock.now().monotonic;
         let mut loaded = self.loaded.lock();
-        if loaded.at.elapsed() >= READ_AGAIN {
-            loaded.at = instant();
+        if now.since(loaded.at) >= READ_AGAIN {
+            loaded.at = now;
             if let Err(error) = self.load_again(&mut loaded) {
                 tracing::warn!(%error, "certificate not read again; the one before is shown");
             }

@@ -163,10 +163,7 @@ impl Controller {
         });
         let ui = ui.transpose()?;
         let probes = options.listen.zip(ui.as_ref()).map(|(address, ui)| {
-            let debug = DebugJobs {
-                desk: Arc::clone(&desk),
-                is_exposed: options.expose_debug,
-            };
+            let debug = DebugJobs::new(Arc::clone(&desk), options.expose_debug);
             let probes = Probes::start(address, Arc::clone(&health), debug, ui.local());
             probes.map_err(|source| StartError::Listen { address, source })
         });

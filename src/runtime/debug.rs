@@ -10,6 +10,7 @@ use std::{net::IpAddr, sync::Arc};
 
 use http::{Response, StatusCode, header, request::Parts, uri::Authority};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::{
     model::JobKey,
@@ -18,22 +19,32 @@ use crate::{
 
 use super::{
     desk::Desk,
-    records::{RecordRefusal, RecordWish},
+    records::{EXPORTS, RecordRefusal, RecordWish},
     serving::ResponseBody,
 };
 
 /// See the module's text.
 #[derive(Clone, Debug)]
 pub(super) struct DebugJobs {
-    pub(super) desk: Arc<Desk>,
+    desk: Arc<Desk>,
+    /// How many exports of records more may be sent.
+    exports: Arc<Semaphore>,
     /// Everybody is told.
-    pub(super) is_exposed: bool,
+    is_exposed: bool,
 }
 
 /// What paths begin with.
 const JOBS: &str = "/debug/jobs";
 
 impl DebugJobs {
+    pub(super) fn new(desk: Arc<Desk>, is_exposed: bool) -> Self {
+        Self {
+            desk,
+            exports: Arc::new(Semaphore::new(EXPORTS)),
+            is_exposed,
+        }
+    }
+
     /// Answers a request from this address, if it is about Jobs.
     pub(super) async fn answer(
         &self,
@@ -74,7 +85,7 @@ impl DebugJobs {
             return Some(Err(refusal));
         }
         Some(match wish {
-            Ok(wish) => wish.answer(&self.desk).await,
+            Ok(wish) => wish.answer(&self.desk, &self.exports).await,
             Err(refusal) => Err(refusal),
         })
     }
@@ -173,10 +184,7 @@ mod tests {
     #[tokio::test]
     async fn only_this_machine_is_told_and_only_under_its_own_name() {
         let ask = async |is_exposed, from: &str, host: &str| {
-            let debug = DebugJobs {
-                desk: Arc::default(),
-                is_exposed,
-            };
+            let debug = DebugJobs::new(Arc::default(), is_exposed);
             let request = Request::get("/debug/jobs").header(header::HOST, host);
             let (request, ()) = request.body(()).expect("a request").into_parts();
             let from = from.parse().expect("an address");

@@ -14,10 +14,11 @@ use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::Frame;
 use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
     model::{INDEX_RECORD, JobKey, Time},
-    shard::{JobDescription, MapState, Question, RecordPage, RecordQuery, RecordRow},
+    shard::{JobDescription, MapState, Question, RecordPage, RecordQuery, RecordRow, WantedRows},
 };
 
 use super::{desk::Desk, serving::ResponseBody};
@@ -27,6 +28,10 @@ const PAGE: u32 = 1000;
 
 /// Rows that an export asks for at once: some hundred KiB.
 const PIECE: u32 = 4096;
+
+/// Exports that are sent at once, of all Jobs. Each keeps a connection for as long as its reader takes, and has a piece in
+/// memory; a person has one, a script a few.
+pub(super) const EXPORTS: usize = 8;
 
 /// What is asked of a Job's record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,25 +74,28 @@ impl RecordWish {
     pub(super) async fn answer(
         self,
         desk: &Arc<Desk>,
+        exports: &Arc<Semaphore>,
     ) -> Result<Response<ResponseBody>, RecordRefusal> {
         let Self { form, query } = self;
+        if form == RecordForm::Page {
+            let page = page(desk, &query).await?;
+            let whole = format!("{:#}\n", page_object(&query, &page));
+            let body = Full::new(Bytes::from(whole)).boxed_unsync();
+            return Ok(response(body, "application/json", page.since));
+        }
+        let permit = Arc::clone(exports).try_acquire_owned();
+        let permit = permit.map_err(|_| {
+            let why = format!("{EXPORTS} exports are being sent; try again when one has ended");
+            RecordRefusal(StatusCode::SERVICE_UNAVAILABLE, why)
+        })?;
         let first = page(desk, &query).await?;
-        Ok(match form {
-            RecordForm::Page => {
-                let whole = format!("{:#}\n", page_object(&query, &first));
-                let body = Full::new(Bytes::from(whole)).boxed_unsync();
-                response(body, "application/json", first.since)
-            }
-            RecordForm::Lines | RecordForm::Csv => {
-                let kind = match form {
-                    RecordForm::Csv => "text/csv; charset=utf-8",
-                    RecordForm::Lines | RecordForm::Page => "application/jsonl",
-                };
-                let since = first.since;
-                let body = export(Arc::clone(desk), form, query, first);
-                response(body, kind, since)
-            }
-        })
+        let kind = match form {
+            RecordForm::Csv => "text/csv; charset=utf-8",
+            RecordForm::Lines | RecordForm::Page => "application/jsonl",
+        };
+        let since = first.since;
+        let body = export(Arc::clone(desk), form, query, first, permit);
+        Ok(response(body, kind, since))
     }
 }
 
@@ -98,7 +106,7 @@ pub(super) async fn of_index(desk: &Desk, key: &JobKey, index: u32) -> Option<Va
         uid: None,
         from: index,
         limit: 1,
-        only_failed: false,
+        rows: WantedRows::All,
     };
     let page = page(desk, &query).await.ok()?;
     let row = page.rows.first()?;
@@ -118,15 +126,18 @@ fn read_query(key: JobKey, form: RecordForm, query: &str) -> Result<RecordWish, 
             } else {
                 PIECE
             },
-            only_failed: false,
+            rows: WantedRows::All,
         },
     };
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let query = &mut wish.query;
         match (name, value.parse::<u32>(), value) {
-            ("state", _, "failed") => query.only_failed = true,
-            ("state", ..) => return odd(format!("state={value}: only failed can be asked for")),
+            ("state", _, "failed") => query.rows = WantedRows::Failed,
+            ("last", _, "failed") => query.rows = WantedRows::LastFailed,
+            ("state" | "last", ..) => {
+                return odd(format!("{name}={value}: only failed can be asked for"));
+            }
             ("from" | "limit" | "index", ..) if form != RecordForm::Page => {
                 return odd(format!("{name}: an export has all indexes"));
             }
@@ -136,7 +147,11 @@ fn read_query(key: JobKey, form: RecordForm, query: &str) -> Result<RecordWish, 
             ("from" | "limit" | "index", ..) => {
                 return odd(format!("{name}={value}: a whole number is needed"));
             }
-            _ => return odd(format!("{name}: state, from, limit and index are known")),
+            _ => {
+                return odd(format!(
+                    "{name}: state, last, from, limit and index are known"
+                ));
+            }
         }
     }
     Ok(wish)
@@ -180,6 +195,7 @@ fn export(
     form: RecordForm,
     query: RecordQuery,
     first: RecordPage,
+    permit: OwnedSemaphorePermit,
 ) -> ResponseBody {
     let head = match form {
         RecordForm::Csv => CSV_HEAD,
@@ -213,7 +229,10 @@ fn export(
     });
     let head = stream::iter((!head.is_empty()).then(|| head.to_owned()));
     let pieces = head.chain(pieces);
-    let frames = pieces.map(|text| Ok(Frame::data(Bytes::from(text))));
+    let frames = pieces.map(move |text| {
+        let _until_the_end = &permit;
+        Ok(Frame::data(Bytes::from(text)))
+    });
     StreamBody::new(frames).boxed_unsync()
 }
 
@@ -329,25 +348,31 @@ mod tests {
         )
     }
 
-    fn query(from: u32, limit: u32, only_failed: bool) -> RecordQuery {
+    fn query(from: u32, limit: u32, rows: WantedRows) -> RecordQuery {
         RecordQuery {
             key: key(),
             uid: None,
             from,
             limit,
-            only_failed,
+            rows,
         }
     }
 
     #[test]
     fn words_and_queries_are_wishes_or_are_told_what_is_wrong() {
         assert_eq!(read("events", ""), None);
-        assert_eq!(read("indexes", ""), Some(Ok(query(0, PAGE, false))));
+        assert_eq!(
+            read("indexes", ""),
+            Some(Ok(query(0, PAGE, WantedRows::All)))
+        );
         let page = read("indexes", "from=5&limit=7&state=failed");
-        assert_eq!(page, Some(Ok(query(5, 7, true))));
-        assert_eq!(read("indexes", "index=9"), Some(Ok(query(9, 1, false))));
-        let failed = read("indexes.csv", "state=failed");
-        assert_eq!(failed, Some(Ok(query(0, PIECE, true))));
+        assert_eq!(page, Some(Ok(query(5, 7, WantedRows::Failed))));
+        assert_eq!(
+            read("indexes", "index=9"),
+            Some(Ok(query(9, 1, WantedRows::All)))
+        );
+        let failed = read("indexes.csv", "last=failed");
+        assert_eq!(failed, Some(Ok(query(0, PIECE, WantedRows::LastFailed))));
         for (word, odd, why) in [
             ("indexes", "from=x", "from=x: a whole number is needed"),
             ("indexes", "limit=0", "limit=0: a whole number is needed"),
@@ -359,7 +384,7 @@ mod tests {
             (
                 "indexes",
                 "form=1",
-                "form: state, from, limit and index are known",
+                "form: state, last, from, limit and index are known",
             ),
             ("indexes.jsonl", "from=1", "from: an export has all indexes"),
         ] {

@@ -285,8 +285,20 @@ impl Annotated {
         after: &PodRecord,
         end: Option<&PodEnd>,
     ) {
-        self.record_end(after, end);
+        let is_news = before.phase != after.phase;
+        if is_news || !self.is_of_another(after, end) {
+            self.record_end(after, end);
+        }
         self.count_failure(Some(before), after, end);
+    }
+
+    /// Whether what is recorded of a Pod's index is another Pod's: none changes its node. Two may have run in one second.
+    fn is_of_another(&self, pod: &PodRecord, end: Option<&PodEnd>) -> bool {
+        let row = self.record.as_ref().zip(pod.index);
+        let row = row.and_then(|(record, index)| record.of(index.get())?.end);
+        row.zip(end).is_some_and(|(row, end)| {
+            !row.node.is_empty() && !end.node.is_empty() && row.node != end.node
+        })
     }
 
     /// A Pod is gone. This is how it was known, and its last version, if that was shown.

@@ -102,8 +102,10 @@ struct Correlation {
     number: u32,
     severity: Severity,
     reason: String,
-    /// None for a combined one, and for one that grows.
-    message: Option<String>,
+    /// As it was last told.
+    message: String,
+    /// It is a combined one, or one that grows: others of this reason are the same Event.
+    has_any_message: bool,
     first: Time,
     last: Time,
     count: u32,
@@ -113,8 +115,7 @@ struct Correlation {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Warning<'a> {
     pub(super) reason: &'a str,
-    /// None for several that were combined.
-    pub(super) message: Option<&'a str>,
+    pub(super) message: &'a str,
     pub(super) last: Time,
     pub(super) count: u32,
 }
@@ -127,7 +128,7 @@ impl Correlator {
         let mut warnings: Vec<_> = warnings
             .map(|known| Warning {
                 reason: &known.reason,
-                message: known.message.as_deref(),
+                message: &known.message,
                 last: known.last,
                 count: known.count,
             })
@@ -141,6 +142,9 @@ impl Correlator {
         // One that grows is told anew each time.
         let grows = report.reason == FAILURE_SUMMARY_REASON;
         let combined = !grows && self.is_combined(&report, now.monotonic);
+        if combined {
+            report.message.insert_str(0, COMBINED);
+        }
         let (number, first, count) = self.count(&report, combined || grows, now.wall);
         if !self.spent[report.severity as usize].spend(about, now.monotonic) {
             return None;
@@ -151,9 +155,6 @@ impl Correlator {
             (false, false) => &report.message,
         };
         let fingerprint = fingerprint(&report.reason, message);
-        if combined {
-            report.message.insert_str(0, COMBINED);
-        }
         Some(Telling {
             number,
             fingerprint,
@@ -196,13 +197,14 @@ impl Correlator {
 
     /// Counts an Event; gives its number, when it first happened, and how often.
     fn count(&mut self, report: &Report, any_message: bool, now: Time) -> (u32, Time, u32) {
-        let message = (!any_message).then_some(&report.message);
         let same = |known: &&mut Correlation| {
             known.severity == report.severity
                 && known.reason == report.reason
-                && known.message.as_ref() == message
+                && known.has_any_message == any_message
+                && (any_message || known.message == report.message)
         };
         if let Some(known) = self.known.iter_mut().find(same) {
+            known.message.clone_from(&report.message);
             known.count = known.count.saturating_add(1);
             known.last = now;
             return (known.number, known.first, known.count);
@@ -215,7 +217,8 @@ impl Correlator {
             number: self.numbers,
             severity: report.severity,
             reason: report.reason.clone(),
-            message: message.cloned(),
+            message: report.message.clone(),
+            has_any_message: any_message,
             first: now,
             last: now,
             count: 1,
@@ -311,6 +314,23 @@ mod tests {
             let told = told.expect("there is budget");
             assert_eq!((told.number, told.count, told.report), (1, count, report));
         }
+    }
+
+    #[test]
+    fn warnings_say_what_was_told_last() {
+        let mut correlator = Correlator::default();
+        for count in 1..=12 {
+            for reason in [FAILURE_SUMMARY_REASON, "FailedCreate"] {
+                let report = Report::warning(reason, &format!("{count} of them"));
+                correlator.hear(About::Job, report, at(count));
+            }
+        }
+        let told = correlator.warnings();
+        let told: Vec<_> = told.iter().map(|it| (it.message, it.count)).collect();
+        let combined = "(combined from similar events): 12 of them";
+        assert_eq!(told[..2], [("12 of them", 12), (combined, 3)]);
+        assert_eq!(told.last(), Some(&("1 of them", 1)));
+        assert_eq!(told.len(), 2 + 9);
     }
 
     #[test]

@@ -131,7 +131,7 @@ impl Shard {
         let warnings = actor.told.warnings().into_iter().map(|warning| {
             json!({
                 "reason": warning.reason,
-                "message": warning.message.unwrap_or("several different messages"),
+                "message": warning.message,
                 "last": warning.last.to_rfc3339(),
                 "count": warning.count,
             })

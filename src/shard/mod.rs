@@ -52,7 +52,7 @@ pub use annotated::RecordMemory;
 pub use controllers::Controllers;
 pub use debug::{JobDescription, Question};
 pub use index_map::{IndexMap, MapState};
-pub use records::{RecordPage, RecordQuery, RecordRow, RowEnd};
+pub use records::{RecordPage, RecordQuery, RecordRow, RowEnd, WantedRows};
 
 use actor::Rules;
 use annotated::RecordBudget;

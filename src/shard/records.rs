@@ -16,6 +16,9 @@ use super::{actor::Actor, index_map::MapState};
 /// Rows that are answered at once at most: a moment's work.
 const PAGE_MAX: u32 = 4096;
 
+/// Indexes that are looked at for an answer at most, where only some are asked for: some milliseconds' work.
+const SCAN_MAX: u32 = 65_536;
+
 /// Which indexes are asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordQuery {
@@ -27,8 +30,19 @@ pub struct RecordQuery {
     pub from: u32,
     /// So many at most.
     pub limit: u32,
-    /// Only those that have failed for good.
-    pub only_failed: bool,
+    /// Which of them.
+    pub rows: WantedRows,
+}
+
+/// Which rows of a record are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WantedRows {
+    /// All.
+    All,
+    /// Those of indexes that have failed for good.
+    Failed,
+    /// These, and those of indexes that have not succeeded and whose last Pod failed.
+    LastFailed,
 }
 
 /// Some rows of a Job's record.
@@ -94,14 +108,28 @@ impl RecordPage {
         let completions = record.completions();
         let [succeeded, failed] = verdicts(actor, completions);
         let limit = query.limit.min(PAGE_MAX) as usize;
-        let wanted: Vec<u32> = match query.only_failed {
-            true => {
+        let mut not_looked_at = None;
+        let wanted: Vec<u32> = match query.rows {
+            WantedRows::All => (query.from..completions).take(limit + 1).collect(),
+            WantedRows::Failed => {
                 let failed = failed.iter().skip_while(|index| *index < query.from);
                 failed.take(limit + 1).collect()
             }
-            false => (query.from..completions).take(limit + 1).collect(),
+            WantedRows::LastFailed => {
+                let end = completions.min(query.from.saturating_add(SCAN_MAX));
+                not_looked_at = Some(end).filter(|end| *end < completions);
+                let has_failed = |index: &u32| {
+                    let last = record.of(*index).and_then(|known| known.end);
+                    last.is_some_and(|end| end.outcome == IndexOutcome::Failed)
+                };
+                let is_wanted = |index: &u32| {
+                    failed.contains(*index) || (has_failed(index) && !succeeded.contains(*index))
+                };
+                let wanted = (query.from..end).filter(is_wanted);
+                wanted.take(limit + 1).collect()
+            }
         };
-        let next = wanted.get(limit).copied();
+        let next = wanted.get(limit).copied().or(not_looked_at);
         let rows = wanted.into_iter().take(limit).map(|index| {
             let verdict = match () {
                 () if failed.contains(index) => Some(MapState::Failed),

@@ -1,6 +1,10 @@
 //! What became of each index, once Pods are gone; and what else a Job asks for by annotations. Over HTTP.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    net::{SocketAddr, TcpStream},
+    time::Duration,
+};
 
 use lakh::{
     cluster::Client,
@@ -226,6 +230,95 @@ async fn record_stays(shards: usize) {
     let unknown = json!({"index": 1, "state": "failed", "known": false});
     assert_eq!(anew["indexes"][1], unknown);
     assert!(anew["since"].as_str() >= told["since"].as_str());
+    controller.stop().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn status_tells_the_last_failures_of_any_job_also_while_it_is_watched() {
+    let cluster = cluster(Duration::from_millis(50)).await;
+    let client = client(&cluster).await;
+    let (controller, address) = start(&client, Options::default()).await;
+    let mut job = failing_job("whole", &json!({"lakh.dev/index-record": "true"}));
+    job["spec"]["backoffLimitPerIndex"] = Value::Null;
+    job["spec"]["backoffLimit"] = json!(2);
+    create(&client, &job).await;
+    let (_folder, config) = kubeconfig(&cluster);
+    let config = config.to_str().expect("a path");
+    let url = format!("http://{address}");
+    let status = |more: &[&str]| {
+        let fixed = ["status", "whole", "--kubeconfig", config];
+        let asked = ["--controller", &url];
+        let output = tokio::task::block_in_place(|| run(&[&fixed[..], &asked, more].concat()));
+        let said = String::from_utf8(output.stdout).expect("text");
+        (output.status.code(), said)
+    };
+    let (code, _) = status(&["--watch", "--timeout", "60s"]);
+    assert_eq!(code, Some(1), "it failed");
+    let (_, whole) = status(&[]);
+    assert!(!whole.contains("last exit code"), "its Pods tell: {whole}");
+    delete_pods(&client).await;
+    let told = "  recorded   1 index (1): last exit code 42\n  recorded   since ";
+    let (code, whole) = status(&["-o", "wide"]);
+    assert!(code == Some(0) && whole.contains(told), "{whole}");
+    let last = whole.lines().last().expect("a line");
+    assert!(
+        last.starts_with("1      unfinished  3      exit code 42  hollow-"),
+        "{whole}"
+    );
+    let (code, watched) = status(&["--watch"]);
+    assert!(code == Some(1) && watched.contains(told), "{watched}");
+    let (_, lines) = status(&["--watch", "-o", "json"]);
+    let line: Value = serde_json::from_str(&lines).expect("one line");
+    let failure = &line["recorded"]["failures"][0];
+    assert_eq!(
+        (&failure["state"], &failure["exitCode"]),
+        (&json!("unfinished"), &json!(42))
+    );
+    controller.stop().await;
+    // A controller that is away is told of, and keeps nobody from the Job.
+    let (code, watched) = status(&["--watch"]);
+    let unseen = "  not seen   record of the indexes at http://127.0.0.1";
+    assert!(code == Some(1) && watched.contains(unseen), "{watched}");
+    cluster.shutdown().await;
+}
+
+/// An export of which no more was read than the first line of its answer, and that line.
+fn begun_export(address: SocketAddr) -> (BufReader<TcpStream>, String) {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    let path = "/debug/jobs/default/a/indexes.jsonl";
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("it is sent");
+    let (mut stream, mut line) = (BufReader::new(stream), String::new());
+    stream.read_line(&mut line).expect("an answer");
+    (stream, line)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_some_exports_are_sent_at_once() {
+    /// As many as there may be (`EXPORTS`).
+    const EXPORTS: usize = 8;
+    let cluster = cluster(Duration::ZERO).await;
+    let client = client(&cluster).await;
+    let (controller, address) = start(&client, Options::default()).await;
+    // Its export is more than sockets take in while nobody reads.
+    let mut job = indexed_job("a", 1_000_000, 1);
+    job["metadata"]["annotations"] = json!({"lakh.dev/index-record": "true"});
+    job["spec"]["suspend"] = json!(true);
+    create(&client, &job).await;
+    let is_kept = || asked(address, "/debug/jobs/default/a/indexes").0 == 200;
+    crate::support::wait_until("the record begins", is_kept).await;
+    let (mut open, lines): (Vec<_>, Vec<_>) = (0..EXPORTS).map(|_| begun_export(address)).unzip();
+    let are_sent = lines.iter().all(|line| line.contains(" 200 "));
+    assert!(are_sent, "{lines:?}");
+    let (code, why) = asked(address, "/debug/jobs/default/a/indexes.csv");
+    let told = "8 exports are being sent; try again when one has ended";
+    assert_eq!((code, why.as_str()), (503, told));
+    assert!(is_kept(), "a page of JSON is no export");
+    // Whoever goes makes room.
+    open.pop();
+    let has_room = || begun_export(address).1.contains(" 200 ");
+    crate::support::wait_until("there is room", has_room).await;
     controller.stop().await;
     cluster.shutdown().await;
 }

@@ -13,6 +13,7 @@ use std::{
 };
 
 use lakh::{
+    clock::Clock,
     cluster::{self, Client},
     runtime::{CertificateFiles, Controller, Options, UiOptions},
 };
@@ -468,6 +469,71 @@ fn certify(folder: &Path) -> String {
     pem_of("CERTIFICATE", authority.der())
 }
 
+fn ann() -> Value {
+    json!({"user": "ann"})
+}
+
+/// As whom Ann is known at a page that must have a certificate of this authority; none if it has another.
+async fn viewer(page: SocketAddr, authority: &str) -> Option<Value> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("config");
+    fs::write(folder.path().join("ca.crt"), authority).expect("it can be written");
+    let text = format!(
+        "{{apiVersion: v1, kind: Config, current-context: x,
+          clusters: [{{name: c, cluster: {{server: 'https://{page}', certificate-authority: ca.crt}}}}],
+          users: [{{name: u, user: {{token: anns}}}}],
+          contexts: [{{name: x, context: {{cluster: c, user: u}}}}]}}"
+    );
+    fs::write(&config, text).expect("it can be written");
+    let browser = cluster::configure(Some(&config), None)
+        .await
+        .expect("a client");
+    match browser.get("/ui/viewer").await {
+        Ok(told) => Some(serde_json::from_slice(&told).expect("JSON")),
+        Err(error) => {
+            assert!(error.to_string().contains("certificate"), "{error}");
+            None
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_that_was_renewed_is_shown_to_who_comes_next() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let first = certify(folder.path());
+    let cluster = support::cluster(Duration::ZERO).await;
+    let judge = authorizer();
+    let line = Proxy::start(&cluster.url(), move |piece| judge.judge(piece)).await;
+    let over = cluster::connect_url(&line.url()).await.expect("a client");
+    let files = CertificateFiles {
+        certificate: folder.path().join("tls.crt"),
+        key: folder.path().join("tls.key"),
+    };
+    let clock = Clock::default();
+    let options = Options {
+        clock: clock.clone(),
+        ..with_page(Some(files))
+    };
+    let controller = Controller::start(over, options).await;
+    let controller = controller.expect("it starts");
+    let page = controller.showing().expect("it is shown");
+    // The files are read again once a minute (`READ_AGAIN`).
+    let a_minute_passes = || clock.move_on_to(clock.now().wall + Duration::from_secs(61));
+    assert_eq!(viewer(page, &first).await, Some(ann()));
+    let second = certify(folder.path());
+    a_minute_passes();
+    assert_eq!(viewer(page, &second).await, Some(ann()));
+    assert_eq!(viewer(page, &first).await, None);
+    // What cannot be used, such as half of a pair, takes nothing away.
+    fs::write(folder.path().join("tls.key"), "nothing").expect("it can be written");
+    a_minute_passes();
+    assert_eq!(viewer(page, &second).await, Some(ann()));
+    let third = certify(folder.path());
+    a_minute_passes();
+    assert_eq!(viewer(page, &third).await, Some(ann()));
+    controller.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn its_own_certificate_is_shown() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -484,20 +550,7 @@ async fn its_own_certificate_is_shown() {
     let controller = Controller::start(over.clone(), with_page(Some(files))).await;
     let controller = controller.expect("it starts");
     let page = controller.showing().expect("it is shown");
-    let config = folder.path().join("config");
-    fs::write(folder.path().join("ca.crt"), authority).expect("it can be written");
-    let text = format!(
-        "{{apiVersion: v1, kind: Config, current-context: x,
-          clusters: [{{name: c, cluster: {{server: 'https://{page}', certificate-authority: ca.crt}}}}],
-          users: [{{name: u, user: {{token: anns}}}}],
-          contexts: [{{name: x, context: {{cluster: c, user: u}}}}]}}"
-    );
-    fs::write(&config, text).expect("it can be written");
-    let browser = cluster::configure(Some(&config), None)
-        .await
-        .expect("a client");
-    let viewer = get(&browser, "/ui/viewer").await;
-    assert_eq!(viewer, json!({"user": "ann"}));
+    assert_eq!(viewer(page, &authority).await, Some(ann()));
     // Plain text is not answered.
     let spoken = tokio::task::block_in_place(|| {
         let mut stream = begin(page, "GET /ui", &[], "");

@@ -381,18 +381,31 @@ def many_jobs(browser):
         send("POST", path, cluster.job(f"job-{number:05}", 5, 1, suspend=True))
     page = open_page(browser, cluster.page, viewport={"width": 1280, "height": 900})
     wait_for("all Jobs", lambda: "10,000" in page.locator("#jobs-count").inner_text())
-    page.wait_for_timeout(1_500)
-    print(f"the longest task while 10,000 Jobs are shown first: {page.evaluate('window.longest'):.0f} ms")
     assert page.locator("#body tr").count() < 100
 
     def longest(what, act):
-        page.evaluate("window.longest = 0")
         act()
-        page.wait_for_timeout(500)
+        page.wait_for_timeout(1_000)
         took = page.evaluate("window.longest")
-        print(f"the longest task while 10,000 Jobs are {what}: {took:.0f} ms")
+        page.evaluate("window.longest = 0")
+        # A browser tells of none under 50 ms.
+        print(f"the longest task while 10,000 Jobs are {what}: {f'{took:.0f} ms' if took else 'under 50 ms'}")
         # What is aimed at is 50 ms, on a machine that does nothing else.
-        assert took < 150, what
+        assert took < 100, what
+
+    def scroll_a_little():
+        """Rows that stay in sight are not made anew."""
+        page.evaluate("""async () => {
+          const rows = document.getElementById("rows");
+          const frames = async () => { for (let frame = 0; frame < 3; frame++) await new Promise(requestAnimationFrame); };
+          rows.scrollTop = 3000;
+          await frames();
+          const stays = document.getElementById("body").children[20];
+          rows.scrollTop += 150;
+          await frames();
+          if (!stays.isConnected) throw Error("a row was made anew");
+          if (document.getElementById("body").children[15] !== stays) throw Error("it is not where it was");
+        }""")
 
     def scroll():
         page.evaluate("""async () => {
@@ -430,6 +443,8 @@ def many_jobs(browser):
         changes.join()
         page.locator("#state").select_option("")
 
+    longest("shown first", lambda: None)
+    longest("scrolled a little", scroll_a_little)
     longest("scrolled", scroll)
     longest("filtered", type_filter)
     longest("sorted", sort)

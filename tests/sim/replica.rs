@@ -23,7 +23,7 @@ use lakh::{
     ownership::Mode,
     shard::{
         Controllers, Limiter, Question, Rate, RecordMemory, RecordPage, RecordQuery, Settings,
-        Shard,
+        Shard, WantedRows,
     },
     wire::{ApiError, SchedulingApi},
 };
@@ -383,7 +383,7 @@ impl Process {
                     uid: Uid::parse(text("uid")),
                     from: 0,
                     limit: u32::MAX,
-                    only_failed: false,
+                    rows: WantedRows::All,
                 };
                 let told = part.answer_question(&Question::Records(query), now);
                 told.into_iter().find_map(|told| told.records)

@@ -1,6 +1,6 @@
 //! The arguments of `lakh doctor`.
 
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, ValueEnum};
 
@@ -40,6 +40,9 @@ pub(in crate::cli) struct DoctorArgs {
     /// The feature gates of the controller.
     #[arg(long, value_name = "NAME=BOOL,...", value_parser = Gates::parse)]
     feature_gates: Vec<Gates>,
+    /// Where the controller shows its page to others, if it does: then it needs two more rights. The address is not called.
+    #[arg(long, value_name = "ADDRESS")]
+    ui_listen: Option<SocketAddr>,
     /// Service account of the controller, whose rights are looked at. Default: your own rights.
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = ServiceAccount::parse)]
     service_account: Option<ServiceAccount>,
@@ -94,6 +97,7 @@ impl DoctorArgs {
             controllers: self.controllers.unwrap_or(usual_controllers(&mode)),
             mode,
             gangs: Gates::workload_with_job(&self.feature_gates),
+            takes_tokens: self.ui_listen.is_some(),
             namespaces: self.namespaces.clone(),
             account: self.service_account.clone(),
             leases,

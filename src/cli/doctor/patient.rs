@@ -16,6 +16,8 @@ pub(super) struct Patient {
     pub(super) controllers: Controllers,
     /// Whether it makes Workloads and PodGroups.
     pub(super) gangs: bool,
+    /// Whether it shows its page to who brings a token.
+    pub(super) takes_tokens: bool,
     /// Where to look; everywhere if there are none.
     pub(super) namespaces: Vec<String>,
     /// As whom it calls, if that is known.

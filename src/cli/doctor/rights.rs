@@ -16,6 +16,8 @@ enum ControllerPart {
     Telling,
     CronJobs,
     Gangs,
+    /// The page for who brings a token. Reviews are in no namespace.
+    Page,
     /// The election of a leader, in one namespace.
     Election,
 }
@@ -33,6 +35,7 @@ const SCHEDULING: &str = "scheduling.k8s.io";
 const READ: &[&str] = &["get", "list", "watch"];
 const OF_PODS: &[&str] = &["list", "watch", "get", "create", "patch", "delete"];
 const OF_GANGS: &[&str] = &["list", "watch", "create"];
+const CREATE: &[&str] = &["create"];
 const OF_LEASES: &[&str] = &["get", "watch", "create", "update"];
 
 const RIGHTS: &[Right] = &[
@@ -42,7 +45,7 @@ const RIGHTS: &[Right] = &[
     ("jobs/finalizers", BATCH, &["update"], ControllerPart::Jobs),
     ("pods", "", OF_PODS, ControllerPart::Jobs),
     ("events", "", &["create", "patch"], ControllerPart::Telling),
-    ("jobs", BATCH, &["create"], ControllerPart::CronJobs),
+    ("jobs", BATCH, CREATE, ControllerPart::CronJobs),
     ("cronjobs", BATCH, READ, ControllerPart::CronJobs),
     (
         "cronjobs/status",
@@ -58,6 +61,18 @@ const RIGHTS: &[Right] = &[
     ),
     ("workloads", SCHEDULING, OF_GANGS, ControllerPart::Gangs),
     ("podgroups", SCHEDULING, OF_GANGS, ControllerPart::Gangs),
+    (
+        "tokenreviews",
+        "authentication.k8s.io",
+        CREATE,
+        ControllerPart::Page,
+    ),
+    (
+        "subjectaccessreviews",
+        "authorization.k8s.io",
+        CREATE,
+        ControllerPart::Page,
+    ),
     (
         "leases",
         "coordination.k8s.io",
@@ -76,6 +91,7 @@ pub(super) fn needed(patient: &Patient) -> Vec<RightFacts> {
         ControllerPart::Telling => on.job || on.cronjob,
         ControllerPart::CronJobs => on.cronjob,
         ControllerPart::Gangs => patient.gangs,
+        ControllerPart::Page => patient.takes_tokens,
         ControllerPart::Election => true,
     };
     let mut all = Vec::new();
@@ -83,6 +99,7 @@ pub(super) fn needed(patient: &Patient) -> Vec<RightFacts> {
     for &(resource, group, verbs, part) in rights {
         let scopes = match part {
             ControllerPart::Election => vec![Some(patient.lease_namespace.as_str())],
+            ControllerPart::Page => vec![None],
             _ => patient.scopes(),
         };
         for scope in scopes {
@@ -149,17 +166,22 @@ mod tests {
         granted
     }
 
-    fn needed_with(controllers: Controllers, gangs: bool, election: bool) -> BTreeSet<Triple> {
-        let patient = Patient {
+    fn patient(controllers: Controllers) -> Patient {
+        Patient {
             mode: Mode::Replace,
             controllers,
-            gangs,
+            gangs: false,
+            takes_tokens: false,
             namespaces: Vec::new(),
             account: None,
             leases: Vec::new(),
             lease_namespace: "lakh-system".to_owned(),
-        };
-        let rights = needed(&patient).into_iter();
+        }
+    }
+
+    /// What is needed for the election of a leader, or for all else.
+    fn needed_of(patient: &Patient, election: bool) -> BTreeSet<Triple> {
+        let rights = needed(patient).into_iter();
         let rights = rights.filter(|right| right.namespace.is_some() == election);
         rights
             .map(|right| (right.verb.into(), right.resource.into(), right.group.into()))
@@ -174,15 +196,27 @@ mod tests {
         };
         let base = granted("overlays/managed-by/lakh.yaml", "ClusterRole");
         assert!(!base.is_empty());
-        assert_eq!(needed_with(without_cron, false, false), base);
+        let usual = patient(without_cron);
+        assert_eq!(needed_of(&usual, false), base);
         let election = granted("overlays/managed-by/lakh.yaml", "Role");
-        assert_eq!(needed_with(without_cron, false, true), election);
+        assert_eq!(needed_of(&usual, true), election);
         let cron = granted("components/cron-jobs/lakh.yaml", "ClusterRole");
         let both: BTreeSet<Triple> = base.union(&cron).cloned().collect();
-        assert_eq!(needed_with(Controllers::default(), false, false), both);
+        assert_eq!(needed_of(&patient(Controllers::default()), false), both);
         let gangs = granted("components/gang-scheduling/lakh.yaml", "ClusterRole");
-        let with_gangs = base.union(&gangs).cloned().collect();
-        assert_eq!(needed_with(without_cron, true, false), with_gangs);
+        let with_gangs: BTreeSet<Triple> = base.union(&gangs).cloned().collect();
+        let of_gangs = Patient {
+            gangs: true,
+            ..patient(without_cron)
+        };
+        assert_eq!(needed_of(&of_gangs, false), with_gangs);
+        let page = granted("components/ui/lakh.yaml", "ClusterRole");
+        let with_page: BTreeSet<Triple> = base.union(&page).cloned().collect();
+        let of_page = Patient {
+            takes_tokens: true,
+            ..patient(without_cron)
+        };
+        assert_eq!(needed_of(&of_page, false), with_page);
     }
 
     #[test]
@@ -192,7 +226,7 @@ mod tests {
             cronjob: false,
             ttl: true,
         };
-        let needed = needed_with(ttl_only, false, false);
+        let needed = needed_of(&patient(ttl_only), false);
         let verbs: Vec<&str> = needed.iter().map(|(verb, ..)| verb.as_str()).collect();
         assert_eq!(verbs, ["delete", "get", "list", "watch"]);
     }

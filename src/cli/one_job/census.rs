@@ -32,6 +32,8 @@ pub(in crate::cli) struct PodCensus {
     pub(in crate::cli) restarts: u32,
     /// When the last of the Pods that succeeded did, if these were looked at.
     pub(in crate::cli) last_success: Option<Time>,
+    /// Whether these were looked at.
+    pub(in crate::cli) has_successes: bool,
     /// Being deleted and not ended yet.
     pub(in crate::cli) terminating: AlikePods,
     /// Ended and not counted yet, by their finalizers.

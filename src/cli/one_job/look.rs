@@ -123,7 +123,7 @@ async fn look_at_pods(asker: &Asker, sight: &mut JobSight, depth: Depth) {
     let job = sight.job.clone();
     if ask(asker, sight, first_phases(&job), Pages::Small).await {
         if needs_successes(sight, depth) {
-            ask(asker, sight, SUCCEEDED, Pages::Small).await;
+            sight.pods.has_successes = ask(asker, sight, SUCCEEDED, Pages::Small).await;
         }
         let status = job.status();
         let known = status.ready.unwrap_or(0).saturating_add(sight.pods.pending);
@@ -143,7 +143,7 @@ fn needs_successes(sight: &JobSight, depth: Depth) -> bool {
         return false;
     }
     // A success ends a row of failures, and with it the wait for them.
-    let ends_wait = job.status().succeeded > 0 && Waits::of(job, pods, *now).job.is_some();
+    let ends_wait = job.status().succeeded > 0 && Waits::seeming(job, pods, *now).job.is_some();
     // They may be kept, or not be counted.
     let is_still = job.status().active == 0 && job.has_begun();
     let is_going = job.verdict().is_some() || job.job.deleting;

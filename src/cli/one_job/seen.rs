@@ -89,6 +89,7 @@ impl SeenJob {
                 sight.pods.take(details.expect("a good Pod"));
             }
         }
+        sight.pods.has_successes = true;
         sight.pods.finish();
         let unseen = |kind: &str| {
             let is_unseen = self.unseen.iter().any(|it| it == kind);

@@ -22,6 +22,16 @@ pub(in crate::cli) struct Waits {
 
 impl Waits {
     pub(in crate::cli) fn of(job: &JobDetails, census: &PodCensus, now: Time) -> Self {
+        let mut waits = Self::seeming(job, census, now);
+        // A Job that had all its Pods when they were looked at, and has fewer by now, may have had successes in between.
+        if job.status().succeeded > 0 && !census.has_successes {
+            waits.job = None;
+        }
+        waits
+    }
+
+    /// The same, as if Pods that were not looked at had ended no row of failures.
+    pub(super) fn seeming(job: &JobDetails, census: &PodCensus, now: Time) -> Self {
         let spec = &job.job.spec;
         if job.end().is_some() || job.verdict().is_some() || spec.suspend || job.job.deleting {
             return Self::default();
@@ -67,5 +77,28 @@ impl Waits {
     pub(in crate::cli) fn ends(&self) -> Option<(Time, Time)> {
         let ends = self.indexes.values().copied();
         ends.clone().min().zip(ends.max())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::seen::SeenJob, *};
+
+    #[test]
+    fn a_job_waits_only_if_no_success_came_in_between() {
+        let mut sight = SeenJob::read(
+            r#"{job: {spec: {completions: 9, parallelism: 2}, status: {active: 1, succeeded: 1}},
+                pods: [{status: {phase: Failed, containerStatuses: [{name: main, state: {terminated:
+                    {exitCode: 1, finishedAt: "2026-11-26T02:59:55Z"}}}]}}]}"#,
+        );
+        let waits = |sight: &super::super::JobSight| {
+            Waits::of(&sight.job, &sight.pods, sight.now)
+                .job
+                .map(|(_, count)| count)
+        };
+        assert_eq!(waits(&sight), Some(1));
+        // The Job had two Pods when these were looked at, so nobody asked for successes.
+        sight.pods.has_successes = false;
+        assert_eq!(waits(&sight), None);
     }
 }

@@ -22,12 +22,16 @@ use crate::{
         print as tell,
     },
     clock::instant,
-    cluster::Lines,
+    cluster::{Client, Lines},
     model::{ConditionKind, JobKey, Time, Uid},
     wire::{ApiError, ErrorKind, Object, WatchEvent, decode_watch_line, paths},
 };
 
-use super::{StatusOutput, form, print, report::StatusReport};
+use super::{
+    StatusOutput, form, print,
+    recorded::{self, Recorded},
+    report::StatusReport,
+};
 
 /// How often the Job is asked for where it may not be watched, and how long to wait before a broken watch is begun anew.
 const POLL: Duration = Duration::from_secs(2);
@@ -47,12 +51,10 @@ enum WatchEnd {
 
 /// Follows the Job; gives the exit code.
 pub(super) async fn follow(
-    asker: &Asker,
-    key: &JobKey,
-    output: StatusOutput,
+    mut follower: Follower<'_>,
     timeout: Option<Duration>,
 ) -> Result<u8, Problem> {
-    let mut follower = Follower::begin(asker, key, output).await?;
+    let key = follower.key;
     let ended = match timeout {
         None => follower.run().await,
         Some(timeout) => match tokio::time::timeout(timeout, follower.run()).await {
@@ -73,10 +75,14 @@ pub(super) async fn follow(
     })
 }
 
-struct Follower<'a> {
+/// Who follows a Job.
+pub(super) struct Follower<'a> {
     asker: &'a Asker,
     key: &'a JobKey,
     sight: JobSight,
+    controller: Option<Client>,
+    /// What the controller said when Pods were looked at last, if it is asked.
+    recorded: Option<Recorded>,
     successes: SeenSuccesses,
     /// How far the server's clock is ahead of ours, in milliseconds.
     ahead: i64,
@@ -85,14 +91,18 @@ struct Follower<'a> {
 }
 
 impl<'a> Follower<'a> {
-    async fn begin(
+    /// Looks at the Job for the first time.
+    pub(super) async fn begin(
         asker: &'a Asker,
         key: &'a JobKey,
         output: StatusOutput,
+        controller: Option<Client>,
     ) -> Result<Self, Problem> {
         let sight = look(asker, key, Depth::Pods).await;
         let sight = sight.map_err(|error| no_job(asker, key, &error))?;
-        Ok(Self {
+        let mut follower = Self {
+            controller,
+            recorded: None,
             ahead: sight.now.as_millis() - asker.now().as_millis(),
             successes: SeenSuccesses::default(),
             next_look: instant() + LOOK_EVERY,
@@ -100,7 +110,9 @@ impl<'a> Follower<'a> {
             asker,
             key,
             sight,
-        })
+        };
+        follower.ask_controller().await;
+        Ok(follower)
     }
 
     /// Shows each change until the Job has ended.
@@ -112,13 +124,12 @@ impl<'a> Follower<'a> {
             }
             let begun = instant();
             match self.watch(uid).await {
-                Ok(true) => return Ok(WatchEnd::Gone),
-                Ok(false) => {}
+                Ok(Some(end)) => return Ok(end),
+                Ok(None) => {}
                 // Where it may not be watched, the Job is asked for in its place.
                 Err(error) => tracing::debug!(%error, "the watch ended"),
             }
-            let is_over = self.sight.job.end().is_some();
-            if !is_over && begun.elapsed() < POLL {
+            if begun.elapsed() < POLL {
                 tokio::time::sleep(POLL).await;
             }
             match read_job(self.asker, self.key).await {
@@ -134,8 +145,8 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Shows changes as they come, until the Job has ended or the watch; whether the Job is gone.
-    async fn watch(&mut self, uid: Uid) -> Result<bool, ApiError> {
+    /// Shows changes as they come, until the Job has ended or the watch; how the Job ended, if it has.
+    async fn watch(&mut self, uid: Uid) -> Result<Option<WatchEnd>, ApiError> {
         let path = format!(
             "{}?watch=true&fieldSelector=metadata.name%3D{}&resourceVersion={}",
             paths::jobs(Some(&self.key.namespace)),
@@ -152,16 +163,16 @@ impl<'a> Follower<'a> {
             })?;
             for one in news {
                 let WatchNews::Changed(job) = one else {
-                    return Ok(true);
+                    return Ok(Some(WatchEnd::Gone));
                 };
                 self.see(*job);
-                if self.sight.job.end().is_some() {
-                    return Ok(false);
+                // It may have ended since, as a look at its Pods may show.
+                if let Some(end) = self.show().await {
+                    return Ok(Some(end));
                 }
-                self.show().await;
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
     fn see(&mut self, job: JobDetails) {
@@ -177,7 +188,10 @@ impl<'a> Follower<'a> {
         }
         self.successes.see(&self.sight.job, self.sight.now);
         let pace = self.successes.pace(&self.sight.job, self.sight.now);
-        let report = StatusReport::of(&self.sight, pace);
+        let mut report = StatusReport::of(&self.sight, pace);
+        if let Some(recorded) = &self.recorded {
+            report.add(recorded.clone());
+        }
         let end = self.sight.job.end();
         self.screen.show(&report, &self.sight, end.is_some());
         end.map(|end| match end.is(ConditionKind::Complete) {
@@ -186,12 +200,19 @@ impl<'a> Follower<'a> {
         })
     }
 
+    async fn ask_controller(&mut self) {
+        if let Some(controller) = &self.controller {
+            self.recorded = Some(recorded::look(&self.sight, controller).await);
+        }
+    }
+
     /// A look that fails leaves what was seen before.
     async fn look_again(&mut self) {
         let begun = instant();
         match look(self.asker, self.key, Depth::Pods).await {
             Ok(sight) if sight.job.job.uid == self.sight.job.job.uid => {
                 self.sight = sight;
+                self.ask_controller().await;
             }
             Ok(_) => {}
             Err(error) => tracing::debug!(%error, "the Job could not be looked at"),

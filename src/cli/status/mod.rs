@@ -43,8 +43,8 @@ pub(super) struct StatusArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration, requires = "watch")]
     timeout: Option<Duration>,
     /// Ask the controller, too, where it answers --listen, such as http://127.0.0.1:8080 by kubectl port-forward: for what
-    /// it has recorded of failed indexes whose Pods are gone, if the Job has the annotation lakh.dev/index-record.
-    #[arg(long, value_name = "URL", conflicts_with = "watch")]
+    /// it has recorded of indexes whose last Pod failed and is gone, if the Job has the annotation lakh.dev/index-record.
+    #[arg(long, value_name = "URL")]
     controller: Option<String>,
 }
 
@@ -78,13 +78,14 @@ async fn tell_status(args: StatusArgs) -> Result<u8, Problem> {
     let controller = controller.transpose()?;
     let (asker, key) = args.job.asker().await?;
     if args.watch {
-        return follow::follow(&asker, &key, args.output, args.timeout).await;
+        let follower = follow::Follower::begin(&asker, &key, args.output, controller);
+        return follow::follow(follower.await?, args.timeout).await;
     }
     let sight = look(&asker, &key, Depth::Pods).await;
     let sight = sight.map_err(|error| no_job(&asker, &key, &error))?;
     let mut report = StatusReport::of(&sight, JobPace::of(&sight.job, sight.now));
     if let Some(controller) = &controller {
-        recorded::add(&mut report, &sight, controller).await;
+        report.add(recorded::look(&sight, controller).await);
     }
     tell(&form(&report, &sight, args.output));
     Ok(OK)

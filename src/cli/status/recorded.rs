@@ -1,5 +1,5 @@
-//! What a controller has recorded of indexes that failed for good and whose Pods are gone: it is asked itself, as the API
-//! server does not have it.
+//! What a controller has recorded of indexes whose last Pod failed and is gone: it is asked itself, as the API server does
+//! not have it.
 //!
 //! Must not: ask the API server anything, or believe a record of another Job of the same name.
 
@@ -8,14 +8,18 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    cli::{Problem, ask::Unseen, one_job::JobSight},
+    cli::{
+        Problem,
+        ask::Unseen,
+        one_job::{JobSight, Waits},
+    },
     cluster::{Client, Result, configure_url},
     failures::FailureCause,
-    model::{IndexSet, JobKey},
+    model::IndexSet,
     wire::ApiError,
 };
 
-use super::report::{FailureReport, IndexState, Indexes, StatusReport};
+use super::report::{FailureReport, FailureTeller, IndexState, Indexes};
 
 /// Rows that are asked for at once: as many as a controller answers.
 const PAGE: u32 = 4096;
@@ -34,6 +38,9 @@ pub(super) struct RecordedReport {
     /// The last failure of each index.
     pub(super) failures: Vec<FailureReport>,
 }
+
+/// What a controller said, or why that could not be seen.
+pub(super) type Recorded = std::result::Result<RecordedReport, Unseen>;
 
 /// Indexes whose last Pods failed of the same.
 #[derive(Clone, Debug, Serialize)]
@@ -79,36 +86,27 @@ pub(super) fn controller(url: &str) -> std::result::Result<Client, Problem> {
     client.map_err(|error| format!("--controller {url}: {error}").into())
 }
 
-/// Adds to the report what the controller has recorded, or why that could not be seen.
-pub(super) async fn add(report: &mut StatusReport, sight: &JobSight, controller: &Client) {
-    let key = &sight.job.job.key;
-    let gone = report.failed_indexes_without_pods.as_ref();
-    let completions = report.completions.unwrap_or(0);
-    let gone = gone.map_or_else(IndexSet::default, |gone| {
-        IndexSet::parse(&gone.list, completions)
-    });
-    match ask(controller, key, &report.uid, &gone).await {
-        Ok(recorded) => report.recorded = Some(recorded),
-        Err(error) => {
-            let url = controller.url();
-            let what = format!("record of the indexes at {url}");
-            let why = error.message;
-            report.unseen.push(Unseen { what, why });
-        }
-    }
+/// Asks the controller; what it has recorded, or why that could not be seen.
+pub(super) async fn look(sight: &JobSight, controller: &Client) -> Recorded {
+    ask(sight, controller).await.map_err(|error| Unseen {
+        what: format!("record of the indexes at {}", controller.url()),
+        why: error.message,
+    })
 }
 
-async fn ask(
-    controller: &Client,
-    key: &JobKey,
-    uid: &str,
-    gone: &IndexSet,
-) -> Result<RecordedReport> {
+async fn ask(sight: &JobSight, controller: &Client) -> Result<RecordedReport> {
+    let (key, uid) = (&sight.job.job.key, sight.job.job.uid.to_string());
+    let waits = Waits::of(&sight.job, &sight.pods, sight.now);
+    let teller = FailureTeller::of(sight, &waits);
+    let mut with_pods = IndexSet::default();
+    for index in sight.pods.failed.iter().filter_map(|pod| pod.index) {
+        with_pods.insert(index);
+    }
     let mut recorded = RecordedReport::default();
     let mut from = Some(0);
     while let Some(first) = from {
         let path = format!(
-            "/debug/jobs/{}/{}/indexes?state=failed&from={first}&limit={PAGE}",
+            "/debug/jobs/{}/{}/indexes?last=failed&from={first}&limit={PAGE}",
             key.namespace, key.name
         );
         let answer = controller.get(&path).await?;
@@ -120,8 +118,12 @@ async fn ask(
         }
         recorded.since = page.since;
         let rows = page.indexes.into_iter();
-        let rows = rows.filter(|row| gone.contains(row.index));
-        recorded.failures.extend(rows.map(RawRow::told));
+        let rows = rows.filter(|row| !with_pods.contains(row.index));
+        let told = rows.map(|row| {
+            let state = teller.index_state(row.index);
+            row.told(state)
+        });
+        recorded.failures.extend(told);
         from = page.next.filter(|next| *next > first);
     }
     recorded.causes = by_cause(&recorded.failures);
@@ -129,7 +131,7 @@ async fn ask(
 }
 
 impl RawRow {
-    fn told(self) -> FailureReport {
+    fn told(self, state: IndexState) -> FailureReport {
         let last = self.last;
         let cause = last
             .as_ref()
@@ -141,7 +143,7 @@ impl RawRow {
         FailureReport {
             index: Some(self.index),
             pod: String::new(),
-            state: Some(IndexState::Failed),
+            state: Some(state),
             tries: self.tries,
             cause,
             exit_code: last.as_ref().and_then(|last| last.exit_code),
@@ -201,7 +203,10 @@ mod tests {
             {"index":6,"state":"failed","known":true,"tries":1,"last":{"outcome":"gone","exitCode":null,
             "reason":null,"node":null,"started":null,"ended":null}}]"#;
         let rows: Vec<RawRow> = serde_json::from_str(rows).expect("good rows");
-        let failures: Vec<FailureReport> = rows.into_iter().map(RawRow::told).collect();
+        let failures: Vec<FailureReport> = rows
+            .into_iter()
+            .map(|row| row.told(IndexState::Failed))
+            .collect();
         let first = &failures[0];
         assert_eq!((first.tries, first.node.as_str()), (3, "n-1"));
         assert_eq!(first.at, "2026-11-26T02:59:00Z");

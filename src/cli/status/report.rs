@@ -15,7 +15,7 @@ use crate::{
     model::{Condition, ConditionKind, IndexSet, Time},
 };
 
-use super::recorded::RecordedReport;
+use super::recorded::{Recorded, RecordedReport};
 
 /// See the module's text.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -60,7 +60,7 @@ pub(in crate::cli) struct StatusReport {
     pub(super) failures: Vec<FailureReport>,
     /// What waits after failures.
     pub(in crate::cli) waits: Option<WaitsReport>,
-    /// What a controller has recorded of indexes without Pods, if it was asked.
+    /// What a controller has recorded of indexes whose last Pod failed and is gone, if it was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) recorded: Option<RecordedReport>,
     pub(super) unseen: Vec<Unseen>,
@@ -175,6 +175,14 @@ impl StatusReport {
         Self {
             failures: teller.failures(sight.job.job.spec.is_indexed()),
             ..Self::by(&teller, pace)
+        }
+    }
+
+    /// Adds what a controller has recorded.
+    pub(super) fn add(&mut self, recorded: Recorded) {
+        match recorded {
+            Ok(recorded) => self.recorded = Some(recorded),
+            Err(unseen) => self.unseen.push(unseen),
         }
     }
 
@@ -344,7 +352,7 @@ impl WaitsReport {
 }
 
 /// Tells failures, by what is known of indexes.
-struct FailureTeller<'a> {
+pub(super) struct FailureTeller<'a> {
     sight: &'a JobSight,
     waits: &'a Waits,
     done: IndexSet,
@@ -352,7 +360,7 @@ struct FailureTeller<'a> {
 }
 
 impl<'a> FailureTeller<'a> {
-    fn of(sight: &'a JobSight, waits: &'a Waits) -> Self {
+    pub(super) fn of(sight: &'a JobSight, waits: &'a Waits) -> Self {
         Self {
             sight,
             waits,
@@ -407,7 +415,7 @@ impl<'a> FailureTeller<'a> {
         }
     }
 
-    fn index_state(&self, index: u32) -> IndexState {
+    pub(super) fn index_state(&self, index: u32) -> IndexState {
         match () {
             () if self.lost.contains(index) => IndexState::Failed,
             () if self.done.contains(index) => IndexState::Succeeded,

@@ -182,7 +182,9 @@ fn tell_changes(
     let gone: Vec<&String> = gone.collect();
     let is_new = |(uid, told): &(&String, &Value)| before.get(*uid) != Some(*told);
     let new = now.iter().filter(is_new).map(|(_, told)| told);
-    let new: Vec<&Value> = new.collect();
+    let mut new: Vec<&Value> = new.collect();
+    // As the page has them at first: it need not sort thousands, and the first that it shows stay.
+    new.sort_by_key(|told| ["namespace", "name"].map(|of| told[of].as_str()));
     if known.is_none() || !gone.is_empty() || !new.is_empty() {
         let all = new.len().div_ceil(JOBS_IN_EVENT).max(1);
         for number in 0..all {
@@ -444,7 +446,11 @@ mod tests {
     #[test]
     fn many_jobs_come_in_several_events() {
         let jobs = |state: &str| -> HashMap<String, Value> {
-            let jobs = (0..1_200).map(|uid| (uid.to_string(), json!({"uid": uid, "state": state})));
+            let job = |uid| {
+                let name = format!("job-{uid:04}");
+                json!({"uid": uid, "namespace": "a", "name": name, "state": state})
+            };
+            let jobs = (0..1_200).map(|uid| (uid.to_string(), job(uid)));
             jobs.collect()
         };
         let (mut known, mut text) = (None, Vec::new());
@@ -461,6 +467,11 @@ mod tests {
             counts.collect::<Vec<_>>(),
             [Some(500), Some(500), Some(200)]
         );
+        let uids = events
+            .iter()
+            .flat_map(|event| event["new"].as_array().expect("Jobs"));
+        let uids = uids.map(|job| job["uid"].as_i64().expect("a number"));
+        assert!(uids.eq(0..1_200), "they come as they are sorted");
         let more: Vec<&Value> = events.iter().map(|event| &event["more"]).collect();
         assert_eq!(more, [true, true, false]);
         let mut nothing = Vec::new();

@@ -76,7 +76,10 @@ impl UiThread {
     ) -> Result<Self, UiError> {
         // What may go wrong comes first: a runtime cannot be given up where this is called.
         let port = options.map(|options| {
-            let tls = options.certificate.map(Tls::new).transpose()?;
+            let tls = options.certificate;
+            let tls = tls
+                .map(|files| Tls::new(files, clock.clone()))
+                .transpose()?;
             Ok::<_, UiError>((open(options.listen)?, tls))
         });
         let port = port.transpose()?;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::{
-        Question, RecordPage, RecordQuery, Settings,
+        Question, RecordPage, RecordQuery, Settings, WantedRows,
         correlate::Warning,
         tests::{World, job, pod},
     },
@@ -70,12 +70,16 @@ fn hear_in_full(world: &mut World, change: Change, pod: &Value) {
 }
 
 fn page(world: &World) -> Option<RecordPage> {
+    page_of(world, 0, WantedRows::All)
+}
+
+fn page_of(world: &World, from: u32, rows: WantedRows) -> Option<RecordPage> {
     let query = RecordQuery {
         key: key(),
         uid: None,
-        from: 0,
+        from,
         limit: 100,
-        only_failed: false,
+        rows,
     };
     let question = Question::Records(query);
     let told = world.shard.answer_question(&question, world.now);
@@ -138,6 +142,30 @@ fn a_pod_that_goes_is_told_by_its_last_version_or_is_only_gone() {
 }
 
 #[test]
+fn who_asks_for_last_failures_gets_them_a_part_at_a_time() {
+    let mut world = world();
+    let mut job = recorded(6);
+    job["spec"]["completions"] = json!(70_000);
+    world.hear_job(&job);
+    hear_in_full(&mut world, Change::Applied, &failed(1, 7, 8, 3, "Error"));
+    let mut succeeded = pod_of(2, 8, 8, "Succeeded");
+    hear_in_full(&mut world, Change::Applied, &succeeded);
+    // A success stays, whatever comes after.
+    succeeded["metadata"]["resourceVersion"] = json!("9");
+    hear_in_full(&mut world, Change::Deleted, &succeeded);
+    hear_in_full(&mut world, Change::Applied, &failed(2, 9, 10, 3, "Error"));
+    let last = failed(69_999, 10, 8, 4, "Error");
+    hear_in_full(&mut world, Change::Applied, &last);
+    let part = |from| {
+        let page = page_of(&world, from, WantedRows::LastFailed).expect("it has a record");
+        let indexes: Vec<u32> = page.rows.iter().map(|row| row.index).collect();
+        (indexes, page.next)
+    };
+    assert_eq!(part(0), (vec![1], Some(65_536)));
+    assert_eq!(part(65_536), (vec![69_999], None));
+}
+
+#[test]
 fn a_pod_that_another_job_gets_has_not_ended() {
     let mut world = world();
     world.hear_job(&recorded(6));
@@ -168,6 +196,25 @@ fn a_pod_that_comes_back_is_no_other() {
         &failed(1, 7, 12, 137, "OOMKilled"),
     );
     assert_eq!(tries(&world)[1], Some(1));
+}
+
+#[test]
+fn what_is_told_of_an_earlier_try_again_takes_no_later_ones_place() {
+    let mut world = world();
+    world.hear_job(&recorded(6));
+    let first = failed(1, 7, 8, 3, "Error");
+    hear_in_full(&mut world, Change::Applied, &first);
+    // It ran within the same second.
+    let mut second = failed(1, 8, 9, 4, "Error");
+    second["spec"]["nodeName"] = json!("node-2");
+    hear_in_full(&mut world, Change::Applied, &second);
+    hear_in_full(&mut world, Change::Deleted, &first);
+    let end = (
+        IndexOutcome::Failed,
+        EndCause::new(Some(4), ""),
+        "node-2".to_owned(),
+    );
+    assert_eq!(end_of(&world, 1), Some(end));
 }
 
 #[test]
@@ -208,7 +255,7 @@ fn annotations_that_cannot_be_read_or_followed_are_told_once() {
         let actor = world.shard.store.get(key).expect("it is there");
         let told = actor.told.warnings().into_iter();
         let told = told.filter(|warning| warning.reason == reason);
-        told.map(|told| (told.message.unwrap_or_default().to_owned(), told.count))
+        told.map(|told| (told.message.to_owned(), told.count))
             .collect::<Vec<_>>()
     };
     let expected = [
@@ -253,7 +300,7 @@ fn memory_is_given_out_before_it_is_used_and_comes_back() {
     let actor = poor.shard.store.get(key).expect("it is there");
     let told = actor.told.warnings();
     let is_told = |told: &Warning<'_>| {
-        let message = told.message.unwrap_or_default();
+        let message = told.message;
         told.reason == REFUSED && message.contains("--index-record-memory is used up")
     };
     assert!(told.iter().any(is_told), "{told:?}");

@@ -302,6 +302,11 @@ async fn rights_are_those_of_whoever_looks_or_of_an_account() {
         ],
     );
     said.is("held-pods", "ok");
+    let said = doctor(&guest, &["--ui-listen=0.0.0.0:8443", "--namespace=default"]).await;
+    said.is("rights", "warning").finds(
+        "rights",
+        &["missing in all namespaces, for whoever calls: create tokenreviews.authentication.k8s.io; create subjectaccessreviews.authorization.k8s.io"],
+    );
     // Readers may not ask about others.
     let account = "--service-account=lakh-system/lakh";
     let said = doctor(&guest, &[account]).await;

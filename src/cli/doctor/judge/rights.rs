@@ -61,7 +61,7 @@ pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {
             level,
             format!("missing in {}, for {who}: {rights}", names(places)),
             cause,
-            "apply the roles of deploy/overlays (with CronJobs and gangs those of deploy/components) and bind them \
+            "apply the roles of deploy/overlays (with CronJobs, gangs or --ui-listen those of deploy/components, too) and bind them \
              to the account",
         );
     }

@@ -22,7 +22,7 @@ export function follow() {
     { id: "next", title: "Next runs", of: (it) => it.next[0] ?? "~", cell: next },
   ];
   table = new Table({ box: "cron-rows", head: "cron-head", body: "cron-body" }, columns, "namespace", arrange);
-  setInterval(() => cronJobs.size && !document.hidden && soon(table.drawRows), REDRAW);
+  setInterval(() => cronJobs.size && !document.hidden && soon(table.drawAnew), REDRAW);
   addEventListener("resize", () => soon(table.drawRows));
 }
 

@@ -1,6 +1,6 @@
 // All Jobs, and all CronJobs below them, as they change.
 
-import { $, drawn, element, linkTo, listen, say, soon } from "./common.js";
+import { $, element, linkTo, listen, say, soon } from "./common.js";
 import * as cronJobs from "./cron_jobs.js";
 import { Table } from "./table.js";
 
@@ -87,15 +87,16 @@ function tellSeen({ jobs: ofJobs, cronJobs: ofCronJobs }) {
 }
 
 function bar(job) {
-  const box = element("span", "", { className: "bar" });
-  box.setAttribute("aria-hidden", "true");
+  const box = element("span", "", { className: "bar", ariaHidden: "true" });
   const all = job.completions || (job.succeeded ?? 0) + (job.active ?? 0) || 1;
-  const svg = drawn("svg", { viewBox: `0 0 ${all} 1`, preserveAspectRatio: "none" });
+  const stops = [];
   let at = 0;
-  for (const [kind, count] of [["good", job.succeeded], ["bad", job.failedIndexes], ["busy", job.active]]) {
-    if (count) svg.append(drawn("rect", { class: kind, x: at, y: 0, width: count, height: 1 }));
-    at += count ?? 0;
+  for (const [state, count] of [["succeeded", job.succeeded], ["failed", job.failedIndexes], ["running", job.active]]) {
+    if (!count) continue;
+    const start = at;
+    at += (100 * count) / all;
+    stops.push(`var(--${state}) ${start}% ${at}%`);
   }
-  box.append(svg);
+  if (stops.length > 0) box.style.background = `linear-gradient(to right, ${stops.join()}, var(--waiting) 0)`;
   return box;
 }

@@ -9,9 +9,15 @@ export class Table {
   // The names of its elements; columns of { id, title, of, cell, isNumber, down }; and the column that sorts at first.
   // `draw` is called when another column is to sort: whoever has the objects arranges them.
   constructor(names, columns, sort, draw) {
-    Object.assign(this, { names, columns, draw, order: [] });
+    Object.assign(this, { names, columns, draw, order: [], rows: new Map() });
+    this.spaces = [0, 1].map(() => {
+      const line = element("tr", "", { ariaHidden: "true" });
+      line.append(element("td", "", { colSpan: columns.length, className: "space" }));
+      return line;
+    });
     this.sort = { column: columns.find(({ id }) => id === sort), up: true };
     this.drawRows = this.drawRows.bind(this);
+    this.drawAnew = this.drawAnew.bind(this);
     $(names.box).addEventListener("scroll", () => soon(this.drawRows));
     this.drawHead();
   }
@@ -46,25 +52,37 @@ export class Table {
     soon(this.drawRows);
   }
 
+  // What rows say has changed, though no object has.
+  drawAnew() {
+    this.rows.clear();
+    this.drawRows();
+  }
+
   drawRows() {
     const [box, body] = [$(this.names.box), $(this.names.body)];
-    const { order, columns } = this;
+    const { order } = this;
     const first = Math.max(0, Math.floor(box.scrollTop / ROW) - MORE);
     const last = Math.min(order.length, first + Math.ceil(box.clientHeight / ROW) + 2 * MORE);
     const focused = document.activeElement;
     const link = body.contains(focused) ? focused.getAttribute("href") : null;
-    const space = (rows) => {
-      const row = element("tr");
-      const cell = element("td", "", { colSpan: columns.length });
-      cell.style.height = `${rows * ROW}px`;
-      cell.style.padding = "0";
-      row.append(cell);
-      row.setAttribute("aria-hidden", "true");
-      return rows > 0 ? [row] : [];
-    };
-    const rows = order.slice(first, last).map((object) => this.row(object));
-    body.replaceChildren(...space(first), ...rows, ...space(order.length - last));
-    if (link) body.querySelector(`a[href="${CSS.escape(link)}"]`)?.focus({ preventScroll: true });
+    // A changed object is another one, so the row of one that is known is as it was.
+    const before = this.rows;
+    this.rows = new Map(order.slice(first, last).map((object) => [object, before.get(object) ?? this.row(object)]));
+    const lines = new Set([...this.space(first, 0), ...this.rows.values(), ...this.space(order.length - last, 1)]);
+    for (const line of [...body.children]) if (!lines.has(line)) line.remove();
+    let next = body.firstChild;
+    for (const line of lines) {
+      if (line === next) next = next.nextSibling;
+      else body.insertBefore(line, next);
+    }
+    if (link && !focused.isConnected) body.querySelector(`a[href="${CSS.escape(link)}"]`)?.focus({ preventScroll: true });
+  }
+
+  // Stands for rows that are not in the document.
+  space(rows, place) {
+    const line = this.spaces[place];
+    line.firstChild.style.height = `${rows * ROW}px`;
+    return rows > 0 ? [line] : [];
   }
 
   row(object) {
