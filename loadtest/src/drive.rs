@@ -64,7 +64,9 @@ impl Drive<'_> {
             Scenario::RelistStorms(_) => self.storms().await,
             Scenario::DeleteFullJob(_) => self.delete_when_full().await?,
             Scenario::Fairness(_) => self.small_jobs_beside_a_giant().await?,
-            Scenario::Neighbours(neighbours) => self.neighbours(neighbours.alone).await?,
+            Scenario::Neighbours(neighbours) => {
+                self.neighbours(neighbours.alone, neighbours.beside).await?
+            }
             Scenario::Writer(_) => {
                 let writer = self
                     .child
@@ -151,7 +153,7 @@ impl Drive<'_> {
         Ok(())
     }
 
-    async fn neighbours(&mut self, alone: u32) -> Done {
+    async fn neighbours(&mut self, alone: u32, least: u32) -> Done {
         self.tenants_jobs(ALONE, |made| made >= alone).await?;
         self.until_ended(alone).await;
         self.phase_over(ALONE);
@@ -159,7 +161,7 @@ impl Drive<'_> {
         let tenth = alone + self.scenario.load().size / 10;
         self.seen.until(|counts| counts.created >= tenth).await;
         self.phase_over("to full flight");
-        let is_over = |_| self.seen.has_ended(MAIN_JOB);
+        let is_over = |made| made >= least && self.seen.has_ended(MAIN_JOB);
         let beside = self.tenants_jobs(BESIDE, is_over).await?;
         self.until_ended(alone + 1 + beside).await;
         Ok(())

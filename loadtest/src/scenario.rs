@@ -50,6 +50,10 @@ pub(crate) struct Neighbours {
     /// How many small Jobs there shall be before the giant.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) alone: u32,
+    /// How many there shall be from its full flight on, at least: where it ends sooner they go on, so that
+    /// controllers that take longer for it and shorter can be compared over the same time.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) beside: u32,
 }
 
 /// How much of it, where, and with which controller.

@@ -455,7 +455,10 @@ impl World {
     fn send(&mut self, who: Who, request: Request) {
         let Request { id, call, is_watch } = request;
         self.say(|| format!("{who:?} sends {} {}", call.method, call.path));
-        if self.scenario.is_elected && call.method != "GET" && !call.path.contains("/leases") {
+        let is_write = call.method != "GET";
+        if is_write && call.path.contains("/leases") {
+            self.judges.judge_lease(who, self.at);
+        } else if is_write && self.scenario.is_elected {
             let holder = self.holder(&call.path);
             self.judges
                 .judge_lead(who, &holder, call.method.as_str(), &call.path);

@@ -30,7 +30,7 @@ const MILLIS_PER_CALL: u64 = 1_000;
 /// See the module's text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Writes {
-    /// By the Job's UID.
+    /// By the Job's UID, or by whose Lease it is.
     accounts: BTreeMap<String, Account>,
     /// How many there were in all.
     pub(super) count: u64,
@@ -146,6 +146,13 @@ impl Judges {
                 JUDGE,
                 format!("too many calls about {job:?}, the last {method} {path} -> {code}"),
             );
+        }
+    }
+
+    /// Who stands for election, or shares, writes the Lease when it is due, and tries again a few times.
+    pub(crate) fn judge_lease(&mut self, who: Who, at: u64) {
+        if self.writes.spend(&format!("the Lease of {who:?}"), at) {
+            self.find(JUDGE, format!("{who:?} writes the Lease too often"));
         }
     }
 
