@@ -20,6 +20,7 @@ use crate::support::{
     project,
     promql::{self, Matcher, Query, Selector},
     proxy::{self, Fate, Proxy},
+    python::{chromium, python},
     wait_until, write_kubeconfig,
 };
 
@@ -470,4 +471,29 @@ fn the_rules_can_be_had_as_an_object() {
     let rules: Value = serde_saphyr::from_str(&monitoring("rules.yaml")).expect("YAML");
     assert_eq!(object["kind"], "PrometheusRule");
     assert_eq!(object["spec"], rules);
+}
+
+/// What `tests/python/dashboard.py` checks; it puts its picture into the folder `LAKH_PICTURES`, if that is set.
+#[test]
+#[ignore = "needs Prometheus, Chromium and a package index, and takes four minutes"]
+fn the_dashboard_has_a_run_of_100_000_pods() {
+    let prometheus = "prometheus";
+    if Command::new(prometheus).arg("--version").output().is_err() {
+        println!("skipped: there is no {prometheus}");
+        return;
+    }
+    let Some(browser) = chromium() else {
+        return;
+    };
+    let Some(python) = python("dashboard-requirements.txt") else {
+        return;
+    };
+    let output = Command::new(python)
+        .arg(project("tests/python/dashboard.py"))
+        .args([env!("CARGO_BIN_EXE_lakh"), prometheus, browser])
+        .output()
+        .expect("Python runs");
+    println!("{}", String::from_utf8_lossy(&output.stdout));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
 }

@@ -3,7 +3,6 @@
 use std::{
     io::{BufRead as _, BufReader, Write as _},
     net::{SocketAddr, TcpStream},
-    path::Path,
     process::Command,
     time::Duration,
 };
@@ -16,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     self, client, cluster, create, http_get, indexed_job, listening, listening_controller,
-    python::python,
+    python::{chromium, python},
 };
 
 /// Events as a browser hears them.
@@ -292,9 +291,7 @@ async fn pages_keep_probes_from_nothing() {
 #[test]
 #[ignore = "needs Chromium and a package index"]
 fn in_a_browser() {
-    let browsers = ["/usr/bin/chromium", "/usr/bin/chromium-browser"];
-    let Some(browser) = browsers.into_iter().find(|path| Path::new(path).exists()) else {
-        println!("skipped: there is no {}", browsers.join(" or "));
+    let Some(browser) = chromium() else {
         return;
     };
     let Some(python) = python("ui-requirements.txt") else {

@@ -42,3 +42,13 @@ pub fn python(requirements: &str) -> Option<PathBuf> {
     );
     Some(python)
 }
+
+/// Where Chromium is, if anywhere.
+pub fn chromium() -> Option<&'static str> {
+    let browsers = ["/usr/bin/chromium", "/usr/bin/chromium-browser"];
+    let found = browsers.into_iter().find(|path| Path::new(path).exists());
+    if found.is_none() {
+        println!("skipped: there is no {}", browsers.join(" or "));
+    }
+    found
+}
