@@ -112,7 +112,7 @@ impl Shard {
                 if knows_jobs(*known) && !knows_jobs(before) {
                     // As none could have one before.
                     for actor in self.store.actors() {
-                        self.queue.add(actor);
+                        self.mark(actor);
                     }
                 }
             }
@@ -181,7 +181,7 @@ impl Shard {
         }
         match brought {
             JobNews::Stale => {}
-            JobNews::Changed => self.queue.add(actor),
+            JobNews::Changed => self.mark(actor),
             JobNews::New => {
                 // One that a watch tells of; what was listed may have been there for long.
                 if self.known.has(Kind::Job)
@@ -190,9 +190,13 @@ impl Shard {
                 {
                     actor.delays.begin(now.monotonic);
                 }
-                self.queue.add_new(actor);
+                match self.is_in_charge() {
+                    true => self.queue.add_new(actor),
+                    false => self.store.set_aside(actor),
+                }
             }
         }
+        let is_ttl = is_ttl && self.is_in_charge();
         if let (true, Some(ttl), Some(actor)) = (is_ttl, &mut self.ttl, self.store.get(actor)) {
             ttl.heard(Arc::clone(&actor.id));
         }
@@ -203,7 +207,7 @@ impl Shard {
         let id = job.job.id();
         let told = self.rounds.claims.handle_job_gone(&id);
         if let Some(actor) = self.store.delete_job(&id) {
-            self.queue.add(actor);
+            self.mark(actor);
         }
         if let Some(cron_jobs) = &mut self.cron_jobs {
             cron_jobs.job_gone(id.uid);
@@ -220,7 +224,7 @@ impl Shard {
             false => self.rounds.claims.handle_pod(&pod),
         };
         for actor in self.store.apply_pod(pod).into_iter().flatten() {
-            self.queue.add(actor);
+            self.mark(actor);
         }
         self.settle(told);
     }
@@ -229,7 +233,7 @@ impl Shard {
         let uid = pod.record.uid;
         let told = self.rounds.claims.handle_pod_gone(uid, &pod.namespace);
         if let Some(actor) = self.store.delete_pod(uid, Some(pod)) {
-            self.queue.add(actor);
+            self.mark(actor);
         }
         self.settle(told);
     }
@@ -254,14 +258,14 @@ impl Shard {
                     {
                         cron_jobs.job_gone(gone.id.uid);
                     }
-                    self.queue.add(actor);
+                    self.mark(actor);
                 }
                 self.settle(told);
             }
             Kind::Pod => {
                 let told = claims.handle_pod_list(namespace, &listed, version);
                 for actor in self.store.retain_pods(namespace, &listed, version) {
-                    self.queue.add(actor);
+                    self.mark(actor);
                 }
                 self.settle(told);
             }

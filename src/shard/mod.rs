@@ -252,10 +252,24 @@ impl Shard {
         worked |= self.rounds.work(&mut self.outbox, now, &mut resumed);
         for job in resumed {
             if let Some(actor) = self.store.find(&job) {
-                self.queue.add(actor);
+                self.mark(actor);
             }
         }
         self.sync_next(now) || worked
+    }
+
+    /// Whether it is told that it may write. Who is, forgets all and hears everything anew after that.
+    fn is_in_charge(&self) -> bool {
+        self.leads_until > Monotonic::default()
+    }
+
+    /// Has an actor a turn soon. On standby there are no turns, however long: nothing is kept for them, nor an actor of
+    /// which nothing is left.
+    fn mark(&mut self, actor: ActorKey) {
+        match self.is_in_charge() {
+            true => self.queue.add(actor),
+            false => self.store.set_aside(actor),
+        }
     }
 
     /// Whether all is known that the CronJob controller goes by.
@@ -384,7 +398,7 @@ impl Shard {
                 .delays
                 .heard(&outcome, &self.metrics.jobs, now.monotonic);
             actor.outcomes.push(outcome);
-            self.queue.add(write.actor);
+            self.mark(write.actor);
         }
     }
 
@@ -408,7 +422,7 @@ impl Shard {
                     let is_gone = is_of_nobody(&actor.id, result);
                     let retry = self.settings.limits.retry_backoff;
                     actor.searched(is_gone, retry, now.monotonic);
-                    self.queue.add(key);
+                    self.mark(key);
                 }
             }
         }

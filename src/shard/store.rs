@@ -469,6 +469,14 @@ impl Store {
         }
     }
 
+    /// Nobody looks at what has changed of an actor: that is not kept, nor the actor, if nothing is left of it.
+    pub(super) fn set_aside(&mut self, key: ActorKey) {
+        if let Some(actor) = self.actors.get_mut(key) {
+            while actor.pods.take_dirty().is_some() {}
+        }
+        self.close_if_empty(key);
+    }
+
     /// The actor of a Job, made if there is none.
     fn of(&mut self, job: JobId) -> ActorKey {
         if let Some(known) = self.by_job.get(&job) {

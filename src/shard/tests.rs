@@ -823,3 +823,44 @@ fn a_pod_that_may_have_been_adopted_keeps_its_finalizer() {
     world.hear(Change::Deleted, Observed::Job(Box::new(gone)));
     world.asks("PATCH /api/v1/namespaces/d/pods/o");
 }
+
+#[test]
+fn a_standby_keeps_nothing_of_jobs_that_are_gone_and_little_of_pods_that_are() {
+    let settings = Settings {
+        is_elected: true,
+        controllers: Controllers {
+            ttl: true,
+            ..Settings::of_jobs(8).controllers
+        },
+        ..Settings::of_jobs(8)
+    };
+    let mut world = World::with(settings);
+    let done = |version| {
+        let mut job = job(version, &json!({"ttlSecondsAfterFinished": 0}));
+        job["status"] = json!({"conditions": [{"type": "Complete", "status": "True",
+            "lastTransitionTime": "1970-01-12T13:46:40Z"}]});
+        job
+    };
+    world.hear_job(&job(5, &json!({"ttlSecondsAfterFinished": 0})));
+    for number in 0..50 {
+        let version = 10 + 2 * u64::try_from(number).expect("it is small");
+        world.hear_pod(Change::Applied, &pod("p", 100 + number, version, "Running"));
+        world.hear_pod(
+            Change::Deleted,
+            &pod("p", 100 + number, version + 1, "Failed"),
+        );
+    }
+    let key = world.shard.store.actors()[0];
+    let pods = &world.shard.store.get(key).expect("it is there").pods;
+    assert!(pods.is_empty() && !pods.is_dirty());
+    world.hear_pod(Change::Applied, &pod("q", 7, 200, "Succeeded"));
+    world.hear_job(&done(201));
+    let gone = decode_job(&done(202).to_string()).expect("a good Job");
+    world.hear(Change::Deleted, Observed::Job(Box::new(gone)));
+    // Its Pod is still there.
+    assert_eq!(world.shard.store.actors().len(), 1);
+    world.hear_pod(Change::Deleted, &pod("q", 7, 203, "Succeeded"));
+    assert!(world.shard.store.actors().is_empty() && world.shard.queue.is_empty());
+    let ttl = world.shard.ttl.as_ref().expect("it is asked for");
+    assert_eq!(ttl.poll_timeout(), Timeout::default());
+}
