@@ -24,7 +24,7 @@ use crate::{
 pub use candidate::{Candidate, LeaderElection, is_candidates};
 pub use common::Common;
 pub use replica::Replica;
-pub use sharded::{Feed, shard_of};
+pub use sharded::Feed;
 
 /// What one part tells another.
 #[derive(Debug)]

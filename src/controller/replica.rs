@@ -105,11 +105,12 @@ impl Replica {
     /// The next request of a shard. Each has its turn until it has none; who was first comes last the next time.
     fn poll_shards(&mut self, now: Now) -> Option<Request> {
         let count = self.shards.len();
+        // All share one limit. Who has no request begins nothing.
+        let in_flight: usize = self.shards.iter().map(|it| it.shard.in_flight()).sum();
         while self.turn.1 < count {
             let number = (self.turn.0 + self.turn.1) % count;
-            let elsewhere = self.in_flight_beside(number);
             let shard = &mut self.shards[number].shard;
-            shard.set_in_flight_elsewhere(elsewhere);
+            shard.set_in_flight_elsewhere(in_flight - shard.in_flight());
             if let Some(request) = shard.poll_request(now) {
                 let id = request.id | (number as CallId) << SHARD_BIT;
                 return Some(Request { id, ..request });
@@ -118,13 +119,6 @@ impl Replica {
         }
         self.turn = ((self.turn.0 + 1) % count, 0);
         None
-    }
-
-    /// How many writes other shards have in flight: all share one limit.
-    fn in_flight_beside(&self, number: usize) -> usize {
-        let others = self.shards.iter().enumerate();
-        let others = others.filter(|(other, _)| *other != number);
-        others.map(|(_, member)| member.shard.in_flight()).sum()
     }
 
     fn are_idle(&self) -> bool {

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use crate::{
     informer::News,
     machine::{CallId, Input, Machine, Request},
-    model::{Monotonic, Now, Timeout, stable_hash},
+    model::{Division, Monotonic, Now, Partition, Timeout},
     shard::{JobDescription, Question, Shard},
 };
 
@@ -17,23 +17,27 @@ use super::{Message, Part, Recipient, common::Common};
 #[derive(Debug)]
 pub struct Feed {
     common: Common,
-    shards: usize,
+    partition: Partition,
     outbox: VecDeque<(Recipient, Message)>,
 }
 
 impl Feed {
     /// Informers that tell so many shards, and the candidate.
     pub fn new(common: Common, shards: usize) -> Self {
+        let partition = Partition {
+            ranges: u32::try_from(shards).unwrap_or(u32::MAX),
+            by: Division::Remainder,
+        };
         Self {
             common,
-            shards,
+            partition,
             outbox: VecDeque::new(),
         }
     }
 
     fn pass_on(&mut self) {
         while let Some(notice) = self.common.poll_notice() {
-            for shard in 0..self.shards {
+            for shard in 0..self.partition.ranges as usize {
                 let message = Message::Notice(notice.clone());
                 self.outbox.push_back((Recipient::Shard(shard), message));
             }
@@ -43,9 +47,9 @@ impl Feed {
 
 impl Machine for Feed {
     fn handle(&mut self, input: Input, now: Now) {
-        let (shards, outbox) = (self.shards, &mut self.outbox);
+        let (partition, outbox) = (self.partition, &mut self.outbox);
         let mut tell = |news: News<'_>| {
-            let shard = shard_of(news.object.namespace(), shards);
+            let shard = partition.range_of(news.object.namespace());
             let message = Message::News(Box::new(news.into_owned()));
             outbox.push_back((Recipient::Shard(shard), message));
         };
@@ -116,27 +120,5 @@ impl Part for Shard {
 
     fn answer_question(&self, question: &Question, now: Now) -> Vec<JobDescription> {
         Self::answer_question(self, question, now)
-    }
-}
-
-/// Which of so many shards a namespace belongs to.
-pub fn shard_of(namespace: &str, shards: usize) -> usize {
-    (stable_hash(namespace.bytes()) % shards.max(1) as u64) as usize
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn namespaces_are_shared_out_and_stay_where_they_are() {
-        let mut counts = [0; 4];
-        for number in 0..400 {
-            let shard = shard_of(&format!("team-{number}"), 4);
-            counts[shard] += 1;
-        }
-        assert!(counts.iter().all(|count| *count > 50), "{counts:?}");
-        assert_eq!(shard_of("default", 1), 0);
-        assert_eq!(shard_of("default", 4), shard_of("default", 4));
     }
 }

@@ -138,7 +138,6 @@ pub(super) struct Place(Box<Placed>);
 #[derive(Debug)]
 pub(super) struct Outbox {
     line: FairQueue<CompactString, Uid, Queued>,
-    in_flight_elsewhere: usize,
     limiter: Allowance,
     /// Until when the limit on calls a second holds everything up.
     limited_until: Option<Monotonic>,
@@ -169,7 +168,6 @@ impl Outbox {
     ) -> Self {
         Self {
             line: FairQueue::new(max_in_flight),
-            in_flight_elsewhere: 0,
             limiter: Allowance::of(limiter),
             limited_until: None,
             under_way: HashMap::new(),
@@ -218,7 +216,6 @@ impl Outbox {
 
     /// Others, who share the places, have so many calls under way.
     pub(super) fn set_in_flight_elsewhere(&mut self, in_flight: usize) {
-        self.in_flight_elsewhere = in_flight;
         self.line.set_in_flight_elsewhere(in_flight);
     }
 
@@ -419,7 +416,7 @@ impl Outbox {
 
     /// How long answers may gather.
     pub(super) fn coalescing_delay(&self) -> Duration {
-        coalescing_delay(self.in_flight() + self.in_flight_elsewhere, self.took)
+        coalescing_delay(self.line.in_flight_of_all(), self.took)
     }
 
     /// Whether an answer may gather with others: that to a namespace which has a batch of writes in flight. So no

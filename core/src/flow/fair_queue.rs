@@ -460,6 +460,11 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
         self.waiting == 0
     }
 
+    /// How many writes are in flight, with those of others who share the places.
+    pub fn in_flight_of_all(&self) -> usize {
+        self.limit.in_flight_of_all()
+    }
+
     /// Others, who share the places, have so many writes in flight.
     pub fn set_in_flight_elsewhere(&mut self, in_flight: usize) {
         self.limit.set_elsewhere(in_flight);

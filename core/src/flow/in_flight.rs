@@ -74,7 +74,7 @@ impl<N: Clone + Eq> InFlightLimit<N> {
 
     /// The room for one more write, if there is any.
     pub(super) fn room(&self, now: Duration) -> Option<Room> {
-        let free = self.max.saturating_sub(self.in_flight + self.elsewhere);
+        let free = self.max.saturating_sub(self.in_flight_of_all());
         (free > 0 && self.paused_until <= now).then(|| Room {
             free,
             is_congested: self.congestion.is_congested(),
@@ -120,6 +120,11 @@ impl<N: Clone + Eq> InFlightLimit<N> {
 
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight
+    }
+
+    /// Its own and the others'.
+    pub(super) fn in_flight_of_all(&self) -> usize {
+        self.in_flight + self.elsewhere
     }
 
     /// Until when nothing goes.

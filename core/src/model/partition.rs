@@ -84,6 +84,18 @@ mod tests {
     }
 
     #[test]
+    fn namespaces_are_shared_out_and_stay_where_they_are() {
+        let mut counts = [0; 4];
+        let four = by(Division::Remainder, 4);
+        for number in 0..400 {
+            counts[four.range_of(&format!("team-{number}"))] += 1;
+        }
+        assert!(counts.iter().all(|count| *count > 50), "{counts:?}");
+        assert_eq!(by(Division::Remainder, 1).range_of("default"), 0);
+        assert_eq!(four.range_of("default"), four.range_of("default"));
+    }
+
+    #[test]
     fn each_hash_is_in_the_interval_of_its_range() {
         for ranges in [1, 2, 3, 7, 12, 64] {
             let partition = by(Division::Interval, ranges);
