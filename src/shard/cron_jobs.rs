@@ -6,35 +6,33 @@
 //!
 //! Must not: decide, that is [`CronJobSync`]; or wait, or read a clock.
 
+mod calls;
+#[cfg(test)]
+mod tests;
+
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use hashbrown::{HashMap, HashSet};
 
 use crate::{
     cronjob::{
-        CallAnswer, CronJobEffect, CronJobSync, FoundJob, NewJob, Next, NotCreated,
-        look_after_change,
+        CallAnswer, CronJobEffect, CronJobSync, FoundJob, Next, NotCreated, look_after_change,
     },
     machine::CallResult,
-    metrics::{Metrics, measured_queue::MeasuredQueue, queues::QueueMetrics},
+    metrics::{measured_queue::MeasuredQueue, queues::QueueMetrics},
     model::{
         ChildJob, CronJob, CronJobStatus, Exponential, JobKey, Monotonic, Now, Report, Time,
         Timeout, Uid,
     },
     ownership::Mode,
-    wire::{
-        self, ApiError, Call, DecodedCronJob, DecodedJob, ErrorKind, Patch, decode_cron_job,
-        decode_job, paths,
-    },
+    wire::{self, ApiError, DecodedCronJob, DecodedJob, ErrorKind, decode_cron_job, decode_job},
 };
 
 use super::{
     correlate::{About, Correlator},
     outbox::{Caller, Named, Outbox},
 };
-
-#[cfg(test)]
-mod tests;
+use calls::{create_job, created, delete_job, found, get_cron_job, made, refusal, write_status};
 
 /// The work queue's name.
 pub(super) const QUEUE: &str = "cronjob";
@@ -55,6 +53,8 @@ pub(super) struct CronJobs {
     concurrent: usize,
     /// When all are looked at again; none before the first turn.
     resync_at: Option<Monotonic>,
+    /// On standby there are no turns, and nothing is kept for them: who is in charge hears of everything anew.
+    is_in_charge: bool,
 }
 
 #[derive(Debug, Default)]
@@ -71,6 +71,9 @@ struct KnownCronJob {
 struct Cell {
     decoded: Arc<DecodedCronJob>,
     told: Correlator,
+    /// The Job that was made in the last turn, if its status was refused. No watch may have told of it, and with
+    /// a clock that goes back the next run has another name.
+    forgotten: Option<ChildJob>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,6 +87,8 @@ struct CronJobTurn {
     sync: CronJobSync,
     /// The CronJob as it was known when the turn began.
     decoded: Arc<DecodedCronJob>,
+    /// The Job that was made, in this turn or before, and that no written status has.
+    made: Option<ChildJob>,
 }
 
 /// What an answer is about.
@@ -139,6 +144,19 @@ impl CronJobs {
             under_way: HashMap::new(),
             concurrent,
             resync_at: None,
+            is_in_charge: false,
+        }
+    }
+
+    /// Whether turns are given.
+    pub(super) fn lead(&mut self, is_in_charge: bool) {
+        self.is_in_charge = is_in_charge;
+    }
+
+    /// Has a CronJob a turn soon.
+    fn mark(&mut self, key: JobKey) {
+        if self.is_in_charge {
+            self.queue.add(key);
         }
     }
 
@@ -178,12 +196,14 @@ impl CronJobs {
                 let cell = Cell {
                     decoded: Arc::new(decoded),
                     told: Correlator::default(),
+                    forgotten: None,
                 };
                 self.known.cron_jobs.insert(key.clone(), cell);
             }
         }
         match due {
-            None => self.queue.add(key),
+            None => self.mark(key),
+            Some(Ok(_)) if !self.is_in_charge => {}
             Some(Ok(due)) => self.queue.add_at(key, alarm(due, now)),
             // It has no turn until there are other news of it.
             Some(Err(report)) => self.tell((&key, uid), report, outbox, now),
@@ -247,7 +267,7 @@ impl CronJobs {
         children.insert(uid, wire::child_job(decoded));
         self.known.parents.insert(uid, parent.clone());
         if self.known.has(&parent) {
-            self.queue.add(parent.key);
+            self.mark(parent.key);
         }
     }
 
@@ -256,7 +276,7 @@ impl CronJobs {
         if let Some(parent) = self.known.remove_job(job)
             && self.known.has(&parent)
         {
-            self.queue.add(parent.key);
+            self.mark(parent.key);
         }
     }
 
@@ -270,15 +290,23 @@ impl CronJobs {
         let Some(key) = self.queue.take(now) else {
             return false;
         };
-        let Some(cell) = self.known.cron_jobs.get(&key) else {
+        let Some(cell) = self.known.cron_jobs.get_mut(&key) else {
             self.over(&key, Next::Nothing, now);
             return true;
         };
         let decoded = Arc::clone(&cell.decoded);
         let children = self.known.children.get(&key).into_iter();
-        let children = children.flat_map(BTreeMap::values).cloned().collect();
+        let mut children: Vec<_> = children.flat_map(BTreeMap::values).cloned().collect();
+        let made = cell.forgotten.take();
+        let made = made.filter(|made| children.iter().all(|child| child.uid != made.uid));
+        children.extend(made.clone());
         let sync = CronJobSync::new(decoded.cron_job.clone(), children, now.wall);
-        self.go_on(key, CronJobTurn { sync, decoded }, outbox, now);
+        let turn = CronJobTurn {
+            sync,
+            decoded,
+            made,
+        };
+        self.go_on(key, turn, outbox, now);
         true
     }
 
@@ -333,14 +361,20 @@ impl CronJobs {
             CronJobCall::Deletion => {
                 result.map_or_else(|error| refusal(&error), |_| CallAnswer::Deleted)
             }
-            CronJobCall::Creation(scheduled) => created(result, scheduled, &outbox.metrics, now),
+            CronJobCall::Creation(scheduled) => {
+                turn.made = made(&result).or(turn.made);
+                created(result, scheduled, &outbox.metrics, now)
+            }
             CronJobCall::Status(status, on) => match result {
                 Err(error) if error.kind == ErrorKind::Conflict => {
                     let asked = CronJobCall::Comparison(refusal(&error), on);
                     self.ask((key.clone(), turn), get_cron_job(key), asked, outbox);
                     return false;
                 }
-                result => self.status_answered((key, uid), status, on, result),
+                result => {
+                    turn.made = turn.made.filter(|_| result.is_err());
+                    self.status_answered((key, uid), status, on, result)
+                }
             },
             CronJobCall::Comparison(refused, on) => {
                 history_ends = self.compare(key, on, result, outbox, now);
@@ -395,7 +429,12 @@ impl CronJobs {
         let uid = turn.decoded.cron_job.uid;
         let (named, asked) = loop {
             break match turn.sync.poll() {
-                CronJobEffect::Over(next) => return self.over(&key, next, now),
+                CronJobEffect::Over(next) => {
+                    if next == Next::Retry {
+                        self.remember(&key, &turn);
+                    }
+                    return self.over(&key, next, now);
+                }
                 CronJobEffect::Report(report) => {
                     self.tell((&key, uid), report, outbox, now);
                     continue;
@@ -424,6 +463,15 @@ impl CronJobs {
             };
         };
         self.ask((key, turn), named, asked, outbox);
+    }
+
+    /// A turn is to be tried again, and what it made is not to be made a second time.
+    fn remember(&mut self, key: &JobKey, turn: &CronJobTurn) {
+        let cell = self.known.cron_jobs.get_mut(key);
+        let uid = turn.decoded.cron_job.uid;
+        if let Some(cell) = cell.filter(|cell| cell.decoded.cron_job.uid == uid) {
+            cell.forgotten.clone_from(&turn.made);
+        }
     }
 
     /// A turn is over.
@@ -489,79 +537,8 @@ impl CronJobs {
     }
 }
 
-fn get_cron_job(key: &JobKey) -> Named {
-    let path = paths::cron_job(&key.namespace, &key.name);
-    Named::new("get", "cronjobs", Call::get(path))
-}
-
-fn delete_job(key: &JobKey, uid: Uid, name: &str) -> Named {
-    let path = paths::job(&key.namespace, name);
-    let options = wire::background_deletion(uid);
-    Named::new("delete", "jobs", Call::delete_with(path, options))
-}
-
-fn create_job(
-    key: &JobKey,
-    decoded: &DecodedCronJob,
-    job: &NewJob,
-) -> Result<Named, serde_json::Error> {
-    let body = wire::job_of_cron_job(decoded, &job.name, &job.timestamp)?;
-    let path = paths::jobs(Some(&key.namespace));
-    Ok(Named::new("create", "jobs", Call::create(path, body)))
-}
-
-fn write_status((key, uid): (&JobKey, Uid), status: &CronJobStatus, on: u64) -> Named {
-    let path = paths::cron_job_status(&key.namespace, &key.name);
-    let body = wire::cron_job_status_patch(key, uid, on, status);
-    let patch = Call::patch(path, Patch::Merge, body);
-    Named::new("patch", "cronjobs/status", patch)
-}
-
-/// What came of a look at an object.
-fn found<T>(
-    result: CallResult,
-    decode: fn(&str) -> serde_json::Result<T>,
-    read: impl FnOnce(T) -> CallAnswer,
-) -> CallAnswer {
-    match result.map(|answer| decode(&String::from_utf8_lossy(&answer))) {
-        Ok(Ok(decoded)) => read(decoded),
-        Ok(Err(error)) => CallAnswer::Failed(error.to_string()),
-        Err(error) => refusal(&error),
-    }
-}
-
 /// When to look again for a run at this time of day: no later than if nobody set the clock. Else one that is set back
 /// would leave out the runs in between.
 fn alarm(due: Time, now: Now) -> Timeout {
     Timeout::from(due).or((now.monotonic + due.since(now.wall)).into())
-}
-
-/// What came of the creation of a Job that was due at `scheduled`.
-fn created(result: CallResult, scheduled: Time, metrics: &Metrics, now: Now) -> CallAnswer {
-    match result {
-        Ok(answer) => match wire::ack_of_write(&answer) {
-            Some((uid, resource_version, _)) => {
-                let late = now.wall.since(scheduled);
-                metrics.cron_job_skew.observe(late.as_secs_f64());
-                CallAnswer::Created {
-                    uid,
-                    resource_version,
-                }
-            }
-            // It is there, nobody knows as whom: the next look finds its name taken.
-            None => CallAnswer::NotCreated(NotCreated::NameTaken),
-        },
-        Err(error) => CallAnswer::NotCreated(match error.kind {
-            ErrorKind::AlreadyExists => NotCreated::NameTaken,
-            ErrorKind::NamespaceTerminating => NotCreated::NamespaceTerminating,
-            _ => NotCreated::Other(error.to_string()),
-        }),
-    }
-}
-
-fn refusal(error: &ApiError) -> CallAnswer {
-    match error.kind {
-        ErrorKind::NotFound => CallAnswer::NotFound(error.to_string()),
-        _ => CallAnswer::Failed(error.to_string()),
-    }
 }

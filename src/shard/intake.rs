@@ -12,7 +12,7 @@ use hashbrown::{HashMap, HashSet};
 
 use crate::{
     informer::{Change, Extent, Kind, News, Notice, Observed},
-    model::{DecodedPod, Monotonic, Now, Uid},
+    model::{DecodedPod, Monotonic, Now, PodFlags, PodRecord, Uid},
     ownership::Told,
     wire::DecodedJob,
 };
@@ -122,6 +122,9 @@ impl Shard {
     /// It may write until then.
     fn lead(&mut self, until: Monotonic) {
         let before = std::mem::replace(&mut self.leads_until, until);
+        if let Some(cron_jobs) = &mut self.cron_jobs {
+            cron_jobs.lead(until > Monotonic::default());
+        }
         if until == Monotonic::default() {
             self.retirement = None;
         } else if before == Monotonic::default() {
@@ -216,6 +219,10 @@ impl Shard {
     }
 
     fn apply_pod(&mut self, pod: DecodedPod<'_>) {
+        let known = self.store.pod(pod.record.uid);
+        if known.is_some_and(|known| is_undeleted(known, &pod.record)) {
+            self.end_history();
+        }
         // What an own write has changed since is known to the store: an older fact tells nothing of whose the Pod is.
         let known = self.store.pod_version(pod.record.uid);
         let told = match known.is_some_and(|known| known > pod.record.resource_version) {
@@ -338,4 +345,11 @@ impl Shard {
             }
         }
     }
+}
+
+/// Whether a Pod that was deleting is so no more. Nothing takes that back but a backup: else nobody would delete it
+/// again, as its Job has asked for that.
+fn is_undeleted(before: &PodRecord, after: &PodRecord) -> bool {
+    let is_newer = after.resource_version > before.resource_version;
+    is_newer && before.has(PodFlags::DELETING) && !after.has(PodFlags::DELETING)
 }

@@ -180,7 +180,9 @@ impl Shard {
             cron_jobs: controllers.cronjob.then(|| {
                 let queue = metrics.queues.of(cron_jobs::QUEUE);
                 let concurrent = settings.concurrent_cron_job_syncs;
-                CronJobs::new(mode.clone(), retry, concurrent, queue)
+                let mut cron_jobs = CronJobs::new(mode.clone(), retry, concurrent, queue);
+                cron_jobs.lead(!settings.is_elected);
+                cron_jobs
             }),
             ttl: controllers.ttl.then(|| {
                 let queue = metrics.queues.of(ttl::QUEUE);

@@ -354,9 +354,13 @@ impl Store {
 
     /// The version of a Pod that is known.
     pub(super) fn pod_version(&self, pod: Uid) -> Option<u64> {
+        Some(self.pod(pod)?.resource_version)
+    }
+
+    /// What is known of a Pod.
+    pub(super) fn pod(&self, pod: Uid) -> Option<&PodRecord> {
         let placement = self.placements.get(&pod)?;
-        let pods = &self.actors[placement.actor].pods;
-        Some(pods.get(placement.slot)?.resource_version)
+        self.actors[placement.actor].pods.get(placement.slot)
     }
 
     /// The version of a Job that is known.

@@ -864,3 +864,34 @@ fn a_standby_keeps_nothing_of_jobs_that_are_gone_and_little_of_pods_that_are() {
     let ttl = world.shard.ttl.as_ref().expect("it is asked for");
     assert_eq!(ttl.poll_timeout(), Timeout::default());
 }
+
+#[test]
+fn a_pod_that_is_deleting_no_more_tells_another_history() {
+    let deleting = |version| {
+        let mut pod = pod("p", 7, version, "Running");
+        pod["metadata"]["deletionTimestamp"] = json!("1970-01-12T13:46:50Z");
+        pod
+    };
+    // One that was deleted by the answer alone, or that the watch has told of.
+    for is_told in [false, true] {
+        let mut world = World::new(8);
+        world.hear_pod(Change::Applied, &pod("p", 7, 5, "Running"));
+        world.hear_job(&job(6, &json!({"suspend": true})));
+        let (deletion, _) = world.wait_for("DELETE /api/v1/namespaces/d/pods/p");
+        let answer = if is_told {
+            body(&json!({"kind": "Status", "status": "Success"}))
+        } else {
+            body(&deleting(208))
+        };
+        world.answer(&deletion, answer);
+        if is_told {
+            world.hear_pod(Change::Applied, &deleting(208));
+        }
+        // What is older, or still deleting, is no contradiction.
+        world.hear_pod(Change::Applied, &pod("p", 7, 207, "Running"));
+        world.hear_pod(Change::Applied, &deleting(209));
+        assert_eq!(world.shard.poll_report(), None);
+        world.hear_pod(Change::Applied, &pod("p", 7, 212, "Running"));
+        assert_eq!(world.shard.poll_report(), Some(0), "{is_told}");
+    }
+}

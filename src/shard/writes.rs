@@ -327,9 +327,8 @@ impl AnsweredWrite<'_> {
 
     fn delete(&mut self, pod: &WrittenPod, result: CallResult) -> Outcome {
         match result {
-            // That it is deleted the watch tells, and with it how far the Pod had come: one that had ended
-            // before counts by its end.
-            Ok(_) => {
+            Ok(answer) => {
+                self.deleted(pod, &answer);
                 let message = format!("Deleted pod: {}", pod.name);
                 self.report(Report::normal("SuccessfulDelete", &message));
             }
@@ -340,6 +339,17 @@ impl AnsweredWrite<'_> {
             }
         }
         Outcome::PodDeleted(pod.slot)
+    }
+
+    /// A Pod is deleting: from here on it is so wherever the server tells of it, or the server tells of a backup. How one
+    /// that had ended before came to that the watch tells.
+    fn deleted(&mut self, pod: &WrittenPod, answer: &[u8]) {
+        if let Some((record, true)) = self.read_pod(answer)
+            && record.uid == pod.uid
+            && !record.phase.is_terminal()
+        {
+            self.shard.store.pod_read(self.write.actor, record);
+        }
     }
 
     fn remove_finalizer(

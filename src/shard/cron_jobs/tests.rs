@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     machine::CallId,
+    metrics::Metrics,
     model::Severity,
     rate_limiter::{Limiter, Rate},
     shard::{events::Recorder, outbox::Answered},
@@ -32,8 +33,10 @@ fn part_with(concurrent: usize) -> Part {
     let queue = metrics.queues.of(QUEUE);
     let recorder = Recorder::new(&Mode::Replace, Arc::clone(&metrics));
     let limiter = Arc::new(Limiter::new(Rate { qps: 0, burst: 0 }));
+    let mut cron_jobs = CronJobs::new(Mode::Replace, backoff, concurrent, queue);
+    cron_jobs.lead(true);
     Part {
-        cron_jobs: CronJobs::new(Mode::Replace, backoff, concurrent, queue),
+        cron_jobs,
         outbox: Outbox::new(8, backoff.base, &limiter, recorder, metrics),
     }
 }
@@ -148,12 +151,17 @@ impl Part {
         assert_eq!(call, expected);
         let metadata = json!({"uid": uid(number), "resourceVersion": version.to_string()});
         let body = Bytes::from(json!({"metadata": metadata}).to_string());
-        let answered = self.outbox.answered(id, Ok(body), NOW.monotonic);
+        self.answer_in(id, Ok(body), NOW);
+    }
+
+    /// The answer to a call.
+    fn answer_in(&mut self, id: CallId, answer: CallResult, now: Now) {
+        let answered = self.outbox.answered(id, answer, now.monotonic);
         let Some(Answered::Call(Caller::CronJob(key), result)) = answered else {
             panic!("the answer is for the CronJob");
         };
         let outbox = &mut self.outbox;
-        self.cron_jobs.answer(&key, result, outbox, NOW);
+        self.cron_jobs.answer(&key, result, outbox, now);
     }
 
     /// When the first alarm rings.
@@ -405,4 +413,69 @@ fn all_are_looked_at_twice_a_day() {
     let due = part.cron_jobs.poll_timeout();
     assert_eq!(due, later.monotonic.into());
     assert!(part.work(later) && !part.work(later));
+}
+
+#[test]
+fn a_run_whose_status_was_refused_is_known_though_the_clock_goes_back_and_no_watch_tells() {
+    let mut part = part();
+    let alone = json!({"schedule": "0 * * * *", "concurrencyPolicy": "Forbid"});
+    part.apply(&cron_job("c", 1, 1, &alone));
+    assert!(part.work(NOW));
+    let (id, call) = part.sent().expect("a call");
+    assert_eq!(call, CREATE);
+    let name = format!("c-{}", NOW.wall.as_secs() / 3600 * 60);
+    let of_c = owner("CronJob", "c", 1);
+    let made = json!({
+        "metadata": {"name": name, "namespace": "d", "uid": uid(10), "resourceVersion": "2",
+            "ownerReferences": [of_c]},
+        "spec": {"template": {"spec": {}}},
+    });
+    part.answer_in(id, Ok(Bytes::from(made.to_string())), NOW);
+    let unavailable = || Err(ApiError::from_response(503, b"", None));
+    // Two statuses are refused. The clock says by then that there was no run yet.
+    let mut now = NOW;
+    for _ in 0..2 {
+        let (id, call) = part.sent().expect("a call");
+        assert_eq!(call, WRITE_STATUS);
+        part.answer_in(id, unavailable(), now);
+        now = Now {
+            wall: Time::from_secs(1_780_296_500),
+            monotonic: now.monotonic + Duration::from_secs(10),
+        };
+        assert!(part.work(now), "it is tried again");
+        let look = "GET /apis/batch/v1/namespaces/d/cronjobs/c";
+        let (id, call) = part.sent().expect("a call");
+        assert_eq!(call, look);
+        let found = cron_job("c", 1, 1, &alone);
+        part.answer_in(id, Ok(Bytes::from(found)), now);
+        let (id, call) = part.sent().expect("a call");
+        assert_eq!(call, format!("GET {}/{name}", &CREATE[5..]));
+        part.answer_in(id, Ok(Bytes::from(made.to_string())), now);
+    }
+    part.answers(WRITE_STATUS, 1, 3);
+    assert_eq!(part.known("c").status.active.len(), 1);
+    assert!(
+        part.cron_jobs.known.cron_jobs[&key("c")]
+            .forgotten
+            .is_none()
+    );
+}
+
+#[test]
+fn a_standby_keeps_no_turns_of_cron_jobs() {
+    let mut part = part();
+    part.cron_jobs.lead(false);
+    for number in 1..5 {
+        let name = format!("c{number}");
+        part.apply(&cron_job(&name, number, 1, &json!({})));
+        let changed = cron_job(&name, number, 2, &json!({"schedule": "5 * * * *"}));
+        part.apply(&changed);
+        let of_it = owner("CronJob", &name, number);
+        part.cron_jobs.job(&job(10 + number, &json!({}), &of_it));
+        part.delete(&changed);
+    }
+    assert!(part.cron_jobs.queue.is_empty());
+    assert_eq!(part.cron_jobs.queue.next_due(), Timeout::default());
+    part.cron_jobs.lead(true);
+    assert_eq!(part.heard(&cron_job("c", 1, 1, &json!({}))), ["c"]);
 }

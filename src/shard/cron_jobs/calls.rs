@@ -1,0 +1,95 @@
+//! The calls that a turn of a CronJob makes, and what is read in their answers.
+//!
+//! Must not: know whose turn it is.
+
+use crate::{
+    cronjob::{CallAnswer, NewJob, NotCreated},
+    machine::CallResult,
+    metrics::Metrics,
+    model::{ChildJob, CronJobStatus, JobKey, Now, Time, Uid},
+    shard::outbox::Named,
+    wire::{self, ApiError, Call, DecodedCronJob, ErrorKind, Patch, decode_job, paths},
+};
+
+pub(super) fn get_cron_job(key: &JobKey) -> Named {
+    let path = paths::cron_job(&key.namespace, &key.name);
+    Named::new("get", "cronjobs", Call::get(path))
+}
+
+pub(super) fn delete_job(key: &JobKey, uid: Uid, name: &str) -> Named {
+    let path = paths::job(&key.namespace, name);
+    let options = wire::background_deletion(uid);
+    Named::new("delete", "jobs", Call::delete_with(path, options))
+}
+
+pub(super) fn create_job(
+    key: &JobKey,
+    decoded: &DecodedCronJob,
+    job: &NewJob,
+) -> Result<Named, serde_json::Error> {
+    let body = wire::job_of_cron_job(decoded, &job.name, &job.timestamp)?;
+    let path = paths::jobs(Some(&key.namespace));
+    Ok(Named::new("create", "jobs", Call::create(path, body)))
+}
+
+pub(super) fn write_status((key, uid): (&JobKey, Uid), status: &CronJobStatus, on: u64) -> Named {
+    let path = paths::cron_job_status(&key.namespace, &key.name);
+    let body = wire::cron_job_status_patch(key, uid, on, status);
+    let patch = Call::patch(path, Patch::Merge, body);
+    Named::new("patch", "cronjobs/status", patch)
+}
+
+/// What came of a look at an object.
+pub(super) fn found<T>(
+    result: CallResult,
+    decode: fn(&str) -> serde_json::Result<T>,
+    read: impl FnOnce(T) -> CallAnswer,
+) -> CallAnswer {
+    match result.map(|answer| decode(&String::from_utf8_lossy(&answer))) {
+        Ok(Ok(decoded)) => read(decoded),
+        Ok(Err(error)) => CallAnswer::Failed(error.to_string()),
+        Err(error) => refusal(&error),
+    }
+}
+
+/// The Job that was made, if one was.
+pub(super) fn made(result: &CallResult) -> Option<ChildJob> {
+    let answer = String::from_utf8_lossy(result.as_ref().ok()?);
+    let job = decode_job(&answer).ok()?;
+    Some(wire::child_job(&job))
+}
+
+/// What came of the creation of a Job that was due at `scheduled`.
+pub(super) fn created(
+    result: CallResult,
+    scheduled: Time,
+    metrics: &Metrics,
+    now: Now,
+) -> CallAnswer {
+    match result {
+        Ok(answer) => match wire::ack_of_write(&answer) {
+            Some((uid, resource_version, _)) => {
+                let late = now.wall.since(scheduled);
+                metrics.cron_job_skew.observe(late.as_secs_f64());
+                CallAnswer::Created {
+                    uid,
+                    resource_version,
+                }
+            }
+            // It is there, nobody knows as whom: the next look finds its name taken.
+            None => CallAnswer::NotCreated(NotCreated::NameTaken),
+        },
+        Err(error) => CallAnswer::NotCreated(match error.kind {
+            ErrorKind::AlreadyExists => NotCreated::NameTaken,
+            ErrorKind::NamespaceTerminating => NotCreated::NamespaceTerminating,
+            _ => NotCreated::Other(error.to_string()),
+        }),
+    }
+}
+
+pub(super) fn refusal(error: &ApiError) -> CallAnswer {
+    match error.kind {
+        ErrorKind::NotFound => CallAnswer::NotFound(error.to_string()),
+        _ => CallAnswer::Failed(error.to_string()),
+    }
+}
