@@ -3,7 +3,7 @@
 //! Anybody who reaches the port may connect, so a connection is for one request, ends by a timeout unless a page is told
 //! of changes by it, and there are few: the oldest goes where one too many comes. A probe is answered in a moment, so the
 //! oldest is of one who says nothing. Connections by which pages are told of changes are not among these few: who lets
-//! them be limits them.
+//! them be limits them. They end once their reader takes nothing for a minute.
 //!
 //! Must not: know what is asked or answered.
 
@@ -35,6 +35,7 @@ use tokio::{
     task::AbortHandle,
     time::{sleep, timeout},
 };
+use tokio_io_timeout::TimeoutStream;
 
 use super::certificate::Tls;
 
@@ -47,6 +48,9 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a connection may last: more than a scrape may, which ends after 10 s if nothing else is set.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a reader may take nothing of what waits for it: twice what it may take for a whole answer.
+const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How many connections there are at most: a kubelet's probes and some scrapers, several times over.
 const CONNECTIONS_MAX: usize = 64;
@@ -150,6 +154,8 @@ async fn answer_on<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(STALL_TIMEOUT));
     let answers = &answers;
     let answer = service_fn(move |request: Request<Incoming>| async move {
         let answer = answers.answer(request, from).await;
@@ -161,7 +167,7 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .keep_alive(false)
-        .serve_connection(TokioIo::new(stream), answer)
+        .serve_connection(TokioIo::new(Box::pin(stream)), answer)
         .await
 }
 
@@ -170,4 +176,61 @@ pub(super) fn listen(address: std::net::SocketAddr) -> io::Result<std::net::TcpL
     let listener = std::net::TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
     Ok(listener)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::stream;
+    use http_body_util::{BodyExt as _, StreamBody};
+    use hyper::body::Frame;
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _, duplex},
+        join,
+        time::Instant,
+    };
+
+    use super::*;
+
+    /// Has always more to tell.
+    #[derive(Clone)]
+    struct Endless;
+
+    impl Answers for Endless {
+        async fn answer(&self, _: Request<Incoming>, _: IpAddr) -> Response<ResponseBody> {
+            let piece = || Ok(Frame::data(Bytes::from_static(&[b'x'; 1024])));
+            Response::new(StreamBody::new(stream::repeat_with(piece)).boxed_unsync())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_reads_slowly_is_told_all_and_who_takes_nothing_is_left() {
+        let (server, mut reader) = duplex(64);
+        let (began, is_followed) = (Instant::now(), AtomicBool::new(false));
+        let from = IpAddr::from([127, 0, 0, 1]);
+        let told = async {
+            answer_in_time(server, from, &is_followed, Endless).await;
+            began.elapsed()
+        };
+        let read = async {
+            let asked = reader.write_all(b"GET / HTTP/1.1\r\nhost: h\r\n\r\n").await;
+            asked.expect("it is asked");
+            let stalls = STALL_TIMEOUT.saturating_sub(Duration::from_secs(1));
+            for _ in 0..10 {
+                reader
+                    .read_exact(&mut [0; 64])
+                    .await
+                    .expect("there is more");
+                sleep(stalls).await;
+            }
+            began.elapsed()
+        };
+        let both = async { join!(told, read) };
+        let ended = timeout(Duration::from_secs(3600), both).await;
+        let (told, read) = ended.expect("who takes nothing is left");
+        assert!(
+            told > read && told < read + STALL_TIMEOUT,
+            "{told:?} {read:?}"
+        );
+        drop(reader);
+    }
 }
