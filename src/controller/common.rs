@@ -272,6 +272,10 @@ mod tests {
 
     impl World {
         fn new() -> Self {
+            Self::with(PARTITION)
+        }
+
+        fn with(partition: Partition) -> Self {
             let watched = Watched {
                 kinds: vec![Kind::Job],
                 namespaces: Vec::new(),
@@ -286,7 +290,7 @@ mod tests {
                 name: "lakh".to_owned(),
                 identity: "one".to_owned(),
                 timings: LeaseTimings::default(),
-                partition: Some(PARTITION),
+                partition: Some(partition),
             };
             let informers = Informers::new(&watched, &limiter, Arc::clone(&metrics));
             let common = Common::new(informers, Some(Candidate::new(lease, metrics)));
@@ -449,5 +453,56 @@ mod tests {
             let news = (shard, format!("news of {name}"));
             assert_eq!(world.told().contains(&news), shard != given);
         }
+    }
+    #[test]
+    fn a_range_that_is_gained_is_read_from_then_on() {
+        let partition = Partition {
+            ranges: 2,
+            by: Division::Interval,
+        };
+        let selects = |request: &Request, ranges: &[usize]| {
+            let selector = partition.selector(ranges.iter().copied()).expect("one");
+            let query = format!("&shardSelector={}", crate::wire::paths::escaped(&selector));
+            let path = &request.call.path;
+            assert!(path.ends_with(&query), "{path} {ranges:?}");
+        };
+        // The Lease of another, which is alive.
+        let mut first = World::with(partition);
+        let look = first.asks("GET /apis/coordination.k8s.io");
+        let none = ApiError::from_response(404, b"{}", None);
+        first.hear(Input::Answer(look.id, Err(none)));
+        let mut lease = first.is_written("POST");
+        let with = |lease: &mut serde_json::Value, entries: serde_json::Value| {
+            lease["metadata"]["annotations"]["lakh.dev/replicas"] = json!(entries.to_string());
+        };
+        with(
+            &mut lease,
+            json!({"two": {"beat": 1, "seconds": 15, "ranges": []}}),
+        );
+        let mut world = World::with(partition);
+        world.version = 10;
+        let look = world.asks("GET /apis/coordination.k8s.io");
+        world.answer(&look, lease);
+        let mut lease = world.is_written("PUT");
+        assert_eq!(roster(&lease)["one"]["ranges"], json!([1]));
+        let of_lease = world.asks("leases?watch=true");
+        world.hear(Input::Opened(of_lease.id, Encoding::Json));
+        let list = world.asks("jobs?limit=500");
+        selects(&list, &[1]);
+        let nothing = json!({"metadata": {"resourceVersion": "9"}, "items": []});
+        world.answer(&list, nothing);
+        let watch = world.asks("jobs?watch=true");
+        selects(&watch, &[1]);
+        world.hear(Input::Opened(watch.id, Encoding::Json));
+
+        // The other leaves.
+        world.now = world.now + Duration::from_secs(2);
+        let look = world.asks("GET /apis/coordination.k8s.io");
+        let one = roster(&lease)["one"].clone();
+        with(&mut lease, json!({"one": one}));
+        world.answer(&look, lease);
+        let lease = world.is_written("PUT");
+        assert_eq!(roster(&lease)["one"]["ranges"], json!([0, 1]));
+        selects(&world.asks("jobs?limit=500"), &[0, 1]);
     }
 }
