@@ -454,6 +454,7 @@ mod tests {
             assert_eq!(world.told().contains(&news), shard != given);
         }
     }
+
     #[test]
     fn a_range_that_is_gained_is_read_from_then_on() {
         let partition = Partition {

@@ -122,8 +122,9 @@ impl Shard {
     /// It may write until then.
     fn lead(&mut self, until: Monotonic) {
         let before = std::mem::replace(&mut self.leads_until, until);
+        let is_in_charge = self.is_in_charge();
         if let Some(cron_jobs) = &mut self.cron_jobs {
-            cron_jobs.lead(until > Monotonic::default());
+            cron_jobs.lead(is_in_charge);
         }
         if until == Monotonic::default() {
             self.retirement = None;
@@ -219,13 +220,13 @@ impl Shard {
     }
 
     fn apply_pod(&mut self, pod: DecodedPod<'_>) {
-        let known = self.store.pod(pod.record.uid);
-        if known.is_some_and(|known| is_undeleted(known, &pod.record)) {
+        let (record, known) = (&pod.record, self.store.pod(pod.record.uid));
+        let is_older = known.is_some_and(|known| known.resource_version > record.resource_version);
+        if known.is_some_and(|known| is_undeleted(known, record)) {
             self.end_history();
         }
         // What an own write has changed since is known to the store: an older fact tells nothing of whose the Pod is.
-        let known = self.store.pod_version(pod.record.uid);
-        let told = match known.is_some_and(|known| known > pod.record.resource_version) {
+        let told = match is_older {
             true => Told::default(),
             // Before the store: a Job that may get the Pod back must not replace it.
             false => self.rounds.claims.handle_pod(&pod),
