@@ -106,6 +106,12 @@ enum CronJobCall {
 }
 
 impl KnownCronJob {
+    /// The cell of this very CronJob, unless it is gone.
+    fn cell_mut(&mut self, key: &JobKey, uid: Uid) -> Option<&mut Cell> {
+        let cell = self.cron_jobs.get_mut(key)?;
+        (cell.decoded.cron_job.uid == uid).then_some(cell)
+    }
+
     /// This very CronJob, unless it is gone.
     fn get(&self, key: &JobKey, uid: Uid) -> Option<&CronJob> {
         let cron_job = &self.cron_jobs.get(key)?.decoded.cron_job;
@@ -467,9 +473,8 @@ impl CronJobs {
 
     /// A turn is to be tried again, and what it made is not to be made a second time.
     fn remember(&mut self, key: &JobKey, turn: &CronJobTurn) {
-        let cell = self.known.cron_jobs.get_mut(key);
         let uid = turn.decoded.cron_job.uid;
-        if let Some(cell) = cell.filter(|cell| cell.decoded.cron_job.uid == uid) {
+        if let Some(cell) = self.known.cell_mut(key, uid) {
             cell.forgotten.clone_from(&turn.made);
         }
     }
@@ -490,8 +495,7 @@ impl CronJobs {
     /// Tells people of a CronJob. Of one that is known no more, nobody knows what was told before.
     fn tell(&mut self, (key, uid): (&JobKey, Uid), report: Report, outbox: &mut Outbox, now: Now) {
         let mut none = Correlator::default();
-        let cell = self.known.cron_jobs.get_mut(key);
-        let told = match cell.filter(|cell| cell.decoded.cron_job.uid == uid) {
+        let told = match self.known.cell_mut(key, uid) {
             Some(cell) => &mut cell.told,
             None => &mut none,
         };
@@ -516,8 +520,7 @@ impl CronJobs {
             }
         };
         if let Some((_, version, _)) = wire::ack_of_write(&answer)
-            && let Some(cell) = self.known.cron_jobs.get_mut(key)
-            && cell.decoded.cron_job.uid == uid
+            && let Some(cell) = self.known.cell_mut(key, uid)
             && cell.decoded.cron_job.resource_version == on
         {
             let decoded = Arc::make_mut(&mut cell.decoded);

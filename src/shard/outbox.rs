@@ -334,9 +334,11 @@ impl Outbox {
         let took = now.since(placed.sent);
         self.metrics.call_took(placed.verb, took);
         self.took = (self.took * 7 + took) / 8;
-        // Webhooks look at what is created, and take their time for it; this is the same for all.
-        if result.is_ok() && (placed.verb, placed.resource) == ("patch", "pods") {
-            self.line.took(took);
+        if result.is_ok() {
+            // Webhooks look at what is created, and take their time for it; this is the same for all.
+            let is_like_others = (placed.verb, placed.resource) == ("patch", "pods");
+            let sent = placed.sent.since_start();
+            self.line.took(sent, is_like_others, now.since_start());
         }
         placed.answer = match &result {
             Ok(_) => WriteAnswer::Taken,
@@ -416,7 +418,11 @@ impl Outbox {
 
     /// How long answers may gather.
     pub(super) fn coalescing_delay(&self) -> Duration {
-        coalescing_delay(self.line.in_flight_of_all(), self.took)
+        coalescing_delay(
+            self.line.in_flight_of_all(),
+            self.took,
+            self.line.is_congested(),
+        )
     }
 
     /// Whether an answer may gather with others: that to a namespace which has a batch of writes in flight. So no

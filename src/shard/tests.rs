@@ -610,8 +610,8 @@ fn a_busy_server_is_asked_again_when_it_said() {
 #[test]
 fn a_giant_gives_room_where_patches_take_longer_the_more_there_are() {
     let giant = job(600, &json!({"parallelism": 200, "completions": 200}));
-    for (each, left) in [(1, 8), (40, 4)] {
-        let mut world = World::new(12);
+    for (each, left) in [(1, 32), (10, 8)] {
+        let mut world = World::new(48);
         for number in 0..200 {
             let ended = pod(&format!("p{number}"), 10 + number, 5, "Succeeded");
             world.hear_pod(Change::Applied, &ended);
@@ -622,9 +622,12 @@ fn a_giant_gives_room_where_patches_take_longer_the_more_there_are() {
         assert_eq!(world.do_slowly(100, Duration::from_millis(each)), left);
     }
     // A slow webhook for new Pods is no congestion.
-    let mut world = World::new(12);
-    world.hear_job(&giant);
-    assert_eq!(world.do_slowly(100, Duration::from_millis(40)), 8);
+    let left = [1, 10].map(|each| {
+        let mut world = World::new(48);
+        world.hear_job(&giant);
+        world.do_slowly(100, Duration::from_millis(each))
+    });
+    assert!(left.iter().all(|left| *left > 20), "{left:?}");
 }
 
 /// Of so many Jobs, whose Pods have all ended and were named by a status, how many take finalizers off at once.

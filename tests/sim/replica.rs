@@ -262,9 +262,9 @@ impl Process {
         is_new
     }
 
-    /// While there is congestion, a Job may have half as many writes in flight as there are places left.
+    /// While there is congestion there may be no more than twelve places, and one Job alone has eight of them.
     fn watch_crowd(&mut self, at: u64) {
-        if self.calls * 3 >= MAX_IN_FLIGHT {
+        if self.calls * 2 >= MAX_IN_FLIGHT {
             self.crowded_at = Some(at);
         }
     }

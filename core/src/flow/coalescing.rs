@@ -16,10 +16,12 @@ use super::fair_queue::BATCH;
 pub(super) const LONGEST: Duration = Duration::from_millis(10);
 
 /// A [`BATCH`]th of what an answer takes: those to all that is in flight come in so many goes. No delay where two of them
-/// would hardly come in one.
-pub fn coalescing_delay(in_flight: usize, answer_takes: Duration) -> Duration {
+/// would hardly come in one. While there is congestion few are in flight, but the server has more than it can do: then the
+/// longest delay holds nothing up.
+pub fn coalescing_delay(in_flight: usize, answer_takes: Duration, is_congested: bool) -> Duration {
     let goes = u32::try_from(BATCH).unwrap_or(u32::MAX);
     match in_flight < 2 * BATCH {
+        _ if is_congested => LONGEST,
         true => Duration::ZERO,
         false => (answer_takes / goes).min(LONGEST),
     }
@@ -32,10 +34,14 @@ mod tests {
     #[test]
     fn it_lets_answers_gather_and_is_short() {
         let millis = Duration::from_millis;
-        assert_eq!(coalescing_delay(15, millis(100)), millis(0));
-        assert_eq!(coalescing_delay(16, millis(16)), millis(2));
-        assert_eq!(coalescing_delay(64, millis(16)), millis(2));
-        assert_eq!(coalescing_delay(64, millis(400)), LONGEST);
-        assert_eq!(coalescing_delay(96, millis(6)), Duration::from_micros(750));
+        assert_eq!(coalescing_delay(15, millis(100), false), millis(0));
+        assert_eq!(coalescing_delay(16, millis(16), false), millis(2));
+        assert_eq!(coalescing_delay(64, millis(16), false), millis(2));
+        assert_eq!(coalescing_delay(64, millis(400), false), LONGEST);
+        assert_eq!(
+            coalescing_delay(96, millis(6), false),
+            Duration::from_micros(750)
+        );
+        assert_eq!(coalescing_delay(8, millis(20), true), LONGEST);
     }
 }

@@ -107,7 +107,8 @@ impl<T> Default for Lane<T> {
 impl<T> Lane<T> {
     /// Takes the next write, if there is room for one more.
     fn pop(&mut self, room: Room, now: Duration) -> Option<T> {
-        if self.in_flight >= room.of_job() || self.paused_until > now {
+        let has_room = self.in_flight == 0 || self.in_flight < room.of_job();
+        if !has_room || self.paused_until > now {
             return None;
         }
         self.waiting.iter_mut().find_map(VecDeque::pop_front)
@@ -139,9 +140,11 @@ impl<J, T> Default for Tenant<J, T> {
 }
 
 impl<J: Clone + Eq + Hash, T> Tenant<J, T> {
-    /// Whether it may have one more write in flight.
+    /// Whether it may have one more write in flight. The first needs no share: writes of others that hang may hold all
+    /// places that a busy server has.
     fn has_room(&self, room: Room, now: Duration) -> bool {
-        self.in_flight < room.of_tenant() && self.limit.allows(self.in_flight, now)
+        let has_share = self.in_flight == 0 || self.in_flight < room.of_tenant();
+        has_share && self.limit.allows(self.in_flight, now)
     }
 
     /// Takes the next write of a Job that is called and has room for it.
@@ -309,7 +312,7 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
         let (name, job, item) = next?;
         self.call = !self.call;
         self.waiting -= 1;
-        self.limit.sent();
+        self.limit.sent(now);
         let tenant = self.tenants.get_mut(&name);
         tenant.expect("it gave a write").sent(&job);
         if self.waiting == 0 {
@@ -396,9 +399,15 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
         None
     }
 
-    /// So long the answer took to a write of the kind whose times can be compared.
-    pub fn took(&mut self, time: Duration) {
-        self.limit.took(time);
+    /// The server took a write that was sent then, and is in flight until [`FairQueue::done`] says so; whether how long that
+    /// took can be compared with others.
+    pub fn took(&mut self, sent: Duration, is_like_others: bool, now: Duration) {
+        self.limit.took(sent, is_like_others, now);
+    }
+
+    /// Whether answers take long because of what is in flight.
+    pub fn is_congested(&self) -> bool {
+        self.limit.is_congested()
     }
 
     /// A write is no longer in flight.
@@ -439,10 +448,11 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
         due.filter(|due| *due > now).min()
     }
 
-    /// Whether a tenant has so many writes in flight that answers to them may wait for each other.
+    /// Whether a tenant has so many writes in flight that answers to them may wait for each other: half of what one Job
+    /// has on a busy server.
     pub fn has_batch(&self, tenant: &N) -> bool {
         let found = self.tenants.get(tenant);
-        found.is_some_and(|tenant| tenant.in_flight >= BATCH)
+        found.is_some_and(|tenant| tenant.in_flight >= BATCH / 2)
     }
 
     /// How many writes are in flight.

@@ -3,7 +3,8 @@
 //! - So many may be in flight that no server is overrun, and nobody has all places ([`Room`]).
 //! - What a server refuses because it is busy (429) concerns the tenant that was refused ([`TenantLimit`]); only when
 //!   the next tenant hears the same, and nothing was taken in between, does it concern all.
-//! - How long answers take concerns the server, whoever asked, and so all tenants at once ([`Congestion`]).
+//! - How long answers take concerns the server, whoever asked, and so all tenants at once: when they take long because of
+//!   what is in flight, there are fewer places ([`Congestion`]).
 //!
 //! Must not: know what a write is, or which one is next.
 
@@ -18,25 +19,20 @@ use super::WriteAnswer;
 
 /// A Job may have this many times as many writes in flight as there are places left, a tenant as many times
 /// what its Jobs may. One Job alone gets two places of three, two get two of five each; there is always one left
-/// for who comes new. While there is congestion it is the other way round: a Job may have one write in flight where
-/// this many places are left, and so one of three. Known from switches that share memory between ports as dynamic
-/// thresholds (Choudhury and Hahne, 1998); docs/flow.md.
+/// for who comes new. Known from switches that share memory between ports as dynamic thresholds (Choudhury and Hahne,
+/// 1998); docs/flow.md.
 const SHARE: usize = 2;
 
 /// How much room there is for one more write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
     free: usize,
-    is_congested: bool,
 }
 
 impl Room {
     /// How many writes a Job may have in flight.
     pub(super) fn of_job(self) -> usize {
-        match self.is_congested {
-            false => self.free.saturating_mul(SHARE),
-            true => self.free.div_ceil(SHARE),
-        }
+        self.free.saturating_mul(SHARE)
     }
 
     /// How many writes a tenant may have in flight.
@@ -72,31 +68,40 @@ impl<N: Clone + Eq> InFlightLimit<N> {
         }
     }
 
-    /// The room for one more write, if there is any.
+    /// The room for one more write, if there is any. While there is congestion it may be for nobody but a tenant that
+    /// has nothing in flight.
     pub(super) fn room(&self, now: Duration) -> Option<Room> {
-        let free = self.max.saturating_sub(self.in_flight_of_all());
-        (free > 0 && self.paused_until <= now).then(|| Room {
-            free,
-            is_congested: self.congestion.is_congested(),
+        let in_flight = self.in_flight_of_all();
+        let places = self.congestion.places().unwrap_or(self.max);
+        (in_flight < self.max && self.paused_until <= now).then(|| Room {
+            free: places.saturating_sub(in_flight),
         })
     }
 
     /// One more is in flight.
-    pub(super) fn sent(&mut self) {
+    pub(super) fn sent(&mut self, now: Duration) {
         self.in_flight += 1;
+        self.congestion.in_flight(self.in_flight_of_all(), now);
     }
 
-    /// So long the answer took to a write of the kind whose times can be compared.
-    pub(super) fn took(&mut self, time: Duration) {
-        self.congestion.took(time);
+    /// The server took a write that was sent then and is still in flight; whether how long that took can be compared with
+    /// others.
+    pub(super) fn took(&mut self, sent: Duration, is_like_others: bool, now: Duration) {
+        self.congestion.took(sent, now);
+        if is_like_others {
+            let in_flight = self.in_flight_of_all();
+            let time = now.saturating_sub(sent);
+            self.congestion.compare(time, in_flight, self.max);
+        }
+    }
+
+    pub(super) fn is_congested(&self) -> bool {
+        self.congestion.places().is_some()
     }
 
     /// A tenant's write is no longer in flight.
     pub(super) fn answered(&mut self, tenant: &N, answer: WriteAnswer, now: Duration) {
         self.in_flight -= 1;
-        if self.in_flight == 0 {
-            self.congestion.forget();
-        }
         match answer {
             WriteAnswer::Taken => self.refused = None,
             WriteAnswer::Busy { pause, .. } => {

@@ -148,40 +148,74 @@ fn nobody_gets_all_places_and_who_comes_new_finds_one() {
     assert_eq!(fill(&mut queue(2, &[("a", 1)], 9), NOW)[&("a", 1)], 2);
 }
 
+/// Patches that were sent this long before take so long.
+fn patches(queue: &mut Queue, count: usize, millis: u64) {
+    for _ in 0..count {
+        queue.took(NOW - Duration::from_millis(millis), true, NOW);
+    }
+}
+
 #[test]
 fn a_giant_gives_more_room_while_there_is_congestion() {
-    let mut queue = queue(96, &[("a", 1)], 400);
+    let mut queue = queue(96, &[("a", 1)], 4_000);
     let mut in_flight = fill(&mut queue, NOW)[&("a", 1)];
     let mut wave = |millis: u64| {
-        // One answer stays out, so that the queue remembers.
+        patches(&mut queue, 96, millis);
+        // One answer stays out.
         for _ in 0..in_flight - 1 {
-            queue.took(Duration::from_millis(millis));
             queue.done(&"a", &1, WriteAnswer::Taken, NOW);
         }
         in_flight = 1 + fill(&mut queue, NOW).values().sum::<usize>();
         in_flight
     };
-    assert_eq!((wave(5), wave(5)), (64, 64));
-    assert_eq!((wave(100), wave(50), wave(50)), (32, 32, 32));
+    assert_eq!((wave(5), wave(50)), (64, 64));
+    // Twice as long as is bearable.
+    assert_eq!(wave(110), 20);
+    assert!(queue.is_congested());
     queue.push(&"new", &100, Rank::Usual, 0);
     assert_eq!(
         fill(&mut queue, NOW).len(),
         1,
         "who comes new finds a place"
     );
-    let tenants = [("a", 1), ("a", 2), ("a", 3), ("b", 4)];
-    let mut queue = self::queue(96, &tenants, 200);
-    queue.took(Duration::from_millis(1));
-    (0..100).for_each(|_| queue.took(Duration::from_millis(100)));
+}
+
+#[test]
+fn while_there_is_congestion_all_have_fewer_places_and_who_has_none_has_one_more() {
+    let jobs = [("a", 1), ("a", 2), ("a", 3), ("b", 4)];
+    let mut queue = queue(96, &jobs, 200);
+    let before = fill(&mut queue, NOW).values().sum::<usize>();
+    assert!(before > 80);
+    queue.took(NOW - Duration::from_millis(5), false, NOW);
+    patches(&mut queue, 96, 550);
+    assert!(fill(&mut queue, NOW).is_empty());
+    // What is in flight hangs: nobody else is to wait for it.
+    for tenant in ["c", "d"] {
+        for write in 0..10 {
+            queue.push(&tenant, &9, Rank::Usual, write);
+        }
+    }
     let given = fill(&mut queue, NOW);
-    let of_tenant: usize = (1..4).map(|job| given[&("a", job)]).sum();
-    assert!(of_tenant <= 48, "{given:?}");
-    assert!(queue.in_flight() < 96, "{given:?}");
+    assert_eq!(given, HashMap::from([(("c", 9), 1), (("d", 9), 1)]));
+    for _ in 0..before {
+        let name = jobs.iter().find(|(tenant, job)| {
+            let lanes = &queue.tenants[tenant].lanes;
+            lanes.get(job).is_some_and(|lane| lane.in_flight > 0)
+        });
+        let (tenant, job) = *name.expect("they are in flight");
+        queue.done(&tenant, &job, WriteAnswer::Taken, NOW);
+    }
+    fill(&mut queue, NOW);
+    assert!(
+        (9..=12).contains(&queue.in_flight()),
+        "{}",
+        queue.in_flight()
+    );
 }
 
 #[test]
 fn who_has_few_writes_in_flight_has_no_batch() {
-    let mut queue = queue(96, &[("a", 1), ("a", 2), ("b", 3)], 5);
+    let mut queue = queue(96, &[("a", 1), ("a", 2), ("b", 3)], 3);
     assert!(!queue.has_batch(&"a"), "nothing is in flight");
     fill(&mut queue, NOW);
     assert!(queue.has_batch(&"a") && !queue.has_batch(&"b"));

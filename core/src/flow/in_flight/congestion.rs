@@ -1,82 +1,241 @@
-//! Congestion: whether answers take long because of what is in flight.
+//! Congestion: how many writes may be in flight before they only wait for each other.
 //!
 //! A server that has more than it can do at once does not do it sooner for being asked for more: all that grows is
-//! its queue, and whoever comes new waits behind it. How long the same call took when little was in flight tells
-//! whether it is that, or whether the server is far away.
+//! its queue, and whoever comes new waits behind it. How long a write took when few were in flight tells whether it is
+//! that, or whether the server is far away. The more are in flight, the longer each takes (Little's law), and so what one takes
+//! with so many in flight tells how many there may be. LEDBAT (RFC 6817) and TCP Vegas leave room for others in a network so.
 //!
-//! Must not: know what a call is.
+//! Must not: know what a write is.
 
 use std::time::Duration;
 
-/// Answers that take less are never too long. On a busy real server 64 of a Job's writes in flight take about 120 ms
-/// each, and 32 about 54, by how many the Job makes a second; the Job is as quick with 32, and slower with fewer
-/// (docs/flow.md).
-const LONG: Duration = Duration::from_millis(50);
+use super::{super::fair_queue::BATCH, SHARE};
+
+/// A write may wait so long for others. Measured on a busy real server, docs/flow.md ("Congestion").
+const WAIT: Duration = Duration::from_millis(50);
+
+/// There are at least so many places: one Job alone has a batch in flight. With fewer a real server does less in all
+/// (docs/load-tests.md, `--max-in-flight`).
+const FEWEST: usize = BATCH * (SHARE + 1) / SHARE;
 
 /// See the module's text.
 #[derive(Debug, Default)]
 pub(super) struct Congestion {
-    /// The shortest time that an answer took since nothing was in flight.
-    least: Option<Duration>,
-    /// What the last few dozen took.
-    mean: Duration,
-    is_congested: bool,
+    /// At most so many are to be in flight, where more would wait too long.
+    places: Option<usize>,
+    /// The shortest time that an answer took which waited for no other.
+    shortest: Option<Duration>,
+    /// When more were in flight last than do without waiting.
+    crowded: Duration,
+    /// What answers took while no fewer could be in flight, if that was too long all the same: it is not for each other that
+    /// they wait. Zero if they do not take so long any more.
+    alone: Duration,
+    /// What was seen since the last look. There is one each time that as many answers came as may be in flight.
+    seen: Answers,
+    /// So many of the next answers are to what was sent while there were more places.
+    stale: usize,
+}
+
+/// What some answers took.
+#[derive(Debug, Default)]
+struct Answers {
+    count: usize,
+    /// Of all.
+    time: Duration,
+    /// How many were in flight when each came: the sum.
+    in_flight: usize,
 }
 
 impl Congestion {
-    /// So long the answer took to a call that is like the others. Half as much in flight takes half as long, so it is
-    /// over when twice as much would not be too long.
-    pub(super) fn took(&mut self, time: Duration) {
-        let least = self.least.map_or(time, |least| least.min(time));
-        self.least = Some(least);
-        self.mean = (self.mean * 31 + time) / 32;
-        let too_long = LONG.max(least * 4);
-        self.is_congested = match self.is_congested {
-            true => self.mean * 2 >= too_long,
-            false => self.mean > too_long,
+    /// So many are in flight now.
+    pub(super) fn in_flight(&mut self, in_flight: usize, now: Duration) {
+        if in_flight > FEWEST {
+            self.crowded = now;
+        }
+    }
+
+    /// An answer came, whatever it was to.
+    pub(super) fn took(&mut self, sent: Duration, now: Duration) {
+        let time = now.saturating_sub(sent);
+        self.shortest = match self.shortest {
+            Some(shortest) => Some(shortest.min(time)),
+            None => (sent > self.crowded).then_some(time),
         };
     }
 
-    /// Nothing is in flight: the next answers tell anew how long one takes.
-    pub(super) fn forget(&mut self) {
-        *self = Self::default();
+    /// So long the answer took to a write that is like the others. So many were in flight, and so many may be at the most.
+    pub(super) fn compare(&mut self, time: Duration, in_flight: usize, max: usize) {
+        if self.stale > 0 {
+            self.stale -= 1;
+            return;
+        }
+        self.seen.count += 1;
+        self.seen.time += time;
+        self.seen.in_flight += in_flight;
+        if self.seen.count < max {
+            return;
+        }
+        let seen = std::mem::take(&mut self.seen);
+        let mean = seen.time.div_f64(seen.count as f64);
+        let places = self.places.unwrap_or(max);
+        let shortest = self.shortest.unwrap_or_default();
+        if places <= FEWEST && mean > bearable(shortest) {
+            self.alone = mean;
+        } else if mean < self.alone / 2 {
+            self.alone = Duration::ZERO;
+        }
+        let bearable = bearable(shortest.max(self.alone));
+        let fit = seen.in_flight as f64 * bearable.div_duration_f64(seen.time);
+        let next = match mean > bearable {
+            true => places.min(fit as usize).max(FEWEST),
+            false => places.max(fit as usize).min(max),
+        };
+        if next < places {
+            self.stale = in_flight;
+        }
+        self.places = (next < max).then_some(next);
     }
 
-    pub(super) fn is_congested(&self) -> bool {
-        self.is_congested
+    /// How many may be in flight, where that is fewer than usual.
+    pub(super) fn places(&self) -> Option<usize> {
+        self.places
     }
+}
+
+/// What an answer may take to a write that takes so long by itself. Where that is long, times differ by as much.
+fn bearable(by_itself: Duration) -> Duration {
+    by_itself + WAIT.max(by_itself)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Whether there is congestion after so many answers that took so many milliseconds.
-    fn after(congestion: &mut Congestion, answers: u32, millis: u64) -> bool {
-        for _ in 0..answers {
-            congestion.took(Duration::from_millis(millis));
+    const MAX: usize = 96;
+
+    fn millis(millis: f64) -> Duration {
+        Duration::from_secs_f64(millis / 1_000.0)
+    }
+
+    /// A server, and a Job that has always more to write.
+    struct Run {
+        congestion: Congestion,
+        /// In milliseconds.
+        now: f64,
+        /// So many milliseconds a write takes by itself.
+        takes: f64,
+        /// Every second one takes so much more, and the others so much less.
+        varies: f64,
+        /// So many writes a second are done at most.
+        does: f64,
+    }
+
+    impl Run {
+        fn new(takes: f64) -> Self {
+            Self {
+                congestion: Congestion::default(),
+                now: 1_000.0,
+                takes,
+                varies: 0.0,
+                does: f64::INFINITY,
+            }
         }
-        congestion.is_congested()
+
+        /// The answer to a write that is alone.
+        fn first(&mut self) {
+            let now = millis(self.now);
+            self.congestion.took(now - millis(self.takes), now);
+        }
+
+        /// Lets so many be answered; how many may be in flight then, and what an answer takes on average.
+        fn answers(&mut self, count: usize) -> (usize, Duration) {
+            let mut last = (0, 0.0);
+            for number in 0..count {
+                let places = self.congestion.places().unwrap_or(MAX);
+                let in_flight = places * SHARE / (SHARE + 1);
+                let mean = self.takes.max(1_000.0 * in_flight as f64 / self.does);
+                self.now += mean / in_flight as f64;
+                let time = match number % 2 {
+                    0 => mean + self.varies,
+                    _ => mean - self.varies,
+                };
+                let (sent, now) = (millis(self.now - time), millis(self.now));
+                self.congestion.in_flight(in_flight, now);
+                self.congestion.took(sent, now);
+                self.congestion.compare(now - sent, in_flight, MAX);
+                last = (in_flight, mean);
+            }
+            (last.0, millis(last.1))
+        }
+    }
+
+    fn long(takes: Duration) -> bool {
+        takes > Duration::from_millis(60)
     }
 
     #[test]
-    fn answers_that_take_longer_the_more_there_are_show_it() {
-        let mut near = Congestion::default();
-        assert!(!after(&mut near, 1, 2) && !after(&mut near, 1_000, 49));
-        assert!(after(&mut near, 1_000, 52));
-        // Less is in flight now.
-        assert!(after(&mut near, 1_000, 26));
-        assert!(!after(&mut near, 1_000, 24));
-        assert!(after(&mut near, 1_000, 60));
-        near.forget();
-        assert!(!near.is_congested());
+    fn on_a_busy_server_fewer_are_in_flight_and_as_many_are_done() {
+        for (does, most) in [(430.0, 26), (1_000.0, 56), (200.0, 12)] {
+            let mut run = Run::new(4.0);
+            run.does = does;
+            let (in_flight, takes) = run.answers(2_000);
+            assert!((BATCH..=most).contains(&in_flight), "{does}: {in_flight}");
+            assert!(in_flight == BATCH || !long(takes), "{does}: {takes:?}");
+            // The server has little to do again.
+            run.does = f64::INFINITY;
+            let (in_flight, _) = run.answers(500);
+            assert_eq!((in_flight, run.congestion.places()), (64, None), "{does}");
+        }
     }
 
     #[test]
     fn a_server_that_is_far_away_is_not_congested() {
-        let mut far = Congestion::default();
-        assert!(!after(&mut far, 1_000, 100) && !after(&mut far, 1_000, 350));
-        assert!(after(&mut far, 1_000, 450));
-        assert!(!after(&mut far, 1_000, 150));
+        for takes in [20.0, 60.0, 300.0] {
+            let mut run = Run::new(takes);
+            run.first();
+            run.varies = takes / 4.0;
+            run.answers(2_000);
+            assert_eq!(run.congestion.places(), None, "{takes} ms");
+        }
+    }
+
+    #[test]
+    fn a_server_that_takes_longer_than_it_did_is_found_out() {
+        for (takes, varies) in [(100.0, 0.0), (300.0, 0.0), (100.0, 90.0)] {
+            let mut run = Run::new(2.0);
+            run.answers(500);
+            (run.takes, run.varies) = (takes, varies);
+            let (in_flight, _) = run.answers(100);
+            assert!(in_flight < 64, "it may be what is in flight");
+            run.answers(2_000);
+            assert_eq!(run.congestion.places(), None, "{takes} ms");
+            // What it took then counts no more when it is as quick as before.
+            (run.takes, run.varies) = (2.0, 0.0);
+            run.answers(500);
+            run.does = 430.0;
+            let (_, takes) = run.answers(1_000);
+            assert!(!long(takes), "{takes:?}");
+        }
+    }
+
+    #[test]
+    fn who_begins_in_the_middle_finds_out_how_long_a_write_takes() {
+        let mut run = Run::new(40.0);
+        run.does = 430.0;
+        run.answers(2_000);
+        assert!(run.answers(1).0 < 40);
+        // Far away, with nobody else.
+        let mut run = Run::new(80.0);
+        run.answers(2_000);
+        assert_eq!(run.congestion.places(), None);
+    }
+
+    #[test]
+    fn few_places_stay_few() {
+        let mut congestion = Congestion::default();
+        for _ in 0..1_000 {
+            congestion.compare(Duration::from_millis(500), 3, 4);
+        }
+        assert_eq!(congestion.places(), None);
     }
 }
