@@ -336,9 +336,9 @@ impl Outbox {
         self.took = (self.took * 7 + took) / 8;
         if result.is_ok() {
             // Webhooks look at what is created, and take their time for it; this is the same for all.
-            let is_like_others = (placed.verb, placed.resource) == ("patch", "pods");
+            let is_alike = (placed.verb, placed.resource) == ("patch", "pods");
             let sent = placed.sent.since_start();
-            self.line.took(sent, is_like_others, now.since_start());
+            self.line.took(sent, is_alike, now.since_start());
         }
         placed.answer = match &result {
             Ok(_) => WriteAnswer::Taken,

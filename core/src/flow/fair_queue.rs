@@ -401,8 +401,8 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
 
     /// The server took a write that was sent then, and is in flight until [`FairQueue::done`] says so; whether how long that
     /// took can be compared with others.
-    pub fn took(&mut self, sent: Duration, is_like_others: bool, now: Duration) {
-        self.limit.took(sent, is_like_others, now);
+    pub fn took(&mut self, sent: Duration, is_alike: bool, now: Duration) {
+        self.limit.took(sent, is_alike, now);
     }
 
     /// Whether answers take long because of what is in flight.

@@ -86,13 +86,11 @@ impl<N: Clone + Eq> InFlightLimit<N> {
 
     /// The server took a write that was sent then and is still in flight; whether how long that took can be compared with
     /// others.
-    pub(super) fn took(&mut self, sent: Duration, is_like_others: bool, now: Duration) {
-        self.congestion.took(sent, now);
-        if is_like_others {
-            let in_flight = self.in_flight_of_all();
-            let time = now.saturating_sub(sent);
-            self.congestion.compare(time, in_flight, self.max);
-        }
+    pub(super) fn took(&mut self, sent: Duration, is_alike: bool, now: Duration) {
+        let in_flight = self.in_flight_of_all();
+        let time = now.saturating_sub(sent);
+        self.congestion.answered(sent, now);
+        self.congestion.took(time, is_alike, in_flight, self.max);
     }
 
     pub(super) fn is_congested(&self) -> bool {

@@ -30,8 +30,11 @@ pub(super) struct Congestion {
     /// What answers took while no fewer could be in flight, if that was too long all the same: it is not for each other that
     /// they wait. Zero if they do not take so long any more.
     alone: Duration,
-    /// What was seen since the last look. There is one each time that as many answers came as may be in flight.
-    seen: Answers,
+    /// What the calls took that are like each other, since the last look at them. There is one each time that as many
+    /// answers came as may be in flight.
+    alike: Answers,
+    /// The same of all others.
+    others: Answers,
     /// So many of the next answers are to what was sent while there were more places.
     stale: usize,
 }
@@ -54,8 +57,8 @@ impl Congestion {
         }
     }
 
-    /// An answer came, whatever it was to.
-    pub(super) fn took(&mut self, sent: Duration, now: Duration) {
+    /// An answer came to what was sent then, whatever it was.
+    pub(super) fn answered(&mut self, sent: Duration, now: Duration) {
         let time = now.saturating_sub(sent);
         self.shortest = match self.shortest {
             Some(shortest) => Some(shortest.min(time)),
@@ -63,23 +66,31 @@ impl Congestion {
         };
     }
 
-    /// So long the answer took to a write that is like the others. So many were in flight, and so many may be at the most.
-    pub(super) fn compare(&mut self, time: Duration, in_flight: usize, max: usize) {
+    /// So long an answer took; whether to a call whose times can be compared. So many were in flight, and so many may be
+    /// at the most.
+    pub(super) fn took(&mut self, time: Duration, is_alike: bool, in_flight: usize, max: usize) {
         if self.stale > 0 {
             self.stale -= 1;
             return;
         }
-        self.seen.count += 1;
-        self.seen.time += time;
-        self.seen.in_flight += in_flight;
-        if self.seen.count < max {
-            return;
+        let seen = match is_alike {
+            true => &mut self.alike,
+            false => &mut self.others,
+        };
+        seen.count += 1;
+        seen.time += time;
+        seen.in_flight += in_flight;
+        if seen.count >= max {
+            let seen = std::mem::take(seen);
+            self.judge(seen, is_alike, in_flight, max);
         }
-        let seen = std::mem::take(&mut self.seen);
+    }
+
+    fn judge(&mut self, seen: Answers, is_alike: bool, in_flight: usize, max: usize) {
         let mean = seen.time.div_f64(seen.count as f64);
         let places = self.places.unwrap_or(max);
         let shortest = self.shortest.unwrap_or_default();
-        if places <= FEWEST && mean > bearable(shortest) {
+        if is_alike && places <= FEWEST && mean > bearable(shortest) {
             self.alone = mean;
         } else if mean < self.alone / 2 {
             self.alone = Duration::ZERO;
@@ -87,6 +98,8 @@ impl Congestion {
         let bearable = bearable(shortest.max(self.alone));
         let fit = seen.in_flight as f64 * bearable.div_duration_f64(seen.time);
         let next = match mean > bearable {
+            // Whoever is asked about them may be slow.
+            true if !is_alike => places,
             true => places.min(fit as usize).max(FEWEST),
             false => places.max(fit as usize).min(max),
         };
@@ -128,6 +141,8 @@ mod tests {
         varies: f64,
         /// So many writes a second are done at most.
         does: f64,
+        /// Whether what they take can be compared.
+        is_alike: bool,
     }
 
     impl Run {
@@ -138,13 +153,14 @@ mod tests {
                 takes,
                 varies: 0.0,
                 does: f64::INFINITY,
+                is_alike: true,
             }
         }
 
         /// The answer to a write that is alone.
         fn first(&mut self) {
             let now = millis(self.now);
-            self.congestion.took(now - millis(self.takes), now);
+            self.congestion.answered(now - millis(self.takes), now);
         }
 
         /// Lets so many be answered; how many may be in flight then, and what an answer takes on average.
@@ -161,8 +177,9 @@ mod tests {
                 };
                 let (sent, now) = (millis(self.now - time), millis(self.now));
                 self.congestion.in_flight(in_flight, now);
-                self.congestion.took(sent, now);
-                self.congestion.compare(now - sent, in_flight, MAX);
+                self.congestion.answered(sent, now);
+                let time = now - sent;
+                self.congestion.took(time, self.is_alike, in_flight, MAX);
                 last = (in_flight, mean);
             }
             (last.0, millis(last.1))
@@ -231,10 +248,25 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_compared_gives_room_and_takes_none() {
+        let mut run = Run::new(4.0);
+        (run.does, run.is_alike) = (200.0, false);
+        run.answers(1_000);
+        assert_eq!(run.congestion.places(), None, "a webhook may be slow");
+        run.is_alike = true;
+        run.answers(1_000);
+        assert!(run.congestion.places().is_some_and(|places| places < 20));
+        // Only Pods are made now, and the server has little to do.
+        (run.does, run.is_alike) = (f64::INFINITY, false);
+        run.answers(1_000);
+        assert_eq!(run.congestion.places(), None);
+    }
+
+    #[test]
     fn few_places_stay_few() {
         let mut congestion = Congestion::default();
         for _ in 0..1_000 {
-            congestion.compare(Duration::from_millis(500), 3, 4);
+            congestion.took(Duration::from_millis(500), true, 3, 4);
         }
         assert_eq!(congestion.places(), None);
     }
