@@ -131,6 +131,9 @@ impl Judges {
             wrong.extend(self.silent_verdict(new));
             wrong.extend(silent_success(new).filter(|_| !job.is_deleting));
         }
+        if was.condition("SuccessCriteriaMet").is_none() {
+            wrong.extend(self.early_success(uid, job, new));
+        }
         wrong.extend(self.wrong_time(job, new, written));
         let mut pods = self.pods.values();
         let works = |pod: &&Pod| pod.belongs_to(uid) && !pod.is_gone && !pod.view.has_ended();
@@ -159,6 +162,21 @@ impl Judges {
         for text in wrong {
             self.find(JUDGE, format!("{name}: {text}"));
         }
+    }
+
+    /// What is wrong with the verdict that enough Pods have succeeded. Of a restored server it may be: who cannot list Pods
+    /// goes by those that are no more.
+    fn early_success(&self, uid: &str, job: &Job, new: &JobView) -> Option<String> {
+        let verdict = new.status.condition("SuccessCriteriaMet")?;
+        let completions = *job.sizes.first()?;
+        if verdict.reason != "CompletionsReached" {
+            return None;
+        }
+        let pods = self.pods_of(uid);
+        let succeeded = pods.filter(|pod| pod.ended_as.as_deref() == Some("Succeeded"));
+        let succeeded = succeeded.count() as u64;
+        let is_early = succeeded < completions;
+        is_early.then(|| format!("the verdict came after {succeeded} of {completions} Pods"))
     }
 
     /// What a status names or counts that fails the Job, when it does not say so: once the Pod's finalizer is off,

@@ -68,7 +68,7 @@ impl Judges {
         }
     }
 
-    fn pods_of<'a>(&'a self, job: &'a str) -> impl Iterator<Item = &'a Pod> {
+    pub(super) fn pods_of<'a>(&'a self, job: &'a str) -> impl Iterator<Item = &'a Pod> {
         let pods = self.pods.values();
         pods.filter(move |pod| pod.job.as_deref() == Some(job))
     }
