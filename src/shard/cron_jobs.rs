@@ -187,8 +187,8 @@ impl CronJobs {
             return;
         }
         let mut due = None;
-        match self.known.cron_jobs.get_mut(&key) {
-            Some(cell) if cell.decoded.cron_job.uid == uid => {
+        match self.known.cell_mut(&key, uid) {
+            Some(cell) => {
                 let before = &cell.decoded.cron_job;
                 if before.resource_version >= cron_job.resource_version {
                     return;
@@ -198,7 +198,7 @@ impl CronJobs {
                 due = moved.then(|| look_after_change(cron_job, now.wall));
                 cell.decoded = Arc::new(decoded);
             }
-            _ => {
+            None => {
                 let cell = Cell {
                     decoded: Arc::new(decoded),
                     told: Correlator::default(),

@@ -425,11 +425,11 @@ impl Outbox {
         )
     }
 
-    /// Whether an answer may gather with others: that to a namespace which has a batch of writes in flight. So no
+    /// Whether an answer may gather with others: that to a namespace which has half a batch in flight. So no
     /// tenant waits for another's answers.
     pub(super) fn gathers(&self, id: CallId) -> bool {
         match self.under_way.get(&id) {
-            Some(CallUnderWay::Placed(placed)) => self.line.has_batch(&placed.namespace),
+            Some(CallUnderWay::Placed(placed)) => self.line.may_gather(&placed.namespace),
             Some(CallUnderWay::Event(..)) => true,
             None => false,
         }

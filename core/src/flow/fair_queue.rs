@@ -107,8 +107,7 @@ impl<T> Default for Lane<T> {
 impl<T> Lane<T> {
     /// Takes the next write, if there is room for one more.
     fn pop(&mut self, room: Room, now: Duration) -> Option<T> {
-        let has_room = self.in_flight == 0 || self.in_flight < room.of_job();
-        if !has_room || self.paused_until > now {
+        if self.in_flight >= room.of_job() || self.paused_until > now {
             return None;
         }
         self.waiting.iter_mut().find_map(VecDeque::pop_front)
@@ -140,11 +139,9 @@ impl<J, T> Default for Tenant<J, T> {
 }
 
 impl<J: Clone + Eq + Hash, T> Tenant<J, T> {
-    /// Whether it may have one more write in flight. The first needs no share: writes of others that hang may hold all
-    /// places that a busy server has.
+    /// Whether it may have one more write in flight.
     fn has_room(&self, room: Room, now: Duration) -> bool {
-        let has_share = self.in_flight == 0 || self.in_flight < room.of_tenant();
-        has_share && self.limit.allows(self.in_flight, now)
+        self.in_flight < room.of_tenant() && self.limit.allows(self.in_flight, now)
     }
 
     /// Takes the next write of a Job that is called and has room for it.
@@ -448,9 +445,9 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
         due.filter(|due| *due > now).min()
     }
 
-    /// Whether a tenant has so many writes in flight that answers to them may wait for each other: half of what one Job
-    /// has on a busy server.
-    pub fn has_batch(&self, tenant: &N) -> bool {
+    /// Whether a tenant has so many writes in flight that answers to them may wait for each other: half a batch, as one
+    /// Job has no more than a batch on a busy server.
+    pub fn may_gather(&self, tenant: &N) -> bool {
         let found = self.tenants.get(tenant);
         found.is_some_and(|tenant| tenant.in_flight >= BATCH / 2)
     }

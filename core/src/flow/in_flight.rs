@@ -23,7 +23,8 @@ use super::WriteAnswer;
 /// 1998); docs/flow.md.
 const SHARE: usize = 2;
 
-/// How much room there is for one more write.
+/// How much room there is for one more write. The first of a Job or a tenant needs no share: writes of others that
+/// hang may hold all places that a busy server has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
     free: usize,
@@ -32,12 +33,12 @@ pub(super) struct Room {
 impl Room {
     /// How many writes a Job may have in flight.
     pub(super) fn of_job(self) -> usize {
-        self.free.saturating_mul(SHARE)
+        self.free.saturating_mul(SHARE).max(1)
     }
 
     /// How many writes a tenant may have in flight.
     pub(super) fn of_tenant(self) -> usize {
-        self.of_job().saturating_mul(SHARE)
+        self.free.saturating_mul(SHARE * SHARE).max(1)
     }
 }
 

@@ -172,9 +172,7 @@ impl Judges {
         if verdict.reason != "CompletionsReached" {
             return None;
         }
-        let pods = self.pods_of(uid);
-        let succeeded = pods.filter(|pod| pod.ended_as.as_deref() == Some("Succeeded"));
-        let succeeded = succeeded.count() as u64;
+        let succeeded = self.ended(uid, "Succeeded").count() as u64;
         let is_early = succeeded < completions;
         is_early.then(|| format!("the verdict came after {succeeded} of {completions} Pods"))
     }

@@ -68,21 +68,27 @@ impl Judges {
         }
     }
 
-    pub(super) fn pods_of<'a>(&'a self, job: &'a str) -> impl Iterator<Item = &'a Pod> {
+    fn pods_of<'a>(&'a self, job: &'a str) -> impl Iterator<Item = &'a Pod> {
         let pods = self.pods.values();
         pods.filter(move |pod| pod.job.as_deref() == Some(job))
+    }
+
+    /// A Job's Pods that have ended so.
+    pub(super) fn ended<'a>(
+        &'a self,
+        job: &'a str,
+        phase: &'static str,
+    ) -> impl Iterator<Item = &'a Pod> {
+        let pods = self.pods_of(job);
+        pods.filter(move |pod| pod.ended_as.as_deref() == Some(phase))
     }
 
     /// What a simple model says against how a Job has ended.
     fn wrongly_finished(&self, uid: &str, job: &Job) -> Vec<String> {
         let mut wrong = Vec::new();
         let (spec, status) = (&job.view.spec, &job.view.status);
-        let ended = |phase: &'static str| {
-            let pods = self.pods_of(uid);
-            pods.filter(move |pod| pod.ended_as.as_deref() == Some(phase))
-        };
-        let succeeded = ended("Succeeded").count() as u64;
-        let failed = ended("Failed").count() as u64;
+        let succeeded = self.ended(uid, "Succeeded").count() as u64;
+        let failed = self.ended(uid, "Failed").count() as u64;
         // One that is stopped counts as failed, however it ends.
         let is_stopped = |pod: &&Pod| {
             let may_fail = pod.was_stopped || pod.failed_after_all;
@@ -107,9 +113,8 @@ impl Judges {
             let by_policy = complete.reason == "SuccessPolicy"
                 && policy.is_some_and(|policy| policy.is_met(&done));
             // Pods may have been released before they were counted, where somebody takes their labels.
-            let released = self.pods_of(uid).filter(|pod| {
-                pod.ended_as.as_deref() == Some("Succeeded") && pod.view.job.is_none()
-            });
+            let ended = self.ended(uid, "Succeeded");
+            let released = ended.filter(|pod| pod.view.job.is_none());
             let most_done = status.succeeded + released.count() as u64;
             // An elastic Job may have been of another size when it ended.
             let is_enough = match job.sizes.first() {
@@ -131,7 +136,7 @@ impl Judges {
         };
         let limit = spec.backoff_limit.unwrap_or(6);
         let is_ignored = |pod: &&Pod| pod.view.exit_code.is_some_and(|code| spec.ignores(code));
-        let ignored = ended("Failed").filter(is_ignored).count() as u64;
+        let ignored = self.ended(uid, "Failed").filter(is_ignored).count() as u64;
         let failed_indexes = status.failed_indexes.as_deref().unwrap_or_default();
         let failed_indexes = indexes(failed_indexes).len() as u64;
         let is_right = match why.reason.as_str() {

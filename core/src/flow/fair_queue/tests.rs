@@ -214,12 +214,12 @@ fn while_there_is_congestion_all_have_fewer_places_and_who_has_none_has_one_more
 }
 
 #[test]
-fn who_has_few_writes_in_flight_has_no_batch() {
+fn answers_to_few_writes_do_not_gather() {
     let mut queue = queue(96, &[("a", 1), ("a", 2), ("b", 3)], 3);
-    assert!(!queue.has_batch(&"a"), "nothing is in flight");
+    assert!(!queue.may_gather(&"a"), "nothing is in flight");
     fill(&mut queue, NOW);
-    assert!(queue.has_batch(&"a") && !queue.has_batch(&"b"));
-    assert!(!queue.has_batch(&"c"));
+    assert!(queue.may_gather(&"a") && !queue.may_gather(&"b"));
+    assert!(!queue.may_gather(&"c"));
 }
 
 #[test]
