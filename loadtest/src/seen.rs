@@ -250,7 +250,7 @@ impl Seen {
             state.counts.created += 1;
             state.counts.active += 1;
             state.counts.present += 1;
-            state.job(facts.job).first_pod.get_or_insert(now);
+            state.job(facts.job).has_pod(now);
             state.time_first_pod(facts.job);
         }
         let pod = state.pods.entry(facts.uid.to_owned()).or_default();
@@ -310,6 +310,14 @@ impl Seen {
         state.counts.suspended -= u32::from(std::mem::replace(&mut seen.suspended, suspended));
         state.counts.deleted += u32::from(is_gone);
         state.time_first_pod(name);
+    }
+}
+
+impl JobSeen {
+    /// A Pod is seen. The streams of Jobs and of Pods are not in step: a Job that has ended had its first Pod by then.
+    fn has_pod(&mut self, now: Instant) {
+        let by_then = self.ended.unwrap_or(now);
+        self.first_pod.get_or_insert(by_then);
     }
 }
 
@@ -485,6 +493,17 @@ mod tests {
             (counts.complete, counts.suspended, counts.deleted),
             (1, 0, 1)
         );
+    }
+
+    #[test]
+    fn a_first_pod_is_no_later_than_the_end_whichever_is_seen_first() {
+        let seen = Seen::new(None);
+        job(&seen, "Complete", false);
+        pod(&seen, "a", 0, "Succeeded", false, false);
+        let state = seen.lock();
+        let job = &state.jobs["load"];
+        assert!(job.ended.is_some());
+        assert_eq!(job.first_pod, job.ended);
     }
 
     #[test]
