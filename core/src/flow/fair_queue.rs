@@ -194,11 +194,13 @@ impl<J: Clone + Eq + Hash, T> Tenant<J, T> {
         None
     }
 
-    fn sent(&mut self, job: &J) {
+    /// One more of a Job's writes is in flight; how many are.
+    fn sent(&mut self, job: &J) -> usize {
         self.waiting -= 1;
         self.in_flight += 1;
-        let lane = self.lanes.get_mut(job);
-        lane.expect("it gave a write").in_flight += 1;
+        let lane = self.lanes.get_mut(job).expect("it gave a write");
+        lane.in_flight += 1;
+        lane.in_flight
     }
 
     fn end_calls(&mut self, now: Duration) {
@@ -309,9 +311,9 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
         let (name, job, item) = next?;
         self.call = !self.call;
         self.waiting -= 1;
-        self.limit.sent(now);
-        let tenant = self.tenants.get_mut(&name);
-        tenant.expect("it gave a write").sent(&job);
+        let tenant = self.tenants.get_mut(&name).expect("it gave a write");
+        let of_job = tenant.sent(&job);
+        self.limit.sent(of_job, now);
         if self.waiting == 0 {
             self.end_turns(now);
         }

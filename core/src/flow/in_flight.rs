@@ -4,7 +4,7 @@
 //! - What a server refuses because it is busy (429) concerns the tenant that was refused ([`TenantLimit`]); only when
 //!   the next tenant hears the same, and nothing was taken in between, does it concern all.
 //! - How long answers take concerns the server, whoever asked, and so all tenants at once: when they take long because of
-//!   what is in flight, there are fewer places ([`Congestion`]).
+//!   what is in flight, there are fewer places, for as long as a Job has others beside it ([`Congestion`]).
 //!
 //! Must not: know what a write is, or which one is next.
 
@@ -79,10 +79,11 @@ impl<N: Clone + Eq> InFlightLimit<N> {
         })
     }
 
-    /// One more is in flight.
-    pub(super) fn sent(&mut self, now: Duration) {
+    /// One more is in flight; with it so many of its Job's are.
+    pub(super) fn sent(&mut self, of_job: usize, now: Duration) {
         self.in_flight += 1;
-        self.congestion.in_flight(self.in_flight_of_all(), now);
+        let of_all = self.in_flight_of_all();
+        self.congestion.in_flight(of_all, of_job < of_all, now);
     }
 
     /// The server took a write that was sent then and is still in flight; whether how long that took can be compared with

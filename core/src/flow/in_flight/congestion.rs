@@ -5,6 +5,9 @@
 //! that, or whether the server is far away. The more are in flight, the longer each takes (Little's law), and so what one takes
 //! with so many in flight tells how many there may be. LEDBAT (RFC 6817) and TCP Vegas leave room for others in a network so.
 //!
+//! Room is made for other Jobs. While there is none, nobody gains by it, and server and controller do more work for
+//! each write when fewer are in flight: then there is a place more after each look, as in congestion avoidance of TCP.
+//!
 //! Must not: know what a write is.
 
 use std::time::Duration;
@@ -29,7 +32,7 @@ pub(super) struct Congestion {
     crowded: Duration,
     /// What answers took while no fewer could be in flight, if that was too long all the same: it is not for each other that
     /// they wait. Zero if they do not take so long any more.
-    alone: Duration,
+    with_fewest: Duration,
     /// What the calls took that are like each other, since the last look at them. There is one each time that as many
     /// answers came as may be in flight.
     alike: Answers,
@@ -47,14 +50,18 @@ struct Answers {
     time: Duration,
     /// How many were in flight when each came: the sum.
     in_flight: usize,
+    /// Whether writes of several Jobs were in flight at once meanwhile.
+    is_shared: bool,
 }
 
 impl Congestion {
-    /// So many are in flight now.
-    pub(super) fn in_flight(&mut self, in_flight: usize, now: Duration) {
+    /// So many are in flight now; whether they are of several Jobs.
+    pub(super) fn in_flight(&mut self, in_flight: usize, is_shared: bool, now: Duration) {
         if in_flight > FEWEST {
             self.crowded = now;
         }
+        self.alike.is_shared |= is_shared;
+        self.others.is_shared |= is_shared;
     }
 
     /// An answer came to what was sent then, whatever it was.
@@ -91,17 +98,19 @@ impl Congestion {
         let places = self.places.unwrap_or(max);
         let shortest = self.shortest.unwrap_or_default();
         if is_alike && places <= FEWEST && mean > bearable(shortest) {
-            self.alone = mean;
-        } else if mean < self.alone / 2 {
-            self.alone = Duration::ZERO;
+            self.with_fewest = mean;
+        } else if mean < self.with_fewest / 2 {
+            self.with_fewest = Duration::ZERO;
         }
-        let bearable = bearable(shortest.max(self.alone));
+        let bearable = bearable(shortest.max(self.with_fewest));
         let fit = seen.in_flight as f64 * bearable.div_duration_f64(seen.time);
+        let fit = fit as usize;
         let next = match mean > bearable {
+            _ if !seen.is_shared => fit.max(places + 1),
+            true if is_alike => fit.min(places).max(FEWEST),
             // Whoever is asked about them may be slow.
-            true if !is_alike => places,
-            true => places.min(fit as usize).max(FEWEST),
-            false => places.max(fit as usize).min(max),
+            true => places,
+            false => fit.max(places),
         };
         if next < places {
             self.stale = in_flight;
@@ -143,6 +152,8 @@ mod tests {
         does: f64,
         /// Whether what they take can be compared.
         is_alike: bool,
+        /// Whether another Job has something in flight.
+        is_shared: bool,
     }
 
     impl Run {
@@ -154,6 +165,7 @@ mod tests {
                 varies: 0.0,
                 does: f64::INFINITY,
                 is_alike: true,
+                is_shared: true,
             }
         }
 
@@ -176,7 +188,7 @@ mod tests {
                     _ => mean - self.varies,
                 };
                 let (sent, now) = (millis(self.now - time), millis(self.now));
-                self.congestion.in_flight(in_flight, now);
+                self.congestion.in_flight(in_flight, self.is_shared, now);
                 self.congestion.answered(sent, now);
                 let time = now - sent;
                 self.congestion.took(time, self.is_alike, in_flight, MAX);
@@ -203,6 +215,31 @@ mod tests {
             let (in_flight, _) = run.answers(500);
             assert_eq!((in_flight, run.congestion.places()), (64, None), "{does}");
         }
+    }
+
+    #[test]
+    fn a_job_with_no_other_beside_it_makes_no_room() {
+        let mut run = Run::new(4.0);
+        (run.does, run.is_shared) = (430.0, false);
+        assert_eq!(run.answers(2_000).0, 64);
+        run.is_shared = true;
+        let (in_flight, takes) = run.answers(2 * MAX + 64);
+        assert!(in_flight <= 26 && !long(takes), "{in_flight}, {takes:?}");
+        // The other is gone: a place more after each look, until all are back.
+        run.is_shared = false;
+        run.answers(MAX);
+        let places = run.congestion.places();
+        run.answers(10 * MAX);
+        assert_eq!(run.congestion.places(), places.map(|places| places + 10));
+        run.answers(100 * MAX);
+        assert_eq!(run.congestion.places(), None);
+        // Creations alone give them back as well.
+        run.is_shared = true;
+        run.answers(4 * MAX);
+        assert!(run.congestion.places().is_some());
+        (run.is_shared, run.is_alike) = (false, false);
+        run.answers(100 * MAX);
+        assert_eq!(run.congestion.places(), None);
     }
 
     #[test]
@@ -266,6 +303,7 @@ mod tests {
     fn few_places_stay_few() {
         let mut congestion = Congestion::default();
         for _ in 0..1_000 {
+            congestion.in_flight(3, true, Duration::from_secs(1));
             congestion.took(Duration::from_millis(500), true, 3, 4);
         }
         assert_eq!(congestion.places(), None);
