@@ -42,11 +42,14 @@ fn samples(text: &str) -> BTreeMap<String, f64> {
         .collect()
 }
 
+/// A controller whose caches are filled: how long a Job waits is measured from what a watch tells, not from a list.
 async fn controller(url: &str) -> Controller {
     let client = lakh::cluster::connect_url(url).await.expect("it answers");
-    Controller::start(client, listening(options()))
+    let controller = Controller::start(client, listening(options()))
         .await
-        .expect("a free port")
+        .expect("a free port");
+    controller.ready().await;
+    controller
 }
 
 fn failing_job(name: &str) -> Value {
