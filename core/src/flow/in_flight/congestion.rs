@@ -5,7 +5,7 @@
 //! that, or whether the server is far away. The more are in flight, the longer each takes (Little's law), and so what one takes
 //! with so many in flight tells how many there may be. LEDBAT (RFC 6817) and TCP Vegas leave room for others in a network so.
 //!
-//! Room is made for other Jobs. While there is none, nobody gains by it, and server and controller do more work for
+//! Room is made for other Jobs. While there is none, no Job gains by it, and server and controller do more work for
 //! each write when fewer are in flight: then there is a place more after each look, as in congestion avoidance of TCP.
 //!
 //! Must not: know what a write is.
