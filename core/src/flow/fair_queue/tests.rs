@@ -158,7 +158,7 @@ fn patches(queue: &mut Queue, count: usize, millis: u64) {
 #[test]
 fn a_giant_gives_more_room_while_there_is_congestion() {
     let mut queue = queue(96, &[("a", 1)], 4_000);
-    // It gains nothing while the giant is alone.
+    // Alone it makes no room.
     let mut in_flight = fill(&mut queue, NOW)[&("a", 1)];
     patches(&mut queue, 96, 110);
     assert!(!queue.is_congested());
