@@ -51,6 +51,9 @@ const BOOKMARKS: u64 = 60_000;
 /// How often a node says that it is there: so the server's version moves though nobody does anything.
 const HEARTBEATS: u64 = 30_000;
 
+/// Where the Leases are by which nodes say it.
+const NODE_LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+
 /// A controller of some number, in one of its lives.
 pub(crate) type Who = (usize, u64);
 
@@ -192,6 +195,8 @@ impl World {
             let at = world.scenario.deeds[number].0;
             world.push(at, Event::Deed(number));
         }
+        let lease = json!({"metadata": {"name": "hollow-1"}});
+        world.ask("POST", NODE_LEASES, &lease.to_string());
         world.push(HEARTBEATS, Event::Heartbeat);
         world.start(0);
         world
@@ -277,8 +282,10 @@ impl World {
             }
             Event::Heartbeat => {
                 self.push(self.at + HEARTBEATS, Event::Heartbeat);
-                let beat = json!({"metadata": {"annotations": {"beat": self.at.to_string()}}});
-                self.ask("PATCH", "/api/v1/nodes/hollow-1", &beat.to_string());
+                let renewed = json!({"spec": {"renewTime": date(self.at).to_rfc3339_micros()}});
+                let path = format!("{NODE_LEASES}/hollow-1");
+                let (code, _) = self.ask("PATCH", &path, &renewed.to_string());
+                assert_eq!(code, 200, "a node renews its Lease");
             }
             Event::Garbage => {
                 self.garbage_is_due = false;

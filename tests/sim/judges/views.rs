@@ -277,8 +277,45 @@ pub(super) struct PodView {
 #[serde(default)]
 struct RawPod {
     metadata: RawMetadata,
-    spec: serde_json::Value,
-    status: serde_json::Value,
+    spec: RawPodSpec,
+    status: RawPodStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawPodSpec {
+    node_name: String,
+    scheduling_group: RawSchedulingGroup,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawSchedulingGroup {
+    pod_group_name: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawPodStatus {
+    container_statuses: Vec<RawContainerStatus>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawContainerStatus {
+    state: RawContainerState,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawContainerState {
+    terminated: Option<RawTerminated>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawTerminated {
+    exit_code: i64,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -302,6 +339,8 @@ impl PodView {
         let raw: RawPod = serde_json::from_slice(pod.bytes()).expect("stored objects are JSON");
         let mut owners = raw.metadata.owner_references.into_iter();
         let job = owners.find(|owner| owner.controller && owner.kind == "Job");
+        let containers = raw.status.container_statuses.first();
+        let terminated = containers.and_then(|container| container.state.terminated.as_ref());
         let index = raw
             .metadata
             .annotations
@@ -312,12 +351,9 @@ impl PodView {
             phase: pod.phase.to_string(),
             is_deleting: pod.deletion.is_some(),
             is_held: pod.finalizers.iter().any(|name| name == FINALIZER),
-            exit_code: raw.status["containerStatuses"][0]["state"]["terminated"]["exitCode"]
-                .as_i64(),
-            node: raw.spec["nodeName"].as_str().unwrap_or_default().to_owned(),
-            pod_group: raw.spec["schedulingGroup"]["podGroupName"]
-                .as_str()
-                .map(str::to_owned),
+            exit_code: terminated.map(|terminated| terminated.exit_code),
+            node: raw.spec.node_name,
+            pod_group: raw.spec.scheduling_group.pod_group_name,
         }
     }
 
