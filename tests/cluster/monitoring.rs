@@ -473,6 +473,21 @@ fn the_rules_can_be_had_as_an_object() {
     assert_eq!(object["spec"], rules);
 }
 
+/// Grafana would leave out what it does not know, and say nothing.
+#[test]
+#[ignore = "needs a package index"]
+fn grafanas_own_model_knows_each_field_of_the_dashboard() {
+    let Some(python) = python("grafana-requirements.txt") else {
+        return;
+    };
+    let output = Command::new(python)
+        .arg(project("tests/python/grafana.py"))
+        .output()
+        .expect("Python runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+}
+
 /// What `tests/python/dashboard.py` checks; it puts its picture into the folder `LAKH_PICTURES`, if that is set.
 #[test]
 #[ignore = "needs Prometheus, Chromium and a package index, and takes four minutes"]
