@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use crate::support::{
     client, cluster, create, http_get, indexed_job, is, job_when,
     logged::Logged,
+    npm::npm,
     project,
     promql::{self, Matcher, Query, Selector},
     proxy::{self, Fate, Proxy},
@@ -489,7 +490,7 @@ fn grafanas_own_model_knows_each_field_of_the_dashboard() {
 
 /// What `tests/python/dashboard.py` checks; it puts its picture into the folder `LAKH_PICTURES`, if that is set.
 #[test]
-#[ignore = "needs Prometheus, Chromium and a package index, and takes four minutes"]
+#[ignore = "needs Prometheus, Chromium, npm and package indexes, and takes six minutes"]
 fn the_dashboard_has_a_run_of_100_000_pods() {
     let prometheus = "prometheus";
     if Command::new(prometheus).arg("--version").output().is_err() {
@@ -502,9 +503,13 @@ fn the_dashboard_has_a_run_of_100_000_pods() {
     let Some(python) = python("dashboard-requirements.txt") else {
         return;
     };
+    let Some(page) = npm("dashboard") else {
+        return;
+    };
     let output = Command::new(python)
         .arg(project("tests/python/dashboard.py"))
         .args([env!("CARGO_BIN_EXE_lakh"), prometheus, browser])
+        .arg(page)
         .output()
         .expect("Python runs");
     println!("{}", String::from_utf8_lossy(&output.stdout));

@@ -1,13 +1,14 @@
-"""The dashboard in deploy/monitoring with a run of 100,000 Pods: dashboard.py LAKH PROMETHEUS BROWSER.
+"""The dashboard in deploy/monitoring with a run of 100,000 Pods: dashboard.py LAKH PROMETHEUS BROWSER PAGE.
 
 Has a Prometheus scrape two replicas of lakh at work, asks it what the dashboard's panels ask, and fails if a query fails
-or finds nothing. With LAKH_PICTURES=FOLDER it puts a picture there. The panels are drawn by panels.py; Grafana, whose
-dashboard it is, is neither needed nor run.
+or finds nothing. Grafana's own components draw the panels in a browser, without a Grafana server: PAGE is a copy of
+tests/dashboard that npm has installed and built. With LAKH_PICTURES=FOLDER it puts a picture there.
 """
 
 import atexit
 import io
 import json
+import math
 import os
 import pathlib
 import re
@@ -23,9 +24,7 @@ import urllib.request
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-import panels
-
-LAKH, PROMETHEUS, BROWSER = sys.argv[1:]
+LAKH, PROMETHEUS, BROWSER, PAGE = sys.argv[1:]
 PICTURES = os.environ.get("LAKH_PICTURES")
 DASHBOARD = pathlib.Path(__file__).parents[2] / "deploy/monitoring/dashboard.json"
 
@@ -38,7 +37,18 @@ SCRAPE = 2
 # Small Jobs come one after the other, so that what is measured of new Jobs is measured all the time.
 SMALL_JOB_EVERY = 2
 # Of the picture: everybody who has the repository has it.
-COLOURS, MOST_BYTES = 96, 250_000
+WIDTH, MOST_BYTES = 1600, 250_000
+# What the browser asks for, and where it is below PAGE: icons and letters have the addresses that Grafana's server has.
+SITE = "http://dashboard.test/"
+FILES = {
+    "page.js": "built/page.js",
+    "page.css": "built/page.css",
+    "public/build/img/": "node_modules/@grafana/ui/dist/public/img/",
+    "public/fonts/inter/Inter-Regular.woff2": "node_modules/@fontsource/inter/files/inter-latin-400-normal.woff2",
+    "public/fonts/inter/Inter-Medium.woff2": "node_modules/@fontsource/inter/files/inter-latin-500-normal.woff2",
+}
+HTML = """<!doctype html><meta charset="utf-8">
+<link rel="stylesheet" href="page.css"><script defer src="page.js"></script>"""
 # What the run has none of, by the panel's title and the query's name.
 MAY_BE_EMPTY = {("Others at work, and odd objects", "C"): "the API server has no objects that cannot be read"}
 
@@ -219,22 +229,60 @@ class Asker:
     def series(self, panel, target):
         query = self.filled(target["expr"])
         answer = self.run.ask("query_range", query=query, start=self.begin, end=self.end, step=self.step)
-        return panels.series_of(target, answer["result"])
+        return [Series(target, result) for result in answer["result"]]
 
 
-def take_picture(page):
+class Series:
+    """A line as Prometheus told it, under the name that the query gives it."""
+
+    def __init__(self, target, result):
+        self.ref_id, self.labels, self.values = target["refId"], result["metric"], result["values"]
+        form = target["legendFormat"]
+        self.name = re.sub(r"{{\s*(\w+)\s*}}", lambda match: self.labels.get(match.group(1), ""), form)
+        # A quantile of nothing is NaN.
+        self.numbers = [number for _, text in self.values if math.isfinite(number := float(text))]
+
+    def for_page(self):
+        """As page.tsx takes it."""
+        return {"refId": self.ref_id, "name": self.name, "labels": self.labels, "values": self.values}
+
+
+def answer_browser(route):
+    """What the page asks for, from files. The browser makes an error of what they do not have."""
+    path = route.request.url.removeprefix(SITE)
+    if path == "":
+        return route.fulfill(body=HTML, content_type="text/html")
+    for name, place in FILES.items():
+        if path == name or name.endswith("/") and path.startswith(name):
+            return route.fulfill(path=pathlib.Path(PAGE, place + path.removeprefix(name)))
+    return route.fulfill(status=404)
+
+
+def draw(run):
+    """A picture of the dashboard as Grafana's components draw it, without an error of the page."""
+    plots = sum(panel["type"] == "timeseries" for panel in run["dashboard"]["panels"])
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        window = chromium.new_page(viewport={"width": panels.WIDTH, "height": 900})
-        window.set_content(page)
+        window = chromium.new_page(viewport={"width": WIDTH, "height": 900})
+        errors = []
+        window.on("pageerror", lambda error: errors.append(str(error)))
+        window.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        window.route("**/*", answer_browser)
+        window.goto(SITE)
+        window.evaluate("run => draw(run)", run)
+        plotted, without_icon = window.locator(".timeseries canvas"), window.locator("svg:empty")
+        # A panel has its plot when it has measured how high its legend is; icons are fetched one by one.
+        wait_for("all is drawn", lambda: errors or plotted.count() == plots and without_icon.count() == 0)
         taken = Image.open(io.BytesIO(window.screenshot(full_page=True))).convert("RGB")
         chromium.close()
-    # The colours that most of it has: the others are edges of letters and lines. It is a third as large then.
-    by_use = sorted(taken.getcolors(taken.width * taken.height), reverse=True)
-    palette = Image.new("P", (1, 1))
-    palette.putpalette([part for _, colour in by_use[:COLOURS] for part in colour])
+    assert not errors, "\n".join(errors)
+    return taken
+
+
+def keep(taken):
     path = pathlib.Path(PICTURES, "dashboard.png")
-    taken.quantize(palette=palette, dither=Image.Dither.NONE).save(path, optimize=True)
+    # As many colours as a palette can have, in two passes so that areas keep theirs. It is a third as large then.
+    taken.quantize(256, method=Image.Quantize.MAXCOVERAGE, kmeans=2).save(path, optimize=True)
     size = path.stat().st_size
     assert size <= MOST_BYTES, f"{path} has {size:,} bytes"
 
@@ -243,7 +291,7 @@ def check_numbers(series_by_title):
     """The big Job is on the dashboard as it was."""
     for title, name in (("Pods by Job", "default/frames succeeded"), ("Indexes by Job", "default/frames completed")):
         [series] = [series for series in series_by_title[title] if series.name == name]
-        assert series.last() == PODS, f"{title}: {series.last()} {name}"
+        assert series.numbers[-1] == PODS, f"{title}: {series.numbers[-1]} {name}"
 
 
 def main():
@@ -260,13 +308,15 @@ def main():
             series = asker.series(panel, target)
             asked += 1
             found += series
-            if not series and (panel["title"], target["refId"]) not in MAY_BE_EMPTY:
+            if not any(one.numbers for one in series) and (panel["title"], target["refId"]) not in MAY_BE_EMPTY:
                 empty.append(f"{panel['title']}: nothing is found by {asker.filled(target['expr'])}")
-    page = panels.draw(dashboard, series_by_panel, asker.chosen, (asker.begin, asker.end, asker.step))
-    if PICTURES:
-        take_picture(page)
     assert not empty, "\n".join(empty)
     check_numbers({panel["title"]: series_by_panel.get(panel["id"]) for panel in dashboard["panels"]})
+    series = {str(panel): [one.for_page() for one in found] for panel, found in series_by_panel.items()}
+    span = {"begin": asker.begin, "end": asker.end, "step": asker.step}
+    picture = draw({"dashboard": dashboard, "series": series, "chosen": asker.chosen, **span})
+    if PICTURES:
+        keep(picture)
     print(f"{asked} queries of {len(series_by_panel)} panels were answered with numbers")
 
 

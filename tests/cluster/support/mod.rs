@@ -5,6 +5,7 @@
 pub mod kubectl;
 pub mod logged;
 pub mod manifests;
+pub mod npm;
 pub mod promql;
 pub mod proxy;
 pub mod python;
