@@ -202,22 +202,22 @@ fn a_list_that_expires_between_its_pages_comes_in_larger_ones() {
     first(&mut world, "jobs?limit=500&continue=");
     let next = world.asks("jobs?limit=500&continue=next");
     world.answer(next, Err(refused(410, "Expired")));
-    world.pass(Duration::from_secs(1));
+    world.pass(RETRY.max);
     first(&mut world, "jobs?limit=5000&continue=");
     let next = world.asks("jobs?limit=5000&continue=next");
     // Answers may be too large for whatever is in between.
     world.answer(next, Err(ApiError::no_answer("connection reset")));
-    world.pass(Duration::from_secs(1));
+    world.pass(RETRY.max);
     first(&mut world, "jobs?limit=500&continue=");
     let next = world.asks("jobs?limit=500&continue=next");
     world.answer(next, Err(refused(410, "Expired")));
-    world.pass(Duration::from_secs(2));
+    world.pass(RETRY.max);
     // What has many objects once has so the next time.
     let list = world.asks("jobs?limit=5000&continue=");
     world.answer(list, page(12, &[job(7)]));
     let watch = world.asks("jobs?watch=true");
     world.hear(Input::Ended(watch, Some(refused(410, "Expired"))));
-    world.pass(Duration::from_secs(1));
+    world.pass(RETRY.max);
     world.asks("jobs?limit=5000&continue=");
 }
 
