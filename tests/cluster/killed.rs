@@ -19,8 +19,11 @@ use crate::support::{self, check_pods_of_complete_job, create, indexed_job, is, 
 const ROUNDS: u64 = 20;
 const INDEXES: u32 = 10_000;
 
-/// How long a run takes at most before its next kill: about as long as a whole run takes.
-const LONGEST_LIFE: Duration = Duration::from_millis(1500);
+/// How often a Pod of the run changes: it is made, bound, ends, and loses its finalizer.
+const CHANGES_OF_A_POD: u64 = 4;
+
+/// Some are killed while they start, and have written little or nothing by then.
+const LONGEST_START: Duration = Duration::from_millis(100);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_at_any_moment_and_started_again() {
@@ -44,8 +47,8 @@ async fn killed_at_any_moment_and_started_again() {
     );
 }
 
-/// One run, with one to three kills; how many Pods had lost their finalizer at each. A status tells of them but
-/// once a second, and a whole run takes little more.
+/// One run, with one to three kills; how many Pods had lost their finalizer at each. When to kill is told by what was
+/// written, so that it does not depend on how quick the machine is.
 async fn killed_run(seed: u64) -> Vec<u64> {
     let cluster = support::cluster(Duration::ZERO).await;
     let (_folder, kubeconfig) = support::kubeconfig(&cluster);
@@ -53,11 +56,21 @@ async fn killed_run(seed: u64) -> Vec<u64> {
     create(&client, &indexed_job("main", INDEXES, 1000)).await;
 
     let mut dice = seed;
+    let mut moments: Vec<u64> = (0..1 + next(&mut dice) % 3)
+        .map(|_| next(&mut dice) % (CHANGES_OF_A_POD * u64::from(INDEXES)))
+        .collect();
+    moments.sort_unstable();
+    let mut changes = cluster.server().api().changes(Kind::Pod);
     let mut killed_at = Vec::new();
-    for _ in 0..1 + next(&mut dice) % 3 {
+    for changed in moments {
         let mut controller = start(&kubeconfig);
-        let life = next(&mut dice) % LONGEST_LIFE.as_millis() as u64;
-        tokio::time::sleep(Duration::from_millis(life)).await;
+        if next(&mut dice).is_multiple_of(4) {
+            let life = next(&mut dice) % LONGEST_START.as_millis() as u64;
+            tokio::time::sleep(Duration::from_millis(life)).await;
+        } else {
+            let reached = changes.wait_for(|end| *end >= changed).await;
+            reached.expect("the server serves");
+        }
         controller.kill().expect("SIGKILL");
         controller.wait().expect("it ends");
         killed_at.push(freed(&cluster));
