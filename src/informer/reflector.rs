@@ -29,11 +29,6 @@ use super::{
 /// Objects per page of a list: what the standard client asks for.
 const PAGE_SIZE: u32 = 500;
 
-/// Objects per page once the server has forgotten a list's version before its last page was asked for. The standard
-/// client asks for all at once then; of a million Pods that would be 3.4 GB, and this is 17 MB (docs/wire.md).
-#[doc(alias = "FullListIfExpired")]
-const LARGE_PAGE_SIZE: u32 = 5_000;
-
 /// How long the server keeps a watch open.
 pub(crate) const WATCH_SECONDS: u64 = 290;
 
@@ -55,8 +50,6 @@ pub(super) struct Reflector {
     path: String,
     decoder: PodDecoder,
     step: ReflectorStep,
-    /// Objects per page of its lists.
-    page_size: u32,
     /// The request that is under way for it.
     call: Option<CallId>,
     /// What the watch brings, once it is open.
@@ -136,7 +129,6 @@ impl Reflector {
             path,
             decoder,
             step: ReflectorStep::List(String::new()),
-            page_size: PAGE_SIZE,
             call: None,
             stream: WatchStream::default(),
             pause: None,
@@ -231,8 +223,7 @@ impl Reflector {
         let only = outside.query();
         match &self.step {
             ReflectorStep::List(token) => {
-                let (path, limit) = (&self.path, self.page_size);
-                let path = format!("{path}?limit={limit}&continue={token}{only}");
+                let path = format!("{}?limit={PAGE_SIZE}&continue={token}{only}", self.path);
                 (self.get(path), false)
             }
             ReflectorStep::Compare => {
@@ -324,19 +315,8 @@ impl Reflector {
             }
             Err(error) => {
                 self.contact.failed(Tried::List, &error, outside.now);
-                self.page_size = self.page_size_after(&error);
                 self.list_anew(&error, outside);
             }
-        }
-    }
-
-    /// A list that took so long that the server forgot its version comes to its end in fewer pages. One that failed for
-    /// another reason may have failed by their size.
-    fn page_size_after(&self, error: &ApiError) -> u32 {
-        let begun = matches!(&self.step, ReflectorStep::List(token) if !token.is_empty());
-        match error.kind {
-            ErrorKind::Expired if begun => LARGE_PAGE_SIZE,
-            _ => PAGE_SIZE,
         }
     }
 

@@ -191,37 +191,6 @@ fn what_the_server_remembers_no_more_is_listed() {
 }
 
 #[test]
-fn a_list_that_expires_between_its_pages_comes_in_larger_ones() {
-    let mut world = World::new();
-    let first = |world: &mut World, start| {
-        let list = world.asks(start);
-        let metadata = json!({"resourceVersion": "10", "continue": "next"});
-        let page = json!({"metadata": metadata, "items": [job(7)]});
-        world.answer(list, Ok(page.to_string().into()));
-    };
-    first(&mut world, "jobs?limit=500&continue=");
-    let next = world.asks("jobs?limit=500&continue=next");
-    world.answer(next, Err(refused(410, "Expired")));
-    world.pass(RETRY.max);
-    first(&mut world, "jobs?limit=5000&continue=");
-    let next = world.asks("jobs?limit=5000&continue=next");
-    // Answers may be too large for whatever is in between.
-    world.answer(next, Err(ApiError::no_answer("connection reset")));
-    world.pass(RETRY.max);
-    first(&mut world, "jobs?limit=500&continue=");
-    let next = world.asks("jobs?limit=500&continue=next");
-    world.answer(next, Err(refused(410, "Expired")));
-    world.pass(RETRY.max);
-    // What has many objects once has so the next time.
-    let list = world.asks("jobs?limit=5000&continue=");
-    world.answer(list, page(12, &[job(7)]));
-    let watch = world.asks("jobs?watch=true");
-    world.hear(Input::Ended(watch, Some(refused(410, "Expired"))));
-    world.pass(RETRY.max);
-    world.asks("jobs?limit=5000&continue=");
-}
-
-#[test]
 fn a_watch_that_says_nothing_is_given_up() {
     let mut world = World::new();
     let watch = world.watch_from(10);
