@@ -14,7 +14,7 @@ use std::{
 use lakh::embedded::{EmbeddedCluster, apiserver::Kind};
 use serde_json::json;
 
-use crate::support::{self, check_pods_of_complete_job, create, indexed_job, is, pods};
+use crate::support::{self, PATIENCE, check_pods_of_complete_job, create, indexed_job, is, pods};
 
 const ROUNDS: u64 = 20;
 const INDEXES: u32 = 10_000;
@@ -68,8 +68,11 @@ async fn killed_run(seed: u64) -> Vec<u64> {
             let life = next(&mut dice) % LONGEST_START.as_millis() as u64;
             tokio::time::sleep(Duration::from_millis(life)).await;
         } else {
-            let reached = changes.wait_for(|end| *end >= changed).await;
-            reached.expect("the server serves");
+            let reached = changes.wait_for(|end| *end >= changed);
+            let reached = tokio::time::timeout(PATIENCE, reached).await;
+            reached
+                .expect("the Job goes on")
+                .expect("the server serves");
         }
         controller.kill().expect("SIGKILL");
         controller.wait().expect("it ends");
