@@ -5,6 +5,7 @@
 //!
 //! - `rng`: random numbers that follow from a seed.
 //! - `request`: requests to the API server as values.
+//! - `json`: bytes as JSON.
 //! - `apiserver`: the API server as a machine: requests and time in, replies out.
 //! - `kubelet`: the hollow kubelet as a machine: Pods and time in, API writes out.
 //! - `podgc`: the collector of Pods as a machine: Pods, nodes and time in, calls out.
@@ -12,13 +13,14 @@
 //! - `serve`: HTTP in front of the API server, on loopback.
 //! - `cluster`: all of it in one piece, with a kubeconfig.
 //!
-//! Without the feature `serve` only the first six are there: they need neither tasks nor sockets.
+//! Without the feature `serve` only the first seven are there: they need neither tasks nor sockets.
 //!
 //! Must not: know the controller.
 
 pub mod apiserver;
 #[cfg(feature = "serve")]
 mod cluster;
+mod json;
 pub mod kubelet;
 pub mod manifest;
 pub mod podgc;

@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 
 use crate::{
     model::{AnnotationSwitch, Controller, DecodedPod, PodEnd, PodPhase, Uid},
-    wire::{DecodedJob, Object, PodDetails, WatchEvent, decode_watch_line},
+    wire::{DecodedJob, Object, OddAnswer, PodDetails},
 };
 
 use super::news::{Change, Extent, Kind, Observed};
@@ -53,7 +53,9 @@ impl AskedJobs {
         (extent, listed): (&Extent, u64),
     ) {
         match read {
-            Observed::Pod(pod) if self.wants(pod, change) => pod.end = end_of(object),
+            Observed::Pod(pod) if self.wants(pod, change) => {
+                pod.end = end_of(PodDetails::read(object))
+            }
             Observed::Job(job) => {
                 let listed = match change {
                     Change::Listed(version) => version,
@@ -67,11 +69,8 @@ impl AskedJobs {
 
     /// The same of a Pod that was read from a line of a watch.
     pub(super) fn look_at_line(&self, pod: &mut DecodedPod<'_>, line: &[u8], change: Change) {
-        if self.wants(pod, change)
-            && let Ok(WatchEvent::Applied(object) | WatchEvent::Deleted(object)) =
-                decode_watch_line(line)
-        {
-            pod.end = end_of(object);
+        if self.wants(pod, change) {
+            pod.end = end_of(PodDetails::read_line(line));
         }
     }
 
@@ -125,9 +124,8 @@ impl AskedJobs {
 }
 
 /// How a Pod ended. What cannot be read is not known: the Pod itself could be.
-fn end_of(object: Object<'_>) -> Option<Box<PodEnd>> {
-    let read = PodDetails::read(object).ok()?;
-    Some(Box::new(read.end()))
+fn end_of(read: Result<PodDetails, OddAnswer>) -> Option<Box<PodEnd>> {
+    Some(Box::new(read.ok()?.end()))
 }
 
 #[cfg(test)]

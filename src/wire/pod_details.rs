@@ -15,7 +15,7 @@ use crate::model::{EndCause, PodEnd, PodPhase, Time, Uid};
 
 use super::{
     Object, OddAnswer,
-    json::Text,
+    json::{self, Text},
     pod::{RawPodAnnotations, RawTimestamp},
     protobuf::{ProtobufMessage as _, Value},
 };
@@ -128,6 +128,12 @@ impl PodDetails {
         pod.keep().ok_or(OddAnswer::Identity)
     }
 
+    /// Reads the Pod in a line of a watch, in one pass.
+    pub fn read_line(line: &[u8]) -> Result<Self, OddAnswer> {
+        let RawPodLine { object } = json::read(line)?;
+        object.keep().ok_or(OddAnswer::Identity)
+    }
+
     /// The condition of a kind, if it says more than that all is well.
     pub fn condition(&self, kind: &str) -> Option<&PodConditionDetails> {
         self.conditions.iter().find(|it| it.kind == kind)
@@ -192,6 +198,13 @@ impl PodDetails {
             .or(self.deletion)
             .or(self.created)
     }
+}
+
+/// A line of a watch of Pods.
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
+struct RawPodLine<'a> {
+    object: RawPodDetails<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]

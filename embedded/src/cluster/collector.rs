@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::{call::send, metrics::CollectorMetrics};
 use crate::{
     apiserver::{EventType, Kind, Stored},
+    json::read_json,
     model::Uid,
     podgc::{Call, NodeFacts, Phase, PodFacts, PodGc},
     serve::{LogReader, SharedApi},
@@ -130,7 +131,7 @@ fn pod_facts(pod: &Stored) -> Option<PodFacts> {
 
 /// The one fact that must be read from a Pod's JSON, and only from that of a Pod that failed.
 fn is_evicted(pod: &Stored) -> bool {
-    let read = || serde_json::from_slice::<RawPodReason<'_>>(pod.bytes()).ok();
+    let read = || read_json::<RawPodReason<'_>>(pod.bytes()).ok();
     pod.phase == "Failed"
         && read().is_some_and(|pod| pod.status.reason.as_deref() == Some("Evicted"))
 }

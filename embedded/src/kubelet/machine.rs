@@ -30,7 +30,7 @@ use super::{
     world::World,
     write::Outcome,
 };
-use crate::model::Time;
+use crate::{json::read_json, model::Time};
 
 /// All hollow nodes, and the scheduler in front of them.
 ///
@@ -81,7 +81,7 @@ impl Kubelet {
     ///
     /// If the Pod cannot be read; then nothing has changed.
     pub fn handle_pod(&mut self, json: &[u8], now: Time) -> Result<(), DecodeError> {
-        let view: &RawPod<'_> = &serde_json::from_slice(json)?;
+        let view: &RawPod<'_> = &read_json(json)?;
         self.now = now;
         let name = view.spec.node_name.as_deref().unwrap_or_default();
         let node = self.nodes.get(name).copied();

@@ -9,7 +9,10 @@ use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
 use super::decode::DecodeError;
-use crate::model::{Suffix, WrittenQuantity};
+use crate::{
+    json::read_json,
+    model::{Suffix, WrittenQuantity},
+};
 
 /// What every hollow node has for its Pods.
 ///
@@ -94,7 +97,7 @@ pub(super) struct Demand(Box<[Amount]>);
 impl Demand {
     /// Reads what a Pod asks for, as the scheduler sums it up.
     pub(super) fn read(json: &[u8]) -> Result<Self, DecodeError> {
-        let view: RawPodRequests<'_> = serde_json::from_slice(json)?;
+        let view: RawPodRequests<'_> = read_json(json)?;
         Ok(view.spec.demand())
     }
 

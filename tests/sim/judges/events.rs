@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use lakh::embedded::apiserver::Stored;
 use serde::Deserialize;
 
-use super::Judges;
+use super::{Judges, views};
 
 const JUDGE: &str = "events";
 
@@ -52,8 +52,7 @@ struct Involved {
 
 impl Judges {
     pub(super) fn judge_event(&mut self, event: &Stored) {
-        let view: EventView =
-            serde_json::from_slice(event.bytes()).expect("stored objects are JSON");
+        let view: EventView = views::read(event);
         if view.involved_object.kind != "Job" {
             return;
         }

@@ -336,7 +336,7 @@ struct RawOwner {
 
 impl PodView {
     pub(super) fn read(pod: &Stored) -> Self {
-        let raw: RawPod = serde_json::from_slice(pod.bytes()).expect("stored objects are JSON");
+        let raw: RawPod = read(pod);
         let mut owners = raw.metadata.owner_references.into_iter();
         let job = owners.find(|owner| owner.controller && owner.kind == "Job");
         let containers = raw.status.container_statuses.first();
@@ -362,12 +362,18 @@ impl PodView {
     }
 }
 
+/// Reads what is asked for of an object.
+pub(super) fn read<'a, T: Deserialize<'a>>(object: &'a Stored) -> T {
+    let text = str::from_utf8(object.bytes()).expect("stored objects are text");
+    serde_json::from_str(text).expect("stored objects are JSON")
+}
+
 /// Reads a Job.
 pub(super) fn job(job: &Stored) -> JobView {
-    serde_json::from_slice(job.bytes()).expect("stored objects are JSON")
+    read(job)
 }
 
 /// Reads a CronJob.
 pub(super) fn cron_job(cron_job: &Stored) -> CronJobView {
-    serde_json::from_slice(cron_job.bytes()).expect("stored objects are JSON")
+    read(cron_job)
 }

@@ -3,10 +3,33 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
+
 use super::{Called, Judges, Pod};
 use crate::world::{By, Who};
 
 const JUDGE: &str = "writes";
+
+/// What a call's body says of the object that it means.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Body {
+    preconditions: Identity,
+    metadata: Identity,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Identity {
+    uid: Option<String>,
+    resource_version: Option<String>,
+    owner_references: Vec<Owner>,
+}
+
+#[derive(Deserialize)]
+struct Owner {
+    uid: Option<String>,
+}
 
 /// What is known of the calls about a Job.
 #[derive(Clone, Copy, Debug)]
@@ -81,18 +104,18 @@ impl Judges {
         let is_status = part(4) == "status";
         let says = || String::from_utf8_lossy(called.answer).into_owned();
         // A status for a Job of another UID is refused by that.
-        let body: serde_json::Value = serde_json::from_slice(called.body).unwrap_or_default();
+        let body: Body = serde_json::from_slice(called.body).unwrap_or_default();
         let uid = match method {
-            "DELETE" => &body["preconditions"]["uid"],
-            _ => &body["metadata"]["uid"],
+            "DELETE" => &body.preconditions.uid,
+            _ => &body.metadata.uid,
         };
-        if matches!(resource, "pods" | "jobs") && method != "POST" && uid.is_null() {
+        if matches!(resource, "pods" | "jobs") && method != "POST" && uid.is_none() {
             self.find(
                 JUDGE,
                 format!("{method} {path} does not say which object it means"),
             );
         }
-        if is_status && body["metadata"]["resourceVersion"].is_null() {
+        if is_status && body.metadata.resource_version.is_none() {
             self.find(
                 JUDGE,
                 format!("{method} {path} does not say on which version"),
@@ -116,8 +139,8 @@ impl Judges {
         let job = match resource {
             "jobs" => self.job_named(namespace, name),
             "pods" if method == "POST" => {
-                let owner = &body["metadata"]["ownerReferences"][0]["uid"];
-                owner.as_str().map(str::to_owned)
+                let owner = body.metadata.owner_references.into_iter().next();
+                owner.and_then(|owner| owner.uid)
             }
             "pods" => {
                 let mut pods = self.pods.values();

@@ -10,9 +10,10 @@ use serde_json::Value;
 
 use super::{
     kind::{Kind, KindInfo},
+    partial::read_without,
     tree::{self, Tree},
 };
-use crate::model::Time;
+use crate::{json::read_json, model::Time};
 
 /// An object as stored. Never changed: a write stores a new one, which shares with the one before what is
 /// the same in both.
@@ -64,10 +65,60 @@ pub struct OwnerReference {
     pub blocks: bool,
 }
 
+/// Members of a stored object that a write leaves as they are: they are neither read into a tree nor written anew. There
+/// are none by default.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kept<'s> {
+    before: Option<&'s Stored>,
+    /// In the order of their names, with their JSON.
+    members: Vec<(&'static str, &'s str)>,
+}
+
+impl<'s> Kept<'s> {
+    /// Reads an object without some of its members.
+    pub(crate) fn read(object: &'s Stored, names: &[&'static str]) -> (Tree, Self) {
+        let text = str::from_utf8(object.bytes()).expect("stored bytes were written from texts");
+        let (tree, members) = read_without(text, names);
+        let before = Some(object);
+        (tree, Self { before, members })
+    }
+
+    /// A member's JSON.
+    pub(crate) fn get(&self, name: &str) -> Option<&'s str> {
+        let mut members = self.members.iter();
+        members
+            .find(|(kept, _)| *kept == name)
+            .map(|(_, json)| *json)
+    }
+
+    /// The object that a member is kept of, if it is.
+    fn source(&self, name: &str) -> Option<&'s Stored> {
+        self.before.filter(|_| self.get(name).is_some())
+    }
+
+    /// All of them.
+    fn members(&self) -> impl Iterator<Item = (&'static str, &'s str)> {
+        self.members.iter().copied()
+    }
+
+    /// Puts them into an object that goes without them.
+    pub(crate) fn put_back(&self, tree: &mut Tree) {
+        for (name, json) in self.members() {
+            let value = serde_json::from_str(json).expect("it was read as JSON");
+            tree.insert(name.to_owned(), value);
+        }
+    }
+}
+
 impl Stored {
     /// Encodes `tree` as the state of version `version`.
     pub(crate) fn encode(kind: Kind, version: u64, tree: &Tree) -> Self {
-        let (bytes, metadata_end) = write_object(kind.info(), version, tree);
+        Self::encode_with(kind, version, tree, &Kept::default())
+    }
+
+    /// The same, with what is kept of the state before in place of what the tree has of it.
+    pub(crate) fn encode_with(kind: Kind, version: u64, tree: &Tree, kept: &Kept<'_>) -> Self {
+        let (bytes, metadata_end) = write_object(kind.info(), version, tree, kept);
         let metadata = tree::metadata(tree);
         Self {
             kind,
@@ -83,10 +134,14 @@ impl Stored {
             finalizers: tree::strings(metadata, "finalizers")
                 .map(CompactString::from)
                 .collect(),
-            phase: tree::text(tree, "status.phase").into(),
-            node: match kind {
-                Kind::Pod => tree::text(tree, "spec.nodeName").into(),
-                _ => CompactString::default(),
+            phase: match kept.source("status") {
+                Some(before) => before.phase.clone(),
+                None => tree::text(tree, "status.phase").into(),
+            },
+            node: match (kept.source("spec"), kind) {
+                (Some(before), _) => before.node.clone(),
+                (None, Kind::Pod) => tree::text(tree, "spec.nodeName").into(),
+                (None, _) => CompactString::default(),
             },
             bytes: bytes.into(),
             metadata_end,
@@ -144,7 +199,7 @@ impl Stored {
 
     /// Reads the object back into a tree.
     pub(crate) fn tree(&self) -> Tree {
-        serde_json::from_slice(&self.bytes).expect("stored bytes were written from a tree")
+        read_json(&self.bytes).expect("stored bytes were written from a tree")
     }
 
     /// A label's value.
@@ -183,7 +238,7 @@ pub(crate) fn key(namespace: &str, name: &str) -> Box<str> {
     key.into()
 }
 
-fn write_object(info: &KindInfo, version: u64, tree: &Tree) -> (Vec<u8>, u32) {
+fn write_object(info: &KindInfo, version: u64, tree: &Tree, kept: &Kept<'_>) -> (Vec<u8>, u32) {
     let mut out = Vec::with_capacity(2048);
     out.extend_from_slice(b"{\"kind\":\"");
     out.extend_from_slice(info.name.as_bytes());
@@ -199,20 +254,38 @@ fn write_object(info: &KindInfo, version: u64, tree: &Tree) -> (Vec<u8>, u32) {
     }
     out.push(b'}');
     let metadata_end = u32::try_from(out.len()).expect("bodies are limited to 3 MiB");
+    let mut kept = kept.members().peekable();
     for (name, value) in tree {
-        if !matches!(name.as_str(), "kind" | "apiVersion" | "metadata") {
-            write_member(&mut out, name, value);
+        while let Some((kept, json)) = kept.next_if(|(kept, _)| *kept < name.as_str()) {
+            write_kept(&mut out, kept, json);
         }
+        match kept.next_if(|(kept, _)| *kept == name.as_str()) {
+            Some((kept, json)) => write_kept(&mut out, kept, json),
+            None if matches!(name.as_str(), "kind" | "apiVersion" | "metadata") => {}
+            None => write_member(&mut out, name, value),
+        }
+    }
+    for (name, json) in kept {
+        write_kept(&mut out, name, json);
     }
     out.push(b'}');
     (out, metadata_end)
 }
 
 fn write_member(out: &mut Vec<u8>, name: &str, value: &Value) {
+    write_name(out, name);
+    serde_json::to_writer(&mut *out, value).expect("writing to memory does not fail");
+}
+
+fn write_kept(out: &mut Vec<u8>, name: &str, json: &str) {
+    write_name(out, name);
+    out.extend_from_slice(json.as_bytes());
+}
+
+fn write_name(out: &mut Vec<u8>, name: &str) {
     out.push(b',');
     serde_json::to_writer(&mut *out, name).expect("writing to memory does not fail");
     out.push(b':');
-    serde_json::to_writer(&mut *out, value).expect("writing to memory does not fail");
 }
 
 /// Where `"metadata":` begins.
@@ -311,5 +384,28 @@ mod tests {
         assert!(Arc::ptr_eq(&first.finalizers, &second.finalizers));
         assert_eq!(second.labels[0].1, "two");
         assert_eq!(second.bytes(), state(2, "two").bytes());
+    }
+
+    #[test]
+    fn what_is_kept_is_stored_as_it_was() {
+        let Value::Object(tree) = json!({
+            "metadata": {"name": "p", "namespace": "n"},
+            "spec": {"nodeName": "node", "text": "\"é\\"},
+            "status": {"phase": "Running"},
+        }) else {
+            unreachable!()
+        };
+        let whole = Stored::encode(Kind::Pod, 7, &tree);
+        for names in [&["spec", "status"][..], &["spec"], &["status"], &[]] {
+            let (mut read, kept) = Kept::read(&whole, names);
+            assert!(names.iter().all(|name| !read.contains_key(*name)));
+            // A part of it may stand in for the whole.
+            read.extend(names.iter().map(|name| ((*name).to_owned(), json!({}))));
+            let again = Stored::encode_with(Kind::Pod, 7, &read, &kept);
+            assert_eq!(again.bytes(), whole.bytes(), "{names:?}");
+            assert_eq!((&*again.phase, &*again.node), ("Running", "node"));
+            kept.put_back(&mut read);
+            assert_eq!(Value::Object(read), Value::Object(whole.tree()));
+        }
     }
 }

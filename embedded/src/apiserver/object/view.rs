@@ -38,7 +38,7 @@ impl<'v> From<Option<&'v Value>> for JsonView<'v> {
 impl<'v> JsonView<'v> {
     /// A member; `a.b` is the member b of the member a.
     pub(crate) fn at(self, path: &str) -> Self {
-        path.split('.').fold(self, Self::entry)
+        tree::names(path).fold(self, Self::entry)
     }
 
     /// The entry of a map, whatever its key looks like.

@@ -10,7 +10,7 @@ use crate::{
     apiserver::{
         http::Target,
         kinds::strategy,
-        object::{ApiError, Kind, Result, Stored, Tree},
+        object::{ApiError, Kept, Kind, Result, Stored, Tree},
         store::{Event, Store},
     },
     rng::Rng,
@@ -79,7 +79,17 @@ impl ApiServer {
 
     /// Stores a state and lets garbage collection know.
     pub(crate) fn store_put(&mut self, kind: Kind, tree: &Tree) -> Arc<Stored> {
-        let object = self.store.put(kind, tree);
+        self.store_put_with(kind, tree, &Kept::default())
+    }
+
+    /// Stores a state, some of it as it was in the state before.
+    pub(super) fn store_put_with(
+        &mut self,
+        kind: Kind,
+        tree: &Tree,
+        kept: &Kept<'_>,
+    ) -> Arc<Stored> {
+        let object = self.store.put(kind, tree, kept);
         self.garbage.stored(&object);
         self.note_for_quotas(&object);
         object

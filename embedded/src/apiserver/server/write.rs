@@ -12,9 +12,10 @@ use crate::{
     apiserver::{
         apply::{PatchBody, Writer, managed},
         http::{FieldValidation, Target, body::decode},
-        kinds::{Part, metadata, pod, strategy},
+        kinds::{Part, job, metadata, pod, strategy},
         object::{
-            ApiError, Kind, Result, Stored, Tree, check, check_change, names, object_details, tree,
+            ApiError, Kept, Kind, Result, Stored, Tree, check, check_change, names, object_details,
+            tree,
         },
         print::Response,
     },
@@ -86,7 +87,7 @@ impl ApiServer {
         }
         let mut old_tree = old.tree();
         let write = Write {
-            aside: Tree::new(),
+            kept: Kept::default(),
             before: managed::take(&mut old_tree),
             owners: Owners::Written(managed::take(&mut tree)),
             now,
@@ -109,25 +110,24 @@ impl ApiServer {
                 _ => Err(ApiError::not_found(target.kind, &target.name)),
             };
         };
-        let mut old_tree = old.tree();
+        let (mut old_tree, kept) = read_for(&target, patch, &old);
         let before = managed::take(&mut old_tree);
-        let (mut tree, aside, owners);
+        let (mut tree, owners);
         if let PatchBody::Apply(config) = patch {
             let force = target.options.force == Some(true);
             let (applied, after) =
                 writer(&target, now).apply(Some(&old_tree), before.as_ref(), config, force)?;
-            (tree, aside) = (applied, Tree::new());
+            tree = applied;
             owners = Owners::Applied(after);
         } else {
-            aside = set_aside(&target, patch, &mut old_tree);
             tree = old_tree.clone();
             let sent = patch_with_owners(&target, patch, &mut tree, before.as_ref())?;
             owners = Owners::Written(sent);
         }
         check_same_name(&target, &tree)?;
-        check_patched(&mut target, patch, &mut tree)?;
+        check_patched(&mut target, patch, &mut tree, &kept)?;
         let write = Write {
-            aside,
+            kept,
             before,
             owners,
             now,
@@ -157,7 +157,7 @@ impl ApiServer {
             let (kind, plural) = (target.kind, target.kind.info().plural);
             return Err(ApiError::conflict(kind, &target.name, plural, &why));
         }
-        check_types(&mut target, None, &mut tree)?;
+        check_types(&mut target, None, &mut tree, &Kept::default())?;
         self.create(target, tree, managed, now)
     }
 
@@ -168,11 +168,11 @@ impl ApiServer {
         old: &Arc<Stored>,
         old_tree: Tree,
         mut tree: Tree,
-        write: Write,
+        write: Write<'_>,
     ) -> Result<Response> {
         let kind = target.kind;
         let Write {
-            aside,
+            kept,
             before,
             owners,
             now,
@@ -215,7 +215,6 @@ impl ApiServer {
         }
         strategy::bump_generation(kind, part, &mut tree, &old_tree);
         managed::put(&mut tree, after);
-        tree.extend(aside);
         let dry_run = target.options.dry_run;
         // The last finalizer is gone: the object goes in the same write, and the answer shows it under the
         // version it had.
@@ -224,8 +223,8 @@ impl ApiServer {
             self.store_remove(old);
         }
         Ok(reply(match is_finished || dry_run {
-            true => Arc::new(Stored::encode(kind, old.version, &tree)),
-            false => self.store_put(kind, &tree),
+            true => Arc::new(Stored::encode_with(kind, old.version, &tree, &kept)),
+            false => self.store_put_with(kind, &tree, &kept),
         }))
     }
 
@@ -304,34 +303,36 @@ impl ApiServer {
     }
 }
 
-/// Takes those members out of a Pod that a patch does not touch, so that they need not be copied
-/// and compared. Most writes of a busy cluster are such patches.
-fn set_aside(target: &Target, patch: &PatchBody, tree: &mut Tree) -> Tree {
-    let mut aside = Tree::new();
-    if target.kind != Kind::Pod {
-        return aside;
+/// Reads an object that is to be patched without what the patch leaves as it is: that need not be read, copied, compared
+/// and written. Most writes of a busy cluster are such patches. Of what is kept the tree has what the rules need.
+fn read_for<'s>(target: &Target, patch: &PatchBody, object: &'s Stored) -> (Tree, Kept<'s>) {
+    let part = part_of(target);
+    // A write to the status mirrors and checks all of it, even if the patch leaves it alone.
+    let members: &[&'static str] = match (target.kind, part) {
+        _ if matches!(patch, PatchBody::Apply(_)) => &[],
+        (Kind::Pod, Part::Main) => &["spec", "status"],
+        (Kind::Pod, _) | (Kind::Job, Part::Status) => &["spec"],
+        _ => &[],
+    };
+    let untouched = members
+        .iter()
+        .copied()
+        .filter(|member| !patch.touches(member));
+    let (mut tree, kept) = Kept::read(object, &untouched.collect::<Vec<_>>());
+    if let Some(spec) = kept.get("spec").filter(|_| part == Part::Status) {
+        let needed = match target.kind {
+            Kind::Pod => pod::restart_policies(spec),
+            _ => job::spec_without_template(spec),
+        };
+        tree.insert("spec".into(), Value::Object(needed));
     }
-    for member in ["spec", "status"] {
-        // A write to the status mirrors and checks it even if the patch leaves it alone.
-        let unused = member == "spec" || target.is_main();
-        if unused
-            && !patch.touches(member)
-            && let Some(value) = tree.remove(member)
-        {
-            aside.insert(member.to_owned(), value);
-        }
-    }
-    // The rules of the status depend on this part of the spec.
-    if let Some(Value::Object(spec)) = aside.get("spec") {
-        tree.insert("spec".into(), Value::Object(pod::restart_policies(spec)));
-    }
-    aside
+    (tree, kept)
 }
 
 /// What comes with a changed object.
-struct Write {
-    /// Members that the write cannot change and that both trees go without.
-    aside: Tree,
+struct Write<'s> {
+    /// Members that the write cannot change: of them both trees have what rules need, or nothing.
+    kept: Kept<'s>,
     /// Who owned the fields before.
     before: Option<Value>,
     owners: Owners,
@@ -402,7 +403,12 @@ fn check_same_name(target: &Target, tree: &Tree) -> Result<()> {
 }
 
 /// Checks the types of a patched object; Pods whose spec was not touched are spared.
-fn check_patched(target: &mut Target, patch: &PatchBody, tree: &mut Tree) -> Result<()> {
+fn check_patched(
+    target: &mut Target,
+    patch: &PatchBody,
+    tree: &mut Tree,
+    kept: &Kept<'_>,
+) -> Result<()> {
     let kind = target.kind;
     let unset = target.options.validation == FieldValidation::Unset;
     let is_object = |name: &&str| tree.get(*name).is_none_or(Value::is_object);
@@ -411,16 +417,24 @@ fn check_patched(target: &mut Target, patch: &PatchBody, tree: &mut Tree) -> Res
         tree::drop_nulls(tree);
         return Ok(());
     }
-    check_types(target, Some(patch), tree)
+    check_types(target, Some(patch), tree, kept)
 }
 
 /// Checks the types of what came of a patch.
-fn check_types(target: &mut Target, patch: Option<&PatchBody>, tree: &mut Tree) -> Result<()> {
+fn check_types(
+    target: &mut Target,
+    patch: Option<&PatchBody>,
+    tree: &mut Tree,
+    kept: &Kept<'_>,
+) -> Result<()> {
     let checked =
         decode::same_kind(target.kind, tree).and_then(|()| decode::check_types(target, tree, None));
     checked.map_err(|why| {
         let shown = patch.and_then(PatchBody::shown);
-        let whole = shown.unwrap_or_else(|| Value::Object(tree.clone()).to_string());
+        let whole = shown.unwrap_or_else(|| {
+            kept.put_back(tree);
+            Value::Object(std::mem::take(tree)).to_string()
+        });
         let message = format!("Invalid value: {}: {why}", Value::String(whole));
         ApiError::invalid(" \"\"", json!({}), [("patch", &*message)])
     })

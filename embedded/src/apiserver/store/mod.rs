@@ -16,7 +16,7 @@ use index::Index;
 use log::EventLog;
 pub use log::{Event, EventType};
 
-use crate::apiserver::object::{KINDS, Kind, Stored, Tree, stored};
+use crate::apiserver::object::{KINDS, Kept, Kind, Stored, Tree, stored};
 
 /// All state that requests can see.
 #[derive(Clone, Debug)]
@@ -161,11 +161,11 @@ impl Store {
         past
     }
 
-    /// Stores a new state of an object and logs it.
-    pub(crate) fn put(&mut self, kind: Kind, tree: &Tree) -> Arc<Stored> {
+    /// Stores a new state of an object, some of it as it was in the state before, and logs it.
+    pub(crate) fn put(&mut self, kind: Kind, tree: &Tree, kept: &Kept<'_>) -> Arc<Stored> {
         self.version += 1;
         let shelf = &mut self.shelves[kind as usize];
-        let mut object = Stored::encode(kind, self.version, tree);
+        let mut object = Stored::encode_with(kind, self.version, tree, kept);
         if let Some(before) = shelf.objects.get(&object.key()) {
             object.share(before);
         }

@@ -3,7 +3,6 @@
 //! Responsible for: its JSON form, its order, and the limit to how many there are. Must not: decide
 //! who comes to own what.
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::set::FieldSet;
@@ -16,7 +15,7 @@ const MAX_UPDATERS: usize = 10;
 const ANCIENT: &str = "ancient-changes";
 
 /// How a manager came to own fields. Those that applied come first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[doc(alias = "ManagedFieldsOperationType")]
 pub(super) enum ManagerOperation {
     Apply,
@@ -24,47 +23,36 @@ pub(super) enum ManagerOperation {
 }
 
 /// The owner of fields: everything that identifies an entry.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[doc(alias = "managerIdentifier")]
 pub(super) struct FieldManager {
     pub(super) operation: ManagerOperation,
-    #[serde(default)]
     pub(super) manager: String,
-    #[serde(default)]
     pub(super) api_version: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) subresource: String,
 }
 
 /// What one manager owns.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    #[serde(flatten)]
     pub(super) owner: FieldManager,
     /// When it last took fields; empty if it has changed none.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) time: String,
-    #[serde(rename = "fieldsType")]
-    pub(super) fields_type: FieldsType,
-    #[serde(rename = "fieldsV1")]
     pub(super) fields: FieldSet,
 }
 
-/// The form in which fields are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub(super) enum FieldsType {
-    FieldsV1,
-}
+/// The one form in which fields are written.
+const FIELDS_TYPE: &str = "FieldsV1";
 
 /// All entries of an object.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entries(pub(super) Vec<Entry>);
 
 impl Entries {
     /// Reads `managedFields`; `None` if it says what nobody understands.
     pub(super) fn read(value: &Value) -> Option<Self> {
-        Self::deserialize(value).ok()
+        let entries = value.as_array()?.iter().map(Entry::read);
+        Some(Self(entries.collect::<Option<_>>()?))
     }
 
     /// Whether `managedFields` as sent asks to forget all managers.
@@ -118,11 +106,58 @@ impl Entries {
     /// The entries as `managedFields`, in order.
     pub(super) fn write(mut self) -> Value {
         self.0.sort_by(|a, b| a.place().cmp(&b.place()));
-        serde_json::to_value(self).expect("entries are texts and trees")
+        self.0.into_iter().map(Entry::write).collect()
     }
 }
 
 impl Entry {
+    /// Every write of a Job comes by here, so entries are read and written by hand: a derived reader goes through an
+    /// entry twice, and copies it.
+    fn read(entry: &Value) -> Option<Self> {
+        let text = |name: &str| match entry.get(name) {
+            None => Some(String::new()),
+            Some(text) => text.as_str().map(str::to_owned),
+        };
+        if text("fieldsType")? != FIELDS_TYPE {
+            return None;
+        }
+        Some(Self {
+            owner: FieldManager {
+                operation: match entry.get("operation")?.as_str()? {
+                    "Apply" => ManagerOperation::Apply,
+                    "Update" => ManagerOperation::Update,
+                    _ => return None,
+                },
+                manager: text("manager")?,
+                api_version: text("apiVersion")?,
+                subresource: text("subresource")?,
+            },
+            time: text("time")?,
+            fields: FieldSet::read(entry.get("fieldsV1")?)?,
+        })
+    }
+
+    fn write(self) -> Value {
+        let operation = match self.owner.operation {
+            ManagerOperation::Apply => "Apply",
+            ManagerOperation::Update => "Update",
+        };
+        let mut entry = Tree::new();
+        let mut put = |name: &str, value: Value| entry.insert(name.to_owned(), value);
+        put("apiVersion", self.owner.api_version.into());
+        put("fieldsType", FIELDS_TYPE.into());
+        put("fieldsV1", self.fields.into());
+        put("manager", self.owner.manager.into());
+        put("operation", operation.into());
+        if !self.owner.subresource.is_empty() {
+            put("subresource", self.owner.subresource.into());
+        }
+        if !self.time.is_empty() {
+            put("time", self.time.into());
+        }
+        Value::Object(entry)
+    }
+
     fn place(&self) -> (ManagerOperation, &str, &str, &str, &str) {
         let FieldManager {
             operation,

@@ -26,7 +26,7 @@ use crate::{
     model::Time,
 };
 pub(crate) use entries::same_but_for_times;
-use entries::{Entries, Entry, FieldManager, FieldsType, ManagerOperation};
+use entries::{Entries, Entry, FieldManager, ManagerOperation};
 use set::{FieldSet, shown};
 
 /// The member of `metadata` that this is about.
@@ -195,7 +195,6 @@ impl Writer<'_> {
         entries.set(Entry {
             owner: applier.clone(),
             time: last.as_ref().map_or("", |last| &last.time).to_owned(),
-            fields_type: FieldsType::FieldsV1,
             fields: fields.clone(),
         });
         let merged = match &last {
@@ -243,7 +242,6 @@ impl Writer<'_> {
             entries.set(Entry {
                 owner,
                 time: self.now.to_rfc3339(),
-                fields_type: FieldsType::FieldsV1,
                 fields: taken,
             });
         }

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::apiserver::object::Tree;
@@ -13,8 +12,7 @@ use crate::apiserver::object::Tree;
 ///
 /// The elements of paths are written as in `FieldsV1`: `f:name` is a field, `k:{..}` an item of a list
 /// by its keys, `v:..` a member of a set.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(try_from = "Value", into = "Value")]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "fieldpath.Set")]
 pub(super) struct FieldSet {
     pub(super) here: bool,
@@ -22,6 +20,23 @@ pub(super) struct FieldSet {
 }
 
 impl FieldSet {
+    /// Reads `FieldsV1`; `None` if it is something else.
+    pub(super) fn read(fields: &Value) -> Option<Self> {
+        let mut set = Self::default();
+        for (element, value) in fields.as_object()? {
+            match element.get(..2) {
+                Some("f:" | "k:" | "v:" | "i:") => {
+                    let mut node = Self::read(value)?;
+                    node.here |= node.below.is_empty();
+                    set.below.insert(element.clone(), node);
+                }
+                None if element == "." => set.here = true,
+                _ => return None,
+            }
+        }
+        Some(set)
+    }
+
     /// Whether no path is in the set.
     pub(super) fn is_empty(&self) -> bool {
         !self.here && self.below.is_empty()
@@ -121,30 +136,6 @@ impl FieldSet {
     }
 }
 
-/// Reads `FieldsV1`.
-impl TryFrom<Value> for FieldSet {
-    type Error = &'static str;
-
-    fn try_from(fields: Value) -> Result<Self, Self::Error> {
-        let Value::Object(fields) = fields else {
-            return Err(NOT_FIELDS);
-        };
-        let mut set = Self::default();
-        for (element, value) in fields {
-            match element.get(..2) {
-                Some("f:" | "k:" | "v:" | "i:") => {
-                    let mut node = Self::try_from(value)?;
-                    node.here |= node.below.is_empty();
-                    set.below.insert(element, node);
-                }
-                None if element == "." => set.here = true,
-                _ => return Err(NOT_FIELDS),
-            }
-        }
-        Ok(set)
-    }
-}
-
 /// Writes `FieldsV1`.
 impl From<FieldSet> for Value {
     fn from(set: FieldSet) -> Self {
@@ -157,8 +148,6 @@ impl From<FieldSet> for Value {
         Self::Object(tree)
     }
 }
-
-const NOT_FIELDS: &str = "expected FieldsV1";
 
 /// A path as messages show it: `.spec.containers[name="a"].image`.
 pub(super) fn shown(path: &[impl AsRef<str>]) -> String {
@@ -188,7 +177,7 @@ mod tests {
     use super::*;
 
     fn set(fields: &Value) -> FieldSet {
-        FieldSet::try_from(fields.clone()).unwrap()
+        FieldSet::read(fields).unwrap()
     }
 
     #[test]
@@ -211,7 +200,7 @@ mod tests {
             json!({"f:spec": {"f:a": {}, "f:c": {".": {}, "f:d": {}}}})
         );
         assert!(set(&a).without(&set(&a)).is_empty());
-        assert!(FieldSet::try_from(json!({"spec": {}})).is_err());
+        assert!(FieldSet::read(&json!({"spec": {}})).is_none());
         let mut cut = set(&a);
         cut.cut(&["f:spec"]);
         assert!(cut.is_empty());

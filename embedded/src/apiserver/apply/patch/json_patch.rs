@@ -6,7 +6,10 @@
 
 use serde_json::{Value, json};
 
-use crate::apiserver::object::{ApiError, JsonView, Result, Tree};
+use crate::{
+    apiserver::object::{ApiError, JsonView, Result, Tree},
+    json::read_json,
+};
 
 /// Most operations in one patch, as the real server limits it.
 const MAX_OPERATIONS: usize = 10_000;
@@ -35,7 +38,7 @@ impl PatchOperation {
 
 /// Reads the operations.
 pub(super) fn read(body: &[u8]) -> Result<Vec<PatchOperation>> {
-    let value: Value = serde_json::from_slice(body).map_err(|error| not_json(&error))?;
+    let value: Value = read_json(body).map_err(|error| not_json(&error))?;
     let Value::Array(items) = value else {
         let why = "error decoding patch: json: cannot unmarshal object into Go value of type \
                    []handlers.jsonPatchOp";

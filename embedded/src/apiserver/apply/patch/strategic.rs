@@ -27,7 +27,8 @@ pub(super) fn apply(shape: &TypeDef, tree: &mut Tree, patch: &Tree) -> Result<()
         if let Some(list) = name.strip_prefix(DELETE_SET) {
             delete_from_set(tree, list, change);
         } else if !name.starts_with('$') {
-            let order = patch.get(&format!("{SET_ORDER}{name}"));
+            let order = change.as_array().map(|_| format!("{SET_ORDER}{name}"));
+            let order = order.and_then(|order| patch.get(&order));
             merge_member(shape.member(name), tree, name, change, order)?;
         }
     }

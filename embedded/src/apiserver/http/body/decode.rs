@@ -13,13 +13,16 @@ use super::{
     field_types::{self, go_name},
     protobuf,
 };
-use crate::apiserver::{
-    http::{
-        options::FieldValidation,
-        request::{Request, Target},
+use crate::{
+    apiserver::{
+        http::{
+            options::FieldValidation,
+            request::{Request, Target},
+        },
+        kinds::quota,
+        object::{ApiError, Kind, KindInfo, NOT_A_QUANTITY, Quantity, Result, Tree, tree},
     },
-    kinds::quota,
-    object::{ApiError, Kind, KindInfo, NOT_A_QUANTITY, Quantity, Result, Tree, tree},
+    json::read_json,
 };
 
 /// Reads a body that may be JSON or YAML, without looking at its type.
@@ -133,7 +136,7 @@ pub(crate) fn check_types(
 }
 
 fn json(body: &[u8]) -> Result<Value> {
-    serde_json::from_slice(body).map_err(|error| {
+    read_json(body).map_err(|error| {
         let why = if error.is_eof() {
             "unexpected end of JSON input".to_owned()
         } else if let Some(letter) = bare_key(body, &error) {

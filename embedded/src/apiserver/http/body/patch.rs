@@ -6,10 +6,13 @@
 use serde_json::{Value, json};
 
 use super::{decode, field_types::go_name};
-use crate::apiserver::{
-    apply::{MANAGED_FIELDS, PatchBody, managed, patch},
-    http::request::{Request, Target},
-    object::{ApiError, JsonView, Result, Tree, tree},
+use crate::{
+    apiserver::{
+        apply::{MANAGED_FIELDS, PatchBody, managed, patch},
+        http::request::{Request, Target},
+        object::{ApiError, JsonView, Result, Tree, tree},
+    },
+    json::read_json,
 };
 
 /// Reads the body by its content type.
@@ -38,7 +41,7 @@ pub(crate) fn read(request: Request<'_>, target: &Target) -> Result<PatchBody> {
 
 /// Reads a patch that is an object; `start` is how errors about other values begin.
 fn json_object(body: &[u8], start: &str) -> Result<Tree> {
-    match serde_json::from_slice(body) {
+    match read_json(body) {
         Ok(Value::Object(tree)) => Ok(tree),
         Ok(other) => Err(ApiError::bad_request(format!(
             "{start}json: cannot unmarshal {} into Go value of type map[string]interface {{}}",

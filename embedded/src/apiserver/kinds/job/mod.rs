@@ -12,6 +12,6 @@ mod update;
 mod validate;
 
 pub(crate) use defaults::{default, default_cron_job, prepare_create, prepare_status, warnings};
-pub(crate) use status::validate_status;
+pub(crate) use status::{spec_without_template, validate_status};
 pub(crate) use update::validate_update;
 pub(crate) use validate::validate_create;

@@ -5,9 +5,14 @@
 
 use super::index_list::{self, Intervals};
 use crate::{
-    apiserver::object::{CheckedField, JsonView},
+    apiserver::object::{CheckedField, JsonView, Tree, partial::read_without},
     model::Time,
 };
+
+/// What of a Job's spec, as it is stored, the rules of its status look at.
+pub(crate) fn spec_without_template(spec: &str) -> Tree {
+    read_without(spec, &["template"]).0
+}
 
 /// The status of one Job, and the spec that it is about.
 struct StatusChange<'a, 'v> {

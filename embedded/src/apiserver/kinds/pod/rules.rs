@@ -3,6 +3,7 @@
 //! Responsible for: checks of create, update and status. Must not: apply defaults.
 
 use hashbrown::HashSet;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::apiserver::{
@@ -171,24 +172,45 @@ pub(crate) fn validate_status(pod: &CheckedField<'_, '_>) {
     }
 }
 
-/// What of a spec says when containers are started again; containers that say nothing are left out.
-pub(crate) fn restart_policies(spec: &Tree) -> Tree {
-    let mut policies = Tree::new();
-    if let Some(policy) = spec.get("restartPolicy") {
-        policies.insert("restartPolicy".into(), policy.clone());
+/// What of a spec says when containers are started again; containers that say nothing are left out. The spec is as it is
+/// stored.
+pub(crate) fn restart_policies(spec: &str) -> Tree {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct RestartingSpec {
+        restart_policy: Option<Value>,
+        #[serde(default)]
+        containers: Vec<RestartingContainer>,
+        #[serde(default)]
+        init_containers: Vec<RestartingContainer>,
     }
-    for list in ["containers", "initContainers"] {
-        let containers = tree::items(spec, list).iter();
-        let own: Vec<Value> = containers
-            .filter(|container| container.get("restartPolicy").is_some())
-            .map(|container| {
-                json!({
-                    "name": container["name"],
-                    "restartPolicy": container["restartPolicy"],
-                    "restartPolicyRules": container["restartPolicyRules"],
-                })
-            })
-            .collect();
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct RestartingContainer {
+        name: Value,
+        restart_policy: Option<Value>,
+        restart_policy_rules: Option<Value>,
+    }
+    let spec: RestartingSpec = serde_json::from_str(spec).expect("what was stored is a spec");
+    let mut policies = Tree::new();
+    if let Some(policy) = spec.restart_policy {
+        policies.insert("restartPolicy".into(), policy);
+    }
+    for (list, containers) in [
+        ("containers", spec.containers),
+        ("initContainers", spec.init_containers),
+    ] {
+        let own = containers.into_iter().filter_map(|container| {
+            let mut policy = json!({
+                "name": container.name,
+                "restartPolicy": container.restart_policy?,
+            });
+            if let Some(rules) = container.restart_policy_rules {
+                policy["restartPolicyRules"] = rules;
+            }
+            Some(policy)
+        });
+        let own: Vec<Value> = own.collect();
         if !own.is_empty() {
             policies.insert(list.into(), own.into());
         }
