@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use lakh::embedded::apiserver::Kind;
 
-use super::{Job, Judges, book::Pod, views::indexes};
+use super::{
+    Job, Judges,
+    book::Pod,
+    views::{self, indexes},
+};
 use crate::{casting, deeds::Deed, world::World};
 
 const JUDGE: &str = "ending";
@@ -216,8 +220,7 @@ impl Judges {
 fn told(world: &World) -> BTreeMap<String, (usize, usize)> {
     let mut told: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     for event in world.server.api.objects(Kind::Event) {
-        let view: serde_json::Value =
-            serde_json::from_slice(event.bytes()).expect("stored objects are JSON");
+        let view: serde_json::Value = views::read(event);
         let about = view["involvedObject"]["uid"].as_str().unwrap_or_default();
         let (events, warnings) = told.entry(about.to_owned()).or_default();
         *events += 1;

@@ -34,7 +34,7 @@ fn get<'a>(tree: &'a Tree, path: &str) -> Option<&'a Value> {
     names.try_fold(first, |whole, name| whole.get(name))
 }
 
-/// The names of members on the way down a path. Paths are short: to `split` them takes five times as long.
+/// The names of members on the way down a path. Paths are short, and `split` is made for long texts.
 pub(super) fn names(path: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(path);
     std::iter::from_fn(move || {

@@ -118,7 +118,7 @@ impl Entry {
             None => Some(String::new()),
             Some(text) => text.as_str().map(str::to_owned),
         };
-        if text("fieldsType")? != FIELDS_TYPE {
+        if entry.get("fieldsType")?.as_str()? != FIELDS_TYPE {
             return None;
         }
         Some(Self {
