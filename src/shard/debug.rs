@@ -169,6 +169,10 @@ impl Shard {
             "a watch broke, and the API server was not heard since: no finalizer is removed",
         );
         note(
+            !actor.gone && self.unconfirmed.has(Kind::Job, actor.id.uid),
+            "no watch has told of the last status yet, and a connection broke since: no finalizer is removed",
+        );
+        note(
             self.rounds.claims.holds(&actor.id),
             "whose its Pods are is being settled",
         );

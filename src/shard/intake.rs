@@ -107,7 +107,10 @@ impl Shard {
                 // Else it may be old: sent before anybody knew what this shard found out.
                 self.history_ended &= *number == self.history;
                 self.history = *number;
-                self.is_heard = *is_heard;
+                let was_heard = std::mem::replace(&mut self.is_heard, *is_heard);
+                if was_heard && !is_heard {
+                    self.doubt();
+                }
                 let before = std::mem::replace(&mut self.known, *known);
                 if knows_jobs(*known) && !knows_jobs(before) {
                     // As none could have one before.
@@ -159,7 +162,7 @@ impl Shard {
     }
 
     /// What covers objects of this namespace.
-    fn scope_of(&self, namespace: &str) -> Option<Arc<str>> {
+    pub(super) fn scope_of(&self, namespace: &str) -> Option<Arc<str>> {
         let mut covered = self.namespaces.iter();
         covered
             .find(|covered| covered.as_ref() == namespace)
@@ -314,10 +317,15 @@ impl Shard {
 
     fn seen(&mut self, extent: &Extent, version: u64) {
         let namespace = extent.namespace.as_deref();
-        if extent.kind == Kind::Pod {
-            self.store.pods_seen(namespace, version);
-        } else if let Some(known) = self.gangs_of(extent.kind) {
-            known.seen(namespace, version);
+        match extent.kind {
+            Kind::Pod => self.store.pods_seen(namespace, version),
+            Kind::Job => self.store.jobs_seen(namespace, version),
+            Kind::CronJob => {}
+            Kind::Workload | Kind::PodGroup => {
+                if let Some(known) = self.gangs_of(extent.kind) {
+                    known.seen(namespace, version);
+                }
+            }
         }
     }
 

@@ -12,6 +12,7 @@
 
 mod actor;
 mod annotated;
+mod comparison;
 mod controllers;
 mod correlate;
 mod cron_jobs;
@@ -27,6 +28,7 @@ mod outbox;
 mod records;
 mod retirement;
 mod rounds;
+mod scopes;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -56,6 +58,7 @@ pub use records::{RecordPage, RecordQuery, RecordRow, RowEnd, WantedRows};
 
 use actor::Rules;
 use annotated::RecordBudget;
+use comparison::is_doubted;
 use correlate::About;
 use cron_jobs::CronJobs;
 use events::Recorder;
@@ -419,6 +422,7 @@ impl Shard {
                     ttl.answer(&job, result, &mut self.outbox, now);
                 }
             }
+            Caller::Comparison(key, version) => self.asked_for(key, version, result),
             Caller::Unseen(key) => {
                 if let Some(actor) = self.store.get_mut(key) {
                     let is_gone = is_of_nobody(&actor.id, result);
@@ -438,20 +442,24 @@ impl Shard {
             settings,
             store,
             is_heard,
+            unconfirmed,
             ..
         } = self;
         let (gangs, finalizer) = (gangs.as_ref(), settings.mode.finalizer());
-        let mut unsent = Vec::new();
+        let (mut unsent, mut doubted) = (Vec::new(), Vec::new());
         let mut make = |write: &mut Write| {
             let actor = store.get(write.actor);
             // None is known where all was forgotten: what the write goes by may never have happened.
             let is_wanted = actor.is_some_and(|actor| actor.wants(&write.op));
             // A server that was set back may have to name the Pod once more: without its finalizer nobody would.
-            let is_wanted =
-                is_wanted && (*is_heard || !matches!(write.op, Op::RemoveFinalizer(..)));
-            is_wanted.then(|| write.call(gangs, finalizer)).flatten()
+            let frees = is_wanted && matches!(write.op, Op::RemoveFinalizer(..));
+            let is_doubted = frees && is_doubted(unconfirmed, store, write.actor);
+            doubted.extend(is_doubted.then_some(write.actor));
+            let may_go = is_wanted && (*is_heard && !is_doubted || !frees);
+            may_go.then(|| write.call(gangs, finalizer)).flatten()
         };
         let request = outbox.poll_request(now.monotonic, &mut make, &mut unsent);
+        self.ask_for(doubted);
         for unsent in unsent {
             match unsent {
                 Unsent::Write(write) => {

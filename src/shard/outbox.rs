@@ -71,6 +71,8 @@ pub(super) enum Caller {
     Ttl(Arc<JobId>),
     /// A Job that only its Pods tell of.
     Unseen(ActorKey),
+    /// A Job of which this version is doubted.
+    Comparison(ActorKey, u64),
 }
 
 /// What waits for its turn.

@@ -28,6 +28,7 @@ use crate::{
 use super::{
     actor::Actor,
     annotated::{Means, RecordBudget, is_asked},
+    scopes::Scopes,
 };
 
 slotmap::new_key_type! {
@@ -43,7 +44,7 @@ pub(super) struct Store {
     by_job: HashMap<Arc<JobId>, ActorKey>,
     /// By the Pods' own UIDs, which the server makes.
     placements: HashMap<Uid, Placement>,
-    scopes: Vec<Scope>,
+    scopes: Scopes,
     seen: Seen,
     /// What records of indexes may take.
     budget: RecordBudget,
@@ -54,13 +55,6 @@ pub(super) struct Store {
 struct Placement {
     actor: ActorKey,
     slot: Slot,
-}
-
-/// What one watch of Pods covers, and how far it has come.
-#[derive(Debug)]
-struct Scope {
-    namespace: Option<String>,
-    pods_seen: u64,
 }
 
 /// What a version of a Job brings.
@@ -77,17 +71,9 @@ pub(super) enum JobNews {
 impl Store {
     /// An empty store for Pods of these namespaces (none: of all).
     pub(super) fn new(finalizer: &'static str, namespaces: &[String], seen: Seen) -> Self {
-        let scope = |namespace| Scope {
-            namespace,
-            pods_seen: 0,
-        };
-        let scopes = match namespaces {
-            [] => vec![scope(None)],
-            some => some.iter().map(|name| scope(Some(name.clone()))).collect(),
-        };
         Self {
             finalizer,
-            scopes,
+            scopes: Scopes::new(namespaces),
             seen,
             ..Self::default()
         }
@@ -309,12 +295,21 @@ impl Store {
 
     /// The Jobs of a scope that are known to be newer than this version.
     pub(super) fn newer_jobs(&self, namespace: Option<&str>, version: u64) -> Vec<(Uid, u64)> {
-        let jobs = self.in_scope(namespace).into_iter().filter_map(|key| {
-            let actor = &self.actors[key];
+        let jobs = self.all().filter_map(|actor| {
+            let job = &actor.id.key;
+            let in_scope = namespace.is_none_or(|scope| job.namespace == scope);
             let known = actor.job.as_ref().filter(|_| !actor.gone)?.resource_version;
-            (known > version).then_some((actor.id.uid, known))
+            (in_scope && known > version).then_some((actor.id.uid, known))
         });
         jobs.collect()
+    }
+
+    /// The Jobs of a scope that are known to be newer than their watch has told.
+    pub(super) fn unseen_jobs(&self, namespace: Option<&str>) -> Vec<(Uid, u64)> {
+        let scope = self.scopes.get(namespace);
+        scope.map_or_else(Vec::new, |scope| {
+            self.newer_jobs(namespace, scope.jobs_seen)
+        })
     }
 
     fn in_scope(&self, namespace: Option<&str>) -> Vec<ActorKey> {
@@ -330,6 +325,9 @@ impl Store {
     /// under way are of actors that are no more.
     pub(super) fn forget(&mut self, namespace: Option<&str>) {
         self.forget_pods(namespace);
+        if let Some(scope) = self.scopes.get_mut(namespace) {
+            scope.jobs_seen = 0;
+        }
         for key in self.in_scope(namespace) {
             self.forget_actor(key);
         }
@@ -346,8 +344,7 @@ impl Store {
     /// Forgets the Pods of a scope, and how far its watch had come.
     pub(super) fn forget_pods(&mut self, namespace: Option<&str>) {
         self.retain_pods(namespace, &HashSet::new(), u64::MAX);
-        let mut scopes = self.scopes.iter_mut();
-        if let Some(scope) = scopes.find(|scope| scope.namespace.as_deref() == namespace) {
+        if let Some(scope) = self.scopes.get_mut(namespace) {
             scope.pods_seen = 0;
         }
     }
@@ -371,25 +368,23 @@ impl Store {
 
     /// Notes how far the watch of the Pods of a scope has come.
     pub(super) fn pods_seen(&mut self, namespace: Option<&str>, version: u64) {
-        let mut scopes = self.scopes.iter_mut();
-        if let Some(scope) = scopes.find(|scope| scope.namespace.as_deref() == namespace) {
+        if let Some(scope) = self.scopes.get_mut(namespace) {
             scope.pods_seen = scope.pods_seen.max(version);
+        }
+    }
+
+    /// Notes how far the watch of the Jobs of a scope has come.
+    pub(super) fn jobs_seen(&mut self, namespace: Option<&str>, version: u64) {
+        if let Some(scope) = self.scopes.get_mut(namespace) {
+            scope.jobs_seen = scope.jobs_seen.max(version);
         }
     }
 
     /// As of which version all Pods are known that an actor's Job may have.
     pub(super) fn pods_seen_by(&self, key: ActorKey) -> u64 {
         let actor = self.actors.get(key);
-        let scope = actor.and_then(|actor| self.scope_of(&actor.id.key.namespace));
+        let scope = actor.and_then(|actor| self.scopes.covering(&actor.id.key.namespace));
         scope.map_or(u64::MAX, |scope| scope.pods_seen)
-    }
-
-    fn scope_of(&self, namespace: &str) -> Option<&Scope> {
-        let covers = |scope: &&Scope| {
-            let covered = scope.namespace.as_deref();
-            covered.is_none_or(|covered| covered == namespace)
-        };
-        self.scopes.iter().find(covers)
     }
 
     /// Takes in the answer to the creation of a Pod, and tells whether the Pod is known now. The watch may
@@ -399,7 +394,7 @@ impl Store {
         let Some(actor) = self.actors.get(key) else {
             return false;
         };
-        let scope = self.scope_of(&actor.id.key.namespace);
+        let scope = self.scopes.covering(&actor.id.key.namespace);
         let is_past = scope.is_some_and(|scope| scope.pods_seen >= record.resource_version);
         let Entry::Vacant(entry) = self.placements.entry(record.uid) else {
             return true;
@@ -447,18 +442,23 @@ impl Store {
         }
     }
 
-    /// Takes in that the server has a Job's status.
-    pub(super) fn job_status_written(&mut self, key: ActorKey, status: JobStatus, version: u64) {
+    /// Takes in that the server has a Job's status; whether no watch has shown it yet.
+    pub(super) fn job_status_written(
+        &mut self,
+        key: ActorKey,
+        status: JobStatus,
+        version: u64,
+    ) -> bool {
         let Some(actor) = self.actors.get_mut(key) else {
-            return;
+            return false;
         };
         (actor.status_since, actor.tried) = (0, Vec::new());
-        if let Some(job) = &mut actor.job
-            && job.resource_version < version
-        {
-            job.resource_version = version;
-            job.status = status;
-        }
+        let job = actor.job.as_mut();
+        let Some(job) = job.filter(|job| job.resource_version < version) else {
+            return false;
+        };
+        (job.resource_version, job.status) = (version, status);
+        true
     }
 
     /// Takes an actor out of the store, if nothing is left of it.

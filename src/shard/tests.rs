@@ -22,6 +22,10 @@ pub(super) const POST_POD: &str = "POST /api/v1/namespaces/d/pods";
 
 const STATUS: &str = "PATCH /apis/batch/v1/namespaces/d/jobs/j/status";
 
+const LOOK: &str = "GET /apis/batch/v1/namespaces/d/jobs/j";
+
+const REMOVAL: &str = "PATCH /api/v1/namespaces/d/pods/p";
+
 /// A call that was asked for.
 #[derive(Debug)]
 pub(super) struct Asked {
@@ -181,6 +185,26 @@ impl World {
         self.answer(asked, body(&object));
     }
 
+    /// The connection to the server broke, or the server is heard again.
+    fn hear_connection(&mut self, is_heard: bool) {
+        self.shard.notice(&Notice::History {
+            number: 0,
+            known: Kinds::ALL,
+            is_heard,
+            round: 0,
+            listed: Kinds::ALL,
+        });
+    }
+
+    /// Does all that is asked for, for a while: this is not among it.
+    fn never_asks(&mut self, what: &str) {
+        for _ in 0..10 {
+            let asked = self.do_all();
+            assert!(!asked.iter().any(|asked| asked == what), "{asked:?}");
+            self.now = self.now + Duration::from_secs(1);
+        }
+    }
+
     /// Does all that is asked for; what that was.
     pub(super) fn do_all(&mut self) -> Vec<String> {
         let mut all = Vec::new();
@@ -231,7 +255,7 @@ fn a_status_that_another_was_quicker_to_write_is_not_written() {
     let named = &status.body["status"]["uncountedTerminatedPods"]["succeeded"];
     assert_eq!(*named, json!([uid(7)]));
     world.answer(&status, refusal(409, "Conflict", "modified"));
-    let look = world.asks("GET /apis/batch/v1/namespaces/d/jobs/j");
+    let look = world.asks(LOOK);
     world.answer(&look, body(&job(9, &json!({}))));
     // No status has named the Pod: its finalizer stays.
     assert_eq!(world.do_all(), Vec::<String>::new());
@@ -240,7 +264,7 @@ fn a_status_that_another_was_quicker_to_write_is_not_written() {
     assert_eq!(status.what, STATUS);
     assert_eq!(status.body["metadata"]["resourceVersion"], "9");
     world.done(&status);
-    world.asks("PATCH /api/v1/namespaces/d/pods/p");
+    world.asks(REMOVAL);
 }
 
 #[test]
@@ -386,7 +410,7 @@ fn a_pod_that_ends_while_its_finalizer_goes_uncounted_keeps_its_index() {
     world.do_all();
     let suspended = world.next_version();
     world.hear_job(&job(suspended, &spec(true)));
-    let (removal, _) = world.wait_for("PATCH /api/v1/namespaces/d/pods/p");
+    let (removal, _) = world.wait_for(REMOVAL);
     let ended = world.next_version();
     world.hear_pod(Change::Applied, &indexed(ended, "Succeeded"));
     let resumed = world.next_version();
@@ -464,28 +488,61 @@ fn a_pod_that_the_watch_does_not_know_is_not_asked_for_again_at_once() {
 #[test]
 fn no_finalizer_goes_while_the_server_may_have_been_set_back() {
     let mut world = World::new(8);
-    let hear = |world: &mut World, is_heard: bool| {
-        world.shard.notice(&Notice::History {
-            number: 0,
-            known: Kinds::ALL,
-            is_heard,
-            round: 0,
-            listed: Kinds::ALL,
-        });
-    };
     world.hear_pod(Change::Applied, &pod("p", 7, 5, "Succeeded"));
     world.hear_job(&job(6, &json!({})));
     let status = world.asks(STATUS);
-    hear(&mut world, false);
+    world.hear_connection(false);
     world.done(&status);
-    let removal = "PATCH /api/v1/namespaces/d/pods/p".to_owned();
-    for _ in 0..10 {
-        let asked = world.do_all();
-        assert!(!asked.contains(&removal), "{asked:?}");
-        world.now = world.now + Duration::from_secs(1);
+    world.never_asks(REMOVAL);
+    // The watch tells of the status.
+    let named = world.version;
+    world.hear_job(&job(named, &json!({})));
+    world.hear_connection(true);
+    world.wait_for(REMOVAL);
+}
+
+#[test]
+fn no_finalizer_goes_by_a_status_that_only_an_answer_told_before_a_connection_broke() {
+    // What the server has of the Job; none, if it does not say.
+    let asked = |is_told_before: bool| {
+        let mut world = World::new(8);
+        world.hear_pod(Change::Applied, &pod("p", 7, 5, "Succeeded"));
+        world.hear_job(&job(6, &json!({})));
+        let status = world.asks(STATUS);
+        if is_told_before {
+            world.done(&status);
+            world.hear_connection(false);
+        } else {
+            world.hear_connection(false);
+            world.done(&status);
+        }
+        world.hear_connection(true);
+        // A list that is older than the answer says nothing of it.
+        let older = world.version - 1;
+        (world.shard).notice(&Notice::Complete(extent(Kind::Job), older));
+        let (look, _) = world.wait_for(LOOK);
+        world.never_asks(REMOVAL);
+        (world, look)
+    };
+    for is_told_before in [false, true] {
+        let (mut world, look) = asked(is_told_before);
+        let found = job(world.version, &json!({}));
+        world.answer(&look, body(&found));
+        world.wait_for(REMOVAL);
+
+        let (mut world, look) = asked(is_told_before);
+        let found = job(world.version - 1, &json!({}));
+        world.answer(&look, body(&found));
+        assert_eq!(world.shard.poll_report(), Some(0));
+        world.never_asks(REMOVAL);
+
+        let (mut world, look) = asked(is_told_before);
+        world.answer(&look, refusal(500, "InternalError", "later"));
+        world.wait_for(LOOK);
+        // The watch tells it first.
+        world.hear_job(&job(world.version, &json!({})));
+        world.wait_for(REMOVAL);
     }
-    hear(&mut world, true);
-    world.wait_for(&removal);
 }
 
 #[test]
@@ -502,17 +559,17 @@ fn a_pod_is_not_counted_while_it_is_being_adopted() {
     world.hear_job(&job(6, &spec));
     let (status, _) = world.wait_for(STATUS);
     world.done(&status);
-    let (removal, _) = world.wait_for("PATCH /api/v1/namespaces/d/pods/p");
+    let (removal, _) = world.wait_for(REMOVAL);
     // Somebody takes the owner off, and then the finalizer is gone, too.
     let named = world.next_version();
     world.hear_pod(
         Change::Applied,
         &orphan(named, &json!([TRACKING_FINALIZER])),
     );
-    let look = world.asks("GET /apis/batch/v1/namespaces/d/jobs/j");
+    let look = world.asks(LOOK);
     world.answer(&look, body(&job(6, &spec)));
     world.done(&removal);
-    let adoption = world.asks("PATCH /api/v1/namespaces/d/pods/p");
+    let adoption = world.asks(REMOVAL);
     assert!(adoption.body["metadata"]["ownerReferences"].is_array());
     let freed = world.next_version();
     world.hear_pod(Change::Applied, &orphan(freed, &json!([])));
@@ -525,7 +582,7 @@ fn a_pod_is_not_counted_while_it_is_being_adopted() {
     let adopted = pod("p", 7, adopted, "Failed");
     world.answer(&adoption, body(&adopted));
     world.hear_pod(Change::Applied, &adopted);
-    world.wait_for("PATCH /api/v1/namespaces/d/pods/p");
+    world.wait_for(REMOVAL);
 }
 
 #[test]
@@ -536,7 +593,7 @@ fn news_that_are_older_than_an_own_write_adopt_nothing() {
     world.hear_job(&job(6, &spec));
     let (status, _) = world.wait_for(STATUS);
     world.done(&status);
-    let (removal, _) = world.wait_for("PATCH /api/v1/namespaces/d/pods/p");
+    let (removal, _) = world.wait_for(REMOVAL);
     // Somebody took the owner off before the finalizer went, and the watch tells it late.
     let orphaned = world.next_version();
     world.done(&removal);
@@ -544,7 +601,7 @@ fn news_that_are_older_than_an_own_write_adopt_nothing() {
     orphan["metadata"]["ownerReferences"] = json!([]);
     world.hear_pod(Change::Applied, &orphan);
     let asked = world.do_all();
-    let looks = |what: &String| what.starts_with("GET /apis/batch/v1/namespaces/d/jobs/j");
+    let looks = |what: &String| what.starts_with(LOOK);
     assert!(!asked.iter().any(looks), "{asked:?}");
 }
 
@@ -778,7 +835,7 @@ fn a_job_that_goes_adopts_nothing() {
         let mut world = World::new(8);
         world.hear_job(&job(6, &json!({})));
         world.hear_pod(Change::Applied, &orphan());
-        let look = world.asks("GET /apis/batch/v1/namespaces/d/jobs/j");
+        let look = world.asks(LOOK);
         let mut found = job(6, &json!({}));
         if is_deleting {
             found["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -825,7 +882,7 @@ fn a_pod_that_may_have_been_adopted_keeps_its_finalizer() {
     let mut left = orphan();
     left["metadata"]["finalizers"] = json!([TRACKING_FINALIZER]);
     world.hear_pod(Change::Applied, &left);
-    let look = world.asks("GET /apis/batch/v1/namespaces/d/jobs/j");
+    let look = world.asks(LOOK);
     world.answer(&look, body(&job(6, &json!({}))));
     let patch = world.asks("PATCH /api/v1/namespaces/d/pods/o");
     world.answer(&patch, Err(ApiError::no_answer("connection reset")));

@@ -1,10 +1,11 @@
 //! What answers to own writes have told, and no list or watch has shown yet.
 //!
-//! A list may be older than such an answer. Then the watch that begins with the list has to show the object before it
-//! comes past the version that the answer told. If it has not, the server's data are those of a backup in which
-//! that write never happened.
+//! A list may be older than such an answer, and a watch may have been on its way to telling of it when its connection
+//! broke. Then the watch that follows has to show the object before it comes past the version that the answer told. If
+//! it has not, the server's data are those of a backup in which that write never happened. Who cannot wait for that
+//! asks the server for the object.
 //!
-//! Must not: keep anything while lists are newer than all that is known, as they nearly always are.
+//! Must not: keep anything while lists and watches are newer than all that is known, as they nearly always are.
 
 use std::sync::Arc;
 
@@ -12,12 +13,20 @@ use hashbrown::HashMap;
 
 use crate::{informer::Kind, model::Uid};
 
-/// Objects of a kind that one watch covers, with the versions that answers told.
-type Versions = HashMap<Uid, u64>;
+/// What was told of an object.
+#[derive(Debug)]
+struct ToldVersion {
+    version: u64,
+    /// The server is being asked for it.
+    is_asked: bool,
+}
+
+/// Objects of a kind that one watch covers.
+type Objects = HashMap<Uid, ToldVersion>;
 
 /// See the module's text.
 #[derive(Debug, Default)]
-pub(super) struct Unconfirmed(HashMap<(Kind, Option<Arc<str>>), Versions>);
+pub(super) struct Unconfirmed(HashMap<(Kind, Option<Arc<str>>), Objects>);
 
 impl Unconfirmed {
     /// A list is complete, and these objects are known to be newer than it.
@@ -27,24 +36,72 @@ impl Unconfirmed {
         namespace: Option<Arc<str>>,
         newer: impl Iterator<Item = (Uid, u64)>,
     ) {
-        let versions: Versions = newer.collect();
-        match versions.is_empty() {
-            true => self.0.remove(&(kind, namespace)),
-            false => self.0.insert((kind, namespace), versions),
-        };
+        self.forget(kind, namespace.as_ref());
+        self.told(kind, namespace, newer);
     }
 
-    /// A list or watch has shown this version of an object.
+    /// Answers have told these versions, and the watch is not to be relied on to tell of them.
+    pub(super) fn told(
+        &mut self,
+        kind: Kind,
+        namespace: Option<Arc<str>>,
+        newer: impl Iterator<Item = (Uid, u64)>,
+    ) {
+        let mut newer = newer.peekable();
+        if newer.peek().is_none() {
+            return;
+        }
+        let objects = self.0.entry((kind, namespace)).or_default();
+        for (uid, version) in newer {
+            let told = objects.entry(uid).or_insert(ToldVersion {
+                version,
+                is_asked: false,
+            });
+            told.version = told.version.max(version);
+        }
+    }
+
+    /// The server has this version of an object: a list or watch has shown it, or an answer.
     pub(super) fn shown(&mut self, kind: Kind, uid: Uid, version: u64) {
         if self.0.is_empty() {
             return;
         }
-        self.0.retain(|(of, _), versions| {
-            if *of == kind && versions.get(&uid).is_some_and(|told| *told <= version) {
-                versions.remove(&uid);
+        self.0.retain(|(of, _), objects| {
+            if *of == kind
+                && let Some(told) = objects.get_mut(&uid)
+                && told.version <= version
+            {
+                objects.remove(&uid);
             }
-            !versions.is_empty()
+            !objects.is_empty()
         });
+    }
+
+    /// Whether what was told of an object is to be confirmed still.
+    pub(super) fn has(&self, kind: Kind, uid: Uid) -> bool {
+        let mut all = self.0.iter();
+        all.any(|((of, _), objects)| *of == kind && objects.contains_key(&uid))
+    }
+
+    /// Gives the version that was told of an object of which the server is to be asked; none, if it is being asked.
+    pub(super) fn ask(&mut self, kind: Kind, uid: Uid) -> Option<u64> {
+        let told = self.told_mut(kind, uid).filter(|told| !told.is_asked)?;
+        told.is_asked = true;
+        Some(told.version)
+    }
+
+    /// The server was asked for an object.
+    pub(super) fn answered(&mut self, kind: Kind, uid: Uid) {
+        if let Some(told) = self.told_mut(kind, uid) {
+            told.is_asked = false;
+        }
+    }
+
+    fn told_mut(&mut self, kind: Kind, uid: Uid) -> Option<&mut ToldVersion> {
+        let of_kind = self.0.iter_mut().filter(|((of, _), _)| *of == kind);
+        of_kind
+            .filter_map(|(_, objects)| objects.get_mut(&uid))
+            .next()
     }
 
     /// A watch has come this far; whether it should have shown something and has not.
@@ -52,8 +109,8 @@ impl Unconfirmed {
         if self.0.is_empty() {
             return false;
         }
-        let versions = self.0.get(&(kind, namespace.cloned()));
-        versions.is_some_and(|versions| versions.values().any(|version| *version <= seen))
+        let objects = self.0.get(&(kind, namespace.cloned()));
+        objects.is_some_and(|objects| objects.values().any(|told| told.version <= seen))
     }
 
     /// All is forgotten that a watch covers.
@@ -80,6 +137,27 @@ mod tests {
         assert!(!unconfirmed.is_overdue(Kind::Pod, None, 14));
         assert!(unconfirmed.is_overdue(Kind::Pod, None, 15));
         unconfirmed.shown(Kind::Pod, other, 20);
+        assert!(unconfirmed.0.is_empty());
+    }
+
+    #[test]
+    fn the_server_is_asked_once_at_a_time_for_what_is_to_be_confirmed() {
+        let mut unconfirmed = Unconfirmed::default();
+        let job = Uid::from_u128(1);
+        unconfirmed.told(Kind::Job, None, [(job, 12)].into_iter());
+        assert!(unconfirmed.has(Kind::Job, job) && !unconfirmed.has(Kind::Pod, job));
+        assert_eq!(unconfirmed.ask(Kind::Job, job), Some(12));
+        assert_eq!(unconfirmed.ask(Kind::Job, job), None);
+        // Another answer tells more meanwhile: what the server said of the first is not enough.
+        unconfirmed.told(Kind::Job, None, [(job, 14)].into_iter());
+        unconfirmed.answered(Kind::Job, job);
+        unconfirmed.shown(Kind::Job, job, 12);
+        assert_eq!(unconfirmed.ask(Kind::Job, job), Some(14));
+        unconfirmed.shown(Kind::Job, job, 14);
+        assert!(!unconfirmed.has(Kind::Job, job));
+        // A list that is as new as all that is known ends every doubt.
+        unconfirmed.told(Kind::Job, None, [(job, 20)].into_iter());
+        unconfirmed.listed(Kind::Job, None, std::iter::empty());
         assert!(unconfirmed.0.is_empty());
     }
 }

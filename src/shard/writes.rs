@@ -197,7 +197,8 @@ impl AnsweredWrite<'_> {
             (WriteStep::Looking, Op::Create { pod, .. }) => self.looked(*pod, result),
             (_, Op::Create { .. }) => self.write.unsent(),
             (WriteStep::Comparing, Op::Status { version, .. }) => {
-                self.compared(*version, result);
+                let Write { actor, job, .. } = self.write;
+                self.shard.compare_job(*actor, job, *version, result);
                 Outcome::StatusNotWritten
             }
             (
@@ -409,10 +410,11 @@ impl AnsweredWrite<'_> {
     fn status(&mut self, status: &JobStatus, progress: &Progress, result: CallResult) -> Next {
         let error = match result {
             Ok(answer) => {
-                if let Some((_, version, _)) = wire::ack_of_write(&answer) {
-                    self.shard
-                        .store
-                        .job_status_written(self.write.actor, status.clone(), version);
+                let Write { actor, job, .. } = self.write;
+                if let Some((_, version, _)) = wire::ack_of_write(&answer)
+                    && (self.shard.store).job_status_written(*actor, status.clone(), version)
+                {
+                    self.shard.status_told(job, version);
                 }
                 self.shard.metrics.jobs.progress(progress);
                 if let Some((result, reason)) = &progress.end {
@@ -439,23 +441,6 @@ impl AnsweredWrite<'_> {
             }
         }
         Next::Over(Outcome::StatusNotWritten)
-    }
-
-    /// The server does not have the version of a Job that it told: it has a newer one, or its data are
-    /// those of a backup.
-    fn compared(&mut self, version: u64, result: CallResult) {
-        let found = result.ok().and_then(|answer| wire::ack_of_write(&answer));
-        let Some((uid, found, _)) = found else { return };
-        if uid != self.write.job.uid {
-            // Another Job has its name, so it is gone, whatever the watch tells.
-            self.shard.store.delete_job(&self.write.job);
-            return;
-        }
-        let is_known = self.shard.store.get(self.write.actor).is_some();
-        if found < version && is_known {
-            tracing::warn!(job = %self.write.job.key, found, version, "the API server has older data; starting anew");
-            self.shard.end_history();
-        }
     }
 
     fn gang(&mut self, object: &GangObject, result: CallResult) -> Outcome {
