@@ -43,6 +43,10 @@ random seed="":
 sim:
     cargo test --release --test sim -- --nocapture
 
+# A hundred thousand fresh seeds, in a build that is optimized as a whole.
+seeds:
+    SIM_SEEDS=100000 cargo test --profile simulation --test sim fresh -- --nocapture
+
 # Plant defects, one at a time, see what finds each, and write docs/planted-defects.md: just planted --only "some name"
 planted *options:
     python3 tests/planted/plant.py {{options}}

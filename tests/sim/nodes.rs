@@ -109,8 +109,12 @@ impl Nodes {
                 });
             }
             Kind::Pod => {
-                // A node that cannot read a Pod leaves it alone.
-                let _ = self.kubelet.handle_pod(object.bytes(), date(at));
+                // Half of all news are of Pods at their end, and need not be read.
+                let is_all = object.has_ended() && object.deletion.is_none();
+                if !(is_all && self.kubelet.handle_end(&object.uid)) {
+                    // A node that cannot read a Pod leaves it alone.
+                    let _ = self.kubelet.handle_pod(object.bytes(), date(at));
+                }
                 if let Some(pod) = pod_facts(object) {
                     self.gc.handle_pod(pod);
                 }

@@ -22,7 +22,10 @@ mod records;
 mod views;
 mod writes;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use lakh::embedded::apiserver::{EventType, Kind, Stored};
 
@@ -79,9 +82,9 @@ pub(crate) struct Judges {
     unsettled_at: u64,
     /// When the server was restored last: until they know, controllers go by what is no more.
     restored_at: Option<u64>,
-    /// UIDs and versions of the Jobs and Pods of this history, and of those that are no more.
-    versions: BTreeSet<(String, u64)>,
-    lost_versions: BTreeSet<(String, u64)>,
+    /// Versions and UIDs of the Jobs and Pods of this history, and of those that are no more.
+    versions: BTreeSet<(u64, Arc<str>)>,
+    lost_versions: BTreeSet<(u64, Arc<str>)>,
     /// An object had the same version in two histories: nobody can tell them apart.
     is_undecidable: bool,
     /// Whether two controllers may be at work at once.
@@ -184,7 +187,7 @@ impl Judges {
     /// The server has changed something.
     pub(crate) fn changed(&mut self, change: &Change, written: Written) {
         if matches!(change.new.kind, Kind::Job | Kind::Pod) {
-            let version = (change.new.uid.to_string(), change.new.version);
+            let version = (change.new.version, Arc::clone(&change.new.uid));
             self.is_undecidable |= self.lost_versions.contains(&version);
             self.versions.insert(version);
         }
@@ -233,12 +236,15 @@ impl Judges {
     fn pod_changed(&mut self, change: &Change, written: Written) {
         let new = &change.new;
         let uid = new.uid.to_string();
-        let view = views::PodView::read(new);
+        let before = self.pods.get(&uid).map(|pod| pod.view.clone());
+        let view = match &before {
+            Some(before) => before.after(new),
+            None => views::PodView::read(new),
+        };
         if let Some((job, _)) = &view.job {
             self.writes.something_happened(job, written.by);
         }
         self.events.pod_seen(new);
-        let before = self.pods.get(&uid).map(|pod| pod.view.clone());
         if before.is_none() {
             // Whoever names a Job of another namespace, or by another name, is nobody's.
             let is_its = |(uid, name): &&(String, String)| {

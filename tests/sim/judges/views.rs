@@ -284,7 +284,6 @@ struct RawPod {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct RawPodSpec {
-    node_name: String,
     scheduling_group: RawSchedulingGroup,
 }
 
@@ -337,23 +336,41 @@ struct RawOwner {
 impl PodView {
     pub(super) fn read(pod: &Stored) -> Self {
         let raw: RawPod = read(pod);
-        let mut owners = raw.metadata.owner_references.into_iter();
-        let job = owners.find(|owner| owner.controller && owner.kind == "Job");
         let containers = raw.status.container_statuses.first();
         let terminated = containers.and_then(|container| container.state.terminated.as_ref());
-        let index = raw
-            .metadata
-            .annotations
-            .get("batch.kubernetes.io/job-completion-index");
+        let exit_code = terminated.map(|terminated| terminated.exit_code);
+        let pod_group = raw.spec.scheduling_group.pod_group_name;
+        Self::of(pod, raw.metadata, exit_code, pod_group)
+    }
+
+    /// Reads it as it is later. Its group never changes, and its container has ended only once it has itself.
+    pub(super) fn after(&self, pod: &Stored) -> Self {
+        if pod.has_ended() && self.exit_code.is_none() {
+            return Self::read(pod);
+        }
+        let metadata = pod.metadata().strip_prefix(b"\"metadata\":");
+        let metadata = read_text(metadata.expect("a member"));
+        Self::of(pod, metadata, self.exit_code, self.pod_group.clone())
+    }
+
+    fn of(
+        pod: &Stored,
+        metadata: RawMetadata,
+        exit_code: Option<i64>,
+        pod_group: Option<String>,
+    ) -> Self {
+        let mut owners = metadata.owner_references.into_iter();
+        let job = owners.find(|owner| owner.controller && owner.kind == "Job");
+        let index = (metadata.annotations).get("batch.kubernetes.io/job-completion-index");
         Self {
             job: job.map(|owner| (owner.uid, owner.name)),
             index: index.and_then(|index| index.parse().ok()),
             phase: pod.phase.to_string(),
             is_deleting: pod.deletion.is_some(),
             is_held: pod.finalizers.iter().any(|name| name == FINALIZER),
-            exit_code: terminated.map(|terminated| terminated.exit_code),
-            node: raw.spec.node_name,
-            pod_group: raw.spec.scheduling_group.pod_group_name,
+            exit_code,
+            node: pod.node.to_string(),
+            pod_group,
         }
     }
 
@@ -364,7 +381,11 @@ impl PodView {
 
 /// Reads what is asked for of an object.
 pub(super) fn read<'a, T: Deserialize<'a>>(object: &'a Stored) -> T {
-    let text = str::from_utf8(object.bytes()).expect("stored objects are text");
+    read_text(object.bytes())
+}
+
+fn read_text<'a, T: Deserialize<'a>>(json: &'a [u8]) -> T {
+    let text = str::from_utf8(json).expect("stored objects are text");
     serde_json::from_str(text).expect("stored objects are JSON")
 }
 

@@ -193,7 +193,7 @@ impl Stored {
     }
 
     /// `"metadata":{...}`.
-    pub(crate) fn metadata(&self) -> &[u8] {
+    pub fn metadata(&self) -> &[u8] {
         &self.bytes[metadata_start(self.kind.info())..self.metadata_end as usize]
     }
 
@@ -211,7 +211,7 @@ impl Stored {
     }
 
     /// Whether it is a Pod that has ended.
-    pub(crate) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         self.kind == Kind::Pod && matches!(&*self.phase, "Succeeded" | "Failed")
     }
 
