@@ -503,8 +503,8 @@ fn no_finalizer_goes_while_the_server_may_have_been_set_back() {
 
 #[test]
 fn no_finalizer_goes_by_a_status_that_only_an_answer_told_before_a_connection_broke() {
-    // What the server has of the Job; none, if it does not say.
-    let asked = |is_told_before: bool| {
+    // The server is asked for the Job.
+    let asked = |(is_told_before, is_listed): (bool, bool)| {
         let mut world = World::new(8);
         world.hear_pod(Change::Applied, &pod("p", 7, 5, "Succeeded"));
         world.hear_job(&job(6, &json!({})));
@@ -517,26 +517,28 @@ fn no_finalizer_goes_by_a_status_that_only_an_answer_told_before_a_connection_br
             world.done(&status);
         }
         world.hear_connection(true);
-        // A list that is older than the answer says nothing of it.
-        let older = world.version - 1;
-        (world.shard).notice(&Notice::Complete(extent(Kind::Job), older));
+        if is_listed {
+            // A list that is older than the answer says nothing of it.
+            let older = world.version - 1;
+            (world.shard).notice(&Notice::Complete(extent(Kind::Job), older));
+        }
         let (look, _) = world.wait_for(LOOK);
         world.never_asks(REMOVAL);
         (world, look)
     };
-    for is_told_before in [false, true] {
-        let (mut world, look) = asked(is_told_before);
+    for way in [(false, false), (false, true), (true, false), (true, true)] {
+        let (mut world, look) = asked(way);
         let found = job(world.version, &json!({}));
         world.answer(&look, body(&found));
         world.wait_for(REMOVAL);
 
-        let (mut world, look) = asked(is_told_before);
+        let (mut world, look) = asked(way);
         let found = job(world.version - 1, &json!({}));
         world.answer(&look, body(&found));
         assert_eq!(world.shard.poll_report(), Some(0));
         world.never_asks(REMOVAL);
 
-        let (mut world, look) = asked(is_told_before);
+        let (mut world, look) = asked(way);
         world.answer(&look, refusal(500, "InternalError", "later"));
         world.wait_for(LOOK);
         // The watch tells it first.
