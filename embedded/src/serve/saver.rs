@@ -105,6 +105,11 @@ impl Saver {
         queue.last
     }
 
+    /// The ticket for all that was taken so far.
+    pub(super) fn last(&self) -> Ticket {
+        self.waiting.queue.lock().last
+    }
+
     /// Waits until a change is saved, or never will be.
     pub(super) async fn saved(&self, ticket: Ticket) -> Result<(), String> {
         let mut progress = self.progress.clone();

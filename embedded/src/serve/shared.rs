@@ -121,7 +121,8 @@ impl SharedApi {
         replies
     }
 
-    /// Answers a prepared request once what it has changed is saved.
+    /// Answers a prepared request once what it has changed is saved, or what it was shown: nobody is to be told what a
+    /// server that is killed would not know any more.
     pub(super) async fn answer(&self, prepared: Prepared) -> Reply {
         let (reply, ticket) = self.handle_prepared(prepared);
         if let (Some(saver), Some(ticket)) = (&self.saver, ticket)
@@ -230,8 +231,8 @@ impl SharedApi {
         reply
     }
 
-    /// Answers a prepared request: decoding has been done without the lock. The ticket is for what the
-    /// request has changed, if that is to be saved.
+    /// Answers a prepared request: decoding has been done without the lock. The ticket is for all that had changed by
+    /// then, if that is to be saved.
     fn handle_prepared(&self, prepared: Prepared) -> (Reply, Option<Ticket>) {
         let label = prepared.label();
         let (reply, ticket) = self.with_server(|server, now| server.handle_prepared(prepared, now));
@@ -240,7 +241,7 @@ impl SharedApi {
     }
 
     /// Does something with the server under its lock, and notifies of the changes. The ticket is
-    /// for that, if it is to be saved.
+    /// for all that has changed so far, if it is to be saved.
     fn with_server<T>(&self, act: impl FnOnce(&mut ApiServer, Time) -> T) -> (T, Option<Ticket>) {
         let now = self.now().wall;
         let mut server = self.server.lock();
@@ -267,7 +268,7 @@ impl SharedApi {
         changed: bool,
     ) -> Option<Ticket> {
         if !changed {
-            return None;
+            return self.saver.as_ref().map(Saver::last);
         }
         let ticket = self.saver.as_ref().map(|saver| saver.take(&server));
         for (row, sender) in KINDS.iter().zip(&self.changes) {
