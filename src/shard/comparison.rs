@@ -13,15 +13,15 @@ use crate::{informer::Kind, machine::CallResult, model::JobId, wire};
 
 use super::{
     Shard,
+    actor::Actor,
     outbox::{Caller, Named},
-    store::{ActorKey, Store},
+    store::ActorKey,
     unconfirmed::Unconfirmed,
 };
 
 /// Whether the status of an actor's Job may be that of another history than the server tells by now.
-pub(super) fn is_doubted(unconfirmed: &Unconfirmed, store: &Store, actor: ActorKey) -> bool {
-    let actor = store.get(actor).filter(|actor| !actor.gone);
-    actor.is_some_and(|actor| unconfirmed.has(Kind::Job, actor.id.uid))
+pub(super) fn is_doubted(unconfirmed: &Unconfirmed, actor: &Actor) -> bool {
+    !actor.gone && unconfirmed.has(Kind::Job, actor.id.uid)
 }
 
 impl Shard {

@@ -14,6 +14,7 @@ use crate::{
 use super::{
     Shard,
     actor::Actor,
+    comparison::is_doubted,
     cron_jobs::CronJobs,
     index_map::IndexMap,
     records::{RecordPage, RecordQuery},
@@ -169,7 +170,7 @@ impl Shard {
             "a watch broke, and the API server was not heard since: no finalizer is removed",
         );
         note(
-            !actor.gone && self.unconfirmed.has(Kind::Job, actor.id.uid),
+            is_doubted(&self.unconfirmed, actor),
             "no watch has told of the last status yet, and a connection broke since: no finalizer is removed",
         );
         note(

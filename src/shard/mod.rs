@@ -453,7 +453,7 @@ impl Shard {
             let is_wanted = actor.is_some_and(|actor| actor.wants(&write.op));
             // A server that was set back may have to name the Pod once more: without its finalizer nobody would.
             let frees = is_wanted && matches!(write.op, Op::RemoveFinalizer(..));
-            let is_doubted = frees && is_doubted(unconfirmed, store, write.actor);
+            let is_doubted = frees && actor.is_some_and(|actor| is_doubted(unconfirmed, actor));
             doubted.extend(is_doubted.then_some(write.actor));
             let may_go = is_wanted && (*is_heard && !is_doubted || !frees);
             may_go.then(|| write.call(gangs, finalizer)).flatten()

@@ -68,8 +68,9 @@ impl Unconfirmed {
         }
         self.0.retain(|(of, _), objects| {
             if *of == kind
-                && let Some(told) = objects.get_mut(&uid)
-                && told.version <= version
+                && objects
+                    .get(&uid)
+                    .is_some_and(|told| told.version <= version)
             {
                 objects.remove(&uid);
             }
@@ -98,10 +99,8 @@ impl Unconfirmed {
     }
 
     fn told_mut(&mut self, kind: Kind, uid: Uid) -> Option<&mut ToldVersion> {
-        let of_kind = self.0.iter_mut().filter(|((of, _), _)| *of == kind);
-        of_kind
-            .filter_map(|(_, objects)| objects.get_mut(&uid))
-            .next()
+        let mut of_kind = self.0.iter_mut().filter(|((of, _), _)| *of == kind);
+        of_kind.find_map(|(_, objects)| objects.get_mut(&uid))
     }
 
     /// A watch has come this far; whether it should have shown something and has not.
