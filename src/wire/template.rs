@@ -53,12 +53,13 @@ enum Gap {
 impl PodTemplate {
     /// Prepares the template of a Job.
     pub fn new(job: &Job, template: &RawValue, finalizer: &str) -> Result<Self, TemplateError> {
-        let template: Map<String, Value> = serde_json::from_str(template.get())?;
+        let mut template: Map<String, Value> = serde_json::from_str(template.get())?;
         // A text that cannot be in a template, because the UID was made after it.
-        let mark = |gap: &str| format!("<{}:{gap}>", job.uid);
+        let start = format!("<{}:", job.uid);
+        let mark = |gap: &str| format!("{start}{gap}>");
         let indexed = job.spec.is_indexed();
-        let meta = metadata(job, &template, finalizer, &mark)?;
-        let mut spec = template.get("spec").cloned().unwrap_or_else(|| json!({}));
+        let meta = metadata(job, template.remove("metadata"), finalizer, &mark)?;
+        let mut spec = template.remove("spec").unwrap_or_else(|| json!({}));
         if indexed {
             spec["hostname"] = mark("hostname").into();
             if spec.get("schedulingGroup").is_none_or(Value::is_null) {
@@ -67,8 +68,8 @@ impl PodTemplate {
             }
             add_index_variable(&mut spec);
         }
-        let body = json!({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec});
-        let text = split(&body.to_string(), &|gap| mark(gap));
+        let body = format!(r#"{{"apiVersion":"v1","kind":"Pod","metadata":{meta},"spec":{spec}}}"#);
+        let text = split(&body, &start);
         let label = &meta["labels"][CONTROLLER_UID];
         Ok(Self {
             job: job.key.name.to_string(),
@@ -137,17 +138,19 @@ impl PodTemplate {
 
 fn metadata(
     job: &Job,
-    template: &Map<String, Value>,
+    own: Option<Value>,
     finalizer: &str,
     mark: &dyn Fn(&str) -> String,
 ) -> Result<Value, TemplateError> {
-    let own = |field: &str| template.get("metadata")?.get(field);
-    let map = |field: &str| {
-        let map = own(field).and_then(Value::as_object);
-        map.cloned().unwrap_or_default()
+    let mut own = match own {
+        Some(Value::Object(own)) => own,
+        _ => Map::new(),
     };
-    let mut labels = map("labels");
-    let mut annotations = map("annotations");
+    let mut map = |field: &str| match own.remove(field) {
+        Some(Value::Object(map)) => map,
+        _ => Map::new(),
+    };
+    let (mut labels, mut annotations) = (map("labels"), map("annotations"));
     if labels.is_empty() {
         return Err(TemplateError::NoLabels);
     }
@@ -159,22 +162,25 @@ fn metadata(
         annotations.remove(INDEX_IGNORED_FAILURES);
         annotations.insert(INDEX_FAILURES.into(), mark("failures").into());
     }
-    let finalizers = own("finalizers").and_then(Value::as_array);
-    let mut finalizers = finalizers.cloned().unwrap_or_default();
+    let mut finalizers = match own.remove("finalizers") {
+        Some(Value::Array(finalizers)) => finalizers,
+        _ => Vec::new(),
+    };
     if !finalizers.iter().any(|name| name == finalizer) {
         finalizers.push(finalizer.into());
     }
-    let mut meta = json!({
-        "name": mark("name"),
-        "generateName": mark("generateName"),
-        "labels": labels,
-        "finalizers": finalizers,
-        "ownerReferences": [ownership::controller("Job", &job.key, job.uid)],
-    });
+    let owner = ownership::controller("Job", &job.key, job.uid);
+    let mut meta = Map::new();
+    let mut put = |name: &str, value: Value| meta.insert(name.into(), value);
+    put("name", mark("name").into());
+    put("generateName", mark("generateName").into());
+    put("labels", labels.into());
+    put("finalizers", finalizers.into());
+    put("ownerReferences", vec![owner].into());
     if !annotations.is_empty() {
-        meta["annotations"] = annotations.into();
+        put("annotations", annotations.into());
     }
-    Ok(meta)
+    Ok(meta.into())
 }
 
 /// What stands between the quotes of the annotation of failures.
@@ -214,32 +220,42 @@ fn add_index_variable(spec: &mut Value) {
     }
 }
 
-/// Cuts a body at its marks.
-fn split(body: &str, mark: &dyn Fn(&str) -> String) -> Vec<(String, Option<Gap>)> {
-    let gaps = [
-        ("name", Gap::Name),
-        ("generateName", Gap::GenerateName),
-        ("index", Gap::Index),
-        ("hostname", Gap::Hostname),
-        ("failures", Gap::Failures),
-    ]
-    .map(|(word, gap)| (mark(word), gap));
-    let group = format!(r#","schedulingGroup":"{}""#, mark("group"));
-    let gaps = gaps.into_iter().chain([(group, Gap::Group)]);
-    let gaps: Vec<(String, Gap)> = gaps.collect();
+/// Cuts a body at its marks, which all have the same start.
+fn split(body: &str, start: &str) -> Vec<(String, Option<Gap>)> {
     let mut text = Vec::new();
-    let mut rest = body;
-    loop {
-        let next = gaps
-            .iter()
-            .filter_map(|(mark, gap)| rest.find(mark.as_str()).map(|at| (at, mark.len(), *gap)))
-            .min_by_key(|(at, _, _)| *at);
-        let Some((at, len, gap)) = next else { break };
-        text.push((rest[..at].to_owned(), Some(gap)));
-        rest = &rest[at + len..];
+    let mut pieces = body.split(start);
+    let mut before = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        match gap(&before, piece) {
+            Some((gap, end, after)) => {
+                before.truncate(end);
+                text.push((std::mem::replace(&mut before, after.to_owned()), Some(gap)));
+            }
+            // Somebody knew the UID, and wrote what is no mark.
+            None => before.extend([start, piece]),
+        }
     }
-    text.push((rest.to_owned(), None));
+    text.push((before, None));
     text
+}
+
+/// The gap whose mark stands between these texts: where the one before ends, and what comes after.
+fn gap<'t>(before: &str, after: &'t str) -> Option<(Gap, usize, &'t str)> {
+    let (word, after) = after.split_once('>')?;
+    let gap = match word {
+        "name" => Gap::Name,
+        "generateName" => Gap::GenerateName,
+        "index" => Gap::Index,
+        "hostname" => Gap::Hostname,
+        "failures" => Gap::Failures,
+        "group" => {
+            // The whole member may be missing.
+            let before = before.strip_suffix(r#","schedulingGroup":""#)?;
+            return Some((Gap::Group, before.len(), after.strip_prefix('"')?));
+        }
+        _ => return None,
+    };
+    Some((gap, before.len(), after))
 }
 
 #[cfg(test)]
@@ -395,6 +411,23 @@ mod tests {
             annotations(2, 1),
             json!({"c": "d", COMPLETION_INDEX: "7", INDEX_FAILURES: "2", INDEX_IGNORED_FAILURES: "1"})
         );
+    }
+
+    #[test]
+    fn what_only_looks_like_a_mark_stays() {
+        let uid = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9";
+        let texts = [
+            format!("<{uid}:what>"),
+            format!("<{uid}:group>"),
+            format!("<{uid}:"),
+        ];
+        let spec = json!({"completionMode": "Indexed", "completions": 9, "template": {
+            "metadata": {"labels": {"a": "b"}, "annotations": {"c": texts.concat()}},
+            "spec": {"containers": [{"name": "c", "args": texts}]}}});
+        let pod = pod(&spec.to_string(), Some(7));
+        assert_eq!(pod["metadata"]["annotations"]["c"], texts.concat());
+        assert_eq!(pod["spec"]["containers"][0]["args"], json!(texts));
+        assert_eq!(pod["spec"]["hostname"], "train-7");
     }
 
     #[test]

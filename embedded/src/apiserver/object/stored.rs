@@ -3,14 +3,13 @@
 //! Responsible for: the byte layout that lets lists, watches and metadata views be cut out of
 //! the stored bytes without parsing. Must not: know which writes are legal.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use compact_str::CompactString;
 use serde_json::Value;
 
 use super::{
     kind::{Kind, KindInfo},
-    partial::read_without,
     tree::{self, Tree},
 };
 use crate::{json::read_json, model::Time};
@@ -19,7 +18,7 @@ use crate::{json::read_json, model::Time};
 /// the same in both.
 ///
 /// The bytes always begin `{"kind":K,"apiVersion":V,"metadata":{"resourceVersion":"N"`, so that
-/// the version can be replaced and the metadata cut out by offset alone.
+/// the version can be replaced, and metadata, spec and status cut out, by offset alone.
 #[derive(Clone, Debug)]
 pub struct Stored {
     /// What it is.
@@ -50,7 +49,12 @@ pub struct Stored {
     pub node: CompactString,
     bytes: Arc<[u8]>,
     metadata_end: u32,
+    /// Where the values of [`CUT`] stand, from the end of the metadata on; nowhere if there are none.
+    cut: [Range<u32>; 2],
 }
+
+/// Members that are cut out by offset, too, in their order.
+const CUT: [&str; 2] = ["spec", "status"];
 
 /// One owner reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,10 +79,20 @@ pub(crate) struct Kept<'s> {
 }
 
 impl<'s> Kept<'s> {
-    /// Reads an object without some of its members.
+    /// Reads an object without some of its members, which are of [`CUT`].
     pub(crate) fn read(object: &'s Stored, names: &[&'static str]) -> (Tree, Self) {
-        let text = str::from_utf8(object.bytes()).expect("stored bytes were written from texts");
-        let (tree, members) = read_without(text, names);
+        let (mut rest, mut from) = (Vec::with_capacity(object.bytes.len()), 0);
+        let mut members = Vec::new();
+        for (name, place) in object.cut() {
+            if names.contains(&name) {
+                let json = str::from_utf8(&object.bytes[place.clone()]);
+                members.push((name, json.expect("stored bytes were written from texts")));
+                rest.extend_from_slice(&object.bytes[from..place.start - name_len(name)]);
+                from = place.end;
+            }
+        }
+        rest.extend_from_slice(&object.bytes[from..]);
+        let tree = read_json(&rest).expect("stored bytes were written from a tree");
         let before = Some(object);
         (tree, Self { before, members })
     }
@@ -118,7 +132,7 @@ impl Stored {
 
     /// The same, with what is kept of the state before in place of what the tree has of it.
     pub(crate) fn encode_with(kind: Kind, version: u64, tree: &Tree, kept: &Kept<'_>) -> Self {
-        let (bytes, metadata_end) = write_object(kind.info(), version, tree, kept);
+        let (bytes, metadata_end, cut) = write_object(kind.info(), version, tree, kept);
         let metadata = tree::metadata(tree);
         Self {
             kind,
@@ -145,7 +159,16 @@ impl Stored {
             },
             bytes: bytes.into(),
             metadata_end,
+            cut,
         }
+    }
+
+    /// The members of [`CUT`] that it has, and where their values stand.
+    fn cut(&self) -> impl Iterator<Item = (&'static str, Range<usize>)> {
+        let end = self.metadata_end as usize;
+        let places = CUT.into_iter().zip(&self.cut);
+        let places = places.filter(|(_, place)| !place.is_empty());
+        places.map(move |(name, at)| (name, end + at.start as usize..end + at.end as usize))
     }
 
     /// Takes over from the state before what is the same in this one. The log keeps many states of an
@@ -238,7 +261,12 @@ pub(crate) fn key(namespace: &str, name: &str) -> Box<str> {
     key.into()
 }
 
-fn write_object(info: &KindInfo, version: u64, tree: &Tree, kept: &Kept<'_>) -> (Vec<u8>, u32) {
+fn write_object(
+    info: &KindInfo,
+    version: u64,
+    tree: &Tree,
+    kept: &Kept<'_>,
+) -> (Vec<u8>, u32, [Range<u32>; 2]) {
     let mut out = Vec::with_capacity(2048);
     out.extend_from_slice(b"{\"kind\":\"");
     out.extend_from_slice(info.name.as_bytes());
@@ -249,43 +277,60 @@ fn write_object(info: &KindInfo, version: u64, tree: &Tree, kept: &Kept<'_>) -> 
     out.push(b'"');
     for (name, value) in tree::metadata(tree) {
         if name != "resourceVersion" {
-            write_member(&mut out, name, value);
+            write_name(&mut out, name);
+            write_value(&mut out, value);
         }
     }
     out.push(b'}');
-    let metadata_end = u32::try_from(out.len()).expect("bodies are limited to 3 MiB");
+    let metadata_end = out.len();
+    let offset = |end: usize| u32::try_from(end).expect("bodies are limited to 3 MiB");
+    let mut cut = [0..0, 0..0];
+    let mut write = |name: &str, value: MemberValue<'_>| {
+        write_name(&mut out, name);
+        let start = offset(out.len() - metadata_end);
+        match value {
+            MemberValue::Read(value) => write_value(&mut out, value),
+            MemberValue::Kept(json) => out.extend_from_slice(json.as_bytes()),
+        }
+        if let Some(at) = CUT.iter().position(|cut| *cut == name) {
+            cut[at] = start..offset(out.len() - metadata_end);
+        }
+    };
     let mut kept = kept.members().peekable();
     for (name, value) in tree {
         while let Some((kept, json)) = kept.next_if(|(kept, _)| *kept < name.as_str()) {
-            write_kept(&mut out, kept, json);
+            write(kept, MemberValue::Kept(json));
         }
         match kept.next_if(|(kept, _)| *kept == name.as_str()) {
-            Some((kept, json)) => write_kept(&mut out, kept, json),
+            Some((kept, json)) => write(kept, MemberValue::Kept(json)),
             None if matches!(name.as_str(), "kind" | "apiVersion" | "metadata") => {}
-            None => write_member(&mut out, name, value),
+            None => write(name, MemberValue::Read(value)),
         }
     }
-    for (name, json) in kept {
-        write_kept(&mut out, name, json);
-    }
+    kept.for_each(|(name, json)| write(name, MemberValue::Kept(json)));
     out.push(b'}');
-    (out, metadata_end)
+    (out, offset(metadata_end), cut)
 }
 
-fn write_member(out: &mut Vec<u8>, name: &str, value: &Value) {
-    write_name(out, name);
-    serde_json::to_writer(&mut *out, value).expect("writing to memory does not fail");
+/// A member's value, as it is written.
+enum MemberValue<'a> {
+    Read(&'a Value),
+    Kept(&'a str),
 }
 
-fn write_kept(out: &mut Vec<u8>, name: &str, json: &str) {
-    write_name(out, name);
-    out.extend_from_slice(json.as_bytes());
+fn write_value(out: &mut Vec<u8>, value: &Value) {
+    serde_json::to_writer(out, value).expect("writing to memory does not fail");
 }
 
 fn write_name(out: &mut Vec<u8>, name: &str) {
     out.push(b',');
     serde_json::to_writer(&mut *out, name).expect("writing to memory does not fail");
     out.push(b':');
+}
+
+/// How long a member's name of [`CUT`] is with all that is around it.
+const fn name_len(name: &str) -> usize {
+    ",\"\":".len() + name.len()
 }
 
 /// Where `"metadata":` begins.
@@ -354,6 +399,12 @@ mod tests {
         assert_eq!(
             thousand.bytes(),
             Stored::encode(Kind::Job, 1000, &tree).bytes()
+        );
+        let (rest, kept) = Kept::read(&thousand, &["spec"]);
+        assert_eq!(rest["metadata"], thousand.tree()["metadata"]);
+        assert_eq!(
+            kept.get("spec"),
+            Some(r#"{"note":"\"resourceVersion\":\"9\""}"#)
         );
         let item = [b"{", thousand.list_item()].concat();
         let item: Value = serde_json::from_slice(&item).unwrap();
