@@ -54,7 +54,7 @@ impl PodTemplate {
     /// Prepares the template of a Job.
     pub fn new(job: &Job, template: &RawValue, finalizer: &str) -> Result<Self, TemplateError> {
         let mut template: Map<String, Value> = serde_json::from_str(template.get())?;
-        // A text that cannot be in a template, because the UID was made after it.
+        // A text that no template has by chance: the UID was made after it.
         let start = format!("<{}:", job.uid);
         let mark = |gap: &str| format!("{start}{gap}>");
         let indexed = job.spec.is_indexed();

@@ -10,7 +10,6 @@ mod field;
 mod field_errors;
 mod kind;
 pub(crate) mod names;
-pub(crate) mod partial;
 mod place;
 mod quantity;
 pub(crate) mod schemas;

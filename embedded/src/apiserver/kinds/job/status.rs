@@ -3,15 +3,25 @@
 //! Responsible for: the thirty rules that guard counters, conditions, times and index lists.
 //! They hold for every writer, the controller included. Must not: check the spec.
 
+use serde::{Deserialize, de::IgnoredAny};
+
 use super::index_list::{self, Intervals};
 use crate::{
-    apiserver::object::{CheckedField, JsonView, Tree, partial::read_without},
+    apiserver::object::{CheckedField, JsonView, Tree},
     model::Time,
 };
 
 /// What of a Job's spec, as it is stored, the rules of its status look at.
 pub(crate) fn spec_without_template(spec: &str) -> Tree {
-    read_without(spec, &["template"]).0
+    #[derive(Deserialize)]
+    struct Spec {
+        #[serde(default, rename = "template")]
+        _template: IgnoredAny,
+        #[serde(flatten)]
+        rest: Tree,
+    }
+    let spec: Spec = serde_json::from_str(spec).expect("what was stored is the spec of a Job");
+    spec.rest
 }
 
 /// The status of one Job, and the spec that it is about.
