@@ -136,13 +136,20 @@ impl Shard {
         }
     }
 
-    /// A list shows no object as older than it is known to have been by then, unless the server tells another
-    /// history. What is newer than the list was told by the answer to a write of ours.
+    /// A list shows no object as older than it is known to have been by then, and no Pod that was let go as held,
+    /// unless the server tells another history. What is newer than the list was told by the answer to a write of ours.
     fn compare(&mut self, object: &Observed<'_>, listed: u64) {
         let (kind, uid, seen) = object.identity();
         let known = match object {
             Observed::Job(job) => self.store.job_version(&job.job.id()),
-            Observed::Pod(_) => self.store.pod_version(uid),
+            Observed::Pod(pod) => {
+                let known = self.store.pod(uid);
+                let version = known.map(|known| known.resource_version);
+                if known.is_some_and(|known| is_held_again(known, &pod.record)) {
+                    self.end_history();
+                }
+                version
+            }
             Observed::CronJob(read) => {
                 let cron_jobs = self.cron_jobs.as_ref();
                 cron_jobs.and_then(|cron_jobs| cron_jobs.version(&read.cron_job))
@@ -361,4 +368,12 @@ impl Shard {
 fn is_undeleted(before: &PodRecord, after: &PodRecord) -> bool {
     let is_newer = after.resource_version > before.resource_version;
     is_newer && before.has(PodFlags::DELETING) && !after.has(PodFlags::DELETING)
+}
+
+/// Whether a Pod that was let go has the finalizer again. Then it has to be named once more, but somebody may also have
+/// put it back by hand: so only lists are asked, of which nobody can cause many.
+fn is_held_again(before: &PodRecord, after: &PodRecord) -> bool {
+    let is_newer = after.resource_version > before.resource_version;
+    let was_let_go = !before.is_active() && !before.has(PodFlags::FINALIZER);
+    is_newer && was_let_go && after.has(PodFlags::FINALIZER)
 }

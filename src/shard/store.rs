@@ -349,11 +349,6 @@ impl Store {
         }
     }
 
-    /// The version of a Pod that is known.
-    pub(super) fn pod_version(&self, pod: Uid) -> Option<u64> {
-        Some(self.pod(pod)?.resource_version)
-    }
-
     /// What is known of a Pod.
     pub(super) fn pod(&self, pod: Uid) -> Option<&PodRecord> {
         let placement = self.placements.get(&pod)?;

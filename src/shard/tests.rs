@@ -967,3 +967,24 @@ fn a_pod_that_is_deleting_no_more_tells_another_history() {
         assert_eq!(world.shard.poll_report(), Some(0), "{is_told}");
     }
 }
+
+#[test]
+fn a_pod_that_is_listed_with_the_finalizer_that_it_had_lost_tells_another_history() {
+    let freed = |version| {
+        let mut pod = pod("p", 7, version, "Succeeded");
+        pod["metadata"]["finalizers"] = json!([]);
+        pod
+    };
+    let held = pod("p", 7, 212, "Succeeded");
+    // What a watch tells somebody may have done by hand.
+    for (change, report) in [(Change::Listed(213), Some(0)), (Change::Applied, None)] {
+        let mut world = World::new(8);
+        world.hear_job(&job(6, &json!({"suspend": true})));
+        world.hear_pod(Change::Applied, &pod("p", 7, 207, "Succeeded"));
+        world.hear_pod(Change::Applied, &freed(208));
+        world.hear_pod(Change::Listed(210), &freed(208));
+        assert_eq!(world.shard.poll_report(), None);
+        world.hear_pod(change, &held);
+        assert_eq!(world.shard.poll_report(), report);
+    }
+}

@@ -482,6 +482,11 @@ impl World {
         assert!(told <= really as u64, "{told} of {really} Pods of {id:?}");
     }
 
+    /// The version of a Pod that the shard knows.
+    fn version_known(&self, pod: Uid) -> Option<u64> {
+        Some(self.shard.store.pod(pod)?.resource_version)
+    }
+
     /// An answer comes back.
     fn answer(&mut self) {
         if self.answers.is_empty() {
@@ -490,11 +495,11 @@ impl World {
         let at = self.below(self.answers.len());
         let answer = self.answers.swap_remove(at);
         let pod = answer.pod.as_ref();
-        let before = pod.and_then(|pod| self.shard.store.pod_version(uid(pod)));
+        let before = pod.and_then(|pod| self.version_known(uid(pod)));
         let input = Input::Answer(answer.id, answer.result);
         self.shard.handle(input, self.now);
         let Some(pod) = answer.pod else { return };
-        let known = self.shard.store.pod_version(uid(&pod));
+        let known = self.version_known(uid(&pod));
         if known == before || known != Some(version(&pod)) {
             return;
         }

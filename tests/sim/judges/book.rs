@@ -2,7 +2,7 @@
 //!
 //! Must not: judge.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lakh::embedded::apiserver::Stored;
 
@@ -27,8 +27,8 @@ pub(super) struct Job {
     pub(super) is_meddled_with: bool,
     /// UIDs that were listed as uncounted and then counted.
     pub(super) counted: BTreeSet<String>,
-    /// The values of `completions`.
-    pub(super) sizes: BTreeSet<u64>,
+    /// The values of `completions`, and until when each held last.
+    pub(super) sizes: BTreeMap<u64, u64>,
     /// When a Pod was made for it last.
     pub(super) busy_at: u64,
     /// When somebody else than a controller has changed it last.
@@ -54,7 +54,7 @@ impl Job {
             is_haunted: false,
             edited_at: at,
             was_overdue: false,
-            sizes: view.spec.completions.into_iter().collect(),
+            sizes: holds(&view).collect(),
             busy_at: at,
             view,
         }
@@ -76,7 +76,10 @@ impl Job {
             self.verdict_at = Some(at);
         }
         self.is_deleting = job.deletion.is_some();
-        self.sizes.extend(view.spec.completions);
+        for until in self.sizes.values_mut() {
+            *until = at.min(*until);
+        }
+        self.sizes.extend(holds(&view));
         self.view = view;
     }
 
@@ -85,6 +88,17 @@ impl Job {
     pub(super) fn may_be_beyond_telling(&self) -> bool {
         let spec = &self.view.spec;
         self.sizes.len() > 1 && spec.parallelism != spec.completions
+    }
+
+    /// The least size that it had.
+    pub(super) fn least_size(&self) -> Option<u64> {
+        self.sizes.first_key_value().map(|(size, _)| *size)
+    }
+
+    /// Whether an index was beyond its size at some time since then.
+    pub(super) fn was_beyond(&self, index: u64, since: u64) -> bool {
+        let mut sizes = self.sizes.iter();
+        sizes.any(|(size, until)| index >= *size && *until > since)
     }
 
     /// The greatest number of Pods at once that a controller may believe to be wanted.
@@ -98,6 +112,14 @@ impl Job {
     }
 }
 
+/// The size that a Job has, and until when.
+fn holds(job: &JobView) -> impl Iterator<Item = (u64, u64)> {
+    job.spec
+        .completions
+        .map(|size| (size, u64::MAX))
+        .into_iter()
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Pod {
     pub(super) namespace: String,
@@ -105,6 +127,7 @@ pub(super) struct Pod {
     pub(super) view: PodView,
     /// The UID of the Job that it was made for.
     pub(super) job: Option<String>,
+    pub(super) made_at: u64,
     pub(super) is_gone: bool,
     /// When it failed, if its container did while it was held.
     pub(super) failed_at: Option<u64>,
@@ -124,11 +147,12 @@ pub(super) struct Pod {
 }
 
 impl Pod {
-    pub(super) fn new(pod: &Stored, view: PodView, job: Option<String>) -> Self {
+    pub(super) fn new(pod: &Stored, view: PodView, job: Option<String>, at: u64) -> Self {
         Self {
             namespace: pod.namespace.to_string(),
             name: pod.name.to_string(),
             job,
+            made_at: at,
             is_gone: false,
             failed_at: None,
             named_at: None,

@@ -168,7 +168,7 @@ impl Judges {
     /// goes by those that are no more.
     fn early_success(&self, uid: &str, job: &Job, new: &JobView) -> Option<String> {
         let verdict = new.status.condition("SuccessCriteriaMet")?;
-        let completions = *job.sizes.first()?;
+        let completions = job.least_size()?;
         if verdict.reason != "CompletionsReached" {
             return None;
         }
@@ -266,7 +266,7 @@ impl Judges {
             let is_listed = list.failed.contains(uid) || list.succeeded.contains(uid);
             // What is ignored by policy, or ends after the Job's success, counts as nothing.
             // Nor do Pods beyond the Job's size as one of two controllers may still know it.
-            let least = job.sizes.first().copied();
+            let least = job.least_size();
             let is_beyond = self.is_shared && least.is_some() && before.index >= least;
             let is_spared = match before.phase.as_str() {
                 "Failed" => job.view.spec.ignores_failures() || is_beyond,
@@ -274,7 +274,7 @@ impl Judges {
             };
             let is_over = status.condition("SuccessCriteriaMet").is_some();
             let is_named =
-                is_listed || is_spared || is_over || self.is_counted_by_index(job, before);
+                is_listed || is_spared || is_over || is_counted_by_index(job, pod, before);
             if !is_named && self.is_in_doubt(written.at) {
                 // It was named, but in a history that is no more: it is never counted.
                 let job = pod.job.clone().unwrap_or_default();
@@ -288,19 +288,20 @@ impl Judges {
             }
         }
     }
+}
 
-    /// A Pod of an indexed Job that succeeded is named by its index; one without valid index needs no name.
-    fn is_counted_by_index(&self, job: &super::Job, pod: &PodView) -> bool {
-        if !job.view.spec.is_indexed() {
-            return false;
-        }
-        let completions = job.view.spec.completions.unwrap_or(0);
-        let Some(index) = pod.index.filter(|index| *index < completions) else {
-            return true;
-        };
-        let done = indexes(&job.view.status.completed_indexes);
-        pod.phase == "Succeeded" && done.contains(&index)
+/// A Pod of an indexed Job that succeeded is named by its index; one without valid index needs no name. Whether it is
+/// valid goes by any size that the Job had in the Pod's time: its controller may know of one late, as upstream's.
+fn is_counted_by_index(job: &Job, pod: &Pod, before: &PodView) -> bool {
+    if !job.view.spec.is_indexed() {
+        return false;
     }
+    let is_valid = |index: &u64| !job.was_beyond(*index, pod.made_at);
+    let Some(index) = before.index.filter(is_valid) else {
+        return true;
+    };
+    let done = indexes(&job.view.status.completed_indexes);
+    before.phase == "Succeeded" && done.contains(&index)
 }
 
 /// Enough successes for the Job's end that a status tells of, when it does not say so.

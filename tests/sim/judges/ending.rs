@@ -121,8 +121,8 @@ impl Judges {
             let released = ended.filter(|pod| pod.view.job.is_none());
             let most_done = status.succeeded + released.count() as u64;
             // An elastic Job may have been of another size when it ended.
-            let is_enough = match job.sizes.first() {
-                Some(completions) => most_done >= *completions || by_policy,
+            let is_enough = match job.least_size() {
+                Some(completions) => most_done >= completions || by_policy,
                 None => status.succeeded >= 1,
             };
             if !is_enough {
@@ -130,8 +130,8 @@ impl Judges {
             }
             // Two controllers that know different Pods may each make the last one of a Job without indexes.
             let is_sure = !job.is_haunted && (spec.is_indexed() || !self.is_shared);
-            let most = job.sizes.last().copied().filter(|_| is_sure);
-            if most.is_some_and(|completions| status.succeeded > completions) {
+            let most = job.sizes.last_key_value().filter(|_| is_sure);
+            if most.is_some_and(|(completions, _)| status.succeeded > *completions) {
                 wrong.push(format!("{} succeeded of {spec:?}", status.succeeded));
             }
         }

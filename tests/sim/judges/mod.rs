@@ -259,7 +259,7 @@ impl Judges {
                 job.busy_at = written.at;
             }
             self.pods
-                .insert(uid.clone(), Pod::new(new, view.clone(), job));
+                .insert(uid.clone(), Pod::new(new, view.clone(), job, written.at));
         }
         let is_gone = change.what == EventType::Deleted;
         if let Some(before) = &before {
