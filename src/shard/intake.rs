@@ -136,8 +136,8 @@ impl Shard {
         }
     }
 
-    /// A list shows no object as older than it is known to have been by then, and no Pod that was let go as held,
-    /// unless the server tells another history. What is newer than the list was told by the answer to a write of ours.
+    /// A list shows no object as older than it is known to have been by then, and no Pod as set back, unless the server
+    /// tells another history. What is newer than the list was told by the answer to a write of ours.
     fn compare(&mut self, object: &Observed<'_>, listed: u64) {
         let (kind, uid, seen) = object.identity();
         let known = match object {
@@ -145,7 +145,7 @@ impl Shard {
             Observed::Pod(pod) => {
                 let known = self.store.pod(uid);
                 let version = known.map(|known| known.resource_version);
-                if known.is_some_and(|known| is_held_again(known, &pod.record)) {
+                if known.is_some_and(|known| is_set_back(known, &pod.record)) {
                     self.end_history();
                 }
                 version
@@ -370,10 +370,12 @@ fn is_undeleted(before: &PodRecord, after: &PodRecord) -> bool {
     is_newer && before.has(PodFlags::DELETING) && !after.has(PodFlags::DELETING)
 }
 
-/// Whether a Pod that was let go has the finalizer again. Then it has to be named once more, but somebody may also have
-/// put it back by hand: so only lists are asked, of which nobody can cause many.
-fn is_held_again(before: &PodRecord, after: &PodRecord) -> bool {
+/// Whether a Pod has the finalizer again that it had lost, or has not ended after all: then it has to be named once
+/// more, or not yet. Somebody may have written that by hand, so only lists are asked, of which nobody can cause many.
+fn is_set_back(before: &PodRecord, after: &PodRecord) -> bool {
     let is_newer = after.resource_version > before.resource_version;
     let was_let_go = !before.is_active() && !before.has(PodFlags::FINALIZER);
-    is_newer && was_let_go && after.has(PodFlags::FINALIZER)
+    let is_held_again = was_let_go && after.has(PodFlags::FINALIZER);
+    let goes_on = before.phase.is_terminal() && !after.phase.is_terminal();
+    is_newer && (is_held_again || goes_on)
 }

@@ -969,22 +969,34 @@ fn a_pod_that_is_deleting_no_more_tells_another_history() {
 }
 
 #[test]
-fn a_pod_that_is_listed_with_the_finalizer_that_it_had_lost_tells_another_history() {
+fn a_pod_that_is_listed_as_set_back_tells_another_history() {
+    let ended = |version| pod("p", 7, version, "Succeeded");
     let freed = |version| {
-        let mut pod = pod("p", 7, version, "Succeeded");
+        let mut pod = ended(version);
         pod["metadata"]["finalizers"] = json!([]);
         pod
     };
-    let held = pod("p", 7, 212, "Succeeded");
-    // What a watch tells somebody may have done by hand.
-    for (change, report) in [(Change::Listed(213), Some(0)), (Change::Applied, None)] {
-        let mut world = World::new(8);
-        world.hear_job(&job(6, &json!({"suspend": true})));
-        world.hear_pod(Change::Applied, &pod("p", 7, 207, "Succeeded"));
-        world.hear_pod(Change::Applied, &freed(208));
-        world.hear_pod(Change::Listed(210), &freed(208));
-        assert_eq!(world.shard.poll_report(), None);
-        world.hear_pod(change, &held);
-        assert_eq!(world.shard.poll_report(), report);
+    let running = |version| pod("p", 7, version, "Running");
+    let cases = [
+        (freed(208), ended(212), true),
+        (ended(208), running(212), true),
+        (ended(208), freed(212), false),
+        (running(208), ended(212), false),
+    ];
+    for (known, listed, is_proof) in cases {
+        // What a watch tells somebody may have done by hand.
+        for (change, report) in [
+            (Change::Listed(213), is_proof.then_some(0)),
+            (Change::Applied, None),
+        ] {
+            let mut world = World::new(8);
+            world.hear_job(&job(6, &json!({"suspend": true})));
+            world.hear_pod(Change::Applied, &running(206));
+            world.hear_pod(Change::Applied, &known);
+            world.hear_pod(Change::Listed(210), &known);
+            assert_eq!(world.shard.poll_report(), None);
+            world.hear_pod(change, &listed);
+            assert_eq!(world.shard.poll_report(), report, "{known} {listed}");
+        }
     }
 }
