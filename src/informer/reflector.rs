@@ -86,8 +86,10 @@ struct Told {
     version: u64,
     /// Since when lists are older.
     older_since: Option<Monotonic>,
-    /// The object that the watch has told of last.
+    /// The object that was told of last.
     witness: Option<Witness>,
+    /// The one of the list that is under way.
+    listed_last: Option<Witness>,
     /// The connection broke, and nobody has compared since.
     is_lost: bool,
 }
@@ -335,12 +337,20 @@ impl Reflector {
         // All pages are of the first one's version, also where a server says otherwise: by it lists are told apart.
         let version = match &self.step {
             ReflectorStep::List(token) if !token.is_empty() => self.told.listing,
-            _ => version,
+            _ => {
+                self.told.listed_last = None;
+                version
+            }
         };
         self.told.listing = version;
-        for item in &page.items {
-            self.object(*item, Change::Listed(version), outside, tell);
-        }
+        let shown = page.items.iter().filter_map(|item| {
+            let shown = self.object(*item, Change::Listed(version), outside, tell)?;
+            Some((shown, *item))
+        });
+        let last = shown.max_by_key(|(shown, _)| *shown);
+        let last = last.and_then(|(_, item)| read(self.extent.kind, &self.decoder, item).ok());
+        let last = last.and_then(|object| Witness::there(&object));
+        self.told.listed_last = Witness::later(self.told.listed_last.take(), last);
         Ok(match page.continue_token {
             token if token.is_empty() => Page::Last(version),
             token => Page::More(token),
@@ -356,11 +366,13 @@ impl Reflector {
         self.listed = Some(self.round);
         self.watch_failures = 0;
         self.told.is_lost = false;
-        self.turn_to(match self.told.older_since {
+        if self.told.older_since.is_some() {
             // It may have come this far by another way.
-            Some(_) => ReflectorStep::Compare,
-            None => ReflectorStep::Watch,
-        });
+            return self.turn_to(ReflectorStep::Compare);
+        }
+        let listed_last = self.told.listed_last.take();
+        self.told.witness = Witness::later(self.told.witness.take(), listed_last);
+        self.turn_to(ReflectorStep::Watch);
     }
 
     /// A list was older than what was told before.

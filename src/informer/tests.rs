@@ -266,6 +266,31 @@ fn a_server_that_has_less_than_it_told_tells_another_history() {
 }
 
 #[test]
+fn what_a_list_has_told_of_last_is_asked_for_as_well() {
+    let mut world = World::new();
+    // It is on neither the first page nor the last, and not where a page ends.
+    for (token, first) in [("x", 3), ("y", 8), ("", 5)] {
+        let list = world.asks("jobs?limit=500");
+        let others = [1, 0].map(|less| {
+            let mut other = job(first - less);
+            other["metadata"]["name"] = json!(format!("j-{}", first - less));
+            other
+        });
+        let metadata = json!({"resourceVersion": "10", "continue": token});
+        let body = json!({"metadata": metadata, "items": [others[1], others[0]]});
+        world.answer(list, Ok(body.to_string().into()));
+    }
+    let watch = world.asks("jobs?watch=true");
+    let broken = ApiError::no_answer("connection reset");
+    world.hear(Input::Ended(watch, Some(broken)));
+    world.notices();
+    world.pass(Duration::from_secs(1));
+    let look = world.asks("namespaces/d/jobs?fieldSelector=metadata.name%3Dj-8");
+    world.answer(look, page(11, &[job(7)]));
+    assert!(world.notices().contains(&history(1, &[Kind::Job])));
+}
+
+#[test]
 fn lists_are_not_believed_that_are_older_unless_they_stay_so() {
     let mut world = World::with_an_older_list();
     assert_eq!(

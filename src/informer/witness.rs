@@ -1,4 +1,4 @@
-//! Whether the server still tells the same history: an object that the watch told of last is its witness.
+//! Whether the server still tells the same history: the object that was told of last is its witness.
 //!
 //! Must not: ask for anything itself.
 
@@ -31,19 +31,36 @@ pub(super) struct Witness {
 impl Witness {
     /// The object that news are of.
     pub(super) fn of(news: &News<'_>) -> Option<Self> {
-        let (namespace, name) = match &news.object {
+        let witness = Self::there(&news.object)?;
+        Some(Self {
+            is_gone: news.change == Change::Deleted,
+            ..witness
+        })
+    }
+
+    /// An object that is there.
+    pub(super) fn there(object: &Observed<'_>) -> Option<Self> {
+        let (namespace, name) = match object {
             Observed::Job(read) => (&read.job.key.namespace, &read.job.key.name),
             Observed::Pod(pod) => (&pod.namespace, &pod.name),
             // Nobody is sent for them by what is believed of them alone.
             Observed::CronJob(_) | Observed::Workload(_) | Observed::PodGroup(_) => return None,
         };
-        let (_, _, version) = news.object.identity();
+        let (_, _, version) = object.identity();
         Some(Self {
             namespace: namespace.clone(),
             name: name.clone(),
             version,
-            is_gone: news.change == Change::Deleted,
+            is_gone: false,
         })
+    }
+
+    /// The one that was told of later, of two.
+    pub(super) fn later(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        [one, other]
+            .into_iter()
+            .flatten()
+            .max_by_key(|witness| witness.version)
     }
 
     /// The path of a list of this object alone. To find one by its name costs the server as much as to get it.

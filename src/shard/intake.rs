@@ -141,7 +141,10 @@ impl Shard {
     fn compare(&mut self, object: &Observed<'_>, listed: u64) {
         let (kind, uid, seen) = object.identity();
         let known = match object {
-            Observed::Job(job) => self.store.job_version(&job.job.id()),
+            Observed::Job(job) => {
+                let known = self.store.job(&job.job.id());
+                known.map(|known| known.resource_version)
+            }
             Observed::Pod(pod) => {
                 let known = self.store.pod(uid);
                 let version = known.map(|known| known.resource_version);
@@ -178,6 +181,13 @@ impl Shard {
 
     fn apply_job(&mut self, mut job: DecodedJob, now: Now) {
         let external = !(self.settings.controllers.job && self.settings.mode.manages(&job.job));
+        let known = self.store.job(&job.job.id());
+        if known.is_some_and(|known| {
+            let is_newer = job.job.resource_version > known.resource_version;
+            is_newer && known.deleting && !job.job.deleting
+        }) {
+            self.end_history();
+        }
         if let Some(cron_jobs) = &mut self.cron_jobs {
             cron_jobs.job(&job);
         }

@@ -19,8 +19,8 @@ use crate::{
         jobs::{Seen, is_held_after_end},
     },
     model::{
-        Controller, DEFAULT_MANAGER, DecodedPod, JobAnnotations, JobId, JobStatus, Now, PodEnd,
-        PodRecord, Slot, Uid,
+        Controller, DEFAULT_MANAGER, DecodedPod, Job, JobAnnotations, JobId, JobStatus, Now,
+        PodEnd, PodRecord, Slot, Uid,
     },
     wire::{DecodedJob, PodTemplate},
 };
@@ -355,10 +355,9 @@ impl Store {
         self.actors[placement.actor].pods.get(placement.slot)
     }
 
-    /// The version of a Job that is known.
-    pub(super) fn job_version(&self, job: &JobId) -> Option<u64> {
-        let actor = &self.actors[self.find(job)?];
-        Some(actor.job.as_ref()?.resource_version)
+    /// What is known of a Job.
+    pub(super) fn job(&self, job: &JobId) -> Option<&Job> {
+        self.actors[self.find(job)?].job.as_ref()
     }
 
     /// Notes how far the watch of the Pods of a scope has come.

@@ -1000,3 +1000,16 @@ fn a_pod_that_is_listed_as_set_back_tells_another_history() {
         }
     }
 }
+
+#[test]
+fn a_job_that_is_deleting_no_more_tells_another_history() {
+    let mut world = World::new(8);
+    let mut deleting = job(208, &json!({"suspend": true}));
+    deleting["metadata"]["deletionTimestamp"] = json!("1970-01-12T13:46:50Z");
+    world.hear_job(&deleting);
+    // What is older is no contradiction.
+    world.hear_job(&job(207, &json!({"suspend": true})));
+    assert_eq!(world.shard.poll_report(), None);
+    world.hear_job(&job(212, &json!({"suspend": true})));
+    assert_eq!(world.shard.poll_report(), Some(0));
+}
