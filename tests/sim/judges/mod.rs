@@ -245,21 +245,24 @@ impl Judges {
             self.writes.something_happened(job, written.by);
         }
         self.events.pod_seen(new);
+        // Whoever names a Job of another namespace, or by another name, is nobody's.
+        let is_its = |(uid, name): &&(String, String)| {
+            let job = self.jobs.get(uid);
+            job.is_some_and(|job| job.namespace == *new.namespace && job.name == *name)
+        };
+        let job = view.job.as_ref().filter(is_its).map(|(uid, _)| uid.clone());
         if before.is_none() {
-            // Whoever names a Job of another namespace, or by another name, is nobody's.
-            let is_its = |(uid, name): &&(String, String)| {
-                let job = self.jobs.get(uid);
-                job.is_some_and(|job| job.namespace == *new.namespace && job.name == *name)
-            };
-            let job = view.job.as_ref().filter(is_its).map(|(uid, _)| uid.clone());
             if matches!(written.by, By::Controller(_)) {
                 self.judge_creation(new, &view, job.as_deref(), written);
             }
             if let Some(job) = job.as_ref().and_then(|job| self.jobs.get_mut(job)) {
                 job.busy_at = written.at;
             }
-            self.pods
-                .insert(uid.clone(), Pod::new(new, view.clone(), job, written.at));
+            let pod = Pod::new(new, view.clone(), job, written.at);
+            self.pods.insert(uid.clone(), pod);
+        } else if let Some(pod) = self.pods.get_mut(&uid).filter(|pod| pod.job.is_none()) {
+            // It was adopted.
+            pod.job = job;
         }
         let is_gone = change.what == EventType::Deleted;
         if let Some(before) = &before {
