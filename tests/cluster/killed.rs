@@ -36,20 +36,24 @@ async fn killed_at_any_moment_and_started_again() {
     for round in 0..ROUNDS {
         moments.push(killed_run(seed.wrapping_add(round)).await);
     }
-    println!("freed when killed, by round: {moments:?}");
-    let midway = moments
-        .iter()
-        .flatten()
-        .filter(|count| (1..u64::from(INDEXES)).contains(*count));
+    println!("Pods made and freed when killed, by round: {moments:?}");
+    let kills = moments.iter().flatten();
+    let midway = kills.filter(|(made, freed)| *made > 0 && *freed < INDEXES as usize);
     assert!(
-        midway.count() >= ROUNDS as usize / 2,
+        midway.clone().count() >= ROUNDS as usize,
         "few kills hit the run: {moments:?}"
+    );
+    // On a quick machine many Pods have ended when the first status is written that lets finalizers go.
+    let among_finalizers = midway.filter(|(_, freed)| *freed > 0);
+    assert!(
+        among_finalizers.count() >= ROUNDS as usize / 4,
+        "few kills came after the first finalizers went: {moments:?}"
     );
 }
 
-/// One run, with one to three kills; how many Pods had lost their finalizer at each. When to kill is told by what was
-/// written, so that it does not depend on how quick the machine is.
-async fn killed_run(seed: u64) -> Vec<u64> {
+/// One run, with one to three kills; how many Pods there were at each, and how many had lost their finalizer. When to
+/// kill is told by what was written, so that it does not depend on how quick the machine is.
+async fn killed_run(seed: u64) -> Vec<(usize, usize)> {
     let cluster = support::cluster(Duration::ZERO).await;
     let (_folder, kubeconfig) = support::kubeconfig(&cluster);
     let client = support::client(&cluster).await;
@@ -76,7 +80,7 @@ async fn killed_run(seed: u64) -> Vec<u64> {
         }
         controller.kill().expect("SIGKILL");
         controller.wait().expect("it ends");
-        killed_at.push(freed(&cluster));
+        killed_at.push(made_and_freed(&cluster));
     }
     let mut last = start(&kubeconfig);
     let job = support::job_when(&client, "main", |job| is(job, "Complete")).await;
@@ -112,9 +116,10 @@ fn start(kubeconfig: &Path) -> Child {
     .expect("the binary runs")
 }
 
-fn freed(cluster: &EmbeddedCluster) -> u64 {
+fn made_and_freed(cluster: &EmbeddedCluster) -> (usize, usize) {
     let (pods, _) = cluster.server().api().objects(Kind::Pod);
-    pods.iter().filter(|pod| pod.finalizers.is_empty()).count() as u64
+    let freed = pods.iter().filter(|pod| pod.finalizers.is_empty());
+    (pods.len(), freed.count())
 }
 
 /// A small generator: SplitMix64.
