@@ -102,6 +102,9 @@ pub async fn start(options: ServeOptions) -> io::Result<ServerHandle> {
     let tls = options.tls.as_ref();
     let tls = tls.map(|certificate| Tls::new(certificate, options.state.as_deref()));
     let tls = tls.transpose()?.map(Arc::new);
+    if let Some(tls) = &tls {
+        api.set_root_ca(tls.trusted());
+    }
     let stopped = CancellationToken::new();
     let front = http::Front {
         api: Arc::clone(&api),

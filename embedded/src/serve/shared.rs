@@ -133,6 +133,11 @@ impl SharedApi {
         reply
     }
 
+    /// Sets the certificate by which clients know this server.
+    pub(super) fn set_root_ca(&self, pem: &str) {
+        self.with_server(|server, _| server.set_root_ca(pem));
+    }
+
     /// What the server's clocks show.
     pub fn now(&self) -> Now {
         self.clock.now()

@@ -51,10 +51,9 @@ pub(crate) fn check_create(kind: Kind, object: &CheckedField<'_, '_>) {
     match name.text() {
         "" => name.required("name or generateName is required"),
         text if kind != Kind::Namespace => {
-            name.complain_of(text, names::dns_subdomain_problem(text));
+            name.complain_of(text, names::dns_subdomain_problems(text));
         }
-        text if text.contains('.') => name.invalid("must not contain dots"),
-        text => name.complain_of(text, names::dns_label_problem(text)),
+        text => name.complain_of(text, names::dns_label_problems(text)),
     }
     // A Job's own name among its labels is judged where it was put into the template.
     let own_name = (kind == Kind::Job).then(|| name.text());

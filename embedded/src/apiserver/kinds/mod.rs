@@ -5,6 +5,7 @@
 //! Read first: `strategy`, which has one function for each step of a write and calls the kind's rules; then
 //! `metadata`, which holds for all kinds, and `job`. Pod specs, which several kinds have, are in `template`.
 
+pub(crate) mod config;
 mod defaults;
 pub(crate) mod gang;
 pub(crate) mod job;

@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::{gang, job, namespace, pod, quota};
+use super::{config, defaults, gang, job, namespace, pod, quota};
 use crate::apiserver::object::{CheckedField, Kind, Tree, tree};
 
 /// The part of an object that a write is about.
@@ -25,6 +25,9 @@ pub(crate) fn default(kind: Kind, tree: &mut Tree) {
         Kind::Job => job::default(tree),
         Kind::Namespace => namespace::default(tree),
         Kind::CronJob => job::default_cron_job(tree),
+        Kind::Secret => config::default_secret(tree),
+        Kind::ConfigMap => config::drop_empty(tree),
+        Kind::Service => defaults::fill(tree::section_mut(tree, "spec"), "serviceSpec"),
         _ => {}
     }
 }
@@ -66,6 +69,8 @@ pub(crate) fn validate_create(kind: Kind, object: &CheckedField<'_, '_>) {
         Kind::Workload => gang::validate_workload(object),
         Kind::PodGroup => gang::validate_pod_group(object),
         Kind::ResourceQuota => quota::validate(object),
+        Kind::Secret => config::validate_secret(object),
+        Kind::ConfigMap => config::validate_config_map(object),
         _ => {}
     }
 }
@@ -76,6 +81,8 @@ pub(crate) fn warnings(kind: Kind, tree: &Tree) -> Vec<String> {
     match kind {
         Kind::Job => job::warnings(tree),
         Kind::CronJob => job::cron_job::warnings(tree),
+        Kind::Pod => pod::warnings(tree),
+        Kind::ResourceQuota => quota::warnings(tree),
         _ => Vec::new(),
     }
 }
@@ -84,6 +91,7 @@ pub(crate) fn warnings(kind: Kind, tree: &Tree) -> Vec<String> {
 #[doc(alias = "WarningsOnUpdate")]
 pub(crate) fn update_warnings(kind: Kind, part: Part, tree: &Tree, old: &Tree) -> Vec<String> {
     match (kind, part) {
+        (Kind::Job, Part::Main) => job::update_warnings(tree, old),
         (Kind::CronJob, Part::Main) => job::cron_job::update_warnings(tree, old),
         _ => Vec::new(),
     }
@@ -127,7 +135,9 @@ pub(crate) fn validate_update(kind: Kind, part: Part, object: &CheckedField<'_, 
         (Kind::Pod, Part::Main) => pod::validate_update(object),
         (Kind::Pod, Part::Status) => pod::validate_status(object),
         (Kind::Event, Part::Main) => validate_event(object),
-        (Kind::ResourceQuota, Part::Main) => quota::validate(object),
+        (Kind::ResourceQuota, Part::Main) => quota::validate_update(object),
+        (Kind::Secret, Part::Main) => config::validate_secret_update(object),
+        (Kind::ConfigMap, Part::Main) => config::validate_config_map_update(object),
         (Kind::Workload, Part::Main) => {
             gang::must_not_change(&["controllerRef", "podGroupTemplates"], object);
         }
@@ -138,14 +148,10 @@ pub(crate) fn validate_update(kind: Kind, part: Part, object: &CheckedField<'_, 
     }
 }
 
-/// Whether objects of a kind count generations.
-pub(crate) const fn has_generation(kind: Kind) -> bool {
-    matches!(kind, Kind::Pod | Kind::Job | Kind::CronJob)
-}
-
 /// Counts the generation up if the spec has changed.
 pub(crate) fn bump_generation(kind: Kind, part: Part, tree: &mut Tree, old: &Tree) {
-    if !has_generation(kind) || part != Part::Main || tree.get("spec") == old.get("spec") {
+    if !kind.info().counts_generations || part != Part::Main || tree.get("spec") == old.get("spec")
+    {
         return;
     }
     let generation = tree::int(old, "metadata.generation").unwrap_or_default() + 1;

@@ -161,7 +161,7 @@ impl<'a, 'v> CheckedField<'a, 'v> {
     /// Checks that the text is a DNS label, which must be there.
     pub(crate) fn must_be_dns_label(&self) {
         if self.must_be_given() {
-            self.complain_of(self.text(), names::dns_label_problem(self.text()));
+            self.complain_of(self.text(), names::dns_label_problems(self.text()));
         }
     }
 

@@ -11,37 +11,6 @@ use k8s_openapi::{
     schemars::{JsonSchema, Schema, SchemaGenerator},
 };
 
-/// A kind of object that the server stores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
-    /// `v1` Pod.
-    Pod,
-    /// `batch/v1` Job.
-    Job,
-    /// `v1` Namespace.
-    Namespace,
-    /// `v1` Node.
-    Node,
-    /// `v1` Event; `events.k8s.io/v1` is not offered.
-    Event,
-    /// `coordination.k8s.io/v1` Lease.
-    Lease,
-    /// `batch/v1` CronJob.
-    CronJob,
-    /// `v1` ServiceAccount.
-    ServiceAccount,
-    /// `v1` ConfigMap.
-    ConfigMap,
-    /// `v1` Secret.
-    Secret,
-    /// `scheduling.k8s.io/v1alpha2` Workload.
-    Workload,
-    /// `scheduling.k8s.io/v1alpha2` PodGroup.
-    PodGroup,
-    /// `v1` ResourceQuota.
-    ResourceQuota,
-}
-
 /// What discovery and routing need to know of a kind.
 #[derive(Debug)]
 pub struct KindInfo {
@@ -65,6 +34,8 @@ pub struct KindInfo {
     pub subresources: &'static [Subresource],
     /// Groups for `kubectl get all`.
     pub categories: &'static [&'static str],
+    /// Whether `metadata.generation` counts the changes of the spec.
+    pub counts_generations: bool,
     /// Adds the schema of its type.
     pub(super) add_schema: fn(&mut SchemaGenerator) -> Schema,
 }
@@ -116,11 +87,8 @@ const EVICTION: Subresource = Subresource {
     ..part("eviction", "Eviction", &["create"])
 };
 
-/// The row of the kind whose type is `K`.
-const fn row<K: Resource + JsonSchema>(
-    kind: Kind,
-    short_names: &'static [&'static str],
-) -> KindInfo {
+/// The row of a namespaced kind whose type is `K`, with defaults that the methods below change.
+const fn row<K: Resource + JsonSchema>(kind: Kind) -> KindInfo {
     KindInfo {
         kind,
         group: K::GROUP,
@@ -128,50 +96,109 @@ const fn row<K: Resource + JsonSchema>(
         api_version: K::API_VERSION,
         plural: K::URL_PATH_SEGMENT,
         name: K::KIND,
-        short_names,
-        namespaced: !matches!(kind, Kind::Namespace | Kind::Node),
+        short_names: &[],
+        namespaced: true,
         subresources: &[],
-        categories: match kind {
-            Kind::Pod | Kind::Job | Kind::CronJob => &["all"],
-            _ => &[],
-        },
+        categories: &[],
+        counts_generations: false,
         add_schema: SchemaGenerator::subschema_for::<K>,
     }
 }
 
 impl KindInfo {
-    const fn with(self, subresources: &'static [Subresource]) -> Self {
+    const fn short_names(self, short_names: &'static [&'static str]) -> Self {
+        Self {
+            short_names,
+            ..self
+        }
+    }
+
+    const fn subresources(self, subresources: &'static [Subresource]) -> Self {
         Self {
             subresources,
             ..self
         }
     }
+
+    const fn cluster_scoped(self) -> Self {
+        Self {
+            namespaced: false,
+            ..self
+        }
+    }
+
+    /// Objects of this kind are part of `kubectl get all`.
+    const fn in_all(self) -> Self {
+        Self {
+            categories: &["all"],
+            ..self
+        }
+    }
+
+    const fn counts_generations(self) -> Self {
+        Self {
+            counts_generations: true,
+            ..self
+        }
+    }
 }
 
-/// All kinds, in the order of the variants of [`Kind`].
-pub static KINDS: [KindInfo; 13] = [
-    row::<core::Pod>(Kind::Pod, &["po"]).with(&[
+/// Declares [`Kind`] and [`KINDS`] from one table. An entry is a variant, its type, and the methods of [`KindInfo`]
+/// that change the defaults of its row.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident: $type:ty $(, $set:ident $values:tt)*;)+) => {
+        /// A kind of object that the server stores.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Kind {
+            $($(#[$doc])* $name,)+
+        }
+
+        /// All kinds, in the order of the variants of [`Kind`].
+        pub static KINDS: &[KindInfo] = &[$(row::<$type>(Kind::$name)$(.$set $values)*,)+];
+    };
+}
+
+// An entry is all that a kind needs to be stored, listed, watched, patched and discovered: its fields come from its
+// type. Its group stands in `GROUPS`. Merge keys (`schemas.txt`), bodies in protobuf (`numbers.txt`), columns of tables
+// (`columns.txt`) and rules (`kinds/strategy.rs`) are added where the kind needs them.
+kinds! {
+    /// `v1` Pod.
+    Pod: core::Pod, short_names(&["po"]), in_all(), counts_generations(), subresources(&[
         status("Pod"),
         part("binding", "Binding", &["create"]),
         EVICTION,
         part("log", "Pod", &["get"]),
-    ]),
-    row::<batch::Job>(Kind::Job, &[]).with(&[status("Job")]),
-    row::<core::Namespace>(Kind::Namespace, &["ns"]).with(&[
+    ]);
+    /// `batch/v1` Job.
+    Job: batch::Job, in_all(), counts_generations(), subresources(&[status("Job")]);
+    /// `v1` Namespace.
+    Namespace: core::Namespace, short_names(&["ns"]), cluster_scoped(), subresources(&[
         status("Namespace"),
         part("finalize", "Namespace", &["update"]),
-    ]),
-    row::<core::Node>(Kind::Node, &["no"]).with(&[status("Node")]),
-    row::<core::Event>(Kind::Event, &["ev"]),
-    row::<coordination::Lease>(Kind::Lease, &[]),
-    row::<batch::CronJob>(Kind::CronJob, &["cj"]).with(&[status("CronJob")]),
-    row::<core::ServiceAccount>(Kind::ServiceAccount, &["sa"]),
-    row::<core::ConfigMap>(Kind::ConfigMap, &["cm"]),
-    row::<core::Secret>(Kind::Secret, &[]),
-    row::<scheduling::Workload>(Kind::Workload, &[]),
-    row::<scheduling::PodGroup>(Kind::PodGroup, &[]).with(&[status("PodGroup")]),
-    row::<core::ResourceQuota>(Kind::ResourceQuota, &["quota"]).with(&[status("ResourceQuota")]),
-];
+    ]);
+    /// `v1` Node.
+    Node: core::Node, short_names(&["no"]), cluster_scoped(), subresources(&[status("Node")]);
+    /// `v1` Event.
+    Event: core::Event, short_names(&["ev"]);
+    /// `coordination.k8s.io/v1` Lease.
+    Lease: coordination::Lease;
+    /// `batch/v1` CronJob.
+    CronJob: batch::CronJob, short_names(&["cj"]), in_all(), counts_generations(), subresources(&[status("CronJob")]);
+    /// `v1` ServiceAccount.
+    ServiceAccount: core::ServiceAccount, short_names(&["sa"]);
+    /// `v1` ConfigMap.
+    ConfigMap: core::ConfigMap, short_names(&["cm"]);
+    /// `v1` Secret.
+    Secret: core::Secret;
+    /// `scheduling.k8s.io/v1alpha2` Workload.
+    Workload: scheduling::Workload;
+    /// `scheduling.k8s.io/v1alpha2` PodGroup.
+    PodGroup: scheduling::PodGroup, subresources(&[status("PodGroup")]);
+    /// `v1` ResourceQuota.
+    ResourceQuota: core::ResourceQuota, short_names(&["quota"]), subresources(&[status("ResourceQuota")]);
+    /// `v1` Service.
+    Service: core::Service, short_names(&["svc"]), in_all(), subresources(&[status("Service")]);
+}
 
 /// Groups in the order of discovery, the core group left out, each with its one version.
 pub(crate) const GROUPS: [(&str, &str); 3] = [
@@ -250,9 +277,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_stand_in_the_order_of_the_variants() {
-        for (index, row) in KINDS.iter().enumerate() {
-            assert_eq!(row.kind as usize, index, "{}", row.plural);
+    fn groups_of_all_kinds_are_discovered() {
+        for row in KINDS {
+            let group = (row.group, row.version);
+            assert!(
+                group == ("", "v1") || GROUPS.contains(&group),
+                "{}",
+                row.plural
+            );
         }
     }
 }

@@ -14,6 +14,7 @@ mod place;
 mod quantity;
 pub(crate) mod schemas;
 mod sections;
+pub(crate) mod size;
 pub(crate) mod stored;
 pub(crate) mod tree;
 pub(crate) mod type_def;

@@ -8,31 +8,68 @@ use crate::{model::Uid, rng::Rng};
 /// The letters of generated names: no vowels, so that no words appear.
 const SUFFIX_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// What is wrong with a DNS label; `None` if nothing.
-pub(crate) fn dns_label_problem(text: &str) -> Option<String> {
+/// What is wrong with a DNS label.
+#[doc(alias = "IsDNS1123Label")]
+pub(crate) fn dns_label_problems(text: &str) -> Vec<String> {
+    let mut problems = Vec::new();
     if text.len() > 63 {
-        return Some("must be no more than 63 bytes".into());
+        problems.push("must be no more than 63 bytes".into());
     }
-    (!is_dns_label(text)).then(|| {
-        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
+    if is_dns_label(text) {
+        return problems;
+    }
+    problems.push(match text.split('.').all(is_dns_label) {
+        true => "must not contain dots".into(),
+        false => {
+            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
          and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', \
          regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-            .into()
-    })
+                .into()
+        }
+    });
+    problems
 }
 
-/// What is wrong with a DNS subdomain; `None` if nothing.
-pub(crate) fn dns_subdomain_problem(text: &str) -> Option<String> {
+/// What is wrong with a DNS subdomain.
+#[doc(alias = "IsDNS1123Subdomain")]
+pub(crate) fn dns_subdomain_problems(text: &str) -> Vec<String> {
+    let mut problems = Vec::new();
     if text.len() > 253 {
-        return Some("must be no more than 253 bytes".into());
+        problems.push("must be no more than 253 bytes".into());
     }
-    (!text.split('.').all(is_dns_label)).then(|| {
-        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' \
+    if !text.split('.').all(is_dns_label) {
+        problems.push(
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' \
          or '.', and must start and end with an alphanumeric character (e.g. 'example.com', \
          regex used for validation is \
          '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-            .into()
-    })
+                .into(),
+        );
+    }
+    problems
+}
+
+/// What is wrong with a key of a Secret or a ConfigMap.
+#[doc(alias = "IsConfigMapKey")]
+pub(crate) fn config_key_problems(text: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    if text.len() > 253 {
+        problems.push("must be no more than 253 bytes".to_owned());
+    }
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    if text.is_empty() || !text.bytes().all(fits) {
+        problems.push(
+            "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or \
+             'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+                .to_owned(),
+        );
+    }
+    match text {
+        "." | ".." => problems.push(format!("must not be '{text}'")),
+        _ if text.starts_with("..") => problems.push("must not start with '..'".to_owned()),
+        _ => {}
+    }
+    problems
 }
 
 /// What is wrong with a label key, finalizer or condition type.
@@ -43,8 +80,9 @@ pub(crate) fn qualified_name_problems(text: &str) -> Vec<String> {
         Some((prefix, name)) if !name.contains('/') => {
             if prefix.is_empty() {
                 problems.push("prefix part must be non-empty".into());
-            } else if let Some(problem) = dns_subdomain_problem(prefix) {
-                problems.push(format!("prefix part {problem}"));
+            } else {
+                let wrong = dns_subdomain_problems(prefix);
+                problems.extend(wrong.iter().map(|problem| format!("prefix part {problem}")));
             }
             name
         }

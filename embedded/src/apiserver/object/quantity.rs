@@ -2,6 +2,8 @@
 //!
 //! Responsible for: reading and writing them. Must not: know which resources there are.
 
+use serde_json::Value;
+
 use crate::model::{Suffix, WrittenQuantity};
 
 /// What an answer says about a text that is no quantity.
@@ -10,6 +12,12 @@ pub(crate) const NOT_A_QUANTITY: &str = "quantities must match the regular expre
 
 /// Nanos in one: no quantity is finer.
 const NANO: i128 = 1_000_000_000;
+
+/// The finest unit in which resource lists are stored, in nanos.
+const MILLI: i128 = NANO / 1000;
+
+/// The largest amount: what a larger one is read as.
+const MAX: i128 = i64::MAX as i128 * NANO;
 
 /// An amount, exact to a billionth.
 #[derive(Clone, Copy, Debug)]
@@ -29,9 +37,44 @@ impl Quantity {
         let nanos = written.digits.abs().checked_mul(factor)?;
         let nanos = nanos / scale + i128::from(nanos % scale != 0);
         Some(Self {
-            nanos: nanos * written.digits.signum(),
+            nanos: nanos.min(MAX) * written.digits.signum(),
             suffix: written.suffix,
         })
+    }
+
+    /// Reads a quantity from JSON, where it may also be a number.
+    pub(crate) fn of_json(value: &Value) -> Option<Self> {
+        match value {
+            Value::String(text) => Self::parse(text),
+            Value::Number(number) => Self::parse(&number.to_string()),
+            _ => None,
+        }
+    }
+
+    /// An amount in billionths.
+    pub(crate) const fn of_nanos(nanos: i128) -> Self {
+        Self {
+            nanos,
+            suffix: Suffix::Decimal(0),
+        }
+    }
+
+    /// Brings a quantity into the form in which a resource list is stored: its canonical text, rounded up to milli units.
+    pub(crate) fn store(value: &mut Value) {
+        if let Some(quantity) = Self::of_json(value) {
+            let nanos = quantity.nanos;
+            let milli = nanos / MILLI + i128::from(nanos % MILLI > 0);
+            let rounded = Self {
+                nanos: milli * MILLI,
+                ..quantity
+            };
+            *value = rounded.canonical().into();
+        }
+    }
+
+    /// Whether the amount is a whole number.
+    pub(crate) const fn is_whole(self) -> bool {
+        self.nanos % NANO == 0
     }
 
     /// The amount, in billionths.

@@ -115,6 +115,11 @@ impl<'s> Kept<'s> {
         self.members.iter().copied()
     }
 
+    /// The length of their JSON.
+    pub(crate) fn len(&self) -> usize {
+        self.members.iter().map(|(_, json)| json.len()).sum()
+    }
+
     /// Puts them into an object that goes without them.
     pub(crate) fn put_back(&self, tree: &mut Tree) {
         for (name, json) in self.members() {

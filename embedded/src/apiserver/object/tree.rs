@@ -59,13 +59,6 @@ pub(crate) fn of_texts<const N: usize>(members: [(&str, &str); N]) -> Value {
     given.collect()
 }
 
-/// What a JSON pointer below an object points at.
-pub(crate) fn pointer_mut<'a>(tree: &'a mut Tree, pointer: &str) -> Option<&'a mut Value> {
-    let path = pointer.strip_prefix('/')?;
-    let end = path.find('/').unwrap_or(path.len());
-    tree.get_mut(&path[..end])?.pointer_mut(&path[end..])
-}
-
 /// A member that is an object, made if it is missing or of another type.
 pub(crate) fn section_mut<'a>(tree: &'a mut Tree, name: &str) -> &'a mut Tree {
     if !matches!(tree.get(name), Some(Value::Object(_))) {

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use hashbrown::HashSet;
 use serde_json::{Value, json};
 
 use super::{
@@ -20,6 +21,10 @@ use crate::{
 pub const JSON: &str = "application/json";
 /// Content type of plain-text answers.
 pub const TEXT: &str = "text/plain; charset=utf-8";
+
+/// Characters of all warnings together above which each is cut to [`MAX_WARNING`].
+const MAX_WARNINGS: usize = 4096;
+const MAX_WARNING: usize = 256;
 
 /// One answer.
 #[derive(Debug)]
@@ -119,8 +124,24 @@ impl Response {
         }
     }
 
-    /// Adds `Warning` headers.
-    pub(crate) fn with_warnings(mut self, warnings: Vec<String>) -> Self {
+    /// Adds `Warning` headers, each text once. Where all of them are too long, each is cut, and those that still do not
+    /// fit are left out.
+    #[doc(alias = "AddWarning")]
+    pub(crate) fn with_warnings(mut self, mut warnings: Vec<String>) -> Self {
+        let mut seen = HashSet::new();
+        warnings.retain(|text| seen.insert(text.clone()));
+        let length: usize = warnings.iter().map(|text| text.chars().count()).sum();
+        if length > MAX_WARNINGS {
+            let mut written = 0;
+            warnings.retain_mut(|text| {
+                if let Some((end, _)) = text.char_indices().nth(MAX_WARNING) {
+                    text.truncate(end);
+                }
+                let fits = written < MAX_WARNINGS;
+                written += text.chars().count();
+                fits
+            });
+        }
         let header = |text: String| ("Warning", format!("299 - \"{}\"", escape(&text)));
         self.headers.extend(warnings.into_iter().map(header));
         self

@@ -2,7 +2,7 @@
 //!
 //! Responsible for: which part of the server answers which call. Must not: do any of it.
 
-use super::{dependents::Garbage, reply::Reply, state::ApiServer};
+use super::{dependents::Garbage, quota::ComputeUse, reply::Reply, state::ApiServer};
 use crate::{
     apiserver::{
         http::{ApiCall, Prepared, Request, prepare},
@@ -37,6 +37,8 @@ impl ApiServer {
             store: self.store.as_of(kind, changes),
             garbage: Garbage::default(),
             rng: Rng::new(0),
+            compute: ComputeUse::default(),
+            root_ca: String::new(),
         };
         past.handle_prepared(prepared, now)
     }

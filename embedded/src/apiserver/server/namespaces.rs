@@ -2,16 +2,19 @@
 //!
 //! Responsible for: the life of namespaces. Must not: delete other than by the common paths.
 
-use serde_json::Value;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
 
 use super::state::ApiServer;
 use crate::{
     apiserver::{
         http::{DeleteOptions, Propagation},
         kinds::namespace::prepare_create,
-        object::{Kind, Tree, names, tree},
+        object::{Kind, Stored, Tree, names, tree},
     },
     model::Time,
+    rng::Rng,
 };
 
 impl ApiServer {
@@ -25,6 +28,51 @@ impl ApiServer {
         metadata.insert("creationTimestamp".into(), now.to_rfc3339().into());
         prepare_create(&mut tree);
         self.store_put(Kind::Namespace, &tree);
+        self.fill_namespace(name, now);
+    }
+
+    /// Stores what controllers of a real cluster put into each namespace.
+    pub(crate) fn fill_namespace(&mut self, namespace: &str, now: Time) {
+        // Names and UIDs given out later do not depend on how many namespaces there are.
+        let mut rng = Rng::new(
+            namespace
+                .bytes()
+                .fold(0, |seed, byte| seed << 5 ^ seed >> 59 ^ u64::from(byte)),
+        );
+        for (kind, name) in [
+            (Kind::ServiceAccount, "default"),
+            (Kind::ConfigMap, "kube-root-ca.crt"),
+        ] {
+            let mut tree = Tree::new();
+            let metadata = tree::metadata_mut(&mut tree);
+            metadata.insert("name".into(), name.into());
+            metadata.insert("namespace".into(), namespace.into());
+            metadata.insert("uid".into(), names::new_uid(&mut rng).into());
+            metadata.insert("creationTimestamp".into(), now.to_rfc3339().into());
+            if kind == Kind::ConfigMap {
+                tree.insert("data".into(), json!({"ca.crt": self.root_ca}));
+            }
+            self.store_put(kind, &tree);
+        }
+    }
+
+    /// Sets the certificate by which clients know this server, which `kube-root-ca.crt` has in each namespace.
+    pub fn set_root_ca(&mut self, pem: &str) {
+        pem.clone_into(&mut self.root_ca);
+        let is_it = |object: &&Arc<Stored>| object.name == "kube-root-ca.crt";
+        let published: Vec<_> = self
+            .objects(Kind::ConfigMap)
+            .filter(is_it)
+            .cloned()
+            .collect();
+        for object in published {
+            let mut tree = object.tree();
+            let data = json!({"ca.crt": pem});
+            if tree.get("data") != Some(&data) {
+                tree.insert("data".into(), data);
+                self.store_put(Kind::ConfigMap, &tree);
+            }
+        }
     }
 
     /// One step of emptying a terminating namespace: deletes the next object after `after`.

@@ -1,84 +1,289 @@
-//! ResourceQuotas: how many objects a namespace may hold.
+//! ResourceQuotas: how much a namespace may use.
 //!
-//! Responsible for: what is used, who is refused, and `status.used`. Must not: count what no quota asks
-//! about, or check a quota itself; that is in `kinds`.
+//! Responsible for: the use of what quotas limit, refusals, and `status.used`. Must not: count what no quota limits,
+//! or check a quota itself; that is in `kinds`.
 //!
-//! Different from a real server: only counts are enforced, `pods` (those that have not ended) and
-//! `count/RESOURCE[.GROUP]`; CPU, memory and scopes are kept and not looked at. `status` follows soon
-//! after, from the server itself.
+//! Different from a real server: scopes are kept and not looked at. `status` follows soon after, from the server itself.
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
+use compact_str::CompactString;
+use hashbrown::HashMap;
+use serde_json::{Value, json};
 
 use super::state::ApiServer;
 use crate::apiserver::{
-    kinds::quota::{counted, number},
-    object::{ApiError, Kind, Result, Stored, Tree, tree},
+    kinds::quota::{Limited, limited},
+    object::{ApiError, JsonView, Kind, Quantity, Result, Stored, Tree, tree},
 };
+
+/// An amount of something that a quota limits, in billionths.
+type Nanos = i128;
+
+/// Nanos in one.
+const ONE: Nanos = 1_000_000_000;
+
+/// What the Pods of the namespaces use that have a quota of CPU, memory or other resources. A namespace is here from the
+/// first count of such a quota until a count finds no such quota.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ComputeUse(HashMap<CompactString, PodUse>);
+
+/// The requests and limits of Pods that have not ended.
+#[derive(Clone, Debug, Default)]
+struct PodUse {
+    pods: HashMap<CompactString, Requirements>,
+    sum: Requirements,
+}
+
+/// Amounts by side (`requests` or `limits`) and resource.
+type Requirements = BTreeMap<(&'static str, CompactString), Nanos>;
+
+impl ComputeUse {
+    /// Notes a Pod that was stored, or removed.
+    pub(super) fn note(&mut self, pod: &Stored, is_gone: bool) {
+        if pod.kind != Kind::Pod {
+            return;
+        }
+        let Some(used) = self.0.get_mut(&pod.namespace) else {
+            return;
+        };
+        if is_gone || pod.has_ended() {
+            if let Some(requirements) = used.pods.remove(&pod.name) {
+                used.add(&requirements, -1);
+            }
+        } else if !used.pods.contains_key(&pod.name) {
+            // Requirements never change here: the server has no `resize`.
+            let requirements = requirements(&pod.tree());
+            used.add(&requirements, 1);
+            used.pods.insert(pod.name.clone(), requirements);
+        }
+    }
+
+    fn of(&self, namespace: &str, side: &'static str, resource: &str) -> Option<Nanos> {
+        let sum = &self.0.get(namespace)?.sum;
+        let found = sum.get(&(side, resource.into()));
+        Some(found.copied().unwrap_or_default())
+    }
+}
+
+impl PodUse {
+    fn add(&mut self, requirements: &Requirements, sign: Nanos) {
+        for (key, amount) in requirements {
+            *self.sum.entry(key.clone()).or_default() += sign * amount;
+        }
+    }
+}
+
+/// What a Pod requires: the sum of its containers and sidecars, or an init container that needs more with the sidecars
+/// before it; and its overhead.
+#[doc(alias = "PodRequests")]
+fn requirements(pod: &Tree) -> Requirements {
+    let spec = JsonView::from(pod).at("spec");
+    let mut all = Requirements::new();
+    for side in ["requests", "limits"] {
+        let mut running: BTreeMap<CompactString, Nanos> = BTreeMap::new();
+        let mut largest: BTreeMap<CompactString, Nanos> = BTreeMap::new();
+        for container in spec.at("initContainers").items() {
+            let stays = container.at("restartPolicy").text() == "Always";
+            for (resource, amount) in amounts(container.at("resources").at(side)) {
+                let before = running.entry(resource.clone()).or_default();
+                let with_it = *before + amount;
+                if stays {
+                    *before = with_it;
+                }
+                let largest = largest.entry(resource).or_default();
+                *largest = with_it.max(*largest);
+            }
+        }
+        for container in spec.at("containers").items() {
+            for (resource, amount) in amounts(container.at("resources").at(side)) {
+                *running.entry(resource).or_default() += amount;
+            }
+        }
+        for (resource, amount) in largest {
+            let running = running.entry(resource).or_default();
+            *running = amount.max(*running);
+        }
+        for (resource, amount) in amounts(spec.at("overhead")) {
+            // Limits of what has none stay without.
+            match running.get_mut(&resource) {
+                Some(running) => *running += amount,
+                None if side == "requests" => drop(running.insert(resource, amount)),
+                None => {}
+            }
+        }
+        all.extend(
+            running
+                .into_iter()
+                .map(|(resource, amount)| ((side, resource), amount)),
+        );
+    }
+    all
+}
+
+fn amounts(list: JsonView<'_>) -> impl Iterator<Item = (CompactString, Nanos)> {
+    list.tree().iter().filter_map(|(resource, value)| {
+        let amount = Quantity::of_json(value)?;
+        Some((resource.into(), amount.nanos()))
+    })
+}
+
+/// Use and limit of something that would be exceeded, and how much more of it was asked for.
+struct Exceeded {
+    requested: Nanos,
+    used: Nanos,
+    limit: String,
+}
 
 impl ApiServer {
     /// Refuses an object that one of the namespace's quotas has no room for.
     pub(crate) fn admit_by_quota(&self, kind: Kind, namespace: &str, tree: &Tree) -> Result<()> {
         for quota in self.store.range(Kind::ResourceQuota, namespace, None) {
-            let exceeded = self.exceeded(kind, quota);
+            let refuse = |why: String| {
+                let name = tree::text(tree, "metadata.name");
+                Err(ApiError::forbidden(kind, name, &why))
+            };
+            let quota_tree = quota.tree();
+            let hard = tree::section(&quota_tree, "spec.hard");
+            if kind == Kind::Pod
+                && let Some(missing) = self.missing(hard, namespace, tree)
+            {
+                return refuse(format!(
+                    "failed quota: {}: must specify {missing}",
+                    quota.name
+                ));
+            }
+            let exceeded = self.exceeded(kind, namespace, hard, tree);
             if exceeded.is_empty() {
                 continue;
             }
-            let list = |number: fn(&(i64, i64)) -> i64| {
-                let list = exceeded.iter();
-                let list = list.map(|(name, numbers)| format!("{name}={}", number(numbers)));
+            let list = |text: fn(&Exceeded) -> String| {
+                let list = exceeded
+                    .iter()
+                    .map(|(name, it)| format!("{name}={}", text(it)));
                 list.collect::<Vec<_>>().join(",")
             };
-            let name = tree::text(tree, "metadata.name");
-            let why = format!(
+            return refuse(format!(
                 "exceeded quota: {}, requested: {}, used: {}, limited: {}",
                 quota.name,
-                list(|_| 1),
-                list(|(used, _)| *used),
-                list(|(_, limit)| *limit)
-            );
-            return Err(ApiError::forbidden(kind, name, &why));
+                list(|it| Quantity::of_nanos(it.requested).canonical()),
+                list(|it| Quantity::of_nanos(it.used).canonical()),
+                list(|it| it.limit.clone())
+            ));
         }
         Ok(())
     }
 
-    /// What of a quota one more object of a kind would exceed: used and allowed.
-    fn exceeded(&self, kind: Kind, quota: &Stored) -> BTreeMap<String, (i64, i64)> {
-        let tree = quota.tree();
-        let hard = tree::section(&tree, "spec.hard").iter();
-        let asked = hard.filter(|(name, _)| counted(name) == Some(kind));
-        let full = asked.filter_map(|(name, limit)| {
-            let (used, limit) = (self.used(name, &quota.namespace)?, number(limit)?);
-            (used >= limit).then(|| (name.clone(), (used, limit)))
+    /// What of a quota an object would exceed.
+    fn exceeded<'h>(
+        &self,
+        kind: Kind,
+        namespace: &str,
+        hard: &'h Tree,
+        object: &Tree,
+    ) -> BTreeMap<&'h str, Exceeded> {
+        let mut required = None;
+        let exceeded = hard.iter().filter_map(|(name, limit)| {
+            let requested = match limited(name)? {
+                Limited::Count(counted) if counted == kind => ONE,
+                Limited::Compute { side, resource } if kind == Kind::Pod => {
+                    let required = required.get_or_insert_with(|| requirements(object));
+                    *required.get(&(side, resource.into()))?
+                }
+                _ => return None,
+            };
+            let used = self.used(name, namespace)?;
+            let most = Quantity::of_json(limit)?;
+            (requested > 0 && used + requested > most.nanos()).then(|| {
+                let limit = most.canonical();
+                (
+                    name.as_str(),
+                    Exceeded {
+                        requested,
+                        used,
+                        limit,
+                    },
+                )
+            })
         });
-        full.collect()
+        exceeded.collect()
     }
 
-    fn used(&self, name: &str, namespace: &str) -> Option<i64> {
-        let used = match (name, counted(name)?) {
-            ("pods", _) => self.store.count_live_pods(namespace),
-            (_, kind) => self.store.count(kind, namespace),
+    /// What containers of a Pod must say, because a quota limits it, and do not.
+    fn missing(&self, hard: &Tree, namespace: &str, pod: &Tree) -> Option<String> {
+        let mut missing: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for name in hard.keys() {
+            let Some(Limited::Compute { side, resource }) = limited(name) else {
+                continue;
+            };
+            let is_required = ["cpu", "memory"].contains(&resource);
+            if !is_required || self.compute.of(namespace, side, resource).is_none() {
+                continue;
+            }
+            let spec = JsonView::from(pod).at("spec");
+            for list in ["containers", "initContainers"] {
+                for container in spec.at(list).items() {
+                    let said = container.at("resources").at(side).entry(resource);
+                    if !said.is_set() {
+                        let lacking = missing.entry(name).or_default();
+                        lacking.push(container.at("name").text());
+                    }
+                }
+            }
+        }
+        let list = missing.iter_mut().map(|(name, containers)| {
+            containers.sort_unstable();
+            format!("{name} for: {}", containers.join(","))
+        });
+        let list: Vec<String> = list.collect();
+        (!list.is_empty()).then(|| list.join("; "))
+    }
+
+    fn used(&self, name: &str, namespace: &str) -> Option<Nanos> {
+        let count = match limited(name)? {
+            Limited::Count(Kind::Pod) if name == "pods" => self.store.count_live_pods(namespace),
+            Limited::Count(kind) => self.store.count(kind, namespace),
+            Limited::Compute { side, resource } => {
+                return self.compute.of(namespace, side, resource);
+            }
         };
-        i64::try_from(used).ok()
+        Some(count as Nanos * ONE)
     }
 
     /// Brings `status` of a namespace's quotas up to date.
     pub(crate) fn count_quotas(&mut self, namespace: &str) {
         let quotas = self.store.range(Kind::ResourceQuota, namespace, None);
-        let quotas: Vec<_> = quotas.cloned().collect();
-        for quota in quotas {
-            let mut tree = quota.tree();
-            let hard = tree::section(&tree, "spec.hard").clone();
-            let used = hard.keys().filter_map(|name| {
-                let used = self.used(name, namespace)?.to_string();
-                Some((name.clone(), used))
-            });
-            let used: BTreeMap<String, String> = used.collect();
-            let status = json!({"hard": hard, "used": used});
-            if tree.get("status") != Some(&status) {
-                tree.insert("status".into(), status);
-                self.store_put(Kind::ResourceQuota, &tree);
+        let quotas: Vec<_> = quotas.map(|quota| quota.tree()).collect();
+        let limits_compute = |quota: &Tree| {
+            let mut names = tree::section(quota, "spec.hard").keys();
+            names.any(|name| matches!(limited(name), Some(Limited::Compute { .. })))
+        };
+        self.watch_compute(namespace, quotas.iter().any(limits_compute));
+        for mut quota in quotas {
+            let hard = tree::section(&quota, "spec.hard").clone();
+            let used: Tree = hard
+                .keys()
+                .filter_map(|name| {
+                    let used = Quantity::of_nanos(self.used(name, namespace)?);
+                    Some((name.clone(), used.canonical().into()))
+                })
+                .collect();
+            let status = json!({"hard": hard, "used": Value::Object(used)});
+            if quota.get("status") != Some(&status) {
+                quota.insert("status".into(), status);
+                self.store_put(Kind::ResourceQuota, &quota);
+            }
+        }
+    }
+
+    /// Begins or ends the sums of what a namespace's Pods use.
+    fn watch_compute(&mut self, namespace: &str, is_limited: bool) {
+        if !is_limited {
+            self.compute.0.remove(namespace);
+        } else if !self.compute.0.contains_key(namespace) {
+            self.compute.0.insert(namespace.into(), PodUse::default());
+            for pod in self.store.range(Kind::Pod, namespace, None) {
+                self.compute.note(pod, false);
             }
         }
     }

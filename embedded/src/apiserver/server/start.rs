@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{
     dependents::{Garbage, Work},
+    quota::ComputeUse,
     state::{ApiServer, Limits},
 };
 use crate::{
@@ -38,6 +39,8 @@ impl ApiServer {
             store: Store::new(limits.log_capacity),
             garbage: Garbage::default(),
             rng: Rng::new(seed),
+            compute: ComputeUse::default(),
+            root_ca: String::new(),
         }
     }
 

@@ -5,7 +5,10 @@
 
 use std::sync::Arc;
 
-use super::dependents::{Garbage, Work};
+use super::{
+    dependents::{Garbage, Work},
+    quota::ComputeUse,
+};
 use crate::{
     apiserver::{
         http::Target,
@@ -43,6 +46,9 @@ pub struct ApiServer {
     pub(super) store: Store,
     pub(super) garbage: Garbage,
     pub(super) rng: Rng,
+    pub(super) compute: ComputeUse,
+    /// The certificate by which clients know the server, in PEM; empty without TLS.
+    pub(super) root_ca: String,
 }
 
 impl ApiServer {
@@ -91,6 +97,7 @@ impl ApiServer {
     ) -> Arc<Stored> {
         let object = self.store.put(kind, tree, kept);
         self.garbage.stored(&object);
+        self.compute.note(&object, false);
         self.note_for_quotas(&object);
         object
     }
@@ -100,6 +107,7 @@ impl ApiServer {
         if let Some(gone) = self.store.remove(object) {
             self.garbage.removed(&gone);
             self.note_removal_in_namespace(&gone);
+            self.compute.note(&gone, true);
             self.note_for_quotas(&gone);
         }
     }

@@ -15,7 +15,7 @@ use crate::{
         kinds::{Part, job, metadata, pod, strategy},
         object::{
             ApiError, Kept, Kind, Result, Stored, Tree, check, check_change, names, object_details,
-            tree,
+            size, tree,
         },
         print::Response,
     },
@@ -43,20 +43,21 @@ impl ApiServer {
             return Err(ApiError::new(500, "", why));
         }
         self.check_namespace(&target, metadata)?;
+        let has_labels = metadata.contains_key("labels");
         let unset = strategy::set_by_admission(kind, &tree);
         strategy::default(kind, &mut tree);
         if managed.is_none() {
             managed = writer(&target, now).create(&tree, &unset);
         }
+        if !has_labels {
+            // Labels that are copied from a template are copied again below, once those that are generated are there.
+            tree::metadata_mut(&mut tree).remove("labels");
+        }
         let generated = self.fill_metadata(&target, &mut tree, now);
         strategy::prepare_create(kind, &mut tree);
         managed::put(&mut tree, managed);
         let name = tree::text(&tree, "metadata.name").to_owned();
-        let errors = check(&tree, |object| {
-            metadata::check_create(kind, object);
-            strategy::validate_create(kind, object);
-        });
-        errors.check(kind, &name)?;
+        check_created(kind, &tree)?;
         self.admit_create(kind, &target.namespace, &tree)?;
         self.check_free(kind, &target.namespace, &name, generated)?;
         target.warnings.append(&mut strategy::warnings(kind, &tree));
@@ -64,7 +65,17 @@ impl ApiServer {
             // What is not stored has no version, so it cannot take the form of a stored object.
             return Ok(Response::json(201, &Value::Object(tree)).with_warnings(target.warnings));
         }
+        if let Err(too_large) = size::check(kind, &tree, &Kept::default()) {
+            // A real server tries once more, under another UID, and takes what it generated itself for the client's.
+            self.fill_metadata(&target, &mut tree, now);
+            strategy::prepare_create(kind, &mut tree);
+            check_created(kind, &tree)?;
+            return Err(too_large);
+        }
         let object = self.store_put(kind, &tree);
+        if kind == Kind::Namespace {
+            self.fill_namespace(&name, now);
+        }
         Ok(Response::object(201, object, target.form, now).with_warnings(target.warnings))
     }
 
@@ -216,6 +227,9 @@ impl ApiServer {
         strategy::bump_generation(kind, part, &mut tree, &old_tree);
         managed::put(&mut tree, after);
         let dry_run = target.options.dry_run;
+        if !dry_run {
+            size::check(kind, &tree, &kept)?;
+        }
         // The last finalizer is gone: the object goes in the same write, and the answer shows it under the
         // version it had.
         let is_finished = strategy::is_finished(kind, &tree);
@@ -242,7 +256,7 @@ impl ApiServer {
         }
         metadata.insert("uid".into(), uid.into());
         metadata.insert("creationTimestamp".into(), now.to_rfc3339().into());
-        if strategy::has_generation(target.kind) {
+        if target.kind.info().counts_generations {
             metadata.insert("generation".into(), 1.into());
         }
         let base = tree::text(metadata, "generateName");
@@ -301,6 +315,15 @@ impl ApiServer {
             None => error,
         })
     }
+}
+
+/// Checks an object that is to be created.
+fn check_created(kind: Kind, tree: &Tree) -> Result<()> {
+    let errors = check(tree, |object| {
+        metadata::check_create(kind, object);
+        strategy::validate_create(kind, object);
+    });
+    errors.check(kind, tree::text(tree, "metadata.name"))
 }
 
 /// Reads an object that is to be patched without what the patch leaves as it is: that need not be read, copied, compared

@@ -151,7 +151,7 @@ fn bad_list_options() {
     check(
         "resourceVersion=99999",
         504,
-        "Timeout: Too large resource version: 99999, current: 5",
+        "Timeout: Too large resource version: 99999, current: 13",
     );
     check(
         "resourceVersion=abc",

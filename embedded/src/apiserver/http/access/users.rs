@@ -21,8 +21,12 @@ const MASTERS: &str = "system:masters";
 const REVIEWS: &str = "authorization.k8s.io";
 /// Whose reviews tell whose a token is.
 const TOKEN_REVIEWS: &str = "authentication.k8s.io";
-/// The reviews by which everybody may ask about themselves.
-const ABOUT_SELF: [&str; 2] = ["selfsubjectaccessreviews", "selfsubjectrulesreviews"];
+/// The reviews by which every user may ask about itself.
+const ABOUT_SELF: [&str; 3] = [
+    "selfsubjectaccessreviews",
+    "selfsubjectrulesreviews",
+    "selfsubjectreviews",
+];
 /// What this server has and others do not, faults to begin with, is not to be looked at by readers either.
 const OWN: &str = "/lakh/";
 
@@ -130,6 +134,11 @@ impl Users {
         }
         let answer = decode::json_or_yaml(request).and_then(|body| match &*target.resource {
             "tokenreviews" if target.group == TOKEN_REVIEWS => Ok(self.token_review(body)),
+            "selfsubjectreviews" if target.group == TOKEN_REVIEWS => {
+                let groups: Vec<&str> = user.groups.iter().map(String::as_str).collect();
+                let status = documents::user_info(&user.name, &user.uid, &groups);
+                Ok(documents::reviewed("SelfSubjectReview", body, status))
+            }
             _ if target.group == TOKEN_REVIEWS => Err(ApiError::no_resource()),
             "selfsubjectrulesreviews" => Ok(rules_review(user, body)),
             "selfsubjectaccessreviews" => {
@@ -198,7 +207,7 @@ impl User {
             RequestTarget::Path(path) => verb == "get" && !path.starts_with(OWN),
             RequestTarget::Resource(_) if self.is_anonymous() => false,
             RequestTarget::Resource(target) => {
-                let reviews = target.group == REVIEWS
+                let reviews = [REVIEWS, TOKEN_REVIEWS].contains(&target.group.as_str())
                     && verb == "create"
                     && ABOUT_SELF.contains(&target.resource.as_str());
                 reviews || ["get", "list", "watch"].contains(&verb)

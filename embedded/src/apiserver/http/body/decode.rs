@@ -6,7 +6,7 @@
 //! Different from a real server: duplicate fields are reported where objects come in JSON, not in YAML
 //! and patches, and not of Pods, Events and Leases from clients that ask for no field validation.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{
     duplicates::{self, unknown_field},
@@ -19,8 +19,7 @@ use crate::{
             options::FieldValidation,
             request::{Request, Target},
         },
-        kinds::quota,
-        object::{ApiError, Kind, KindInfo, NOT_A_QUANTITY, Quantity, Result, Tree, tree},
+        object::{ApiError, Kind, KindInfo, Result, Tree, tree},
     },
     json::read_json,
 };
@@ -113,7 +112,6 @@ pub(crate) fn check_types(
 ) -> Result<(), String> {
     let (kind, validation) = (target.kind, target.options.validation);
     let info = kind.info();
-    normalize(kind, tree)?;
     tree.insert("apiVersion".into(), info.api_version.into());
     tree.insert("kind".into(), info.name.into());
     let unknown = field_types::take_unknown_fields(kind, tree)?;
@@ -241,41 +239,6 @@ fn check_place(tree: &Tree, target: &Target) -> Result<()> {
             "" => ApiError::no_name(&target.name),
             name => ApiError::other_name(name, &target.name),
         });
-    }
-    Ok(())
-}
-
-/// Brings quantities into the one text that the API stores; the error is that of [`check_types`].
-pub(crate) fn normalize(kind: Kind, tree: &mut Tree) -> Result<(), String> {
-    let pod_spec = match kind {
-        Kind::Pod => "/spec",
-        Kind::Job => "/spec/template/spec",
-        Kind::CronJob => "/spec/jobTemplate/spec/template/spec",
-        Kind::ResourceQuota => {
-            quota::normalize(tree);
-            return Ok(());
-        }
-        _ => return Ok(()),
-    };
-    for list in ["containers", "initContainers"] {
-        let containers = tree::pointer_mut(tree, &format!("{pod_spec}/{list}"));
-        let containers = containers.and_then(Value::as_array_mut);
-        for container in containers.into_iter().flatten() {
-            for side in ["/resources/requests", "/resources/limits"] {
-                let quantities = container.pointer_mut(side);
-                let quantities = quantities.and_then(Value::as_object_mut);
-                for quantity in quantities.into_iter().flat_map(Map::values_mut) {
-                    let text = match &*quantity {
-                        Value::Number(number) => number.to_string(),
-                        Value::String(text) => text.clone(),
-                        // What is no text at all is a wrong type.
-                        _ => continue,
-                    };
-                    let parsed = Quantity::parse(&text).ok_or(NOT_A_QUANTITY)?;
-                    *quantity = parsed.canonical().into();
-                }
-            }
-        }
     }
     Ok(())
 }

@@ -8,15 +8,40 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::apiserver::object::{
-    Kind, NOT_A_QUANTITY, Place, Tree,
+    Kind, NOT_A_QUANTITY, Place, Quantity, Tree,
     type_def::{self, Scalar, TypeDef},
 };
 
-/// Takes out unknown fields and gives their paths, or what is wrong with the first value of a wrong type.
+/// Takes out unknown fields and gives their paths, or what is wrong with the first value of a wrong type. Quantities in
+/// maps, which are the resource lists of the API, get the one text that the API stores.
 pub(super) fn take_unknown_fields(kind: Kind, tree: &mut Tree) -> Result<Vec<String>, String> {
     let mut unknown = Vec::new();
     check_members(type_def::of(kind), tree, &Place::Root, "", &mut unknown)?;
     Ok(unknown)
+}
+
+/// Brings the resource lists of an object into the form in which they are stored.
+pub(super) fn store_quantities(kind: Kind, tree: &mut Tree) {
+    fn walk(shape: &TypeDef, value: &mut Value) {
+        match (shape, value) {
+            (TypeDef::Struct(_) | TypeDef::Map { .. }, Value::Object(members)) => {
+                walk_members(shape, members);
+            }
+            (TypeDef::List { items, .. }, Value::Array(list)) => {
+                list.iter_mut().for_each(|item| walk(items, item));
+            }
+            _ => {}
+        }
+    }
+    fn walk_members(shape: &TypeDef, members: &mut Tree) {
+        for (name, value) in members {
+            match (shape, shape.member(name)) {
+                (TypeDef::Map { .. }, TypeDef::Scalar(Scalar::Quantity)) => Quantity::store(value),
+                (_, below) => walk(below, value),
+            }
+        }
+    }
+    walk_members(type_def::of(kind), tree);
 }
 
 /// Checks the members of what belongs to a field of the type `owner`.
@@ -31,7 +56,11 @@ fn check_members(
         let mut entries = members.iter_mut();
         return entries.try_for_each(|(key, value)| {
             let place = Place::Entry(place, key);
-            check(shape.member(key), value, &place, owner, unknown)
+            check(shape.member(key), value, &place, owner, unknown)?;
+            if let TypeDef::Scalar(Scalar::Quantity) = shape.member(key) {
+                Quantity::store(value);
+            }
+            Ok(())
         });
     };
     let own = type_def::type_at(*at);
@@ -86,7 +115,7 @@ fn fits(scalar: Scalar, value: &Value) -> bool {
         Scalar::Int64 => value.is_i64(),
         Scalar::Float => value.is_number(),
         Scalar::Flag => value.is_boolean(),
-        Scalar::Quantity => value.is_string() || value.is_number(),
+        Scalar::Quantity => Quantity::of_json(value).is_some(),
         Scalar::IntOrText => value.is_string() || is_int32(),
     }
 }

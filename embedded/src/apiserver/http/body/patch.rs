@@ -5,7 +5,10 @@
 
 use serde_json::{Value, json};
 
-use super::{decode, field_types::go_name};
+use super::{
+    decode,
+    field_types::{self, go_name},
+};
 use crate::{
     apiserver::{
         apply::{MANAGED_FIELDS, PatchBody, managed, patch},
@@ -67,7 +70,7 @@ fn apply(request: Request<'_>, target: &Target) -> Result<PatchBody> {
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
     // Invalid quantities are reported when the whole object is checked.
-    let _ = decode::normalize(target.kind, &mut tree);
+    field_types::store_quantities(target.kind, &mut tree);
     managed::check(target.kind, &target.name, &tree)?;
     Ok(PatchBody::Apply(tree))
 }

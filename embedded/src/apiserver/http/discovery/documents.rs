@@ -4,15 +4,15 @@
 
 use serde_json::{Value, json};
 
-use super::{openapi, version};
+use super::{health, openapi, version};
 use crate::apiserver::{
     http::negotiation::Transform,
     object::{ApiError, GROUPS, KINDS, Kind, KindInfo, Result, Subresource, Tree, VERBS},
-    print::{Response, TEXT},
+    print::Response,
 };
 
 /// Reviews: group, plural and kind.
-pub(crate) const REVIEWS: [[&str; 3]; 4] = [
+pub(crate) const REVIEWS: [[&str; 3]; 5] = [
     [
         "authorization.k8s.io",
         "selfsubjectaccessreviews",
@@ -27,6 +27,11 @@ pub(crate) const REVIEWS: [[&str; 3]; 4] = [
         "authorization.k8s.io",
         "subjectaccessreviews",
         "SubjectAccessReview",
+    ],
+    [
+        "authentication.k8s.io",
+        "selfsubjectreviews",
+        "SelfSubjectReview",
     ],
     ["authentication.k8s.io", "tokenreviews", "TokenReview"],
 ];
@@ -56,11 +61,11 @@ pub(crate) fn answer(path: &str, query: &str, accepted: Transform) -> Result<Res
             .map(|(_, version)| version)
     };
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    if let Some(health) = health::answer(&parts, query) {
+        return health;
+    }
     let document = match parts.as_slice() {
         [] => paths(),
-        ["healthz" | "livez" | "readyz", ..] => {
-            return Ok(Response::bytes(200, TEXT, b"ok".to_vec()));
-        }
         ["version"] => version::document(),
         ["api"] if aggregated => return Ok(aggregate([("", "v1")])),
         ["apis"] if aggregated => return Ok(aggregate(served())),
@@ -93,9 +98,23 @@ pub(crate) fn review(kind: &str, body: Tree) -> Response {
     let status = match kind {
         "SelfSubjectRulesReview" => rules(&["*"], &["*"]),
         "TokenReview" => json!({"user": {}, "error": "no token is known on loopback"}),
+        "SelfSubjectReview" => user_info(
+            "system:admin",
+            "",
+            &["system:masters", "system:authenticated"],
+        ),
         _ => json!({"allowed": true, "reason": "everything is allowed on loopback"}),
     };
     Response::json(201, &reviewed(kind, body, status))
+}
+
+/// The status of a review of the user who asks.
+pub(crate) fn user_info(name: &str, uid: &str, groups: &[&str]) -> Value {
+    let mut info = json!({"username": name, "groups": groups});
+    if !uid.is_empty() {
+        info["uid"] = uid.into();
+    }
+    json!({"userInfo": info})
 }
 
 /// A review with its outcome.
@@ -123,8 +142,10 @@ fn paths() -> Value {
         paths.push(format!("/apis/{group}"));
         paths.push(format!("/apis/{group}/{version}"));
     }
-    let others = "/healthz /livez /openapi/v2 /openapi/v3 /readyz /version";
+    paths.extend(health::paths());
+    let others = "/openapi/v2 /openapi/v3 /version";
     paths.extend(others.split(' ').map(str::to_owned));
+    paths.sort();
     json!({"paths": paths})
 }
 

@@ -4,5 +4,6 @@
 //! Read first: `documents`, which has all the paths.
 
 pub(crate) mod documents;
+mod health;
 mod openapi;
 mod version;

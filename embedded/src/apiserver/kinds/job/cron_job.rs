@@ -31,26 +31,29 @@ pub(crate) fn validate_create(cron_job: &CheckedField<'_, '_>) {
 /// Warnings about a CronJob that was created.
 pub(crate) fn warnings(tree: &Tree) -> Vec<String> {
     let name = super::defaults::name_warning(tree);
-    name.into_iter().chain(template_warning(tree)).collect()
+    name.into_iter().chain(job_warnings(tree)).collect()
 }
 
 /// Warnings about a CronJob that was changed.
 pub(crate) fn update_warnings(tree: &Tree, old: &Tree) -> Vec<String> {
-    let spec = tree.get("spec");
-    let template = template_warning(tree).filter(|_| spec != old.get("spec"));
-    let schedule = tree::text(tree, "spec.schedule");
-    // Upstream names the field so.
-    let zone = names_zone(schedule).then(|| {
-        "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see \
-         https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
-            .to_owned()
-    });
-    template.into_iter().chain(zone).collect()
+    let mut warnings = match tree.get("spec") == old.get("spec") {
+        true => Vec::new(),
+        false => job_warnings(tree),
+    };
+    if names_zone(tree::text(tree, "spec.schedule")) {
+        // Upstream names the field so.
+        warnings.push(
+            "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see \
+             https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
+                .to_owned(),
+        );
+    }
+    warnings
 }
 
-fn template_warning(tree: &Tree) -> Option<String> {
+fn job_warnings(tree: &Tree) -> Vec<String> {
     let job = tree::section(tree, "spec.jobTemplate.spec");
-    super::defaults::template_warning("spec.jobTemplate.", job)
+    super::defaults::spec_warnings("spec.jobTemplate.spec", job)
 }
 
 /// Checks the spec of a new or changed CronJob.

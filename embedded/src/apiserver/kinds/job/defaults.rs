@@ -70,7 +70,7 @@ pub(super) fn replacement_policy(spec: &Tree) -> &'static str {
     }
 }
 
-/// A Job without labels of its own shows those of its template.
+/// A Job without labels of its own has those of its template, the generated ones included.
 fn default_labels(tree: &mut Tree) {
     if !tree::section(tree, "metadata.labels").is_empty() {
         return;
@@ -113,42 +113,47 @@ pub(crate) fn prepare_create(tree: &mut Tree) {
 
 /// A warning about a name that is no DNS label.
 pub(super) fn name_warning(tree: &Tree) -> Option<String> {
-    let name = tree::text(tree, "metadata.name");
-    (!names::is_dns_label(name)).then(|| {
-        "metadata.name: this is used in Pod names and hostnames, which can result in surprising \
-         behavior; a DNS label is recommended: [must not contain dots]"
-            .to_owned()
+    let problems = names::dns_label_problems(tree::text(tree, "metadata.name"));
+    (!problems.is_empty()).then(|| {
+        format!(
+            "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS \
+             label is recommended: [{}]",
+            problems.join(" ")
+        )
     })
 }
 
 /// Warnings about a Job that was created.
 pub(crate) fn warnings(tree: &Tree) -> Vec<String> {
     let mut warnings: Vec<String> = name_warning(tree).into_iter().collect();
-    let spec = tree::section(tree, "spec");
+    warnings.extend(spec_warnings("spec", tree::section(tree, "spec")));
+    warnings
+}
+
+/// Warnings about a Job that was changed.
+pub(crate) fn update_warnings(tree: &Tree, old: &Tree) -> Vec<String> {
+    match tree.get("spec") == old.get("spec") {
+        true => Vec::new(),
+        false => spec_warnings("spec", tree::section(tree, "spec")),
+    }
+}
+
+/// Warnings about the spec of a Job, which stands at `path`.
+#[doc(alias = "WarningsForJobSpec")]
+pub(super) fn spec_warnings(path: &str, spec: &Tree) -> Vec<String> {
+    let mut warnings = Vec::new();
     let above = |field: &str, limit: i64| tree::int(spec, field).is_some_and(|have| have > limit);
     if tree::text(spec, "completionMode") == "Indexed"
         && above("completions", 100_000)
         && above("parallelism", 10_000)
     {
-        warnings.push(
-            "spec: In Indexed Jobs with a number of completions higher than 10^5 and a \
+        warnings.push(format!(
+            "{path}: In Indexed Jobs with a number of completions higher than 10^5 and a \
              parallelism higher than 10^4, Kubernetes might not be able to track \
              completedIndexes when a big number of indexes fail"
-                .to_owned(),
-        );
+        ));
     }
-    warnings.extend(template_warning("", spec));
+    let template = tree::section(spec, "template");
+    warnings.extend(template::warnings(&format!("{path}.template"), template));
     warnings
-}
-
-/// A warning about the Pod template of a Job's spec, which stands under `prefix`.
-pub(super) fn template_warning(prefix: &str, spec: &Tree) -> Option<String> {
-    let pod = tree::section(spec, "template.spec");
-    let seconds = tree::int(pod, "terminationGracePeriodSeconds")?;
-    (seconds < 0).then(|| {
-        format!(
-            "{prefix}spec.template.spec.terminationGracePeriodSeconds: must be >= 0; negative \
-             values are invalid and will be treated as 1"
-        )
-    })
 }

@@ -11,7 +11,9 @@ mod status;
 mod update;
 mod validate;
 
-pub(crate) use defaults::{default, default_cron_job, prepare_create, prepare_status, warnings};
+pub(crate) use defaults::{
+    default, default_cron_job, prepare_create, prepare_status, update_warnings, warnings,
+};
 pub(crate) use status::{spec_without_template, validate_status};
 pub(crate) use update::validate_update;
 pub(crate) use validate::validate_create;

@@ -15,7 +15,7 @@ pub(crate) fn validate_update(job: &CheckedField<'_, '_>) {
     if !spec.has_changed() {
         return;
     }
-    validate::check_generated_on_update(job, &spec);
+    validate::check_generated(job, &spec);
     // The spec is looked at once as a new one's, and once more as a changed one's.
     for _ in 0..2 {
         validate::check_spec(&spec);

@@ -5,13 +5,10 @@
 
 use serde_json::Value;
 
-use super::{
-    defaults::{GENERATED, SELECTOR_LABEL},
-    policies, selector,
-};
+use super::{defaults::GENERATED, policies, selector};
 use crate::apiserver::{
     kinds::template,
-    object::{CheckedField, names},
+    object::{CheckedField, Tree, names},
 };
 
 /// Most parallel Pods of an Indexed Job, and most failed indexes.
@@ -30,68 +27,42 @@ const MAX_MANAGED_BY: usize = 63;
 pub(crate) fn validate_create(job: &CheckedField<'_, '_>) {
     let spec = job.at("spec");
     check_generated(job, &spec);
-    check_spec(&spec);
-    check_selector(&spec);
-    check_hostnames(job, &spec);
-}
-
-/// Checks labels and selector that the server generates.
-fn check_generated(job: &CheckedField<'_, '_>, spec: &CheckedField<'_, '_>) {
-    if spec.at("manualSelector").flag() {
-        return;
-    }
-    let metadata = job.at("metadata");
-    let selector = spec.at("selector");
-    let selected = selector.at("matchLabels").tree();
-    // Old Jobs select by the label without prefix; both forms are the server's own.
-    let is_own = [SELECTOR_LABEL, "controller-uid"]
-        .iter()
-        .any(|label| selected.get(*label) == Some(metadata.at("uid").value()));
-    if !is_own || selected.len() != 1 || selector.tree().len() != 1 {
-        selector.invalid("`selector` not auto-generated");
-    }
-    check_generated_labels(&metadata, spec, true);
-    let name = metadata.at("name");
-    if name.text().len() > 63 {
+    let name = job.at("metadata.name");
+    if !spec.at("manualSelector").flag() && name.text().len() > 63 {
         for _ in 0..2 {
             let labels = spec.at("template.labels");
             labels.invalid_as(name.value(), "must be no more than 63 bytes");
         }
     }
+    check_spec(&spec);
+    check_selector(&spec);
+    check_hostnames(job, &spec);
 }
 
-/// The same on update.
-pub(super) fn check_generated_on_update(job: &CheckedField<'_, '_>, spec: &CheckedField<'_, '_>) {
+/// Checks the labels and the selector that the server generates.
+#[doc(alias = "validateGeneratedSelector")]
+pub(super) fn check_generated(job: &CheckedField<'_, '_>, spec: &CheckedField<'_, '_>) {
     let selector = spec.at("selector");
     // A missing selector is reported elsewhere.
     if spec.at("manualSelector").flag() || !selector.is_set() {
         return;
     }
     let metadata = job.at("metadata");
-    check_generated_labels(&metadata, spec, false);
-    let uid = metadata.at("uid").text();
-    let selected = selector.at("matchLabels").tree();
-    if selected.len() != 1 || selected.values().any(|value| value != uid) {
-        selector.invalid("`selector` not auto-generated");
-    }
-}
-
-/// A new Job that lacks a label has a wrong one.
-fn check_generated_labels(
-    metadata: &CheckedField<'_, '_>,
-    spec: &CheckedField<'_, '_>,
-    is_new: bool,
-) {
     let labels = spec.at("template.metadata.labels");
+    let mut expected = Tree::new();
     for (label, field) in GENERATED {
         let wanted = metadata.at(field).text();
+        expected.insert(label.into(), wanted.into());
         let label = labels.entry(label);
         let detail = format!("must be '{wanted}'");
         match label.as_text() {
             Some(have) if have == wanted => {}
-            None if !is_new => label.required(&detail),
-            _ => label.invalid_as(labels.value(), &detail),
+            None => label.required(&detail),
+            Some(_) => label.invalid_as(labels.value(), &detail),
         }
+    }
+    if !selector::matches(*selector, &expected) {
+        selector.invalid("`selector` not auto-generated");
     }
 }
 
@@ -141,7 +112,7 @@ fn check_managed_by(field: &CheckedField<'_, '_>) {
     let manager = field.text();
     match manager.split_once('/') {
         Some((domain, rest)) if !domain.is_empty() && !rest.is_empty() => {
-            field.complain_of(domain, names::dns_subdomain_problem(domain));
+            field.complain_of(domain, names::dns_subdomain_problems(domain));
             let fits = |letter: char| letter.is_ascii_alphanumeric() || PATH_MARKS.contains(letter);
             if !rest.chars().all(fits) {
                 let detail = "Invalid path (regex used for validation is \
@@ -236,7 +207,7 @@ pub(super) fn check_hostnames(job: &CheckedField<'_, '_>, spec: &CheckedField<'_
     }
     let name = job.at("metadata.name");
     let last = format!("{}-{}", name.text(), completions - 1);
-    if names::dns_label_problem(&last).is_some() {
+    if !names::is_dns_label(&last) || last.len() > 63 {
         let detail = format!("will not able to create pod with invalid DNS label: {last}");
         name.invalid(&detail);
     }

@@ -15,7 +15,7 @@ pub(crate) use rules::{
 use serde_json::{Value, json};
 
 use super::{defaults, template};
-use crate::apiserver::object::{JsonView, Tree, tree};
+use crate::apiserver::object::{JsonView, Tree, names, tree};
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
@@ -63,6 +63,21 @@ pub(crate) fn prepare_create(tree: &mut Tree) {
         }]);
     }
     tree.insert("status".into(), status);
+}
+
+/// Warnings about a Pod that was created.
+pub(crate) fn warnings(tree: &Tree) -> Vec<String> {
+    let mut warnings = template::warnings("", tree);
+    let problems = names::dns_label_problems(tree::text(tree, "metadata.name"));
+    if !problems.is_empty() {
+        let why = format!(
+            "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is \
+             recommended: [{}]",
+            problems.join(" ")
+        );
+        warnings.insert(0, why);
+    }
+    warnings
 }
 
 fn default_tolerations(spec: &mut Tree) {

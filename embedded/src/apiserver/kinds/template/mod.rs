@@ -7,6 +7,8 @@ mod containers;
 mod defaults;
 mod scheduling;
 mod validate;
+mod warnings;
 
 pub(crate) use defaults::default_spec;
 pub(crate) use validate::{container_names, validate_metadata, validate_spec};
+pub(crate) use warnings::warnings;

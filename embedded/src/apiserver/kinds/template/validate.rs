@@ -70,17 +70,17 @@ fn check_scalars(spec: &CheckedField<'_, '_>) {
 }
 
 fn check_names(spec: &CheckedField<'_, '_>) {
-    let check = |field: &str, problem: fn(&str) -> Option<String>| {
+    let check = |field: &str, problems: fn(&str) -> Vec<String>| {
         let name = spec.at(field);
         if !name.text().is_empty() {
-            name.complain_of(name.text(), problem(name.text()));
+            name.complain_of(name.text(), problems(name.text()));
         }
     };
     for field in ["serviceAccountName", "nodeName", "priorityClassName"] {
-        check(field, names::dns_subdomain_problem);
+        check(field, names::dns_subdomain_problems);
     }
     for field in ["hostname", "subdomain"] {
-        check(field, names::dns_label_problem);
+        check(field, names::dns_label_problems);
     }
     for alias in spec.at("hostAliases").items() {
         let ip = alias.at("ip");
@@ -89,7 +89,7 @@ fn check_names(spec: &CheckedField<'_, '_>) {
             ip.invalid_as(Value::from(ip.text()), detail);
         }
         for host in alias.at("hostnames").items() {
-            host.complain_of(host.text(), names::dns_subdomain_problem(host.text()));
+            host.complain_of(host.text(), names::dns_subdomain_problems(host.text()));
         }
     }
 }

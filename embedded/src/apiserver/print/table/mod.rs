@@ -19,31 +19,47 @@ use crate::{
     model::Time,
 };
 
-/// The columns of all kinds, in their order; a line has name, type, priority and description. Cells of kinds leave out
-/// name and age, which all have in the same way.
-static COLUMNS: LazyLock<Vec<Value>> = LazyLock::new(|| {
+/// The columns of all kinds, in their order. Kinds that `columns.txt` does not have show name and age.
+static COLUMNS: LazyLock<Vec<Columns>> = LazyLock::new(|| {
     let table: HashMap<_, _> = sections(include_str!("columns.txt")).collect();
-    let columns = |row: &KindInfo| table[row.name].iter().copied().map(column).collect();
-    KINDS.iter().map(columns).collect()
+    let lines = |row: &KindInfo| table.get(row.name).unwrap_or(&table["default"]);
+    KINDS.iter().map(|row| Columns::read(lines(row))).collect()
 });
 
-fn column(line: &str) -> Value {
-    let parts: Vec<&str> = line.splitn(4, " | ").collect();
-    let [name, column_type, priority, description] = parts[..] else {
+struct Columns {
+    definitions: Value,
+    /// The paths of the columns that show a field as it is.
+    paths: Vec<Option<&'static str>>,
+}
+
+impl Columns {
+    fn read(lines: &[&'static str]) -> Self {
+        let (definitions, paths) = lines.iter().copied().map(column).unzip();
+        Self {
+            definitions: Value::Array(definitions),
+            paths,
+        }
+    }
+}
+
+fn column(line: &'static str) -> (Value, Option<&'static str>) {
+    let parts: Vec<&str> = line.splitn(5, " | ").collect();
+    let [name, column_type, priority, description, path @ ..] = &parts[..] else {
         panic!("a column has four parts, unlike {line:?}");
     };
-    json!({
+    let definition = json!({
         "name": name,
         "type": column_type,
-        "format": if name == "Name" { "name" } else { "" },
+        "format": if *name == "Name" { "name" } else { "" },
         "description": description,
         "priority": priority.parse::<i32>().expect("priorities are numbers"),
-    })
+    });
+    (definition, path.first().copied())
 }
 
 /// The column definitions of a kind.
 pub(crate) fn columns(kind: Kind) -> &'static Value {
-    &COLUMNS[kind as usize]
+    &COLUMNS[kind as usize].definitions
 }
 
 /// The row of one object.
@@ -52,24 +68,28 @@ pub(crate) fn row(kind: Kind, tree: &Tree, now: Time) -> Row {
     let own = match kind {
         Kind::Pod => pods::cells(object, now),
         Kind::Job => jobs::cells(object, now),
-        Kind::Namespace => vec![object.at("status.phase").text().into()],
         Kind::Node => others::node(object),
         Kind::Event => others::event(object, now),
-        Kind::Lease => vec![object.at("spec.holderIdentity").text().into()],
         Kind::CronJob => others::cron_job(object, now),
         Kind::ConfigMap => {
             let entries = ["data", "binaryData"].map(|map| object.at(map).tree().len());
             vec![entries.iter().sum::<usize>().into()]
         }
+        Kind::Secret => vec![object.at("data").tree().len().into()],
         Kind::PodGroup => others::pod_group(object),
         Kind::ResourceQuota => others::quota(object),
-        Kind::ServiceAccount | Kind::Secret | Kind::Workload => Vec::new(),
+        Kind::Service => others::service(object),
+        _ => Vec::new(),
     };
     let mut own = own.into_iter();
-    let columns = columns(kind).as_array().into_iter().flatten();
-    let cells = columns.map(|column| match column["name"].as_str() {
-        Some("Name") => object.at("metadata.name").text().into(),
-        Some("Age") => duration::since(object.at("metadata.creationTimestamp").text(), now).into(),
+    let Columns { definitions, paths } = &COLUMNS[kind as usize];
+    let columns = definitions.as_array().into_iter().flatten().zip(paths);
+    let cells = columns.map(|(column, path)| match (column["name"].as_str(), path) {
+        (_, Some(path)) => object.at(path).text().into(),
+        (Some("Name"), None) => object.at("metadata.name").text().into(),
+        (Some("Age"), None) => {
+            duration::since(object.at("metadata.creationTimestamp").text(), now).into()
+        }
         _ => own.next().expect("each column has a cell"),
     });
     let cells = cells.collect();

@@ -26,10 +26,60 @@ pub(super) fn node(node: JsonView<'_>) -> Vec<Value> {
         .filter_map(|key| key.strip_prefix("node-role.kubernetes.io/"))
         .filter(|role| !role.is_empty())
         .collect();
+    let address = |address_type: &str| {
+        let mut addresses = node.at("status.addresses").items();
+        let first = addresses.find(|address| address.at("type").text() == address_type);
+        or_none(first.map_or("", |address| address.at("address").text()))
+    };
+    let info = |field: &str| match node.at("status.nodeInfo").at(field).text() {
+        "" => "<unknown>",
+        text => text,
+    };
+    let kernel = match node.at("status.nodeInfo.architecture").text() {
+        "" => info("kernelVersion").to_owned(),
+        architecture => format!("{} ({architecture})", info("kernelVersion")),
+    };
     vec![
         format!("{state}{cordoned}").into(),
         or_none(&roles.join(",")),
-        node.at("status.nodeInfo.kubeletVersion").text().into(),
+        address("InternalIP"),
+        address("ExternalIP"),
+        info("osImage").into(),
+        kernel.into(),
+        info("containerRuntimeVersion").into(),
+    ]
+}
+
+/// The cells of a Service.
+pub(super) fn service(service: JsonView<'_>) -> Vec<Value> {
+    let spec = service.at("spec");
+    let texts = |field: &str| {
+        spec.at(field)
+            .items()
+            .map(JsonView::text)
+            .collect::<Vec<_>>()
+    };
+    let external = match spec.at("type").text() {
+        "ExternalName" => spec.at("externalName").text().into(),
+        "LoadBalancer" if texts("externalIPs").is_empty() => "<pending>".into(),
+        _ => or_none(&texts("externalIPs").join(",")),
+    };
+    let port = |port: JsonView<'_>| {
+        let (number, protocol) = (port.at("port").number(), port.at("protocol").text());
+        match port.at("nodePort").number() {
+            0 => format!("{number}/{protocol}"),
+            on_node => format!("{number}:{on_node}/{protocol}"),
+        }
+    };
+    let ports: Vec<String> = spec.at("ports").items().map(port).collect();
+    let label =
+        |(key, value): (&String, &Value)| format!("{key}={}", value.as_str().unwrap_or_default());
+    let selector: Vec<String> = spec.at("selector").tree().iter().map(label).collect();
+    vec![
+        or_none(texts("clusterIPs").first().unwrap_or(&"")),
+        external,
+        or_none(&ports.join(",")),
+        or_none(&selector.join(",")),
     ]
 }
 
