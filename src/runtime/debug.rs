@@ -6,7 +6,10 @@
 //!
 //! Must not: know Jobs itself.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    sync::Arc,
+};
 
 use http::{Response, StatusCode, header, request::Parts, uri::Authority};
 use serde_json::{Value, json};
@@ -125,9 +128,24 @@ fn words(path: &str) -> Option<Vec<&str>> {
     Some(rest.split('/').filter(|word| !word.is_empty()).collect())
 }
 
-/// Whether a request was made on this machine, and by no page of another server in a browser here.
+/// True for a request made on this machine, except by a foreign page in a local browser, or through a proxy. A service
+/// mesh's sidecar connects from a loopback address (Istio's from 127.0.0.6).
 pub(super) fn is_from_this_machine(request: &Parts, from: IpAddr) -> bool {
-    from.to_canonical().is_loopback() && is_asked_as_local(request)
+    let is_local = match from.to_canonical() {
+        IpAddr::V4(from) => from == Ipv4Addr::LOCALHOST,
+        IpAddr::V6(from) => from == Ipv6Addr::LOCALHOST,
+    };
+    is_local && is_asked_as_local(request) && !is_handed_on(request)
+}
+
+/// True if a proxy has added a header.
+fn is_handed_on(request: &Parts) -> bool {
+    let marks = ["x-forwarded-", "x-envoy-", "l5d-"];
+    let mut names = request.headers.keys().map(header::HeaderName::as_str);
+    names.any(|name| {
+        matches!(name, "forwarded" | "via" | "x-real-ip")
+            || marks.iter().any(|mark| name.starts_with(mark))
+    })
 }
 
 /// Whether the name by which the server is asked is one of this machine.
@@ -203,6 +221,8 @@ mod tests {
             assert_eq!(ask(false, from, host).await, 200, "{from} {host}");
         }
         assert_eq!(ask(false, "10.0.0.7", "127.0.0.1:8080").await, 403);
+        // Istio's sidecar hands on from here.
+        assert_eq!(ask(false, "127.0.0.6", "127.0.0.1:8080").await, 403);
         for host in [
             "evil.example:8080",
             "localhost.evil.example",
@@ -213,5 +233,30 @@ mod tests {
             assert_eq!(ask(false, "127.0.0.1", host).await, 403, "{host:?}");
         }
         assert_eq!(ask(true, "10.0.0.7", "lakh.example:8080").await, 200);
+    }
+
+    #[test]
+    fn what_a_proxy_hands_on_is_not_from_this_machine() {
+        let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let is_local = |name: &str| {
+            let request = Request::get("/debug/jobs").header(header::HOST, "localhost:8080");
+            let (request, ()) = request
+                .header(name, "x")
+                .body(())
+                .expect("a request")
+                .into_parts();
+            is_from_this_machine(&request, here)
+        };
+        assert!(is_local("accept"));
+        for name in [
+            "x-forwarded-for",
+            "x-forwarded-proto",
+            "forwarded",
+            "via",
+            "x-envoy-peer-metadata",
+            "l5d-client-id",
+        ] {
+            assert!(!is_local(name), "{name}");
+        }
     }
 }

@@ -73,19 +73,20 @@ impl Shard {
     }
 
     /// Compares the Job that the server has with the version that it told: its data may be those of a backup.
+    /// Returns the version that the server has, if it is this Job.
     pub(super) fn compare_job(
         &mut self,
         actor: ActorKey,
         job: &JobId,
         version: u64,
         result: CallResult,
-    ) {
+    ) -> Option<u64> {
         let found = result.ok().and_then(|answer| wire::ack_of_write(&answer));
-        let Some((uid, found, _)) = found else { return };
+        let (uid, found, _) = found?;
         if uid != job.uid {
             // Another Job has its name, so it is gone, whatever the watch tells.
             self.store.delete_job(job);
-            return;
+            return None;
         }
         if found >= version {
             self.unconfirmed.shown(Kind::Job, uid, found);
@@ -93,5 +94,6 @@ impl Shard {
             tracing::warn!(job = %job.key, found, version, "the API server has older data; starting anew");
             self.end_history();
         }
+        Some(found)
     }
 }

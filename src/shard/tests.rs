@@ -268,6 +268,75 @@ fn a_status_that_another_was_quicker_to_write_is_not_written() {
 }
 
 #[test]
+fn a_pod_keeps_its_first_index_though_its_annotation_is_edited() {
+    let indexed = |version: u64, index: &str, phase: &str| {
+        let mut pod = pod("p", 7, version, phase);
+        pod["metadata"]["annotations"] = json!({"batch.kubernetes.io/job-completion-index": index});
+        pod
+    };
+    let mut world = World::new(8);
+    world.hear_pod(Change::Applied, &indexed(5, "0", "Running"));
+    let spec = json!({"completionMode": "Indexed", "completions": 2});
+    world.hear_job(&job(6, &spec));
+    world.do_all();
+    world.hear_pod(Change::Applied, &indexed(700, "1", "Succeeded"));
+    let (status, _) = world.wait_for(STATUS);
+    assert_eq!(status.body["status"]["completedIndexes"], "0");
+}
+
+/// The Warnings of this reason that the shard sends to the server next.
+fn warnings(world: &mut World, reason: &str) -> usize {
+    let mut found = 0;
+    for _ in 0..10 {
+        while let Some(request) = world.shard.poll_request(world.now) {
+            let object: Value = serde_json::from_slice(&request.call.body).unwrap_or_default();
+            found += usize::from(object["reason"] == reason);
+            let answer = Input::Answer(request.id, refusal(403, "Forbidden", "no"));
+            if request.call.path.contains("/events") {
+                world.shard.handle(answer, world.now);
+            }
+        }
+        world.now = world.now + Duration::from_millis(100);
+    }
+    found
+}
+
+#[test]
+fn a_status_refused_as_a_conflict_though_nothing_has_changed_is_told() {
+    for (found, told) in [(6, 1), (9, 0)] {
+        let mut world = World::new(8);
+        world.hear_pod(Change::Applied, &pod("p", 7, 5, "Succeeded"));
+        world.hear_job(&job(6, &json!({})));
+        let status = world.asks(STATUS);
+        world.answer(&status, refusal(409, "Conflict", "a policy says no"));
+        let look = world.asks(LOOK);
+        world.answer(&look, body(&job(found, &json!({}))));
+        assert_eq!(warnings(&mut world, "FailedUpdateStatus"), told, "{found}");
+    }
+}
+
+#[test]
+fn a_removal_refused_as_a_conflict_though_nothing_has_changed_is_told_and_waits() {
+    let refused = |found: u64| {
+        let mut world = World::new(8);
+        world.hear_pod(Change::Applied, &pod("p", 7, 5, "Running"));
+        world.hear_job(&job(6, &json!({"suspend": true})));
+        let (removal, _) = world.wait_for(REMOVAL);
+        world.answer(&removal, refusal(409, "Conflict", "a policy says no"));
+        let (look, _) = world.wait_for("GET");
+        world.answer(&look, body(&pod("p", 7, found, "Running")));
+        world
+    };
+    for (found, is_told) in [(5, true), (9, false)] {
+        let again = refused(found).asked();
+        let is_at_once = again.is_some_and(|asked| asked.what == REMOVAL);
+        assert_eq!(is_at_once, !is_told, "{found}");
+        let told = warnings(&mut refused(found), "FailedRemoveFinalizer");
+        assert_eq!(told, usize::from(is_told), "{found}");
+    }
+}
+
+#[test]
 fn statuses_that_another_controller_writes_are_noticed() {
     let mut settings = Settings::of_jobs(8);
     settings.limits.alone_after = Some(Duration::from_secs(60));

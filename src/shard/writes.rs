@@ -24,6 +24,10 @@ use crate::{
 
 use super::{Shard, correlate::About, gangs::Gangs, outbox::Named, store::ActorKey};
 
+/// The failed actions in Events.
+const FINALIZER_REMOVAL: &str = "removing the tracking finalizer of a Pod";
+const STATUS_UPDATE: &str = "updating the Job's status";
+
 /// A write that a Job asked for.
 #[derive(Debug)]
 pub(super) struct Write {
@@ -45,10 +49,10 @@ pub(super) enum WriteStep {
     Creating(String),
     /// The name is taken, and it is looked by whom.
     Looking,
-    /// The server has another version of the Job, and it is looked which.
-    Comparing,
-    /// The server has another version of the Pod, and it is looked at.
-    Refreshing,
+    /// The server refused the status as a conflict, and the Job is read again.
+    Comparing(ApiError),
+    /// The server refused the patch as a conflict, and the Pod is read again.
+    Refreshing(ApiError),
 }
 
 /// What is to be written.
@@ -196,9 +200,13 @@ impl AnsweredWrite<'_> {
             }
             (WriteStep::Looking, Op::Create { pod, .. }) => self.looked(*pod, result),
             (_, Op::Create { .. }) => self.write.unsent(),
-            (WriteStep::Comparing, Op::Status { version, .. }) => {
+            (WriteStep::Comparing(error), Op::Status { version, .. }) => {
                 let Write { actor, job, .. } = self.write;
-                self.shard.compare_job(*actor, job, *version, result);
+                let found = self.shard.compare_job(*actor, job, *version, result);
+                if found == Some(*version) {
+                    // Nothing has changed, so that it is no conflict, and would be refused again.
+                    self.report_failure("FailedUpdateStatus", STATUS_UPDATE, &error);
+                }
                 Outcome::StatusNotWritten
             }
             (
@@ -209,7 +217,9 @@ impl AnsweredWrite<'_> {
             ) => {
                 return self.status(status, progress, result);
             }
-            (WriteStep::Refreshing, Op::RemoveFinalizer(pod, _)) => self.refreshed(pod, result),
+            (WriteStep::Refreshing(error), Op::RemoveFinalizer(pod, version)) => {
+                self.refreshed(pod, (*version, &error), result)
+            }
             (_, Op::RemoveFinalizer(pod, version)) => {
                 return self.remove_finalizer(pod, version.is_some(), result);
             }
@@ -369,13 +379,12 @@ impl AnsweredWrite<'_> {
             }
             Err(error) if error.kind == ErrorKind::Conflict && is_versioned => {
                 let look = Named::get_pod(&job.namespace, &pod.name);
-                return Next::Call(look, WriteStep::Refreshing);
+                return Next::Call(look, WriteStep::Refreshing(error));
             }
             Err(error) => {
                 tracing::debug!(%job, pod = %pod.name, %error, "finalizer not removed");
                 if error.code != 0 {
-                    let what = "removing the tracking finalizer of a Pod";
-                    self.report_failure("FailedRemoveFinalizer", what, &error);
+                    self.report_failure("FailedRemoveFinalizer", FINALIZER_REMOVAL, &error);
                 }
                 return Next::Over(Outcome::FinalizerNotRemoved(pod.slot));
             }
@@ -390,7 +399,12 @@ impl AnsweredWrite<'_> {
     }
 
     /// A Pod that was to go uncounted has changed: it may have ended. The watch may tell much later.
-    fn refreshed(&mut self, pod: &WrittenPod, result: CallResult) -> Outcome {
+    fn refreshed(
+        &mut self,
+        pod: &WrittenPod,
+        (version, refusal): (Option<u64>, &ApiError),
+        result: CallResult,
+    ) -> Outcome {
         let answer = match result {
             Ok(answer) => answer,
             Err(error) if error.is_of_no_such_object() => {
@@ -400,6 +414,11 @@ impl AnsweredWrite<'_> {
         };
         match self.read_pod(&answer) {
             Some((record, true)) if record.uid == pod.uid => {
+                if Some(record.resource_version) == version {
+                    // Nothing has changed, so that it is no conflict, and would be refused again.
+                    self.report_failure("FailedRemoveFinalizer", FINALIZER_REMOVAL, refusal);
+                    return Outcome::FinalizerNotRemoved(pod.slot);
+                }
                 self.shard.store.pod_read(self.write.actor, record);
                 Outcome::PodChanged(pod.slot)
             }
@@ -429,14 +448,13 @@ impl AnsweredWrite<'_> {
         match error.kind {
             ErrorKind::Conflict => {
                 tracing::debug!(%job, %error, "status not written");
-                return Next::Call(Named::get_job(job), WriteStep::Comparing);
+                return Next::Call(Named::get_job(job), WriteStep::Comparing(error));
             }
             ErrorKind::NotFound => tracing::debug!(%job, %error, "status not written"),
             _ => {
                 tracing::debug!(%job, %error, "status not written");
                 if error.code != 0 {
-                    let what = "updating the Job's status";
-                    self.report_failure("FailedUpdateStatus", what, &error);
+                    self.report_failure("FailedUpdateStatus", STATUS_UPDATE, &error);
                 }
             }
         }

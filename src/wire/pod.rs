@@ -332,6 +332,7 @@ struct RawPodCondition<'a> {
 #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct RawContainerStatus<'a> {
     name: Text<'a>,
+    #[serde(deserialize_with = "json::count")]
     restart_count: u32,
     state: RawContainerState,
 }

@@ -274,6 +274,7 @@ struct RawDetailsCondition<'a> {
 #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct RawContainerDetails<'a> {
     name: Text<'a>,
+    #[serde(deserialize_with = "json::count")]
     restart_count: u32,
     state: RawDetailsState<'a>,
     last_state: RawDetailsState<'a>,

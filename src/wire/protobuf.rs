@@ -95,6 +95,12 @@ impl<'a> Value<'a> {
             Self::Bytes(_) | Self::Fixed => Err(Malformed),
         }
     }
+
+    /// A count, as [`json::count`](super::json::count) reads it.
+    pub(super) fn count(self) -> Result<u32, Malformed> {
+        let number: i64 = self.number()?;
+        Ok(u32::try_from(number.max(0)).unwrap_or(u32::MAX))
+    }
 }
 
 /// A message that is read into a value field by field; a message that comes in pieces is the sum of
@@ -181,6 +187,15 @@ pub(crate) mod write {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_count_below_0_is_0() {
+        assert_eq!(
+            Value::Number((-7_i64).cast_unsigned()).count().ok(),
+            Some(0)
+        );
+        assert_eq!(Value::Number(7).count().ok(), Some(7));
+    }
 
     #[test]
     fn fields_of_each_width() {

@@ -88,6 +88,12 @@ pub(crate) struct Scenario {
     pub(crate) obstacles_stay: bool,
     /// More steps than this are a loop.
     pub(crate) max_steps: u64,
+    /// Additional virtual time at the end, in milliseconds.
+    pub(crate) lasts: u64,
+    /// The controllers run beside the built-in one, by `managedBy`.
+    pub(crate) is_beside: bool,
+    /// A controller stops to make Pods while another Job controller writes statuses, as the released one does.
+    pub(crate) gives_way: bool,
 }
 
 impl Scenario {
@@ -107,6 +113,9 @@ impl Scenario {
             max_uncounted: 500,
             obstacles_stay: false,
             max_steps: 60_000,
+            lasts: 0,
+            is_beside: false,
+            gives_way: false,
         }
     }
 
@@ -137,6 +146,9 @@ impl Scenario {
             max_uncounted: 500,
             obstacles_stay: dice.permille(300),
             max_steps: if is_shared { 300_000 } else { 60_000 },
+            lasts: 0,
+            is_beside: false,
+            gives_way: false,
         };
         scenario.cast_jobs(&mut dice.split());
         for profile in scenario.profiles.clone() {
@@ -212,12 +224,16 @@ impl Scenario {
 
     /// No clock is set ahead by more than a backoff where a Job makes Pods for ever: as upstream, a wait that
     /// begins by the node's clock is over by the controller's.
-    fn spare_endless_jobs(&mut self) {
+    pub(crate) fn spare_endless_jobs(&mut self) {
         let is_endless = |(_, deed): &(u64, Deed)| match deed {
             Deed::CreateJob(_, _, spec) => {
                 let rule = &spec["podFailurePolicy"]["rules"][0];
                 let code = &spec["template"]["metadata"]["annotations"]["sim.lakh.dev/exit-code"];
-                rule["action"] == "Ignore" && code == "42"
+                let values = rule["onExitCodes"]["values"].as_array();
+                let code = code.as_str().and_then(|code| code.parse().ok());
+                let is_meant = |value: &Value| value.as_i64() == code && code.is_some();
+                let ignores = values.is_some_and(|values| values.iter().any(is_meant));
+                rule["action"] == "Ignore" && ignores
             }
             _ => false,
         };
@@ -234,7 +250,7 @@ impl Scenario {
         self.profiles.contains(&profile)
     }
 
-    fn at(&mut self, at: u64, deed: Deed) {
+    pub(crate) fn at(&mut self, at: u64, deed: Deed) {
         self.deeds.push((at, deed));
     }
 
@@ -249,7 +265,7 @@ impl Scenario {
         if dice.permille(250) {
             let at = dice.between(10, 20_000);
             let cron_job = cron_job(dice);
-            self.at(at, Deed::CreateCronJob(Box::new(cron_job)));
+            self.at(at, Deed::CreateCronJob("cron", Box::new(cron_job)));
         }
         if self.has(Profile::Hostile) {
             let at = dice.between(10, 20_000);

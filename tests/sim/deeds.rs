@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use super::{
     casting::{BUSY, HOSTILE},
-    server::Webhook,
+    server::{Denial, Webhook},
+    wider::MANAGER,
     world::World,
 };
 
@@ -31,6 +32,8 @@ pub(crate) enum Trouble {
     DoublesEvents,
     SwapsEvents,
     StaleLists,
+    LosesStatusAnswers,
+    LateAnswers,
 }
 
 /// What becomes of an object's dependents.
@@ -51,7 +54,7 @@ pub(crate) enum Deed {
     Resize(u64, u64),
     SetDeadline(u64, u64),
     DeleteJob(u64, Propagation),
-    CreateCronJob(Box<Value>),
+    CreateCronJob(&'static str, Box<Value>),
     SuspendCronJob(bool),
     DeletePod(u16),
     DeletePodByForce(u16),
@@ -77,6 +80,8 @@ pub(crate) enum Deed {
     Restore,
     Flood(u64),
     SetWebhook(Option<Webhook>),
+    /// A policy refuses one kind of write in the hostile namespace.
+    Deny(Option<Denial>),
     SetQuota(u64),
     RemoveQuota,
     /// A Pod names a Job as its controller that is of another namespace, or is not called so.
@@ -149,18 +154,20 @@ impl World {
                 let body = json!({"propagationPolicy": format!("{propagation:?}")});
                 self.ask("DELETE", &job_path(*job), &body.to_string());
             }
-            Deed::CreateCronJob(spec) => {
+            Deed::CreateCronJob(name, spec) => {
                 self.ensure_namespace(BUSY);
                 let body = json!({
                     "apiVersion": "batch/v1", "kind": "CronJob",
-                    "metadata": {"name": "cron"}, "spec": spec,
+                    "metadata": {"name": name}, "spec": spec,
                 });
                 let path = format!("/apis/batch/v1/namespaces/{BUSY}/cronjobs");
                 self.ask("POST", &path, &body.to_string());
             }
             Deed::SuspendCronJob(suspend) => {
-                let path = format!("/apis/batch/v1/namespaces/{BUSY}/cronjobs/cron");
-                self.patch(&path, &json!({"spec": {"suspend": suspend}}));
+                for name in ["cron", "cron-2"] {
+                    let path = format!("/apis/batch/v1/namespaces/{BUSY}/cronjobs/{name}");
+                    self.patch(&path, &json!({"spec": {"suspend": suspend}}));
+                }
             }
             Deed::DeletePod(_)
             | Deed::DeletePodByForce(_)
@@ -210,6 +217,7 @@ impl World {
             Deed::SetWebhook(webhook) => {
                 self.server.webhook = webhook.map(|webhook| (HOSTILE, webhook));
             }
+            Deed::Deny(denial) => self.server.denial = denial.map(|denial| (HOSTILE, denial)),
             Deed::SetQuota(pods) => {
                 self.ensure_namespace(HOSTILE);
                 let body = json!({
@@ -342,11 +350,15 @@ impl World {
         let job = &jobs[job];
         self.ensure_namespace(HOSTILE);
         let name = if is_misnamed { "another" } else { &*job.name };
+        let finalizer = match self.scenario.is_beside {
+            true => MANAGER.replace("job-controller", "job-tracking"),
+            false => "batch.kubernetes.io/job-tracking".to_owned(),
+        };
         let body = json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {
                 "name": format!("forged-{number}"),
-                "finalizers": ["batch.kubernetes.io/job-tracking"],
+                "finalizers": [finalizer],
                 "annotations": {"batch.kubernetes.io/job-completion-index": "0"},
                 "labels": {"batch.kubernetes.io/controller-uid": &*job.uid},
                 "ownerReferences": [{

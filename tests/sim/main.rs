@@ -1,6 +1,7 @@
 //! The simulation: the whole controller, as it is, in a world of virtual time, and judges who watch.
 //!
 //! `cargo test --release --test sim` plays the seeds that failed once, and some fresh ones. From the environment:
+//! `SIM_KEPT` (one of those in `kept_seeds.txt`, which are played as they were before scenarios were widened),
 //! `SIM_SEEDS` (how many), `SIM_BASE` (the first), `SIM_SEED` (only this one, told step by step), `SIM_ELECTIONS` and
 //! `SIM_ELECTION` (the same of those where one of two controllers leads), `SIM_SHARINGS` and `SIM_SHARING` (and where
 //! three share), `SIM_PROFILES` (names, with commas), `SIM_FIRST` (one that fails is enough), `SIM_WHOLE` (do not shorten
@@ -20,6 +21,7 @@ mod replica;
 mod server;
 mod shrink;
 mod throughput;
+mod wider;
 mod world;
 
 use std::{
@@ -65,7 +67,7 @@ fn play_in(world: &mut World) -> Result<(), Finding> {
         world.run_until(TROUBLE_ENDS + RUNS_GO_ON)?;
         Judges::judge_runs(world)?;
         world.carry_out(&Deed::SuspendCronJob(true));
-        world.run_until(TROUBLE_ENDS + SETTLES_IN)?;
+        world.run_until(TROUBLE_ENDS + SETTLES_IN + world.scenario.lasts)?;
         Judges::judge_the_end(world)
     }));
     played.unwrap_or_else(|panic| {
@@ -201,7 +203,21 @@ fn kept(lines: &str) -> Vec<u64> {
 fn seeds_that_failed_once() {
     let profiles = profiles();
     let seeds = kept(include_str!("kept_seeds.txt"));
-    play_seeds("SIM_SEED", seeds, |seed| Scenario::cast(seed, &profiles));
+    let cast = |seed| Scenario::cast(seed, &profiles);
+    if let Some(seed) = setting("SIM_KEPT") {
+        tell(seed, cast(seed));
+        return;
+    }
+    play_seeds("SIM_KEPT", seeds, cast);
+}
+
+#[test]
+fn wide_seeds_that_failed_once() {
+    let profiles = profiles();
+    let seeds = kept(include_str!("kept_wide.txt"));
+    play_seeds("SIM_SEED", seeds, |seed| {
+        Scenario::cast_wide(seed, &profiles)
+    });
 }
 
 #[test]
@@ -227,7 +243,7 @@ fn play_fresh([one, many]: [&str; 2], usual: u64, cast: impl Fn(u64) -> Scenario
 fn fresh_seeds() {
     let profiles = profiles();
     play_fresh(["SIM_SEED", "SIM_SEEDS"], 60, |seed| {
-        Scenario::cast(seed, &profiles)
+        Scenario::cast_wide(seed, &profiles)
     });
 }
 

@@ -20,7 +20,7 @@ use lakh::{
     machine::{CallId, Input, Request},
     metrics::Metrics,
     model::{JobKey, Limits, Monotonic, Now, Time, Uid},
-    ownership::Mode,
+    ownership::{ManagerName, Mode},
     shard::{
         Controllers, Limiter, Question, Rate, RecordMemory, RecordPage, RecordQuery, Settings,
         Shard, WantedRows,
@@ -39,6 +39,9 @@ pub(crate) fn date(at: u64) -> Time {
 /// What records of indexes may take: those of all Jobs of a scenario.
 const RECORD_BYTES: usize = 16 << 20;
 
+/// As the released controller has it.
+const ALONE_AFTER: Duration = Duration::from_secs(60);
+
 /// How many writes of a shard may be in flight at once.
 const MAX_IN_FLIGHT: usize = 16;
 
@@ -53,6 +56,10 @@ pub(crate) struct Options {
     pub(crate) max_uncounted: u32,
     /// By what it is known whether it leads, if there is an election.
     pub(crate) election: Option<LeaderElection>,
+    /// It gives way to another Job controller.
+    pub(crate) gives_way: bool,
+    /// It runs beside the built-in controller.
+    pub(crate) is_beside: bool,
     /// Where Workloads and PodGroups are, if Jobs that need all their Pods at once get them.
     pub(crate) scheduling_api: Option<SchedulingApi>,
 }
@@ -113,7 +120,10 @@ pub(crate) struct Process {
 impl Process {
     pub(crate) fn new(options: Options, incarnation: u64, at: u64) -> Self {
         let controllers = Controllers::default();
-        let mode = Mode::default();
+        let mode = match options.is_beside {
+            true => Mode::ManagedBy(ManagerName::parse(super::wider::MANAGER).expect("a name")),
+            false => Mode::Replace,
+        };
         let api = options.scheduling_api;
         let watched = Watched {
             kinds: kinds(controllers, api.is_some()),
@@ -127,6 +137,7 @@ impl Process {
             mode,
             limits: Limits {
                 max_uncounted_pods: options.max_uncounted,
+                alone_after: options.gives_way.then_some(ALONE_AFTER),
                 ..Limits::default()
             },
             namespaces: Vec::new(),

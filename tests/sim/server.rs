@@ -47,6 +47,18 @@ pub(crate) enum Webhook {
     IsSlow,
 }
 
+/// A kind of write that a policy refuses controllers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Denial {
+    pub(crate) method: &'static str,
+    /// With the subresource, if it is about that.
+    pub(crate) resource: &'static str,
+    pub(crate) code: u16,
+}
+
+/// The message of such a refusal.
+pub(crate) const DENIED: &str = "policy \"p.example.com\" denied the request: no";
+
 /// How long a slow webhook takes.
 const SLOW: u64 = 12_000;
 
@@ -64,6 +76,8 @@ pub(crate) struct Server {
     positions: [u64; JOURNALED.len()],
     /// In which namespace, and what it does.
     pub(crate) webhook: Option<(&'static str, Webhook)>,
+    /// In which namespace a policy refuses which write.
+    pub(crate) denial: Option<(&'static str, Denial)>,
 }
 
 impl Server {
@@ -73,6 +87,7 @@ impl Server {
             api: ApiServer::new(seed, limits, now),
             positions: [0; JOURNALED.len()],
             webhook: None,
+            denial: None,
         };
         let _ = server.changes();
         server
@@ -120,6 +135,9 @@ impl Server {
 
     /// Answers a request; a read perhaps as so many changes ago.
     pub(crate) fn handle(&mut self, request: Request<'_>, stale: u64, now: Time) -> Answer {
+        if let Some(refusal) = self.ask_policy(&request) {
+            return refusal;
+        }
         if let Some(refusal) = self.ask_webhook(&request) {
             return refusal;
         }
@@ -173,6 +191,23 @@ impl Server {
             Some(Webhook::IsSlow) => SLOW,
             _ => 0,
         }
+    }
+
+    fn ask_policy(&self, request: &Request<'_>) -> Option<Answer> {
+        let (namespace, denial) = self.denial?;
+        if request.method != denial.method || request.user_agent != "lakh" {
+            return None;
+        }
+        let (_, rest) = request
+            .path
+            .split_once(&format!("/namespaces/{namespace}/"))?;
+        let mut parts = rest.split('/');
+        let (resource, _, part) = (parts.next()?, parts.next()?, parts.next());
+        let is_meant = match part {
+            Some(part) => format!("{resource}/{part}") == denial.resource,
+            None => resource == denial.resource,
+        };
+        is_meant.then(|| Answer::Whole(denial.code, refusal(denial.code, DENIED)))
     }
 
     fn ask_webhook(&self, request: &Request<'_>) -> Option<Answer> {

@@ -35,6 +35,9 @@ use super::{
 /// How long a controller's connections wait for an answer (`wire/error.rs`).
 const CALL_TIMEOUT: u64 = 30_000;
 
+/// The greatest additional latency of an answer to a write under `LateAnswers`.
+const LATEST_ANSWER: u64 = 20_000;
+
 /// How long a server takes to come back.
 const RESTART: u64 = 700;
 
@@ -335,6 +338,8 @@ impl World {
                 timings: LeaseTimings::default(),
                 partition: self.scenario.partition,
             }),
+            gives_way: self.scenario.gives_way,
+            is_beside: self.scenario.is_beside,
             scheduling_api: self.scenario.gangs.then(|| self.server.scheduling_api()),
         };
         self.processes[number] = Some(Process::new(options, self.lives, self.at));
@@ -507,7 +512,10 @@ impl World {
             }
             return;
         }
-        if is_broken(self, Trouble::LosesAnswers, 300) && !is_watch {
+        let is_status = flight.call.path.ends_with("/status");
+        let is_lost = is_broken(self, Trouble::LosesAnswers, 300)
+            || (is_status && is_broken(self, Trouble::LosesStatusAnswers, 700));
+        if is_lost && !is_watch {
             flight.answer = Fate::IsLost;
         }
         if is_broken(self, Trouble::SendsTwice, 300) && !is_watch {
@@ -662,7 +670,11 @@ impl World {
     }
 
     fn answer(&mut self, flight: &Flight, code: u16, body: Vec<u8>) {
-        let latency = self.latency();
+        let mut latency = self.latency();
+        let is_write = flight.call.method != "GET";
+        if is_write && self.has(Trouble::LateAnswers) && self.dice.permille(400) {
+            latency += self.dice.between(1, LATEST_ANSWER);
+        }
         let (after, result) = match flight.answer {
             Fate::IsUnwanted => return,
             Fate::IsLost => {
@@ -1041,6 +1053,7 @@ impl World {
         }
         if !self.scenario.obstacles_stay {
             self.server.webhook = None;
+            self.server.denial = None;
             self.carry_out(&Deed::RemoveQuota);
         }
         self.carry_out(&Deed::SuspendCronJob(false));

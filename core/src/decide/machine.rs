@@ -251,6 +251,8 @@ impl JobMachine {
             self.handle_job_gone();
         }
         for slot in self.counting.take_revisits() {
+            let (basis, counting) = self.counting();
+            counting.end_refused_write(&basis, slot);
             self.handle_pod(slot, pods.get(slot));
         }
         self.counting.end_batch();

@@ -26,7 +26,7 @@ mod rank;
 mod status;
 mod suspension;
 
-pub use counting::{End, IndexOverview, Input, Stage};
+pub use counting::{End, IndexOverview, Input, Shown, Stage};
 pub use effect::{CreateError, CreationId, CreationReason, Effect, NewPod, Outcome};
 
 pub use crate::model::{Report, Severity};

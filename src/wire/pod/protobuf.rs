@@ -185,7 +185,7 @@ impl<'a> ProtobufMessage<'a> for RawContainerStatus<'a> {
         match number {
             1 => self.name = text(value)?,
             2 => self.state.merge(value)?,
-            5 => self.restart_count = value.number()?,
+            5 => self.restart_count = value.count()?,
             _ => {}
         }
         Ok(())

@@ -141,3 +141,13 @@ fn restarts_are_summed_and_ranked_apart() {
         (16, 3, 5)
     );
 }
+
+#[test]
+fn a_restart_count_below_0_is_none() {
+    let record = decode(
+        r#"{"phase":"Running","containerStatuses":[{"name":"a","restartCount":-7},{"name":"b","restartCount":2}]}"#,
+        "",
+    )
+    .record;
+    assert_eq!((record.restarts, record.restarts_max), (2, 2));
+}

@@ -115,7 +115,7 @@ impl<'a> ProtobufMessage<'a> for RawContainerDetails<'a> {
             1 => self.name = text(value)?,
             2 => self.state.merge(value)?,
             3 => self.last_state.merge(value)?,
-            5 => self.restart_count = value.number()?,
+            5 => self.restart_count = value.count()?,
             _ => {}
         }
         Ok(())

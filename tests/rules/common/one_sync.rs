@@ -30,6 +30,10 @@ struct Faults {
     statuses_fail: bool,
     statuses_late: bool,
     job_news_late: bool,
+    /// A word that changes the Pod before the next patch that takes its finalizer off only if it is unchanged.
+    patch_meets: Option<String>,
+    /// A Pod's label and a word that changes it before the next status is refused.
+    status_meets: Option<String>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -289,6 +293,12 @@ impl Driver {
             }
             Effect::RemoveFinalizer(slot) | Effect::RemoveFinalizerIfUnchanged(slot) => {
                 let uid = self.uids[slot];
+                let is_versioned = matches!(effect, Effect::RemoveFinalizerIfUnchanged(_));
+                if let Some(word) = self.faults.patch_meets.take_if(|_| is_versioned) {
+                    self.set_pod(uid, &word);
+                    self.outcomes.push_back(Outcome::PodChanged(*slot));
+                    return ("fin/changed".to_owned(), self.labels.label(uid));
+                }
                 let refused = self.faults.finalizers_fail;
                 self.outcomes.push_back(match refused {
                     true => Outcome::FinalizerNotRemoved(*slot),
@@ -387,7 +397,11 @@ impl Driver {
         self.writes += 1;
         let before = &self.server.job.status;
         let text = print::difference(before, status, &self.labels, START);
-        self.status_failed = self.faults.statuses_fail;
+        let met = self.faults.status_meets.take();
+        self.status_failed = self.faults.statuses_fail || met.is_some();
+        if let Some(change) = met {
+            self.change_pod(&change);
+        }
         if self.status_failed {
             self.outcomes.push_back(Outcome::StatusNotWritten);
         } else {
@@ -528,6 +542,12 @@ impl Driver {
                 faults.statuses_late = true;
             }
             "job news late" => faults.job_news_late = true,
+            _ if rest.starts_with("the patch meets ") => {
+                faults.patch_meets = rest.rsplit(' ').next().map(str::to_owned);
+            }
+            _ if rest.starts_with("the status meets ") => {
+                faults.status_meets = Some(rest["the status meets ".len()..].to_owned());
+            }
             "creates fail" => faults.creates = Answer::No(CreateError::Refused),
             "names taken 1" => faults.taken = 1,
             "no answer to creates" => faults.creates = Answer::No(CreateError::Unknown),

@@ -29,6 +29,8 @@ pub(super) struct Lockstep {
     /// The counters and the completed indexes of the status that the machine goes by.
     counted: [u32; 2],
     completed: IndexSet,
+    /// Places of the Pods with a refused removal. The machine looks at them again after all Pod events.
+    refused: Vec<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -59,6 +61,7 @@ impl Lockstep {
             places: Vec::new(),
             counted: [status.succeeded, status.failed],
             completed: IndexSet::parse(&status.completed_indexes, u32::MAX),
+            refused: Vec::new(),
         };
         let listed = status.uncounted.clone().unwrap_or_default();
         for (uids, end) in [
@@ -98,9 +101,7 @@ impl Lockstep {
                 }
             }
             Outcome::FinalizerNotRemoved(slot) | Outcome::PodChanged(slot) => {
-                if let Some(at) = self.at(*slot) {
-                    self.state.removal_refused(self.rules, at);
-                }
+                self.refused.extend(self.at(*slot));
             }
             Outcome::StatusWritten => self.written(),
             Outcome::StatusNotWritten => self.state.not_written(self.rules),
@@ -158,6 +159,9 @@ impl Lockstep {
 
     /// The machine asks for these: whether that may be; None if the model goes no further.
     pub(super) fn ask(mut self, writes: &[Write]) -> Result<Option<Self>, String> {
+        for at in std::mem::take(&mut self.refused) {
+            self.state.removal_refused(self.rules, at);
+        }
         for write in writes {
             match write {
                 Write::Status(status, _) => {

@@ -133,6 +133,10 @@ pub(super) struct Pod {
     pub(super) failed_at: Option<u64>,
     /// When a status named it as failed.
     pub(super) named_at: Option<u64>,
+    /// When it ended.
+    pub(super) ended_at: Option<u64>,
+    /// When the server refused to take its finalizer off, as it had changed and had not ended.
+    pub(super) refused_at: Option<u64>,
     /// It had ended so while it was held.
     pub(super) ended_as: Option<String>,
     /// Its deletion was asked for before its end.
@@ -156,6 +160,8 @@ impl Pod {
             is_gone: false,
             failed_at: None,
             named_at: None,
+            ended_at: None,
+            refused_at: None,
             ended_as: None,
             was_stopped: false,
             failed_after_all: false,
@@ -173,6 +179,9 @@ impl Pod {
             view.has_ended() && !self.view.has_ended() && !view.is_deleting && view.is_held;
         if is_new && view.phase == "Failed" && view.exit_code.is_some_and(|code| code != 0) {
             self.failed_at = Some(at);
+        }
+        if view.has_ended() {
+            self.ended_at.get_or_insert(at);
         }
         self.was_stopped |= view.is_deleting && !self.view.has_ended();
         self.failed_after_all |= self.view.phase == "Succeeded" && view.phase == "Failed";

@@ -101,6 +101,11 @@ impl Judges {
             }
             if !listed.failed.contains(uid) && !listed.succeeded.contains(uid) {
                 wrong.extend(self.wrongly_listed(uid, job, list.failed.contains(uid)));
+                let fails = list.failed.contains(uid) && !is.has_verdict();
+                wrong.extend(
+                    self.counted_after_all(uid, job, written.at)
+                        .filter(|_| fails),
+                );
                 named.push(uid.clone());
             }
         }
@@ -129,6 +134,7 @@ impl Judges {
         }
         if !is.has_verdict() {
             wrong.extend(self.silent_verdict(new));
+            wrong.extend(self.silent_index(new));
             wrong.extend(silent_success(new).filter(|_| !job.is_deleting));
         }
         if was.condition("SuccessCriteriaMet").is_none() {
@@ -197,13 +203,54 @@ impl Judges {
         {
             return Some(format!("{failed_indexes} indexes failed, and no verdict"));
         }
-        let fails_job = |uid: &&String| {
-            let pod = self.pods.get(*uid);
-            let code = pod.and_then(|pod| pod.view.exit_code);
-            code.is_some_and(|code| spec.fails_job(code))
-        };
+        let pod_of = |uid: &&String| self.pods.get(*uid);
+        let fails_job = |uid: &&String| pod_of(uid).is_some_and(|pod| spec.fails_job(&pod.view));
         let culprit = listed.iter().find(fails_job)?;
         Some(format!("{culprit} fails the Job, and no verdict"))
+    }
+
+    /// A Pod that a status lists as failed and that fails its index, when the status does not say so.
+    fn silent_index(&self, job: &JobView) -> Option<String> {
+        let (spec, status) = (&job.spec, &job.status);
+        let listed = status.uncounted().failed;
+        let over = [
+            &*status.completed_indexes,
+            status.failed_indexes.as_deref().unwrap_or_default(),
+        ];
+        let over: Vec<_> = over.into_iter().map(indexes).collect();
+        let mut pods = listed.iter().filter_map(|uid| self.pods.get(uid));
+        let culprit = pods.find(|pod| {
+            let index = pod
+                .view
+                .index
+                .filter(|index| Some(*index) < spec.completions);
+            // One that was stopped counts as failed whatever its containers say later.
+            spec.fails_index(&pod.view)
+                && !pod.was_stopped
+                && index.is_some_and(|index| !over.iter().any(|over| over.contains(&index)))
+        })?;
+        Some(format!(
+            "{} fails its index, and that has not failed",
+            culprit.name
+        ))
+    }
+
+    /// A Pod that is listed as failed though it was to go uncounted: its Job wants no Pods, and the server has
+    /// refused to let it go only because it was being deleted.
+    fn counted_after_all(&self, uid: &str, job: &Job, at: u64) -> Option<String> {
+        let pod = self.pods.get(uid)?;
+        let refused_at = pod.refused_at.filter(|_| self.is_way_short)?;
+        let spec = &job.view.spec;
+        let is_stopped = spec.suspend || spec.parallelism == Some(0);
+        let is_same = job.edited_at < refused_at && self.unsettled_at < refused_at;
+        let had_time = pod.ended_at.is_none_or(|ended| ended > refused_at + 100);
+        let is_wrong = is_stopped && is_same && had_time && !pod.is_meddled_with;
+        is_wrong.then(|| {
+            format!(
+                "{} was to go uncounted at {refused_at}, and counts at {at}",
+                pod.name
+            )
+        })
     }
 
     /// Why a Pod should not be in a list of uncounted Pods.
@@ -249,6 +296,7 @@ impl Judges {
         if !matches!(written.by, By::Controller(_)) || is_gone && !before.is_held {
             return;
         }
+        self.judge_adoption(before, now, written.at);
         // One that is no Pod of the Job's any more is not counted.
         let is_its = before.job.is_some() && (is_gone || now.job == before.job);
         let is_freed = before.is_held && !now.is_held && is_its;

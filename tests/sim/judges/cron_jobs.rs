@@ -49,6 +49,13 @@ impl Judges {
             wrong.push(format!("{} starts a second time", new.name));
         }
         let cron_job = self.cron_jobs.0.get(cron_job);
+        let minute = new.name.rsplit('-').next();
+        let minute = minute.and_then(|text| text.parse().ok());
+        if let (Some(cron_job), Some(minute)) = (cron_job, minute)
+            && !cron_job.spec.may_run_at(minute)
+        {
+            wrong.push(format!("{} is no run of {:?}", new.name, cron_job.spec));
+        }
         let is_alone = cron_job.is_some_and(|it| it.spec.concurrency_policy == "Forbid");
         let mut others = others.into_iter();
         let other = others.find(|other| is_under_way(other) && !other.is_deleting);

@@ -32,7 +32,7 @@ impl Judges {
             let is_excused = is_excused || (warnings > 0 && self.jobs[uid].may_be_beyond_telling());
             self.judge_job(uid, is_excused, world.at);
         }
-        self.judge_pods();
+        self.judge_pods(world);
         self.judge_lateness(world);
         self.judge_cron_jobs(world.at);
         self.judge_bystander(world);
@@ -43,7 +43,7 @@ impl Judges {
     fn judge_job(&mut self, uid: &str, excused: bool, now: u64) {
         let job = &self.jobs[uid];
         let name = format!("{}/{}", job.namespace, job.name);
-        if job.gone_at.is_some() {
+        if job.gone_at.is_some() || self.is_external(job) {
             return;
         }
         let mut wrong = Vec::new();
@@ -51,7 +51,7 @@ impl Judges {
         let is_asleep = job.view.spec.suspend || job.view.spec.parallelism == Some(0);
         // Failures that are ignored go on without end.
         let is_asleep = is_asleep || job.busy_at + LONGEST_BACKOFF > now;
-        if job.is_deleting {
+        if job.is_deleting && !excused {
             wrong.push("is still being deleted".to_owned());
         } else if !status.is_finished() && !is_asleep && !job.is_meddled_with && !excused {
             wrong.push(format!("stands still: {status:?}"));
@@ -64,7 +64,7 @@ impl Judges {
         // As upstream, a controller leaves a Pod alone that another one has made for a Job that had ended.
         let is_latecomers = status.is_finished() && (self.is_shared || job.is_haunted);
         let is_over = status.is_finished() || job.view.spec.suspend;
-        if active > 0 && is_over && !is_latecomers && !job.is_meddled_with {
+        if active > 0 && is_over && !is_latecomers && !job.is_meddled_with && !excused {
             wrong.push(format!("{active} Pods are still active"));
         }
         for text in wrong {
@@ -139,7 +139,7 @@ impl Judges {
             return wrong;
         };
         let limit = spec.backoff_limit.unwrap_or(6);
-        let is_ignored = |pod: &&Pod| pod.view.exit_code.is_some_and(|code| spec.ignores(code));
+        let is_ignored = |pod: &&Pod| spec.ignores(&pod.view);
         let ignored = self.ended(uid, "Failed").filter(is_ignored).count() as u64;
         let failed_indexes = status.failed_indexes.as_deref().unwrap_or_default();
         let failed_indexes = indexes(failed_indexes).len() as u64;
@@ -157,7 +157,14 @@ impl Judges {
                 has_some && spec.backoff_limit_per_index.is_some()
             }
             // As upstream, the policy sees Pods that were stopped and count for nobody.
-            "PodFailurePolicy" => self.pods_of(uid).any(|pod| pod.view.phase == "Failed"),
+            "PodFailurePolicy" => {
+                let mut pods = self.pods_of(uid);
+                // In a history that is no more there may have been another.
+                let was_restored = self.restored_at.is_some();
+                pods.any(|pod| {
+                    pod.view.phase == "Failed" && (was_restored || spec.fails_job(&pod.view))
+                })
+            }
             _ => false,
         };
         if !is_right {
@@ -170,7 +177,8 @@ impl Judges {
     }
 
     /// No Pod of a Job that has ended or is gone is held any more.
-    fn judge_pods(&mut self) {
+    fn judge_pods(&mut self, world: &World) {
+        let is_denied = world.server.denial.is_some();
         let mut wrong = Vec::new();
         for pod in self
             .pods
@@ -182,6 +190,9 @@ impl Judges {
             };
             let is_over = job.gone_at.is_some() || job.view.status.is_finished();
             let is_its = pod.namespace == job.namespace;
+            if is_denied && pod.namespace == casting::HOSTILE {
+                continue;
+            }
             if (is_over || pod.view.job.is_none()) && is_its && !pod.is_meddled_with {
                 wrong.push(format!("{}/{} is still held", pod.namespace, pod.name));
             }

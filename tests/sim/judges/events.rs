@@ -70,6 +70,7 @@ impl Judges {
             "SuccessfulCreate" | "SuccessfulDelete" if !message.contains("combined") => {
                 self.events.pods.contains(&pod)
             }
+            "AnotherController" => !self.is_alone,
             "Completed" => has("Complete", ""),
             "BackoffLimitExceeded"
             | "DeadlineExceeded"

@@ -41,6 +41,17 @@ use book::{Job, Pod};
 /// and the time for which lists are not believed.
 const DOUBT: u64 = 100_000;
 
+/// True if only one controller writes statuses, in one history.
+fn is_alone(scenario: &Scenario) -> bool {
+    let others = [Profile::Two, Profile::Hostile, Profile::Backup];
+    !scenario.is_elected && !others.iter().any(|it| scenario.profiles.contains(it))
+}
+
+/// True for troubles that delay or lose no call, answer or event.
+fn is_local(profile: &Profile) -> bool {
+    matches!(profile, Profile::People | Profile::Pods)
+}
+
 /// A call that a controller has made.
 #[derive(Debug)]
 pub(crate) struct Called<'a> {
@@ -95,6 +106,14 @@ pub(crate) struct Judges {
     are_writes_lost: bool,
     /// Whether writes may wait long.
     is_limited: bool,
+    /// The controllers run beside the built-in one, by `managedBy`.
+    is_beside: bool,
+    /// Nothing but one controller writes statuses.
+    is_alone: bool,
+    /// Only ordinary latency delays calls, answers and events.
+    is_way_short: bool,
+    /// The UIDs of Jobs that controllers have read one by one.
+    looks: BTreeSet<String>,
     /// How many Pods a status may list as uncounted.
     max_uncounted: usize,
     findings: Vec<Finding>,
@@ -118,6 +137,10 @@ impl Judges {
             are_clocks_set: scenario.profiles.contains(&Profile::Clocks),
             are_writes_lost: scenario.profiles.contains(&Profile::Writes),
             is_limited: scenario.qps > 0,
+            is_beside: scenario.is_beside,
+            is_alone: is_alone(scenario),
+            is_way_short: scenario.qps == 0 && scenario.profiles.iter().all(is_local),
+            looks: BTreeSet::new(),
             max_uncounted: scenario.max_uncounted as usize,
             findings: Vec::new(),
         }

@@ -138,8 +138,10 @@ impl Judges {
             let all = pods.clone();
             all.filter(|other| other.job.as_deref() == Some(job) && other.view.index == pod.index)
         };
-        // As upstream: with one that was stopped, or was to be, goes what its index had failed before.
-        if same().any(|other| other.was_stopped || other.was_given_up) {
+        // As upstream, the failure count of an index is lost with a Pod that was stopped, or was to be, and with one
+        // that has lost its owner and is deleted before it can be adopted.
+        let is_lost = |other: &Pod| other.is_gone && other.view.job.is_none();
+        if same().any(|other| other.was_stopped || other.was_given_up || is_lost(other)) {
             return None;
         }
         let counts = |other: &&Pod| other.failed_at.is_some() && other.belongs_to(job);

@@ -100,7 +100,8 @@ fn untrue(page: &RecordPage, pods: &[&Pod], hears_all: bool) -> Vec<String> {
 fn ended_so(pod: &Pod, end: &RowEnd) -> bool {
     let view = &pod.view;
     let is_there = end.node.is_empty() || end.node == view.node;
-    let has_code = end.cause.exit_code.map(i64::from) == view.exit_code;
+    let code = end.cause.exit_code.map(i64::from);
+    let has_code = code == view.exit_code || view.exits.iter().any(|(_, exit)| Some(*exit) == code);
     let is_so = match end.outcome {
         // Whoever gives up Pods of lost nodes may have said else later.
         IndexOutcome::Succeeded => view.phase == "Succeeded" || pod.failed_after_all,

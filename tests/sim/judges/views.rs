@@ -9,8 +9,8 @@ use serde::Deserialize;
 
 use crate::replica::date;
 
-/// By which the controller holds Pods.
-pub(super) const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
+/// By which controllers hold Pods: in the place of the built-in one, or beside it.
+const FINALIZERS: [&str; 2] = ["batch.kubernetes.io/job-tracking", "lakh.dev/job-tracking"];
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -32,6 +32,7 @@ pub(super) struct JobSpec {
     pub(super) active_deadline_seconds: Option<u64>,
     pub(super) ttl_seconds_after_finished: Option<u64>,
     pub(super) suspend: bool,
+    pub(super) managed_by: Option<String>,
     pub(super) pod_replacement_policy: String,
     pub(super) success_policy: Option<SuccessPolicy>,
     pub(super) pod_failure_policy: Option<FailurePolicy>,
@@ -90,8 +91,9 @@ struct FailureRule {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct ExitCodes {
+    container_name: Option<String>,
     values: Vec<i64>,
 }
 
@@ -102,23 +104,35 @@ impl JobSpec {
         policies.any(|policy| policy.rules.iter().any(|rule| rule.action == "Ignore"))
     }
 
-    /// Whether a Pod's exit with this code fails the Job.
-    pub(super) fn fails_job(&self, exit_code: i64) -> bool {
-        self.rules_on(exit_code, "FailJob")
+    /// True if the policy fails the Job for this Pod.
+    pub(super) fn fails_job(&self, pod: &PodView) -> bool {
+        self.rules_on(pod, "FailJob")
     }
 
-    /// Whether a Pod's exit with this code counts as nothing.
-    pub(super) fn ignores(&self, exit_code: i64) -> bool {
-        self.rules_on(exit_code, "Ignore")
+    /// True if the policy fails the index of this Pod.
+    pub(super) fn fails_index(&self, pod: &PodView) -> bool {
+        self.rules_on(pod, "FailIndex")
     }
 
-    /// Whether the policy says this of an exit code. Scenarios have such a rule first, and with `In`.
-    fn rules_on(&self, exit_code: i64, action: &str) -> bool {
+    /// True if the policy ignores this Pod's failure.
+    pub(super) fn ignores(&self, pod: &PodView) -> bool {
+        self.rules_on(pod, "Ignore")
+    }
+
+    /// True if the first rule has this action and matches an exit code. Scenarios put such a rule first, with `In`.
+    fn rules_on(&self, pod: &PodView, action: &str) -> bool {
         let rules = self.pod_failure_policy.as_ref().map(|policy| &policy.rules);
         let first = rules.and_then(|rules| rules.first());
-        first.is_some_and(|rule| {
-            let codes = rule.on_exit_codes.as_ref();
-            rule.action == action && codes.is_some_and(|codes| codes.values.contains(&exit_code))
+        let codes = first.filter(|rule| rule.action == action);
+        let Some(codes) = codes.and_then(|rule| rule.on_exit_codes.as_ref()) else {
+            return false;
+        };
+        pod.exits.iter().any(|(container, code)| {
+            let is_meant = codes
+                .container_name
+                .as_ref()
+                .is_none_or(|name| name == container);
+            is_meant && codes.values.contains(code)
         })
     }
 
@@ -221,6 +235,8 @@ pub(super) struct CronJobView {
 pub(super) struct CronJobSpec {
     pub(super) concurrency_policy: String,
     pub(super) suspend: bool,
+    schedule: String,
+    time_zone: Option<String>,
     pub(super) successful_jobs_history_limit: Option<usize>,
     pub(super) failed_jobs_history_limit: Option<usize>,
 }
@@ -235,6 +251,21 @@ impl CronJobView {
     /// Of which time its last run is.
     pub(super) fn last_run(&self) -> Option<u64> {
         at(self.status.last_schedule_time.as_deref()?)
+    }
+}
+
+impl CronJobSpec {
+    /// True if the schedule has a run at this minute since 1970. Scenarios schedule every or every other minute.
+    pub(super) fn may_run_at(&self, minute: i64) -> bool {
+        let zone = self.time_zone.as_deref().unwrap_or("Etc/UTC");
+        let zone = jiff::tz::TimeZone::get(zone).expect("a zone");
+        let time = jiff::Timestamp::from_second(minute * 60).expect("a time");
+        let is_even = zone.to_datetime(time).minute() % 2 == 0;
+        match self.schedule.split(' ').next() {
+            Some("*/2") => is_even,
+            Some("1-59/2") => !is_even,
+            _ => true,
+        }
     }
 }
 
@@ -265,8 +296,10 @@ pub(super) struct PodView {
     pub(super) phase: String,
     pub(super) is_deleting: bool,
     pub(super) is_held: bool,
-    /// With which its first container ended, if it has.
+    /// With which its first container ended, or an init container before that could start.
     pub(super) exit_code: Option<i64>,
+    /// With which its containers have ended, by name.
+    pub(super) exits: Vec<(String, i64)>,
     /// The node that it was given to; empty if none.
     pub(super) node: String,
     /// The PodGroup that it is scheduled with.
@@ -297,11 +330,13 @@ struct RawSchedulingGroup {
 #[serde(default, rename_all = "camelCase")]
 struct RawPodStatus {
     container_statuses: Vec<RawContainerStatus>,
+    init_container_statuses: Vec<RawContainerStatus>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct RawContainerStatus {
+    name: String,
     state: RawContainerState,
 }
 
@@ -336,11 +371,20 @@ struct RawOwner {
 impl PodView {
     pub(super) fn read(pod: &Stored) -> Self {
         let raw: RawPod = read(pod);
-        let containers = raw.status.container_statuses.first();
-        let terminated = containers.and_then(|container| container.state.terminated.as_ref());
-        let exit_code = terminated.map(|terminated| terminated.exit_code);
+        let exits = |of: Vec<RawContainerStatus>| -> Vec<(String, i64)> {
+            let ended = of.into_iter().filter_map(|container| {
+                let code = container.state.terminated?.exit_code;
+                Some((container.name, code))
+            });
+            ended.collect()
+        };
+        let mut all = exits(raw.status.container_statuses);
+        let inits = exits(raw.status.init_container_statuses);
+        let failed = inits.iter().find(|(_, code)| *code != 0);
+        let exit_code = all.first().or(failed).map(|(_, code)| *code);
+        all.extend(inits);
         let pod_group = raw.spec.scheduling_group.pod_group_name;
-        Self::of(pod, raw.metadata, exit_code, pod_group)
+        Self::of(pod, raw.metadata, (exit_code, all), pod_group)
     }
 
     /// Reads it as it is later. Its group never changes, and its container has ended only once it has itself.
@@ -350,13 +394,14 @@ impl PodView {
         }
         let metadata = pod.metadata().strip_prefix(b"\"metadata\":");
         let metadata = read_text(metadata.expect("a member"));
-        Self::of(pod, metadata, self.exit_code, self.pod_group.clone())
+        let exits = (self.exit_code, self.exits.clone());
+        Self::of(pod, metadata, exits, self.pod_group.clone())
     }
 
     fn of(
         pod: &Stored,
         metadata: RawMetadata,
-        exit_code: Option<i64>,
+        (exit_code, exits): (Option<i64>, Vec<(String, i64)>),
         pod_group: Option<String>,
     ) -> Self {
         let mut owners = metadata.owner_references.into_iter();
@@ -367,8 +412,12 @@ impl PodView {
             index: index.and_then(|index| index.parse().ok()),
             phase: pod.phase.to_string(),
             is_deleting: pod.deletion.is_some(),
-            is_held: pod.finalizers.iter().any(|name| name == FINALIZER),
+            is_held: pod
+                .finalizers
+                .iter()
+                .any(|name| FINALIZERS.contains(&name.as_ref())),
             exit_code,
+            exits,
             node: pod.node.to_string(),
             pod_group,
         }

@@ -5,10 +5,16 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{Called, Judges, Pod};
-use crate::world::{By, Who};
+use super::{Called, Job, Judges, Pod, views::PodView};
+use crate::{
+    wider::MANAGER,
+    world::{By, Who},
+};
 
 const JUDGE: &str = "writes";
+
+/// The name of the built-in controller.
+const BUILT_IN: &str = "kubernetes.io/job-controller";
 
 /// What a call's body says of the object that it means.
 #[derive(Default, Deserialize)]
@@ -24,6 +30,13 @@ struct Identity {
     uid: Option<String>,
     resource_version: Option<String>,
     owner_references: Vec<Owner>,
+}
+
+/// The UID of a Job in an answer.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Read {
+    metadata: Identity,
 }
 
 #[derive(Deserialize)]
@@ -92,6 +105,7 @@ impl Judges {
             method, path, code, ..
         } = *called;
         if method == "GET" {
+            self.note_look(called);
             return;
         }
         let parts: Vec<&str> = path.split('/').collect();
@@ -121,6 +135,15 @@ impl Judges {
                 format!("{method} {path} does not say on which version"),
             );
         }
+        let is_versioned = body.metadata.resource_version.is_some();
+        if resource == "pods" && method == "PATCH" && code == 409 && is_versioned {
+            let is_it =
+                |pod: &&mut Pod| pod.namespace == namespace && pod.name == name && !pod.is_gone;
+            let pod = self.pods.values_mut().find(is_it);
+            if let Some(pod) = pod.filter(|pod| !pod.view.has_ended()) {
+                pod.refused_at = Some(called.at);
+            }
+        }
         if resource == "pods" && method == "DELETE" && code < 300 {
             self.judge_stop(namespace, name, called.at);
         }
@@ -128,7 +151,8 @@ impl Judges {
         let job = self.job_named(namespace, name).filter(|_| is_refused);
         let is_dead_end = job.is_some_and(|uid| self.jobs[&uid].may_be_beyond_telling())
             && says().contains("cannot decrease the succeeded counter");
-        if is_refused && !is_dead_end && !says().contains("metadata.uid") {
+        let is_denied = says().contains("denied the request");
+        if is_refused && !is_dead_end && !is_denied && !says().contains("metadata.uid") {
             let body = String::from_utf8_lossy(called.body);
             let text = format!("the server refuses a status: {body} -> {}", says());
             self.find(JUDGE, text);
@@ -163,6 +187,12 @@ impl Judges {
         let Some(job) = job else {
             return;
         };
+        // The TTL controller deletes finished Jobs of every manager, as upstream.
+        let is_ttl = resource == "jobs" && method == "DELETE";
+        if self.jobs.get(&job).is_some_and(|job| self.is_external(job)) && !is_ttl {
+            let text = format!("{method} {path} for a Job that another controller manages");
+            self.find(JUDGE, text);
+        }
         if self.writes.spend(&job, called.at) {
             let job = self.jobs.get(&job).map(|job| job.name.clone());
             self.find(
@@ -184,6 +214,37 @@ impl Judges {
         if who.1.to_string() != holder {
             let text = format!("{who:?} sends {method} {path} while {holder:?} leads");
             self.find(JUDGE, text);
+        }
+    }
+
+    /// A controller has read a Job.
+    fn note_look(&mut self, called: &Called<'_>) {
+        if called.code >= 300 || !called.path.contains("/jobs/") {
+            return;
+        }
+        let job: Read = serde_json::from_slice(called.answer).unwrap_or_default();
+        if let Some(uid) = job.metadata.uid {
+            self.looks.insert(uid);
+        }
+    }
+
+    /// A controller has made a Pod a Job's: only after it has seen on the server that the Job is that one.
+    pub(super) fn judge_adoption(&mut self, before: &PodView, now: &PodView, at: u64) {
+        let Some((job, name)) = now.job.as_ref().filter(|_| before.job.is_none()) else {
+            return;
+        };
+        if !self.looks.contains(job) && !self.is_in_doubt(at) {
+            let text = format!("a Pod was adopted for {name}, which was not looked at as {job}");
+            self.find(JUDGE, text);
+        }
+    }
+
+    /// True for a Job of another controller.
+    pub(super) fn is_external(&self, job: &Job) -> bool {
+        let named = job.view.spec.managed_by.as_deref();
+        match self.is_beside {
+            true => named != Some(MANAGER),
+            false => named.is_some_and(|name| name != BUILT_IN),
         }
     }
 

@@ -24,10 +24,15 @@ mod stage;
 mod status;
 mod success_policy;
 mod sums;
+#[cfg(test)]
+mod tests;
 mod uncounted;
+mod writes;
+
+use roaring::RoaringBitmap;
 
 use crate::model::{
-    CompactIndex, FailureAction, Job, Limits, Monotonic, PodPhase, PodRecord, PodTable, Slot, Slots,
+    CompactIndex, FailureAction, Job, Limits, PodPhase, PodRecord, PodTable, Slot, Slots,
 };
 
 use super::job::Basis;
@@ -48,7 +53,7 @@ use self::{
 pub(super) use self::pod::Tally;
 pub use self::{
     indexes::IndexOverview,
-    stage::{End, Input, Stage},
+    stage::{End, Input, Shown, Stage},
 };
 
 /// What is known of the Job's Pods, and how far each has been counted.
@@ -68,6 +73,8 @@ pub(super) struct Counting {
     removals: PodWrites,
     deletions: PodWrites,
     names: PodNames,
+    /// Pods that the machine before was letting go uncounted, until this one has seen them.
+    stopped_before: RoaringBitmap,
     /// Something has changed that a status tells.
     changed: bool,
 }
@@ -97,9 +104,15 @@ impl Counting {
         }
     }
 
-    /// Takes over from the machine before what the server does not tell: the failures in a row.
+    /// Inherits the state that the server does not store: the failures in a row, the waits after refused writes,
+    /// and the Pods that go uncounted.
     pub(super) fn succeed_to(&mut self, before: &Self) {
         self.failures = before.failures.as_stored();
+        self.removals.succeed_to(&before.removals);
+        self.deletions.succeed_to(&before.deletions);
+        let slots = 0..u32::try_from(before.pods.len()).unwrap_or(u32::MAX);
+        let is_stopped = |slot: &u32| before.pods[Slot(*slot)].stage == Stage::Stopped;
+        self.stopped_before = slots.filter(is_stopped).collect();
     }
 
     /// Takes in what is known of the Pod in a slot: its record, or that it is gone.
@@ -259,7 +272,9 @@ impl Counting {
             self.uncounted.add(pod.uid, end, Some(slot));
             return Input::WasListed(end);
         }
+        let was_stopped = self.stopped_before.contains(slot.0);
         match ended_how(basis, pod) {
+            _ if was_stopped && pod.is_terminating() => Input::Stopped,
             None => Input::Seen,
             Some(_) if self.has_invalid_index(basis, tracked) => Input::Ignored,
             Some(End::Success) => {
@@ -348,14 +363,15 @@ impl Counting {
         }
     }
 
-    /// Pods to be heard of anew.
+    /// Pods of refused writes, to be handled again after [`Counting::end_refused_write`].
     pub(super) fn take_revisits(&mut self) -> Vec<Slot> {
         std::mem::take(&mut self.revisit)
     }
 
-    /// All news of this turn have been heard.
+    /// All events of this turn have been handled.
     pub(super) fn end_batch(&mut self) {
         self.failures.fold();
+        self.stopped_before.clear();
     }
 
     /// Whether something has changed that a status tells, since it was asked last.
@@ -427,86 +443,6 @@ impl Counting {
         if !counts && self.pods[slot].stage == Stage::Live {
             self.happens(basis, slot, Input::Stopped);
         }
-    }
-
-    /// Takes in how a deletion ended.
-    pub(super) fn deletion_answered(
-        &mut self,
-        basis: &Basis<'_>,
-        slot: Slot,
-        accepted: bool,
-        now: Monotonic,
-    ) {
-        self.deletions.done(accepted, now);
-        if !accepted && slot.at() < self.pods.len() {
-            self.change(basis, slot, |tracked| {
-                tracked.facts.set(Facts::TO_DELETE, false);
-                tracked.facts.set(Facts::DELETION, false);
-            });
-        }
-    }
-
-    /// A finalizer is off.
-    pub(super) fn finalizer_removed(&mut self, now: Monotonic) {
-        self.removals.done(true, now);
-    }
-
-    /// A finalizer is still on; whether that was `refused`, or the Pod has changed. One that was to go
-    /// uncounted is looked at again: it may have ended, or be wanted by now.
-    pub(super) fn finalizer_not_removed(
-        &mut self,
-        basis: &Basis<'_>,
-        slot: Slot,
-        refused: bool,
-        now: Monotonic,
-    ) {
-        self.removals.done(!refused, now);
-        if slot.at() >= self.pods.len() {
-            return;
-        }
-        let was_stopped = self.pods[slot].stage == Stage::Stopped;
-        if was_stopped {
-            self.revisit.push(slot);
-        }
-        self.change(basis, slot, |tracked| {
-            tracked.facts.set(Facts::REMOVAL, false);
-            tracked.facts.set(Facts::REMOVAL_SENT, false);
-            if was_stopped {
-                tracked.facts.set(Facts::TO_DELETE, false);
-                tracked.facts.set(Facts::DELETION, false);
-            }
-            tracked.stage = tracked.stage.after(Input::RemovalRefused);
-        });
-    }
-
-    /// The next Pod that is to be deleted, if one may be now.
-    pub(super) fn next_deletion(&mut self, limits: &Limits, now: Monotonic) -> Option<Slot> {
-        loop {
-            let slot = self.deletions.next(limits.max_pod_writes, now)?;
-            if self.pods[slot].has(Facts::DELETION) {
-                self.deletions.sent();
-                return Some(slot);
-            }
-        }
-    }
-
-    /// The next Pod whose finalizer is to go, if one may now, and whether it goes uncounted because it was
-    /// stopped.
-    pub(super) fn next_removal(&mut self, limits: &Limits, now: Monotonic) -> Option<(Slot, bool)> {
-        loop {
-            let slot = self.removals.next(limits.max_pod_writes, now)?;
-            let tracked = &mut self.pods[slot];
-            if tracked.has(Facts::REMOVAL) && !tracked.has(Facts::REMOVAL_SENT) {
-                tracked.facts.set(Facts::REMOVAL_SENT, true);
-                self.removals.sent();
-                return Some((slot, tracked.stage == Stage::Stopped));
-            }
-        }
-    }
-
-    /// When deletions and removals that were refused may go on.
-    pub(super) fn writes_open_at(&self, now: Monotonic) -> [Option<Monotonic>; 2] {
-        [self.deletions.opens_at(now), self.removals.opens_at(now)]
     }
 
     /// Something happens to a Pod.

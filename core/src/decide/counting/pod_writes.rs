@@ -24,6 +24,11 @@ impl PodWrites {
         }
     }
 
+    /// Inherits the wait after a refusal.
+    pub(super) fn succeed_to(&mut self, before: &Self) {
+        self.backoff = before.backoff.clone();
+    }
+
     pub(super) fn queue(&mut self, slot: Slot) {
         self.waiting.push_back(slot);
     }

@@ -27,13 +27,23 @@ pub enum Stage {
     Listing(End),
     /// The server's status has it: its finalizer may go.
     Listed(End),
-    /// It has not ended and goes uncounted: its finalizer may go. If it ends before the server was
-    /// asked for that, or the server refused, it counts after all.
+    /// It has not ended and goes uncounted: its finalizer may go. A deletion by others changes nothing
+    /// about that. If it ends before the server was asked, or the server refused, it counts after all.
     Stopped,
     /// It is not to be counted, whatever becomes of it: its finalizer may go.
     Skipped,
     /// Nothing is left to do.
     Settled,
+}
+
+/// State of a Pod after a refused removal of its finalizer. One that has ended, is gone or has lost its
+/// finalizer has inputs of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// It has not ended and is not being deleted.
+    Active,
+    /// It is being deleted and has not ended.
+    Terminating,
 }
 
 /// What happens to a Pod, as far as its counting goes by it.
@@ -63,8 +73,8 @@ pub enum Input {
     Ignored,
     /// It is not wanted any more.
     Stopped,
-    /// The server did not take its finalizer off.
-    RemovalRefused,
+    /// The server did not take its finalizer off, and the Pod shows this since.
+    RemovalRefused(Shown),
     /// A status write names it.
     Named,
     /// The server has the status that names it.
@@ -99,7 +109,9 @@ impl Stage {
             (Live | Delayed | Stopped | Ended(End::Failure), Input::Ignored) => Skipped,
 
             (Live, Input::Stopped) => Stopped,
-            (Stopped, Input::RemovalRefused) => Live,
+            // It may be wanted by now. One that is being deleted is wanted no more: it goes as decided.
+            (Stopped, Input::RemovalRefused(Shown::Active)) => Live,
+            (Stopped, Input::RemovalRefused(Shown::Terminating)) => Stopped,
 
             (Ended(end), Input::Named) => Listing(end),
             (Listing(end), Input::StatusWritten) => Listed(end),
@@ -150,7 +162,8 @@ mod tests {
             Input::Kept,
             Input::Ignored,
             Input::Stopped,
-            Input::RemovalRefused,
+            Input::RemovalRefused(Shown::Active),
+            Input::RemovalRefused(Shown::Terminating),
             Input::Named,
             Input::StatusWritten,
             Input::StatusNotWritten,

@@ -173,6 +173,8 @@ impl Counting {
             if self.pods[slot].stage == Stage::Listing(end) {
                 self.happens(basis, slot, Input::StatusNotWritten);
                 self.naming.by_uid.push_front(slot);
+                // It may have succeeded after all since, or a policy may ignore it by now.
+                self.revisit.push(slot);
             }
         }
         for slot in write.indexed {

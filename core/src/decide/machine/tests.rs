@@ -290,3 +290,89 @@ fn a_contest_lasts_while_nothing_may_be_done() {
     let backoff = later(3_661 + 600);
     assert_eq!(asked(&mut machine, &mut pods, backoff).len(), 1);
 }
+
+/// Hands all Pods to a machine, and returns its effects.
+fn effects(machine: &mut JobMachine, pods: &mut PodTable, now: Now) -> Vec<Effect> {
+    while let Some((slot, pod)) = pods.take_dirty() {
+        machine.handle_pod(slot, pod);
+    }
+    machine.decide(pods, now);
+    std::iter::from_fn(|| machine.poll_effect()).collect()
+}
+
+/// The successor waits after a refusal as long as its predecessor would have.
+#[test]
+fn a_successor_inherits_the_waits_after_refusals() {
+    let now = Now::at(Time::from_secs(100_000));
+    let refusals: [(&str, fn(&Effect) -> Option<Outcome>); 4] = [
+        ("creation", |effect| match effect {
+            Effect::CreatePod(new) => Some(Outcome::PodNotCreated(new.id(), CreateError::Refused)),
+            _ => None,
+        }),
+        ("removal", |effect| match effect {
+            Effect::RemoveFinalizerIfUnchanged(slot) => Some(Outcome::FinalizerNotRemoved(*slot)),
+            _ => None,
+        }),
+        ("deletion", |effect| match effect {
+            Effect::DeletePod(slot) => Some(Outcome::PodNotDeleted(*slot)),
+            _ => None,
+        }),
+        ("status", |effect| match effect {
+            Effect::WriteStatus(_) => Some(Outcome::StatusNotWritten),
+            _ => None,
+        }),
+    ];
+    for (what, refusal) in refusals {
+        let wanted = u32::from(what == "creation" || what == "status");
+        let mut job = job(CompletionMode::NonIndexed, wanted, 2);
+        let mut pods = PodTable::default();
+        let id = CreationId {
+            index: None,
+            suffix: PodSuffix::nth(Series::new(JOB, None), 0),
+        };
+        if what != "creation" {
+            let mut running = pod(1, id, PodPhase::Running);
+            running.flags.set(PodFlags::FINALIZER, what == "removal");
+            pods.insert(running);
+        }
+        let mut machine = JobMachine::new(&job, Limits::default());
+        let asked = effects(&mut machine, &mut pods, now);
+        let refused: Vec<Outcome> = asked.iter().filter_map(refusal).collect();
+        assert_eq!(refused.len(), 1, "{what}: {asked:?}");
+        for outcome in refused {
+            machine.handle_outcome(outcome, now.monotonic);
+        }
+        // Another client writes the status.
+        job.resource_version += 1;
+        job.status.failed = 1;
+        machine.handle_job(&job);
+        assert!(machine.is_outdated(), "{what}");
+        let mut next = machine.successor(&job);
+        pods.mark_all();
+        let is_again = |asked: Vec<Effect>| asked.iter().any(|effect| refusal(effect).is_some());
+        let soon = now + Duration::from_millis(100);
+        assert!(
+            !is_again(effects(&mut next, &mut pods, soon)),
+            "{what}: at once"
+        );
+        let later = now + Duration::from_secs(30);
+        assert!(
+            is_again(effects(&mut next, &mut pods, later)),
+            "{what}: never"
+        );
+    }
+}
+
+#[test]
+fn a_successor_does_not_report_an_unknown_mode_again() {
+    let now = Now::at(Time::from_secs(100_000));
+    let mut job = job(CompletionMode::Unrecognized, 1, 1);
+    let mut pods = PodTable::default();
+    let mut machine = JobMachine::new(&job, Limits::default());
+    assert_eq!(effects(&mut machine, &mut pods, now).len(), 1);
+    job.resource_version += 1;
+    job.status.failed = 1;
+    machine.handle_job(&job);
+    let mut next = machine.successor(&job);
+    assert_eq!(effects(&mut next, &mut pods, now), []);
+}

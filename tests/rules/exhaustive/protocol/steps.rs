@@ -3,7 +3,7 @@
 //!
 //! Must not: choose which step comes next.
 
-use lakh::decide::{End, Input, Stage};
+use lakh::decide::{End, Input, Shown, Stage};
 
 use super::{
     defect::Defect,
@@ -402,8 +402,14 @@ impl State {
         let pod = &mut self.pods[at];
         let was_stopped = pod.stage == Stage::Stopped;
         pod.removal = Removal::None;
-        self.happens(rules, at, Input::RemovalRefused);
         if was_stopped {
+            let shown = match pod.known.is_deleting() {
+                true => Shown::Terminating,
+                false => Shown::Active,
+            };
+            if pod.known.lives() {
+                self.happens(rules, at, Input::RemovalRefused(shown));
+            }
             self.look(rules, at);
         }
     }
@@ -464,7 +470,11 @@ impl State {
             return;
         }
         for at in 0..PODS {
+            let was_listing = matches!(self.pods[at].stage, Stage::Listing(_));
             self.happens(rules, at, Input::StatusNotWritten);
+            if was_listing {
+                self.look(rules, at);
+            }
         }
     }
 
