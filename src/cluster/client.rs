@@ -1,13 +1,19 @@
 //! Calls to the API server, as bytes.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use futures::{StreamExt as _, stream::BoxStream};
-use http::{Response, header};
+use http::{Method, Response, header};
 use http_body_util::{BodyExt as _, BodyStream, Limited};
 
-use crate::wire::{ApiError, Call, Encoding, Patch};
+use crate::{
+    clock::instant,
+    wire::{ApiError, Call, Encoding, Patch},
+};
 
 use super::{
     Result, Sockets, Trouble,
@@ -30,10 +36,15 @@ pub struct Watch {
     pub pieces: BoxStream<'static, Result<Bytes>>,
 }
 
+/// Called after each request with its method, the status code of the answer (`None` without one), and the time until the
+/// answer was complete, for a watch until it was open.
+pub type OnRequest = dyn Fn(&Method, Option<u16>, Duration) + Send + Sync;
+
 /// A connection to an API server; clones share it.
 #[derive(Clone)]
 pub struct Client {
     transport: Transport,
+    on_request: Option<Arc<OnRequest>>,
     server_status: Arc<ServerStatus>,
     default_namespace: Arc<str>,
 }
@@ -48,6 +59,7 @@ impl Client {
     pub(super) fn new(transport: Transport, url: String, default_namespace: &str) -> Self {
         Self {
             transport,
+            on_request: None,
             default_namespace: default_namespace.into(),
             server_status: Arc::new(ServerStatus::new(url)),
         }
@@ -58,9 +70,17 @@ impl Client {
     pub fn with_own_connections(&self, sockets: Option<Sockets>) -> Self {
         Self {
             transport: self.transport.with_own_connections(sockets),
+            on_request: self.on_request.clone(),
             server_status: Arc::clone(&self.server_status),
             default_namespace: Arc::clone(&self.default_namespace),
         }
+    }
+
+    /// The same client, which calls `on_request` after each request.
+    #[must_use]
+    pub fn observed(mut self, on_request: Arc<OnRequest>) -> Self {
+        self.on_request = Some(on_request);
+        self
     }
 
     /// Where the server is.
@@ -127,6 +147,7 @@ impl Client {
     /// Makes a call whose answer comes piece by piece.
     pub async fn open(&self, call: &Call) -> Result<Watch> {
         named(&call.path)?;
+        let begun = instant();
         let response = in_time(async {
             let response = self.transport.open(call).await.map_err(no_answer)?;
             if response.status().is_success() {
@@ -139,7 +160,7 @@ impl Client {
         })
         .await;
         let code = |response: &Response<_>| response.status().as_u16();
-        self.server_status.record(response.as_ref().map(code));
+        self.record(call, begun, response.as_ref().map(code));
         let response = response?;
         let encoding = Encoding::of(response.headers().get(header::CONTENT_TYPE));
         let pieces = BodyStream::new(response.into_body()).filter_map(|frame| async {
@@ -157,10 +178,21 @@ impl Client {
     /// Makes a call and gives whatever is answered, headers and all.
     pub async fn exchange(&self, call: &Call) -> Result<Response<Bytes>> {
         named(&call.path)?;
+        let begun = instant();
         let answer = in_time(async { self.transport.send(call).await.map_err(no_answer) }).await;
-        self.server_status
-            .record(answer.as_ref().map(|answer| answer.status().as_u16()));
+        let code = answer.as_ref().map(|answer| answer.status().as_u16());
+        self.record(call, begun, code);
         answer
+    }
+
+    fn record(&self, call: &Call, begun: Instant, code: std::result::Result<u16, &ApiError>) {
+        if let Some(on_request) = &self.on_request {
+            // An answer that is no success is an error here, with its code.
+            let code = code.map_or_else(|error| error.code, |code| code);
+            let code = Some(code).filter(|code| *code != 0);
+            on_request(&call.method, code, begun.elapsed());
+        }
+        self.server_status.record(code);
     }
 }
 

@@ -6,7 +6,10 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::{HeaderValue, Uri};
 use hyper::rt::{Read, Write};
 use hyper_util::{
-    client::legacy::connect::{Connection, HttpConnector, proxy::Tunnel},
+    client::legacy::connect::{
+        Connection, HttpConnector,
+        proxy::{SocksV5, Tunnel},
+    },
     rt::TokioIo,
 };
 use kube::{Config, client::ConfigExt as _};
@@ -47,6 +50,8 @@ pub(super) fn dial(config: &Config) -> kube::Result<Dial> {
             let tls = config.rustls_https_connector_with_connector(tcp)?;
             with_tls(config, tunnel(proxy, tls))
         }
+        // The proxy resolves the server's name, by either scheme, as in Go's client.
+        Some("socks5" | "socks5h") => with_tls(config, socks(proxy, tcp)?),
         _ => Err(kube::Error::ProxyProtocolUnsupported {
             proxy_url: Box::new(proxy.clone()),
         }),
@@ -67,14 +72,37 @@ where
 
 fn tunnel<C>(proxy: &Uri, connect: C) -> Tunnel<C> {
     let tunnel = Tunnel::new(proxy.clone(), connect);
-    let authority = proxy.authority().map(http::uri::Authority::as_str);
-    let user = authority.and_then(|authority| authority.rsplit_once('@'));
-    let basic = user.map(|(user, _)| BASE64_STANDARD.encode(percent_decoded(user)));
+    let basic = user_of(proxy).map(|user| BASE64_STANDARD.encode(percent_decoded(user)));
     let header = basic.and_then(|basic| HeaderValue::try_from(format!("Basic {basic}")).ok());
     match header {
         Some(header) => tunnel.with_auth(header),
         None => tunnel,
     }
+}
+
+/// Goes through a SOCKS5 proxy, which listens at port 1080 unless its URL says otherwise.
+fn socks<C>(proxy: &Uri, connect: C) -> kube::Result<SocksV5<C>> {
+    let host = proxy.host().unwrap_or_default();
+    let port = proxy.port_u16().unwrap_or(1080);
+    let address = Uri::builder()
+        .scheme("socks5")
+        .authority(format!("{host}:{port}"))
+        .path_and_query("/")
+        .build()
+        .map_err(kube::Error::HttpError)?;
+    let socks = SocksV5::new(address, connect);
+    let Some(user) = user_of(proxy) else {
+        return Ok(socks);
+    };
+    let (name, password) = user.split_once(':').unwrap_or((user, ""));
+    let decoded = |text| String::from_utf8_lossy(&percent_decoded(text)).into_owned();
+    Ok(socks.with_auth(decoded(name), decoded(password)))
+}
+
+/// The user and the password in a proxy's URL, as they stand there.
+fn user_of(proxy: &Uri) -> Option<&str> {
+    let (user, _) = proxy.authority()?.as_str().rsplit_once('@')?;
+    Some(user)
 }
 
 /// A part of a URL, in which `%40` is an `@`.

@@ -15,7 +15,7 @@ mod pool;
 mod server_status;
 mod transport;
 
-pub use client::{Answer, Client, Watch};
+pub use client::{Answer, Client, OnRequest, Watch};
 pub use coalesced_io::{CoalescedIo, Sockets};
 pub use connect::{
     ConnectError, Trust, configure, configure_url, connect, connect_url, connect_url_as,

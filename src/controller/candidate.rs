@@ -7,13 +7,15 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::{
     election::{Election, LeaseAnswer, LeaseCall, LeaseTimings, Role},
     informer::{Contact, Tried},
     machine::{CallId, CallResult, Input, Request},
     metrics::Metrics,
     model::{Monotonic, Now, Partition, Timeout},
-    wire::{ApiError, Call, decode_lease, lease_body, paths},
+    wire::{ApiError, Call, decode_lease, new_lease, paths, updated_lease},
 };
 
 use super::lease_watch::LeaseWatch;
@@ -76,6 +78,8 @@ pub struct Candidate {
     /// The call, and whether it creates the Lease.
     under_way: Option<(CallId, bool)>,
     watch: LeaseWatch,
+    /// The Lease as it was read last, with all that others have written into it: an update keeps that.
+    read: Bytes,
     /// The server has answered, or did not in time.
     has_tried: bool,
     told: Role,
@@ -99,6 +103,7 @@ impl Candidate {
             metrics,
             last_id: OWN,
             under_way: None,
+            read: Bytes::new(),
             has_tried: false,
             told: Role::Standby,
             stranger: None,
@@ -151,6 +156,7 @@ impl Candidate {
             Ok(body) => match decode_lease(&body) {
                 Ok(lease) => {
                     self.contact.heard(now.monotonic);
+                    self.read = body;
                     return LeaseAnswer::Found(lease);
                 }
                 Err(error) => ApiError::no_answer(error.to_string()),
@@ -181,15 +187,16 @@ impl Candidate {
         let LeaderElection {
             namespace, name, ..
         } = &self.lease;
-        let body = |record, version| lease_body(namespace, name, record, version);
         let call = match &ask {
             LeaseCall::Get => Call::get(paths::lease(namespace, name)),
             LeaseCall::Create(record) => {
-                Call::create_whole(paths::leases(namespace), body(record, None))
+                Call::create_whole(paths::leases(namespace), new_lease(namespace, name, record))
             }
             LeaseCall::Update(lease) => {
-                let version = Some(lease.version.as_str());
-                Call::replace(paths::lease(namespace, name), body(&lease.record, version))
+                // The version in it is the record's: both are of the last answer.
+                let body = updated_lease(&self.read, &lease.record);
+                let body = body.expect("an object that was read is JSON");
+                Call::replace(paths::lease(namespace, name), body)
             }
         };
         self.last_id += 1;

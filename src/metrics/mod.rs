@@ -20,6 +20,7 @@ use prometheus_client::{
 };
 
 pub(crate) mod by_job;
+pub(crate) mod exposition;
 pub(crate) mod held;
 pub(crate) mod jobs;
 pub(crate) mod last_heard;
@@ -27,6 +28,7 @@ pub(crate) mod measured_queue;
 mod process;
 pub(crate) mod progress;
 pub(crate) mod queues;
+pub(crate) mod rest_client;
 
 use crate::{clock::instant, model::Monotonic};
 use by_job::JobFamilies;
@@ -35,6 +37,7 @@ use jobs::JobMetrics;
 use last_heard::LastHeard;
 use process::Process;
 use queues::QueueFamilies;
+use rest_client::RestClientMetrics;
 
 /// All metrics.
 #[derive(Debug)]
@@ -54,8 +57,8 @@ pub struct Metrics {
     pub(crate) panics: Counter,
     /// Calls to the API server.
     pub(crate) calls: Family<CallLabels, Counter>,
-    /// How long they took.
-    latency: Family<[(&'static str, &'static str); 1], Histogram>,
+    /// The same as client-go has them.
+    pub(crate) rest_client: RestClientMetrics,
     process: Process,
     /// Objects that could not be read.
     pub(crate) unreadable: Family<Label, Counter>,
@@ -80,11 +83,6 @@ pub struct Metrics {
     /// Events that were dropped because too many waited.
     pub(crate) events_dropped: Counter<u64, AtomicU64>,
 }
-
-/// client-go's buckets for `rest_client_request_duration_seconds`.
-const LATENCIES: [f64; 12] = [
-    0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0,
-];
 
 /// A call, by what it did.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -115,14 +113,7 @@ impl Default for Metrics {
             Histogram::new(exponential_buckets(0.1, 2.0, 14)),
         );
         let process = Process::registered(&mut registry);
-        let latency: Family<_, Histogram> =
-            Family::new_with_constructor(|| Histogram::new(LATENCIES));
-        let latency = register(
-            &mut registry,
-            "rest_client_request_duration_seconds",
-            "How long calls to the API server took",
-            latency,
-        );
+        let rest_client = RestClientMetrics::registered(&mut registry);
         let leads = at_zero(
             &mut registry,
             "leader_election_master_status",
@@ -145,7 +136,7 @@ impl Default for Metrics {
             ttl_deletions,
             leads,
             process,
-            latency,
+            rest_client,
             turns: at_zero(own, "turns", "Turns of Jobs' actors"),
             panics: at_zero(own, "actor_panics", "Actors built anew after a panic"),
             calls: at_zero(own, "api_calls", "Calls to the API server"),
@@ -196,12 +187,6 @@ impl Metrics {
             code,
         };
         self.calls.get_or_create(&labels).inc();
-    }
-
-    /// A call took so long.
-    pub(crate) fn call_took(&self, verb: &'static str, took: Duration) {
-        let latency = self.latency.get_or_create(&[("verb", verb)]);
-        latency.observe(took.as_secs_f64());
     }
 
     /// It leads, or leads no more.

@@ -143,11 +143,23 @@ pub struct Controller {
     ui: Option<UiThread>,
 }
 
+/// Has a client count and time its requests in `rest_client_*`.
+fn observed(client: Client, metrics: &Metrics) -> Client {
+    let rest_client = metrics.rest_client.clone();
+    let url: Result<http::Uri, _> = client.url().parse();
+    let authority = url.ok().and_then(|url| url.authority().cloned());
+    let host = authority.map_or_else(|| client.url().to_owned(), |it| it.to_string());
+    client.observed(Arc::new(move |method, code, took| {
+        rest_client.record(&host, method, code, took);
+    }))
+}
+
 impl Controller {
     /// Starts to work on a cluster. It is at once at work, and ready once it knows all there is; a server
     /// that does not answer is waited for.
     pub async fn start(client: Client, options: Options) -> Result<Self, StartError> {
         let metrics = Arc::new(Metrics::default());
+        let client = observed(client, &metrics);
         let (missing, is_missing) = watch::channel(None);
         let health = Arc::new(Health::new(
             client.clone(),

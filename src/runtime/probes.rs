@@ -24,6 +24,8 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
+use crate::metrics::exposition::Exposition;
+
 use super::{
     debug::DebugJobs,
     health::{Check, Health},
@@ -32,9 +34,6 @@ use super::{
     tasks::BEAT,
     ui::Ui,
 };
-
-/// The text format in which metrics are told.
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 const TEXT: &str = "text/plain";
 
@@ -131,20 +130,21 @@ impl Answers for Answering {
             return response(status, kind, body);
         }
         let path = request.uri.path();
+        if path == "/metrics" {
+            let accept = request.headers.get_all(header::ACCEPT).iter();
+            let accept: Vec<_> = accept.filter_map(|value| value.to_str().ok()).collect();
+            let format = Exposition::preferred_by(&accept.join(","));
+            let body = format.write(self.health.metrics());
+            return response(StatusCode::OK, format.content_type(), body);
+        }
         let query = request.uri.query().unwrap_or_default();
         let mut words = path.trim_start_matches('/').splitn(2, '/');
         let (status, body) = match (words.next().unwrap_or_default(), words.next()) {
             ("livez", one) => verdict("livez", self.health.alive(), one, query),
             ("readyz", one) => verdict("readyz", self.health.ready(), one, query),
-            ("metrics", None) => (StatusCode::OK, self.health.metrics()),
             _ => not_found(),
         };
-        let kind = if path == "/metrics" {
-            OPEN_METRICS
-        } else {
-            TEXT
-        };
-        response(status, kind, body)
+        response(status, TEXT, body)
     }
 }
 

@@ -334,7 +334,6 @@ impl Outbox {
             self.journal.refused(what, &placed.namespace, error, now);
         }
         let took = now.since(placed.sent);
-        self.metrics.call_took(placed.verb, took);
         self.took = (self.took * 7 + took) / 8;
         if result.is_ok() {
             // Webhooks look at what is created, and take their time for it; this is the same for all.

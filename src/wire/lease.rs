@@ -80,46 +80,103 @@ pub fn roster_of(annotations: &BTreeMap<String, String>) -> Option<Roster> {
     Some(Roster(entries.collect()))
 }
 
-fn annotations(record: &LeaseRecord) -> Value {
-    let Some(roster) = &record.roster else {
-        return Value::Null;
-    };
+fn roster_text(roster: &Roster) -> String {
     let entry = |entry: &RosterEntry| json!({"beat": entry.beat, "seconds": entry.seconds, "ranges": entry.ranges});
     let entries = roster.0.iter().map(|(name, it)| (name.clone(), entry(it)));
-    let text = Value::Object(entries.collect()).to_string();
-    json!({REPLICAS: text})
+    Value::Object(entries.collect()).to_string()
 }
 
-/// A Lease with this in it, of that version if there is one already.
-pub fn lease_body(
-    namespace: &str,
-    name: &str,
-    record: &LeaseRecord,
-    version: Option<&str>,
-) -> Vec<u8> {
-    let body: Value = json!({
+/// Returns the body that creates a Lease with this record.
+pub fn new_lease(namespace: &str, name: &str, record: &LeaseRecord) -> Vec<u8> {
+    let mut lease = json!({
         "apiVersion": API,
         "kind": "Lease",
-        "metadata": {
-            "namespace": namespace,
-            "name": name,
-            "resourceVersion": version,
-            "annotations": annotations(record),
-        },
-        "spec": {
-            "holderIdentity": record.holder,
-            "leaseDurationSeconds": record.seconds,
-            "acquireTime": record.acquired.map(Time::to_rfc3339_micros),
-            "renewTime": record.renewed.map(Time::to_rfc3339_micros),
-            "leaseTransitions": record.transitions,
-        },
+        "metadata": {"namespace": namespace, "name": name},
     });
-    body.to_string().into_bytes()
+    write_record(&mut lease, record);
+    lease.to_string().into_bytes()
+}
+
+/// Returns the body that replaces the record of a Lease and nothing else: labels, annotations, owners and fields of newer
+/// servers stay as they were read, as in client-go's `LeaseLock`. `read` is the object as the server sent it; an update with an
+/// older version than the server's is refused there.
+pub fn updated_lease(read: &[u8], record: &LeaseRecord) -> Result<Vec<u8>, serde_json::Error> {
+    let mut lease: Value = serde_json::from_slice(read)?;
+    if let Some(metadata) = lease["metadata"].as_object_mut() {
+        // They are the server's, long, and sent back for nothing.
+        metadata.remove("managedFields");
+    }
+    write_record(&mut lease, record);
+    Ok(lease.to_string().into_bytes())
+}
+
+fn write_record(lease: &mut Value, record: &LeaseRecord) {
+    match &record.roster {
+        Some(roster) => lease["metadata"]["annotations"][REPLICAS] = roster_text(roster).into(),
+        None => {
+            if let Some(annotations) = lease["metadata"]["annotations"].as_object_mut() {
+                annotations.remove(REPLICAS);
+            }
+        }
+    }
+    let spec = &mut lease["spec"];
+    spec["holderIdentity"] = json!(record.holder);
+    spec["leaseDurationSeconds"] = json!(record.seconds);
+    spec["acquireTime"] = json!(record.acquired.map(Time::to_rfc3339_micros));
+    spec["renewTime"] = json!(record.renewed.map(Time::to_rfc3339_micros));
+    spec["leaseTransitions"] = json!(record.transitions);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A Lease as the server stores it.
+    fn stored(body: &[u8]) -> Vec<u8> {
+        let mut lease: Value = serde_json::from_slice(body).expect("JSON");
+        lease["metadata"]["resourceVersion"] = json!("7");
+        lease.to_string().into_bytes()
+    }
+
+    #[test]
+    fn an_update_keeps_everything_that_others_have_written() {
+        let read = json!({
+            "apiVersion": API,
+            "kind": "Lease",
+            "metadata": {
+                "namespace": "kube-system",
+                "name": "lakh",
+                "uid": "u",
+                "resourceVersion": "7",
+                "labels": {"app": "lakh"},
+                "annotations": {"team": "batch", REPLICAS: "{}"},
+                "ownerReferences": [{"kind": "Deployment", "name": "lakh"}],
+                "managedFields": [{"manager": "argocd"}],
+            },
+            "spec": {"holderIdentity": "other", "leaseTransitions": 2, "strategy": "OldestEmulationVersion"},
+        });
+        let record = LeaseRecord {
+            holder: "host_1".to_owned(),
+            seconds: 15,
+            transitions: 3,
+            ..LeaseRecord::default()
+        };
+        let body = updated_lease(read.to_string().as_bytes(), &record).expect("JSON");
+        let body: Value = serde_json::from_slice(&body).expect("JSON");
+        let mut expected = read;
+        let metadata = expected["metadata"].as_object_mut().expect("an object");
+        metadata.remove("managedFields");
+        metadata.insert("annotations".to_owned(), json!({"team": "batch"}));
+        expected["spec"] = json!({
+            "holderIdentity": "host_1",
+            "leaseDurationSeconds": 15,
+            "acquireTime": null,
+            "renewTime": null,
+            "leaseTransitions": 3,
+            "strategy": "OldestEmulationVersion",
+        });
+        assert_eq!(body, expected);
+    }
 
     #[test]
     fn what_is_written_is_read_again() {
@@ -131,13 +188,13 @@ mod tests {
             transitions: 3,
             roster: None,
         };
-        let body = lease_body("kube-system", "lakh", &record, Some("7"));
+        let body = new_lease("kube-system", "lakh", &record);
         let text = std::str::from_utf8(&body).expect("text");
         assert!(
             text.contains(r#""renewTime":"2026-11-21T03:20:10.999000Z""#),
             "{text}"
         );
-        let found = decode_lease(&body).expect("a Lease");
+        let found = decode_lease(&stored(&body)).expect("a Lease");
         assert_eq!((found.record, found.version.as_str()), (record, "7"));
     }
 
@@ -153,7 +210,7 @@ mod tests {
             roster: Some(roster),
             ..LeaseRecord::default()
         };
-        let body = lease_body("kube-system", "lakh", &record, Some("7"));
+        let body = stored(&new_lease("kube-system", "lakh", &record));
         let found = decode_lease(&body).expect("a Lease");
         assert_eq!(found.record.roster, record.roster);
         let text = String::from_utf8(body).expect("text");

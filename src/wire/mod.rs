@@ -36,7 +36,7 @@ pub use gang::{DecodedGangObject, decode_pod_group, decode_workload, gang_object
 pub use identity::{decode_user_name, self_subject_review};
 pub use job::{ControllerReference, DecodedJob, child_job, decode_job};
 pub use labels::{selector, selector_text};
-pub use lease::{decode_lease, lease_body, roster_of};
+pub use lease::{decode_lease, new_lease, roster_of, updated_lease};
 pub use ownership::{adoption_patch, freeing_patch, freeing_patch_of_version, release_patch};
 pub use pod::{PodDecoder, PodEvent, ack_of_write};
 pub use pod_details::{ContainerDetails, ContainerEnd, PodCause, PodConditionDetails, PodDetails};

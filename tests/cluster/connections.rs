@@ -248,3 +248,53 @@ async fn a_proxy_is_asked_for_a_tunnel_with_its_password() {
         "{asked:?}"
     );
 }
+
+/// RFC 1928 and RFC 1929: the proxy asks for a password, and is asked for a connection by name.
+#[tokio::test]
+async fn a_socks5_proxy_connects_by_name_with_its_password() {
+    let server = Server::default();
+    let address = server.clone().start().await;
+    let proxy = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let port = proxy.local_addr().expect("it has an address").port();
+    let (send, mut asked) = tokio::sync::mpsc::unbounded_channel();
+    let target = address.clone();
+    tokio::spawn(async move {
+        while let Ok((mut near, _)) = proxy.accept().await {
+            let mut message = async |answer: &[u8]| {
+                let mut piece = [0; 512];
+                let length = near.read(&mut piece).await.expect("a message");
+                near.write_all(answer).await.expect("it is read");
+                piece[..length].to_vec()
+            };
+            let methods = message(&[5, 2]).await;
+            let password = message(&[1, 0]).await;
+            let connect = message(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]).await;
+            send.send((methods, password, connect))
+                .expect("the test runs");
+            let mut far = TcpStream::connect(&target).await.expect("it is there");
+            tokio::spawn(async move {
+                // Either end may close it.
+                let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
+            });
+        }
+    });
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("kubeconfig");
+    let config = kubeconfig(&address, "token: a").replace(
+        "server:",
+        &format!("proxy-url: \"socks5://user:pa%40ss@127.0.0.1:{port}\", server:"),
+    );
+    std::fs::write(&path, config).expect("it can be written");
+    let client = connect(Some(&path), None).await.expect("it answers");
+    client.get("/api").await.expect("an answer");
+    let (methods, password, connect) = asked.recv().await.expect("the proxy was used");
+    assert!(
+        methods.starts_with(&[5]) && methods[2..].contains(&2),
+        "{methods:?}"
+    );
+    assert_eq!(password, b"\x01\x04user\x06pa@ss");
+    let (_, server_port) = address.rsplit_once(':').expect("a port");
+    let server_port: u16 = server_port.parse().expect("a number");
+    assert!(connect.starts_with(&[5, 1, 0]), "{connect:?}");
+    assert!(connect.ends_with(&server_port.to_be_bytes()), "{connect:?}");
+}

@@ -76,11 +76,20 @@ async fn metrics_have_upstreams_names_and_add_up() {
     tokio::time::sleep(Duration::from_millis(500)).await;
     let text = metrics(&controller);
     assert!(
-        text.contains("content-type: application/openmetrics-text"),
+        text.contains("content-type: text/plain; version=0.0.4"),
         "{text}"
     );
     for (name, kind) in NAMES {
-        let line = format!("# TYPE {name} {kind}\n");
+        let total = if *kind == "counter" { "_total" } else { "" };
+        let line = format!("# TYPE {name}{total} {kind}\n");
+        assert!(text.contains(&line), "no {line} in\n{text}");
+    }
+    let host = cluster.url().replace("http://", "");
+    for line in [
+        format!(r#"rest_client_requests_total{{code="201",host="{host}",method="POST"}}"#),
+        format!(r#"rest_client_request_duration_seconds_count{{host="{host}",verb="PATCH"}}"#),
+        format!(r#"rest_client_request_duration_seconds_count{{host="{host}",verb="GET"}}"#),
+    ] {
         assert!(text.contains(&line), "no {line} in\n{text}");
     }
     let samples = samples(&text);

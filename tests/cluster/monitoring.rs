@@ -411,9 +411,21 @@ fn panels_say_what_they_show_and_stand_beside_each_other() {
 #[test]
 fn each_alert_is_explained_and_tested() {
     let (readme, tests) = (monitoring("README.md"), monitoring("rules_test.yaml"));
+    let runbook = fs::read_to_string(project("docs/runbook.md")).expect("it is there");
     let alerts = alerts();
     for alert in &alerts {
         let name = text_of(&alert["alert"]);
+        let url = alert["annotations"]["runbook_url"].as_str();
+        let (page, anchor) = url.and_then(|url| url.split_once('#')).unwrap_or_default();
+        assert!(page.ends_with("/runbook.html"), "{name}: runbook_url");
+        assert_eq!(anchor, name.to_lowercase(), "{name}: runbook_url");
+        let section = runbook
+            .split("\n## ")
+            .find(|it| it.starts_with(&format!("{name}\n")));
+        let section = section.unwrap_or_else(|| panic!("{name}: docs/runbook.md"));
+        for part in ["**Impact.**", "**Diagnosis.**", "**Remedy.**"] {
+            assert!(section.contains(part), "{name}: {part} in docs/runbook.md");
+        }
         assert!(
             readme.contains(&format!("| `{name}` |")),
             "{name}: README.md"
@@ -430,6 +442,11 @@ fn each_alert_is_explained_and_tested() {
     }
     let rows = readme.lines().filter(|line| line.starts_with("| `Lakh"));
     assert_eq!(rows.count(), alerts.len(), "README.md has no others");
+    assert_eq!(
+        runbook.matches("\n## Lakh").count(),
+        alerts.len(),
+        "nor has docs/runbook.md"
+    );
 }
 
 #[test]
