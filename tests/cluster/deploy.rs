@@ -133,13 +133,24 @@ fn kustomize_and_helm_give_the_same() {
 #[test]
 fn what_the_chart_does_not_know_is_refused_by_name() {
     let namespaced = "namespaces={team-a}";
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 11] = [
         (&["replicasShare=1"], "replicasShare"),
         (&["mode=beside"], "mode"),
         (&["gangSchedulng=true"], "gangSchedulng"),
         (&["flowControl.shares=3"], "shares"),
         (&["extraArgs={qps}"], "extraArgs"),
         (&["metrics.serviceMonitor=true"], "needs metrics.service"),
+        (&["replicas=0"], "replicas"),
+        (&["shardSelector=true"], "needs replicasShare"),
+        (&["ui.enabled=true"], "needs ui.tlsSecretName"),
+        (
+            &[
+                "ui.enabled=true",
+                "ui.plainHttp=true",
+                "networkPolicy.enabled=true",
+            ],
+            "networkPolicy.uiFrom",
+        ),
         (&[namespaced, "flowControl.enabled=true"], "cluster-wide"),
     ];
     for (set, name) in cases {

@@ -44,15 +44,16 @@ pub const COMPONENTS: [(&str, &str, &[&str]); 7] = [
         "flow-control",
         &["flowControl.enabled=true"],
     ),
-    ("ui", "ui", &["ui.enabled=true"]),
+    ("ui", "ui", &["ui.enabled=true", "ui.plainHttp=true"]),
 ];
 
 /// An overlay with components on top of it.
 pub type Variant = (&'static str, &'static [&'static str]);
 
 /// What somebody may want: each component at least once, each overlay with all that fit it. None fits `namespaced`: they
-/// are rendered for lakh-system.
-pub const VARIANTS: [Variant; 6] = [
+/// are rendered for lakh-system. The chart's network policy opens the page's port for `networkPolicy.uiFrom`, which has no
+/// component.
+pub const VARIANTS: [Variant; 7] = [
     ("managed-by", &[]),
     ("replace", &[]),
     ("namespaced", &[]),
@@ -66,9 +67,9 @@ pub const VARIANTS: [Variant; 6] = [
             "service-monitor",
             "network-policy",
             "flow-control",
-            "ui",
         ],
     ),
+    ("managed-by", &["ui"]),
     (
         "replace",
         &[
