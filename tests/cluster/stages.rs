@@ -337,3 +337,120 @@ async fn a_job_outlives_all_that_takes_its_pods_away() {
     controller.stop().await;
     cluster.shutdown().await;
 }
+
+/// A cluster with these stages, on which a Job with a sidecar, a second container and a failure policy runs to its end.
+async fn job_with_sidecar(text: &str, policy: Value) -> (EmbeddedCluster, Value) {
+    let cluster = EmbeddedCluster::start(ClusterOptions {
+        kubelet: KubeletOptions {
+            stages: stages(text).into(),
+            ..KubeletOptions::with_nodes(1)
+        },
+        ..ClusterOptions::default()
+    })
+    .await
+    .expect("a free port");
+    let client = support::client(&cluster).await;
+    let controller = support::controller(&cluster).await;
+    let mut job = indexed_job("main", 1, 1);
+    job["spec"]["podFailurePolicy"] = policy;
+    job["spec"]["backoffLimit"] = 0.into();
+    let spec = &mut job["spec"]["template"]["spec"];
+    spec["initContainers"] = json!([
+        {"name": "proxy", "image": "busybox", "restartPolicy": "Always"},
+    ]);
+    let second = json!({"name": "second", "image": "busybox"});
+    spec["containers"]
+        .as_array_mut()
+        .expect("a list")
+        .push(second);
+    create(&client, &job).await;
+    let job = job_when(&client, "main", |job| {
+        is(job, "Failed") || is(job, "Complete")
+    })
+    .await;
+    controller.stop().await;
+    (cluster, job)
+}
+
+/// Reason and message of a Job's failure.
+fn failure(job: &Value) -> String {
+    let mut conditions = job["status"]["conditions"].as_array().into_iter().flatten();
+    let failed = conditions.find(|it| it["type"] == "Failed");
+    let failed = failed.unwrap_or_else(|| panic!("it has not failed: {job:#}"));
+    format!("{}: {}", failed["reason"], failed["message"]).replace('"', "")
+}
+
+const FAILS: &str = "
+apiVersion: sim.lakh.dev/v1alpha1
+kind: Stage
+metadata: {name: fails}
+spec:
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failure_policy_without_a_container_meets_the_sidecar_that_was_stopped() {
+    let on_143 = json!({"rules": [{
+        "action": "FailJob",
+        "onExitCodes": {"operator": "In", "values": [143]},
+    }]});
+    let fails = format!("{FAILS}  end: {{exitCode: 1}}");
+    let (cluster, job) = job_with_sidecar(&fails, on_143.clone()).await;
+    let why = failure(&job);
+    assert!(
+        why.starts_with("PodFailurePolicy: Container proxy for pod default/main-0-"),
+        "{why}"
+    );
+    assert!(
+        why.contains("failed with exit code 143 matching FailJob rule"),
+        "{why}"
+    );
+    cluster.shutdown().await;
+
+    // A sidecar that obeys with 0 is not met, and neither is one of a rule for another container.
+    let obeys = format!("{fails}\n  sidecars: [{{name: proxy, exitCode: 0}}]");
+    let (cluster, job) = job_with_sidecar(&obeys, on_143.clone()).await;
+    assert!(failure(&job).starts_with("BackoffLimitExceeded"), "{job:#}");
+    cluster.shutdown().await;
+    let mut of_main = on_143.clone();
+    of_main["rules"][0]["onExitCodes"]["containerName"] = json!("main");
+    let (cluster, job) = job_with_sidecar(&fails, of_main).await;
+    assert!(failure(&job).starts_with("BackoffLimitExceeded"), "{job:#}");
+    cluster.shutdown().await;
+
+    // The second container may be the one that fails.
+    let second = format!("{FAILS}  containers: [{{name: second, exitCode: 7}}]");
+    let mut on_7 = on_143;
+    on_7["rules"][0]["onExitCodes"]["values"] = json!([7]);
+    let (cluster, job) = job_with_sidecar(&second, on_7).await;
+    let why = failure(&job);
+    assert!(
+        why.starts_with("PodFailurePolicy: Container second for pod"),
+        "{why}"
+    );
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn containers_print_what_their_stage_says() {
+    let stage = format!(
+        "{FAILS}  end: {{exitCode: 3}}\n  output: |\n    frame {{index}} on {{node}}\n    \
+         ended with {{exitCode}}\n  sidecars: [{{output: proxied}}]\n"
+    );
+    let (cluster, _) = job_with_sidecar(&stage, Value::Null).await;
+    let client = support::client(&cluster).await;
+    let pods = support::pods(&client).await;
+    let pod = pods[0]["metadata"]["name"].as_str().expect("a name");
+    let log = async |query: &str| {
+        let path = format!("/api/v1/namespaces/default/pods/{pod}/log?{query}");
+        let answer = client.get(&path).await.expect("an answer");
+        String::from_utf8(answer.to_vec()).expect("text")
+    };
+    assert_eq!(
+        log("container=main").await,
+        "frame 0 on hollow-0\nended with 3\n"
+    );
+    assert_eq!(log("container=main&tailLines=1").await, "ended with 3\n");
+    assert_eq!(log("container=proxy").await, "proxied\n");
+    assert!(log("container=second").await.contains("without output"));
+    cluster.shutdown().await;
+}

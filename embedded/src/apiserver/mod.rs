@@ -35,7 +35,7 @@ pub use http::{
 };
 pub use object::{KINDS, Kind, KindInfo, OwnerReference, Stored, Subresource};
 pub use print::{Body, Form, IncludeObject, JSON, ListBody, Response, TEXT};
-pub use server::{ApiServer, Limits, Pulled, Reply, WatchCursor};
+pub use server::{ApiServer, Limits, PodOutput, Pulled, Reply, WatchCursor};
 pub use store::{Event, EventType};
 
 #[cfg(test)]

@@ -16,12 +16,13 @@ pub use crate::{
     serve::{Certificate, FileError, Loopback, ServeOptions},
 };
 
-use std::{io, path::Path};
+use std::{io, path::Path, sync::Arc};
 
 use tokio::task::JoinHandle;
 
 use crate::{
-    kubelet::KubeletOptions,
+    apiserver::PodOutput,
+    kubelet::{KubeletOptions, container_output},
     serve::{self, ServerHandle},
 };
 
@@ -70,7 +71,12 @@ impl EmbeddedCluster {
     ///
     /// If the port cannot be had, a rule for faults makes no sense, or, with a [`FileError`] inside,
     /// the state cannot be loaded, the audit log not be written or a certificate not be read.
-    pub async fn start(options: ClusterOptions) -> io::Result<Self> {
+    pub async fn start(mut options: ClusterOptions) -> io::Result<Self> {
+        let kubelet = options.kubelet.clone();
+        let output = move |pod: &[u8], container: &str, previous: bool| {
+            container_output(&kubelet, pod, container, previous)
+        };
+        options.server.pod_output = Some(PodOutput(Arc::new(output)));
         let server = serve::start(options.server).await?;
         let nodes = tokio::spawn(nodes::run(server.api(), options.kubelet));
         let collector = collector::run(server.api(), options.terminated_pod_gc_threshold);

@@ -103,7 +103,7 @@ fn ready(pod: &Pod, kind: &'static str) -> Condition {
         _ if !pod.is_initialized() => pod.run.scheduled_at,
         Life::Unscheduled | Life::Starting { .. } => pod.run.scheduled_at,
         Life::Running { .. } => pod.ready_since(),
-        Life::BackingOff { .. } => end_time(pod),
+        Life::BackingOff { .. } | Life::StoppingSidecars { .. } => end_time(pod),
     };
     let ready = condition(pod, kind, unready.is_empty(), since);
     match (pod.life, phase(pod)) {

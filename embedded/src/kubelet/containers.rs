@@ -8,7 +8,6 @@ use serde::Serialize;
 use super::{
     life::{Cause, ContainerRun, Exit, Life, Pod},
     shape::Named,
-    status::end_time,
 };
 use crate::{
     model::{Time, format_go_duration},
@@ -66,7 +65,7 @@ struct History<'a> {
     leads: bool,
     is_init: bool,
     /// Its place in the spec.
-    place: u64,
+    place: usize,
 }
 
 /// Statuses of the containers, sorted by name.
@@ -87,16 +86,16 @@ pub(super) fn container_statuses(pod: &Pod) -> Vec<ContainerStatus<'_>> {
 }
 
 /// The first container leads; the others go along, and end with it.
-fn container_history<'a>(pod: &Pod, container: &'a Named, place: u64) -> History<'a> {
+fn container_history<'a>(pod: &Pod, container: &'a Named, place: usize) -> History<'a> {
     let leads = place == 0;
-    let others = ContainerRun {
+    let others = || ContainerRun {
         started_at: pod.first.started_at,
-        ended: pod.run.others,
+        ended: pod.others.get(place - 1).copied(),
         ..ContainerRun::default()
     };
     History {
         container,
-        run: if leads { pod.first } else { others },
+        run: if leads { pod.first } else { others() },
         leads,
         is_init: false,
         place,
@@ -111,26 +110,17 @@ pub(super) fn init_statuses(pod: &Pod) -> Vec<ContainerStatus<'_>> {
     };
     let ran = pod.shape.inits.iter().zip(&inits.runs).enumerate();
     ran.map(|(nth, (container, run))| {
-        let mut run = *run;
+        let run = *run;
         // Of those that never ran the first alone is looked for at the end.
         if run.started_at.is_none() && !(nth == 0 && pod.is_ended()) {
             return waiting_for_inits(container);
-        }
-        if pod.is_ended() && run.ended.is_none() {
-            // Sidecars end well, and with their Pod.
-            run.ended = run.started_at.map(|started_at| Exit {
-                code: 0,
-                reason: None,
-                started_at,
-                finished_at: end_time(pod),
-            });
         }
         let history = History {
             container,
             run,
             leads: nth == inits.turn,
             is_init: true,
-            place: nth as u64,
+            place: nth,
         };
         status(pod, history)
     })
@@ -147,7 +137,7 @@ pub(super) fn unready_names(pod: &Pod) -> Vec<&str> {
     let containers = pod.shape.containers.iter().enumerate();
     let unready = containers.filter(|(nth, _)| match pod.life {
         Life::Running { .. } if pod.is_initialized() => {
-            !pod.is_ready() || *nth > 0 && pod.run.others.is_some()
+            !pod.is_ready() || *nth > 0 && !pod.others.is_empty()
         }
         _ => true,
     });
@@ -159,7 +149,7 @@ pub(super) fn unready_names(pod: &Pod) -> Vec<&str> {
 
 fn status<'a>(pod: &Pod, history: History<'a>) -> ContainerStatus<'a> {
     let History { container, run, .. } = history;
-    let salt = history.place + if history.is_init { INIT_SALT } else { 0 };
+    let salt = history.place as u64 + if history.is_init { INIT_SALT } else { 0 };
     let id = |restart: u32| container_id(pod, salt, restart);
     let ended = |exit: Exit| terminated(exit, id(run.restarts));
     let earlier = |exit: Exit| terminated(exit, id(run.restarts.saturating_sub(1)));

@@ -15,6 +15,16 @@ pub(super) struct Inits {
     pub(super) runs: Box<[ContainerRun]>,
     /// When the containers could start.
     pub(super) done_at: Option<Time>,
+    /// When the sidecars were asked to stop.
+    pub(super) stop: Option<SidecarStop>,
+}
+
+/// The sidecars of a Pod have been asked to stop.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SidecarStop {
+    pub(super) at: Time,
+    /// The end of the grace period, at which those that still run are killed.
+    pub(super) kill_at: Time,
 }
 
 impl Inits {
@@ -37,6 +47,7 @@ impl Inits {
             turn: 0,
             runs: runs.into(),
             done_at: None,
+            stop: None,
         }))
     }
 

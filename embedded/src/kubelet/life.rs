@@ -13,8 +13,8 @@ use compact_str::CompactString;
 
 use super::{
     KubeletOptions,
-    inits::Inits,
-    plan::{Plan, Removal, Try},
+    inits::{Inits, SidecarStop},
+    plan::{Plan, Removal, SidecarTry, Try},
     reservation::Reservation,
     shape::Shape,
     stages::{By, Disruption, ExitReason},
@@ -45,6 +45,8 @@ pub(super) struct Pod {
     pub(super) deletion: Option<i64>,
     pub(super) life: Life,
     pub(super) run: Run,
+    /// Exits of the containers after the first, in the order of the spec; empty before.
+    pub(super) others: Box<[Exit]>,
     /// What its first container has been through.
     pub(super) first: ContainerRun,
     /// What its init containers have been through, if it has any.
@@ -70,6 +72,8 @@ pub(super) enum Life {
     },
     /// The leader has ended and waits to be started again.
     BackingOff { until: Time, delay: Duration },
+    /// The containers have ended for good, and sidecars are stopping.
+    StoppingSidecars { until: Time, cause: Cause },
     /// Nothing runs any more.
     Ended(Cause),
 }
@@ -97,8 +101,6 @@ pub(super) struct Run {
     pub(super) came_bound: bool,
     pub(super) ip: u32,
     pub(super) scheduled_at: Time,
-    /// How the containers after the first ended.
-    pub(super) others: Option<Exit>,
 }
 
 /// What one container has been through.
@@ -131,6 +133,8 @@ pub(super) struct Exit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Termination {
     at: Time,
+    /// The end of the grace period, at which containers that still run are killed.
+    kill_at: Time,
     exit_code: i32,
     pub(super) cause: Cause,
 }
@@ -146,6 +150,7 @@ enum Turn {
     Ready,
     Start,
     Restart,
+    SidecarsEnd,
 }
 
 impl Pod {
@@ -189,7 +194,8 @@ impl Pod {
         while let Some((at, turn)) = self.next_turn().filter(|(at, _)| *at <= now) {
             match turn {
                 Turn::Exit => self.finish_try(world, at),
-                Turn::Stop => self.halt(at),
+                Turn::Stop => self.halt(world, at),
+                Turn::SidecarsEnd => self.finish_sidecars(world, at),
                 Turn::Deadline => {
                     let grace = self.shape.grace;
                     self.request_stop(Cause::Deadline, grace, world, at);
@@ -231,6 +237,7 @@ impl Pod {
             Life::Starting { at } => (at, Turn::Start),
             Life::Running { until, .. } => (until, Turn::Exit),
             Life::BackingOff { until, .. } => (until, Turn::Restart),
+            Life::StoppingSidecars { until, .. } => return Some((until, Turn::SidecarsEnd)),
         };
         let forced = match (self.stop, self.shape.deadline) {
             (Some(stop), _) => Some((stop.at, Turn::Stop)),
@@ -328,9 +335,9 @@ impl Pod {
         else {
             return;
         };
-        self.record_exit(exit_code, reason, 0, at);
+        self.record_exit(world, exit_code, reason, None, at);
         if let Some(stop) = self.stop {
-            self.life = Life::Ended(stop.cause);
+            self.end(stop.cause, stop.kill_at, world, at);
         } else if let Some(inits) = &mut self.inits
             && inits.done_at.is_none()
             && exit_code == 0
@@ -342,25 +349,86 @@ impl Pod {
             let until = at + delay;
             self.life = Life::BackingOff { until, delay };
         } else {
-            self.life = Life::Ended(Cause::Exited);
+            self.end(Cause::Exited, at + self.shape.grace, world, at);
         }
     }
 
     /// The containers that were asked to stop have stopped.
-    fn halt(&mut self, at: Time) {
+    fn halt(&mut self, world: &World, at: Time) {
         let Some(stop) = self.stop else { return };
         if matches!(self.life, Life::Running { .. }) {
-            self.record_exit(stop.exit_code, None, stop.exit_code, at);
+            self.record_exit(world, stop.exit_code, None, Some(stop.exit_code), at);
         }
-        self.life = Life::Ended(stop.cause);
+        self.end(stop.cause, stop.kill_at, world, at);
+    }
+
+    /// The containers have ended for good. Sidecars are asked to stop, and killed at the given time.
+    fn end(&mut self, cause: Cause, kill_at: Time, world: &World, at: Time) {
+        self.status.changed();
+        let Some(inits) = &mut self.inits else {
+            self.life = Life::Ended(cause);
+            return;
+        };
+        inits.stop = Some(SidecarStop { at, kill_at });
+        let until = self.sidecar_exits(world).map(|(_, exit)| exit.finished_at);
+        let until = until.max().unwrap_or(at);
+        self.life = Life::StoppingSidecars { until, cause };
+        if until <= at {
+            self.finish_sidecars(world, at);
+        }
+    }
+
+    /// The sidecars have stopped, and the Pod with them.
+    fn finish_sidecars(&mut self, world: &World, at: Time) {
+        let Life::StoppingSidecars { cause, .. } = self.life else {
+            return;
+        };
+        let exits: Vec<(usize, Exit)> = self.sidecar_exits(world).collect();
+        for (nth, mut exit) in exits {
+            exit.finished_at = exit.finished_at.min(at);
+            if let Some(inits) = &mut self.inits {
+                inits.runs[nth].ended = Some(exit);
+            }
+        }
+        self.life = Life::Ended(cause);
         self.status.changed();
     }
 
+    /// Exits of the sidecars that run, by their places. They stop one after the other, the last first, until the grace
+    /// period is over.
+    fn sidecar_exits(&self, world: &World) -> impl Iterator<Item = (usize, Exit)> {
+        let inits = self.inits.as_deref();
+        let stop = inits.and_then(|inits| inits.stop);
+        let runs = inits.map_or(&[][..], |inits| &*inits.runs).iter();
+        let sidecars = runs.zip(&self.shape.inits).enumerate().rev();
+        let mut at = stop.unwrap_or_default().at;
+        sidecars.filter_map(move |(nth, (run, named))| {
+            let (started_at, stop) = (run.started_at.filter(|_| named.sidecar)?, stop?);
+            let SidecarTry {
+                duration,
+                code,
+                reason,
+            } = world.sidecar_end(self, &named.name);
+            let in_time = at + duration <= stop.kill_at;
+            at = (at + duration).min(stop.kill_at.max(at));
+            let exit = Exit {
+                code: if in_time { code } else { SIGKILL },
+                reason: reason.filter(|_| in_time),
+                started_at,
+                finished_at: at,
+            };
+            Some((nth, exit))
+        })
+    }
+
+    /// The leader has ended; the other containers of an initialized Pod end with it, if it stops them with this code,
+    /// or as their stage says.
     fn record_exit(
         &mut self,
+        world: &World,
         code: i32,
         reason: Option<ExitReason>,
-        code_of_others: i32,
+        code_of_others: Option<i32>,
         at: Time,
     ) {
         let run = self.leader();
@@ -371,19 +439,35 @@ impl Pod {
             finished_at: at,
         };
         run.ended_before = run.ended.replace(exit);
-        if self.is_initialized() {
-            self.run.others.get_or_insert(Exit {
-                code: code_of_others,
-                reason: None,
-                ..exit
+        if self.is_initialized() && self.others.is_empty() {
+            let others = self.shape.containers.iter().skip(1);
+            let others = others.map(|other| {
+                let (code, reason) = match code_of_others {
+                    Some(code) => (code, None),
+                    None => world.other_end(self, &other.name),
+                };
+                Exit {
+                    code,
+                    reason,
+                    ..exit
+                }
             });
+            self.others = others.collect();
         }
         self.status.changed();
     }
 
     fn request_stop(&mut self, cause: Cause, grace: Duration, world: &World, now: Time) {
         let (stop_delay, own_code) = world.stop_of(self);
-        let (delay, exit_code) = match self.life {
+        let kill_at = now + grace;
+        let (delay, exit_code) = match &mut self.life {
+            Life::StoppingSidecars { until, .. } => {
+                *until = kill_at.min(*until);
+                if let Some(stop) = self.inits.as_mut().and_then(|inits| inits.stop.as_mut()) {
+                    stop.kill_at = kill_at.min(stop.kill_at);
+                }
+                return;
+            }
             Life::Running { .. } if stop_delay > grace => (grace, SIGKILL),
             Life::Running { .. } => (stop_delay, own_code.map_or(SIGTERM, i32::from)),
             Life::Unscheduled | Life::Starting { .. } => (Duration::ZERO, SIGKILL),
@@ -391,6 +475,7 @@ impl Pod {
         };
         let new = Termination {
             at: now + delay,
+            kill_at,
             exit_code,
             cause,
         };
@@ -421,6 +506,6 @@ impl ContainerRun {
 }
 
 /// Exit code of a container that obeys SIGTERM.
-const SIGTERM: i32 = 143;
+pub(super) const SIGTERM: i32 = 143;
 /// Exit code of a container that had to be killed.
 const SIGKILL: i32 = 137;

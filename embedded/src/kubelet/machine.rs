@@ -297,6 +297,7 @@ impl Kubelet {
                 came_bound,
                 ..Run::default()
             },
+            others: Box::default(),
             first: ContainerRun {
                 restarts: view.restarts(),
                 ..ContainerRun::default()

@@ -17,7 +17,8 @@
 //! - There is no write while a Pod is still `ContainerCreating`; the first status says Running,
 //!   or the end if the containers take no time at all.
 //! - The first container carries the simulated duration and exit code. The other containers end
-//!   with it, with exit code 0, unless they are killed. Sidecars end with the Pod.
+//!   with it, with exit code 0, unless they are killed or a stage says otherwise. Sidecars run until then without a
+//!   restart, and are stopped as a kubelet stops them: one after the other, the last first.
 //! - Init containers take no time and succeed, unless stages or annotations say otherwise.
 //! - A Pod that was already Running when this kubelet first saw it starts its run again.
 //! - A stopped container obeys: it exits with 143 after `stop_delay`, or 137 when its grace
@@ -37,6 +38,7 @@ mod life;
 mod machine;
 mod node;
 mod options;
+mod output;
 mod pending_queue;
 mod plan;
 mod pods;
@@ -60,10 +62,11 @@ pub use decode::DecodeError;
 pub use machine::Kubelet;
 pub use node::node_objects;
 pub use options::KubeletOptions;
+pub use output::container_output;
 pub use resources::{CapacityError, NodeCapacity};
 pub use settings::{
     DURATION, EXIT_CODE, FAIL_ATTEMPTS, FAIL_INDEXES, INIT_DURATION, INIT_EXIT_CODE,
-    INIT_FAIL_ATTEMPTS, INVALID_ANNOTATION_REASON,
+    INIT_FAIL_ATTEMPTS, INVALID_ANNOTATION_REASON, OUTPUT,
 };
 pub use stages::Stage;
 pub use write::{Action, PodWrite};

@@ -17,6 +17,14 @@ pub(super) struct Try {
     pub(super) plan: Option<Box<Plan>>,
 }
 
+/// The stop of a sidecar: its duration and its exit code.
+#[derive(Debug)]
+pub(super) struct SidecarTry {
+    pub(super) duration: Duration,
+    pub(super) code: i32,
+    pub(super) reason: Option<ExitReason>,
+}
+
 /// The plan of one try.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Plan {

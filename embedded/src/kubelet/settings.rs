@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::{
     decode::Texts,
+    output::{OUTPUT_FORM, OUTPUT_LIMIT},
     ranges::{RANGES_FORM, Ranges},
 };
 use crate::model::parse_go_duration;
@@ -25,6 +26,8 @@ pub const INIT_DURATION: &str = "sim.lakh.dev/init-duration";
 pub const INIT_EXIT_CODE: &str = "sim.lakh.dev/init-exit-code";
 /// How many tries of an init container that fails do so before one succeeds.
 pub const INIT_FAIL_ATTEMPTS: &str = "sim.lakh.dev/init-fail-attempts";
+/// Output of the first container, with placeholders such as `{index}`.
+pub const OUTPUT: &str = "sim.lakh.dev/output";
 /// `status.reason` of a Pod whose annotations cannot be read; the message says which and why.
 pub const INVALID_ANNOTATION_REASON: &str = "InvalidSimAnnotation";
 
@@ -68,6 +71,9 @@ impl Settings {
             fail_indexes: given.read(FAIL_INDEXES, RANGES_FORM, Ranges::parse)?,
             exit_code,
         };
+        given.read(OUTPUT, OUTPUT_FORM, |text| {
+            (text.len() <= OUTPUT_LIMIT).then_some(())
+        })?;
         let (indexes, attempts) = (given.get(FAIL_INDEXES), given.get(FAIL_ATTEMPTS));
         if let Some(value) = indexes.filter(|_| !indexed) {
             let problem = "needs a Pod with a completion index";

@@ -107,7 +107,11 @@ pub(super) fn phase(pod: &Pod) -> &'static str {
     match pod.life {
         Life::Ended(Cause::Exited) if has_succeeded(pod) => "Succeeded",
         Life::Ended(_) => "Failed",
-        Life::Running { .. } | Life::BackingOff { .. } if pod.is_initialized() => "Running",
+        Life::Running { .. } | Life::BackingOff { .. } | Life::StoppingSidecars { .. }
+            if pod.is_initialized() =>
+        {
+            "Running"
+        }
         _ => "Pending",
     }
 }
@@ -122,8 +126,8 @@ pub(super) fn end_time(pod: &Pod) -> Time {
 }
 
 fn has_succeeded(pod: &Pod) -> bool {
-    let mut exits = [pod.first.ended, pod.run.others].into_iter();
-    exits.all(|exit| exit.is_some_and(|exit| exit.code == 0))
+    let first = pod.first.ended.is_some_and(|exit| exit.code == 0);
+    first && pod.others.iter().all(|exit| exit.code == 0)
 }
 
 fn reason_and_message(pod: &Pod) -> Option<(&'static str, String)> {

@@ -94,7 +94,7 @@ impl Pod {
             Life::Ended(_) if has_news && self.wants_event() => Some(PendingWrite::Event),
             _ if has_news => Some(PendingWrite::Status(status.version)),
             Life::Ended(_) => self.wants_delete().then_some(PendingWrite::Delete),
-            Life::Running { .. } | Life::BackingOff { .. } => {
+            Life::Running { .. } | Life::BackingOff { .. } | Life::StoppingSidecars { .. } => {
                 self.removal().map(|removal| match removal.wants_mark() {
                     true => PendingWrite::Mark(removal.cause),
                     false => PendingWrite::Remove(removal.cause),

@@ -9,12 +9,12 @@ use compact_str::format_compact;
 use super::{
     KubeletOptions, Stage,
     attempts::{Attempts, MAX_COUNTERS},
-    life::Pod,
-    plan::{Plan, Try},
+    life::{Pod, SIGTERM},
+    plan::{Plan, SidecarTry, Try},
     scheduler::Scheduler,
     settings::Fate,
     shape::Restart,
-    stages::Chance,
+    stages::{Chance, ExitReason},
 };
 use crate::{model::Time, rng::Rng};
 
@@ -61,6 +61,36 @@ impl World {
             Some((stage.wait(stop.after(), "stop", chance), stop.exit_code))
         });
         staged.unwrap_or((self.options.stop_delay, None))
+    }
+
+    /// The stop of a sidecar once the containers have ended: as its entry in the stage says, else as other containers stop.
+    pub(super) fn sidecar_end(&self, pod: &Pod, name: &str) -> SidecarTry {
+        let (mut duration, mut code) = self.stop_of(pod);
+        let mut reason = None;
+        if let Some((stage, chance)) = self.stage_of(pod)
+            && let Some(sidecar) = stage.sidecar(name)
+        {
+            let end = sidecar.end();
+            let what = format_compact!("sidecar/{name}");
+            let wait = end.after().unwrap_or_default();
+            duration = stage.wait(wait, &what, chance);
+            (code, reason) = (end.exit_code, end.reason);
+        }
+        SidecarTry {
+            duration,
+            code: code.map_or(SIGTERM, i32::from),
+            reason,
+        }
+    }
+
+    /// Exit code and reason of a container other than the first that ends by itself. One that fails where containers are restarted would have to
+    /// be restarted by itself, which is not played: it ends well.
+    pub(super) fn other_end(&self, pod: &Pod, name: &str) -> (i32, Option<ExitReason>) {
+        let staged = self.stage_of(pod).and_then(|(stage, _)| stage.other(name));
+        match staged.filter(|_| pod.shape.restart == Restart::Never) {
+            Some(other) => (other.exit_code.unwrap_or(0).into(), other.reason),
+            None => (0, None),
+        }
     }
 
     /// Decides how the try that begins at this time will go.

@@ -37,7 +37,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
     apiserver::{
-        Users,
+        PodOutput, Users,
         faults::{Faults, Rule},
     },
     clock::Clock,
@@ -71,6 +71,8 @@ pub struct ServeOptions {
     /// How long a client may take to send a request's body, once its head is there. None: the server's
     /// default.
     pub body_timeout: Option<Duration>,
+    /// Output of containers. None: a line that says that they are hollow.
+    pub pod_output: Option<PodOutput>,
 }
 
 /// A running server; [`ServerHandle::shutdown`] ends it.

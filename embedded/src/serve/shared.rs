@@ -60,7 +60,8 @@ pub struct SharedApi {
 
 impl SharedApi {
     pub(super) fn new(options: &ServeOptions, faults: Faults) -> Result<Self, FileError> {
-        let (server, saver) = begin(options)?;
+        let (mut server, saver) = begin(options)?;
+        server.set_pod_output(options.pod_output.clone());
         let changes = KINDS
             .iter()
             .map(|row| watch::Sender::new(server.log_end(row.kind)));

@@ -39,6 +39,7 @@ impl ApiServer {
             rng: Rng::new(0),
             compute: ComputeUse::default(),
             root_ca: String::new(),
+            pod_output: self.pod_output.clone(),
         };
         past.handle_prepared(prepared, now)
     }

@@ -25,6 +25,7 @@ mod state;
 mod watch;
 mod write;
 
+pub use pods::PodOutput;
 pub use reply::Reply;
 pub use state::{ApiServer, Limits};
 pub use watch::{Pulled, WatchCursor};

@@ -2,6 +2,8 @@
 //!
 //! Responsible for: these three. Must not: schedule, or hold disruption budgets.
 
+use std::{fmt, sync::Arc};
+
 use serde_json::{Value, json};
 
 use super::state::ApiServer;
@@ -117,21 +119,65 @@ impl ApiServer {
         Ok(Response::success(201, "code", 201.into()))
     }
 
-    /// The log of a container: it is hollow, so a line says so. Without a node there is no answer.
+    /// Answers with the log of a container: the lines of [`PodOutput`], else one that says that its node is hollow.
+    /// Without a node there is no answer.
     pub(crate) fn pod_log(&self, target: &Target) -> Result<Response> {
         let pod = self.find(target)?;
-        check_container(&pod.tree(), &target.name, target.query.text("container"))?;
+        let (query, container) = (&target.query, target.query.text("container"));
+        check_container(&pod.tree(), &target.name, container)?;
         if pod.node.is_empty() {
             return Ok(Response::bytes(204, TEXT, Vec::new()));
         }
-        let line = match target.query.get("tailLines") {
-            Some("0") => String::new(),
-            _ => format!(
+        let previous = query.text("previous") == "true";
+        let output = self.pod_output.as_ref();
+        let output = output.and_then(|PodOutput(output)| output(pod.bytes(), container, previous));
+        let mut output = output.unwrap_or_else(|| {
+            format!(
                 "{}/{} ran on {}, a hollow node without output\n",
                 pod.namespace, pod.name, pod.node
-            ),
-        };
-        Ok(Response::bytes(200, TEXT, line.into_bytes()))
+            )
+        });
+        if let Some(lines) = query.get("tailLines").and_then(|lines| lines.parse().ok()) {
+            output = last_lines(&output, lines).to_owned();
+        }
+        let mut output = output.into_bytes();
+        if let Some(bytes) = query.get("limitBytes").and_then(|bytes| bytes.parse().ok()) {
+            output.truncate(bytes);
+        }
+        Ok(Response::bytes(200, TEXT, output))
+    }
+
+    /// Takes the logs of containers from this source.
+    pub fn set_pod_output(&mut self, output: Option<PodOutput>) {
+        self.pod_output = output;
+    }
+}
+
+/// Source of the output of containers: takes the Pod's JSON, the name of the container, and whether the run before its
+/// last restart is asked for.
+#[derive(Clone)]
+pub struct PodOutput(
+    /// Gives none for a container without output of its own.
+    pub Arc<dyn Fn(&[u8], &str, bool) -> Option<String> + Send + Sync>,
+);
+
+impl fmt::Debug for PodOutput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PodOutput")
+    }
+}
+
+/// The last lines of a text, each with its end.
+fn last_lines(text: &str, count: usize) -> &str {
+    let ends = text
+        .rmatch_indices('\n')
+        .skip_while(|(at, _)| at + 1 == text.len());
+    let cut = count
+        .checked_sub(1)
+        .map(|count| ends.map(|(at, _)| at + 1).nth(count));
+    match cut {
+        Some(start) => &text[start.unwrap_or(0)..],
+        None => "",
     }
 }
 

@@ -41,6 +41,7 @@ impl ApiServer {
             rng: Rng::new(seed),
             compute: ComputeUse::default(),
             root_ca: String::new(),
+            pod_output: None,
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::{
     dependents::{Garbage, Work},
+    pods::PodOutput,
     quota::ComputeUse,
 };
 use crate::{
@@ -49,6 +50,7 @@ pub struct ApiServer {
     pub(super) compute: ComputeUse,
     /// The certificate by which clients know the server, in PEM; empty without TLS.
     pub(super) root_ca: String,
+    pub(super) pod_output: Option<PodOutput>,
 }
 
 impl ApiServer {

@@ -1,5 +1,7 @@
 //! Creation, status and subresources of Pods.
 
+use std::sync::Arc;
+
 use super::*;
 
 #[test]
@@ -94,6 +96,45 @@ fn the_spec_is_nearly_immutable() {
         (200, &json!(2)),
         "{answer}"
     );
+}
+
+#[test]
+fn a_log_is_what_the_containers_have_printed() {
+    let mut cluster = Cluster::new();
+    cluster.ok(
+        "POST",
+        "/api/v1/nodes",
+        &json!({"metadata": {"name": "n1"}}),
+    );
+    cluster.ok("POST", PODS, &pod("a"));
+    let log = format!("{PODS}/a/log");
+    let output = PodOutput(Arc::new(|pod, container, previous| {
+        let pod: Value = serde_json::from_slice(pod).expect("JSON");
+        let node = pod["spec"]["nodeName"].as_str()?;
+        (container != "d").then(|| format!("{node}\n{container}\n{previous}\n"))
+    }));
+    cluster.server.set_pod_output(Some(output));
+    let bytes = |cluster: &mut Cluster, query: &str| {
+        let response = cluster.request("GET", &format!("{log}?{query}"), "", "");
+        assert_eq!(response.status, 200, "{query}");
+        String::from_utf8(response.into_bytes().to_vec()).expect("text")
+    };
+    let binding = json!({"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n1"}});
+    cluster.ok("POST", &format!("{PODS}/a/binding"), &binding);
+    for (query, want) in [
+        ("container=c", "n1\nc\nfalse\n"),
+        ("previous=true", "n1\n\ntrue\n"),
+        ("container=c&tailLines=2", "c\nfalse\n"),
+        ("container=c&tailLines=1", "false\n"),
+        ("container=c&tailLines=9", "n1\nc\nfalse\n"),
+        ("container=c&tailLines=0", ""),
+        ("container=c&limitBytes=4", "n1\nc"),
+    ] {
+        assert_eq!(bytes(&mut cluster, query), want, "{query}");
+    }
+    cluster.server.set_pod_output(None);
+    let hollow = "default/a ran on n1, a hollow node without output\n";
+    assert_eq!(bytes(&mut cluster, "container=c"), hollow);
 }
 
 #[test]

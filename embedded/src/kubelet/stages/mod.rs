@@ -40,8 +40,15 @@ pub struct Stage {
     pub(super) ready: Option<Wait>,
     #[serde(default, deserialize_with = "read::or_default")]
     pub(super) end: End,
+    #[serde(default)]
+    pub(super) containers: Vec<OtherEnd>,
+    #[serde(default)]
+    pub(super) sidecars: Vec<SidecarEnd>,
     pub(super) disruption: Option<PlannedDisruption>,
     pub(super) stop: Option<Stop>,
+    /// Output of the first container.
+    #[serde(default, deserialize_with = "read::output")]
+    pub(super) output: Option<String>,
 }
 
 /// Which Pods are meant: those of which all holds that is said.
@@ -116,6 +123,36 @@ pub(super) struct InitEnd {
     reason: Option<ExitReason>,
     /// How many tries in a Pod end like this; later ones succeed.
     pub(super) failures: Option<u32>,
+    #[serde(default, deserialize_with = "read::output")]
+    output: Option<String>,
+}
+
+/// The exit of a container other than the first, which ends together with the first.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct OtherEnd {
+    /// The name of the container; without one all that no other entry names.
+    pub(super) name: Option<String>,
+    pub(super) exit_code: Option<u8>,
+    pub(super) reason: Option<ExitReason>,
+    #[serde(default, deserialize_with = "read::output")]
+    output: Option<String>,
+}
+
+/// The exit of a sidecar, after the containers of its Pod have ended.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct SidecarEnd {
+    /// The name of the sidecar; without one all that no other entry names.
+    pub(super) name: Option<String>,
+    #[serde(default, deserialize_with = "read::maybe_duration")]
+    delay: Option<Duration>,
+    #[serde(default, deserialize_with = "read::maybe_duration")]
+    jitter: Option<Duration>,
+    exit_code: Option<u8>,
+    reason: Option<ExitReason>,
+    #[serde(default, deserialize_with = "read::output")]
+    output: Option<String>,
 }
 
 /// What others do to a Pod, and when.
@@ -150,6 +187,18 @@ impl End {
 
 impl InitEnd {
     /// How it ends.
+    pub(super) fn end(&self) -> End {
+        End {
+            delay: self.delay,
+            jitter: self.jitter,
+            exit_code: self.exit_code,
+            reason: self.reason,
+        }
+    }
+}
+
+impl SidecarEnd {
+    /// After which time it has stopped, and how.
     pub(super) fn end(&self) -> End {
         End {
             delay: self.delay,
@@ -195,18 +244,54 @@ impl ExitReason {
     }
 }
 
+/// Role of a container in its Pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    First,
+    Other,
+    Init,
+    Sidecar,
+}
+
 impl Stage {
     /// The name, which messages and random draws use.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What is said of this init container.
-    pub(super) fn init(&self, name: &str) -> Option<&InitEnd> {
-        let means = |wanted: Option<&str>| {
-            let mut inits = self.inits.iter();
-            inits.find(|init| init.name.as_deref() == wanted)
+    /// The output of a container, if the stage gives it one.
+    pub(super) fn output(&self, container: &str, role: Role) -> Option<&str> {
+        let text = match role {
+            Role::First => &self.output,
+            Role::Other => &self.other(container)?.output,
+            Role::Init => &self.init(container)?.output,
+            Role::Sidecar => &self.sidecar(container)?.output,
         };
-        means(Some(name)).or_else(|| means(None))
+        text.as_deref()
     }
+
+    /// The entry for this init container.
+    pub(super) fn init(&self, name: &str) -> Option<&InitEnd> {
+        entry(&self.inits, |init| init.name.as_deref(), name)
+    }
+
+    /// The entry for this container, which is not the first.
+    pub(super) fn other(&self, name: &str) -> Option<&OtherEnd> {
+        entry(&self.containers, |other| other.name.as_deref(), name)
+    }
+
+    /// The entry for this sidecar.
+    pub(super) fn sidecar(&self, name: &str) -> Option<&SidecarEnd> {
+        entry(&self.sidecars, |sidecar| sidecar.name.as_deref(), name)
+    }
+}
+
+/// The entry with this name, or the one without a name.
+fn entry<'a, T>(
+    entries: &'a [T],
+    name_of: impl Fn(&T) -> Option<&str>,
+    name: &str,
+) -> Option<&'a T> {
+    let find = |wanted: Option<&str>| entries.iter().find(|entry| name_of(entry) == wanted);
+    find(Some(name)).or_else(|| find(None))
 }

@@ -3,14 +3,20 @@
 //! Responsible for: the fields of the kind `Stage`, and naming the one that makes no sense.
 //! Must not: guess: an unknown field is an error.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value;
 
-use super::{End, InitEnd, LabelSelectorOperator, LabelSelectorRequirement, Stage};
+use super::{End, InitEnd, LabelSelectorOperator, LabelSelectorRequirement, OtherEnd, Stage};
 use crate::{
-    kubelet::ranges::{RANGES_FORM, Ranges},
+    kubelet::{
+        output::{OUTPUT_FORM, OUTPUT_LIMIT},
+        ranges::{RANGES_FORM, Ranges},
+    },
     model::parse_go_duration,
 };
 
@@ -59,6 +65,19 @@ impl Stage {
             requirement.check(nth)?;
         }
         InitEnd::check_all(&spec.inits)?;
+        let names = spec.containers.iter().map(|other| &other.name);
+        check_names("spec.containers", names)?;
+        for (nth, other) in spec.containers.iter().enumerate() {
+            other.end().check(&format!("spec.containers[{nth}]"))?;
+        }
+        let names = spec.sidecars.iter().map(|sidecar| &sidecar.name);
+        check_names("spec.sidecars", names)?;
+        for (nth, sidecar) in spec.sidecars.iter().enumerate() {
+            // Its code is another than 0 unless the entry says so.
+            let mut end = sidecar.end();
+            end.exit_code = end.exit_code.or(Some(SIGTERM));
+            end.check(&format!("spec.sidecars[{nth}]"))?;
+        }
         spec.end.check("spec.end")?;
         Ok(Self { name, ..spec })
     }
@@ -114,14 +133,36 @@ impl End {
     }
 }
 
+impl OtherEnd {
+    fn end(&self) -> End {
+        End {
+            exit_code: self.exit_code,
+            reason: self.reason,
+            ..End::default()
+        }
+    }
+}
+
+/// Refuses two entries of the same name, or two without one.
+fn check_names<'a>(
+    list: &str,
+    names: impl Iterator<Item = &'a Option<String>>,
+) -> Result<(), FieldError> {
+    let mut seen = BTreeSet::new();
+    for (nth, name) in names.enumerate() {
+        if !seen.insert(name) {
+            let problem = "means the same containers as an earlier entry";
+            return Err(bad(&format!("{list}[{nth}].name"), problem));
+        }
+    }
+    Ok(())
+}
+
 impl InitEnd {
     fn check_all(all: &[Self]) -> Result<(), FieldError> {
+        check_names("spec.initContainers", all.iter().map(|init| &init.name))?;
         for (nth, init) in all.iter().enumerate() {
             let at = format!("spec.initContainers[{nth}]");
-            if all[..nth].iter().any(|earlier| earlier.name == init.name) {
-                let problem = "means the same init containers as an earlier entry";
-                return Err(bad(&format!("{at}.name"), problem));
-            }
             if init.failures.is_some() && !init.end().fails() {
                 return Err(bad(&format!("{at}.failures"), NEEDS_FAILURE));
             }
@@ -170,6 +211,16 @@ pub(super) fn or_default<'de, T: Default + Deserialize<'de>, D: Deserializer<'de
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
+pub(super) fn output<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<String>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    match text.as_ref().map(String::len) {
+        Some(length) if length > OUTPUT_LIMIT => Err(D::Error::custom(OUTPUT_FORM)),
+        _ => Ok(text),
+    }
+}
+
 /// A list of ranges, or a single number without quotes.
 pub(super) fn ranges<'de, D: Deserializer<'de>>(
     deserializer: D,
@@ -185,6 +236,8 @@ pub(super) fn ranges<'de, D: Deserializer<'de>>(
     }
 }
 
+/// The exit code of a container that obeys SIGTERM.
+const SIGTERM: u8 = 143;
 const NEEDS_FAILURE: &str = "needs an exitCode other than 0";
 
 pub(super) fn always() -> f64 {

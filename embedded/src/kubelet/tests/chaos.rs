@@ -62,6 +62,7 @@ fn random_stages(rng: &mut Rng) -> Arc<[crate::kubelet::Stage]> {
             "ready": {"delay": time(900)},
             "end": {"delay": time(2000), "jitter": time(900), "exitCode": nth % 2},
             "stop": {"delay": time(2000), "exitCode": nth % 3},
+            "sidecars": [{"name": "s", "delay": time(3000), "exitCode": nth % 3}],
             "pods": {"restarts": "0-2"},
         });
         let cause = causes.get(rng.next() as usize % (causes.len() + 3));
@@ -79,7 +80,14 @@ fn random_command(rng: &mut Rng, stage: &Stage, step: u64) -> String {
     let name = names.get(rng.next() as usize % names.len().max(1)).cloned();
     match (rng.next() % 10, name) {
         (0..=3, _) | (_, None) => {
-            let settings = ["", "restart=OnFailure", "deadline=1", "gate=g", "inits=i"];
+            let settings = [
+                "",
+                "restart=OnFailure",
+                "deadline=1",
+                "gate=g",
+                "inits=i",
+                "inits=s!,i,t!",
+            ];
             let more = [
                 "",
                 "node=hollow-1",

@@ -16,11 +16,16 @@ fn running_for(secs: u64) -> KubeletOptions {
 
 /// The same with one stage, of which this is the `initContainers`.
 fn staged(inits: serde_json::Value) -> KubeletOptions {
+    staged_as(json!({"initContainers": inits}))
+}
+
+/// The same with one stage of this spec.
+fn staged_as(spec: serde_json::Value) -> KubeletOptions {
     let stage = Stage::read(&json!({
         "apiVersion": "sim.lakh.dev/v1alpha1",
         "kind": "Stage",
         "metadata": {"name": "s"},
-        "spec": {"initContainers": inits},
+        "spec": spec,
     }));
     KubeletOptions {
         stages: [stage.expect("a good stage")].into(),
@@ -36,7 +41,7 @@ fn init_containers_that_take_no_time_cost_no_write() {
          until 2s",
         "0s a bind hollow-0
          0s a Running [i 0:Completed] [s running] [k 0:Completed] [c running] ready
-         1s a Succeeded [i 0:Completed] [s 0:Completed] [k 0:Completed] [c 0:Completed]",
+         1s a Succeeded [i 0:Completed] [s 143:Error] [k 0:Completed] [c 0:Completed]",
     );
 }
 
@@ -50,7 +55,7 @@ fn init_containers_run_one_after_the_other_and_sidecars_on_the_way() {
          0s a Pending [i running] [s PodInitializing] [k PodInitializing] [t PodInitializing] [c PodInitializing]
          2s a Pending [i 0:Completed] [s running] [k running] [t PodInitializing] [c PodInitializing]
          2.5s a Running [i 0:Completed] [s running] [k 0:Completed] [t running] [c running] ready
-         3.5s a Succeeded [i 0:Completed] [s 0:Completed] [k 0:Completed] [t 0:Completed] [c 0:Completed]",
+         3.5s a Succeeded [i 0:Completed] [s 143:Error] [k 0:Completed] [t 143:Error] [c 0:Completed]",
     );
 }
 
@@ -63,7 +68,7 @@ fn a_pod_that_is_not_restarted_fails_with_its_init_container() {
         "0s a bind hollow-0
          0s a Pending [s running] [i running] [k PodInitializing] [t PodInitializing] [c PodInitializing]
          1s a Pending [s running] [i 0:Completed] [k running] [t PodInitializing] [c PodInitializing]
-         4s a Failed [s 0:Completed] [i 0:Completed] [k 2:Error] [t PodInitializing] [c PodInitializing]",
+         4s a Failed [s 143:Error] [i 0:Completed] [k 2:Error] [t PodInitializing] [c PodInitializing]",
     );
     check(
         running_for(1),
@@ -285,5 +290,116 @@ fn the_status_says_what_is_waited_for() {
     assert_eq!(
         *waiting,
         json!({"reason": "CrashLoopBackOff", "message": message})
+    );
+}
+
+#[test]
+fn sidecars_are_stopped_after_the_containers_and_end_with_codes_of_their_own() {
+    // One after the other, the last first; one that takes longer than the grace period (30 s) is killed.
+    let stage = json!({
+        "end": {"delay": "1s", "exitCode": 1},
+        "sidecars": [
+            {"name": "s", "delay": "2s", "exitCode": 0},
+            {"name": "t", "delay": "1s", "exitCode": 3},
+        ],
+    });
+    check(
+        staged_as(stage.clone()),
+        "pod a inits=s!,i,t!,u!
+         until 5s",
+        "0s a bind hollow-0
+         0s a Running [s running] [i 0:Completed] [t running] [u running] [c running] ready
+         1s a Running [s running] [i 0:Completed] [t running] [u running] [c 1:Error]
+         4s a Failed [s 0:Completed] [i 0:Completed] [t 3:Error] [u 143:Error] [c 1:Error]",
+    );
+    let mut slow = stage.clone();
+    slow["sidecars"][0]["delay"] = json!("1m");
+    check(
+        staged_as(slow),
+        "pod a inits=s!,t!
+         until 1m",
+        "0s a bind hollow-0
+         0s a Running [s running] [t running] [c running] ready
+         1s a Running [s running] [t running] [c 1:Error]
+         31s a Failed [s 137:Error] [t 3:Error] [c 1:Error]",
+    );
+    // Without a name an entry means all others; without one, they stop as other containers do.
+    check(
+        staged_as(json!({"stop": {"exitCode": 5}, "sidecars": [{"name": "s", "exitCode": 9}]})),
+        "pod a inits=s!,t!
+         until 5s",
+        "0s a bind hollow-0
+         0s a Running [s running] [t running] [c running] ready
+         1s a Succeeded [s 9:Error] [t 5:Error] [c 0:Completed]",
+    );
+}
+
+#[test]
+fn a_pod_that_is_deleted_while_its_sidecars_stop_keeps_its_result() {
+    let stage = json!({
+        "end": {"delay": "1s"},
+        "sidecars": [{"delay": "10s", "exitCode": 0}],
+    });
+    check(
+        staged_as(stage.clone()),
+        "pod a inits=s!
+         until 3s
+         delete a 2
+         until 20s",
+        "0s a bind hollow-0
+         0s a Running [s running] [c running] ready
+         1s a Running [s running] [c 0:Completed]
+         5s a Succeeded [s 137:Error] [c 0:Completed]
+         5s a delete",
+    );
+    // One that is deleted before stops its containers first; sidecars have the rest of the grace period.
+    check(
+        staged_as(stage),
+        "pod a inits=s!
+         until 0.5s
+         delete a 4
+         until 20s",
+        "0s a bind hollow-0
+         0s a Running [s running] [c running] ready
+         500ms a Running [s running] [c 143:Error]
+         4.5s a Failed [s 137:Error] [c 143:Error]
+         4.5s a delete",
+    );
+}
+
+#[test]
+fn other_containers_end_with_the_first_and_with_codes_of_their_own() {
+    let stage = json!({
+        "end": {"delay": "1s"},
+        "containers": [{"name": "d", "exitCode": 4, "reason": "OOMKilled"}, {"exitCode": 0}],
+    });
+    check(
+        staged_as(stage.clone()),
+        "pod a containers=c,d,e
+         until 5s",
+        "0s a bind hollow-0
+         0s a Running [c running] [d running] [e running] ready
+         1s a Failed [c 0:Completed] [d 4:OOMKilled] [e 0:Completed]",
+    );
+    // One that is to be restarted would be restarted alone, which is not played.
+    check(
+        staged_as(stage.clone()),
+        "pod a containers=c,d restart=OnFailure
+         until 5s",
+        "0s a bind hollow-0
+         0s a Running [c running] [d running] ready
+         1s a Succeeded [c 0:Completed] [d 0:Completed]",
+    );
+    // A stop gives all of them its code.
+    check(
+        staged_as(stage),
+        "pod a containers=c,d
+         until 0.5s
+         delete a 4
+         until 5s",
+        "0s a bind hollow-0
+         0s a Running [c running] [d running] ready
+         500ms a Failed [c 143:Error] [d 143:Error]
+         500ms a delete",
     );
 }

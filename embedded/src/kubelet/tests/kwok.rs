@@ -138,8 +138,8 @@ fn a_pod_that_is_deleted_while_its_init_containers_run_is_stopped() {
         json!({"initContainers": [{"delay": "1m"}], "stop": {"delay": "1s"}}),
         "pod a inits=s!,i
          delete a 30
-         until 1s",
-        // The hollow node has deleted it for good by then.
+         until 2s",
+        // Its sidecar takes as long to stop as its init container did. The hollow node has deleted it for good by then.
         &["lakh-pod-init-done-s-0", "lakh-pod-stopped-s", ""],
     );
 }

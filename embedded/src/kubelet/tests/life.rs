@@ -244,7 +244,7 @@ fn the_first_container_leads_and_sidecars_end_with_the_pod() {
          until 2s",
         "0s a bind hollow-0
          0s a Running [i 0:Completed] [s running] [b running] [z running] ready
-         1s a Failed [i 0:Completed] [s 0:Completed] [b 0:Completed] [z 5:Error]",
+         1s a Failed [i 0:Completed] [s 143:Error] [b 0:Completed] [z 5:Error]",
     );
     check(
         running_for("1s"),

@@ -7,6 +7,7 @@ mod chaos;
 mod inits;
 mod kwok;
 mod life;
+mod output;
 mod stage;
 mod stages;
 mod statuses;
