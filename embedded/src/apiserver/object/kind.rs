@@ -5,8 +5,10 @@
 use k8s_openapi::{
     Resource,
     api::{
-        batch::v1 as batch, coordination::v1 as coordination, core::v1 as core,
-        scheduling::v1alpha2 as scheduling,
+        admissionregistration::v1 as admission, apps::v1 as apps, batch::v1 as batch,
+        coordination::v1 as coordination, core::v1 as core, networking::v1 as networking,
+        policy::v1 as policy, rbac::v1 as rbac, resource::v1 as resource,
+        scheduling::v1alpha2 as scheduling, storage::v1 as storage,
     },
     schemars::{JsonSchema, Schema, SchemaGenerator},
 };
@@ -198,11 +200,66 @@ kinds! {
     ResourceQuota: core::ResourceQuota, short_names(&["quota"]), subresources(&[status("ResourceQuota")]);
     /// `v1` Service.
     Service: core::Service, short_names(&["svc"]), in_all(), subresources(&[status("Service")]);
+    /// `v1` PersistentVolumeClaim.
+    PersistentVolumeClaim: core::PersistentVolumeClaim, short_names(&["pvc"]), subresources(&[
+        status("PersistentVolumeClaim"),
+    ]);
+    /// `v1` PersistentVolume.
+    PersistentVolume: core::PersistentVolume, short_names(&["pv"]), cluster_scoped(), subresources(&[
+        status("PersistentVolume"),
+    ]);
+    /// `v1` LimitRange.
+    LimitRange: core::LimitRange, short_names(&["limits"]);
+    /// `apps/v1` Deployment.
+    Deployment: apps::Deployment, short_names(&["deploy"]), in_all(), counts_generations(), subresources(&[
+        status("Deployment"),
+    ]);
+    /// `apps/v1` StatefulSet.
+    StatefulSet: apps::StatefulSet, short_names(&["sts"]), in_all(), counts_generations(), subresources(&[
+        status("StatefulSet"),
+    ]);
+    /// `apps/v1` DaemonSet.
+    DaemonSet: apps::DaemonSet, short_names(&["ds"]), in_all(), counts_generations(), subresources(&[
+        status("DaemonSet"),
+    ]);
+    /// `rbac.authorization.k8s.io/v1` Role.
+    Role: rbac::Role;
+    /// `rbac.authorization.k8s.io/v1` RoleBinding.
+    RoleBinding: rbac::RoleBinding;
+    /// `rbac.authorization.k8s.io/v1` ClusterRole.
+    ClusterRole: rbac::ClusterRole, cluster_scoped();
+    /// `rbac.authorization.k8s.io/v1` ClusterRoleBinding.
+    ClusterRoleBinding: rbac::ClusterRoleBinding, cluster_scoped();
+    /// `networking.k8s.io/v1` Ingress.
+    Ingress: networking::Ingress, short_names(&["ing"]), counts_generations(), subresources(&[status("Ingress")]);
+    /// `networking.k8s.io/v1` IngressClass.
+    IngressClass: networking::IngressClass, cluster_scoped(), counts_generations();
+    /// `networking.k8s.io/v1` NetworkPolicy.
+    NetworkPolicy: networking::NetworkPolicy, short_names(&["netpol"]), counts_generations();
+    /// `policy/v1` PodDisruptionBudget.
+    PodDisruptionBudget: policy::PodDisruptionBudget, short_names(&["pdb"]), counts_generations(), subresources(&[
+        status("PodDisruptionBudget"),
+    ]);
+    /// `storage.k8s.io/v1` StorageClass.
+    StorageClass: storage::StorageClass, short_names(&["sc"]), cluster_scoped();
+    /// `resource.k8s.io/v1` ResourceClaimTemplate.
+    ResourceClaimTemplate: resource::ResourceClaimTemplate;
+    /// `admissionregistration.k8s.io/v1` ValidatingWebhookConfiguration; no webhook is called.
+    ValidatingWebhookConfiguration: admission::ValidatingWebhookConfiguration, cluster_scoped(), counts_generations();
+    /// `admissionregistration.k8s.io/v1` MutatingWebhookConfiguration; no webhook is called.
+    MutatingWebhookConfiguration: admission::MutatingWebhookConfiguration, cluster_scoped(), counts_generations();
 }
 
 /// Groups in the order of discovery, the core group left out, each with its one version.
-pub(crate) const GROUPS: [(&str, &str); 3] = [
+pub(crate) const GROUPS: [(&str, &str); 10] = [
+    ("apps", "v1"),
     ("batch", "v1"),
+    ("networking.k8s.io", "v1"),
+    ("policy", "v1"),
+    ("rbac.authorization.k8s.io", "v1"),
+    ("storage.k8s.io", "v1"),
+    ("admissionregistration.k8s.io", "v1"),
+    ("resource.k8s.io", "v1"),
     ("scheduling.k8s.io", "v1alpha2"),
     ("coordination.k8s.io", "v1"),
 ];
