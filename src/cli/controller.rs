@@ -6,7 +6,7 @@ use crate::{
     clock::instant,
     cluster::{self, Client},
     model::Partition,
-    runtime::{Controller, Mode},
+    runtime::Controller,
     wire::{decode_user_name, self_subject_review},
 };
 
@@ -69,10 +69,7 @@ async fn start(args: ControllerArgs) -> Result<Controller, Problem> {
     options.election = election.election(&options)?;
     options.limits.alone_after = (!takeover).then_some(ALONE_AFTER);
     let client = cluster::configure(kubeconfig.as_deref(), context.as_deref()).await?;
-    let mode = match &options.mode {
-        Mode::Replace => "replace".to_owned(),
-        Mode::ManagedBy(name) => format!("managed-by {name}"),
-    };
+    let mode = options.mode.to_string();
     let flags = env::args().skip(1).collect::<Vec<_>>().join(" ");
     let server = client.url();
     tracing::info!(version = VERSION, mode, server, flags, "starting");

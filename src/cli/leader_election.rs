@@ -138,6 +138,7 @@ fn identity() -> String {
 pub(super) fn lease_name(mode: &Mode, namespaces: &[String]) -> String {
     let (mode, manager) = match mode {
         Mode::Replace => ("replace", None),
+        Mode::Both => ("both", None),
         Mode::ManagedBy(name) => ("managed-by", Some(name.to_string())),
     };
     let manager = manager.filter(|name| name != OWN_MANAGER);

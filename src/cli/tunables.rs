@@ -19,7 +19,7 @@ pub(super) struct Tunables {
     /// Default: *; with --mode managed-by *,-cronjob, as the built-in one runs all CronJobs.
     #[arg(long, value_name = "NAME,...", value_parser = controllers::parse, allow_hyphen_values = true)]
     controllers: Option<Controllers>,
-    /// Which Jobs to work on. Default: managed-by on a cluster, replace on an embedded one.
+    /// Which Jobs to work on. Default: managed-by on a cluster; on an embedded one the Jobs of both modes.
     #[arg(long, value_enum, value_name = "MODE")]
     mode: Option<ModeName>,
     /// With --mode managed-by: what spec.managedBy of our Jobs says. Default:
@@ -98,6 +98,9 @@ pub(super) enum ModeName {
     Replace,
     /// Beside the built-in controller: only Jobs whose spec.managedBy names this one.
     ManagedBy,
+    /// Both kinds of Jobs, where no other Job controller can be.
+    #[value(skip)]
+    Both,
 }
 
 fn at_least_one() -> clap::builder::RangedI64ValueParser<u32> {
@@ -149,8 +152,11 @@ impl Tunables {
 pub(super) fn mode(name: ModeName, manager: Option<ManagerName>) -> Result<Mode, Problem> {
     match (name, manager) {
         // Without the mode, the name would be of no use and all other Jobs be taken.
-        (ModeName::Replace, Some(_)) => Err("--managed-by-name goes with --mode managed-by".into()),
+        (ModeName::Replace | ModeName::Both, Some(_)) => {
+            Err("--managed-by-name goes with --mode managed-by".into())
+        }
         (ModeName::Replace, None) => Ok(Mode::Replace),
+        (ModeName::Both, None) => Ok(Mode::Both),
         (ModeName::ManagedBy, name) => {
             let default = || ManagerName::parse(OWN_MANAGER).expect("the default is good");
             Ok(Mode::ManagedBy(name.unwrap_or_else(default)))
@@ -161,7 +167,7 @@ pub(super) fn mode(name: ModeName, manager: Option<ManagerName>) -> Result<Mode,
 /// The controllers that run in a mode if none are named.
 pub(super) fn usual_controllers(mode: &Mode) -> Controllers {
     match mode {
-        Mode::Replace => Controllers::default(),
+        Mode::Replace | Mode::Both => Controllers::default(),
         // No field tells the built-in controller to leave a CronJob alone.
         Mode::ManagedBy(_) => Controllers {
             cronjob: false,
@@ -190,7 +196,7 @@ mod tests {
             [ModeName::ManagedBy, ModeName::Replace].map(|usual| {
                 let options = flags.clone().options(usual, None).ok()?;
                 let manager = match options.mode {
-                    Mode::Replace => None,
+                    Mode::Replace | Mode::Both => None,
                     Mode::ManagedBy(name) => Some(name.to_string()),
                 };
                 Some((manager, options.controllers.cronjob))

@@ -65,7 +65,7 @@ impl Ttl {
     /// Whether a Job's news are of interest. Instead of the built-in controllers any Job is cleaned
     /// up, whoever manages it; beside them only our own.
     pub(super) fn concerns(&self, job: &Job) -> bool {
-        let ours = self.mode == Mode::Replace || self.mode.manages(job);
+        let ours = self.mode.replaces_built_in() || self.mode.manages(job);
         ours && concerns(job)
     }
 

@@ -331,7 +331,6 @@ fn a_job_that_stands_still_says_why() {
     std::thread::scope(|scope| {
         for (manifest, flags, words) in [
             (with("suspend: true"), &[][..], "suspended (spec.suspend)"),
-            (with("managedBy: a.b/c"), &[], "left to a.b/c"),
             (
                 ALWAYS.to_owned(),
                 &["--controllers=-job"],

@@ -34,6 +34,7 @@ mod kubectl;
 mod life;
 mod limits;
 mod local;
+mod local_manifests;
 mod main_job;
 mod many_jobs;
 mod metrics;

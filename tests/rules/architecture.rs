@@ -38,7 +38,7 @@ const MAY_USE: &[(&str, &str, &[&str])] = &[
         &["json", "model", "request", "rng"],
     ),
     ("embedded/src", "podgc", &["model", "request"]),
-    ("embedded/src", "manifest", &["kubelet"]),
+    ("embedded/src", "manifest", &["apiserver", "kubelet"]),
     ("embedded/src", "serve", &["apiserver", "clock", "model"]),
     (
         "embedded/src",

@@ -4,7 +4,9 @@
 
 use std::fmt;
 
-use crate::model::{CronJob, DEFAULT_MANAGER, Job, OWN_TRACKING_FINALIZER, TRACKING_FINALIZER};
+use crate::model::{
+    CronJob, DEFAULT_MANAGER, Job, OWN_MANAGER, OWN_TRACKING_FINALIZER, TRACKING_FINALIZER,
+};
 
 /// The longest value that the API takes for `spec.managedBy`.
 const NAME_MAX: usize = 63;
@@ -19,15 +21,31 @@ pub enum Mode {
     /// It works beside the built-in controller: only Jobs that name it in `spec.managedBy` are
     /// its own, and it has a finalizer of its own.
     ManagedBy(ManagerName),
+    /// It is the only Job controller of its cluster: as [`Self::Replace`], and Jobs that name lakh are its own, too.
+    Both,
 }
 
 impl Mode {
     /// Whether a Job is ours. The field never changes in a Job's life.
     pub fn manages(&self, job: &Job) -> bool {
-        let named = job.spec.managed_by.as_deref();
+        self.manages_name(job.spec.managed_by.as_deref())
+    }
+
+    /// Whether a Job with this `spec.managedBy` is ours.
+    pub fn manages_name(&self, named: Option<&str>) -> bool {
+        let replaces = named.is_none_or(|name| name == DEFAULT_MANAGER);
         match self {
-            Self::Replace => named.is_none_or(|name| name == DEFAULT_MANAGER),
+            Self::Replace => replaces,
             Self::ManagedBy(own) => named == Some(own.as_str()),
+            Self::Both => replaces || named == Some(OWN_MANAGER),
+        }
+    }
+
+    /// Whether it stands in for the built-in controllers.
+    pub fn replaces_built_in(&self) -> bool {
+        match self {
+            Self::Replace | Self::Both => true,
+            Self::ManagedBy(_) => false,
         }
     }
 
@@ -36,7 +54,7 @@ impl Mode {
     pub fn manages_jobs_of(&self, cron_job: &CronJob) -> bool {
         let named = cron_job.spec.managed_by.as_deref();
         match self {
-            Self::Replace => true,
+            Self::Replace | Self::Both => true,
             Self::ManagedBy(own) => named == Some(own.as_str()),
         }
     }
@@ -45,7 +63,7 @@ impl Mode {
     /// not ours to free.
     pub fn finalizer(&self) -> &'static str {
         match self {
-            Self::Replace => TRACKING_FINALIZER,
+            Self::Replace | Self::Both => TRACKING_FINALIZER,
             Self::ManagedBy(_) => OWN_TRACKING_FINALIZER,
         }
     }
@@ -53,7 +71,7 @@ impl Mode {
     /// What Events name as their source.
     pub fn component(&self) -> &'static str {
         match self {
-            Self::Replace => "job-controller",
+            Self::Replace | Self::Both => "job-controller",
             Self::ManagedBy(_) => "lakh-job-controller",
         }
     }
@@ -61,8 +79,19 @@ impl Mode {
     /// What Events on CronJobs name as their source.
     pub fn cron_job_component(&self) -> &'static str {
         match self {
-            Self::Replace => "cronjob-controller",
+            Self::Replace | Self::Both => "cronjob-controller",
             Self::ManagedBy(_) => "lakh-cronjob-controller",
+        }
+    }
+}
+
+/// The mode as it is typed, with the manager's name.
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Replace => f.write_str("replace"),
+            Self::ManagedBy(name) => write!(f, "managed-by {name}"),
+            Self::Both => f.write_str("both"),
         }
     }
 }
@@ -153,13 +182,13 @@ mod tests {
     #[test]
     fn every_job_has_one_manager() {
         let own = ManagerName::parse("lakh.dev/job-controller").expect("a good name");
-        let modes = [Mode::Replace, Mode::ManagedBy(own)];
+        let modes = [Mode::Replace, Mode::ManagedBy(own), Mode::Both];
         for (name, ours) in [
-            (None, [true, false]),
-            (Some(DEFAULT_MANAGER), [true, false]),
-            (Some("lakh.dev/job-controller"), [false, true]),
-            (Some("example.com/other"), [false, false]),
-            (Some(""), [false, false]),
+            (None, [true, false, true]),
+            (Some(DEFAULT_MANAGER), [true, false, true]),
+            (Some("lakh.dev/job-controller"), [false, true, true]),
+            (Some("example.com/other"), [false, false, false]),
+            (Some(""), [false, false, false]),
         ] {
             let job = managed_by(name);
             assert_eq!(

@@ -1,13 +1,13 @@
 //! Manifests as objects with their location in the file.
 //!
 //! Responsible for: the fields that every object needs, and lists of objects.
-//! Must not: know kinds, other than `List`.
+//! Must not: know kinds, other than that lists end in `List` and that [`is_served`] needs names.
 
 use std::fmt;
 
 use serde_json::Value;
 
-use super::{ManifestError, Source, SourceLocation, split::split, yaml};
+use super::{ManifestError, Source, SourceLocation, resource::is_served, split::split, yaml};
 
 /// One object of a manifest.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +43,8 @@ pub enum ObjectName {
     Given(String),
     /// By a name that the API server makes by adding to this prefix.
     Prefix(String),
+    /// By none: a file of another program, such as a Kustomization.
+    None,
 }
 
 impl fmt::Display for ObjectName {
@@ -50,11 +52,12 @@ impl fmt::Display for ObjectName {
         match self {
             Self::Given(name) => write!(f, "{name}"),
             Self::Prefix(prefix) => write!(f, "{prefix}*"),
+            Self::None => write!(f, "without a name"),
         }
     }
 }
 
-/// Reads all objects of all sources, in order. The objects of a `List` stand for themselves.
+/// Reads all objects of all sources, in order. The items of a list, such as `List` or `JobList`, stand for themselves.
 ///
 /// # Errors
 ///
@@ -103,18 +106,29 @@ fn add(
     }
     let api_version = reader.required_text(&body, "apiVersion")?;
     let kind = reader.required_text(&body, "kind")?;
-    if kind == "List" {
+    if let Some(item_kind) = kind.strip_suffix("List")
+        && (item_kind.is_empty() || body.get("items").is_some())
+    {
         let items = match body["items"].take() {
             Value::Array(items) => items,
             Value::Null => Vec::new(),
             other => return Err(reader.bad("items", wanted("a list", type_name(&other)))),
         };
-        return items.into_iter().enumerate().try_for_each(|(nth, item)| {
+        for (nth, mut item) in items.into_iter().enumerate() {
+            // The items of a list as the API server answers it do not say their kind.
+            if !item_kind.is_empty() && item.is_object() && item["kind"].is_null() {
+                item["kind"] = item_kind.into();
+                item["apiVersion"] = api_version.as_str().into();
+            }
             let field_prefix = format!("{field_prefix}items[{nth}].");
-            add(documents, item, location, field_prefix)
-        });
+            add(documents, item, location, field_prefix)?;
+        }
+        return Ok(());
     }
-    let (name, namespace) = reader.name_and_namespace(&body)?;
+    let (name, namespace) = match is_served(&api_version, &kind) {
+        true => reader.name_and_namespace(&body)?,
+        false => reader.some_name(&body),
+    };
     let location = location.clone();
     documents.push(Document {
         location,
@@ -153,6 +167,14 @@ impl Reader<'_> {
             },
         };
         Ok((name, self.text(body, "metadata.namespace")?))
+    }
+
+    /// The name and namespace of an object of a kind that is not served, as far as it has them.
+    fn some_name(&self, body: &Value) -> (ObjectName, Option<String>) {
+        let text = |field: &str| body["metadata"][field].as_str().map(str::to_owned);
+        let name = text("name").map(ObjectName::Given);
+        let name = name.or_else(|| text("generateName").map(ObjectName::Prefix));
+        (name.unwrap_or(ObjectName::None), text("namespace"))
     }
 
     fn required_text(&self, object: &Value, path: &str) -> Result<String, ManifestError> {

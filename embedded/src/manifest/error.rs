@@ -44,6 +44,20 @@ pub enum ManifestError {
         #[source]
         source: io::Error,
     },
+    /// The file is neither UTF-8 nor UTF-16 with a byte order mark.
+    #[error("{name}: must be text in UTF-8, or in UTF-16 with a byte order mark, but {problem}")]
+    NotText {
+        /// The path as it was given.
+        name: String,
+        /// The first fault.
+        problem: String,
+    },
+    /// A folder has no manifest in it.
+    #[error("{name}: there is no .json, .yaml or .yml file in the folder")]
+    EmptyFolder {
+        /// The path as it was given.
+        name: String,
+    },
     /// A stage file has nothing in it.
     #[error("{name}: there is no Stage in it")]
     NoStage {

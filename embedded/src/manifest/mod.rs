@@ -4,7 +4,8 @@
 //! Responsible for: reading what people hand to `lakh`, and naming the file, the document and
 //! the line in every error, the loader's own or the API server's.
 //! Must not: judge the objects; that is the work of the API server. Only [`resource_path`] knows
-//! kinds, because it must know where they are sent.
+//! kinds, because it must know where they are sent, and [`Document::clear_server_fields`], which makes the
+//! output of `kubectl get` fit to be created again.
 //! Read first: [`load`], then `document`.
 //!
 //! # How scalars are read
@@ -23,6 +24,7 @@
 
 mod document;
 mod error;
+mod exported;
 mod reject;
 mod resource;
 mod source;
@@ -35,7 +37,7 @@ mod yaml;
 pub use document::{Document, ObjectName, load};
 pub use error::{ManifestError, SourceLocation};
 pub use reject::Rejection;
-pub use resource::{DEFAULT_NAMESPACE, ResourcePath, SUPPORTED_KINDS, resource_path};
+pub use resource::{DEFAULT_NAMESPACE, ResourcePath, resource_path};
 pub use source::Source;
 pub use stages::{load_stages, read_stages};
 pub use yaml::print;

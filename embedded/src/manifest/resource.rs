@@ -1,24 +1,13 @@
 //! Where objects are sent.
 //!
-//! Responsible for: the paths of the kinds that lakh's embedded cluster serves.
-//! Must not: look at anything but kind, version and namespace.
+//! Responsible for: the paths of the kinds that lakh's embedded cluster serves, and telling a kind that it does not serve
+//! from a mistake. Must not: look at anything but kind, version and namespace.
 
 use super::{Document, ManifestError, ObjectName};
+use crate::apiserver::{KINDS, KindInfo};
 
 /// The namespace of objects that name none.
 pub const DEFAULT_NAMESPACE: &str = "default";
-
-/// The kinds that [`resource_path`] knows, with version and plural.
-pub const SUPPORTED_KINDS: [(&str, &str, &str); 8] = [
-    ("Job", "batch/v1", "jobs"),
-    ("CronJob", "batch/v1", "cronjobs"),
-    ("Pod", "v1", "pods"),
-    ("Namespace", "v1", "namespaces"),
-    ("ConfigMap", "v1", "configmaps"),
-    ("ServiceAccount", "v1", "serviceaccounts"),
-    ("Secret", "v1", "secrets"),
-    ("ResourceQuota", "v1", "resourcequotas"),
-];
 
 /// Where an object is created and found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,36 +18,68 @@ pub struct ResourcePath {
     pub object: Option<String>,
 }
 
-/// Gives the path of an object; `default_namespace` is for objects that name none.
+/// Gives the path of an object, or none if the embedded cluster does not serve its kind; `default_namespace` is for
+/// objects that name none.
 ///
 /// # Errors
 ///
-/// If the kind is not one of [`SUPPORTED_KINDS`], or has another version.
+/// If kind and version look like a mistaken Job or CronJob. Such an object is not one to pass over.
 pub fn resource_path(
     document: &Document,
     default_namespace: &str,
-) -> Result<ResourcePath, ManifestError> {
-    let mut kinds = SUPPORTED_KINDS.iter();
-    let Some((_, version, plural)) = kinds.find(|(kind, ..)| *kind == document.kind) else {
-        let known = SUPPORTED_KINDS.map(|(kind, ..)| kind).join(", ");
-        let problem = format!("{} is not supported, only {known}", document.kind);
-        return Err(document.bad("kind", problem));
+) -> Result<Option<ResourcePath>, ManifestError> {
+    let Some(info) = served(&document.api_version, &document.kind) else {
+        return check_mistake(document).map(|()| None);
     };
-    if document.api_version != *version {
-        let (kind, found) = (&document.kind, &document.api_version);
-        let problem = format!("{kind} is supported as {version}, not as {found}");
-        return Err(document.bad("apiVersion", problem));
-    }
-    let root = if *version == "v1" { "/api" } else { "/apis" };
-    let collection = if document.kind == "Namespace" {
-        format!("{root}/{version}/{plural}")
+    let KindInfo {
+        api_version,
+        plural,
+        ..
+    } = info;
+    let root = if info.group.is_empty() {
+        "/api"
     } else {
+        "/apis"
+    };
+    let collection = if info.namespaced {
         let namespace = document.namespace.as_deref().unwrap_or(default_namespace);
-        format!("{root}/{version}/namespaces/{namespace}/{plural}")
+        format!("{root}/{api_version}/namespaces/{namespace}/{plural}")
+    } else {
+        format!("{root}/{api_version}/{plural}")
     };
     let object = match &document.name {
         ObjectName::Given(name) => Some(format!("{collection}/{name}")),
-        ObjectName::Prefix(_) => None,
+        ObjectName::Prefix(_) | ObjectName::None => None,
     };
-    Ok(ResourcePath { collection, object })
+    Ok(Some(ResourcePath { collection, object }))
 }
+
+/// Whether the embedded cluster serves a kind in this version.
+pub(super) fn is_served(api_version: &str, kind: &str) -> bool {
+    served(api_version, kind).is_some()
+}
+
+fn served(api_version: &str, kind: &str) -> Option<&'static KindInfo> {
+    let is_it = |info: &&KindInfo| info.api_version == api_version && info.name == kind;
+    KINDS.iter().find(is_it)
+}
+
+/// Refuses a kind of the group `batch` that there is not, and a Job or CronJob of another group of Kubernetes' own.
+/// Groups with a dot in their names belong to others, and may have Jobs of theirs.
+fn check_mistake(document: &Document) -> Result<(), ManifestError> {
+    let (kind, version) = (document.kind.as_str(), document.api_version.as_str());
+    let group = version.split_once('/').map_or("", |(group, _)| group);
+    let is_job = matches!(kind, "Job" | "CronJob");
+    if is_job && !group.contains('.') {
+        let problem = format!("{kind} is supported as {BATCH}, not as {version}");
+        return Err(document.bad("apiVersion", problem));
+    }
+    if group == "batch" {
+        let problem = format!("{version} has no {kind}, only Job and CronJob");
+        return Err(document.bad("kind", problem));
+    }
+    Ok(())
+}
+
+/// The version of Jobs and CronJobs.
+const BATCH: &str = "batch/v1";

@@ -1,8 +1,13 @@
-//! Where manifests come from.
+//! Reads manifests from files, folders and standard input, as texts with names.
 //!
-//! Responsible for: a text and the name it goes by in messages. Must not: look into the text.
+//! Responsible for: finding the files of a folder, and decoding their bytes as kubectl does. Must not: look into the
+//! text.
 
-use std::{fs, path::Path};
+use std::{
+    ffi::OsStr,
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use super::ManifestError;
 
@@ -24,21 +29,96 @@ impl Source {
         }
     }
 
-    /// What was read from standard input, where `-` was given as the path.
-    pub fn stdin(text: impl Into<String>) -> Self {
-        Self::new("standard input", text)
+    /// A source from the bytes of standard input, where `-` was given as the path.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are no text.
+    pub fn stdin(bytes: &[u8]) -> Result<Self, ManifestError> {
+        Self::decode("standard input".to_owned(), bytes)
     }
 
     /// Reads a file.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, or is not UTF-8.
+    /// If the file cannot be read, or is no text.
     pub fn read_file(path: &Path) -> Result<Self, ManifestError> {
         let name = path.display().to_string();
-        match fs::read_to_string(path) {
-            Ok(text) => Ok(Self { name, text }),
+        match fs::read(path) {
+            Ok(bytes) => Self::decode(name, &bytes),
             Err(source) => Err(ManifestError::Unreadable { name, source }),
         }
     }
+
+    /// Reads a file, or the manifests of a folder in the order of their names: files that end in `.yaml`, `.yml` or
+    /// `.json`, and with `recursive` those of all folders below. Links to folders are not followed.
+    ///
+    /// # Errors
+    ///
+    /// If a file or folder cannot be read, a file is no text, or a folder has no such file.
+    pub fn read_path(path: &Path, recursive: bool) -> Result<Vec<Self>, ManifestError> {
+        if !path.is_dir() {
+            return Ok(vec![Self::read_file(path)?]);
+        }
+        let mut files = Vec::new();
+        list_folder(path, recursive, &mut files)?;
+        if files.is_empty() {
+            let name = path.display().to_string();
+            return Err(ManifestError::EmptyFolder { name });
+        }
+        files.iter().map(|file| Self::read_file(file)).collect()
+    }
+
+    /// Decodes UTF-8, or UTF-16 if the bytes begin with its byte order mark, as a shell on Windows writes it.
+    fn decode(name: String, bytes: &[u8]) -> Result<Self, ManifestError> {
+        let utf_16 = match bytes {
+            [0xff, 0xfe, rest @ ..] => Some(from_utf_16(rest, u16::from_le_bytes)),
+            [0xfe, 0xff, rest @ ..] => Some(from_utf_16(rest, u16::from_be_bytes)),
+            _ => None,
+        };
+        let problem = match utf_16 {
+            Some(Some(text)) => return Ok(Self { name, text }),
+            Some(None) => "begins as UTF-16 and is none further on".to_owned(),
+            None => match std::str::from_utf8(bytes) {
+                Ok(text) => return Ok(Self::new(name, text)),
+                Err(error) => format!("byte {} is not UTF-8", error.valid_up_to() + 1),
+            },
+        };
+        Err(ManifestError::NotText { name, problem })
+    }
 }
+
+fn from_utf_16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Option<String> {
+    let (pairs, rest) = bytes.as_chunks::<2>();
+    let units: Vec<u16> = pairs.iter().copied().map(unit).collect();
+    String::from_utf16(&units).ok().filter(|_| rest.is_empty())
+}
+
+fn list_folder(
+    folder: &Path,
+    recursive: bool,
+    files: &mut Vec<PathBuf>,
+) -> Result<(), ManifestError> {
+    let unreadable = |source: io::Error| ManifestError::Unreadable {
+        name: folder.display().to_string(),
+        source,
+    };
+    let entries = fs::read_dir(folder).map_err(unreadable)?;
+    let mut entries: Vec<fs::DirEntry> = entries.collect::<Result<_, _>>().map_err(unreadable)?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let path = entry.path();
+        let is_folder = entry.file_type().map_err(unreadable)?.is_dir();
+        let extension = path.extension().and_then(OsStr::to_str);
+        if is_folder && recursive {
+            list_folder(&path, recursive, files)?;
+        } else if !is_folder && extension.is_some_and(|it| EXTENSIONS.contains(&it)) {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// The endings of manifests in a folder; those of kubectl.
+pub(super) const EXTENSIONS: [&str; 3] = ["json", "yaml", "yml"];

@@ -1,7 +1,9 @@
-//! Cuts a text into its YAML documents.
+//! Cuts a text into its YAML documents and JSON values.
 //!
 //! Responsible for: finding the documents and their lines. Must not: parse YAML. It need not: a
 //! line that begins with `---` or `...` ends a document wherever it stands, even in a text block.
+
+use serde::de::IgnoredAny;
 
 /// The text of one document that is not empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,15 +46,61 @@ pub(super) fn split(text: &str) -> Vec<Piece<'_>> {
     pieces
 }
 
+/// Adds a document, or each value of a document that is a stream of JSON objects.
 fn push<'a>(pieces: &mut Vec<Piece<'a>>, text: &'a str, text_line: usize, first: Option<usize>) {
-    if let Some(first_line) = first {
+    let Some(first_line) = first else { return };
+    let ends = json_ends(text);
+    if ends.len() < 2 {
         pieces.push(Piece {
             text,
             number: pieces.len() + 1,
             text_line,
             first_line,
         });
+        return;
     }
+    let (mut start, mut line) = (0, text_line);
+    for end in ends {
+        let text = &text[start..end];
+        let before = text.find('{').unwrap_or_default();
+        pieces.push(Piece {
+            text,
+            number: pieces.len() + 1,
+            text_line: line,
+            first_line: line + count_lines(&text[..before]),
+        });
+        (start, line) = (end, line + count_lines(text));
+    }
+}
+
+/// Ends of the JSON objects in a text that consists of such, one after the other. A rest that is no JSON is one piece more,
+/// so that its error names its line. None for YAML.
+fn json_ends(text: &str) -> Vec<usize> {
+    let mut ends = Vec::new();
+    let body = text.strip_prefix("---").unwrap_or(text);
+    if !body.trim_start().starts_with('{') {
+        return ends;
+    }
+    let marker = text.len() - body.len();
+    let mut values = serde_json::Deserializer::from_str(body).into_iter::<IgnoredAny>();
+    while let Some(value) = values.next() {
+        match value {
+            Ok(_) => ends.push(marker + values.byte_offset()),
+            Err(_) if ends.is_empty() => return ends,
+            Err(_) => {
+                let last = ends.pop().unwrap_or_default();
+                let is_comment = !text[last..].lines().any(says_something);
+                ends.extend((!is_comment).then_some(last));
+                ends.push(text.len());
+                break;
+            }
+        }
+    }
+    ends
+}
+
+fn count_lines(text: &str) -> usize {
+    text.bytes().filter(|byte| *byte == b'\n').count()
 }
 
 fn is_marker(line: &str, marker: &str) -> bool {
@@ -100,6 +148,22 @@ mod tests {
                 &["1:1:a: |\n  ---\n  x\n----\n"],
             ),
             ("\u{feff}a", &["1:1:a"]),
+            // Flow mappings of YAML may look like JSON.
+            ("{a: '} {'}", &["1:1:{a: '} {'}"]),
+            ("{\"a\": 1} # c\n", &["1:1:{\"a\": 1} # c\n"]),
+            // JSON values stand one after the other.
+            (
+                "{\"a\": \"}{\"}{\"b\": 2}\n",
+                &["1:1:{\"a\": \"}{\"}", "2:1:{\"b\": 2}"],
+            ),
+            (
+                "a\n---\n\n{\n}\n\n{}\n---\nb",
+                &["1:1:a\n", "2:4:---\n\n{\n}", "3:7:\n\n{}", "4:9:---\nb"],
+            ),
+            (
+                "\n{\n}\n\n{}\n{]\n",
+                &["1:2:\n{\n}", "2:5:\n\n{}", "3:6:\n{]\n"],
+            ),
         ];
         for (text, want) in cases {
             let got: Vec<String> = split(text)

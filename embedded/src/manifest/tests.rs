@@ -62,6 +62,187 @@ fn objects_are_found_with_their_places() {
 }
 
 #[test]
+fn a_list_of_one_kind_gives_its_kind_to_its_items() {
+    let item = "{metadata: {name: a, namespace: team}}";
+    for list in ["JobList", "CronJobList"] {
+        let kind = list.trim_end_matches("List");
+        check(
+            &format!("{{apiVersion: batch/v1, kind: {list}, metadata: {{}}, items: [{item}]}}"),
+            &format!("f.yaml: document 1, line 1 items[0].batch/v1 {kind} team a"),
+        );
+        check(
+            &format!("{{apiVersion: batch/v1, kind: {list}, items: null}}"),
+            "",
+        );
+    }
+    check(
+        "{apiVersion: v1, kind: PodList, items: [{apiVersion: a/v1, kind: X, metadata: {name: b}}]}",
+        "f.yaml: document 1, line 1 items[0].a/v1 X - b",
+    );
+    // Without items it is an object like others.
+    check(
+        "{apiVersion: a.b/v1, kind: AllowList, metadata: {name: c}}",
+        "f.yaml: document 1, line 1 a.b/v1 AllowList - c",
+    );
+}
+
+#[test]
+fn json_objects_one_after_the_other_are_documents() {
+    let job = |name: &str| {
+        format!(r#"{{"apiVersion":"batch/v1","kind":"Job","metadata":{{"name":"{name}"}}}}"#)
+    };
+    let lines = format!("{}\n{}\n\n{}{}\n", job("a"), job("b"), job("c"), job("d"));
+    check(
+        &lines,
+        "f.yaml: document 1, line 1 batch/v1 Job - a\n\
+         f.yaml: document 2, line 2 batch/v1 Job - b\n\
+         f.yaml: document 3, line 4 batch/v1 Job - c\n\
+         f.yaml: document 4, line 4 batch/v1 Job - d",
+    );
+    check(
+        &format!("{}\n{{\"kind\": 1}}", job("a")),
+        "f.yaml: document 2, line 2: apiVersion: is missing",
+    );
+    check(
+        &format!("{}\n\n{{]\n", job("a")),
+        "f.yaml: document 2, line 3, column 1: mismatched bracket '{' closed by ']'",
+    );
+}
+
+#[test]
+fn files_may_be_utf_8_or_utf_16_and_folders() {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().expect("it is in the folder")).expect("it can be made");
+        fs::write(&path, bytes).expect("it can be written");
+        path
+    };
+    let job = |name: &str| JOB.replace("{name: pi}", &format!("{{name: {name}}}"));
+    let utf_16 = |text: &str, bytes: fn(u16) -> [u8; 2]| -> Vec<u8> {
+        let units = "\u{feff}".encode_utf16().chain(text.encode_utf16());
+        units.flat_map(bytes).collect()
+    };
+    write("a.yaml", format!("\u{feff}{}", job("bom-é")).as_bytes());
+    write("b.yml", &utf_16(&job("little-é"), u16::to_le_bytes));
+    write("c.json", &utf_16(&job("big-é"), u16::to_be_bytes));
+    write("below/d.yaml", job("below").as_bytes());
+    write("notes.txt", b"no manifest");
+    let names = |recursive: bool| {
+        let sources = Source::read_path(folder.path(), recursive).expect("they can be read");
+        let documents = load(&sources).expect("they are good").into_iter();
+        let names: Vec<String> = documents.map(|it| it.name.to_string()).collect();
+        names.join(" ")
+    };
+    assert_eq!(names(false), "bom-é little-é big-é");
+    assert_eq!(names(true), "bom-é little-é below big-é");
+
+    let refused = |path: &Path, words: &str| {
+        let error = Source::read_path(path, false).expect_err(words).to_string();
+        assert!(error.contains(words), "{error}");
+        assert!(error.starts_with(&path.display().to_string()), "{error}");
+    };
+    refused(&write("latin-1", b"name: caf\xe9"), "byte 10 is not UTF-8");
+    refused(&write("odd", b"\xff\xfea\0b"), "begins as UTF-16");
+    refused(&write("lone", b"\xff\xfe\0\xd8"), "begins as UTF-16");
+    let empty = folder.path().join("empty");
+    fs::create_dir(&empty).expect("it can be made");
+    refused(&empty, "no .json, .yaml or .yml file");
+}
+
+/// A Job as `kubectl get job -o yaml` prints it.
+const EXPORTED: &str = "
+apiVersion: batch/v1
+kind: Job
+metadata:
+  annotations: {a: b}
+  creationTimestamp: '2026-11-28T10:00:00Z'
+  generation: 2
+  labels: {app: x, batch.kubernetes.io/controller-uid: u, batch.kubernetes.io/job-name: pi, controller-uid: u, job-name: pi}
+  managedFields: [{manager: kubectl}]
+  name: pi
+  namespace: default
+  ownerReferences: [{apiVersion: batch/v1, kind: CronJob, name: c, uid: w, controller: true}]
+  resourceVersion: '7'
+  selfLink: /x
+  uid: u
+spec:
+  manualSelector: false
+  selector: {matchLabels: {batch.kubernetes.io/controller-uid: u}}
+  suspend: true
+  template:
+    metadata:
+      creationTimestamp: null
+      labels: {app: x, batch.kubernetes.io/controller-uid: u, batch.kubernetes.io/job-name: pi, controller-uid: u, job-name: pi}
+    spec: {restartPolicy: Never}
+status: {succeeded: 1}
+";
+
+#[test]
+fn what_a_server_has_set_is_removed_from_an_exported_object() {
+    let cleared = |text: &str| {
+        let mut documents = load(&[Source::new("f.yaml", text)]).expect(text);
+        let mut document = documents.remove(0);
+        document.clear_server_fields();
+        document.body
+    };
+    let job = cleared(EXPORTED);
+    assert_eq!(
+        job,
+        serde_json::json!({
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {
+                "annotations": {"a": "b"}, "labels": {"app": "x"}, "name": "pi", "namespace": "default",
+            },
+            "spec": {
+                "manualSelector": false,
+                "suspend": true,
+                "template": {
+                    "metadata": {"creationTimestamp": null, "labels": {"app": "x"}},
+                    "spec": {"restartPolicy": "Never"},
+                },
+            },
+        })
+    );
+    // A selector of the user's own stays, and so does one that only looks like a generated one.
+    for own in [
+        EXPORTED.replace("manualSelector: false", "manualSelector: true"),
+        EXPORTED.replace(
+            "matchLabels: {batch.kubernetes.io/controller-uid: u}",
+            "matchLabels: {app: x}",
+        ),
+    ] {
+        let job = cleared(&own);
+        assert!(job["spec"]["selector"].is_object(), "{job}");
+        assert_eq!(
+            job["spec"]["template"]["metadata"]["labels"]["job-name"],
+            "pi"
+        );
+        assert!(job["metadata"].get("uid").is_none(), "{job}");
+    }
+    let bare = EXPORTED.replace("app: x, ", "");
+    assert!(cleared(&bare)["metadata"].get("labels").is_none());
+    // A manifest that a person wrote stays word for word.
+    for entry in
+        fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples")).expect("examples")
+    {
+        let path = entry.expect("an example").path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "yaml")
+        {
+            let source = Source::read_file(&path).expect("examples can be read");
+            for mut document in load(&[source]).expect("examples can be loaded") {
+                let before = document.clone();
+                document.clear_server_fields();
+                assert_eq!(document, before, "{}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
 fn errors_name_the_file_the_document_and_the_line() {
     check(
         &format!("{JOB}---\n# c\na: 1\nb: [1, 2\nc: 3\n"),
@@ -190,6 +371,17 @@ fn scalars_keep_the_types_that_kubernetes_gives_them() {
 }
 
 #[test]
+fn a_list_may_be_longer_than_a_request() {
+    let note = "x".repeat(250_000);
+    let item = format!("{JOB}note: {note}\n").replace('\n', "\n  ");
+    let list = format!(
+        "apiVersion: v1\nkind: List\nitems:\n{}",
+        format!("- {item}\n").repeat(70)
+    );
+    assert_eq!(outcome(&list).lines().count(), 70);
+}
+
+#[test]
 fn a_bomb_of_aliases_is_an_error() {
     let mut text = String::from("a: &a [x,x,x,x,x,x,x,x,x,x]\n");
     for (one, next) in "abcdefgh".chars().zip("bcdefghi".chars()) {
@@ -201,9 +393,7 @@ fn a_bomb_of_aliases_is_an_error() {
 }
 
 #[test]
-fn kinds_have_paths_or_are_refused_by_name() {
-    let supported =
-        "only Job, CronJob, Pod, Namespace, ConfigMap, ServiceAccount, Secret, ResourceQuota";
+fn kinds_have_paths_or_are_told_apart_from_mistakes() {
     let cases = [
         (
             "{apiVersion: batch/v1, kind: Job, metadata: {name: a}}",
@@ -234,12 +424,31 @@ fn kinds_have_paths_or_are_refused_by_name() {
             "/apis/batch/v1/namespaces/team/cronjobs a".to_owned(),
         ),
         (
-            "{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}}",
-            format!("f.yaml: document 1, line 1: kind: Deployment is not supported, {supported}"),
+            "{apiVersion: v1, kind: Node, metadata: {name: a, namespace: team}}",
+            "/api/v1/nodes a".to_owned(),
+        ),
+        // Other kinds are left out; their names are not looked at.
+        (
+            "{apiVersion: a.b/v1, kind: Deployment, metadata: {name: 5}}",
+            "not served".to_owned(),
         ),
         (
-            "{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: X, metadata: {name: a}}]}",
-            format!("f.yaml: document 1, line 1: items[0].kind: X is not supported, {supported}"),
+            "{apiVersion: kustomize.config.k8s.io/v1beta1, kind: Kustomization}",
+            "not served".to_owned(),
+        ),
+        (
+            "{apiVersion: batch.volcano.sh/v1alpha1, kind: Job, metadata: {name: a}}",
+            "not served".to_owned(),
+        ),
+        (
+            "{apiVersion: v1, kind: List, items: [{apiVersion: batch/v1, kind: X, metadata: {name: a}}]}",
+            "f.yaml: document 1, line 1: items[0].kind: batch/v1 has no X, only Job and CronJob"
+                .to_owned(),
+        ),
+        (
+            "{apiVersion: v1, kind: CronJob, metadata: {name: a}}",
+            "f.yaml: document 1, line 1: apiVersion: CronJob is supported as batch/v1, not as v1"
+                .to_owned(),
         ),
         (
             "{apiVersion: batch/v1beta1, kind: Job, metadata: {name: a}}",
@@ -251,7 +460,8 @@ fn kinds_have_paths_or_are_refused_by_name() {
     for (text, want) in cases {
         let documents = load(&[Source::new("f.yaml", text)]).expect(text);
         let got = match resource_path(&documents[0], "team") {
-            Ok(ResourcePath { collection, object }) => {
+            Ok(None) => "not served".to_owned(),
+            Ok(Some(ResourcePath { collection, object })) => {
                 let name = match &object {
                     Some(object) => object
                         .strip_prefix(&format!("{collection}/"))
@@ -363,7 +573,31 @@ fn stages_that_make_no_sense_are_named_with_file_object_and_field() {
         ),
         (
             &stage("initContainers: [{name: i}, {name: i, delay: 1s}]"),
-            "Stage s: spec.initContainers[1].name: means the same init containers as an earlier entry",
+            "Stage s: spec.initContainers[1].name: means the same containers as an earlier entry",
+        ),
+        (
+            &stage("sidecars: [{delay: 1s}, {name: s}, {exitCode: 0}]"),
+            "Stage s: spec.sidecars[2].name: means the same containers as an earlier entry",
+        ),
+        (
+            &stage("sidecars: [{exitCode: 0, reason: OOMKilled}]"),
+            "Stage s: spec.sidecars[0].reason: needs an exitCode other than 0",
+        ),
+        (
+            &stage("sidecars: [{name: s, jitter: 1s}]"),
+            "Stage s: spec.sidecars[0].jitter: needs a delay",
+        ),
+        (
+            &stage("containers: [{name: a}, {name: a}]"),
+            "Stage s: spec.containers[1].name: means the same containers as an earlier entry",
+        ),
+        (
+            &stage("containers: [{reason: OOMKilled}]"),
+            "Stage s: spec.containers[0].reason: needs an exitCode other than 0",
+        ),
+        (
+            &stage("containers: [{delay: 1s}]"),
+            "Stage s: spec.containers[0].delay: unknown field `delay`",
         ),
         (
             &stage("probability: 1.5"),

@@ -34,8 +34,8 @@ pub fn print(objects: &[Value]) -> String {
     serde_saphyr::to_string_multiple_with_options(objects, options).expect("JSON is YAML")
 }
 
-/// The limits are far above any manifest that an API server would take (it stops at 3 MiB), and
-/// far below what would hurt.
+/// The limits are far above a list of ten thousand Jobs as `kubectl get` prints it. Aliases, by which a small text can
+/// become large, are bounded apart.
 fn options() -> Options {
     serde_saphyr::options! {
         legacy_octal_numbers: true,
@@ -50,10 +50,10 @@ fn options() -> Options {
         budget: serde_saphyr::budget! {
             max_depth: 64,
             max_documents: 1,
-            max_nodes: 1_000_000,
+            max_nodes: 20_000_000,
             max_aliases: 10_000,
             max_anchors: 1_000,
-            max_total_scalar_bytes: 16 * 1024 * 1024,
+            max_total_scalar_bytes: 512 * 1024 * 1024,
         },
     }
 }

@@ -29,7 +29,16 @@ pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
 /// A file without its name yet, beside where it is to be; one that is dropped is gone.
 pub(super) fn draft(path: &Path) -> io::Result<NamedTempFile> {
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
-    NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))
+    let draft = NamedTempFile::new_in(folder.unwrap_or(Path::new(".")));
+    draft.map_err(without_path)
+}
+
+/// The error without the path of the draft, which `tempfile` adds and which means nothing to a user.
+fn without_path(error: io::Error) -> io::Error {
+    match error.kind() {
+        ErrorKind::Other => error,
+        kind => kind.into(),
+    }
 }
 
 /// Puts a file with this content under a name, whatever was there: whole, or not at all.

@@ -188,7 +188,7 @@ fn manifest(input: &[u8]) {
     };
     let mut cluster = Cluster::new();
     for document in documents.iter().take(8) {
-        let Ok(path) = manifest::resource_path(document, "default") else {
+        let Ok(Some(path)) = manifest::resource_path(document, "default") else {
             continue;
         };
         cluster.send(&Send {

@@ -40,22 +40,19 @@ impl Patient {
     /// The name that its Jobs have for it.
     pub(super) fn manager(&self) -> &str {
         match &self.mode {
-            Mode::Replace => DEFAULT_MANAGER,
+            Mode::Replace | Mode::Both => DEFAULT_MANAGER,
             Mode::ManagedBy(name) => name.as_str(),
         }
     }
 
     /// Whether it is to work on Jobs that say this of their manager.
     pub(super) fn serves(&self, manager: Option<&str>) -> bool {
-        manager.unwrap_or(DEFAULT_MANAGER) == self.manager()
+        self.mode.manages_name(manager)
     }
 
     /// The mode, for people.
     pub(super) fn mode_words(&self) -> String {
-        match &self.mode {
-            Mode::Replace => "replace".to_owned(),
-            Mode::ManagedBy(name) => format!("managed-by {name}"),
-        }
+        self.mode.to_string()
     }
 }
 

@@ -15,11 +15,14 @@ use crate::{
 
 #[derive(Args, Debug)]
 pub(in crate::cli) struct LocalArgs {
-    /// Manifest to run; may be given more than once, - is standard input. CronJobs in it run their
-    /// course, but only Jobs are followed to their ends; without a Job they are only checked. Without -f
-    /// the cluster serves until it is interrupted.
+    /// Manifest to run, or a folder of them; may be given more than once, - is standard input. CronJobs in it
+    /// run their course, but only Jobs are followed to their ends; without a Job they are only checked. Other objects
+    /// are stored. Without -f the cluster serves until it is interrupted.
     #[arg(short, long = "filename", value_name = "FILE")]
     pub(super) filenames: Vec<PathBuf>,
+    /// Read the folders below a folder of -f, too.
+    #[arg(short = 'R', long, requires = "filenames")]
+    pub(super) recursive: bool,
     /// Port of the API server on 127.0.0.1; 0 takes a free one.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(super) port: u16,

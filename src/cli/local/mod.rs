@@ -1,34 +1,29 @@
 //! `lakh local`: an embedded cluster and the controller, in this process.
 
 mod args;
+mod kubeconfig;
 mod look;
+mod manifests;
 mod progress;
 mod schedule;
 mod standstill;
 mod summary;
 mod watch;
 
-use std::{
-    collections::BTreeSet,
-    io::Read as _,
-    path::{Path, PathBuf},
-    time::Duration,
-};
-
-use serde_json::Value;
+use std::{path::Path, time::Duration};
 
 use crate::{
     clock::instant,
     cluster::{self, Client, Trust},
     embedded::{
         Certificate, ClusterOptions, EmbeddedCluster, FileError, ServeOptions, Users,
-        kubelet::KubeletOptions,
-        manifest::{self, DEFAULT_NAMESPACE, Document, Rejection, Source, resource_path},
+        kubelet::KubeletOptions, manifest,
     },
     runtime::{Controller, Options},
 };
 
 use super::{FAILED, OK, Problem, complain, finish::Requests, say, tunables::ModeName};
+use kubeconfig::Kubeconfig;
 use progress::ProgressDisplay;
 use watch::{Followed, Following};
 
@@ -52,7 +47,7 @@ pub(super) async fn run(args: LocalArgs, mut requests: Requests) -> Result<u8, P
     let ready = running.controller.ready();
     let work = async {
         if args.filenames.is_empty() {
-            let (cluster, kubeconfig) = (&running.cluster, &running.kubeconfig);
+            let (cluster, kubeconfig) = (&running.cluster, running.kubeconfig.as_ref());
             serve(ready, cluster, kubeconfig, args.timeout, &mut requests).await
         } else if running.run.jobs.is_empty() {
             OK
@@ -79,7 +74,7 @@ pub(super) async fn run(args: LocalArgs, mut requests: Requests) -> Result<u8, P
 struct Running {
     cluster: EmbeddedCluster,
     controller: Controller,
-    kubeconfig: Kubeconfig,
+    kubeconfig: Option<Kubeconfig>,
     run: Run,
 }
 
@@ -97,28 +92,14 @@ impl Running {
     }
 }
 
-/// The file by which others find the cluster: kept where somebody asked for it, else gone with us.
-struct Kubeconfig {
-    path: PathBuf,
-    keep: bool,
-}
-
-impl Drop for Kubeconfig {
-    fn drop(&mut self) {
-        if !self.keep {
-            // It leads nowhere any more; that it cannot be removed hurts nobody.
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
-
 /// Starts everything; the controller comes last, so that nothing has run if a manifest is refused.
 async fn start(args: &LocalArgs) -> Result<Running, Problem> {
     let options = args.tunables.clone();
-    let options = options.options(ModeName::Replace, args.listen())?;
+    let options = options.options(ModeName::Both, args.listen())?;
     // Standard input may be somebody's keyboard.
-    let filenames = args.filenames.clone();
-    let documents = tokio::task::spawn_blocking(move || read(&filenames)).await??;
+    let (filenames, recursive) = (args.filenames.clone(), args.recursive);
+    let objects = tokio::task::spawn_blocking(move || manifests::read(&filenames, recursive));
+    let objects = objects.await??;
     let stages = manifest::load_stages(&args.stages)?;
     let cluster_options = ClusterOptions {
         server: ServeOptions {
@@ -150,27 +131,20 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
             _ => format!("--port {}: {error}", args.port),
         })?;
     let url = cluster.url();
-    let path = args.kubeconfig_out.clone().unwrap_or_else(|| {
-        let port = url.rsplit(':').next().unwrap_or_default();
-        std::env::temp_dir().join(format!("lakh-{port}.kubeconfig"))
-    });
-    cluster
-        .write_kubeconfig(&path)
-        .map_err(|error| format!("--kubeconfig-out {}: {error}", path.display()))?;
-    let kubeconfig = Kubeconfig {
-        path,
-        keep: args.kubeconfig_out.is_some(),
-    };
+    let kubeconfig = Kubeconfig::write(args, &cluster)?;
     let trust = cluster.loopback().map(|loopback| Trust {
         authority: loopback.authority,
         server_name: loopback.server_name,
     });
     let connect = || cluster::connect_url_as(&url, cluster.token(), trust);
     let client = connect().await?;
-    let jobs = apply(&client, &documents).await?;
+    let started = instant();
+    let jobs = manifests::create(&client, &objects).await?;
     if jobs.is_empty() {
-        tell_of_cron_jobs(&documents);
+        manifests::tell_of_cron_jobs(&objects);
     }
+    let jobs = jobs.iter().map(|job| Followed::new(job, &options, started));
+    let jobs = jobs.collect();
     let controller = Controller::start(connect().await?, options.clone()).await?;
     if let Some(listening) = controller.listening().filter(|_| args.ui) {
         let port = listening.port();
@@ -208,94 +182,11 @@ fn users(path: &Path) -> Result<Users, Problem> {
     Ok(Users::read(&text).map_err(|why| wrong(&why))?)
 }
 
-fn read(filenames: &[PathBuf]) -> Result<Vec<Document>, Problem> {
-    let sources = filenames.iter().map(|path| -> Result<Source, Problem> {
-        if path != Path::new("-") {
-            return Ok(Source::read_file(path)?);
-        }
-        let mut text = String::new();
-        std::io::stdin()
-            .read_to_string(&mut text)
-            .map_err(|error| format!("standard input: {error}"))?;
-        Ok(Source::stdin(text))
-    });
-    let sources: Vec<Source> = sources.collect::<Result<_, _>>()?;
-    let documents = manifest::load(&sources)?;
-    for document in &documents {
-        resource_path(document, DEFAULT_NAMESPACE)?;
-    }
-    let runs = |document: &Document| matches!(document.kind.as_str(), "Job" | "CronJob");
-    if !filenames.is_empty() && !documents.iter().any(runs) {
-        let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
-        return Err(format!("{}: there is no Job in it", names.join(", ")).into());
-    }
-    Ok(documents)
-}
-
-/// Creates all objects, in order, as strictly as kubectl; gives the Jobs.
-async fn apply(client: &Client, documents: &[Document]) -> Result<Vec<Followed>, Problem> {
-    let started = instant();
-    make_namespaces(client, documents).await?;
-    let mut jobs = Vec::new();
-    for document in documents {
-        let path = resource_path(document, DEFAULT_NAMESPACE)?.collection;
-        let path = format!("{path}?fieldValidation=Strict");
-        let (code, answer) = client
-            .post(&path, document.body.to_string().into_bytes())
-            .await?;
-        if !(200..300).contains(&code) {
-            return Err(Rejection::new(document, code, &answer).into());
-        }
-        if document.kind == "Job" {
-            let job: Value = serde_json::from_slice(&answer)?;
-            jobs.push(Followed::new(&job, started));
-        }
-    }
-    Ok(jobs)
-}
-
-/// Where there are CronJobs and no Job, nothing is run: says when it would be. The server has taken them,
-/// so their schedules are good.
-fn tell_of_cron_jobs(documents: &[Document]) {
-    let cron_jobs = documents.iter().filter(|it| it.kind == "CronJob");
-    for document in cron_jobs.clone() {
-        let namespace = document.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
-        let runs = schedule::in_words(&document.body["spec"]).unwrap_or_default();
-        say(&format!("CronJob {namespace}/{}: {runs}", document.name));
-    }
-    if cron_jobs.count() > 0 {
-        say("There is no Job beside, so nothing was run: start `lakh local` without -f, and");
-        say("kubectl apply it there; kubectl create job NAME --from=cronjob/NAME runs it at once.");
-    }
-}
-
-/// On a cluster of one's own, the namespaces that objects name are there.
-async fn make_namespaces(client: &Client, documents: &[Document]) -> Result<(), Problem> {
-    let declared = |name: &str| {
-        let is_it = |it: &Document| it.kind == "Namespace" && it.name.to_string() == name;
-        documents.iter().any(is_it)
-    };
-    let named = documents.iter().filter_map(|it| it.namespace.as_deref());
-    let named: BTreeSet<&str> = named.collect();
-    for name in named.into_iter().filter(|name| !declared(name)) {
-        let body = serde_json::json!({
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {"name": name},
-        });
-        // A name that cannot be a namespace's is complained of with the object that has it.
-        client
-            .post("/api/v1/namespaces", body.to_string().into_bytes())
-            .await?;
-    }
-    Ok(())
-}
-
 /// Serves until it is asked to end, or the time is up.
 async fn serve(
     ready: impl Future<Output = ()>,
     cluster: &EmbeddedCluster,
-    kubeconfig: &Kubeconfig,
+    kubeconfig: Option<&Kubeconfig>,
     timeout: Option<Duration>,
     requests: &mut Requests,
 ) -> u8 {
@@ -304,10 +195,10 @@ async fn serve(
         () = requests.asked_to_end() => return OK,
     }
     say(&format!("API server at {}, ready for Jobs", cluster.url()));
-    say(&format!(
-        "  export KUBECONFIG={}",
-        kubeconfig.path.display()
-    ));
+    if let Some(kubeconfig) = kubeconfig {
+        let path = kubeconfig.path().display();
+        say(&format!("  export KUBECONFIG={path}"));
+    }
     say("  kubectl apply -f examples/indexed.yaml");
     tokio::select! {
         () = requests.asked_to_end() => {}

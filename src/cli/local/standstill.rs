@@ -53,15 +53,24 @@ fn nobodys(options: &Options, job: &Value) -> Option<String> {
             "nobody works in namespace {namespace} (--namespace)"
         ));
     }
+    unmanaged(options, job)
+}
+
+/// The other controller that a Job names, if it names one, and a remedy: no other controller runs here.
+pub(super) fn unmanaged(options: &Options, job: &Value) -> Option<String> {
     let manager = job["spec"]["managedBy"].as_str();
-    match &options.mode {
-        Mode::Replace => {
-            let other = manager.filter(|name| *name != DEFAULT_MANAGER)?;
-            Some(format!("it is left to {other} (spec.managedBy)"))
-        }
-        Mode::ManagedBy(own) => {
-            let own = own.as_str();
-            (manager != Some(own)).then(|| format!("its spec.managedBy is not {own} (--mode)"))
+    if options.mode.manages_name(manager) {
+        return None;
+    }
+    match (&options.mode, manager) {
+        (Mode::ManagedBy(own), None) => Some(format!(
+            "spec.managedBy is not {own}: add it, or leave --mode out"
+        )),
+        (_, manager) => {
+            let name = manager.unwrap_or(DEFAULT_MANAGER);
+            Some(format!(
+                "left to {name} (spec.managedBy), which does not run here: remove spec.managedBy"
+            ))
         }
     }
 }
@@ -259,6 +268,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::model::OWN_MANAGER;
 
     const NOW: i64 = 1_800_000_000;
 
@@ -300,8 +310,17 @@ mod tests {
         check(
             &own,
             json!({"managedBy": "a.b/c"}),
-            "left to a.b/c (spec.managedBy)",
+            "left to a.b/c (spec.managedBy), which does not run here",
         );
+        check(&own, json!({"managedBy": OWN_MANAGER}), "left to lakh.dev");
+        let both = Options {
+            mode: Mode::Both,
+            ..Options::default()
+        };
+        check(&both, json!({"managedBy": "a.b/c"}), "left to a.b/c");
+        for managed in [json!({}), json!({"managedBy": OWN_MANAGER})] {
+            assert_eq!(unmanaged(&both, &job(managed, json!({}))), None);
+        }
         check(&own, json!({"suspend": true}), "suspended");
         check(&own, json!({}), "");
         let elsewhere = Options {

@@ -15,7 +15,7 @@ use crate::{
 
 use super::{
     look::look,
-    standstill::{failures, list, text, why},
+    standstill::{failures, list, text, unmanaged, why},
 };
 
 /// One of the Jobs that were given.
@@ -35,14 +35,17 @@ pub(super) struct Followed {
     changed: Instant,
     /// Why it stands still, if it does.
     pub(super) why: Option<String>,
+    /// Whether it names a controller that does not run here, so that nothing will become of it.
+    pub(super) is_unmanaged: bool,
     /// What its failed Pods ended with, once it has ended or nobody waits any longer.
     pub(super) failures: Vec<String>,
 }
 
 impl Followed {
-    /// A Job that was just created, as the server answered.
-    pub(super) fn new(job: &Value, started: Instant) -> Self {
+    /// A Job that was just created, as the server answered, for a controller of these options.
+    pub(super) fn new(job: &Value, options: &Options, started: Instant) -> Self {
         let text = |field: &str| text(&job["metadata"][field]).to_owned();
+        let why = unmanaged(options, job);
         Self {
             namespace: text("namespace"),
             name: text("name"),
@@ -52,7 +55,8 @@ impl Followed {
             started,
             end: None,
             changed: started,
-            why: None,
+            is_unmanaged: why.is_some(),
+            why,
             failures: Vec::new(),
         }
     }
@@ -107,9 +111,11 @@ impl Following {
         Self { jobs, by_uid }
     }
 
-    /// Whether every Job has ended.
+    /// Whether every Job has ended that a controller works on here.
     pub(super) fn is_over(&self) -> bool {
-        self.jobs.iter().all(|job| job.end.is_some())
+        self.jobs
+            .iter()
+            .all(|job| job.end.is_some() || job.is_unmanaged)
     }
 
     /// Whether every Job has ended well.
@@ -119,7 +125,7 @@ impl Following {
             .all(|job| matches!(job.end, Some((_, true))))
     }
 
-    /// Follows the Jobs until all have ended. Calls `show` after each change, and now and then without one.
+    /// Follows the Jobs until [`Self::is_over`]. Calls `show` after each change, and now and then without one.
     pub(super) async fn run(
         &mut self,
         client: &Client,

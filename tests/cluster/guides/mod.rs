@@ -30,7 +30,7 @@ const PLACES: &[&str] = &[
 const NEEDS: &[Needs] = &[
     Needs {
         page: "docs/first-job.md",
-        cluster: &["--mode=managed-by"],
+        cluster: &[],
         before: "",
         // Or it would take minutes.
         puts: &[
