@@ -35,8 +35,8 @@ pub(super) struct PageLayout {
     /// The line above the map, and the map.
     pub(super) map_head: u16,
     pub(super) map: (u16, u16),
-    /// Which character means what.
-    pub(super) legend: u16,
+    /// The meaning of the characters: the first line, and how many lines.
+    pub(super) legend: (u16, u16),
     pub(super) failures: (u16, u16),
     pub(super) events: (u16, u16),
 }
@@ -46,8 +46,14 @@ impl PageLayout {
     pub(super) fn of((width, height): (u16, u16)) -> Self {
         /// Title, state, Pods, pace.
         const ABOVE: u16 = 4;
+        /// All entries of the legend fit on a line of this width.
+        const WIDE: u16 = 170;
+        let legend_rows = match (width, height) {
+            (WIDE.., _) | (_, ..16) => 1,
+            _ => 2,
+        };
         // The line above the map, the legend, the keys.
-        let left = height.saturating_sub(ABOVE + 3);
+        let left = height.saturating_sub(ABOVE + 2 + legend_rows);
         let notes = match height {
             40.. => 3,
             20.. => 2,
@@ -59,14 +65,15 @@ impl PageLayout {
         let map = left - events - failures;
         let map_head = ABOVE + notes;
         let legend = map_head + 1 + map;
+        let below = legend + legend_rows;
         Self {
             width,
             notes: (ABOVE, notes),
             map_head,
             map: (map_head + 1, map),
-            legend,
-            failures: (legend + 1, failures),
-            events: (legend + 1 + failures, events),
+            legend: (legend, legend_rows),
+            failures: (below, failures),
+            events: (below + failures, events),
         }
     }
 
@@ -97,6 +104,7 @@ mod tests {
             );
         }
         let small = PageLayout::of((80, 24));
-        assert_eq!((small.map.1, small.failures.1, small.events.1), (9, 3, 3));
+        assert_eq!((small.map.1, small.failures.1, small.events.1), (9, 2, 3));
+        assert_eq!((small.legend.1, PageLayout::of((200, 60)).legend.1), (2, 1));
     }
 }

@@ -22,9 +22,11 @@ use std::path::PathBuf;
 use clap::Args;
 use tokio::task::LocalSet;
 
-use crate::{clock::Clock, cluster};
+use crate::clock::Clock;
 
-use super::{Problem, ask::Asker, finish::Requests, leader_election::is_subdomain};
+use super::{
+    Problem, ask::Asker, connect::configure, finish::Requests, leader_election::is_subdomain,
+};
 use draw::Looks;
 use model::{JobScope, TopModel};
 use terminal::TopScreen;
@@ -55,14 +57,14 @@ pub(super) async fn run(args: TopArgs, requests: Requests) -> Result<u8, Problem
         return Err(format!("--namespace {odd}: is no name of an object").into());
     }
     terminal::check()?;
-    let client = cluster::configure(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+    let client = configure(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
     let home = args.namespace.as_deref();
     let home = home.unwrap_or(client.default_namespace()).to_owned();
     let scope = match args.all_namespaces {
         true => JobScope::All,
         false => JobScope::Home,
     };
-    let (asker, clock) = (Asker::new(client), Clock::default());
+    let (asker, clock) = (Asker::quiet(client), Clock::default());
     let model = TopModel::new(
         asker.url().trim_end_matches('/').to_owned(),
         home,

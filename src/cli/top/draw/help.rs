@@ -26,6 +26,10 @@ const HELP: &[(&str, &str)] = &[
     ("+, -, 0", "nearer to the cursor; farther; all indexes"),
     ("x, X", "to the next index that failed; to the one before"),
     ("i", "to an index by its number"),
+    (
+        "1-4, X",
+        "on the map: tens of percent of a cell that failed; half or more",
+    ),
     ("Esc", "back to all Jobs"),
     ("", "Everywhere"),
     ("?", "this"),

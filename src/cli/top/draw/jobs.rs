@@ -65,6 +65,12 @@ const MARK: u16 = 2;
 const MOST_BARS: u16 = 60;
 const NARROWEST_NAME: u16 = 30;
 
+/// Columns give way, the least important first, until a name has so much room.
+const LEAST_NAME: u16 = 20;
+
+/// Columns by their importance, the least important first: rate, age, active, done of all, failed, percent, state.
+const LEAST_FIRST: [usize; 7] = [5, 6, 3, 1, 4, 2, 0];
+
 /// The bars of all Jobs.
 const ALL_BARS: u16 = 60;
 
@@ -158,24 +164,43 @@ fn counts(jobs: &JobTable) -> String {
 struct Widths {
     name: u16,
     bars: u16,
+    /// The columns that are shown.
+    shown: [bool; COLUMNS.len()],
 }
 
 impl Widths {
     fn of(width: u16) -> Self {
-        let fixed: u16 = COLUMNS.iter().map(|it| it.width + 1).sum();
-        let rest = width.saturating_sub(MARK + fixed);
+        let mut shown = [true; COLUMNS.len()];
+        let rest = |shown: &[bool]| {
+            let columns = COLUMNS.iter().zip(shown).filter(|(_, is_shown)| **is_shown);
+            let fixed: u16 = columns.map(|(column, _)| column.width + 1).sum();
+            width.checked_sub(MARK + fixed)
+        };
+        for column in LEAST_FIRST {
+            if rest(&shown).is_some_and(|rest| rest >= LEAST_NAME) {
+                break;
+            }
+            shown[column] = false;
+        }
+        let rest = rest(&shown).unwrap_or(0);
         let bars = rest.saturating_sub(NARROWEST_NAME + 2).min(MOST_BARS);
         let bars = if bars < LABEL { 0 } else { bars };
         let name = rest - if bars > 0 { bars + 2 } else { 0 };
-        Self { name, bars }
+        Self { name, bars, shown }
+    }
+
+    /// The columns that are shown, each with its item.
+    fn columns<T>(self, each: [T; COLUMNS.len()]) -> impl Iterator<Item = (Column, T)> {
+        let all = COLUMNS.into_iter().zip(each).zip(self.shown);
+        all.filter_map(|(column, is_shown)| is_shown.then_some(column))
     }
 }
 
 fn head(pen: &mut Pen<'_>, widths: Widths) {
     pen.put(MARK, 4, "NAMESPACE/NAME", widths.name, Ink::Strong);
     let mut x = MARK + widths.name;
-    for column in COLUMNS {
-        x = cell(pen, (x, 4), column, column.title, Ink::Strong);
+    for (column, title) in widths.columns(COLUMNS.map(|column| column.title)) {
+        x = cell(pen, (x, 4), column, title, Ink::Strong);
     }
     if widths.bars > 0 {
         pen.put(x + 2, 4, "ENDED/S BY SECOND", widths.bars, Ink::Strong);
@@ -234,7 +259,7 @@ fn row(
         (age, Ink::Plain),
     ];
     let mut x = MARK + widths.name;
-    for ((text, ink), column) in texts.into_iter().zip(COLUMNS) {
+    for (column, (text, ink)) in widths.columns(texts) {
         x = cell(pen, (x, y), column, &text, inked(ink));
     }
     if let Some(rates) = rates.filter(|_| widths.bars > 0) {

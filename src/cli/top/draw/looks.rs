@@ -58,8 +58,14 @@ impl Ink {
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const ASCII_BARS: [char; 8] = ['.', ':', '-', '=', '+', '*', '%', '#'];
 
-/// A cell of which a part has succeeded, by eighths.
-const ASCII_PARTS: [char; 7] = ['1', '2', '3', '4', '5', '6', '7'];
+/// A cell of which a part has succeeded, by eighths. Digits are shares of failures.
+const ASCII_PARTS: [char; 7] = ['_', '_', '_', '=', '=', '=', '='];
+
+/// From this share on, in percent, a cell counts as failed.
+const MOST: u64 = 50;
+
+/// Below this share, in percent, failures are only hinted at: where some fail everywhere, the map shows where more do.
+const FEW: u64 = 10;
 
 impl Looks {
     /// How a state is drawn, and how an index that waits.
@@ -75,12 +81,28 @@ impl Looks {
         (if self.is_ascii { ascii } else { unicode }, ink)
     }
 
-    /// How a cell is drawn: a failure is seen, however many indexes share the cell with it.
+    /// The character for a few failures among many indexes.
+    pub(super) fn few(self) -> (char, Ink) {
+        (if self.is_ascii { ':' } else { '▓' }, Ink::Warning)
+    }
+
+    /// The character for a cell. Failures are shown by their share: a hint, a digit for tens of percent, the state itself.
     pub(super) fn of_cell(self, cell: &MapCell) -> (char, Ink) {
-        for state in [CellState::Failed, CellState::Retry] {
-            if cell.count(state) > 0 {
-                return self.of_state(Some(state));
+        let (failed, retry) = (cell.count(CellState::Failed), cell.count(CellState::Retry));
+        let state = match failed >= retry {
+            true => CellState::Failed,
+            false => CellState::Retry,
+        };
+        let percent = u64::from(failed + retry) * 100 / u64::from(cell.all.max(1));
+        match percent {
+            _ if failed + retry == 0 => {}
+            MOST.. => return self.of_state(Some(state)),
+            FEW.. => {
+                let digit = u32::try_from(percent / 10).unwrap_or(9);
+                let (_, ink) = self.of_state(Some(state));
+                return (char::from_digit(digit, 10).unwrap_or('9'), ink);
             }
+            _ => return self.few(),
         }
         let succeeded = cell.count(CellState::Succeeded);
         if succeeded > 0 && succeeded < cell.all {
@@ -155,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_is_full_only_when_all_of_it_has_succeeded() {
+    fn a_cell_shows_how_much_of_it_has_succeeded_and_how_much_failed() {
         let sets = |succeeded: &str, failed: &str| {
             CellSets::with(
                 100,
@@ -169,7 +191,13 @@ mod tests {
             ("0-49", "", '▄'),
             ("0-98", "", '▇'),
             ("0-99", "", '█'),
-            ("0-98", "99", 'X'),
+            ("0-98", "99", '▓'),
+            ("0-90", "91-99", '▓'),
+            ("0-89", "90-99", '1'),
+            ("0-50", "51-99", '4'),
+            ("", "10-19", '1'),
+            ("0-49", "50-99", 'X'),
+            ("", "0-99", 'X'),
         ] {
             let cell = sets(succeeded, failed).cell(0..100);
             assert_eq!(PLAIN.of_cell(&cell).0, shown, "{succeeded} {failed}");

@@ -36,7 +36,7 @@ pub(super) fn draw(page: &JobPage, cells: &CellSets, layout: PageLayout, pen: &m
             pen.dot(LABEL + x, y, letter, ink, is_chosen);
         }
     }
-    legend(cells, layout, pen);
+    legend(cells, frame, layout, pen);
 }
 
 /// How many are in a cell, and what is at the cursor.
@@ -78,19 +78,45 @@ fn counts(cell: &MapCell) -> String {
     words.join(", ")
 }
 
-/// Each character that may be seen, with how many indexes it stands for.
-fn legend(cells: &CellSets, layout: PageLayout, pen: &mut Pen<'_>) {
+/// Each character that may be seen, with how many indexes it stands for; and the shares, if cells have more than one.
+fn legend(cells: &CellSets, frame: MapFrame, layout: PageLayout, pen: &mut Pen<'_>) {
     let states = CellState::ALL.map(|state| (Some(state), cells.of_state(state).len()));
-    let mut x = 0;
-    for (state, count) in states.into_iter().chain([(None, cells.waiting())]) {
-        if count == 0 {
-            continue;
+    let states = states.into_iter().chain([(None, cells.waiting())]);
+    let mut entries: Vec<LegendEntry> = states
+        .filter(|(_, count)| *count > 0)
+        .map(|(state, count)| {
+            let word = state.map_or("waiting", CellState::as_str);
+            (
+                pen.looks.of_state(state),
+                format!("{} {word}", short(count)),
+            )
+        })
+        .collect();
+    let has_failures = [CellState::Failed, CellState::Retry]
+        .iter()
+        .any(|state| !cells.of_state(*state).is_empty());
+    if has_failures && frame.per_cell > 1 {
+        let words = "below 10 % of a cell, 1-4 tens of percent, X half or more".to_owned();
+        entries.push((pen.looks.few(), words));
+    }
+    put_legend(&entries, layout, pen);
+}
+
+/// A character with its ink and its meaning.
+type LegendEntry = ((char, Ink), String);
+
+/// Puts the entries side by side, in as many lines as there are for them.
+fn put_legend(entries: &[LegendEntry], layout: PageLayout, pen: &mut Pen<'_>) {
+    let (mut y, rows) = layout.legend;
+    let end = y + rows;
+    let mut x = 0_u16;
+    for ((letter, ink), words) in entries {
+        let width = u16::try_from(words.chars().count() + 2).unwrap_or(u16::MAX);
+        if x > 0 && x.saturating_add(width) > pen.width() && y + 1 < end {
+            (x, y) = (0, y + 1);
         }
-        let (letter, ink) = pen.looks.of_state(state);
-        let word = state.map_or("waiting", CellState::as_str);
-        x = pen.put(x, layout.legend, &letter.to_string(), 1, ink);
-        let words = format!(" {} {word}  ", short(count));
-        x = pen.put(x, layout.legend, &words, u16::MAX, Ink::Plain);
+        x = pen.put(x, y, &letter.to_string(), 1, *ink);
+        x = pen.put(x, y, &format!(" {words}"), u16::MAX, Ink::Plain) + 2;
     }
 }
 
@@ -116,7 +142,7 @@ pub(super) fn draw_bar(job: &JobDetails, pending: u32, layout: PageLayout, pen: 
     let (y, _) = layout.map;
     let mut before = 0_u64;
     let mut x = 0;
-    let mut legend = 0;
+    let mut entries = Vec::new();
     for (state, count) in parts {
         before += u64::from(count);
         let end = before * u64::from(room) / u64::from(all);
@@ -127,9 +153,8 @@ pub(super) fn draw_bar(job: &JobDetails, pending: u32, layout: PageLayout, pen: 
         }
         if count > 0 {
             let word = state.map_or("waiting", CellState::as_str);
-            legend = pen.put(legend, layout.legend, &letter.to_string(), 1, ink);
-            let words = format!(" {} {word}  ", short(count));
-            legend = pen.put(legend, layout.legend, &words, u16::MAX, Ink::Plain);
+            entries.push(((letter, ink), format!("{} {word}", short(count))));
         }
     }
+    put_legend(&entries, layout, pen);
 }

@@ -12,7 +12,7 @@ mod pen;
 
 use ratatui::buffer::Buffer;
 
-use crate::cli::words::moment;
+use crate::cli::{connect::RENEW, words::moment};
 
 pub(super) use looks::Looks;
 
@@ -82,6 +82,7 @@ fn silence(model: &TopModel, silence: &NoNews) -> String {
                 model.home
             )
         }
+        401 => format!("! no news since {time}: {words}: {RENEW}"),
         403 => format!(
             "! you may not list the Jobs of namespace {}: {words}",
             model.home

@@ -54,7 +54,7 @@ pub(in crate::cli::top) struct JobPage {
     /// What was seen at the last look, with the Job as it is by now.
     pub(in crate::cli::top) look: Option<PageLook>,
     pub(in crate::cli::top) report: Option<StatusReport>,
-    /// Why it does not go on, if it was still at the last look.
+    /// Why it does not go on, by the last look at its Pods and the Job as it is by now.
     pub(in crate::cli::top) why: Option<String>,
     pub(in crate::cli::top) cells: Option<CellSets>,
     pub(in crate::cli::top) events: EventList,
@@ -221,7 +221,6 @@ impl JobPage {
         self.failure = None;
         let failed = look.sight.pods.failed.iter();
         self.failed_once = failed.filter_map(|pod| pod.index).collect();
-        self.why = (look.depth == Depth::Reasons).then(|| why::in_words(&look.sight));
         // A Job that was told of meanwhile is newer.
         let newer = self.look.take().map(|before| before.sight.job);
         let newer = newer.filter(|job| job.job.resource_version > version);
@@ -254,6 +253,9 @@ impl JobPage {
             return;
         }
         self.stale = Stale::Nothing;
+        // By the same Job as the lines above it.
+        let is_deep = look.depth == Depth::Reasons;
+        self.why = is_deep.then(|| why::trouble(sight)).flatten();
         let completions = job.job.spec.completions;
         let completions = completions.filter(|_| job.job.spec.is_indexed());
         self.cells = completions.map(|completions| {
